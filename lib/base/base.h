@@ -1,0 +1,213 @@
+/* base.h - the ground floor: context, errors, memory, strings, threads, files, random numbers.
+ *
+ * Objects
+ *   zt_ctx     one per program (or per thread of work): the sticky error, the allocator, the log.
+ *   zt_str     a growing byte string.            zt_map   string -> int64_t.
+ *   zt_pool    a team of threads.                zt_source / zt_sink   files read / files written.
+ *
+ * Errors. A function that can fail returns a zt_status, or a pointer that is NULL on failure. The
+ * sentence for a human is made where the fault was seen and kept in the context; the first one
+ * stays until zt_ctx_clear. Nothing in the library prints, exits or aborts because of its input.
+ *
+ * Ownership. Who receives something from new, open or dup releases it with free or close; every
+ * free takes NULL. A pointer parameter is borrowed for the call; a pointer from a getter is
+ * borrowed until its owner goes.
+ *
+ *     zt_ctx *ctx = zt_ctx_new();
+ *     zt_source *in = zt_source_open(ctx, "m.gguf");
+ *     if (!in) fprintf(stderr, "%s\n", zt_ctx_error(ctx));
+ *     zt_source_close(in);
+ *     zt_ctx_free(ctx);
+ */
+#ifndef ZT_BASE_H
+#define ZT_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZT_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define ZT_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define ZT_PRINTF(f, a)
+#endif
+
+/* ---- status and context -------------------------------------------------------------------- */
+
+typedef enum zt_status {
+    ZT_OK = 0,
+    ZT_EUSAGE,  /* the caller asked for something that makes no sense */
+    ZT_EDATA,   /* malformed or inconsistent data */
+    ZT_ESHAPE,  /* shapes or dtypes that do not fit together */
+    ZT_ENOENT,  /* no such input */
+    ZT_ENOTSUP, /* engine, architecture or feature that is not there */
+    ZT_EBUG,    /* a bug of ours */
+    ZT_ESYS,    /* a system call failed that should not */
+    ZT_ECREATE, /* an output cannot be created */
+    ZT_EIO,     /* reading or writing failed */
+    ZT_ENOMEM,  /* out of memory, or over a limit */
+    ZT_EINTR,   /* interrupted by the user */
+    ZT_STATUS_COUNT
+} zt_status;
+
+typedef struct zt_ctx zt_ctx;
+
+zt_ctx *zt_ctx_new(void);      /* NULL only when there is no memory at all */
+void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_get */
+
+/* Record an error unless one is recorded already; returns `s` so that `return zt_fail(...)` reads
+ * well. Thread-safe. */
+zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
+const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
+void zt_ctx_clear(zt_ctx *ctx);
+const char *zt_status_name(zt_status s); /* "bad data", ... never NULL */
+
+typedef enum zt_level { ZT_LOG_WARN, ZT_LOG_INFO, ZT_LOG_DEBUG } zt_level;
+typedef void zt_log_fn(void *user, zt_level level, const char *line);
+void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
+void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...) ZT_PRINTF(3, 4);
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* All memory of the library goes through here: byte limit, peak, leak report and injected failure
+ * live in one place. Blocks are aligned to 64 bytes; large ones are backed by huge pages where the
+ * kernel has them. On failure NULL, and ZT_ENOMEM with the numbers in the context. Thread-safe. */
+void *zt_alloc(zt_ctx *ctx, size_t bytes); /* not cleared; bytes 0 gives a valid pointer */
+void *zt_calloc(zt_ctx *ctx, size_t n, size_t size);         /* cleared; n * size checked */
+void *zt_alloc_array(zt_ctx *ctx, size_t n, size_t size);    /* not cleared; n * size checked */
+void *zt_realloc(zt_ctx *ctx, void *p, size_t bytes);        /* p NULL: alloc; on failure p stays */
+void zt_free(zt_ctx *ctx, void *p);                          /* p NULL: nothing */
+char *zt_strdup(zt_ctx *ctx, const char *s);
+char *zt_strndup(zt_ctx *ctx, const char *s, size_t n);
+
+typedef struct zt_mem {
+    size_t limit;   /* bytes that may be held at once; 0: no limit */
+    size_t held;    /* bytes held now */
+    size_t peak;    /* most bytes held at once */
+    size_t blocks;  /* blocks held now: not 0 at the end is a leak */
+    uint64_t calls; /* allocations asked for, refused ones too */
+} zt_mem;
+zt_mem zt_mem_get(const zt_ctx *ctx);
+void zt_mem_limit(zt_ctx *ctx, size_t bytes);
+/* Refuse the n-th allocation from now on (1 is the next); `onwards`: and all after it. 0: none. */
+void zt_mem_fail(zt_ctx *ctx, uint64_t nth, bool onwards);
+
+/* Sizes come from hostile files: every product and sum goes through these. false on overflow. */
+bool zt_mul_size(size_t a, size_t b, size_t *out);
+bool zt_add_size(size_t a, size_t b, size_t *out);
+bool zt_mul_i64(int64_t a, int64_t b, int64_t *out); /* false also when a or b is negative */
+
+/* An arena: many small blocks freed together, O(1) reset to a mark. Not thread-safe. */
+typedef struct zt_arena zt_arena;
+zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes); /* 0: a sensible chunk */
+void zt_arena_free(zt_arena *a);
+void *zt_arena_alloc(zt_arena *a, size_t bytes); /* 16-byte aligned, not cleared */
+char *zt_arena_strndup(zt_arena *a, const char *s, size_t n);
+size_t zt_arena_mark(const zt_arena *a);
+void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark */
+
+/* ---- strings and maps ---------------------------------------------------------------------- */
+
+/* A growing byte string, always closed by a zero byte that does not count. A failed put leaves the
+ * string as it was and the error in the context; several puts may be checked once at the end. */
+typedef struct zt_str {
+    zt_ctx *ctx;
+    char *data; /* "" is possible, NULL only before the first put */
+    size_t len, cap;
+} zt_str;
+void zt_str_init(zt_str *s, zt_ctx *ctx);
+void zt_str_fini(zt_str *s);
+void zt_str_clear(zt_str *s); /* length 0, memory kept */
+zt_status zt_str_put(zt_str *s, const void *bytes, size_t n);
+zt_status zt_str_puts(zt_str *s, const char *text);
+zt_status zt_str_putc(zt_str *s, char c);
+zt_status zt_str_printf(zt_str *s, const char *fmt, ...) ZT_PRINTF(2, 3);
+/* Text from files: control bytes, DEL, C1 controls and broken UTF-8 become \xNN. */
+zt_status zt_str_put_escaped(zt_str *s, const char *bytes, size_t n);
+/* A JSON string with its quotes; broken UTF-8 becomes U+FFFD. */
+zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n);
+/* The shortest decimal that reads back as the same double: 0.1, 1e-05, inf, -inf, nan. */
+zt_status zt_str_put_double(zt_str *s, double x);
+/* The same for text of a known short length inside messages: escapes into buf, returns buf. */
+const char *zt_escape(char *buf, size_t buf_bytes, const char *bytes, size_t n);
+/* Sizes: "512M" (10^6), "4GiB" (2^30), "20000"; false when it is not one or overflows. */
+bool zt_parse_size(const char *text, size_t *out);
+bool zt_parse_i64(const char *text, int64_t *out);   /* whole string, base 10 */
+bool zt_parse_double(const char *text, double *out); /* whole string, the C locale */
+/* Length in bytes (1 to 4) of the valid UTF-8 character at s, 0 if broken or cut; *cp its code. */
+int zt_utf8_decode(const char *s, size_t n, uint32_t *cp);
+int zt_utf8_encode(uint32_t cp, char out[4]); /* bytes written */
+
+/* Byte strings to integers. Keys are borrowed: they must live as long as the map. */
+typedef struct zt_map zt_map;
+zt_map *zt_map_new(zt_ctx *ctx, size_t expect);
+void zt_map_free(zt_map *m);
+zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value); /* replaces */
+bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value);
+size_t zt_map_count(const zt_map *m);
+
+/* ---- threads ------------------------------------------------------------------------------- */
+
+/* A team: the caller is thread 0, workers are 1..n-1. Waiting spins briefly, then sleeps. */
+typedef struct zt_pool zt_pool;
+typedef void zt_pool_fn(void *user, int thread, int n_threads);
+zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads); /* 1..256 */
+void zt_pool_free(zt_pool *p);
+int zt_pool_size(const zt_pool *p);
+void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user); /* every thread once; returns when all did */
+void zt_pool_barrier(zt_pool *p, int thread);             /* inside fn: all threads meet */
+int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quota) */
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+/* An input that can be read at any offset: a regular file, or "-" (stdin), a FIFO or a pipe, which
+ * are first spooled to an unnamed temporary file in TMPDIR. A directory is ZT_EDATA, a missing
+ * file ZT_ENOENT, an unreadable one ZT_EIO. */
+typedef struct zt_source zt_source;
+zt_source *zt_source_open(zt_ctx *ctx, const char *path);
+zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n); /* borrowed */
+void zt_source_close(zt_source *s);
+const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
+uint64_t zt_source_size(const zt_source *s);
+/* All n bytes at `offset`, or ZT_EIO: a file that shrank meanwhile is an error, never a signal. */
+zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n);
+/* Whole files as text, for prompts and scripts. `*n` bytes, closed by a zero; free with zt_free. */
+char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n);
+
+/* An output that is whole or absent: written beside its target, fsynced and renamed by commit.
+ * "-" is stdout and is written through. Existing targets are refused (ZT_ECREATE) without `force`.
+ * After a failed write everything further fails; close without commit leaves no trace. */
+typedef struct zt_sink zt_sink;
+zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force);
+zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n);
+zt_status zt_sink_commit(zt_sink *s);
+void zt_sink_close(zt_sink *s);
+
+/* ---- random numbers, time, processor ------------------------------------------------------- */
+
+/* Philox4x32-10 (Salmon et al., SC 2011): counter-based, so that a draw depends on nothing but its
+ * name (seed, sequence, position). */
+void zt_philox(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out[4]);
+double zt_uniform(uint64_t seed, uint64_t sequence, uint64_t position); /* [0, 1), 53 bits */
+double zt_normal(uint64_t seed, uint64_t sequence, uint64_t position);  /* mean 0, deviation 1 */
+
+double zt_seconds(void); /* monotonic clock */
+
+typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } zt_isa;
+zt_isa zt_isa_best(void);           /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
+const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
+bool zt_isa_parse(const char *name, zt_isa *out);
+const char *zt_cpu_model(void);     /* "AMD EPYC ..." or "unknown" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

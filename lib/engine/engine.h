@@ -1,0 +1,124 @@
+/* engine.h - the one interface between programs and machines.
+ *
+ * An engine owns buffers, kernels and threads. lib/run gives it plans: a bound program whose values
+ * all have a place, cut so that the engine has a kernel for every step. The engine turns a plan
+ * into something it can replay, again and again, without allocating.
+ *
+ * An engine is a const vtable and a private struct whose first field is a zt_engine. Adding one
+ * touches no file of another: write the vtable, add it to the list in engines.c.
+ *
+ * Values have an engine's own form (ref keeps every float as f64, cpu interleaves the rows of
+ * weights), so only the engine knows their bytes: value_bytes, upload, download, load.
+ */
+#ifndef ZT_ENGINE_H
+#define ZT_ENGINE_H
+
+#include "lib/prog/prog.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_engine zt_engine;
+typedef struct zt_ebuf zt_ebuf;   /* a buffer of an engine: state or weight */
+typedef struct zt_ready zt_ready; /* a prepared plan */
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+typedef enum zt_place_kind {
+    ZT_PLACE_NOWHERE, /* not used by this plan */
+    ZT_PLACE_ARENA,   /* at `offset` in the plan's arena */
+    ZT_PLACE_IN,      /* host tensor `index` among replay's inputs */
+    ZT_PLACE_OUT,     /* host tensor `index` among replay's outputs */
+    ZT_PLACE_BUF      /* engine buffer `index` among the plan's bufs: data and state */
+} zt_place_kind;
+
+typedef struct zt_place {
+    zt_place_kind kind;
+    int index;
+    size_t offset;
+} zt_place;
+
+typedef struct zt_plan {
+    int n_values;
+    const zt_type *type;   /* [n_values], all numbers */
+    const zt_place *place; /* [n_values] */
+    int n_steps;
+    const zt_step *step; /* [n_steps]; attrs bound */
+    int n_in, n_out;
+    int n_bufs;
+    zt_ebuf *const *buf; /* [n_bufs] */
+    size_t arena_bytes;
+} zt_plan;
+
+/* ---- the interface ----------------------------------------------------------------------------- */
+
+typedef struct zt_engine_opts {
+    int threads; /* 0: zt_cpu_count */
+    int device;  /* cuda:i, vulkan:i */
+    zt_isa isa;  /* cpu: at most this */
+} zt_engine_opts;
+
+typedef struct zt_engine_report {
+    size_t held, peak;  /* bytes of buffers and arenas */
+    uint64_t kernels;   /* steps run */
+    uint64_t replays;
+} zt_engine_report;
+
+/* Called around every step of a replay, by the thread that replays. before: a status other than
+ * ZT_OK ends the replay with it (the callee has set the message). Either may be NULL. */
+typedef struct zt_watch {
+    zt_status (*before)(void *user, const zt_plan *plan, int step);
+    void (*after)(void *user, const zt_plan *plan, int step, double seconds);
+    void *user;
+} zt_watch;
+
+typedef struct zt_engine_vt {
+    const char *name;
+    /* required */
+    zt_engine *(*open)(zt_ctx *ctx, const zt_engine_opts *opts);
+    void (*close)(zt_engine *e);
+    bool (*has)(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                const zt_type out[]);                           /* the list that running uses */
+    size_t (*value_bytes)(zt_engine *e, const zt_type *t);      /* of an arena value */
+    zt_ebuf *(*alloc)(zt_engine *e, const zt_type *t);          /* a state, cleared to zero */
+    zt_ebuf *(*load)(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle); /* a weight */
+    void (*free)(zt_engine *e, zt_ebuf *b);
+    zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host);         /* a whole state */
+    zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
+    zt_ready *(*prepare)(zt_engine *e, const zt_plan *plan);    /* copies what it keeps */
+    void (*unprepare)(zt_engine *e, zt_ready *r);
+    /* in, out: host memory, contiguous, of the plan's types. Synchronous: when it returns outputs
+     * are there and troubles have become errors: "op gather (step 3): index 70000 is not below
+     * 49152". */
+    zt_status (*replay)(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                        const zt_watch *watch);
+    zt_engine_report (*report)(const zt_engine *e);
+} zt_engine_vt;
+
+struct zt_engine {
+    const zt_engine_vt *vt;
+    zt_ctx *ctx;
+};
+
+/* ---- engines there are --------------------------------------------------------------------------- */
+
+/* "auto" "cpu" "ref" (and "cuda:0" ... where built). ZT_ENOTSUP when it is not there. */
+zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
+void zt_engine_close(zt_engine *e);
+/* Names of engines built in, NULL after the last. */
+const char *zt_engine_list(int i);
+
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu;
+
+/* Wrappers: engines around an engine, which they own and close. */
+typedef enum zt_fault_at { ZT_FAULT_ALLOC, ZT_FAULT_UPLOAD, ZT_FAULT_KERNEL } zt_fault_at;
+/* Fails the n-th (1 is the next) event of that kind, `onwards`: and all after. */
+zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards);
+typedef void zt_trace_fn(void *user, const zt_plan *plan, int step, double seconds);
+zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* gguf.h - read GGUF files, version 2 and 3, little endian.
+ *
+ * The header (keys and tensor list) is read and checked once; tensor bytes are read on demand.
+ * Files are hostile: every count, offset and length is checked against the file before it is
+ * believed, so that the memory used is bounded by the file's size. Shapes are row-major here:
+ * GGUF's reversed order stays inside. Format: docs/gguf.md of ggml, as facts.
+ *
+ *     zt_gguf *g = zt_gguf_open(ctx, "m.gguf");
+ *     int64_t layers;
+ *     if (zt_gguf_i64(g, "llama.block_count", &layers)) ...
+ *     zt_gguf_close(g);
+ */
+#ifndef ZT_GGUF_H
+#define ZT_GGUF_H
+
+#include "lib/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_gguf zt_gguf;
+
+zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path); /* opens and owns a zt_source */
+zt_gguf *zt_gguf_from(zt_source *s);                  /* borrows the source */
+void zt_gguf_close(zt_gguf *g);
+
+const char *zt_gguf_name(const zt_gguf *g);     /* of the source, for messages */
+const char *zt_gguf_id(const zt_gguf *g);       /* 32 hex digits: XXH3-128 of header bytes and size */
+uint64_t zt_gguf_file_size(const zt_gguf *g);
+
+/* ---- metadata ---------------------------------------------------------------------------------- */
+
+/* GGUF's numbers for value types. */
+typedef enum zt_gguf_kind {
+    ZT_GGUF_U8, ZT_GGUF_I8, ZT_GGUF_U16, ZT_GGUF_I16, ZT_GGUF_U32, ZT_GGUF_I32, ZT_GGUF_F32,
+    ZT_GGUF_BOOL, ZT_GGUF_STR, ZT_GGUF_ARRAY, ZT_GGUF_U64, ZT_GGUF_I64, ZT_GGUF_F64
+} zt_gguf_kind;
+
+typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
+    const char *data;
+    size_t n;
+} zt_bytes;
+
+int64_t zt_gguf_n_keys(const zt_gguf *g);
+zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind);
+/* By name; false when the key is absent or of another kind (a number of any width is a number, a
+ * bool also 0 or 1; floats only where integral for i64). No message. */
+bool zt_gguf_i64(const zt_gguf *g, const char *key, int64_t *out);
+bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out);
+bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out);
+/* Arrays: element count and kind, then elements; index within count. */
+bool zt_gguf_array(const zt_gguf *g, const char *key, zt_gguf_kind *elem, int64_t *count);
+zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i); /* {"",0} if not a string */
+/* Whole arrays at once (tokens, scores): count entries into out; false when absent or not so. */
+bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_t count);
+bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count);
+bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count);
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+int64_t zt_gguf_n_tensors(const zt_gguf *g);
+const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes);
+int64_t zt_gguf_find(const zt_gguf *g, const char *name); /* index or -1 */
+/* A store over the file, valid as long as it is open. */
+zt_store zt_gguf_store(zt_gguf *g);
+/* A tensor of a type that zt does not know (its number is kept) passes open; only using it fails:
+ * the store's find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,195 @@
+/* ops.h - what every op means, once.
+ *
+ * ops.def lists the ops; from it come here the enum zt_op, one attribute struct an op that has
+ * attributes (zt_rope_attrs) and its defaults (zt_rope_defaults). A row, zt_opdef zt_op_NAME, holds
+ * the rest: synopsis, inference, reference loop, cost and cases. Everything else asks the row:
+ * parser and printer, validation, the door, conformance tests. Nothing switches on an op's id.
+ *
+ * To add an op: a line in ops.def, a row in its family's file, kernels in the engines' lists.
+ *
+ * Letters: n rows (tokens), H heads, D head size, K columns in, M columns out, V vocabulary.
+ */
+#ifndef ZT_OPS_H
+#define ZT_OPS_H
+
+#include "lib/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZT_MAX_IN 6
+#define ZT_MAX_OUT 3
+#define ZT_MAX_ATTR_BYTES 160
+
+/* ---- attributes ----------------------------------------------------------------------------- */
+
+typedef struct zt_word {
+    char s[24];
+} zt_word;
+typedef struct zt_dims {
+    int64_t n; /* how many; at most ZT_MAX_RANK */
+    int64_t dim[ZT_MAX_RANK];
+} zt_dims;
+typedef int64_t zt_attr_i64;
+typedef double zt_attr_f64;
+typedef zt_word zt_attr_word;
+typedef zt_dims zt_attr_dims;
+typedef const char *zt_attr_str;
+
+typedef enum zt_attr_kind {
+    ZT_ATTR_i64,
+    ZT_ATTR_f64,
+    ZT_ATTR_word,
+    ZT_ATTR_dims, /* entries may be symbol expressions inside a program, never after binding */
+    ZT_ATTR_str
+} zt_attr_kind;
+
+typedef struct zt_attrdef {
+    const char *name;
+    zt_attr_kind kind;
+    size_t offset; /* in the op's attribute struct */
+} zt_attrdef;
+
+/* Helpers that take ops.def's lists apart: in an OP(...) macro write ZT_NAMES_##ins and the like. */
+#define ZT_COUNT_IN1(a) 1
+#define ZT_COUNT_IN2(a, b) 2
+#define ZT_COUNT_IN3(a, b, c) 3
+#define ZT_COUNT_IN4(a, b, c, d) 4
+#define ZT_COUNT_IN5(a, b, c, d, e) 5
+#define ZT_COUNT_IN6(a, b, c, d, e, f) 6
+#define ZT_COUNT_OUT1(a) 1
+#define ZT_COUNT_OUT2(a, b) 2
+#define ZT_COUNT_OUT3(a, b, c) 3
+#define ZT_NAMES_IN1(a) #a
+#define ZT_NAMES_IN2(a, b) #a, #b
+#define ZT_NAMES_IN3(a, b, c) #a, #b, #c
+#define ZT_NAMES_IN4(a, b, c, d) #a, #b, #c, #d
+#define ZT_NAMES_IN5(a, b, c, d, e) #a, #b, #c, #d, #e
+#define ZT_NAMES_IN6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
+#define ZT_NAMES_OUT1(a) #a
+#define ZT_NAMES_OUT2(a, b) #a, #b
+#define ZT_NAMES_OUT3(a, b, c) #a, #b, #c
+/* M(kind, name, default) for every attribute of a list, in order. */
+#define ZT_EACH1(M, k, n, d) M(k, n, d)
+#define ZT_EACH2(M, k, n, d, ...) M(k, n, d) ZT_EACH1(M, __VA_ARGS__)
+#define ZT_EACH3(M, k, n, d, ...) M(k, n, d) ZT_EACH2(M, __VA_ARGS__)
+#define ZT_EACH4(M, k, n, d, ...) M(k, n, d) ZT_EACH3(M, __VA_ARGS__)
+#define ZT_EACH5(M, k, n, d, ...) M(k, n, d) ZT_EACH4(M, __VA_ARGS__)
+#define ZT_EACH6(M, k, n, d, ...) M(k, n, d) ZT_EACH5(M, __VA_ARGS__)
+
+typedef enum zt_op {
+#define OP(name, ins, outs, attrs) ZT_OP_##name,
+#include "lib/ops/ops.def"
+#undef OP
+    ZT_OP_COUNT
+} zt_op;
+
+/* typedef struct zt_rope_attrs { double theta; ... } zt_rope_attrs; an op without attributes has a
+ * struct of one byte that nobody reads. */
+#define ZT_FIELD(k, n, d) zt_attr_##k n;
+#define ZT_FIELDS_ATTR0 char none;
+#define ZT_FIELDS_ATTR1(...) ZT_EACH1(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR2(...) ZT_EACH2(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR3(...) ZT_EACH3(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR4(...) ZT_EACH4(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR5(...) ZT_EACH5(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR6(...) ZT_EACH6(ZT_FIELD, __VA_ARGS__)
+#define OP(name, ins, outs, attrs)                                                                 \
+    typedef struct zt_##name##_attrs {                                                             \
+        ZT_FIELDS_##attrs                                                                          \
+    } zt_##name##_attrs;
+#include "lib/ops/ops.def"
+#undef OP
+
+/* zt_rope_attrs zt_rope_defaults(void) */
+#define OP(name, ins, outs, attrs) zt_##name##_attrs zt_##name##_defaults(void);
+#include "lib/ops/ops.def"
+#undef OP
+
+/* ---- the row ----------------------------------------------------------------------------------- */
+
+/* What only running can find: an index out of range, an integer divided by zero. A kernel sets the
+ * first it meets and goes on without harm; whoever runs programs turns it into an error. */
+typedef struct zt_trouble {
+    const char *what; /* NULL: none. "index", ... a constant */
+    int64_t value, limit;
+} zt_trouble;
+
+/* An operand of a reference loop: every float value is f64, every integer and bool int64. */
+typedef struct zt_arg {
+    const zt_type *type; /* NULL: absent input, or an output that nobody wants */
+    double *f;           /* of float dtypes, block types decoded */
+    int64_t *i;          /* of integer dtypes and bool */
+} zt_arg;
+
+/* How a case's input is filled (zt_case_fill). */
+typedef enum zt_fill {
+    ZT_FILL_ABSENT, /* the optional input is not there */
+    ZT_FILL_NORMAL, /* deviation 1 */
+    ZT_FILL_IDS,    /* integers from 0 to limit - 1 */
+    ZT_FILL_RISING, /* limit, limit + 1, ... : positions */
+    ZT_FILL_ZERO
+} zt_fill;
+
+typedef struct zt_case {
+    zt_type in[ZT_MAX_IN];
+    zt_fill fill[ZT_MAX_IN];
+    int64_t limit[ZT_MAX_IN];
+    int64_t attrs[ZT_MAX_ATTR_BYTES / 8]; /* the op's attribute struct, starting as its defaults */
+} zt_case;
+
+enum {
+    ZT_OPF_ELEMENTWISE = 1 << 0, /* out[i] depends on the inputs' i (after broadcasting) only */
+    ZT_OPF_COMMUTATIVE = 1 << 1,
+    ZT_OPF_VIEW = 1 << 2,        /* output 0 has the bytes of input 0: no kernel runs */
+    ZT_OPF_INPLACE = 1 << 3,     /* output 0 may be placed over input 0 of the same type */
+    ZT_OPF_DONATES = 1 << 4,     /* input 0 is used up: output 0 is that memory, updated */
+    ZT_OPF_RANDOM = 1 << 5,
+    ZT_OPF_WEIGHT1 = 1 << 6      /* input 1 may be of any float dtype, block types too */
+};
+
+typedef struct zt_opdef {
+    const char *synopsis; /* one line: "y[t,m] = sum_k x[t,k] w[m,k] + b[m]" */
+    int n_required;       /* inputs from here on may be absent */
+    unsigned flags;
+    /* Types of the outputs from those of the inputs (NULL: absent), or one clear sentence with the
+     * shapes in ctx. Attribute words are checked here too. All dims are numbers. Must accept
+     * dimensions of 0. ctx carries the prefix "op rope: " outside; write only what is wrong. */
+    zt_status (*infer)(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
+    /* The meaning, in plain loops. Inputs never change; ZT_OPF_DONATES: out[0] aliases in[0]. */
+    void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
+    double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
+    /* The i-th case for tests and benchmarks; false past the last. Small, odd and empty shapes,
+     * absent inputs, every attribute. */
+    bool (*cases)(int i, zt_case *c);
+} zt_opdef;
+
+/* What ops.def knows of an op, with its row. */
+typedef struct zt_opinfo {
+    const char *name;
+    int n_in, n_out, n_attrs;
+    const char *in_name[ZT_MAX_IN];
+    const char *out_name[ZT_MAX_OUT];
+    const zt_attrdef *attrs; /* n_attrs of them */
+    const void *defaults;    /* the attribute struct with its defaults */
+    size_t attr_bytes;
+    const zt_opdef *def;
+} zt_opinfo;
+
+const zt_opinfo *zt_op_info(zt_op op);
+bool zt_op_find(const char *name, size_t n, zt_op *out);
+
+/* Infer through the row, with arity and attributes checked and the op's name before any message. */
+zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
+                      zt_type out[]);
+double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
+/* Case i of an op, attributes starting as defaults; false past the last. */
+bool zt_op_case(zt_op op, int i, zt_case *c);
+/* Fill `dst` (a contiguous value of type c->in[k]) as the case says; same seed, same bytes. */
+void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

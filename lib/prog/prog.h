@@ -1,0 +1,163 @@
+/* prog.h - programs: lists of ops on tensors, built in memory, printed and parsed as text.
+ *
+ *     zt program 1
+ *     in    x: f32[n,576]
+ *     data  g: f32[576] "blk.0.attn_norm.weight"
+ *     state kc: f16[ctx,192]
+ *     h, rstd = rms_norm x g eps=1e-05
+ *     kc1 = kv_put kc h pos
+ *     keep  kc = kc1
+ *     out   y = h
+ *
+ * Values are numbered from 0 in the order they are made: declarations first or among ops, every
+ * value before its use. Dimensions are numbers or expressions (+ - * / of symbols and numbers,
+ * floor division); only in, state and data declare shapes, all else is inferred by zt_prog_bind
+ * once every symbol has a number. Printing is canonical: parse(print(p)) prints the same bytes,
+ * and of canonical text print(parse(text)) is that text.
+ *
+ * Text is hostile until zt_prog_parse accepted it: grammar, known ops, arity, attribute kinds,
+ * unique names, use after definition, no use of a donated value, each state kept at most once.
+ *
+ * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a
+ * failed or (for optional inputs, ZT_NONE) an absent one, the first error stays in the context.
+ *
+ *     zt_prog *p = zt_prog_new(ctx);
+ *     int64_t n = zt_prog_symbol(p, "n");
+ *     int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){n, 576});
+ *     int y = zt_emit_rms_norm(p, "h", x, g, &(zt_rms_norm_attrs){.eps = 1e-5}, NULL);
+ *     zt_prog_out(p, "y", y);
+ */
+#ifndef ZT_PROG_H
+#define ZT_PROG_H
+
+#include "lib/ops/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZT_MAX_SYMBOLS 16
+#define ZT_NONE (-2) /* an absent optional input; -1 is a failure passed on */
+
+typedef struct zt_prog zt_prog;
+
+zt_prog *zt_prog_new(zt_ctx *ctx);
+void zt_prog_free(zt_prog *p);
+
+/* ---- build ------------------------------------------------------------------------------------- */
+
+/* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
+ * of this program. Errors give 0 and a message. */
+int64_t zt_prog_symbol(zt_prog *p, const char *name); /* the same name gives the same dimension */
+int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b); /* op one of + - * / ; folds numbers */
+
+/* `name` NULL: one is made up (v0, v1, ...). Each returns the value's number, -1 on failure. */
+int zt_prog_in(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
+int zt_prog_state(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
+int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim,
+                 const char *tensor);
+/* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
+ * NULL, and "_" says that the output is not wanted (its number is ZT_NONE). */
+zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in, const char *const *names,
+                     int *out);
+zt_status zt_prog_keep(zt_prog *p, int state, int value);
+zt_status zt_prog_out(zt_prog *p, const char *name, int value);
+zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the header line */
+
+/* int zt_emit_rms_norm(zt_prog *, const char *name, int x, int g, const zt_rms_norm_attrs *, int *rstd):
+ * the first output's number. Outputs after the first through pointers, NULL: not wanted. Ops
+ * without attributes have no such parameter. */
+#define ZT_EMIT_IN1(a) , int a
+#define ZT_EMIT_IN2(a, b) , int a, int b
+#define ZT_EMIT_IN3(a, b, c) , int a, int b, int c
+#define ZT_EMIT_IN4(a, b, c, d) , int a, int b, int c, int d
+#define ZT_EMIT_IN5(a, b, c, d, e) , int a, int b, int c, int d, int e
+#define ZT_EMIT_IN6(a, b, c, d, e, f) , int a, int b, int c, int d, int e, int f
+#define ZT_EMIT_OUT1(a)
+#define ZT_EMIT_OUT2(a, b) , int *b
+#define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
+#define ZT_PARAM_NONE(op)
+#define ZT_PARAM_SOME(op) , const zt_##op##_attrs *attrs
+#define ZT_PARAM_ATTR0 ZT_PARAM_NONE
+#define ZT_PARAM_ATTR1(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR2(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR3(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR4(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR5(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR6(...) ZT_PARAM_SOME
+#define OP(name, ins, outs, attrs)                                                                 \
+    int zt_emit_##name(zt_prog *p,                                                                 \
+                       const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
+#include "lib/ops/ops.def"
+#undef OP
+
+/* ---- look -------------------------------------------------------------------------------------- */
+
+typedef enum zt_value_kind { ZT_VALUE_IN, ZT_VALUE_STATE, ZT_VALUE_DATA, ZT_VALUE_OP } zt_value_kind;
+
+typedef struct zt_value {
+    const char *name;
+    zt_value_kind kind;
+    zt_type type;       /* declared (dims may be expressions); of ops only after binding */
+    const char *tensor; /* DATA: the tensor's name in the model */
+    int index;          /* IN, STATE, DATA: its place among its kind; OP: the step that makes it */
+    int keep;           /* STATE: the value kept at the end of the step, or -1 */
+} zt_value;
+
+typedef struct zt_step {
+    zt_op op;
+    const void *attrs; /* the op's attribute struct */
+    int in[ZT_MAX_IN]; /* value numbers, ZT_NONE where absent */
+    int out[ZT_MAX_OUT];
+} zt_step;
+
+typedef struct zt_output {
+    const char *name;
+    int value;
+} zt_output;
+
+int zt_prog_n_values(const zt_prog *p);
+const zt_value *zt_prog_value(const zt_prog *p, int v);
+int zt_prog_n_steps(const zt_prog *p);
+const zt_step *zt_prog_step(const zt_prog *p, int s);
+int zt_prog_n_outputs(const zt_prog *p);
+const zt_output *zt_prog_output(const zt_prog *p, int o);
+int zt_prog_n_symbols(const zt_prog *p);
+const char *zt_prog_symbol_name(const zt_prog *p, int s);
+int zt_prog_find(const zt_prog *p, const char *name); /* value number or -1 */
+int zt_prog_count(const zt_prog *p, zt_value_kind kind);
+int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value number */
+const char *zt_prog_model_file(const zt_prog *p); /* NULL: none */
+const char *zt_prog_model_id(const zt_prog *p);
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+zt_status zt_prog_print(const zt_prog *p, zt_str *out);
+/* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
+zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
+
+/* ---- bind -------------------------------------------------------------------------------------- */
+
+typedef struct zt_binding {
+    const char *symbol;
+    int64_t value; /* 0 or more */
+} zt_binding;
+
+/* The program with every symbol a number: all types known and checked by the ops' rules. The
+ * bound program borrows p, which must outlive it. */
+typedef struct zt_bound {
+    const zt_prog *prog;
+    int n_values;
+    zt_type *type;      /* [n_values] */
+    int n_steps;
+    const void **attrs; /* [n_steps] with their dims as numbers */
+    void *memory;       /* private */
+} zt_bound;
+
+zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);
+void zt_bound_free(zt_bound *b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

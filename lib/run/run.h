@@ -1,0 +1,108 @@
+/* run.h - running: sessions that replay programs, and the door through which every op passes.
+ *
+ * A zt_session holds a program on an engine: its weights loaded once, its states, and a bounded
+ * cache of prepared replays, one for each set of symbol values seen. A step costs a replay and
+ * allocates nothing once its symbols have been seen.
+ *
+ * A zt_run runs ops eagerly, one at a time: zt_add(run, a, b). Each is a program of one op in a
+ * bounded cache; between zt_record_begin and _end what ran is also written into a program.
+ *
+ * What an engine lacks falls back (cpu -> ref): the plan is split there and the fallback counted;
+ * `strict` makes it ZT_ENOTSUP.
+ */
+#ifndef ZT_RUN_H
+#define ZT_RUN_H
+
+#include "lib/engine/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- sessions: whole programs ------------------------------------------------------------------- */
+
+typedef struct zt_session zt_session;
+
+typedef struct zt_session_opts {
+    bool strict;               /* a fallback is an error */
+    const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
+    int n_fixed;
+} zt_session_opts;
+
+/* Loads every data value of `p` from `store` (types must match: ZT_EDATA) and clears the states.
+ * Borrows engine and program. */
+zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
+                            const zt_session_opts *opts);
+void zt_session_close(zt_session *s);
+
+/* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
+ * i-th `in` and o-th `out` of the program, contiguous, of the bound types. */
+zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
+                          void *const *out);
+/* Prepare without running, so that the step allocates nothing. */
+zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n);
+
+/* The i-th state, whole, as its declared type (bytes of zt_session_state_type). */
+zt_type zt_session_state_type(const zt_session *s, int i);
+zt_status zt_session_state_get(zt_session *s, int i, void *host);
+zt_status zt_session_state_set(zt_session *s, int i, const void *host);
+
+typedef struct zt_session_report {
+    size_t weight_bytes, state_bytes;
+    size_t arena_bytes;       /* of the largest prepared replay */
+    size_t liveness_bytes;    /* the lower bound: most bytes alive at once in that replay */
+    int fallbacks;            /* steps of it that fell back */
+    uint64_t prepared, steps;
+} zt_session_report;
+zt_session_report zt_session_get(const zt_session *s);
+
+/* ---- eager ops: the door ------------------------------------------------------------------------- */
+
+typedef struct zt_run zt_run;
+
+zt_run *zt_run_new(zt_engine *e, bool strict); /* borrows the engine */
+void zt_run_free(zt_run *r);                   /* closes every scope */
+
+/* Scopes: a tensor made by an op belongs to the innermost scope and goes with it, save those kept
+ * (zt_tensor_ref is the way to keep one). */
+void zt_scope_begin(zt_run *r);
+void zt_scope_end(zt_run *r);
+/* Where the next op puts its first output: type must match (ZT_ESHAPE), old content is not read. */
+void zt_run_into(zt_run *r, zt_tensor *dst);
+/* Refuse the n-th op from now on (a fault point), once or from then on; 0: none. */
+void zt_run_fail(zt_run *r, uint64_t nth, bool onwards);
+/* Ops run, per op; fallbacks. */
+uint64_t zt_run_count(const zt_run *r, zt_op op);
+uint64_t zt_run_fallbacks(const zt_run *r);
+
+/* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets tensors of the innermost scope. */
+zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
+
+/* Recording: ops run from here on become steps; tensors not made by them become inputs in0, in1...
+ * in order of first use. end: the program, with `outs` as out0, out1...; NULL on failure. */
+zt_status zt_record_begin(zt_run *r);
+zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
+
+/* zt_tensor *zt_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
+ * **rstd): thin typed calls of the door. Ops chain: after a failure, or given NULL for a required
+ * input, they return NULL. Outputs after the first through pointers, NULL: not wanted. */
+#define ZT_CALL_IN1(a) , zt_tensor *a
+#define ZT_CALL_IN2(a, b) , zt_tensor *a, zt_tensor *b
+#define ZT_CALL_IN3(a, b, c) , zt_tensor *a, zt_tensor *b, zt_tensor *c
+#define ZT_CALL_IN4(a, b, c, d) , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d
+#define ZT_CALL_IN5(a, b, c, d, e)                                                                 \
+    , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e
+#define ZT_CALL_IN6(a, b, c, d, e, f)                                                              \
+    , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e, zt_tensor *f
+#define ZT_CALL_OUT1(a)
+#define ZT_CALL_OUT2(a, b) , zt_tensor **b
+#define ZT_CALL_OUT3(a, b, c) , zt_tensor **b, zt_tensor **c
+#define OP(name, ins, outs, attrs)                                                                 \
+    zt_tensor *zt_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
+#include "lib/ops/ops.def"
+#undef OP
+
+#ifdef __cplusplus
+}
+#endif
+#endif

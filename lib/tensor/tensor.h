@@ -1,0 +1,129 @@
+/* tensor.h - dtypes, types (a dtype and a shape), buffers and tensors.
+ *
+ * A zt_type is what is known of a value without its bytes. A zt_tensor is a small counted header
+ * over a counted buffer; a view shares the buffer and extends its life. Shapes are row-major: the
+ * last dimension is contiguous. Rank 0 is a scalar. Block types (q4_0 ...) pack the last dimension
+ * in blocks, which it must be a multiple of.
+ *
+ *     zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){4, 576});
+ *     zt_tensor *x = zt_tensor_new(ctx, &t);
+ *     float *data = zt_tensor_data(x);
+ *     zt_tensor_unref(x);
+ */
+#ifndef ZT_TENSOR_H
+#define ZT_TENSOR_H
+
+#include "lib/base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZT_MAX_RANK 8
+
+/* ---- dtypes: one table ---------------------------------------------------------------------- */
+
+/* X(NAME, text, elements a block, bytes a block, kind). Kinds: F float, I signed, U unsigned,
+ * B bool, Q block-quantized float. Block layouts: ggml-common.h of ggml (MIT), as facts. */
+#define ZT_DTYPES(X)                                                                               \
+    X(F64, "f64", 1, 8, F)                                                                         \
+    X(F32, "f32", 1, 4, F)                                                                         \
+    X(F16, "f16", 1, 2, F)                                                                         \
+    X(BF16, "bf16", 1, 2, F)                                                                       \
+    X(I64, "i64", 1, 8, I)                                                                         \
+    X(I32, "i32", 1, 4, I)                                                                         \
+    X(I16, "i16", 1, 2, I)                                                                         \
+    X(I8, "i8", 1, 1, I)                                                                           \
+    X(U8, "u8", 1, 1, U)                                                                           \
+    X(BOOL, "bool", 1, 1, B)                                                                       \
+    X(Q4_0, "q4_0", 32, 18, Q)                                                                     \
+    X(Q4_1, "q4_1", 32, 20, Q)                                                                     \
+    X(Q5_0, "q5_0", 32, 22, Q)                                                                     \
+    X(Q5_1, "q5_1", 32, 24, Q)                                                                     \
+    X(Q8_0, "q8_0", 32, 34, Q)                                                                     \
+    X(Q4_K, "q4_k", 256, 144, Q)                                                                   \
+    X(Q5_K, "q5_k", 256, 176, Q)                                                                   \
+    X(Q6_K, "q6_k", 256, 210, Q)
+
+typedef enum zt_dtype {
+#define X(NAME, text, n, bytes, kind) ZT_##NAME,
+    ZT_DTYPES(X)
+#undef X
+        ZT_DTYPE_COUNT
+} zt_dtype;
+
+typedef struct zt_dtype_info {
+    const char *name;
+    int block;       /* elements a block; 1 for plain types */
+    int block_bytes; /* bytes a block */
+    char kind;       /* 'F' 'I' 'U' 'B' 'Q' */
+    /* n elements (a multiple of block) to f32, as the type's reference does it; for 'F' and 'Q'
+     * kinds, NULL else. f64 is rounded. */
+    void (*decode)(const void *src, float *dst, int64_t n);
+    /* n f32 elements to the type, round to nearest even; for 'F' kinds, NULL else. */
+    void (*encode)(const float *src, void *dst, int64_t n);
+} zt_dtype_info;
+
+const zt_dtype_info *zt_dtype_get(zt_dtype t);
+bool zt_dtype_parse(const char *name, size_t n, zt_dtype *out);
+bool zt_dtype_is_float(zt_dtype t); /* 'F' or 'Q' */
+
+float zt_f16_to_f32(uint16_t h);
+uint16_t zt_f32_to_f16(float f); /* round to nearest even; overflow to inf; NaN stays NaN */
+float zt_bf16_to_f32(uint16_t h);
+uint16_t zt_f32_to_bf16(float f);
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+typedef struct zt_type {
+    zt_dtype dtype;
+    int rank;
+    int64_t dim[ZT_MAX_RANK]; /* entries past rank are 0 */
+} zt_type;
+
+zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim);
+bool zt_type_equal(const zt_type *a, const zt_type *b);
+int64_t zt_type_count(const zt_type *t); /* elements; the product must have been checked */
+size_t zt_type_bytes(const zt_type *t);  /* bytes of the contiguous value, checked likewise */
+/* Is it a type at all: rank, no negative dimension, last dimension in whole blocks, bytes fit.
+ * `*bytes` (may be NULL) gets its size. A message in ctx (may be NULL) when not. */
+bool zt_type_check(zt_ctx *ctx, const zt_type *t, size_t *bytes);
+/* "f32[4,576]", for messages and programs. Returns buf. */
+#define ZT_TYPE_TEXT 200
+const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+typedef struct zt_tensor zt_tensor;
+
+zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type); /* contents not cleared */
+/* Over memory of the caller's; `release` (may be NULL) runs when the last view goes. */
+zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
+                          void (*release)(void *user, void *data), void *user);
+/* A contiguous piece of `base` read as `type`, `offset_bytes` into it. ZT_ESHAPE when it sticks out. */
+zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
+zt_tensor *zt_tensor_ref(zt_tensor *t);
+void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */
+
+const zt_type *zt_tensor_type(const zt_tensor *t);
+void *zt_tensor_data(const zt_tensor *t);
+size_t zt_tensor_bytes(const zt_tensor *t);
+zt_ctx *zt_tensor_ctx(const zt_tensor *t);
+
+/* ---- named tensors somewhere else ------------------------------------------------------------ */
+
+/* A store finds tensors by name and reads their bytes: a GGUF file, an npz, tensors in memory.
+ * Engines fill their own copy of a weight through it. */
+typedef struct zt_store zt_store;
+struct zt_store {
+    void *user;
+    /* ZT_OK and the type, or ZT_ENOENT without a message when there is none of that name. */
+    zt_status (*find)(void *user, const char *name, zt_type *type, int64_t *handle);
+    /* n bytes at `offset` of that tensor. May be called from several threads at once. */
+    zt_status (*read)(void *user, int64_t handle, size_t offset, void *dst, size_t n);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

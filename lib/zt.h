@@ -1,0 +1,14 @@
+/* zt.h - the public face of libzt: every room's header. Each header is that room's manual. */
+#ifndef ZT_H
+#define ZT_H
+
+#include "lib/base/base.h"
+#include "lib/tensor/tensor.h"
+#include "lib/ops/ops.h"
+#include "lib/prog/prog.h"
+#include "lib/engine/engine.h"
+#include "lib/run/run.h"
+#include "lib/io/gguf.h"
+#include "lib/llm/llm.h"
+
+#endif

@@ -1,0 +1,125 @@
+/* cli.h - what every tool shares: one option table that feeds getopt_long, --help, completion and
+ * the check against the man page; exit codes; messages; tables; progress.
+ *
+ *     static struct { const char *model; int64_t n; } o = {.n = 256};
+ *     static const zt_opt options[] = {
+ *         {'m', "model", ZT_OPT_STR, &o.model, "MODEL", "the model to run"},
+ *         {'n', NULL, ZT_OPT_I64, &o.n, "N", "new tokens at most", .min = 0, .max = INT32_MAX},
+ *         {0}};
+ *     int main(int argc, char **argv)
+ *     {
+ *         zt_cli *cli = zt_cli_open(&zt_run_tool, argc, argv);   // exits on --help, --version, misuse
+ *         zt_status s = run(cli);
+ *         return zt_cli_close(cli, s);
+ *     }
+ */
+#ifndef ZT_CLI_H
+#define ZT_CLI_H
+
+#include "lib/zt.h"
+#include <stdio.h>
+
+typedef enum zt_opt_kind {
+    ZT_OPT_FLAG, /* bool *: set true */
+    ZT_OPT_OFF,  /* bool *: set false */
+    ZT_OPT_STR,  /* const char ** */
+    ZT_OPT_LIST, /* zt_opt_list *: may be given many times */
+    ZT_OPT_I64,  /* int64_t *, in [min, max] */
+    ZT_OPT_U64,  /* uint64_t * */
+    ZT_OPT_F64,  /* double *, in [fmin, fmax] */
+    ZT_OPT_SIZE, /* size_t *: 512M, 4GiB */
+    ZT_OPT_WORD, /* int *: index of the word in `words` ("auto|always|never") */
+    ZT_OPT_COUNT /* int *: how often given (-vv) */
+} zt_opt_kind;
+
+typedef struct zt_opt_list {
+    const char **item;
+    int n;
+} zt_opt_list;
+
+typedef struct zt_opt {
+    int letter;       /* 0: none */
+    const char *name; /* NULL: none */
+    zt_opt_kind kind;
+    void *value;
+    const char *arg;  /* the argument's name in --help; for WORD the words */
+    const char *help; /* one line */
+    int64_t min, max; /* I64: both 0 means any */
+    double fmin, fmax; /* F64: likewise */
+    bool *given;      /* may be NULL: set true when the option was on the command line */
+} zt_opt;
+
+/* Which of cli.md's shared options a tool takes (help, version, quiet, verbose always). */
+enum {
+    ZT_SHARE_OUTPUT = 1, /* -o --output, -f --force */
+    ZT_SHARE_ENGINE = 2, /* -t --threads --engine --strict-engine --isa */
+    ZT_SHARE_MEM = 4,    /* --mem-limit */
+    ZT_SHARE_SEED = 8,   /* --seed */
+    ZT_SHARE_FORMAT = 16, /* --format, for tables */
+    ZT_SHARE_COLOR = 32,
+    ZT_SHARE_PROGRESS = 64
+};
+
+typedef struct zt_tool {
+    const char *name;    /* "zt-run" */
+    const char *summary; /* "run a model" */
+    const char *const *synopsis; /* lines after the name, NULL last */
+    const zt_opt *options; /* ends with {0} */
+    unsigned shared;
+    int max_operands;
+} zt_tool;
+
+typedef enum zt_format { ZT_FMT_AUTO, ZT_FMT_TSV, ZT_FMT_CSV, ZT_FMT_JSON, ZT_FMT_NDJSON, ZT_FMT_MD } zt_format;
+
+typedef struct zt_cli {
+    const zt_tool *tool;
+    zt_ctx *ctx;
+    int n_operands;
+    char **operands;
+    /* the shared options */
+    const char *output;
+    bool force, quiet, strict;
+    int verbose;
+    int64_t threads;       /* 0: not given */
+    const char *engine;    /* "auto" */
+    zt_isa isa;            /* from --isa, else ZT_ISA, else the best */
+    size_t mem_limit;
+    uint64_t seed;
+    zt_format format;
+    int color, progress;   /* 0 auto 1 always 2 never */
+} zt_cli;
+
+/* Parses; --help and --version print and exit 0; misuse is one line and exit 64. Sets the memory
+ * limit, the log and SIGINT. */
+zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
+/* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
+ * full disk must not look like success), frees all, and returns the exit code of `s`. */
+int zt_cli_close(zt_cli *cli, zt_status s);
+/* The answer is "no": exit code 1 from close, no message. */
+void zt_cli_no(zt_cli *cli);
+zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa say */
+bool zt_cli_interrupted(void);         /* SIGINT arrived */
+/* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */
+zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n);
+zt_status zt_cli_flush(zt_cli *cli);
+/* A line on stderr with the tool's name in front; not under --quiet. */
+void zt_cli_note(zt_cli *cli, const char *fmt, ...) ZT_PRINTF(2, 3);
+int zt_exit_code(zt_status s); /* the one table from status to cli.md's codes */
+/* Binary does not go to a terminal: ZT_EUSAGE when stdout is one. */
+zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
+
+/* ---- tables -------------------------------------------------------------------------------------- */
+
+/* Rows of text cells: aligned columns on a terminal, TSV otherwise, or as --format says.
+ * json: {"schema":"zt.NAME/1","rows":[{column: value}, ...]}; cells that look like numbers in
+ * columns marked '#' are written as numbers. */
+typedef struct zt_table zt_table;
+zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int n);
+zt_status zt_table_row(zt_table *t, const char *const *cells);
+zt_status zt_table_print(zt_table *t);
+void zt_table_free(zt_table *t);
+
+/* A bar on stderr, only on a terminal (or --progress always). */
+void zt_progress(zt_cli *cli, const char *what, double done, double total);
+
+#endif
