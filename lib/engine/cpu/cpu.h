@@ -1,0 +1,65 @@
+/* cpu.h - private to lib/engine/cpu: what a kernel sees, and the form of packed weights.
+ *
+ * Kernels are leaves: they allocate nothing, log nothing, know no tensor and no thread pool. A
+ * kernel cuts its work into items, by shapes alone, never by the number of threads; the engine
+ * hands out ranges of items. Whatever item i computes depends on nothing but the inputs, so the
+ * bits are the same for any number of threads (promise (a)); and what a row (token) gets does not
+ * depend on how many rows there are or where in the batch it stands (promise (b)).
+ *
+ * Files in isa/ are compiled once for each instruction set with ZT_ISA naming it; everything they
+ * export is named through ZT_SYM.
+ */
+#ifndef ZT_CPU_H
+#define ZT_CPU_H
+
+#include "lib/engine/engine.h"
+
+#define ZT_CAT_(a, b) a##_##b
+#define ZT_CAT(a, b) ZT_CAT_(a, b)
+#define ZT_SYM(name) ZT_CAT(name, ZT_ISA) /* zt_cpu_norm -> zt_cpu_norm_avx512 */
+
+#define ZT_CPU_MAX_PHASES 3
+
+typedef struct zt_cpu_arg {
+    zt_type type;
+    void *data;  /* NULL: absent, or an output that nobody wants */
+    bool packed; /* a weight in packed form (pack.h), not the plain layout of its type */
+} zt_cpu_arg;
+
+typedef struct zt_cpu_call zt_cpu_call;
+
+typedef struct zt_cpu_kernel {
+    zt_op op;
+    /* May it run with these types? NULL inputs are absent. The same list serves asking and running. */
+    bool (*has)(const void *attrs, const zt_type *const in[], const zt_type out[]);
+    /* Once per prepared step: types, attrs and `packed` are set, data pointers only say present or
+     * absent. Sets items of each phase, and the scratch it wants. */
+    void (*setup)(zt_cpu_call *c);
+    /* Items begin..end-1 of a phase. All items of a phase are done, by all threads, before the next
+     * phase begins. `local` is local_bytes of this thread's own, 64-byte aligned, with any content. */
+    void (*run)(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local);
+} zt_cpu_kernel; /* lists end with run NULL */
+
+struct zt_cpu_call {
+    const zt_cpu_kernel *kernel;
+    const void *attrs;
+    zt_cpu_arg in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    int n_phases;                      /* set by setup; 1 unless it says else */
+    int64_t items[ZT_CPU_MAX_PHASES];  /* set by setup */
+    size_t shared_bytes, local_bytes;  /* set by setup; scratch of the call, and of each thread */
+    void *shared;                      /* 64-byte aligned; lives for the call only */
+    int64_t aux[8];                    /* the kernel's own notes from setup */
+    zt_trouble trouble;                /* set through zt_cpu_trouble */
+};
+
+/* Note the first trouble of a call; from any thread. */
+void zt_cpu_trouble(zt_cpu_call *c, const char *what, int64_t value, int64_t limit);
+
+/* The lists: one per family file in isa/ and instruction set. */
+#define ZT_CPU_FAMILIES(X) X(elementwise) X(reduce) X(linalg) X(index) X(norm) X(attention)
+#define X(f)                                                                                       \
+    extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
+ZT_CPU_FAMILIES(X)
+#undef X
+
+#endif
