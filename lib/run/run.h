@@ -29,8 +29,9 @@ typedef struct zt_session_opts {
     int n_fixed;
 } zt_session_opts;
 
-/* Loads every data value of `p` from `store` (types must match: ZT_EDATA) and clears the states.
- * Borrows engine and program. */
+/* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the engine
+ * that needs them when a step is first prepared; types must match (ZT_EDATA). Borrows engine,
+ * program and what the store stands on. */
 zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
                             const zt_session_opts *opts);
 void zt_session_close(zt_session *s);

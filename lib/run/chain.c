@@ -1,0 +1,52 @@
+/* chain.c - which engine runs an op: the one asked for, or the next that has a kernel. */
+#include "lib/run/plan.h"
+
+#include <string.h>
+
+/* What an engine falls back to. Wrappers and devices go by way of the CPU. */
+static const struct {
+    const char *name;
+    const char *next[ZT_MAX_CHAIN - 1];
+} fallback[] = {
+    {"ref", {NULL, NULL}},
+    {"cpu", {"ref", NULL}},
+    {NULL, {"cpu", "ref"}},
+};
+
+void zt_chain_init(zt_chain *c, zt_engine *e)
+{
+    int row = 0;
+    *c = (zt_chain){.engine = {e}, .name = {e->vt->name}, .n = 1};
+    while (fallback[row].name && strcmp(fallback[row].name, e->vt->name) != 0) row++;
+    for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
+        c->name[c->n++] = fallback[row].next[i];
+}
+
+void zt_chain_fini(zt_chain *c)
+{
+    for (int i = 1; i < c->n; i++) zt_engine_close(c->engine[i]);
+    c->n = 0;
+}
+
+static zt_engine *chain_engine(zt_chain *c, int i)
+{
+    if (!c->engine[i]) {
+        zt_engine_opts opts = {.threads = 0, .isa = zt_isa_best()};
+        c->engine[i] = zt_engine_open(c->engine[0]->ctx, c->name[i], &opts);
+    }
+    return c->engine[i];
+}
+
+int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
+                  const zt_type *out)
+{
+    char text[ZT_TYPE_TEXT];
+    for (int i = 0; i < (strict ? 1 : c->n); i++) {
+        zt_engine *e = chain_engine(c, i);
+        if (!e) return -1;
+        if (e->vt->has(e, op, attrs, in, out)) return i;
+    }
+    zt_fail(c->engine[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
+            c->name[0], zt_op_info(op)->name, zt_type_text(out, text));
+    return -1;
+}

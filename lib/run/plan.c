@@ -1,0 +1,292 @@
+/* plan.c - from a bound program to segments with a memory plan.
+ *
+ * Three passes: find the root of every value; cut the steps where the engine changes; in each
+ * segment place the roots: host memory for what crosses its border, buffers for data and states,
+ * and offsets in an arena for the rest, the largest first, each at the lowest offset that is free
+ * during its whole life. A value made and one that dies in the same step never share bytes, save
+ * when the op may work in place.
+ */
+#include "lib/run/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+typedef struct life {
+    int root;
+    int born, dies; /* steps, inclusive */
+    size_t bytes, offset;
+} life;
+
+/* ---- roots ------------------------------------------------------------------------------------- */
+
+static void find_roots(zt_cut *cut, const zt_bound *b)
+{
+    for (int v = 0; v < b->n_values; v++) cut->root[v] = v;
+    for (int s = 0; s < b->n_steps; s++) {
+        const zt_step *st = &cut->step[s];
+        if ((zt_op_info(st->op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) && st->out[0] >= 0)
+            cut->root[st->out[0]] = cut->root[st->in[0]];
+    }
+}
+
+/* ---- cutting ----------------------------------------------------------------------------------- */
+
+static int pick_engine(zt_chain *chain, const zt_bound *b, const zt_step *st, bool strict)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_type *in[ZT_MAX_IN] = {0};
+    zt_type out[ZT_MAX_OUT] = {0};
+    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] >= 0 ? &b->type[st->in[k]] : NULL;
+    if (zt_op_infer(chain->engine[0]->ctx, st->op, st->attrs, in, out)) return -1;
+    return zt_chain_pick(chain, strict, st->op, st->attrs, in, out);
+}
+
+static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
+{
+    int *engine = zt_arena_alloc(cut->memory, (size_t)(b->n_steps + 1) * sizeof *engine);
+    if (!engine) return ZT_ENOMEM;
+    for (int s = 0; s < b->n_steps; s++) {
+        bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
+        engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(chain, b, &cut->step[s], strict);
+        if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+        cut->fallbacks += engine[s] > 0;
+        cut->n_segments += s == 0 || engine[s] != engine[s - 1];
+    }
+    size_t n = (size_t)cut->n_segments;
+    cut->segment = zt_arena_alloc(cut->memory, (n + 1) * sizeof *cut->segment);
+    if (!cut->segment) return ZT_ENOMEM;
+    memset(cut->segment, 0, (n + 1) * sizeof *cut->segment);
+    zt_segment *g = cut->segment - 1;
+    for (int s = 0; s < b->n_steps; s++) {
+        if (s == 0 || engine[s] != engine[s - 1]) *++g = (zt_segment){.engine = engine[s], .first = s};
+        g->last = s + 1;
+    }
+    return ZT_OK;
+}
+
+/* ---- lives ------------------------------------------------------------------------------------- */
+
+/* Past every step: the value is wanted on the host when the program ends. */
+static void want(int *last_use, const int *root, int value, int n_steps)
+{
+    if (value >= 0) last_use[root[value]] = n_steps;
+}
+
+static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int *last_use)
+{
+    for (int v = 0; v < b->n_values; v++) made[v] = last_use[v] = -1;
+    for (int s = 0; s < b->n_steps; s++) {
+        const zt_step *st = &cut->step[s];
+        const zt_opinfo *info = zt_op_info(st->op);
+        for (int k = 0; k < info->n_in; k++)
+            if (st->in[k] >= 0) last_use[cut->root[st->in[k]]] = s;
+        for (int k = 0; k < info->n_out; k++) {
+            if (st->out[k] < 0) continue;
+            int r = cut->root[st->out[k]];
+            if (made[r] < 0 && r == st->out[k]) made[r] = s;
+            if (last_use[r] < s) last_use[r] = s;
+        }
+    }
+    for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
+        want(last_use, cut->root, zt_prog_output(b->prog, o)->value, b->n_steps);
+    for (int v = 0; v < b->n_values; v++) {
+        const zt_value *val = zt_prog_value(b->prog, v);
+        if (val->kind == ZT_VALUE_STATE && val->keep >= 0 && cut->root[val->keep] != v)
+            want(last_use, cut->root, val->keep, b->n_steps);
+    }
+}
+
+/* ---- placing ----------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    const life *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->root - y->root;
+}
+
+/* The lowest offset at which `l` fits beside the n lives placed before that overlap it in time;
+ * `busy` is scratch for them, kept sorted by offset. */
+static size_t lowest_offset(const life *l, const life *placed, int n, const life **busy)
+{
+    int n_busy = 0;
+    for (int i = 0; i < n; i++) {
+        const life *p = &placed[i];
+        if (p->dies < l->born || p->born > l->dies) continue;
+        int at = n_busy++;
+        for (; at > 0 && busy[at - 1]->offset > p->offset; at--) busy[at] = busy[at - 1];
+        busy[at] = p;
+    }
+    size_t offset = 0;
+    for (int i = 0; i < n_busy; i++) {
+        if (busy[i]->offset >= offset + l->bytes) break;
+        size_t end = busy[i]->offset + busy[i]->bytes;
+        if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+static size_t most_alive(const life *l, int n, int first, int last)
+{
+    size_t most = 0;
+    for (int s = first; s < last; s++) {
+        size_t sum = 0;
+        for (int i = 0; i < n; i++)
+            if (l[i].born <= s && s <= l[i].dies) sum += l[i].bytes;
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+static zt_status place_arena(zt_cut *cut, zt_segment *g, life *lives, int n)
+{
+    const life **busy = zt_arena_alloc(cut->memory, ((size_t)n + 1) * sizeof *busy);
+    if (!busy) return ZT_ENOMEM;
+    g->liveness_bytes = most_alive(lives, n, g->first, g->last);
+    qsort(lives, (size_t)n, sizeof *lives, by_size);
+    for (int i = 0; i < n; i++) {
+        lives[i].offset = lowest_offset(&lives[i], lives, i, busy);
+        size_t end = lives[i].offset + lives[i].bytes;
+        if (end > g->arena_bytes) g->arena_bytes = end;
+        g->place[lives[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = lives[i].offset};
+    }
+    return ZT_OK;
+}
+
+static void place_at(zt_segment *g, int root, zt_place_kind kind, int *list, int *n)
+{
+    if (g->place[root].kind != ZT_PLACE_NOWHERE) return;
+    g->place[root] = (zt_place){.kind = kind, .index = *n};
+    list[(*n)++] = root;
+}
+
+/* An op that may work in place takes over input 0 when that dies here and is as large. */
+static life *life_to_extend(const zt_cut *cut, const zt_bound *b, int s, const int *last_use,
+                            life *lives, const int *life_of)
+{
+    const zt_step *st = &cut->step[s];
+    if (!(zt_op_info(st->op)->def->flags & ZT_OPF_INPLACE)) return NULL;
+    int r = cut->root[st->in[0]];
+    if (life_of[r] < 0 || last_use[r] != s) return NULL;
+    for (int k = 1; k < zt_op_info(st->op)->n_in; k++)
+        if (st->in[k] >= 0 && cut->root[st->in[k]] == r) return NULL;
+    return zt_type_equal(&b->type[st->in[0]], &b->type[st->out[0]]) ? &lives[life_of[r]] : NULL;
+}
+
+typedef struct work {
+    int *made, *last_use, *life_of, *heir; /* heir[root]: the root whose bytes it took over, or -1 */
+    life *lives;
+} work;
+
+static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_engine *e, int s,
+                            work *w, int *n_lives)
+{
+    const zt_step *st = &cut->step[s];
+    const zt_opinfo *info = zt_op_info(st->op);
+    for (int k = 0; k < info->n_in; k++) {
+        if (st->in[k] < 0) continue;
+        int r = cut->root[st->in[k]];
+        zt_value_kind kind = zt_prog_value(b->prog, r)->kind;
+        if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
+            place_at(g, r, ZT_PLACE_BUF, g->buf, &g->n_bufs);
+        else if (kind == ZT_VALUE_IN || w->made[r] < g->first)
+            place_at(g, r, ZT_PLACE_IN, g->in, &g->n_in);
+    }
+    for (int k = 0; k < info->n_out; k++) {
+        int r = st->out[k];
+        if (r < 0 || cut->root[r] != r) continue;
+        if (w->last_use[r] >= g->last) {
+            place_at(g, r, ZT_PLACE_OUT, g->out, &g->n_out);
+            continue;
+        }
+        life *over = k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
+        if (over) {
+            w->life_of[r] = (int)(over - w->lives);
+            w->heir[r] = over->root;
+            over->dies = w->last_use[r];
+            continue;
+        }
+        size_t bytes = e->vt->value_bytes(e, &b->type[r]);
+        if (!zt_add_size(bytes, ALIGN - 1, &bytes))
+            return zt_fail(e->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", s, bytes);
+        w->life_of[r] = *n_lives;
+        w->lives[(*n_lives)++] = (life){.root = r, .born = s, .dies = w->last_use[r],
+                                        .bytes = bytes & ~(size_t)(ALIGN - 1)};
+    }
+    return ZT_OK;
+}
+
+static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_engine *e, work *w)
+{
+    size_t n = (size_t)b->n_values + 1;
+    int n_lives = 0;
+    g->place = zt_arena_alloc(cut->memory, n * sizeof *g->place);
+    g->in = zt_arena_alloc(cut->memory, n * sizeof(int));
+    g->out = zt_arena_alloc(cut->memory, n * sizeof(int));
+    g->buf = zt_arena_alloc(cut->memory, n * sizeof(int));
+    if (!g->place || !g->in || !g->out || !g->buf) return ZT_ENOMEM;
+    memset(g->place, 0, n * sizeof *g->place);
+    for (int v = 0; v < b->n_values; v++) w->life_of[v] = w->heir[v] = -1;
+    for (int s = g->first; s < g->last; s++) {
+        zt_status st = place_step(cut, g, b, e, s, w, &n_lives);
+        if (st) return st;
+    }
+    zt_status st = place_arena(cut, g, w->lives, n_lives);
+    if (st) return st;
+    for (int v = 0; v < b->n_values; v++)
+        if (w->heir[v] >= 0) g->place[v] = g->place[w->heir[v]];
+    for (int v = 0; v < b->n_values; v++) g->place[v] = g->place[cut->root[v]];
+    return ZT_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+static zt_status copy_steps(zt_cut *cut, const zt_bound *b)
+{
+    cut->root = zt_arena_alloc(cut->memory, ((size_t)b->n_values + 1) * sizeof *cut->root);
+    cut->step = zt_arena_alloc(cut->memory, ((size_t)b->n_steps + 1) * sizeof *cut->step);
+    if (!cut->root || !cut->step) return ZT_ENOMEM;
+    for (int s = 0; s < b->n_steps; s++) {
+        cut->step[s] = *zt_prog_step(b->prog, s);
+        cut->step[s].attrs = b->attrs[s];
+    }
+    return ZT_OK;
+}
+
+static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
+{
+    size_t n = (size_t)b->n_values + 1;
+    zt_status st = copy_steps(cut, b);
+    if (st) return st;
+    find_roots(cut, b);
+    st = cut_steps(cut, chain, b, strict);
+    if (st) return st;
+    work w = {.made = zt_arena_alloc(cut->memory, n * sizeof(int)),
+              .last_use = zt_arena_alloc(cut->memory, n * sizeof(int)),
+              .life_of = zt_arena_alloc(cut->memory, n * sizeof(int)),
+              .heir = zt_arena_alloc(cut->memory, n * sizeof(int)),
+              .lives = zt_arena_alloc(cut->memory, n * sizeof(life))};
+    if (!w.made || !w.last_use || !w.life_of || !w.heir || !w.lives) return ZT_ENOMEM;
+    find_last_uses(cut, b, w.made, w.last_use);
+    for (int i = 0; i < cut->n_segments && !st; i++)
+        st = place_segment(cut, &cut->segment[i], b, chain->engine[cut->segment[i].engine], &w);
+    return st;
+}
+
+zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
+{
+    memset(cut, 0, sizeof *cut);
+    cut->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
+    if (!cut->memory) return ZT_ENOMEM;
+    zt_status st = make(cut, chain, b, strict);
+    if (st) zt_cut_free(cut);
+    return st;
+}
+
+void zt_cut_free(zt_cut *cut)
+{
+    zt_arena_free(cut->memory);
+    memset(cut, 0, sizeof *cut);
+}

@@ -1,0 +1,46 @@
+/* plan.h - private to lib/run: a bound program cut between engines, every value given a place.
+ *
+ * Values that share memory have one root: the output of a view is its input, the output of a
+ * donating op is the state it used up. Only roots are placed.
+ */
+#ifndef ZT_RUN_PLAN_H
+#define ZT_RUN_PLAN_H
+
+#include "lib/run/run.h"
+
+/* The engine asked for and those it falls back to, opened when first needed. */
+#define ZT_MAX_CHAIN 3
+typedef struct zt_chain {
+    zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
+    const char *name[ZT_MAX_CHAIN];
+    int n;
+} zt_chain;
+void zt_chain_init(zt_chain *c, zt_engine *e);
+void zt_chain_fini(zt_chain *c);
+/* The first engine of the chain that has a kernel: its index, or -1 with ZT_ENOTSUP (`strict`: the
+ * first engine or nothing). in[k] NULL: absent. */
+int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
+                  const zt_type *out);
+
+/* Steps [first, last) run by one engine. in and out name the values that cross its border. */
+typedef struct zt_segment {
+    int engine, first, last;
+    int n_in, n_out, n_bufs;
+    int *in, *out; /* roots, read from and written to host memory */
+    int *buf;      /* roots: data and states */
+    zt_place *place; /* [n_values], of every value used inside */
+    size_t arena_bytes, liveness_bytes;
+} zt_segment;
+
+typedef struct zt_cut {
+    zt_arena *memory; /* holds everything below */
+    int *root;        /* [n_values] */
+    zt_step *step;    /* [n_steps], attributes bound */
+    int n_segments, fallbacks;
+    zt_segment *segment;
+} zt_cut;
+
+zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict);
+void zt_cut_free(zt_cut *cut);
+
+#endif
