@@ -22,8 +22,10 @@ extern "C" {
 typedef struct zt_gguf zt_gguf;
 
 zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path); /* opens and owns a zt_source */
-zt_gguf *zt_gguf_from(zt_source *s);                  /* borrows the source */
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 void zt_gguf_close(zt_gguf *g);
+
+zt_ctx *zt_gguf_ctx(const zt_gguf *g);
 
 const char *zt_gguf_name(const zt_gguf *g);     /* of the source, for messages */
 const char *zt_gguf_id(const zt_gguf *g);       /* 32 hex digits: XXH3-128 of header bytes and size */
