@@ -4,7 +4,7 @@
  *     zt_vocab *v = zt_vocab_open(g);
  *     zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 4096});
  *     zt_ids ids = {0};
- *     zt_vocab_encode(v, text, n, ZT_TOK_BOS_AUTO, &ids);
+ *     zt_vocab_encode(v, text, n, ZT_TOK_BOS_RULE, &ids);
  *     zt_llm_feed(m, ids.id, ids.n, logits);            // f32[V] after the last token
  *     int32_t next = zt_sample(&sampler, logits, V, ...);
  *
@@ -33,7 +33,8 @@ zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id);
 void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);
 
 /* Needs only the tokenizer's keys: any architecture, no tensors. ZT_ENOTSUP names a tokenizer or
- * pre-tokenizer that is not known, ZT_EDATA what is inconsistent. */
+ * pre-tokenizer that is not known, ZT_EDATA what is inconsistent. Token texts are borrowed: g must
+ * outlive the vocabulary. */
 zt_vocab *zt_vocab_open(const zt_gguf *g);
 void zt_vocab_free(zt_vocab *v);
 int32_t zt_vocab_size(const zt_vocab *v);
