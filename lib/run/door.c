@@ -1,0 +1,326 @@
+/* door.c - the door: every op run by itself passes zt_run_op.
+ *
+ * check arity, dtype, shape; place the outputs; fault point; kernel; record; counters. An op is a
+ * plan of one step, kept prepared in a bounded cache keyed by op, attributes and types. A donating
+ * op gets a copy of the tensor it uses up: eager tensors are values, they do not change.
+ */
+#include "lib/run/door.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CACHED = 64 };
+
+typedef struct entry {
+    zt_op op;
+    int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
+    zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    bool has[ZT_MAX_IN];
+    zt_engine *engine;
+    zt_ready *ready;
+    zt_ebuf *donated; /* of a donating op: where input 0 goes to be updated */
+    uint64_t used;
+    bool fell_back;
+} entry;
+
+struct zt_run {
+    zt_ctx *ctx;
+    zt_chain chain;
+    bool strict;
+    entry *cache[MAX_CACHED];
+    uint64_t clock, fallbacks, count[ZT_OP_COUNT];
+    uint64_t fail_in; /* ops until one is refused; 0: none */
+    bool fail_onwards;
+    zt_tensor *into;
+    zt_tensor **kept; /* tensors of all open scopes, innermost last */
+    size_t n_kept, cap_kept;
+    size_t *scope; /* where each scope begins in kept */
+    size_t n_scopes, cap_scopes;
+    zt_recorder *recorder;
+};
+
+/* ---- scopes ------------------------------------------------------------------------------------ */
+
+/* Room for one more in a growing array of items of `size` bytes. */
+static zt_status grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size)
+{
+    void **p = array;
+    if (n < *cap) return ZT_OK;
+    size_t want = *cap ? *cap * 2 : 16;
+    void *q = zt_realloc(ctx, *p, want * size);
+    if (!q) return ZT_ENOMEM;
+    *p = q;
+    *cap = want;
+    return ZT_OK;
+}
+
+void zt_scope_begin(zt_run *r)
+{
+    if (grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope)) return;
+    r->scope[r->n_scopes++] = r->n_kept;
+}
+
+void zt_scope_end(zt_run *r)
+{
+    size_t floor = r->n_scopes ? r->scope[--r->n_scopes] : 0;
+    while (r->n_kept > floor) zt_tensor_unref(r->kept[--r->n_kept]);
+}
+
+/* Give the innermost scope a tensor; on failure the tensor is released. */
+static zt_status scope_take(zt_run *r, zt_tensor *t)
+{
+    if (!t) return zt_ctx_status(r->ctx);
+    if (grow(r->ctx, &r->kept, r->n_kept, &r->cap_kept, sizeof *r->kept)) {
+        zt_tensor_unref(t);
+        return ZT_ENOMEM;
+    }
+    r->kept[r->n_kept++] = t;
+    return ZT_OK;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+zt_run *zt_run_new(zt_engine *e, bool strict)
+{
+    zt_run *r = zt_calloc(e->ctx, 1, sizeof *r);
+    if (!r) return NULL;
+    r->ctx = e->ctx;
+    r->strict = strict;
+    zt_chain_init(&r->chain, e);
+    return r;
+}
+
+static void entry_free(zt_run *r, entry *c)
+{
+    if (!c) return;
+    if (c->ready) c->engine->vt->unprepare(c->engine, c->ready);
+    if (c->donated) c->engine->vt->free(c->engine, c->donated);
+    zt_free(r->ctx, c);
+}
+
+void zt_run_free(zt_run *r)
+{
+    if (!r) return;
+    r->n_scopes = 0;
+    zt_scope_end(r);
+    for (int i = 0; i < MAX_CACHED; i++) entry_free(r, r->cache[i]);
+    zt_recorder_free(r->recorder);
+    zt_tensor_unref(r->into);
+    zt_chain_fini(&r->chain);
+    zt_free(r->ctx, r->kept);
+    zt_free(r->ctx, r->scope);
+    zt_free(r->ctx, r);
+}
+
+void zt_run_into(zt_run *r, zt_tensor *dst)
+{
+    zt_tensor_unref(r->into);
+    r->into = dst ? zt_tensor_ref(dst) : NULL;
+}
+
+void zt_run_fail(zt_run *r, uint64_t nth, bool onwards)
+{
+    r->fail_in = nth;
+    r->fail_onwards = onwards;
+}
+
+uint64_t zt_run_count(const zt_run *r, zt_op op) { return r->count[op]; }
+uint64_t zt_run_fallbacks(const zt_run *r) { return r->fallbacks; }
+
+/* ---- one op, prepared -------------------------------------------------------------------------- */
+
+static bool donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
+
+static zt_status entry_prepare(zt_run *r, entry *c)
+{
+    const zt_opinfo *info = zt_op_info(c->op);
+    zt_type type[ZT_MAX_IN + ZT_MAX_OUT];
+    zt_place place[ZT_MAX_IN + ZT_MAX_OUT];
+    zt_step step = {.op = c->op, .attrs = c->attrs};
+    int n_in = 0, n_out = 0;
+    memset(place, 0, sizeof place);
+    for (int k = 0; k < info->n_in; k++) {
+        step.in[k] = c->has[k] ? k : ZT_NONE;
+        type[k] = c->in[k];
+        if (!c->has[k] || (k == 0 && donates(c->op))) continue;
+        place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
+    }
+    for (int k = 0; k < info->n_out; k++) {
+        step.out[k] = ZT_MAX_IN + k;
+        type[ZT_MAX_IN + k] = c->out[k];
+        if (k == 0 && donates(c->op)) continue;
+        place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
+    }
+    for (int k = info->n_in; k < ZT_MAX_IN; k++) type[k] = zt_type_make(ZT_F32, 0, NULL);
+    if (donates(c->op)) {
+        place[0] = place[ZT_MAX_IN] = (zt_place){.kind = ZT_PLACE_BUF};
+        c->donated = c->engine->vt->alloc(c->engine, &c->in[0]);
+        if (!c->donated) return zt_ctx_status(r->ctx);
+    }
+    zt_plan plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
+                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = c->donated ? 1 : 0,
+                    .buf = &c->donated};
+    c->ready = c->engine->vt->prepare(c->engine, &plan);
+    return c->ready ? ZT_OK : zt_ctx_status(r->ctx);
+}
+
+static bool entry_matches(const entry *c, const entry *key)
+{
+    const zt_opinfo *info = zt_op_info(key->op);
+    if (c->op != key->op || memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
+    for (int k = 0; k < info->n_in; k++) {
+        if (c->has[k] != key->has[k]) return false;
+        if (key->has[k] && !zt_type_equal(&c->in[k], &key->in[k])) return false;
+    }
+    return true;
+}
+
+static entry *get_entry(zt_run *r, const entry *key)
+{
+    int oldest = 0;
+    for (int i = 0; i < MAX_CACHED; i++) {
+        if (r->cache[i] && entry_matches(r->cache[i], key)) return r->cache[i];
+        if (!r->cache[i] || (r->cache[oldest] && r->cache[i]->used < r->cache[oldest]->used))
+            oldest = i;
+    }
+    const zt_type *in[ZT_MAX_IN];
+    for (int k = 0; k < ZT_MAX_IN; k++) in[k] = key->has[k] ? &key->in[k] : NULL;
+    int at = zt_chain_pick(&r->chain, r->strict, key->op, key->attrs, in, key->out);
+    entry *c = at < 0 ? NULL : zt_alloc(r->ctx, sizeof *c);
+    if (!c) return NULL;
+    *c = *key;
+    c->engine = r->chain.engine[at];
+    c->fell_back = at > 0;
+    if (entry_prepare(r, c)) {
+        entry_free(r, c);
+        return NULL;
+    }
+    entry_free(r, r->cache[oldest]);
+    return r->cache[oldest] = c;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------- */
+
+static bool shares_bytes(const zt_tensor *a, const zt_tensor *b)
+{
+    uintptr_t p = (uintptr_t)zt_tensor_data(a), q = (uintptr_t)zt_tensor_data(b);
+    return p < q + zt_tensor_bytes(b) && q < p + zt_tensor_bytes(a);
+}
+
+/* May `dst` be the first output? Its type must match; an input may lie under it only where the op
+ * works in place on the whole of it. */
+static zt_status check_into(zt_run *r, const entry *key, zt_tensor *const *in, const zt_tensor *dst)
+{
+    const zt_opinfo *info = zt_op_info(key->op);
+    char want[ZT_TYPE_TEXT], has[ZT_TYPE_TEXT];
+    if (!zt_type_equal(zt_tensor_type(dst), &key->out[0]))
+        return zt_fail(r->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
+                       zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
+    for (int k = 0; k < info->n_in; k++) {
+        if (!in[k] || !shares_bytes(in[k], dst)) continue;
+        bool whole = zt_tensor_data(in[k]) == zt_tensor_data(dst) &&
+                     zt_type_equal(zt_tensor_type(in[k]), zt_tensor_type(dst));
+        if (!whole || !(info->def->flags & (ZT_OPF_INPLACE | ZT_OPF_DONATES)))
+            return zt_fail(r->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
+                           info->in_name[k]);
+    }
+    return ZT_OK;
+}
+
+static zt_tensor *place_output(zt_run *r, const entry *key, int k, zt_tensor *const *in)
+{
+    if (k > 0 || !r->into) return zt_tensor_new(r->ctx, &key->out[k]);
+    return check_into(r, key, in, r->into) ? NULL : zt_tensor_ref(r->into);
+}
+
+/* ---- the door ---------------------------------------------------------------------------------- */
+
+static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, entry *key)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    const zt_type *types[ZT_MAX_IN] = {0};
+    memset(key, 0, sizeof *key);
+    key->op = op;
+    memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
+    for (int k = 0; k < info->n_in; k++) {
+        if (!in[k] && k < info->def->n_required)
+            return zt_fail(r->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
+                           info->in_name[k]);
+        key->has[k] = in[k] != NULL;
+        if (in[k]) key->in[k] = *(types[k] = zt_tensor_type(in[k]));
+    }
+    return zt_op_infer(r->ctx, op, key->attrs, types, key->out);
+}
+
+static zt_status fault_point(zt_run *r, zt_op op)
+{
+    if (r->fail_in == 0 || --r->fail_in > 0) return ZT_OK;
+    if (r->fail_onwards) r->fail_in = 1;
+    return zt_fail(r->ctx, ZT_ENOMEM, "op %s: refused by a fault point", zt_op_info(op)->name);
+}
+
+static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *out)
+{
+    const zt_opinfo *info = zt_op_info(key->op);
+    entry *c = get_entry(r, key);
+    const void *from[ZT_MAX_IN];
+    void *to[ZT_MAX_OUT];
+    int n_in = 0, n_out = 0, first = donates(key->op);
+    if (!c) return zt_ctx_status(r->ctx);
+    c->used = ++r->clock;
+    r->fallbacks += c->fell_back;
+    for (int k = first; k < info->n_in; k++)
+        if (in[k]) from[n_in++] = zt_tensor_data(in[k]);
+    for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(out[k]);
+    zt_engine *e = c->engine;
+    zt_status st = first ? e->vt->upload(e, c->donated, zt_tensor_data(in[0])) : ZT_OK;
+    if (!st) st = e->vt->replay(e, c->ready, from, to, NULL);
+    return st || !first ? st : e->vt->download(e, c->donated, zt_tensor_data(out[0]));
+}
+
+zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    bool view = info->def->flags & ZT_OPF_VIEW;
+    entry key;
+    zt_tensor *made[ZT_MAX_OUT] = {0};
+    zt_status st = zt_ctx_status(r->ctx);
+    for (int k = 0; k < info->n_out; k++) out[k] = NULL;
+    if (!st) st = check(r, op, attrs, in, &key);
+    for (int k = 0; k < info->n_out && !st; k++) {
+        made[k] = view && !r->into ? zt_tensor_view(in[0], &key.out[k], 0)
+                                   : place_output(r, &key, k, in);
+        st = scope_take(r, made[k]);
+    }
+    if (!st) st = fault_point(r, op);
+    if (!st && view && r->into)
+        memmove(zt_tensor_data(made[0]), zt_tensor_data(in[0]), zt_tensor_bytes(made[0]));
+    if (!st && !view) st = run_kernel(r, &key, in, made);
+    if (!st && r->recorder) st = zt_recorder_op(r->recorder, op, key.attrs, in, made);
+    zt_run_into(r, NULL);
+    if (st) return st;
+    r->count[op]++;
+    for (int k = 0; k < info->n_out; k++) out[k] = made[k];
+    return ZT_OK;
+}
+
+/* ---- recording --------------------------------------------------------------------------------- */
+
+zt_status zt_record_begin(zt_run *r)
+{
+    if (r->recorder) return zt_fail(r->ctx, ZT_EUSAGE, "recording has begun already");
+    r->recorder = zt_recorder_new(r->ctx);
+    return r->recorder ? ZT_OK : ZT_ENOMEM;
+}
+
+zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs)
+{
+    if (!r->recorder) {
+        zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+        return NULL;
+    }
+    zt_prog *p = zt_recorder_take(r->recorder, outs, n_outs);
+    zt_recorder_free(r->recorder);
+    r->recorder = NULL;
+    return p;
+}

@@ -1,0 +1,135 @@
+/* record.c - what the door ran, written down as a program.
+ *
+ * Tensors are told apart by identity, so the recorder keeps each it has seen until the end. One
+ * that no recorded op made becomes an input; one that an op used up becomes a state, whose last
+ * update is kept.
+ */
+#include "lib/run/door.h"
+
+#include <stdio.h>
+
+typedef struct seen {
+    zt_tensor *tensor; /* the map's key is this pointer's own bytes */
+    int value, state;  /* state: the state value it descends from, or -1 */
+} seen;
+
+struct zt_recorder {
+    zt_ctx *ctx;
+    zt_prog *prog;
+    zt_arena *memory;
+    zt_map *by_tensor; /* pointer -> address of its `seen` */
+    seen **list;
+    size_t n, cap;
+    int n_in, n_state;
+};
+
+zt_recorder *zt_recorder_new(zt_ctx *ctx)
+{
+    zt_recorder *rec = zt_calloc(ctx, 1, sizeof *rec);
+    if (!rec) return NULL;
+    rec->ctx = ctx;
+    rec->prog = zt_prog_new(ctx);
+    rec->memory = zt_arena_new(ctx, 0);
+    rec->by_tensor = zt_map_new(ctx, 64);
+    if (rec->prog && rec->memory && rec->by_tensor) return rec;
+    zt_recorder_free(rec);
+    return NULL;
+}
+
+void zt_recorder_free(zt_recorder *rec)
+{
+    if (!rec) return;
+    for (size_t i = 0; i < rec->n; i++) zt_tensor_unref(rec->list[i]->tensor);
+    zt_free(rec->ctx, rec->list);
+    zt_map_free(rec->by_tensor);
+    zt_arena_free(rec->memory);
+    zt_prog_free(rec->prog);
+    zt_free(rec->ctx, rec);
+}
+
+static seen *find(const zt_recorder *rec, const zt_tensor *t)
+{
+    int64_t at;
+    if (!zt_map_get(rec->by_tensor, (const char *)&t, sizeof t, &at)) return NULL;
+    return rec->list[at];
+}
+
+static seen *remember(zt_recorder *rec, zt_tensor *t, int value, int state)
+{
+    if (rec->n == rec->cap) {
+        size_t cap = rec->cap ? rec->cap * 2 : 64;
+        seen **list = zt_realloc(rec->ctx, rec->list, cap * sizeof *list);
+        if (!list) return NULL;
+        rec->list = list;
+        rec->cap = cap;
+    }
+    seen *s = zt_arena_alloc(rec->memory, sizeof *s);
+    if (!s) return NULL;
+    *s = (seen){t, value, state};
+    if (zt_map_put(rec->by_tensor, (const char *)&s->tensor, sizeof s->tensor, (int64_t)rec->n))
+        return NULL;
+    zt_tensor_ref(t);
+    return rec->list[rec->n++] = s;
+}
+
+/* The value of an input; of one not seen before, a new declaration. */
+static int value_of(zt_recorder *rec, zt_tensor *t, bool donated)
+{
+    char name[32];
+    seen *s = find(rec, t);
+    if (s) return s->value;
+    const zt_type *type = zt_tensor_type(t);
+    snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? rec->n_state++ : rec->n_in++);
+    int v = donated ? zt_prog_state(rec->prog, name, type->dtype, type->rank, type->dim)
+                    : zt_prog_in(rec->prog, name, type->dtype, type->rank, type->dim);
+    return v < 0 || !remember(rec, t, v, donated ? v : -1) ? -1 : v;
+}
+
+zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *in,
+                         zt_tensor *const *out)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    bool donates = info->def->flags & ZT_OPF_DONATES;
+    int values[ZT_MAX_IN], made[ZT_MAX_OUT];
+    for (int k = 0; k < info->n_in; k++) {
+        values[k] = in[k] ? value_of(rec, in[k], donates && k == 0) : ZT_NONE;
+        if (values[k] == -1) return zt_ctx_status(rec->ctx);
+    }
+    zt_status st = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
+    for (int k = 0; k < info->n_out && !st; k++) {
+        seen *from = donates && k == 0 ? find(rec, in[0]) : NULL, *old = find(rec, out[k]);
+        int state = from ? from->state : -1;
+        if (old) /* written again through zt_run_into */
+            *old = (seen){old->tensor, made[k], state};
+        else if (!remember(rec, out[k], made[k], state))
+            st = zt_ctx_status(rec->ctx);
+    }
+    return st;
+}
+
+/* Each state keeps the last value that descends from it. */
+static zt_status keep_states(zt_recorder *rec)
+{
+    for (size_t i = rec->n; i-- > 0;) {
+        const seen *s = rec->list[i];
+        if (s->state < 0 || s->value == s->state) continue;
+        if (zt_prog_value(rec->prog, s->state)->keep >= 0) continue;
+        zt_status st = zt_prog_keep(rec->prog, s->state, s->value);
+        if (st) return st;
+    }
+    return ZT_OK;
+}
+
+zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs)
+{
+    char name[32];
+    if (zt_ctx_status(rec->ctx) || keep_states(rec)) return NULL;
+    for (int i = 0; i < n_outs; i++) {
+        int v = outs[i] ? value_of(rec, outs[i], false) : -1;
+        snprintf(name, sizeof name, "out%d", i);
+        if (v < 0 || zt_prog_out(rec->prog, name, v)) return NULL;
+    }
+    zt_prog *p = rec->prog;
+    rec->prog = NULL;
+    return p;
+}
