@@ -1,0 +1,299 @@
+/* llm.c - a language model on an engine: open, feed, rewind, and what it would need.
+ *
+ * Sequence 0 alone is fed here, through a block table that is the identity; who wants several
+ * sequences drives zt_llm_session with tables of their own. The cache is not a ring: forgetting is
+ * moving the position back.
+ */
+#include "lib/llm/arch.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define DEFAULT_CTX 4096
+#define DEFAULT_CHUNK 512
+#define MAX_SEQ 4096
+
+struct zt_llm {
+    zt_ctx *ctx;
+    zt_hyper h;
+    zt_llm_opts opts;     /* with every default filled in */
+    int64_t cache_rows;   /* ctx_len in whole blocks */
+    zt_prog *prog;
+    zt_session *session;
+    int64_t position;
+    int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
+    size_t scratch;
+};
+
+/* ---- defaults and needs ------------------------------------------------------------------------ */
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static int64_t or_default(int64_t asked, int64_t otherwise)
+{
+    return asked ? asked : otherwise;
+}
+
+static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *o)
+{
+    if (o->ctx_len < 1 || o->ctx_len > INT32_MAX - ZT_KV_BLOCK)
+        return zt_fail(ctx, ZT_EUSAGE, "a context of %" PRId64 " tokens is not possible", o->ctx_len);
+    if (o->chunk < 1 || o->n_seq < 1 || o->n_seq > MAX_SEQ)
+        return zt_fail(ctx, ZT_EUSAGE, "chunk %" PRId64 " or %" PRId64 " sequences is not possible",
+                       o->chunk, o->n_seq);
+    if (o->kv != ZT_F16 && o->kv != ZT_F32)
+        return zt_fail(ctx, ZT_EUSAGE, "the cache is f16 or f32");
+    return ZT_OK;
+}
+
+/* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
+static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
+{
+    zt_llm_opts *o = &m->opts;
+    zt_status s = zt_hyper_read(g, &m->h);
+    if (s == ZT_OK)
+        s = zt_weights_check(g, &m->h);
+    if (s != ZT_OK)
+        return s;
+    *o = *opts;
+    o->ctx_len = or_default(o->ctx_len, m->h.ctx_train < DEFAULT_CTX ? m->h.ctx_train : DEFAULT_CTX);
+    o->n_seq = or_default(o->n_seq, 1);
+    o->chunk = or_default(o->chunk, DEFAULT_CHUNK);
+    if (o->kv == ZT_DTYPE_COUNT)
+        o->kv = o->exact ? ZT_F32 : ZT_F16;
+    s = check_opts(m->ctx, o);
+    if (s != ZT_OK)
+        return s;
+    m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
+    if (o->chunk > m->cache_rows)
+        o->chunk = m->cache_rows;
+    m->prog = zt_llm_build(g, &m->h, &(zt_build_opts){.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq});
+    return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
+}
+
+static size_t data_bytes(const zt_llm *m)
+{
+    size_t sum = 0;
+    for (int i = 0; i < zt_prog_count(m->prog, ZT_VALUE_DATA); i++)
+        sum += zt_type_bytes(&zt_prog_value(m->prog, zt_prog_nth(m->prog, ZT_VALUE_DATA, i))->type);
+    return sum;
+}
+
+static size_t cache_bytes(const zt_llm *m)
+{
+    size_t cell = (size_t)zt_dtype_get(m->opts.kv)->block_bytes;
+    return 2 * (size_t)m->h.n_layers * (size_t)m->cache_rows * (size_t)m->h.kv_width * cell;
+}
+
+/* Bytes that an engine lays out for value v in its arena: nothing for what updates a state. */
+static size_t arena_bytes(const zt_engine *e, const zt_bound *b, int v)
+{
+    const zt_value *val = zt_prog_value(b->prog, v);
+    if (val->kind != ZT_VALUE_OP)
+        return 0;
+    const zt_opinfo *info = zt_op_info(zt_prog_step(b->prog, val->index)->op);
+    if (info->def->flags & (ZT_OPF_DONATES | ZT_OPF_VIEW))
+        return 0;
+    return e->vt->value_bytes((zt_engine *)e, &b->type[v]);
+}
+
+/* The most bytes of intermediate values that are alive at once: last[v] is the last step to read v. */
+static size_t most_alive(const zt_engine *e, const zt_bound *b, const int *last)
+{
+    size_t now = 0, most = 0;
+    for (int s = 0; s < b->n_steps; s++) {
+        const zt_step *step = zt_prog_step(b->prog, s);
+        for (int k = 0; k < ZT_MAX_OUT; k++)
+            if (step->out[k] >= 0)
+                now += arena_bytes(e, b, step->out[k]);
+        most = now > most ? now : most;
+        for (int k = 0; k < ZT_MAX_IN; k++) {
+            bool again = false; /* the same value twice among the inputs dies once */
+            for (int j = 0; j < k; j++)
+                again |= step->in[j] == step->in[k];
+            if (!again && step->in[k] >= 0 && last[step->in[k]] == s)
+                now -= arena_bytes(e, b, step->in[k]);
+        }
+    }
+    return most;
+}
+
+/* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */
+static zt_status estimate_scratch(const zt_llm *m, size_t *out)
+{
+    zt_status s = ZT_OK;
+    zt_binding b[] = {{"n", m->opts.chunk}, {"m", 1}, {"ctx", m->cache_rows}};
+    zt_bound *bound = zt_prog_bind(m->prog, b, 3);
+    int *last = bound ? zt_calloc(m->ctx, (size_t)bound->n_values, sizeof *last) : NULL;
+    if (!last) {
+        s = zt_ctx_status(m->ctx);
+        goto out;
+    }
+    for (int i = 0; i < bound->n_steps; i++)
+        for (int k = 0; k < ZT_MAX_IN; k++)
+            if (zt_prog_step(m->prog, i)->in[k] >= 0)
+                last[zt_prog_step(m->prog, i)->in[k]] = i;
+    *out = most_alive(m->opts.engine, bound, last);
+out:
+    zt_free(m->ctx, last);
+    zt_bound_free(bound);
+    return s;
+}
+
+zt_llm_info zt_llm_get(const zt_llm *m)
+{
+    return (zt_llm_info){
+        .arch = m->h.arch->name,
+        .n_layers = m->h.n_layers,
+        .width = m->h.width,
+        .n_heads = m->h.n_heads,
+        .n_kv_heads = m->h.n_kv_heads,
+        .head = m->h.head,
+        .vocab = m->h.vocab,
+        .ctx_train = m->h.ctx_train,
+        .ctx_len = m->opts.ctx_len,
+        .weight_bytes = data_bytes(m),
+        .kv_bytes = cache_bytes(m),
+        .scratch_bytes = m->scratch,
+    };
+}
+
+zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out)
+{
+    zt_llm m = {.ctx = zt_gguf_ctx(g)};
+    zt_status s = prepare_model(&m, g, opts);
+    if (s == ZT_OK)
+        s = estimate_scratch(&m, &m.scratch);
+    if (s == ZT_OK)
+        *out = zt_llm_get(&m);
+    zt_prog_free(m.prog);
+    return s;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static zt_status make_inputs(zt_llm *m)
+{
+    size_t chunk = (size_t)m->opts.chunk, blocks = (size_t)(m->cache_rows / ZT_KV_BLOCK);
+    m->iota = zt_alloc_array(m->ctx, chunk, sizeof *m->iota);
+    m->pos = zt_alloc_array(m->ctx, chunk, sizeof *m->pos);
+    m->seq = zt_calloc(m->ctx, chunk, sizeof *m->seq);
+    m->table = zt_alloc_array(m->ctx, (size_t)m->opts.n_seq * blocks, sizeof *m->table);
+    if (!m->iota || !m->pos || !m->seq || !m->table)
+        return ZT_ENOMEM;
+    for (size_t i = 0; i < chunk; i++)
+        m->iota[i] = (int32_t)i;
+    for (size_t i = 0; i < (size_t)m->opts.n_seq * blocks; i++)
+        m->table[i] = (int32_t)(i % blocks);
+    return ZT_OK;
+}
+
+zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
+{
+    zt_ctx *ctx = zt_gguf_ctx(g);
+    zt_store store = zt_gguf_store(g);
+    zt_llm *m = zt_calloc(ctx, 1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->ctx = ctx;
+    if (prepare_model(m, g, opts) != ZT_OK || estimate_scratch(m, &m->scratch) != ZT_OK ||
+        make_inputs(m) != ZT_OK)
+        goto fail;
+    zt_binding fixed = {"ctx", m->cache_rows};
+    m->session = zt_session_open(opts->engine, m->prog, &store,
+                                 &(zt_session_opts){.strict = opts->strict, .fixed = &fixed, .n_fixed = 1});
+    /* Generation's shape, prepared now: that loads the weights. */
+    zt_binding one[] = {{"n", 1}, {"m", 1}};
+    if (m->session && zt_session_prepare(m->session, one, 2) == ZT_OK)
+        return m;
+fail:
+    zt_llm_close(m);
+    return NULL;
+}
+
+void zt_llm_close(zt_llm *m)
+{
+    if (!m)
+        return;
+    zt_session_close(m->session);
+    zt_prog_free(m->prog);
+    zt_free(m->ctx, m->iota);
+    zt_free(m->ctx, m->pos);
+    zt_free(m->ctx, m->seq);
+    zt_free(m->ctx, m->table);
+    zt_free(m->ctx, m);
+}
+
+const zt_prog *zt_llm_prog(const zt_llm *m)
+{
+    return m->prog;
+}
+
+zt_session *zt_llm_session(zt_llm *m)
+{
+    return m->session;
+}
+
+/* ---- feed -------------------------------------------------------------------------------------- */
+
+/* One chunk: n tokens from the current position on; logits of `wanted` rows (0: none, 1: the last,
+ * n: all) into f32[wanted, V]. */
+static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, float *logits)
+{
+    float none;
+    for (int64_t i = 0; i < n; i++)
+        m->pos[i] = (int32_t)(m->position + i);
+    const int32_t *rows = wanted == 1 ? m->iota + n - 1 : m->iota;
+    const void *in[] = {ids, m->pos, m->seq, m->table, rows};
+    void *out[] = {wanted ? logits : &none};
+    zt_binding b[] = {{"n", n}, {"m", wanted}};
+    zt_status s = zt_session_step(m->session, b, 2, in, out);
+    if (s == ZT_OK)
+        m->position += n;
+    return s;
+}
+
+static zt_status check_feed(const zt_llm *m, const int32_t *ids, size_t n)
+{
+    size_t left = (size_t)(m->opts.ctx_len - m->position);
+    if (n > left)
+        return zt_fail(m->ctx, ZT_ENOMEM,
+                       "the context of %" PRId64 " tokens is too small: %" PRId64
+                       " are in it and %zu more were given", m->opts.ctx_len, m->position, n);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= m->h.vocab)
+            return zt_fail(m->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
+                           m->h.vocab - 1);
+    return ZT_OK;
+}
+
+zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits)
+{
+    zt_status s = check_feed(m, ids, n);
+    for (size_t at = 0; at < n && s == ZT_OK;) {
+        size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
+        int64_t wanted = !logits ? 0 : all ? (int64_t)step : at + step == n;
+        s = feed_chunk(m, ids + at, (int64_t)step, wanted, logits);
+        if (all && logits)
+            logits += step * (size_t)m->h.vocab;
+        at += step;
+    }
+    return s;
+}
+
+int64_t zt_llm_position(const zt_llm *m)
+{
+    return m->position;
+}
+
+zt_status zt_llm_rewind(zt_llm *m, int64_t position)
+{
+    if (position < 0 || position > m->position)
+        return zt_fail(m->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64, position,
+                       m->position);
+    m->position = position;
+    return ZT_OK;
+}
