@@ -38,6 +38,10 @@ typedef struct zt_cpu_kernel {
     /* Items begin..end-1 of a phase. All items of a phase are done, by all threads, before the next
      * phase begins. `local` is local_bytes of this thread's own, 64-byte aligned, with any content. */
     void (*run)(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local);
+    /* NULL, or: once per prepared step, between setup and the first run.
+     * Fills c->keep, c->keep_bytes of memory that lives as long as the prepared step; runs only
+     * read it. From types and attrs alone. */
+    void (*prime)(zt_cpu_call *c);
 } zt_cpu_kernel; /* lists end with run NULL */
 
 struct zt_cpu_call {
@@ -48,6 +52,8 @@ struct zt_cpu_call {
     int64_t items[ZT_CPU_MAX_PHASES];  /* set by setup */
     size_t shared_bytes, local_bytes;  /* set by setup; scratch of the call, and of each thread */
     void *shared;                      /* 64-byte aligned; lives for the call only */
+    size_t keep_bytes;                 /* set by setup; 0: no keep */
+    void *keep;                        /* 64-byte aligned; filled by prime before the first run */
     int64_t aux[8];                    /* the kernel's own notes from setup */
     zt_trouble trouble;                /* set through zt_cpu_trouble */
 };
