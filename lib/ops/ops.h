@@ -129,7 +129,9 @@ typedef enum zt_fill {
     ZT_FILL_NORMAL, /* deviation 1 */
     ZT_FILL_IDS,    /* integers from 0 to limit - 1 */
     ZT_FILL_RISING, /* limit, limit + 1, ... : positions */
-    ZT_FILL_ZERO
+    ZT_FILL_ZERO,
+    ZT_FILL_PERM, /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
+    ZT_FILL_TIES  /* floats from -2 to 2, whole numbers, with a NaN now and then */
 } zt_fill;
 
 typedef struct zt_case {

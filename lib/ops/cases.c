@@ -1,0 +1,195 @@
+/* cases.c - making cases and filling their inputs, from nothing but a seed. */
+#include "lib/ops/row.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
+                const int64_t *dim)
+{
+    c->in[k] = zt_type_make(dtype, rank, dim);
+    c->fill[k] = fill;
+    c->limit[k] = limit;
+}
+
+void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t)
+{
+    zt_case_in(c, k, fill, 0, t->dtype, t->rank, t->dim);
+}
+
+void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes)
+{
+    memcpy(c->attrs, attrs, bytes);
+}
+
+bool zt_case_shape(int i, int min_rank, zt_case_type *t)
+{
+    static const zt_case_type shapes[] = {
+        {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {1}},       {ZT_F32, 1, {7}},
+        {ZT_F32, 2, {0, 16}},   {ZT_F32, 3, {2, 3, 5}}, {ZT_F32, 2, {9, 576}},
+        {ZT_F32, 2, {65, 100}}, {ZT_F32, 0, {0}},
+    };
+    int n = ZT_LEN(shapes) - (min_rank > 0);
+    if (i >= n) return false;
+    *t = shapes[i];
+    return true;
+}
+
+/* ---- filling ----------------------------------------------------------------------------------- */
+
+enum { CHUNK = 256 };
+
+typedef struct fill_args {
+    uint64_t seed, sequence;
+    int64_t limit;
+} fill_args;
+
+static uint32_t draw(const fill_args *a, int64_t i, int word)
+{
+    uint32_t r[4];
+    zt_philox(a->seed, a->sequence, (uint64_t)i, r);
+    return r[word];
+}
+
+static float normal(const fill_args *a, int64_t i)
+{
+    return (float)zt_normal(a->seed, a->sequence, (uint64_t)i);
+}
+
+static float zero(const fill_args *a, int64_t i)
+{
+    (void)a;
+    (void)i;
+    return 0;
+}
+
+static float tie(const fill_args *a, int64_t i)
+{
+    uint32_t r = draw(a, i, 0);
+    return r % 16 == 0 ? NAN : (float)(r / 16 % 5) - 2;
+}
+
+static void fill_float(const zt_type *t, const fill_args *a, float (*f)(const fill_args *, int64_t),
+                       void *dst)
+{
+    const zt_dtype_info *info = zt_dtype_get(t->dtype);
+    float chunk[CHUNK];
+    int64_t count = zt_type_count(t);
+    for (int64_t at = 0; at < count; at += CHUNK) {
+        int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        for (int64_t i = 0; i < n; i++) chunk[i] = f(a, at + i);
+        info->encode(chunk, (char *)dst + at * info->block_bytes, n);
+    }
+}
+
+/* Where the f16 scales of a block are, and sizes that make its values about 1. `second` < 0: none.
+ * Signed types have scales of either sign; the offset of the others is taken off. */
+typedef struct block_scales {
+    zt_dtype dtype;
+    int first, second; /* bytes into the block */
+    float unit, second_unit;
+    bool either_sign;
+} block_scales;
+
+static const block_scales scales[] = {
+    {ZT_Q4_0, 0, -1, 0.25f, 0, true},
+    {ZT_Q4_1, 0, 2, 0.25f, -1.9f, false},
+    {ZT_Q5_0, 0, -1, 0.125f, 0, true},
+    {ZT_Q5_1, 0, 2, 0.125f, -1.9f, false},
+    {ZT_Q8_0, 0, -1, 1.0f / 64, 0, true},
+    {ZT_Q4_K, 0, 2, 1.0f / 256, 1.0f / 32, false},
+    {ZT_Q5_K, 0, 2, 1.0f / 512, 1.0f / 32, false},
+    {ZT_Q6_K, 208, -1, 1.0f / 1024, 0, true},
+};
+
+static void put_scale(unsigned char *block, int offset, float value)
+{
+    uint16_t h = zt_f32_to_f16(value);
+    memcpy(block + offset, &h, sizeof h);
+}
+
+static void fill_block(const fill_args *a, const block_scales *s, int64_t b, size_t bytes,
+                       unsigned char *block)
+{
+    uint32_t r[4];
+    for (size_t at = 0; at < bytes; at += sizeof r) {
+        zt_philox(a->seed, a->sequence, (uint64_t)b * 32 + at / sizeof r, r);
+        memcpy(block + at, r, bytes - at < sizeof r ? bytes - at : sizeof r);
+    }
+    zt_philox(a->seed, a->sequence, (uint64_t)b * 32 + 31, r);
+    float size = 0.5f + (float)(r[0] >> 8) * 0x1p-24f;
+    put_scale(block, s->first, s->unit * (s->either_sign && r[1] & 1 ? -size : size));
+    size = 0.5f + (float)(r[2] >> 8) * 0x1p-24f;
+    if (s->second >= 0) put_scale(block, s->second, s->second_unit * size);
+}
+
+static void fill_blocks(const zt_type *t, const fill_args *a, void *dst)
+{
+    const block_scales *s = scales;
+    while (s->dtype != t->dtype) s++;
+    size_t bytes = (size_t)zt_dtype_get(t->dtype)->block_bytes;
+    int64_t blocks = (int64_t)(zt_type_bytes(t) / bytes);
+    for (int64_t b = 0; b < blocks; b++)
+        fill_block(a, s, b, bytes, (unsigned char *)dst + (size_t)b * bytes);
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* Entry i of a table [S,B]: row s is one permutation of 0..B-1, multiples of a step that has no
+ * divisor with B, rotated so that the first B/S columns of all rows are different blocks. */
+static int64_t perm_at(const zt_type *t, const fill_args *a, int64_t i)
+{
+    int64_t S = t->dim[0], B = t->dim[1], step = 1 + draw(a, 0, 0) % B;
+    while (gcd(step, B) != 1) step++;
+    return ((i % B + i / B * (B / S)) * step + 1) % B;
+}
+
+static int64_t integer_at(const zt_type *t, zt_fill fill, const fill_args *a, int64_t i)
+{
+    if (fill == ZT_FILL_RISING) return a->limit + i;
+    if (fill == ZT_FILL_PERM) return perm_at(t, a, i);
+    if (fill == ZT_FILL_IDS && a->limit > 0) return draw(a, i, 0) % a->limit;
+    return 0;
+}
+
+static void fill_integers(const zt_type *t, zt_fill fill, const fill_args *a, void *dst)
+{
+    size_t size = (size_t)zt_dtype_get(t->dtype)->block_bytes;
+    int64_t count = zt_type_count(t);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t v = integer_at(t, fill, a, i);
+        int32_t v32 = (int32_t)v;
+        int16_t v16 = (int16_t)v;
+        int8_t v8 = (int8_t)v;
+        const void *from = size == 8 ? (void *)&v : size == 4 ? (void *)&v32
+                           : size == 2 ? (void *)&v16 : (void *)&v8;
+        memcpy((char *)dst + (size_t)i * size, from, size);
+    }
+}
+
+void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst)
+{
+    const zt_type *t = &c->in[k];
+    fill_args a = {.seed = seed, .sequence = (uint64_t)k, .limit = c->limit[k]};
+    if (c->fill[k] == ZT_FILL_ABSENT) return;
+    if (!zt_dtype_is_float(t->dtype))
+        fill_integers(t, c->fill[k], &a, dst);
+    else if (zt_dtype_get(t->dtype)->kind == 'Q')
+        fill_blocks(t, &a, dst);
+    else
+        fill_float(t, &a,
+                   c->fill[k] == ZT_FILL_TIES   ? tie
+                   : c->fill[k] == ZT_FILL_ZERO ? zero
+                                                : normal,
+                   dst);
+}

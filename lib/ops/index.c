@@ -1,0 +1,133 @@
+/* index.c - rows of the ops that read or write at places given as data. */
+#include "lib/ops/row.h"
+
+#include <string.h>
+
+/* ---- gather ------------------------------------------------------------------------------------ */
+
+static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    (void)attrs;
+    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
+    zt_status s = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
+    if (s) return s;
+    if (in[1]->rank == ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    out[0] = *in[1];
+    out[0].dtype = ZT_F32;
+    out[0].dim[out[0].rank++] = in[0]->dim[1];
+    return ZT_OK;
+}
+
+static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs;
+    int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t i = in[1].i[r];
+        bool good = i >= 0 && i < N;
+        if (!good) zt_row_trouble(t, "index", i, N);
+        for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
+    }
+}
+
+static bool gather_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_dtype x;
+        int64_t N, K;
+        int rank;
+        int64_t dim[2];
+    } rows[] = {
+        {ZT_F32, 5, 33, 1, {2}},    {ZT_F32, 100, 576, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
+        {ZT_F32, 9, 16, 2, {3, 2}}, {ZT_F32, 5, 8, 1, {0}},      {ZT_F16, 40, 33, 1, {7}},
+        {ZT_BF16, 40, 33, 1, {7}},  {ZT_F64, 40, 33, 1, {7}},    {ZT_Q4_0, 40, 64, 1, {7}},
+        {ZT_Q4_1, 40, 64, 1, {7}},  {ZT_Q5_0, 40, 64, 1, {7}},   {ZT_Q5_1, 40, 96, 1, {7}},
+        {ZT_Q8_0, 100, 576, 1, {9}}, {ZT_Q4_K, 17, 512, 1, {9}}, {ZT_Q5_K, 17, 256, 1, {9}},
+        {ZT_Q6_K, 33, 256, 1, {9}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
+    zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    return true;
+}
+
+const zt_opdef zt_op_gather = {
+    .synopsis = "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
+                "an index out of range is an error",
+    .n_required = 2,
+    .infer = gather_infer,
+    .ref = gather_ref,
+    .cases = gather_cases,
+};
+
+/* ---- kv_put ------------------------------------------------------------------------------------ */
+
+static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_type *cache = in[0], *x = in[1];
+    (void)attrs;
+    if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "cache is not a matrix of f32 or f16");
+    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    if (s) return s;
+    if (x->dim[1] != cache->dim[1])
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1],
+                           (long long)cache->dim[1]);
+    out[0] = *cache;
+    return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
+}
+
+static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs;
+    int64_t n = in[1].type->dim[0], W = in[1].type->dim[1];
+    zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t slot = zt_slots_find(&slots, r, in[2].i[r], t);
+        if (slot >= 0)
+            memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
+    }
+}
+
+static double kv_put_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[1]);
+}
+
+static bool kv_put_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_dtype cache;
+        int64_t ctx, W, n, pos0, S, B;
+    } rows[] = {
+        {ZT_F32, 8, 33, 2, 0, 0, 0},    {ZT_F16, 8, 33, 2, 3, 0, 0},
+        {ZT_F16, 64, 192, 1, 63, 0, 0}, {ZT_F16, 64, 192, 9, 5, 0, 0},
+        {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
+        {ZT_F32, 60, 40, 7, 2, 3, 12},  {ZT_F16, 96, 64, 20, 11, 3, 6},
+        {ZT_F16, 16, 64, 4, 2, 1, 0},   {ZT_F32, 8, 4, 0, 0, 0, 0},
+        {ZT_F16, 8, 64, 0, 0, 1, 2},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
+    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].W});
+    zt_slots_case(c, 2, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    return true;
+}
+
+const zt_opdef zt_op_kv_put = {
+    .synopsis = "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
+                "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
+                "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
+                "differ; a position, sequence or block out of range is an error",
+    .n_required = 3,
+    .flags = ZT_OPF_DONATES,
+    .infer = kv_put_infer,
+    .ref = kv_put_ref,
+    .flops = kv_put_flops,
+    .cases = kv_put_cases,
+};

@@ -1,0 +1,117 @@
+/* linalg.c - the row of the matrix product. */
+#include "lib/ops/row.h"
+
+#include <string.h>
+
+static const char *const act_words[] = {"f32", "q8"};
+
+static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_linear_attrs *a = attrs;
+    const zt_type *x = in[0], *w = in[1], *b = in[2];
+    zt_status s = zt_row_word(ctx, "act", &a->act, act_words, ZT_LEN(act_words));
+    if (!s) s = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    if (s) return s;
+    if (!zt_dtype_is_float(w->dtype) || w->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "w is not a matrix of floats");
+    if (w->dim[1] != x->dim[1])
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld columns, x %lld", (long long)w->dim[1],
+                           (long long)x->dim[1]);
+    if (b) s = zt_row_want(ctx, "b", b, ZT_F32, 1);
+    if (!s && b && b->dim[0] != w->dim[0])
+        s = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld entries, w %lld rows", (long long)b->dim[0],
+                        (long long)w->dim[0]);
+    if (!s) out[0] = zt_type_make(ZT_F32, 2, (int64_t[]){x->dim[0], w->dim[0]});
+    return s;
+}
+
+/* Eight sums side by side: a compiler may not reorder one sum of doubles, and waits 4 cycles for
+ * each addition of it. */
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double sum[8] = {0}, total = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++) sum[j] += a[k + j] * b[k + j];
+    for (; k < n; k++) total += a[k] * b[k];
+    return total + ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}
+
+static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs, (void)t;
+    int64_t n = in[0].type->dim[0], K = in[0].type->dim[1], M = in[1].type->dim[0];
+    for (int64_t m = 0; m < M; m++) {
+        double b = in[2].type ? in[2].f[m] : 0;
+        for (int64_t r = 0; r < n; r++)
+            out[0].f[r * M + m] = dot(in[0].f + r * K, in[1].f + m * K, K) + b;
+    }
+}
+
+static double linear_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs;
+    return 2 * (double)zt_type_count(out) * (double)in[0]->dim[1];
+}
+
+typedef struct linear_case {
+    int64_t n, K, M;
+    zt_dtype w;
+    bool b, q8;
+} linear_case;
+
+/* Every weight dtype meets these: one token, a few, more rows than a tile; M in whole groups of 16
+ * rows and not; with and without bias. Both words of act. */
+static bool linear_case_at(int i, linear_case *c)
+{
+    static const linear_case odd[] = {
+        {2, 33, 5, ZT_F32, false, false},  {1, 1, 1, ZT_F32, true, false},
+        {7, 100, 17, ZT_F16, true, false}, {9, 35, 33, ZT_BF16, false, false},
+        {3, 33, 18, ZT_BF16, true, true},  {65, 7, 3, ZT_F32, false, true},
+        {0, 64, 16, ZT_F32, false, false}, {0, 32, 16, ZT_Q8_0, true, true},
+        {3, 64, 0, ZT_F32, false, false},  {3, 0, 4, ZT_F32, true, false},
+        {65, 576, 192, ZT_Q4_1, false, true}, {2, 576, 1536, ZT_Q4_1, false, true},
+        {1, 1536, 576, ZT_Q8_0, false, false},
+    };
+    static const zt_dtype types[] = {ZT_F64,  ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1,
+                                     ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
+    static const linear_case each[] = {
+        {1, 256, 33, 0, false, false}, {7, 512, 48, 0, true, true},  {9, 256, 16, 0, false, true},
+        {19, 768, 100, 0, true, false}, {1, 1024, 7, 0, true, true},
+    };
+    if (i < ZT_LEN(odd)) {
+        *c = odd[i];
+        return true;
+    }
+    i -= ZT_LEN(odd);
+    if (i >= ZT_LEN(types) * ZT_LEN(each)) return false;
+    *c = each[i % ZT_LEN(each)];
+    c->w = types[i / ZT_LEN(each)];
+    return true;
+}
+
+static bool linear_cases(int i, zt_case *c)
+{
+    linear_case l;
+    if (!linear_case_at(i, &l)) return false;
+    zt_linear_attrs a = zt_linear_defaults();
+    if (l.q8) strcpy(a.act.s, "q8");
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){l.n, l.K});
+    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, l.w, 2, (int64_t[]){l.M, l.K});
+    if (l.b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &l.M);
+    return true;
+}
+
+const zt_opdef zt_op_linear = {
+    .synopsis = "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32[n,K], w any float or block type [M,K], "
+                "b f32[M] may be absent, y f32[n,M]. act=f32: x as it is; act=q8: an engine may "
+                "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16",
+    .n_required = 2,
+    .flags = ZT_OPF_WEIGHT1,
+    .infer = linear_infer,
+    .ref = linear_ref,
+    .flops = linear_flops,
+    .cases = linear_cases,
+};

@@ -1,0 +1,214 @@
+/* norm.c - rows of normalisation and of rotary positions. */
+#include "lib/ops/row.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rms_norm ---------------------------------------------------------------------------------- */
+
+/* Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). */
+static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    const zt_rms_norm_attrs *a = attrs;
+    const zt_type *x = in[0];
+    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, -1);
+    if (!s) s = zt_row_want(ctx, "g", in[1], ZT_F32, 1);
+    if (s) return s;
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    int64_t K = zt_row_cols(x), dims = a->dims ? a->dims : K;
+    if (dims < 0 || (dims > 0 && K % dims))
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)K,
+                           (long long)dims);
+    if (in[1]->dim[0] != dims)
+        return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for groups of %lld columns",
+                           (long long)in[1]->dim[0], (long long)dims);
+    out[0] = out[1] = *x;
+    out[1].dim[x->rank - 1] = a->dims ? K / dims : 1;
+    return ZT_OK;
+}
+
+static double norm_group(const double *x, const double *g, double eps, int64_t n, double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
+    double rstd = 1 / sqrt((n ? sum / (double)n : 0) + eps);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * rstd * g[i];
+    return rstd;
+}
+
+static void rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_rms_norm_attrs *a = attrs;
+    int64_t K = zt_row_cols(in[0].type), dims = a->dims ? a->dims : K;
+    int64_t groups = zt_row_rows(in[0].type) * (a->dims ? K / dims : 1);
+    (void)t;
+    for (int64_t i = 0; i < groups; i++) {
+        double rstd = norm_group(in[0].f + i * dims, in[1].f, a->eps, dims, out[0].f + i * dims);
+        if (out[1].type) out[1].f[i] = rstd;
+    }
+}
+
+static double rms_norm_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 4 * (double)zt_type_count(out);
+}
+
+static bool rms_norm_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        double eps;
+        int64_t dims;
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, 1e-5, 0},    {{ZT_F32, 2, {1, 576}}, 1e-5, 0},
+        {{ZT_F32, 2, {9, 640}}, 1e-6, 0},   {{ZT_F32, 2, {65, 7}}, 0.5, 0},
+        {{ZT_F32, 1, {576}}, 1e-5, 0},      {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
+        {{ZT_F32, 2, {7, 1024}}, 1e-6, 256}, {{ZT_F32, 2, {2, 99}}, 1e-6, 33},
+        {{ZT_F32, 3, {2, 3, 128}}, 1e-6, 64}, {{ZT_F32, 2, {3, 1}}, 1e-5, 0},
+        {{ZT_F32, 2, {0, 576}}, 1e-5, 0},   {{ZT_F32, 2, {0, 512}}, 1e-5, 256},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_rms_norm_attrs a = {.eps = rows[i].eps, .dims = rows[i].dims};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    int64_t K = zt_row_cols(&c->in[0]);
+    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 1, a.dims ? &a.dims : &K);
+    return true;
+}
+
+const zt_opdef zt_op_rms_norm = {
+    .synopsis = "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
+                "all); x f32[...,K], g f32[dims] shared by the groups, rstd f32[...,K/dims]",
+    .n_required = 2,
+    .flags = ZT_OPF_INPLACE,
+    .infer = rms_norm_infer,
+    .ref = rms_norm_ref,
+    .flops = rms_norm_flops,
+    .cases = rms_norm_cases,
+};
+
+/* ---- rope -------------------------------------------------------------------------------------- */
+
+/* Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. */
+static const char *const pair_words[] = {"halves", "neighbours"};
+
+static int64_t rope_head(const zt_rope_attrs *a, const zt_type *x)
+{
+    return a->head ? a->head : a->dims ? a->dims : zt_row_cols(x);
+}
+
+static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *a, const zt_type *x,
+                            const zt_type *tab)
+{
+    int64_t head = rope_head(a, x), dims = a->dims ? a->dims : head, K = zt_row_cols(x);
+    if (head < 0 || dims < 0 || dims > head || dims % 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs",
+                           (long long)dims, (long long)head);
+    if (head > 0 ? K % head != 0 : K != 0)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not heads of %lld", (long long)K,
+                           (long long)head);
+    if (tab && tab->dim[0] != dims / 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries for %lld pairs",
+                           (long long)tab->dim[0], (long long)(dims / 2));
+    return ZT_OK;
+}
+
+static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    const zt_rope_attrs *a = attrs;
+    const zt_type *x = in[0], *pos = in[1], *tab = in[2];
+    zt_status s = zt_row_word(ctx, "pair", &a->pair, pair_words, ZT_LEN(pair_words));
+    if (!s) s = zt_row_want(ctx, "x", x, ZT_F32, -1);
+    if (!s) s = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
+    if (!s && tab) s = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
+    if (s) return s;
+    if (x->rank < 2 || x->dim[0] != pos->dim[0])
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x",
+                           (long long)pos->dim[0]);
+    if (!(a->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", a->theta);
+    out[0] = *x;
+    return rope_sizes(ctx, a, x, tab);
+}
+
+static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
+                     int64_t second, double angle)
+{
+    double c = cos(angle), s = sin(angle);
+    for (int64_t h = 0; h < cols; h += head) {
+        double x0 = x[h + first], x1 = x[h + second];
+        y[h + first] = x0 * c - x1 * s;
+        y[h + second] = x0 * s + x1 * c;
+    }
+}
+
+static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_rope_attrs *a = attrs;
+    const zt_type *x = in[0].type;
+    int64_t n = x->dim[0], head = rope_head(a, x), dims = a->dims ? a->dims : head;
+    int64_t cols = n ? zt_type_count(x) / n : 0, half = dims / 2;
+    bool halves = strcmp(a->pair.s, "neighbours") != 0;
+    (void)t;
+    memmove(out[0].f, in[0].f, (size_t)(n * cols) * sizeof(double));
+    for (int64_t r = 0; r < n; r++) {
+        double *y = out[0].f + r * cols;
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)in[1].i[r] * a->scale *
+                           pow(a->theta, -2 * (double)i / (double)dims);
+            if (in[2].type) angle /= in[2].f[i];
+            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle);
+        }
+    }
+}
+
+static double rope_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 3 * (double)zt_type_count(out);
+}
+
+static bool rope_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_rope_attrs a;
+        int64_t pos0;
+        bool tab;
+    } rows[] = {
+        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"halves"}, 1}, 0, false},
+        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"neighbours"}, 1}, 3, false},
+        {{ZT_F32, 2, {1, 576}}, {1e5, 64, 0, {"neighbours"}, 1}, 1000, false},
+        {{ZT_F32, 2, {65, 192}}, {1e5, 64, 64, {"halves"}, 1}, 8000, false},
+        {{ZT_F32, 2, {9, 256}}, {1e6, 0, 256, {"halves"}, 0.125}, 30000, false},
+        {{ZT_F32, 2, {7, 200}}, {1e4, 16, 40, {"halves"}, 1}, 17, false},
+        {{ZT_F32, 2, {7, 200}}, {1e4, 12, 40, {"neighbours"}, 1}, 17, true},
+        {{ZT_F32, 2, {9, 128}}, {5e5, 0, 64, {"halves"}, 1}, 5, true},
+        {{ZT_F32, 3, {3, 5, 32}}, {1e4, 0, 0, {"halves"}, 1}, 9, false},
+        {{ZT_F32, 3, {3, 2, 64}}, {1e4, 8, 32, {"neighbours"}, 1}, 9, true},
+        {{ZT_F32, 2, {0, 64}}, {1e4, 0, 64, {"halves"}, 1}, 0, false},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_in(c, 1, ZT_FILL_RISING, rows[i].pos0, ZT_I32, 1, &c->in[0].dim[0]);
+    int64_t head = rope_head(&rows[i].a, &c->in[0]);
+    int64_t pairs = (rows[i].a.dims ? rows[i].a.dims : head) / 2;
+    if (rows[i].tab) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &pairs);
+    return true;
+}
+
+const zt_opdef zt_op_rope = {
+    .synopsis = "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
+                "pair=neighbours (2i, 2i+1), by pos[t] scale theta^(-2i/dims) / tab[i]; x f32[n,...], "
+                "heads of `head` columns (0: dims, else the last dimension), pos i32[n], tab "
+                "f32[dims/2] may be absent",
+    .n_required = 2,
+    .flags = ZT_OPF_INPLACE,
+    .infer = rope_infer,
+    .ref = rope_ref,
+    .flops = rope_flops,
+    .cases = rope_cases,
+};

@@ -1,0 +1,134 @@
+/* row.c - what the rows of the op table share: messages, checks, rows and columns, slots. */
+#include "lib/ops/row.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- checks ------------------------------------------------------------------------------------ */
+
+zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...)
+{
+    if (!ctx) return s;
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return zt_fail(ctx, s, "%s", text);
+}
+
+zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank)
+{
+    if (t->dtype != dtype)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_dtype_get(t->dtype)->name,
+                           zt_dtype_get(dtype)->name);
+    if (rank >= 0 && t->rank != rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, not %d", name, t->rank, rank);
+    return ZT_OK;
+}
+
+zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t)
+{
+    if (zt_dtype_get(t->dtype)->kind == 'F') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not a plain float type", name,
+                       zt_dtype_get(t->dtype)->name);
+}
+
+zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
+                      int n)
+{
+    char known[128] = "", got[4 * sizeof w->s + 1];
+    size_t len = strnlen(w->s, sizeof w->s);
+    for (int i = 0; i < n; i++) {
+        if (strlen(words[i]) == len && !memcmp(words[i], w->s, len)) return ZT_OK;
+        size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s", i ? " or " : "", words[i]);
+    }
+    return zt_row_fail(ctx, ZT_EUSAGE, "%s is '%s', not %s", name,
+                       zt_escape(got, sizeof got, w->s, len), known);
+}
+
+int64_t zt_row_cols(const zt_type *t)
+{
+    return t->rank ? t->dim[t->rank - 1] : 1;
+}
+
+int64_t zt_row_rows(const zt_type *t)
+{
+    int64_t rows = 1;
+    for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
+    return rows;
+}
+
+void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit)
+{
+    if (!t->what) *t = (zt_trouble){what, value, limit};
+}
+
+zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    (void)attrs;
+    out[0] = *in[0];
+    return zt_row_want_float(ctx, "x", in[0]);
+}
+
+/* ---- the cache's slots ------------------------------------------------------------------------- */
+
+zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos,
+                         const zt_type *seq, const zt_type *table)
+{
+    zt_status s = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
+    if (!s && pos->dim[0] != n)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld positions for %lld rows", (long long)pos->dim[0],
+                        (long long)n);
+    if (!s && seq) s = zt_row_want(ctx, "seq", seq, ZT_I32, 1);
+    if (!s && seq && seq->dim[0] != n)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld sequence numbers for %lld rows",
+                        (long long)seq->dim[0], (long long)n);
+    if (!s && table) s = zt_row_want(ctx, "table", table, ZT_I32, 2);
+    if (!s && table && (table->dim[1] < 1 || rows % table->dim[1]))
+        s = zt_row_fail(ctx, ZT_ESHAPE, "a cache of %lld rows is not cut into %lld equal blocks",
+                        (long long)rows, (long long)table->dim[1]);
+    return s;
+}
+
+zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table)
+{
+    zt_slots s = {.ctx = rows, .S = 1, .B = 1, .block = rows};
+    if (seq->type) s.seq = seq->i;
+    if (!table->type) return s;
+    s.table = table->i;
+    s.S = table->type->dim[0];
+    s.B = table->type->dim[1];
+    s.block = rows / s.B;
+    return s;
+}
+
+int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_trouble *trouble)
+{
+    int64_t seq = s->seq ? s->seq[t] : 0;
+    if (p < 0 || p >= s->ctx) {
+        zt_row_trouble(trouble, "position", p, s->ctx);
+        return -1;
+    }
+    if (seq < 0 || seq >= s->S) {
+        zt_row_trouble(trouble, "sequence", seq, s->S);
+        return -1;
+    }
+    if (!s->table) return p;
+    int64_t block = s->table[seq * s->B + p / s->block];
+    if (block < 0 || block >= s->B) {
+        zt_row_trouble(trouble, "block", block, s->B);
+        return -1;
+    }
+    return block * s->block + p % s->block;
+}
+
+void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_t B)
+{
+    zt_case_in(c, k, ZT_FILL_RISING, pos0, ZT_I32, 1, &n);
+    if (S > 0) zt_case_in(c, k + 1, ZT_FILL_IDS, S, ZT_I32, 1, &n);
+    if (B > 0) zt_case_in(c, k + 2, ZT_FILL_PERM, B, ZT_I32, 2, (int64_t[]){S > 0 ? S : 1, B});
+}

@@ -1,0 +1,68 @@
+/* row.h - private to lib/ops: what the rows of the op table share. */
+#ifndef ZT_ROW_H
+#define ZT_ROW_H
+
+#include "lib/ops/ops.h"
+
+#define OP(name, ins, outs, attrs) extern const zt_opdef zt_op_##name;
+#include "lib/ops/ops.def"
+#undef OP
+
+/* zt_fail for inference: a NULL ctx only wants to know whether types fit (zt_op_infer asks a second
+ * time, with a context, for the sentence). Write what is wrong; op and types are added outside. */
+zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
+
+/* ZT_ESHAPE unless input `name` has this dtype and rank (rank < 0: any). */
+zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank);
+zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t); /* f64 f32 f16 bf16 */
+/* ZT_EUSAGE unless attribute `name` is one of the n words. */
+zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
+                      int n);
+
+/* The last dimension, and the product of all before it; a scalar is one row of one column. */
+int64_t zt_row_cols(const zt_type *t);
+int64_t zt_row_rows(const zt_type *t);
+
+void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit);
+
+/* Rules shared by families. */
+zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[]);
+
+/* ---- cases ------------------------------------------------------------------------------------- */
+
+#define ZT_LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define ZT_MAX_CASE_RANK 4
+
+typedef struct zt_case_type {
+    zt_dtype dtype;
+    int rank;
+    int64_t dim[ZT_MAX_CASE_RANK];
+} zt_case_type;
+
+void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t);
+/* Input k: zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){n, K}). */
+void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
+                const int64_t *dim);
+void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes);
+/* The shapes that every op of one float input meets, of rank 1 and more when `min_rank` is 1. */
+bool zt_case_shape(int i, int min_rank, zt_case_type *t);
+
+/* ---- the cache's slots ------------------------------------------------------------------------- */
+
+/* Which row of a cache holds position p of row t's sequence: table[seq[t], p / block] * block +
+ * p % block, block = ctx / B; no table: p itself, and only sequence 0. */
+typedef struct zt_slots {
+    const int64_t *seq, *table; /* NULL: absent */
+    int64_t ctx, S, B, block;
+} zt_slots;
+
+zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos,
+                         const zt_type *seq, const zt_type *table);
+zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table);
+/* The slot, or -1 and trouble: "position", "sequence" or "block". */
+int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_trouble *trouble);
+/* Inputs k.. of a case: pos rising from pos0, seq (S > 0: random below S) and table (B > 0). */
+void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_t B);
+
+#endif

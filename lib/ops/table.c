@@ -1,0 +1,155 @@
+/* table.c - the op table: what ops.def and the rows say, by op, and the ways to ask it. */
+#include "lib/ops/row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- defaults ---------------------------------------------------------------------------------- */
+
+#define LIT_i64(d) d
+#define LIT_f64(d) d
+#define LIT_word(d) {d}
+#define LIT_dims(d) d
+#define LIT_str(d) d
+#define INIT(k, n, d) .n = LIT_##k(d),
+#define INITS_ATTR0 .none = 0
+#define INITS_ATTR1(...) ZT_EACH1(INIT, __VA_ARGS__)
+#define INITS_ATTR2(...) ZT_EACH2(INIT, __VA_ARGS__)
+#define INITS_ATTR3(...) ZT_EACH3(INIT, __VA_ARGS__)
+#define INITS_ATTR4(...) ZT_EACH4(INIT, __VA_ARGS__)
+#define INITS_ATTR5(...) ZT_EACH5(INIT, __VA_ARGS__)
+#define INITS_ATTR6(...) ZT_EACH6(INIT, __VA_ARGS__)
+#define OP(name, ins, outs, attrs)                                                                 \
+    static const zt_##name##_attrs defaults_##name = {INITS_##attrs};                              \
+    zt_##name##_attrs zt_##name##_defaults(void)                                                   \
+    {                                                                                              \
+        return defaults_##name;                                                                    \
+    }                                                                                              \
+    _Static_assert(sizeof(zt_##name##_attrs) <= ZT_MAX_ATTR_BYTES, "ZT_MAX_ATTR_BYTES");
+#include "lib/ops/ops.def"
+#undef OP
+
+/* ---- one zt_opinfo an op ----------------------------------------------------------------------- */
+
+/* Each op's facts sit in a function of its own, so that `self` can name its attribute struct in
+ * macros that know only kind, name and default. */
+#define FIELD_DEF(k, n, d) {#n, ZT_ATTR_##k, offsetof(self, n)},
+#define FIELD_DEFS_ATTR0
+#define FIELD_DEFS_ATTR1(...) ZT_EACH1(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR2(...) ZT_EACH2(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR3(...) ZT_EACH3(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR4(...) ZT_EACH4(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR5(...) ZT_EACH5(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR6(...) ZT_EACH6(FIELD_DEF, __VA_ARGS__)
+#define OP(op, ins, outs, attributes)                                                              \
+    static const zt_opinfo *info_##op(void)                                                        \
+    {                                                                                              \
+        typedef zt_##op##_attrs self;                                                              \
+        static const zt_attrdef fields[] = {FIELD_DEFS_##attributes{NULL, ZT_ATTR_i64, 0}};        \
+        static const zt_opinfo info = {                                                            \
+            .name = #op,                                                                           \
+            .n_in = ZT_COUNT_##ins,                                                                \
+            .n_out = ZT_COUNT_##outs,                                                              \
+            .n_attrs = (int)(sizeof fields / sizeof fields[0]) - 1,                                \
+            .in_name = {ZT_NAMES_##ins},                                                           \
+            .out_name = {ZT_NAMES_##outs},                                                         \
+            .attrs = fields,                                                                       \
+            .defaults = &defaults_##op,                                                            \
+            .attr_bytes = sizeof(self),                                                            \
+            .def = &zt_op_##op,                                                                    \
+        };                                                                                         \
+        return &info;                                                                              \
+    }
+#include "lib/ops/ops.def"
+#undef OP
+
+static const zt_opinfo *(*const infos[ZT_OP_COUNT])(void) = {
+#define OP(name, ins, outs, attrs) info_##name,
+#include "lib/ops/ops.def"
+#undef OP
+};
+
+const zt_opinfo *zt_op_info(zt_op op)
+{
+    return (unsigned)op < ZT_OP_COUNT ? infos[op]() : NULL;
+}
+
+bool zt_op_find(const char *name, size_t n, zt_op *out)
+{
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        const char *s = infos[op]()->name;
+        if (strlen(s) != n || memcmp(s, name, n)) continue;
+        *out = (zt_op)op;
+        return true;
+    }
+    return false;
+}
+
+/* ---- asking a row ------------------------------------------------------------------------------ */
+
+#define TYPES_TEXT ((ZT_TYPE_TEXT + 32) * ZT_MAX_IN)
+
+/* "x f32[2,63], w q8_0[5,64]" */
+static void inputs_text(const zt_opinfo *info, const zt_type *const in[], char *buf)
+{
+    char type[ZT_TYPE_TEXT];
+    size_t at = 0;
+    buf[0] = 0;
+    for (int k = 0; k < info->n_in; k++) {
+        if (!in[k]) continue;
+        int n = snprintf(buf + at, TYPES_TEXT - at, "%s%s %s", at ? ", " : "", info->in_name[k],
+                         zt_type_text(in[k], type));
+        at += n > 0 ? (size_t)n : 0;
+        if (at >= TYPES_TEXT) return;
+    }
+}
+
+/* Arity, then the row's own rule, then: are the outputs types at all, and do their bytes fit. */
+static zt_status infer(zt_ctx *ctx, const zt_opinfo *info, const void *attrs,
+                       const zt_type *const in[], zt_type out[])
+{
+    for (int k = 0; k < info->n_in; k++) {
+        if (!in[k] && k < info->def->n_required)
+            return zt_row_fail(ctx, ZT_EUSAGE, "input '%s' is missing", info->in_name[k]);
+        if (in[k] && !zt_type_check(ctx, in[k], NULL)) return ZT_ESHAPE;
+    }
+    for (int k = 0; k < info->n_out; k++) out[k] = (zt_type){0};
+    zt_status s = info->def->infer(ctx, attrs, in, out);
+    for (int k = 0; k < info->n_out && !s; k++)
+        if (!zt_type_check(ctx, &out[k], NULL)) s = ZT_ESHAPE;
+    return s;
+}
+
+zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
+                      zt_type out[])
+{
+    const zt_opinfo *info = zt_op_info(op);
+    if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
+    if (!attrs) attrs = info->defaults;
+    zt_status s = infer(NULL, info, attrs, in, out);
+    if (!s) return ZT_OK;
+    /* The sentence is made in a context of its own, so that op and types can be put around it. */
+    char types[TYPES_TEXT];
+    inputs_text(info, in, types);
+    zt_ctx *own = zt_ctx_new();
+    if (!own) return zt_fail(ctx, ZT_ENOMEM, "op %s: no memory for a message", info->name);
+    infer(own, info, attrs, in, out);
+    zt_fail(ctx, s, "op %s: %s (%s)", info->name, zt_ctx_error(own), types);
+    zt_ctx_free(own);
+    return s;
+}
+
+double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    if (!attrs) attrs = info->defaults;
+    return info->def->flops ? info->def->flops(attrs, in, out) : (double)zt_type_count(&out[0]);
+}
+
+bool zt_op_case(zt_op op, int i, zt_case *c)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    memset(c, 0, sizeof *c);
+    memcpy(c->attrs, info->defaults, info->attr_bytes);
+    return i >= 0 && info->def->cases(i, c);
+}
