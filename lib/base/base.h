@@ -169,15 +169,16 @@ int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quo
 /* ---- files --------------------------------------------------------------------------------- */
 
 /* An input that can be read at any offset: a regular file, or "-" (stdin), a FIFO or a pipe, which
- * are first spooled to an unnamed temporary file in TMPDIR. A directory is ZT_EDATA, a missing
- * file ZT_ENOENT, an unreadable one ZT_EIO. */
+ * are first spooled to an unnamed temporary file in TMPDIR. What cannot be opened (missing, no
+ * permission, a directory) is ZT_ENOENT. */
 typedef struct zt_source zt_source;
 zt_source *zt_source_open(zt_ctx *ctx, const char *path);
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n); /* borrowed */
 void zt_source_close(zt_source *s);
 const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
 uint64_t zt_source_size(const zt_source *s);
-/* All n bytes at `offset`, or ZT_EIO: a file that shrank meanwhile is an error, never a signal. */
+/* All n bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
+ * cut). A file that shrank since: ZT_EIO, never a signal. */
 zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n);
 /* Whole files as text, for prompts and scripts. `*n` bytes, closed by a zero; free with zt_free. */
 char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n);

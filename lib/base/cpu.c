@@ -1,0 +1,184 @@
+/* cpu.c - the processor: how many there are for us, what they can do, what they are called. */
+#include "lib/base/internal.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+double zt_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- how many --------------------------------------------------------------------------------- */
+
+static int affinity_count(void)
+{
+    for (size_t cpus = 1024; cpus <= 1 << 16; cpus *= 2) {
+        cpu_set_t *set = CPU_ALLOC(cpus);
+        if (!set)
+            return 1;
+        size_t bytes = CPU_ALLOC_SIZE(cpus);
+        int bad = sched_getaffinity(0, bytes, set), n = bad ? 0 : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (n > 0)
+            return n;
+    }
+    return 1;
+}
+
+/* This process's group in the unified hierarchy (cgroups(7)): the line "0::/path". */
+static bool cgroup_path(char *path, size_t bytes)
+{
+    char line[1024];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    bool found = false;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "0::/", 4) == 0)
+            found = snprintf(path, bytes, "/sys/fs/cgroup%s", line + 3) < (int)bytes;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Whole processors that cpu.max of one group allows, at least 1; 0: no limit there. */
+static int quota_of(const char *group)
+{
+    char name[1200];
+    long long quota, period;
+    snprintf(name, sizeof name, "%s/cpu.max", group);
+    FILE *f = fopen(name, "re");
+    int n = 0;
+    if (f && fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
+        n = quota < period ? 1 : quota / period > 65536 ? 65536 : (int)(quota / period);
+    if (f)
+        fclose(f);
+    return n;
+}
+
+int zt_cpu_count(void)
+{
+    int n = affinity_count();
+    char path[1100];
+    if (!cgroup_path(path, sizeof path))
+        return n;
+    size_t root = strlen("/sys/fs/cgroup");
+    for (;;) { /* a limit holds for everything below it */
+        int quota = quota_of(path);
+        n = quota && quota < n ? quota : n;
+        char *slash = strrchr(path, '/');
+        if (strlen(path) <= root || !slash)
+            return n;
+        *slash = '\0';
+    }
+}
+
+/* ---- what they can do --------------------------------------------------------------------------- */
+
+static const char *const isa_names[ZT_ISA_COUNT] = {"scalar", "avx2", "avx512"};
+
+const char *zt_isa_name(zt_isa isa)
+{
+    return (unsigned)isa < ZT_ISA_COUNT ? isa_names[isa] : "unknown";
+}
+
+bool zt_isa_parse(const char *name, zt_isa *out)
+{
+    for (int i = 0; i < ZT_ISA_COUNT; i++) {
+        if (strcmp(name, isa_names[i]) == 0) {
+            *out = (zt_isa)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#if defined(__x86_64__)
+
+/* Which register files the kernel saves (XCR0): bits 1, 2 AVX; 5, 6, 7 AVX-512. */
+static uint64_t saved_state(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static bool has(uint32_t word, uint32_t bits)
+{
+    return (word & bits) == bits;
+}
+
+zt_isa zt_isa_best(void)
+{
+    enum { AVX_STATE = 0x06, AVX512_STATE = 0xE6 };
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, bit_OSXSAVE | bit_FMA | bit_F16C | bit_AVX))
+        return ZT_ISA_SCALAR;
+    uint64_t saved = saved_state();
+    uint32_t b7, c7, d7, a71 = 0;
+    if ((saved & AVX_STATE) != AVX_STATE || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
+        !has(b7, bit_AVX2 | bit_BMI2))
+        return ZT_ISA_SCALAR;
+    if (!__get_cpuid_count(7, 1, &a71, &b, &c, &d))
+        a71 = 0;
+    bool wide = (saved & AVX512_STATE) == AVX512_STATE &&
+                has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
+                has(c7, bit_AVX512VNNI | bit_AVX512VBMI) && has(a71, 1u << 5 /* BF16 */);
+    return wide ? ZT_ISA_AVX512 : ZT_ISA_AVX2;
+}
+
+/* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */
+static void read_model(char out[64])
+{
+    uint32_t r[12];
+    char raw[sizeof r + 1] = "";
+    bool there = true;
+    for (unsigned i = 0; i < 3 && there; i++)
+        there = __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    if (there)
+        memcpy(raw, r, sizeof r);
+    const char *p = raw + strspn(raw, " ");
+    size_t n = strlen(p);
+    while (n && p[n - 1] == ' ')
+        n--;
+    snprintf(out, 64, "%.*s", (int)n, n ? p : "");
+}
+
+#else
+
+zt_isa zt_isa_best(void)
+{
+    return ZT_ISA_SCALAR;
+}
+
+static void read_model(char out[64])
+{
+    out[0] = '\0';
+}
+
+#endif
+
+static char model_name[64]; /* written once: a name needs a place that outlives the call */
+static pthread_once_t model_once = PTHREAD_ONCE_INIT;
+
+static void model_init(void)
+{
+    read_model(model_name);
+    if (!model_name[0])
+        strcpy(model_name, "unknown");
+}
+
+const char *zt_cpu_model(void)
+{
+    pthread_once(&model_once, model_init);
+    return model_name;
+}

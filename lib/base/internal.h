@@ -1,0 +1,26 @@
+/* internal.h - what the files of this room share: the insides of a context. */
+#ifndef ZT_BASE_INTERNAL_H
+#define ZT_BASE_INTERNAL_H
+
+#include "lib/base/base.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define ZT_MESSAGE_BYTES 2048
+
+struct zt_ctx {
+    pthread_mutex_t lock; /* guards everything below; status may also be read without it */
+    atomic_int status;    /* set after `error` is whole, so a reader who sees it may read that */
+    char error[ZT_MESSAGE_BYTES];
+    zt_level log_up_to;
+    zt_log_fn *log_fn;
+    void *log_user;
+    zt_mem mem;
+    uint64_t fail_in; /* refuse the allocation that counts this down to 0; 0: none */
+    bool fail_onwards, failing;
+};
+
+/* The whole of bytes to a descriptor; 0 or an errno. */
+int zt_fd_write(int fd, const void *bytes, size_t n);
+
+#endif

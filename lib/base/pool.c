@@ -1,0 +1,181 @@
+/* pool.c - a team of threads: start, finish and barrier.
+ *
+ * All three wait for a word to change. A waiter spins for some microseconds, since a barrier is
+ * crossed hundreds of times a token and a sleep costs more than the work between two of them; then
+ * it sleeps in the kernel (futex). With more threads than processors nobody spins: the thread that
+ * is waited for needs the processor. */
+#include "lib/base/internal.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS = 2000, LINE = 64 };
+
+/* A word that counts up, and how many sleep on it. Whoever sleeps says so before the kernel looks
+ * at the word, whoever counts up looks for sleepers after it: both in the one order of seq_cst. */
+typedef struct gate {
+    _Alignas(LINE) atomic_uint word;
+    atomic_uint arrived; /* for barrier and finish: who has come so far */
+    atomic_uint sleepers;
+} gate;
+
+typedef struct worker {
+    zt_pool *pool;
+    pthread_t id;
+    int thread;
+} worker;
+
+struct zt_pool {
+    gate start, finish, meet;
+    zt_ctx *ctx;
+    zt_pool_fn *fn; /* of this run; NULL: go home */
+    void *user;
+    int n;       /* threads with the caller */
+    int started; /* workers that run */
+    int spins;
+    worker *workers; /* [n - 1] */
+};
+
+/* ---- gates -------------------------------------------------------------------------------------- */
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void gate_wait(gate *g, unsigned old, int spins)
+{
+    for (int i = 0; i < spins; i++) {
+        if (atomic_load_explicit(&g->word, memory_order_acquire) != old)
+            return;
+        relax();
+    }
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->word) == old)
+        syscall(SYS_futex, &g->word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    atomic_fetch_sub(&g->sleepers, 1);
+}
+
+static void gate_open(gate *g)
+{
+    atomic_fetch_add(&g->word, 1);
+    if (atomic_load(&g->sleepers))
+        syscall(SYS_futex, &g->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* True for the last of n to come; all that the others did before is then visible to it. */
+static bool arrive_last(gate *g, unsigned n)
+{
+    if (atomic_fetch_add_explicit(&g->arrived, 1, memory_order_acq_rel) + 1 < n)
+        return false;
+    atomic_store_explicit(&g->arrived, 0, memory_order_relaxed);
+    return true;
+}
+
+/* ---- the team ------------------------------------------------------------------------------------ */
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    zt_pool *p = w->pool;
+    for (unsigned seen = 0;; seen++) {
+        gate_wait(&p->start, seen, p->spins);
+        if (!p->fn)
+            return NULL;
+        p->fn(p->user, w->thread, p->n);
+        if (arrive_last(&p->finish, (unsigned)p->n - 1))
+            gate_open(&p->finish);
+    }
+}
+
+/* Workers take no signals: those belong to the thread that opened the pool. */
+static int start_workers(zt_pool *p)
+{
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int error = 0;
+    for (int i = 0; i < p->n - 1 && !error; i++) {
+        p->workers[i] = (worker){.pool = p, .thread = i + 1};
+        error = pthread_create(&p->workers[i].id, NULL, work, &p->workers[i]);
+        p->started += !error;
+    }
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return error;
+}
+
+zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
+{
+    if (n_threads < 1 || n_threads > 256) {
+        zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to 256 are possible", n_threads);
+        return NULL;
+    }
+    zt_pool *p = zt_calloc(ctx, 1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->ctx = ctx;
+    p->n = n_threads;
+    p->spins = n_threads <= zt_cpu_count() ? SPINS : 0;
+    p->workers = zt_calloc(ctx, (size_t)n_threads, sizeof *p->workers);
+    int error = p->workers ? start_workers(p) : 0;
+    if (error)
+        zt_fail(ctx, ZT_ESYS, "thread %d of %d cannot be started: %s", p->started + 1, n_threads,
+                strerror(error));
+    if (error || !p->workers) {
+        zt_pool_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void zt_pool_free(zt_pool *p)
+{
+    if (!p)
+        return;
+    p->fn = NULL;
+    gate_open(&p->start);
+    for (int i = 0; i < p->started; i++)
+        pthread_join(p->workers[i].id, NULL);
+    zt_free(p->ctx, p->workers);
+    zt_free(p->ctx, p);
+}
+
+int zt_pool_size(const zt_pool *p)
+{
+    return p->n;
+}
+
+void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user)
+{
+    if (p->n == 1) {
+        fn(user, 0, 1);
+        return;
+    }
+    unsigned done = atomic_load_explicit(&p->finish.word, memory_order_relaxed);
+    p->fn = fn;
+    p->user = user;
+    gate_open(&p->start);
+    fn(user, 0, p->n);
+    gate_wait(&p->finish, done, p->spins);
+}
+
+void zt_pool_barrier(zt_pool *p, int thread)
+{
+    (void)thread;
+    if (p->n == 1)
+        return;
+    /* Cannot change before this thread has arrived. */
+    unsigned seen = atomic_load_explicit(&p->meet.word, memory_order_relaxed);
+    if (arrive_last(&p->meet, (unsigned)p->n))
+        gate_open(&p->meet);
+    else
+        gate_wait(&p->meet, seen, p->spins);
+}

@@ -1,0 +1,44 @@
+/* random.c - Philox4x32-10: random numbers named by (seed, sequence, position).
+ *
+ * J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011:
+ * ten rounds of two 32 x 32 -> 64 bit products; the key walks by two Weyl constants. */
+#include "lib/base/base.h"
+#include <math.h>
+
+static const double pi = 3.14159265358979323846;
+
+void zt_philox(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out[4])
+{
+    uint32_t c0 = (uint32_t)position, c1 = (uint32_t)(position >> 32);
+    uint32_t c2 = (uint32_t)sequence, c3 = (uint32_t)(sequence >> 32);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c0 = n0, c1 = (uint32_t)p1;
+        c2 = n2, c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+static double unit(uint32_t lo, uint32_t hi)
+{
+    return (double)(((uint64_t)hi << 32 | lo) >> 11) * 0x1p-53;
+}
+
+double zt_uniform(uint64_t seed, uint64_t sequence, uint64_t position)
+{
+    uint32_t r[4];
+    zt_philox(seed, sequence, position, r);
+    return unit(r[0], r[1]);
+}
+
+/* Box and Muller's transform; 1 - u is in (0, 1], so the logarithm is finite. */
+double zt_normal(uint64_t seed, uint64_t sequence, uint64_t position)
+{
+    uint32_t r[4];
+    zt_philox(seed, sequence, position, r);
+    double u = unit(r[0], r[1]), v = unit(r[2], r[3]);
+    return sqrt(-2 * log(1 - u)) * cos(2 * pi * v);
+}
