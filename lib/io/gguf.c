@@ -1,0 +1,217 @@
+/* gguf.c - owns open GGUF files: opening and closing, identity, the tensor list, the store. */
+#include "lib/io/gguf_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- open and close ------------------------------------------------------------------------ */
+
+/* Cut head to the header proper and its padding, with room for the file's size behind it. */
+static bool trim(zt_gguf *g)
+{
+    uint64_t n = g->data < g->file_size ? g->data : g->file_size;
+    char *head = zt_realloc(g->ctx, g->head, (size_t)n + 8);
+    if (!head)
+        return false;
+    g->head = head;
+    if (n > g->have &&
+        zt_source_read(g->source, g->have, head + g->have, (size_t)n - g->have) != ZT_OK)
+        return false;
+    g->have = (size_t)n;
+    return true;
+}
+
+/* XXH3-128 of the header's bytes followed by the file's size as a little-endian u64. */
+static void identify(zt_gguf *g)
+{
+    memcpy(g->head + g->have, &g->file_size, 8);
+    XXH128_hash_t h = XXH3_128bits(g->head, g->have + 8);
+    snprintf(g->id, sizeof g->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64,
+             (uint64_t)h.low64);
+}
+
+static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, size_t n,
+                     int64_t i)
+{
+    char text[160];
+    int64_t other;
+    if (!zt_map_get(m, name, n, &other))
+        return zt_map_put(m, name, n, i) == ZT_OK;
+    zt_fail(g->ctx, ZT_EDATA, "%s: %s '%s' is there twice", zt_gguf_name(g), noun,
+            zt_escape(text, sizeof text, name, n));
+    return false;
+}
+
+static bool map_keys(zt_gguf *g)
+{
+    g->keys = zt_map_new(g->ctx, (size_t)g->n_keys);
+    if (!g->keys)
+        return false;
+    for (int64_t i = 0; i < g->n_keys; i++) {
+        zt_bytes key = zt_gguf_key(g, i, NULL);
+        if (!add_name(g, g->keys, "key", key.data, key.n, i))
+            return false;
+    }
+    return true;
+}
+
+/* Also closes every name by a zero byte, over the first byte of its rank, which is kept apart. */
+static bool map_tensors(zt_gguf *g)
+{
+    g->tensors = zt_map_new(g->ctx, (size_t)g->n_tensors);
+    if (!g->tensors)
+        return false;
+    for (int64_t i = 0; i < g->n_tensors; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        char *name = g->head + t->name;
+        if (!add_name(g, g->tensors, "tensor", name, t->name_len, i))
+            return false;
+        name[t->name_len] = 0;
+    }
+    return true;
+}
+
+static bool read_header(zt_gguf *g)
+{
+    if (!zt_gguf_parse(g) || !trim(g))
+        return false;
+    identify(g);
+    return map_keys(g) && map_tensors(g);
+}
+
+/* Takes over the source, also when it fails, if `owns`. */
+static zt_gguf *open_over(zt_ctx *ctx, zt_source *s, bool owns)
+{
+    zt_gguf *g = zt_calloc(ctx, 1, sizeof *g);
+    if (!g) {
+        if (owns)
+            zt_source_close(s);
+        return NULL;
+    }
+    g->ctx = ctx;
+    g->source = s;
+    g->owns_source = owns;
+    g->file_size = zt_source_size(s);
+    if (!read_header(g)) {
+        zt_gguf_close(g);
+        return NULL;
+    }
+    return g;
+}
+
+zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path)
+{
+    zt_source *s = zt_source_open(ctx, path);
+    return s ? open_over(ctx, s, true) : NULL;
+}
+
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s)
+{
+    return open_over(ctx, s, false);
+}
+
+void zt_gguf_close(zt_gguf *g)
+{
+    if (!g)
+        return;
+    zt_map_free(g->tensors);
+    zt_map_free(g->keys);
+    zt_free(g->ctx, g->tensor);
+    zt_free(g->ctx, g->key);
+    zt_free(g->ctx, g->head);
+    if (g->owns_source)
+        zt_source_close(g->source);
+    zt_free(g->ctx, g);
+}
+
+zt_ctx *zt_gguf_ctx(const zt_gguf *g)
+{
+    return g->ctx;
+}
+
+const char *zt_gguf_name(const zt_gguf *g)
+{
+    return zt_source_name(g->source);
+}
+
+const char *zt_gguf_id(const zt_gguf *g)
+{
+    return g->id;
+}
+
+uint64_t zt_gguf_file_size(const zt_gguf *g)
+{
+    return g->file_size;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+int64_t zt_gguf_n_tensors(const zt_gguf *g)
+{
+    return g->n_tensors;
+}
+
+const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
+                           size_t *bytes)
+{
+    const gguf_tensor *t = &g->tensor[i];
+    const gguf_type *number = zt_gguf_type(t->type);
+    if (type) {
+        *type = (zt_type){.dtype = number->dtype, .rank = t->rank};
+        for (int d = 0; d < t->rank; d++)
+            type->dim[d] =
+                (int64_t)zt_gguf_u64(g->head + t->dims + 8 * (size_t)(t->rank - 1 - d));
+        if (number->dtype == ZT_DTYPE_COUNT)
+            type->rank = -1;
+    }
+    if (offset)
+        *offset = g->data + t->offset;
+    if (bytes)
+        *bytes = (size_t)t->bytes;
+    return g->head + t->name;
+}
+
+int64_t zt_gguf_find(const zt_gguf *g, const char *name)
+{
+    int64_t i;
+    return zt_map_get(g->tensors, name, strlen(name), &i) ? i : -1;
+}
+
+static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    const zt_gguf *g = user;
+    int64_t i = zt_gguf_find(g, name);
+    char text[160];
+    if (i < 0)
+        return ZT_ENOENT;
+    const gguf_type *number = zt_gguf_type(g->tensor[i].type);
+    if (number->dtype == ZT_DTYPE_COUNT)
+        return zt_fail(g->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
+                       zt_gguf_name(g), zt_escape(text, sizeof text, name, strlen(name)),
+                       number->name);
+    zt_gguf_tensor(g, i, type, NULL, NULL);
+    *handle = i;
+    return ZT_OK;
+}
+
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    const zt_gguf *g = user;
+    size_t end;
+    if (handle < 0 || handle >= g->n_tensors)
+        return zt_fail(g->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(g),
+                       (long long)handle);
+    const gguf_tensor *t = &g->tensor[handle];
+    if (!zt_add_size(offset, n, &end) || end > t->bytes)
+        return zt_fail(g->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
+                       zt_gguf_name(g), g->head + t->name, n, offset,
+                       (unsigned long long)t->bytes);
+    return zt_source_read(g->source, g->data + t->offset + offset, dst, n);
+}
+
+zt_store zt_gguf_store(zt_gguf *g)
+{
+    return (zt_store){.user = g, .find = store_find, .read = store_read};
+}

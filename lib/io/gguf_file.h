@@ -1,0 +1,59 @@
+/* gguf_file.h - private to lib/io/gguf*.c: what is kept of an open GGUF file.
+ *
+ * The header's bytes stay in one block, `head`, and everything else points into it by position:
+ * a key costs 8 bytes and a tensor 40 beside it, whatever the counts say. */
+#ifndef ZT_GGUF_FILE_H
+#define ZT_GGUF_FILE_H
+
+#include "lib/io/gguf.h"
+
+typedef struct gguf_tensor {
+    size_t name;     /* in head; closed by a zero byte once the file is open */
+    size_t dims;     /* in head: `rank` u64, fastest first */
+    uint64_t offset; /* from the beginning of the data section */
+    uint64_t bytes;
+    uint8_t rank, type, name_len; /* type: ggml's number */
+} gguf_tensor;
+
+struct zt_gguf {
+    zt_ctx *ctx;
+    zt_source *source;
+    bool owns_source;
+    char id[33];
+    uint64_t file_size;
+    char *head;   /* the file's first `have` bytes */
+    size_t have;
+    uint64_t align, data; /* data: where the data section begins in the file */
+    size_t *key;          /* [n_keys] positions of key records in head */
+    int64_t n_keys;
+    zt_map *keys;
+    gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
+    int64_t n_tensors;
+    zt_map *tensors;
+};
+
+/* ggml's tensor types by number; name NULL where there is none, or none any more. */
+typedef struct gguf_type {
+    const char *name;
+    uint16_t block, block_bytes;
+    zt_dtype dtype; /* ZT_DTYPE_COUNT: zt does not compute with it */
+} gguf_type;
+const gguf_type *zt_gguf_type(uint32_t number); /* NULL: no such type */
+
+/* What a kind of value is: its bytes (0: they vary) and how they read: u i f b, s string, a array. */
+typedef struct gguf_kind {
+    const char *name;
+    uint8_t bytes;
+    char form;
+} gguf_kind;
+const gguf_kind *zt_gguf_kind_get(uint32_t kind); /* NULL: no such kind */
+
+/* Read and check the whole header of g->source; fills all of g but the maps and id. false with a
+ * message in the context. */
+bool zt_gguf_parse(zt_gguf *g);
+
+/* Header bytes at a position that the parser has checked. */
+uint32_t zt_gguf_u32(const char *p);
+uint64_t zt_gguf_u64(const char *p);
+
+#endif
