@@ -1,0 +1,49 @@
+/* engines.c - the engines there are, by name. */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+static const zt_engine_vt *const built_in[] = {&zt_engine_cpu, &zt_engine_ref};
+
+/* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
+static const char *const not_built[] = {"cuda", "vulkan"};
+
+enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0],
+       N_NOT_BUILT = sizeof not_built / sizeof not_built[0] };
+
+const char *zt_engine_list(int i)
+{
+    return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL;
+}
+
+static bool is_device_of(const char *name, const char *engine)
+{
+    size_t n = strlen(engine);
+    if (strncmp(name, engine, n)) return false;
+    int64_t device;
+    return name[n] == 0 || (name[n] == ':' && zt_parse_i64(name + n + 1, &device) && device >= 0);
+}
+
+zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts)
+{
+    const zt_engine_opts usual = {.isa = zt_isa_best()};
+    char text[256];
+    size_t len = strlen(name);
+    if (!opts) opts = &usual;
+    if (strcmp(name, "auto") == 0) name = "cpu";
+    for (int i = 0; i < N_BUILT_IN; i++)
+        if (strcmp(name, built_in[i]->name) == 0) return built_in[i]->open(ctx, opts);
+    zt_escape(text, sizeof text, name, len < 60 ? len : 60);
+    for (int i = 0; i < N_NOT_BUILT; i++) {
+        if (!is_device_of(name, not_built[i])) continue;
+        zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);
+        return NULL;
+    }
+    zt_fail(ctx, ZT_EUSAGE, "engine '%s' is not known", text);
+    return NULL;
+}
+
+void zt_engine_close(zt_engine *e)
+{
+    if (e) e->vt->close(e);
+}

@@ -1,0 +1,423 @@
+/* ref.c - the judge: every float value is an f64 and every integer an int64_t, from the conversion
+ * of the inputs to that of the outputs, and the ops' own reference loops run on them, one after the
+ * other, in one thread. Weights are decoded when they are loaded. Never fast.
+ *
+ * A value takes 8 bytes an element wherever it is. Prepared plans share one block of memory (the
+ * engine's, as large as the largest of them needs): arena first, then inputs and outputs.
+ */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+struct zt_ebuf {
+    zt_type type;
+    size_t bytes;
+    void *data; /* double or int64_t, by dtype */
+};
+
+typedef struct ref_engine {
+    zt_engine base;
+    void *memory;
+    size_t memory_bytes;
+    zt_engine_report report;
+} ref_engine;
+
+struct zt_ready {
+    zt_arena *arena; /* holds the copies below */
+    zt_plan plan;
+    int *in_value, *out_value; /* [n_in], [n_out]: a value in that place, -1: none */
+    size_t *in_at, *out_at;    /* offsets into the engine's memory */
+};
+
+/* ---- conversion -------------------------------------------------------------------------------- */
+
+enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
+
+#define INTEGER(NAME, T, VALUE)                                                                    \
+    static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
+    {                                                                                              \
+        T v;                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            memcpy(&v, (const char *)src + (size_t)i * sizeof v, sizeof v);                        \
+            dst[i] = (int64_t)v;                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void narrow_##NAME(const int64_t *src, void *dst, int64_t n)                            \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T v = (T)(VALUE);                                                                      \
+            memcpy((char *)dst + (size_t)i * sizeof v, &v, sizeof v);                              \
+        }                                                                                          \
+    }
+INTEGER(I64, int64_t, src[i])
+INTEGER(I32, int32_t, src[i])
+INTEGER(I16, int16_t, src[i])
+INTEGER(I8, int8_t, src[i])
+INTEGER(U8, uint8_t, src[i])
+INTEGER(BOOL, uint8_t, src[i] != 0)
+
+static const struct {
+    void (*widen)(const void *, int64_t *, int64_t);
+    void (*narrow)(const int64_t *, void *, int64_t);
+} integers[ZT_DTYPE_COUNT] = {
+    [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32},
+    [ZT_I16] = {widen_I16, narrow_I16}, [ZT_I8] = {widen_I8, narrow_I8},
+    [ZT_U8] = {widen_U8, narrow_U8},    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
+};
+
+/* n elements (whole blocks) of host memory to f64 or int64_t. */
+static void widen(zt_dtype t, const void *src, void *dst, int64_t n)
+{
+    const zt_dtype_info *info = zt_dtype_get(t);
+    float chunk[CHUNK];
+    double *wide = dst;
+    if (n == 0) return;
+    if (integers[t].widen) {
+        integers[t].widen(src, dst, n);
+    } else if (t == ZT_F64) {
+        memcpy(dst, src, (size_t)n * sizeof(double));
+    } else {
+        for (int64_t at = 0; at < n; at += CHUNK) {
+            int64_t m = n - at < CHUNK ? n - at : CHUNK;
+            info->decode((const char *)src + at / info->block * info->block_bytes, chunk, m);
+            for (int64_t i = 0; i < m; i++) wide[at + i] = chunk[i];
+        }
+    }
+}
+
+static void narrow(zt_dtype t, const void *src, void *dst, int64_t n)
+{
+    const zt_dtype_info *info = zt_dtype_get(t);
+    float chunk[CHUNK];
+    const double *wide = src;
+    if (n == 0) return;
+    if (integers[t].narrow) {
+        integers[t].narrow(src, dst, n);
+    } else if (t == ZT_F64) {
+        memcpy(dst, src, (size_t)n * sizeof(double));
+    } else {
+        for (int64_t at = 0; at < n; at += CHUNK) {
+            int64_t m = n - at < CHUNK ? n - at : CHUNK;
+            for (int64_t i = 0; i < m; i++) chunk[i] = (float)wide[at + i];
+            info->encode(chunk, (char *)dst + at * info->block_bytes, m);
+        }
+    }
+}
+
+static zt_status must_narrow(zt_engine *e, zt_dtype t)
+{
+    if (zt_dtype_get(t)->kind != 'Q') return ZT_OK;
+    return zt_fail(e->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s",
+                   zt_dtype_get(t)->name);
+}
+
+/* ---- the engine and its buffers ---------------------------------------------------------------- */
+
+static zt_engine *ref_open(zt_ctx *ctx, const zt_engine_opts *opts)
+{
+    (void)opts; /* one thread, no device */
+    ref_engine *r = zt_calloc(ctx, 1, sizeof *r);
+    if (!r) return NULL;
+    r->base = (zt_engine){&zt_engine_ref, ctx};
+    return &r->base;
+}
+
+static void ref_close(zt_engine *e)
+{
+    ref_engine *r = (ref_engine *)e;
+    zt_free(e->ctx, r->memory);
+    zt_free(e->ctx, r);
+}
+
+static bool ref_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                    const zt_type out[])
+{
+    (void)e, (void)attrs, (void)in, (void)out;
+    return zt_op_info(op)->def->ref != NULL;
+}
+
+static size_t ref_value_bytes(zt_engine *e, const zt_type *t)
+{
+    size_t bytes;
+    (void)e;
+    return zt_mul_size((size_t)zt_type_count(t), 8, &bytes) ? bytes : SIZE_MAX;
+}
+
+static void count_bytes(ref_engine *r, size_t more, size_t less)
+{
+    r->report.held += more - less;
+    if (r->report.held > r->report.peak) r->report.peak = r->report.held;
+}
+
+static zt_ebuf *new_buf(zt_engine *e, const zt_type *t)
+{
+    zt_ebuf *b = zt_calloc(e->ctx, 1, sizeof *b);
+    if (!b) return NULL;
+    b->type = *t;
+    b->bytes = ref_value_bytes(e, t);
+    b->data = zt_alloc(e->ctx, b->bytes);
+    if (!b->data) {
+        zt_free(e->ctx, b);
+        return NULL;
+    }
+    count_bytes((ref_engine *)e, b->bytes, 0);
+    return b;
+}
+
+static void ref_free(zt_engine *e, zt_ebuf *b)
+{
+    if (!b) return;
+    count_bytes((ref_engine *)e, 0, b->bytes);
+    zt_free(e->ctx, b->data);
+    zt_free(e->ctx, b);
+}
+
+static zt_ebuf *ref_alloc(zt_engine *e, const zt_type *t)
+{
+    zt_ebuf *b = new_buf(e, t);
+    if (b) memset(b->data, 0, b->bytes);
+    return b;
+}
+
+static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void *raw, int64_t chunk)
+{
+    const zt_dtype_info *info = zt_dtype_get(b->type.dtype);
+    int64_t count = zt_type_count(&b->type);
+    size_t offset = 0;
+    for (int64_t at = 0; at < count; at += chunk) {
+        int64_t n = count - at < chunk ? count - at : chunk;
+        size_t bytes = (size_t)(n / info->block) * (size_t)info->block_bytes;
+        zt_status st = s->read(s->user, handle, offset, raw, bytes);
+        if (st) return st;
+        widen(b->type.dtype, raw, (char *)b->data + (size_t)at * 8, n);
+        offset += bytes;
+    }
+    return ZT_OK;
+}
+
+static zt_ebuf *ref_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
+{
+    const int64_t chunk = 64 * CHUNK;
+    zt_ebuf *b = new_buf(e, t);
+    void *raw = zt_alloc(e->ctx, (size_t)chunk * sizeof(double));
+    if (b && raw && load_chunks(b, s, handle, raw, chunk) == ZT_OK) {
+        zt_free(e->ctx, raw);
+        return b;
+    }
+    zt_free(e->ctx, raw);
+    ref_free(e, b);
+    return NULL;
+}
+
+static zt_status ref_upload(zt_engine *e, zt_ebuf *b, const void *host)
+{
+    (void)e;
+    widen(b->type.dtype, host, b->data, zt_type_count(&b->type));
+    return ZT_OK;
+}
+
+static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
+{
+    zt_status s = must_narrow(e, b->type.dtype);
+    if (!s) narrow(b->type.dtype, b->data, host, zt_type_count(&b->type));
+    return s;
+}
+
+/* ---- prepare ----------------------------------------------------------------------------------- */
+
+static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
+{
+    void *p = zt_arena_alloc(a, n * size);
+    if (p && n) memcpy(p, src, n * size);
+    return p;
+}
+
+static zt_status copy_plan(zt_ready *r, const zt_plan *p)
+{
+    zt_plan *q = &r->plan;
+    *q = *p;
+    q->type = copy(r->arena, p->type, (size_t)p->n_values, sizeof *p->type);
+    q->place = copy(r->arena, p->place, (size_t)p->n_values, sizeof *p->place);
+    q->buf = copy(r->arena, p->buf, (size_t)p->n_bufs, sizeof *p->buf);
+    zt_step *step = copy(r->arena, p->step, (size_t)p->n_steps, sizeof *p->step);
+    q->step = step;
+    if (!q->type || !q->place || !q->buf || !step) return ZT_ENOMEM;
+    for (int s = 0; s < p->n_steps; s++) {
+        const zt_opinfo *info = zt_op_info(step[s].op);
+        const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
+        step[s].attrs = copy(r->arena, attrs, 1, info->attr_bytes);
+        if (!step[s].attrs) return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+/* Room in the engine's memory, from *total on, for each host tensor of one kind. */
+static zt_status lay_out(zt_engine *e, zt_ready *r, zt_place_kind kind, int n, int **value,
+                         size_t **at, size_t *total)
+{
+    *value = zt_arena_alloc(r->arena, (size_t)n * sizeof **value);
+    *at = zt_arena_alloc(r->arena, (size_t)n * sizeof **at);
+    if (!*value || !*at) return ZT_ENOMEM;
+    for (int i = 0; i < n; i++) (*value)[i] = -1;
+    for (int v = 0; v < r->plan.n_values; v++)
+        if (r->plan.place[v].kind == kind) (*value)[r->plan.place[v].index] = v;
+    for (int i = 0; i < n; i++) {
+        (*at)[i] = *total;
+        if ((*value)[i] < 0) continue;
+        if (!zt_add_size(*total, ref_value_bytes(e, &r->plan.type[(*value)[i]]), total))
+            return zt_fail(e->ctx, ZT_ENOMEM, "the plan's inputs and outputs do not fit in memory");
+    }
+    return ZT_OK;
+}
+
+static zt_status grow_memory(ref_engine *e, size_t bytes)
+{
+    if (e->memory && bytes <= e->memory_bytes) return ZT_OK;
+    void *memory = zt_alloc(e->base.ctx, bytes);
+    if (!memory) return ZT_ENOMEM;
+    zt_free(e->base.ctx, e->memory); /* nothing lives there between replays */
+    count_bytes(e, bytes, e->memory_bytes);
+    e->memory = memory;
+    e->memory_bytes = bytes;
+    return ZT_OK;
+}
+
+static zt_status prepare(zt_engine *e, zt_ready *r, const zt_plan *plan)
+{
+    zt_status s = copy_plan(r, plan);
+    size_t total;
+    if (!s && !zt_add_size(plan->arena_bytes, 63, &total))
+        s = zt_fail(e->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);
+    if (s) return s;
+    total &= ~(size_t)63;
+    s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_value, &r->in_at, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_value, &r->out_at, &total);
+    for (int o = 0; o < plan->n_out && !s; o++)
+        if (r->out_value[o] >= 0) s = must_narrow(e, plan->type[r->out_value[o]].dtype);
+    return s ? s : grow_memory((ref_engine *)e, total);
+}
+
+static void ref_unprepare(zt_engine *e, zt_ready *r)
+{
+    if (!r) return;
+    zt_arena_free(r->arena);
+    zt_free(e->ctx, r);
+}
+
+static zt_ready *ref_prepare(zt_engine *e, const zt_plan *plan)
+{
+    zt_ready *r = zt_calloc(e->ctx, 1, sizeof *r);
+    if (!r) return NULL;
+    r->arena = zt_arena_new(e->ctx, 0);
+    if (r->arena && prepare(e, r, plan) == ZT_OK) return r;
+    ref_unprepare(e, r);
+    return NULL;
+}
+
+/* ---- replay ------------------------------------------------------------------------------------ */
+
+static void *place_of(const ref_engine *e, const zt_ready *r, int v)
+{
+    const zt_place *p = &r->plan.place[v];
+    char *memory = e->memory;
+    switch (p->kind) {
+    case ZT_PLACE_ARENA: return memory + p->offset;
+    case ZT_PLACE_IN: return memory + r->in_at[p->index];
+    case ZT_PLACE_OUT: return memory + r->out_at[p->index];
+    case ZT_PLACE_BUF: return r->plan.buf[p->index]->data;
+    case ZT_PLACE_NOWHERE: break;
+    }
+    return NULL;
+}
+
+static zt_arg arg_of(const ref_engine *e, const zt_ready *r, int v)
+{
+    if (v < 0 || r->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
+    zt_arg a = {.type = &r->plan.type[v]};
+    void *data = place_of(e, r, v);
+    if (zt_dtype_is_float(a.type->dtype))
+        a.f = data;
+    else
+        a.i = data;
+    return a;
+}
+
+/* A view or a donated value usually has its input's place; where it has not, it starts as a copy. */
+static void start_as_input(const zt_arg *in, const zt_arg *out)
+{
+    const void *from = in->f ? (const void *)in->f : in->i;
+    void *to = out->f ? (void *)out->f : out->i;
+    if (from != to && to) memmove(to, from, (size_t)zt_type_count(in->type) * 8);
+}
+
+static zt_status run_step(ref_engine *e, const zt_ready *r, int s)
+{
+    const zt_step *step = &r->plan.step[s];
+    const zt_opinfo *info = zt_op_info(step->op);
+    zt_arg in[ZT_MAX_IN] = {0}, out[ZT_MAX_OUT] = {0};
+    zt_trouble t = {0};
+    for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, r, step->in[k]);
+    for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, r, step->out[k]);
+    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) start_as_input(&in[0], &out[0]);
+    if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, in, out, &t);
+    e->report.kernels++;
+    if (!t.what) return ZT_OK;
+    if (t.value < 0)
+        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", info->name, s,
+                       t.what, (long long)t.value);
+    return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", info->name,
+                   s, t.what, (long long)t.value, (long long)t.limit);
+}
+
+static zt_status watch_step(ref_engine *e, const zt_ready *r, int s, const zt_watch *watch)
+{
+    zt_status st = watch->before ? watch->before(watch->user, &r->plan, s) : ZT_OK;
+    if (st) return st;
+    double start = zt_seconds();
+    st = run_step(e, r, s);
+    if (!st && watch->after) watch->after(watch->user, &r->plan, s, zt_seconds() - start);
+    return st;
+}
+
+static zt_status ref_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+                            const zt_watch *watch)
+{
+    ref_engine *e = (ref_engine *)base;
+    zt_status st = ZT_OK;
+    for (int i = 0; i < r->plan.n_in; i++) {
+        if (r->in_value[i] < 0) continue;
+        const zt_type *t = &r->plan.type[r->in_value[i]];
+        widen(t->dtype, in[i], (char *)e->memory + r->in_at[i], zt_type_count(t));
+    }
+    for (int s = 0; s < r->plan.n_steps && !st; s++)
+        st = watch ? watch_step(e, r, s, watch) : run_step(e, r, s);
+    for (int o = 0; o < r->plan.n_out && !st; o++) {
+        if (r->out_value[o] < 0) continue;
+        const zt_type *t = &r->plan.type[r->out_value[o]];
+        narrow(t->dtype, (char *)e->memory + r->out_at[o], out[o], zt_type_count(t));
+    }
+    e->report.replays++;
+    return st;
+}
+
+static zt_engine_report ref_report(const zt_engine *e)
+{
+    return ((const ref_engine *)e)->report;
+}
+
+const zt_engine_vt zt_engine_ref = {
+    .name = "ref",
+    .open = ref_open,
+    .close = ref_close,
+    .has = ref_has,
+    .value_bytes = ref_value_bytes,
+    .alloc = ref_alloc,
+    .load = ref_load,
+    .free = ref_free,
+    .upload = ref_upload,
+    .download = ref_download,
+    .prepare = ref_prepare,
+    .unprepare = ref_unprepare,
+    .replay = ref_replay,
+    .report = ref_report,
+};

@@ -1,0 +1,41 @@
+/* trace.c - an engine that tells a function of every step it ran. */
+#include "lib/engine/wrap.h"
+
+typedef struct trace_engine {
+    zt_wrap wrap;
+    zt_trace_fn *fn;
+    void *user;
+} trace_engine;
+
+static zt_status trace_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                              const zt_watch *watch)
+{
+    const trace_engine *t = (const trace_engine *)e;
+    zt_watch mine = {.after = t->fn, .user = t->user};
+    return zt_wrap_replay(e, r, in, out, &mine, watch);
+}
+
+static const zt_engine_vt trace_vt = {
+    .name = "trace",
+    .close = zt_wrap_close,
+    .has = zt_wrap_has,
+    .value_bytes = zt_wrap_value_bytes,
+    .alloc = zt_wrap_alloc,
+    .load = zt_wrap_load,
+    .free = zt_wrap_free,
+    .upload = zt_wrap_upload,
+    .download = zt_wrap_download,
+    .prepare = zt_wrap_prepare,
+    .unprepare = zt_wrap_unprepare,
+    .replay = trace_replay,
+    .report = zt_wrap_report,
+};
+
+zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user)
+{
+    trace_engine *t = zt_wrap_new(inner, &trace_vt, sizeof *t);
+    if (!t) return NULL;
+    t->fn = fn;
+    t->user = user;
+    return &t->wrap.base;
+}

@@ -1,0 +1,109 @@
+/* wrap.c - what wrappers share: passing every call on, and one watch around another. */
+#include "lib/engine/wrap.h"
+
+static zt_engine *inner_of(zt_engine *e)
+{
+    return ((zt_wrap *)e)->inner;
+}
+
+void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
+{
+    if (!inner) return NULL;
+    zt_wrap *w = zt_calloc(inner->ctx, 1, bytes);
+    if (!w) {
+        inner->vt->close(inner);
+        return NULL;
+    }
+    w->base = (zt_engine){vt, inner->ctx};
+    w->inner = inner;
+    return w;
+}
+
+void zt_wrap_close(zt_engine *e)
+{
+    zt_engine *inner = inner_of(e);
+    zt_free(e->ctx, e);
+    inner->vt->close(inner);
+}
+
+bool zt_wrap_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                 const zt_type out[])
+{
+    return inner_of(e)->vt->has(inner_of(e), op, attrs, in, out);
+}
+
+size_t zt_wrap_value_bytes(zt_engine *e, const zt_type *t)
+{
+    return inner_of(e)->vt->value_bytes(inner_of(e), t);
+}
+
+zt_ebuf *zt_wrap_alloc(zt_engine *e, const zt_type *t)
+{
+    return inner_of(e)->vt->alloc(inner_of(e), t);
+}
+
+zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
+{
+    return inner_of(e)->vt->load(inner_of(e), t, s, handle);
+}
+
+void zt_wrap_free(zt_engine *e, zt_ebuf *b)
+{
+    inner_of(e)->vt->free(inner_of(e), b);
+}
+
+zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host)
+{
+    return inner_of(e)->vt->upload(inner_of(e), b, host);
+}
+
+zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host)
+{
+    return inner_of(e)->vt->download(inner_of(e), b, host);
+}
+
+zt_ready *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
+{
+    return inner_of(e)->vt->prepare(inner_of(e), plan);
+}
+
+void zt_wrap_unprepare(zt_engine *e, zt_ready *r)
+{
+    inner_of(e)->vt->unprepare(inner_of(e), r);
+}
+
+zt_engine_report zt_wrap_report(const zt_engine *e)
+{
+    const zt_engine *inner = ((const zt_wrap *)e)->inner;
+    return inner->vt->report(inner);
+}
+
+/* ---- watches ----------------------------------------------------------------------------------- */
+
+typedef struct watch_pair {
+    const zt_watch *mine, *callers;
+} watch_pair;
+
+static zt_status before_both(void *user, const zt_plan *plan, int step)
+{
+    const watch_pair *w = user;
+    zt_status s = w->mine->before ? w->mine->before(w->mine->user, plan, step) : ZT_OK;
+    if (!s && w->callers && w->callers->before)
+        s = w->callers->before(w->callers->user, plan, step);
+    return s;
+}
+
+static void after_both(void *user, const zt_plan *plan, int step, double seconds)
+{
+    const watch_pair *w = user;
+    if (w->callers && w->callers->after) w->callers->after(w->callers->user, plan, step, seconds);
+    if (w->mine->after) w->mine->after(w->mine->user, plan, step, seconds);
+}
+
+zt_status zt_wrap_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                         const zt_watch *mine, const zt_watch *callers)
+{
+    watch_pair pair = {mine, callers};
+    zt_watch both = {before_both, after_both, &pair};
+    return inner_of(e)->vt->replay(inner_of(e), r, in, out, &both);
+}

@@ -1,0 +1,37 @@
+/* wrap.h - private to lib/engine: an engine around an engine that passes everything on.
+ *
+ * A wrapper's struct begins with a zt_wrap. Its vtable takes what it does not change from here;
+ * buffers and prepared plans are the inner engine's own.
+ */
+#ifndef ZT_WRAP_H
+#define ZT_WRAP_H
+
+#include "lib/engine/engine.h"
+
+typedef struct zt_wrap {
+    zt_engine base;
+    zt_engine *inner; /* owned */
+} zt_wrap;
+
+/* A cleared wrapper of `bytes` around inner, which is closed when there is no memory for it; NULL
+ * then, and for inner NULL. */
+void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes);
+
+void zt_wrap_close(zt_engine *e);
+bool zt_wrap_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                 const zt_type out[]);
+size_t zt_wrap_value_bytes(zt_engine *e, const zt_type *t);
+zt_ebuf *zt_wrap_alloc(zt_engine *e, const zt_type *t);
+zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
+void zt_wrap_free(zt_engine *e, zt_ebuf *b);
+zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host);
+zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host);
+zt_ready *zt_wrap_prepare(zt_engine *e, const zt_plan *plan);
+void zt_wrap_unprepare(zt_engine *e, zt_ready *r);
+zt_engine_report zt_wrap_report(const zt_engine *e);
+
+/* Replay with `mine` around the caller's watch: mine.before first, mine.after last. */
+zt_status zt_wrap_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                         const zt_watch *mine, const zt_watch *callers);
+
+#endif
