@@ -1,0 +1,410 @@
+/* mkmodel.h - for tests: small made language models, complete and runnable, from a seed.
+ *
+ *     mkmodel_opts o = mkmodel_defaults("llama");
+ *     o.type = mkmodel_type("q4_k"), o.width = 256, ...
+ *     ggufw w = {0};
+ *     const char *why = mkmodel(&o, &w);         // NULL: made; else what does not fit
+ *     ggufw_save(&w, "m.gguf");
+ *
+ * Keys and tensor names are llama.cpp's. Weights have the type asked for, as random valid blocks
+ * with scales that keep sums near 1; norms are f32 near 1. llama has a byte-level BPE vocabulary,
+ * gemma3 a SentencePiece one.
+ */
+#ifndef ZT_MKMODEL_H
+#define ZT_MKMODEL_H
+
+#include <math.h>
+
+#include "lib/tensor/tensor.h"
+#include "tests/ggufw.h"
+
+typedef struct mkmodel_kind { /* how random blocks of a type are made */
+    const char *name;
+    uint32_t number; /* ggml's */
+    zt_dtype dtype;
+    double unit;     /* deviation of a value whose scale d is 1, or 0: drawn and encoded */
+    int d;           /* byte of the f16 scale in a block */
+    int m;           /* byte of the f16 minimum, or -1 */
+    double m_per_d;  /* minimum that centres the values, for d = 1 */
+} mkmodel_kind;
+
+typedef struct mkmodel_opts {
+    const char *arch; /* "llama" "gemma3" */
+    uint64_t seed;
+    int64_t layers, width, heads, kv_heads, head, ffn, vocab, ctx;
+    int64_t window; /* gemma3: sliding window */
+    bool untied;    /* an output matrix of its own */
+    const mkmodel_kind *type;
+} mkmodel_opts;
+
+/* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
+static const mkmodel_kind mkmodel_kinds[] = {
+    {"f32", 0, ZT_F32, 0, 0, -1, 0},        {"f16", 1, ZT_F16, 0, 0, -1, 0},
+    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},     {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
+    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},  {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
+    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5}, {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
+    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},  {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
+    {"q6_k", 14, ZT_Q6_K, 1370, 208, -1, 0},
+};
+
+GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
+{
+    for (size_t i = 0; i < sizeof mkmodel_kinds / sizeof *mkmodel_kinds; i++) {
+        if (strcmp(mkmodel_kinds[i].name, name) == 0)
+            return &mkmodel_kinds[i];
+    }
+    return NULL;
+}
+
+GGUFW_FN mkmodel_opts mkmodel_defaults(const char *arch)
+{
+    bool gemma = strcmp(arch, "gemma3") == 0;
+    return (mkmodel_opts){.arch = arch, .layers = 2, .width = 64, .heads = 4, .kv_heads = 2,
+                          .head = 16, .ffn = 128, .vocab = gemma ? 400 : 300, .ctx = 256,
+                          .window = 16, .type = mkmodel_type("q8_0")};
+}
+
+/* ---- weights ------------------------------------------------------------------------------- */
+
+typedef struct mkmodel_draw { /* random numbers: one sequence a tensor */
+    uint64_t seed, sequence, position;
+} mkmodel_draw;
+
+GGUFW_FN void mkmodel_set_half(uint8_t *p, double v)
+{
+    uint16_t h = zt_f32_to_f16((float)v);
+    memcpy(p, &h, 2);
+}
+
+/* n values of deviation `dev`; n is a multiple of the block. */
+GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev, uint8_t *out,
+                              int64_t n)
+{
+    const zt_dtype_info *t = zt_dtype_get(k->dtype);
+    for (int64_t i = 0; i < n; i += t->block, out += t->block_bytes) {
+        if (k->unit == 0) {
+            float v = (float)(dev * zt_normal(r->seed, r->sequence, r->position++));
+            t->encode(&v, out, 1);
+            continue;
+        }
+        for (int b = 0; b < t->block_bytes; b += 16) {
+            uint32_t bits[4];
+            zt_philox(r->seed, r->sequence, r->position++, bits);
+            memcpy(out + b, bits, (size_t)(t->block_bytes - b < 16 ? t->block_bytes - b : 16));
+        }
+        double d = dev / k->unit * (0.5 + zt_uniform(r->seed, r->sequence, r->position++));
+        mkmodel_set_half(out + k->d, d);
+        if (k->m >= 0)
+            mkmodel_set_half(out + k->m, d * k->m_per_d);
+    }
+}
+
+typedef struct mkmodel_out {
+    const mkmodel_opts *o;
+    ggufw *w;
+    uint64_t sequence; /* tensors made so far */
+} mkmodel_out;
+
+/* w[rows, cols] in the type asked for. */
+GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols,
+                             double dev)
+{
+    const mkmodel_kind *k = m->o->type;
+    zt_type type = zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
+    size_t bytes = zt_type_bytes(&type);
+    uint8_t *data = malloc(bytes);
+    mkmodel_draw r = {.seed = m->o->seed, .sequence = m->sequence++};
+    if (!data)
+        abort();
+    mkmodel_weights(k, &r, dev, data, rows * cols);
+    ggufw_tensor(m->w, name, k->number, 2, type.dim, data, bytes);
+    free(data);
+}
+
+/* g[n]: f32, 1 give or take a fifth. */
+GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t n)
+{
+    float *g = malloc((size_t)n * sizeof *g);
+    uint64_t sequence = m->sequence++;
+    if (!g)
+        abort();
+    for (int64_t i = 0; i < n; i++)
+        g[i] = (float)(0.8 + 0.4 * zt_uniform(m->o->seed, sequence, (uint64_t)i));
+    ggufw_tensor(m->w, name, 0, 1, &n, g, (size_t)n * sizeof *g);
+    free(g);
+}
+
+GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
+{
+    const mkmodel_opts *o = m->o;
+    int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
+    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    double dev = 1 / sqrt((double)o->width);
+    struct {
+        const char *name;
+        int64_t rows, cols; /* cols 0: a norm of `rows` values */
+        double dev;
+        bool gemma_only;
+    } part[] = {
+        {"attn_norm", o->width, 0, 0, false},
+        {"attn_q", q, o->width, dev, false},
+        {"attn_k", kv, o->width, dev, false},
+        {"attn_v", kv, o->width, dev, false},
+        {"attn_q_norm", o->head, 0, 0, true},
+        {"attn_k_norm", o->head, 0, 0, true},
+        {"attn_output", o->width, q, 1 / sqrt((double)q), false},
+        {"post_attention_norm", o->width, 0, 0, true},
+        {"ffn_norm", o->width, 0, 0, false},
+        {"ffn_gate", o->ffn, o->width, dev, false},
+        {"ffn_up", o->ffn, o->width, dev, false},
+        {"ffn_down", o->width, o->ffn, 1 / sqrt((double)o->ffn), false},
+        {"post_ffw_norm", o->width, 0, 0, true},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%lld.%s.weight", (long long)layer, part[i].name);
+        if (part[i].gemma_only && !gemma)
+            continue;
+        if (part[i].cols)
+            mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
+        else
+            mkmodel_norm(m, name, part[i].rows);
+    }
+}
+
+/* ---- vocabularies -------------------------------------------------------------------------- */
+
+typedef struct mkmodel_vocab {
+    char **token, **merge;
+    float *score;
+    int32_t *type; /* 1 normal, 2 unknown, 3 control, 6 byte */
+    int64_t n, n_merges, cap;
+} mkmodel_vocab;
+
+GGUFW_FN void mkmodel_token(mkmodel_vocab *v, const char *text, int32_t type, float score)
+{
+    if (v->n == v->cap)
+        return;
+    v->token[v->n] = strdup(text);
+    v->type[v->n] = type;
+    v->score[v->n++] = score;
+}
+
+GGUFW_FN bool mkmodel_has(const mkmodel_vocab *v, int64_t from, int64_t to, const char *text)
+{
+    for (int64_t i = from; i < to; i++) {
+        if (strcmp(v->token[i], text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A token made of two others, for both kinds of vocabulary. */
+GGUFW_FN void mkmodel_join(mkmodel_vocab *v, const char *a, const char *b)
+{
+    char text[64], merge[64];
+    if (v->n == v->cap)
+        return;
+    snprintf(text, sizeof text, "%s%s", a, b);
+    snprintf(merge, sizeof merge, "%s %s", a, b);
+    v->merge[v->n_merges++] = strdup(merge);
+    mkmodel_token(v, text, 1, -(float)v->n_merges);
+}
+
+/* A few words' joins, then aa, ab ... zz, aaa ... until the vocabulary is full. */
+GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
+{
+    static const char *const words[][2] = {{"_", "t"}, {"h", "e"}, {"_", "a"}, {"i", "n"},
+                                           {"_t", "he"}, {"r", "e"}, {"o", "n"}, {"_", "s"},
+                                           {"l", "l"}, {"he", "ll"}, {"hell", "o"}};
+    int64_t first = v->n;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char a[16];
+        bool spaced = words[i][0][0] == '_';
+        snprintf(a, sizeof a, "%s%s", spaced ? space : "", words[i][0] + spaced);
+        mkmodel_join(v, a, words[i][1]);
+    }
+    int64_t last = v->n;
+    for (int64_t k = 0; v->n < v->cap; k++) {
+        char text[16] = "", one[2] = "a"; /* k in base 26, two letters at least */
+        int64_t digits = 2, base = 26 * 26, rest = k;
+        for (; rest >= base; digits++, base *= 26)
+            rest -= base;
+        for (int64_t i = digits - 1; i >= 0; i--, rest /= 26)
+            text[i] = (char)('a' + rest % 26);
+        if (mkmodel_has(v, first, last, text))
+            continue;
+        one[0] = text[digits - 1];
+        text[digits - 1] = 0;
+        mkmodel_join(v, text, one);
+    }
+}
+
+/* GPT-2's printable stand-in for a byte, as UTF-8 (its bytes_to_unicode, as a fact). */
+GGUFW_FN void mkmodel_byte_text(int byte, char out[5])
+{
+    int code = byte, n = 0;
+    for (int b = 0; b <= byte; b++) {
+        bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        if (b == byte && !plain)
+            code = 256 + n;
+        n += !plain;
+    }
+    out[zt_utf8_encode((uint32_t)code, out)] = 0;
+}
+
+GGUFW_FN void mkmodel_bpe(mkmodel_vocab *v)
+{
+    char text[8];
+    mkmodel_token(v, "<|endoftext|>", 3, 0);
+    mkmodel_token(v, "<|im_start|>", 3, 0);
+    mkmodel_token(v, "<|im_end|>", 3, 0);
+    for (int b = 0; b < 256; b++) {
+        mkmodel_byte_text(b, text);
+        mkmodel_token(v, text, 1, 0);
+    }
+    mkmodel_joins(v, "\xc4\xa0");
+}
+
+GGUFW_FN void mkmodel_spm(mkmodel_vocab *v)
+{
+    static const char *const control[] = {"<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>",
+                                          "<end_of_turn>"};
+    char text[8];
+    for (int i = 0; i < 6; i++)
+        mkmodel_token(v, control[i], i == 3 ? 2 : 3, -1000);
+    for (int b = 0; b < 256; b++) {
+        snprintf(text, sizeof text, "<0x%02X>", b);
+        mkmodel_token(v, text, 6, -1000);
+    }
+    mkmodel_token(v, "\xe2\x96\x81", 1, -500); /* the space */
+    mkmodel_token(v, "\n", 1, -500);
+    for (char c = 33; c < 127; c++)
+        mkmodel_token(v, (char[]){c, 0}, 1, -500);
+    mkmodel_joins(v, "\xe2\x96\x81");
+}
+
+GGUFW_FN void mkmodel_vocab_keys(const mkmodel_opts *o, ggufw *w)
+{
+    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    size_t n = (size_t)o->vocab;
+    mkmodel_vocab v = {.token = calloc(n, sizeof(char *)), .merge = calloc(n, sizeof(char *)),
+                       .score = calloc(n, 4), .type = calloc(n, 4), .cap = o->vocab};
+    if (!v.token || !v.merge || !v.score || !v.type)
+        abort();
+    if (gemma)
+        mkmodel_spm(&v);
+    else
+        mkmodel_bpe(&v);
+    ggufw_str(w, "tokenizer.ggml.model", gemma ? "llama" : "gpt2");
+    ggufw_str(w, "tokenizer.ggml.pre", gemma ? "default" : "smollm");
+    ggufw_strs(w, "tokenizer.ggml.tokens", v.token, n);
+    if (gemma)
+        ggufw_array(w, "tokenizer.ggml.scores", 6, n, v.score, 4 * n);
+    ggufw_array(w, "tokenizer.ggml.token_type", 5, n, v.type, 4 * n);
+    if (!gemma)
+        ggufw_strs(w, "tokenizer.ggml.merges", v.merge, (uint64_t)v.n_merges);
+    ggufw_u32(w, "tokenizer.ggml.bos_token_id", gemma ? 2 : 1);
+    ggufw_u32(w, "tokenizer.ggml.eos_token_id", gemma ? 1 : 2);
+    if (gemma)
+        ggufw_u32(w, "tokenizer.ggml.eot_token_id", 5);
+    ggufw_u32(w, "tokenizer.ggml.unknown_token_id", gemma ? 3 : 0);
+    ggufw_u32(w, "tokenizer.ggml.padding_token_id", gemma ? 0 : 2);
+    ggufw_bool(w, "tokenizer.ggml.add_bos_token", gemma);
+    ggufw_bool(w, "tokenizer.ggml.add_eos_token", false);
+    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", false);
+    for (size_t i = 0; i < n; i++) {
+        free(v.token[i]);
+        free(v.merge[i]);
+    }
+    free(v.token);
+    free(v.merge);
+    free(v.score);
+    free(v.type);
+}
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+static const char mkmodel_chatml[] =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+    "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char mkmodel_turns[] =
+    "{{ bos_token }}{% for message in messages %}"
+    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
+
+GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
+{
+    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    struct {
+        const char *name;
+        int64_t value;
+        bool wanted;
+    } number[] = {
+        {"context_length", o->ctx, true},
+        {"embedding_length", o->width, true},
+        {"block_count", o->layers, true},
+        {"feed_forward_length", o->ffn, true},
+        {"attention.head_count", o->heads, true},
+        {"attention.head_count_kv", o->kv_heads, true},
+        {"attention.key_length", o->head, gemma || o->head * o->heads != o->width},
+        {"attention.value_length", o->head, gemma || o->head * o->heads != o->width},
+        {"attention.sliding_window", o->window, gemma},
+        {"rope.dimension_count", o->head, !gemma},
+        {"vocab_size", o->vocab, !gemma},
+    };
+    char key[96];
+    ggufw_str(w, "general.architecture", o->arch);
+    ggufw_str(w, "general.name", "made by mkmodel");
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
+        if (number[i].wanted)
+            ggufw_u32(w, key, (uint32_t)number[i].value);
+    }
+    snprintf(key, sizeof key, "%s.rope.freq_base", o->arch);
+    ggufw_f32(w, key, gemma ? 1e6f : 1e4f);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", o->arch);
+    ggufw_f32(w, key, gemma ? 1e-6f : 1e-5f);
+    mkmodel_vocab_keys(o, w);
+    ggufw_str(w, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
+}
+
+/* What does not fit, or NULL. */
+GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
+{
+    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    if (!gemma && strcmp(o->arch, "llama") != 0)
+        return "the architecture is llama or gemma3";
+    if (!o->type)
+        return "no such type";
+    if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 ||
+        o->ffn < 1 || o->ctx < 1 || o->window < 1 || o->heads % o->kv_heads || o->head % 2)
+        return "sizes are 1 at least, head is even, kv-heads divides heads";
+    if (o->vocab < (gemma ? 358 : 259))
+        return "the vocabulary has 259 tokens at least, gemma3's 358";
+    int64_t block = zt_dtype_get(o->type->dtype)->block;
+    if (o->width % block || o->ffn % block || o->heads * o->head % block)
+        return "width, ffn and heads * head must be multiples of the type's block";
+    return NULL;
+}
+
+GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *w)
+{
+    const char *why = mkmodel_check(o);
+    if (why)
+        return why;
+    mkmodel_out m = {.o = o, .w = w};
+    mkmodel_keys(o, w);
+    /* logits are of deviation 2: a choice of tokens, none of them certain */
+    mkmodel_matrix(&m, "token_embd.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    for (int64_t i = 0; i < o->layers; i++)
+        mkmodel_layer(&m, i);
+    mkmodel_norm(&m, "output_norm.weight", o->width);
+    if (o->untied)
+        mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    return NULL;
+}
+
+#endif
