@@ -1,0 +1,194 @@
+/* vocab_spm.c - the 'llama' tokenizer: SentencePiece's BPE with byte fallback.
+ *
+ * Spaces become U+2581; symbols are characters; two neighbours merge when their text is a token, the
+ * one with the best score first. A symbol that is no token becomes the tokens of its bytes.
+ * Source: SentencePiece (Kudo and Richardson, 2018), bpe_model.cc, as facts.
+ */
+#include "lib/llm/vocab.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SPACE "\xe2\x96\x81" /* U+2581 */
+enum { SPACE_LEN = 3 };
+
+/* ---- opening -------------------------------------------------------------------------------------- */
+
+/* Scores to integers in opposite order: the best score is the smallest. */
+static uint32_t order_of(double score)
+{
+    float f = (float)score + 0.0f; /* -0 is 0 */
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+static zt_status read_scores(zt_vocab *v, const zt_gguf *g)
+{
+    const char *key = "tokenizer.ggml.scores";
+    int64_t n = 0;
+    zt_gguf_kind elem;
+    zt_status s = ZT_OK;
+    if (!zt_gguf_array(g, key, &elem, &n) || n != v->n)
+        return zt_fail(v->ctx, ZT_EDATA, "%s: '%s' has %lld scores for %d tokens", v->file, key,
+                       (long long)n, v->n);
+    double *score = zt_alloc_array(v->ctx, (size_t)n, sizeof *score);
+    v->order = zt_alloc_array(v->ctx, (size_t)n, sizeof *v->order);
+    if (!score || !v->order)
+        s = ZT_ENOMEM;
+    else if (!zt_gguf_array_f64(g, key, score, n))
+        s = zt_fail(v->ctx, ZT_EDATA, "%s: '%s' is no list of numbers", v->file, key);
+    for (int64_t i = 0; !s && i < n; i++) {
+        if (isnan(score[i]))
+            s = zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %lld is not a number", v->file,
+                        (long long)i);
+        else
+            v->order[i] = order_of(score[i]);
+    }
+    zt_free(v->ctx, score);
+    return s;
+}
+
+static zt_status open_spm(zt_vocab *v, const zt_gguf *g)
+{
+    for (int b = 0; b < 256; b++) {
+        char text[8];
+        int n = snprintf(text, sizeof text, "<0x%02X>", b);
+        v->byte_id[b] = zt_vocab_find(v, text, (size_t)n);
+    }
+    return read_scores(v, g);
+}
+
+static void close_spm(zt_vocab *v)
+{
+    zt_free(v->ctx, v->order);
+}
+
+/* ---- text to ids ---------------------------------------------------------------------------------- */
+
+static int32_t id_of(const zt_vocab *v, const char *text, size_t n)
+{
+    return n > v->longest ? -1 : zt_vocab_find(v, text, n);
+}
+
+static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
+                 uint32_t *rank, int32_t *id)
+{
+    *id = id_of(v, text + a->at, (size_t)a->len + b->len);
+    if (*id < 0)
+        return false;
+    *rank = v->order[*id];
+    return true;
+}
+
+/* The text with U+2581 for each space, and one more before it where the model wants that. */
+static zt_status escape(const zt_vocab *v, const char *text, size_t n, zt_str *out)
+{
+    zt_status s = v->add_space ? zt_str_put(out, SPACE, SPACE_LEN) : ZT_OK;
+    for (size_t i = 0; !s && i < n;) {
+        const char *sp = memchr(text + i, ' ', n - i);
+        size_t len = sp ? (size_t)(sp - text) - i : n - i;
+        s = zt_str_put(out, text + i, len);
+        if (!s && sp)
+            s = zt_str_put(out, SPACE, SPACE_LEN);
+        i += len + (sp != NULL);
+    }
+    return s;
+}
+
+/* One symbol a character; a byte that is not UTF-8 is a symbol of its own. */
+static zt_status characters(const zt_vocab *v, const zt_str *text, zt_merger *m)
+{
+    zt_status s = zt_merger_reserve(m, text->len);
+    size_t n = 0;
+    for (size_t i = 0; !s && i < text->len; n++) {
+        uint32_t cp;
+        int len = zt_utf8_decode(text->data + i, text->len - i, &cp);
+        len = len ? len : 1;
+        m->sym[n] = (zt_sym){.at = (uint32_t)i, .len = (uint32_t)len,
+                             .id = id_of(v, text->data + i, (size_t)len)};
+        i += (size_t)len;
+    }
+    m->n = n;
+    return s;
+}
+
+/* The bytes of a symbol that is no token; where one has none itself, the unknown token for all. */
+static zt_status put_bytes(const zt_vocab *v, const char *text, const zt_sym *a, zt_ids *ids)
+{
+    const unsigned char *byte = (const unsigned char *)text + a->at;
+    zt_status s = ZT_OK;
+    for (uint32_t i = 0; i < a->len; i++)
+        if (v->byte_id[byte[i]] < 0)
+            return v->unk < 0 ? ZT_OK : zt_ids_push(v->ctx, ids, v->unk);
+    for (uint32_t i = 0; !s && i < a->len; i++)
+        s = zt_ids_push(v->ctx, ids, v->byte_id[byte[i]]);
+    return s;
+}
+
+static zt_status encode_spm(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                            zt_ids *ids)
+{
+    zt_str t;
+    zt_str_init(&t, v->ctx);
+    zt_status s = escape(v, text, n, &t);
+    if (!s)
+        s = characters(v, &t, m);
+    if (s)
+        goto out;
+    zt_merger_run(m, v, t.data, pair);
+    for (int32_t i = 0; !s && i >= 0; i = m->sym[i].next)
+        s = m->sym[i].id < 0 ? put_bytes(v, t.data, &m->sym[i], ids)
+                             : zt_ids_push(v->ctx, ids, m->sym[i].id);
+out:
+    zt_str_fini(&t);
+    return s;
+}
+
+/* ---- ids to text ---------------------------------------------------------------------------------- */
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The value of a byte token "<0x41>", -1: it is not of that form. */
+static int byte_of(zt_bytes t)
+{
+    if (t.n != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>')
+        return -1;
+    int hi = hex(t.data[3]), lo = hex(t.data[4]);
+    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+}
+
+static zt_status decode_spm(const zt_vocab *v, int32_t id, zt_str *out)
+{
+    zt_bytes t = v->text[id];
+    int b = (v->attr[id] & ZT_TOK_TYPE_MASK) == ZT_TOK_BYTE ? byte_of(t) : -1;
+    if (b >= 0)
+        return zt_str_putc(out, (char)b);
+    zt_status s = ZT_OK;
+    for (size_t i = 0; !s && i < t.n;) {
+        const char *sp = memmem(t.data + i, t.n - i, SPACE, SPACE_LEN);
+        size_t len = sp ? (size_t)(sp - t.data) - i : t.n - i;
+        s = zt_str_put(out, t.data + i, len);
+        if (!s && sp)
+            s = zt_str_putc(out, ' ');
+        i += len + (sp ? SPACE_LEN : 0);
+    }
+    return s;
+}
+
+const zt_vocab_kind zt_vocab_llama = {
+    .name = "llama",
+    .add_bos = true,
+    .add_space = true,
+    .bos = 1,
+    .eos = 2,
+    .unk = 0,
+    .open = open_spm,
+    .close = close_spm,
+    .encode = encode_spm,
+    .decode = decode_spm,
+};
