@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 static int gate_silu(zt_prog *p, const char *name, int gate, int up)
 {
@@ -56,7 +56,7 @@ const zt_arch *zt_arch_of(const zt_gguf *g)
     return NULL;
 }
 
-/* ---- reading keys ------------------------------------------------------------------------------ */
+/* ---- reading keys --------------------------------------------------------------------------- */
 
 typedef struct reader {
     zt_ctx *ctx;
@@ -83,8 +83,9 @@ static int64_t get_count(reader *r, const char *suffix, int64_t otherwise, int64
         r->status = zt_fail(r->ctx, ZT_EDATA, "%s: key '%s' is missing or not a whole number",
                             zt_gguf_name(r->g), r->key);
     else if (v < 1 || v > max)
-        r->status = zt_fail(r->ctx, ZT_EDATA, "%s: %s is %" PRId64 ", which is not from 1 to %" PRId64,
-                            zt_gguf_name(r->g), r->key, v, max);
+        r->status =
+            zt_fail(r->ctx, ZT_EDATA, "%s: %s is %" PRId64 ", which is not from 1 to %" PRId64,
+                    zt_gguf_name(r->g), r->key, v, max);
     return r->status == ZT_OK ? v : 1;
 }
 
@@ -118,7 +119,7 @@ static void refuse(reader *r, const char *feature)
                             zt_gguf_name(r->g), r->arch->name, feature);
 }
 
-/* ---- groups of keys ---------------------------------------------------------------------------- */
+/* ---- groups of keys ------------------------------------------------------------------------- */
 
 #define MAX_WIDTH (1 << 24)
 
@@ -203,7 +204,8 @@ static void read_vocab(reader *r, zt_hyper *h)
         return;
     if (i >= 0)
         zt_gguf_tensor(r->g, i, &type, NULL, NULL);
-    h->vocab = i >= 0 && type.rank == 2 ? type.dim[0] : 0; /* zt_weights_check tells what is wrong */
+    /* 0 where there is none: zt_weights_check tells what is wrong */
+    h->vocab = i >= 0 && type.rank == 2 ? type.dim[0] : 0;
     if (h->vocab > INT32_MAX)
         demand(r, false, "more tokens than an id can name", h->vocab, INT32_MAX);
     else if (h->vocab > 0 && zt_gguf_array(r->g, "tokenizer.ggml.tokens", &kind, &tokens))

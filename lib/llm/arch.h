@@ -31,14 +31,14 @@ typedef struct zt_arch {
      * of them, and turn by `local_theta`. 0: all see all. */
     int64_t window_period;
     double local_theta;
-    /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). 0: none. */
+    /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). */
     int64_t width_scaled_layers;
 } zt_arch;
 
 /* Row of the architecture that `g` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
 const zt_arch *zt_arch_of(const zt_gguf *g);
 
-/* ---- hyper-parameters -------------------------------------------------------------------------- */
+/* ---- hyper-parameters ------------------------------------------------------------------------ */
 
 typedef struct zt_hyper {
     const zt_arch *arch;
@@ -54,7 +54,7 @@ typedef struct zt_hyper {
 zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h);
 bool zt_hyper_local(const zt_hyper *h, int64_t layer); /* does the layer see a window only */
 
-/* ---- weights ----------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 typedef enum zt_weight {
     ZT_W_EMBED,
@@ -93,7 +93,7 @@ int64_t zt_weight_find(const zt_gguf *g, const zt_hyper *h, zt_weight w, int64_t
  * ZT_EDATA or ZT_ENOTSUP with the tensor's name, and both shapes. */
 zt_status zt_weights_check(zt_gguf *g, const zt_hyper *h);
 
-/* ---- the program ------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 #define ZT_KV_BLOCK 32 /* positions a block of the cache; ctx is a multiple of it */
 

@@ -34,7 +34,7 @@ static const char *named(builder *b, const char *what)
     return b->label;
 }
 
-/* ---- weights ----------------------------------------------------------------------------------- */
+/* ---- weights -------------------------------------------------------------------------------- */
 
 /* The data value of a weight, named as the tensor less ".weight"; ZT_NONE where there is none. */
 static int weight(builder *b, zt_weight w)
@@ -70,7 +70,7 @@ static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_wei
     return linear(b, named(b, what), x, data, more);
 }
 
-/* RMS norm of the whole row, or (dims) of each head in it. x itself where there is no such weight. */
+/* RMS norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
 static int norm(builder *b, const char *what, int x, zt_weight w, int64_t dims)
 {
     int g = weight(b, w);
@@ -78,7 +78,7 @@ static int norm(builder *b, const char *what, int x, zt_weight w, int64_t dims)
     return g == ZT_NONE ? x : zt_emit_rms_norm(b->p, named(b, what), x, g, &a, NULL);
 }
 
-/* ---- attention --------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------ */
 
 static int rope(builder *b, const char *what, int x)
 {
@@ -117,7 +117,7 @@ static int attention(builder *b, int x)
     return zt_emit_attention(b->p, named(b, "a"), q, kc, vc, b->pos, b->seq, b->table, &a);
 }
 
-/* ---- layers ------------------------------------------------------------------------------------ */
+/* ---- layers --------------------------------------------------------------------------------- */
 
 static int feed_forward(builder *b, int x)
 {
@@ -140,7 +140,7 @@ static int layer(builder *b, int x)
     return zt_emit_add(b->p, named(b, "x"), x, norm(b, "dn", f, ZT_W_FF_POST, 0));
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 /* Declares the inputs; the ids. */
 static int inputs(builder *b)

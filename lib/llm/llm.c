@@ -25,7 +25,7 @@ struct zt_llm {
     size_t scratch;
 };
 
-/* ---- defaults and needs ------------------------------------------------------------------------ */
+/* ---- defaults and needs --------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -40,7 +40,8 @@ static int64_t or_default(int64_t asked, int64_t otherwise)
 static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *o)
 {
     if (o->ctx_len < 1 || o->ctx_len > INT32_MAX - ZT_KV_BLOCK)
-        return zt_fail(ctx, ZT_EUSAGE, "a context of %" PRId64 " tokens is not possible", o->ctx_len);
+        return zt_fail(ctx, ZT_EUSAGE, "a context of %" PRId64 " tokens is not possible",
+                       o->ctx_len);
     if (o->chunk < 1 || o->n_seq < 1 || o->n_seq > MAX_SEQ)
         return zt_fail(ctx, ZT_EUSAGE, "chunk %" PRId64 " or %" PRId64 " sequences is not possible",
                        o->chunk, o->n_seq);
@@ -59,18 +60,22 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     if (s != ZT_OK)
         return s;
     *o = *opts;
-    o->ctx_len = or_default(o->ctx_len, m->h.ctx_train < DEFAULT_CTX ? m->h.ctx_train : DEFAULT_CTX);
+    int64_t usual = m->h.ctx_train < DEFAULT_CTX ? m->h.ctx_train : DEFAULT_CTX;
+    o->ctx_len = or_default(o->ctx_len, usual);
     o->n_seq = or_default(o->n_seq, 1);
     o->chunk = or_default(o->chunk, DEFAULT_CHUNK);
     if (o->kv == ZT_DTYPE_COUNT)
         o->kv = o->exact ? ZT_F32 : ZT_F16;
+    if (o->max_tokens > 0 && o->max_tokens < o->ctx_len)
+        o->ctx_len = o->max_tokens;
     s = check_opts(m->ctx, o);
     if (s != ZT_OK)
         return s;
     m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows)
         o->chunk = m->cache_rows;
-    m->prog = zt_llm_build(g, &m->h, &(zt_build_opts){.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq});
+    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq};
+    m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
 }
 
@@ -100,7 +105,7 @@ static size_t arena_bytes(const zt_engine *e, const zt_bound *b, int v)
     return e->vt->value_bytes((zt_engine *)e, &b->type[v]);
 }
 
-/* The most bytes of intermediate values that are alive at once: last[v] is the last step to read v. */
+/* The most bytes of intermediate values alive at once; last[v] is the last step that reads v. */
 static size_t most_alive(const zt_engine *e, const zt_bound *b, const int *last)
 {
     size_t now = 0, most = 0;
@@ -173,7 +178,7 @@ zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out)
     return s;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------- */
 
 static zt_status make_inputs(zt_llm *m)
 {
@@ -203,8 +208,8 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
         make_inputs(m) != ZT_OK)
         goto fail;
     zt_binding fixed = {"ctx", m->cache_rows};
-    m->session = zt_session_open(opts->engine, m->prog, &store,
-                                 &(zt_session_opts){.strict = opts->strict, .fixed = &fixed, .n_fixed = 1});
+    zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1};
+    m->session = zt_session_open(opts->engine, m->prog, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
     if (m->session && zt_session_prepare(m->session, one, 2) == ZT_OK)
@@ -237,7 +242,7 @@ zt_session *zt_llm_session(zt_llm *m)
     return m->session;
 }
 
-/* ---- feed -------------------------------------------------------------------------------------- */
+/* ---- feed ----------------------------------------------------------------------------------- */
 
 /* One chunk: n tokens from the current position on; logits of `wanted` rows (0: none, 1: the last,
  * n: all) into f32[wanted, V]. */
@@ -265,8 +270,8 @@ static zt_status check_feed(const zt_llm *m, const int32_t *ids, size_t n)
                        " are in it and %zu more were given", m->opts.ctx_len, m->position, n);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= m->h.vocab)
-            return zt_fail(m->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
-                           m->h.vocab - 1);
+            return zt_fail(m->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64,
+                           ids[i], m->h.vocab - 1);
     return ZT_OK;
 }
 
@@ -292,8 +297,8 @@ int64_t zt_llm_position(const zt_llm *m)
 zt_status zt_llm_rewind(zt_llm *m, int64_t position)
 {
     if (position < 0 || position > m->position)
-        return zt_fail(m->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64, position,
-                       m->position);
+        return zt_fail(m->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64,
+                       position, m->position);
     m->position = position;
     return ZT_OK;
 }

@@ -106,6 +106,7 @@ typedef struct zt_llm_opts {
     bool exact;        /* activations and cache f32 */
     zt_dtype kv;       /* F16 or F32, or ZT_DTYPE_COUNT for the default */
     bool strict;
+    int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
 } zt_llm_opts;
 
 /* Hyper-parameters and every tensor's shape are checked before any weight is read: an unknown

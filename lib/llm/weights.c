@@ -68,7 +68,7 @@ int64_t zt_weight_find(const zt_gguf *g, const zt_hyper *h, zt_weight w, int64_t
     return zt_gguf_find(g, zt_weight_name(w, layer, name));
 }
 
-/* ---- check ------------------------------------------------------------------------------------- */
+/* ---- check ---------------------------------------------------------------------------------- */
 
 static zt_type expected(const zt_hyper *h, const weight_row *row, zt_dtype dtype)
 {
@@ -134,7 +134,7 @@ static bool is_known(const zt_hyper *h, const char *tensor)
     return false;
 }
 
-/* A tensor that nobody reads means another model than the row describes: its text would be wrong. */
+/* A tensor that nobody reads means another model than the row describes. */
 static zt_status refuse_extra(const zt_gguf *g, const zt_hyper *h)
 {
     char text[128];

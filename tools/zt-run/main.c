@@ -1,0 +1,69 @@
+/* zt-run - run a model: text in, text out. */
+#include "tools/zt-run/run.h"
+
+zt_status run_write(run *r, const void *bytes, size_t n)
+{
+    if (r->sink)
+        return zt_sink_write(r->sink, bytes, n);
+    zt_status s = zt_cli_write(r->cli, bytes, n);
+    return s == ZT_OK ? zt_cli_flush(r->cli) : s;
+}
+
+static zt_status with_output(run *r, zt_status (*job)(run *r))
+{
+    if (r->cli->output) {
+        r->sink = zt_sink_open(r->ctx, r->cli->output, r->cli->force);
+        if (!r->sink)
+            return zt_ctx_status(r->ctx);
+    }
+    zt_status s = job(r);
+    /* What was written before an interrupt stays valid. */
+    if (r->sink && (s == ZT_OK || s == ZT_EINTR)) {
+        zt_status c = zt_sink_commit(r->sink);
+        s = c == ZT_OK ? s : c;
+    }
+    zt_sink_close(r->sink);
+    r->sink = NULL;
+    return s;
+}
+
+static zt_status work(run *r)
+{
+    const run_options *o = r->o;
+    zt_status s = run_options_check(r->cli, o);
+    if (s != ZT_OK)
+        return s;
+    r->gguf = zt_gguf_open(r->ctx, o->model);
+    if (!r->gguf)
+        return zt_ctx_status(r->ctx);
+    if (o->dry_run)
+        return run_dry(r);
+    s = run_read_prompt(r);
+    if (s != ZT_OK)
+        return s;
+    r->vocab = zt_vocab_open(r->gguf);
+    if (!r->vocab)
+        return zt_ctx_status(r->ctx);
+    return with_output(r, o->tokenize     ? run_tokenize
+                          : o->detokenize ? run_detokenize
+                          : o->count      ? run_count
+                                          : run_generate);
+}
+
+int main(int argc, char **argv)
+{
+    double start = zt_seconds();
+    run_options *o = run_options_init();
+    zt_cli *cli = zt_cli_open(&run_tool, argc, argv);
+    run r = {.cli = cli, .ctx = cli->ctx, .o = o, .start = start};
+    zt_str_init(&r.text, r.ctx);
+    zt_status s = work(&r);
+    zt_str_fini(&r.text);
+    zt_ids_fini(r.ctx, &r.ids);
+    zt_llm_close(r.llm);
+    zt_engine_close(r.engine);
+    zt_vocab_free(r.vocab);
+    zt_free(r.ctx, r.input);
+    zt_gguf_close(r.gguf);
+    return zt_cli_close(cli, s);
+}

@@ -1,0 +1,146 @@
+/* report.c - what zt-run tells about a run: the --json object, --stats, and --dry-run. */
+#include "tools/zt-run/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Kilobytes after `key` in a file of /proc, as bytes; 0 where there is none. */
+static size_t proc_bytes(const char *path, const char *key)
+{
+    char line[256];
+    unsigned long long kb = 0;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &kb) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return (size_t)kb << 10;
+}
+
+/* ---- json ------------------------------------------------------------------------------------ */
+
+static void put_ids(zt_str *s, const int32_t *id, size_t n)
+{
+    zt_str_puts(s, "[");
+    for (size_t i = 0; i < n; i++)
+        zt_str_printf(s, "%s%" PRId32, i ? "," : "", id[i]);
+    zt_str_puts(s, "]");
+}
+
+static void put_seconds(zt_str *s, const char *key, double seconds)
+{
+    zt_str_printf(s, ",\"%s\":%.6f", key, seconds > 0 ? seconds : 0);
+}
+
+/* id is null: it names a request, and one alone has no name. */
+zt_status run_report_json(run *r)
+{
+    zt_str s;
+    size_t made = r->ids.n - r->n_prompt;
+    const char *name = zt_gguf_name(r->gguf);
+    zt_str_init(&s, r->ctx);
+    zt_str_puts(&s, "{\"id\":null,\"text\":");
+    zt_str_put_json(&s, r->text.data ? r->text.data : "", r->text.len);
+    zt_str_puts(&s, ",\"ids\":");
+    put_ids(&s, r->ids.id + r->n_prompt, made);
+    zt_str_printf(&s, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"",
+                  r->n_prompt, made, r->stop);
+    put_seconds(&s, "load_s", r->loaded - r->start);
+    put_seconds(&s, "prompt_s", r->prompted - r->loaded);
+    put_seconds(&s, "generate_s", r->ended - r->prompted);
+    zt_str_printf(&s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->cli->seed,
+                  r->engine->vt->name);
+    zt_str_put_json(&s, name, strlen(name));
+    zt_str_printf(&s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
+    zt_status st = zt_ctx_status(r->ctx);
+    if (st == ZT_OK)
+        st = run_write(r, s.data, s.len);
+    zt_str_fini(&s);
+    return st;
+}
+
+/* ---- stats ----------------------------------------------------------------------------------- */
+
+static double rate(size_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+void run_report_stats(run *r)
+{
+    /* The first token comes out of the prompt's logits: generation is the steps after it. */
+    size_t made = r->ids.n - r->n_prompt, steps = made ? made - 1 : 0;
+    zt_session_report rep = zt_session_get(zt_llm_session(r->llm));
+    zt_llm_info info = zt_llm_get(r->llm);
+    zt_cli_note(r->cli, "load         %9.3f s", r->loaded - r->start);
+    if (r->first > 0)
+        zt_cli_note(r->cli, "first token  %9.3f s", r->first - r->start);
+    zt_cli_note(r->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
+                rate(r->n_prompt, r->prompted - r->loaded), r->n_prompt);
+    if (steps > 0)
+        zt_cli_note(r->cli, "generation   %9.1f tokens/s  (%zu tokens)",
+                    rate(steps, r->ended - r->first), made);
+    zt_cli_note(r->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
+                (double)proc_bytes("/proc/self/status", "VmHWM:") / 1e6,
+                (double)info.weight_bytes / 1e6, (double)info.kv_bytes / 1e6,
+                (double)rep.arena_bytes / 1e6);
+    zt_cli_note(r->cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
+                r->engine->vt->name, r->cli->threads ? r->cli->threads : zt_cpu_count(),
+                zt_isa_name(r->cli->isa), rep.fallbacks);
+}
+
+/* ---- dry run --------------------------------------------------------------------------------- */
+
+/* What may be used: what the machine has free, or less by --mem-limit. */
+static size_t available_bytes(const zt_cli *cli)
+{
+    size_t free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:");
+    if (cli->mem_limit && (cli->mem_limit < free_bytes || !free_bytes))
+        return cli->mem_limit;
+    return free_bytes;
+}
+
+static void add_row(zt_table *t, const char *what, size_t bytes)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%zu", bytes);
+    zt_table_row(t, (const char *const[]){what, number});
+}
+
+static zt_status print_needs(run *r, const zt_llm_info *info, size_t total, size_t available)
+{
+    zt_table *t = zt_table_new(r->cli, "run", (const char *const[]){"what", "#bytes"}, 2);
+    if (!t)
+        return zt_ctx_status(r->ctx);
+    add_row(t, "weights", info->weight_bytes);
+    add_row(t, "kv", info->kv_bytes);
+    add_row(t, "scratch", info->scratch_bytes);
+    add_row(t, "total", total);
+    add_row(t, "available", available);
+    zt_status s = zt_ctx_status(r->ctx);
+    if (s == ZT_OK)
+        s = zt_table_print(t);
+    zt_table_free(t);
+    return s;
+}
+
+zt_status run_dry(run *r)
+{
+    zt_llm_info info;
+    zt_llm_opts opts = run_llm_opts(r->cli, r->o);
+    r->engine = zt_cli_engine(r->cli);
+    if (!r->engine)
+        return zt_ctx_status(r->ctx);
+    opts.engine = r->engine;
+    zt_status s = zt_llm_plan(r->gguf, &opts, &info);
+    if (s != ZT_OK)
+        return s;
+    size_t total = info.weight_bytes + info.kv_bytes + info.scratch_bytes;
+    size_t available = available_bytes(r->cli);
+    s = print_needs(r, &info, total, available);
+    if (s == ZT_OK && total > available)
+        zt_cli_no(r->cli);
+    return s;
+}
