@@ -182,7 +182,9 @@ typedef struct zt_opinfo {
 const zt_opinfo *zt_op_info(zt_op op);
 bool zt_op_find(const char *name, size_t n, zt_op *out);
 
-/* Infer through the row, with arity and attributes checked and the op's name before any message. */
+/* Infer through the row, with arity and attributes checked and any message saying op and types: "op
+ * linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])". attrs NULL: defaults; ctx NULL: no
+ * message. */
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
                       zt_type out[]);
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);

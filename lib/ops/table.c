@@ -127,7 +127,7 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
     if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
     if (!attrs) attrs = info->defaults;
     zt_status s = infer(NULL, info, attrs, in, out);
-    if (!s) return ZT_OK;
+    if (!s || !ctx) return s;
     /* The sentence is made in a context of its own, so that op and types can be put around it. */
     char types[TYPES_TEXT];
     inputs_text(info, in, types);

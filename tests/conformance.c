@@ -1,0 +1,338 @@
+/* conformance.c - every op's every case on every engine, against ref.
+ *
+ * Per engine and instruction set: results near ref's, the same bits for 1 and 3 threads (promise
+ * (a) of design.md), and for a row alone, in a part and in the whole batch (promise (b)). Prints
+ * the matrix op x dtype x engine with the worst error seen.
+ */
+#include "tests/oneop.h"
+#include "tests/tap.h"
+
+#include <math.h>
+
+enum { GUARD = 64, MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT };
+
+/* ---- engines tried ----------------------------------------------------------------------------- */
+
+typedef struct setup {
+    char name[32];
+    zt_engine *engine;
+    int threads, twin; /* twin: the same with 1 thread, whose bits must be met; -1: none */
+} setup;
+
+static setup setups[MAX_SETUPS];
+static int n_setups;
+
+static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin)
+{
+    setup *s = &setups[n_setups++];
+    zt_engine_opts opts = {.threads = threads, .isa = isa};
+    s->engine = zt_engine_open(ctx, engine, &opts);
+    s->threads = threads;
+    s->twin = twin;
+    bool ref = strcmp(engine, "ref") == 0;
+    snprintf(s->name, sizeof s->name, "%s%s%s", engine, ref ? "" : "-", ref ? "" : zt_isa_name(isa));
+    ok(s->engine != NULL, "open %s with %d threads", s->name, threads);
+}
+
+/* ---- tolerances -------------------------------------------------------------------------------- */
+
+/* Normalised mean squared error, sum (y - ref)^2 / sum ref^2, that a case may have. f32 arithmetic
+ * has 2^-24 = 6e-8, squared 4e-15, a step. */
+static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
+{
+    const zt_linear_attrs *a = (const void *)c->attrs;
+    bool q8 = op == ZT_OP_linear && a->act.s[0] == 'q';
+    char kind = zt_dtype_get(c->in[1].dtype)->kind;
+    if (q8 && kind == 'Q') return 5e-4; /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
+    if (q8 && c->in[1].dtype == ZT_BF16) return 4e-6; /* x in bf16: 2^-18 for the worst value */
+    if (op == ZT_OP_kv_put) return 0;                 /* only rounds, and so does ref's download */
+    if (out->dtype == ZT_F16) return 1e-7;            /* a rounding here and there falls otherwise */
+    if (out->dtype == ZT_BF16) return 1e-5;
+    if (op == ZT_OP_linear || op == ZT_OP_attention) return 1e-10; /* long sums in f32 */
+    return 1e-12;
+}
+
+static double as_double(const zt_type *t, const void *data, int64_t i)
+{
+    const zt_dtype_info *info = zt_dtype_get(t->dtype);
+    const char *at = (const char *)data + i * info->block_bytes;
+    double d;
+    float f;
+    if (t->dtype == ZT_F64) {
+        memcpy(&d, at, sizeof d);
+        return d;
+    }
+    info->decode(at, &f, 1);
+    return f;
+}
+
+/* 0 when equal; infinite when not comparable: a NaN on one side, or an integer that differs. */
+static double error_of(const zt_type *t, const void *got, const void *want)
+{
+    double num = 0, den = 0;
+    if (!zt_dtype_is_float(t->dtype))
+        return memcmp(got, want, zt_type_bytes(t)) ? INFINITY : 0;
+    for (int64_t i = 0; i < zt_type_count(t); i++) {
+        double g = as_double(t, got, i), w = as_double(t, want, i);
+        if (g == w || (isnan(g) && isnan(w))) continue;
+        if (!isfinite(g) || !isfinite(w)) return INFINITY;
+        num += (g - w) * (g - w);
+    }
+    if (num == 0) return 0;
+    for (int64_t i = 0; i < zt_type_count(t); i++) {
+        double w = as_double(t, want, i);
+        den += isfinite(w) ? w * w : 0;
+    }
+    return den > 0 ? num / den : INFINITY;
+}
+
+/* ---- one case ---------------------------------------------------------------------------------- */
+
+typedef struct trial {
+    zt_ctx *ctx;
+    zt_case c;
+    oneop o;
+    int index;
+    void *data[ZT_MAX_IN];
+    void *want[ZT_MAX_OUT];
+    void *got[MAX_SETUPS][ZT_MAX_OUT];
+} trial;
+
+static const char *trial_text(const trial *t, char *buf, size_t n)
+{
+    char type[ZT_TYPE_TEXT];
+    size_t at = (size_t)snprintf(buf, n, "%s case %d (", zt_op_info(t->o.op)->name, t->index);
+    for (int k = 0; k < ZT_MAX_IN && at < n; k++)
+        if (t->o.in[k])
+            at += (size_t)snprintf(buf + at, n - at, "%s%s", k ? " " : "",
+                                   zt_type_text(t->o.in[k], type));
+    if (at < n) snprintf(buf + at, n - at, ")");
+    return buf;
+}
+
+static bool fails(const trial *t, const char *engine, const char *what)
+{
+    char buf[512];
+    diag("%s: %s: %s%s%s", engine, trial_text(t, buf, sizeof buf), what,
+         zt_ctx_status(t->ctx) ? ": " : "", zt_ctx_error(t->ctx));
+    zt_ctx_clear(t->ctx);
+    return false;
+}
+
+/* Room for the outputs, full of bytes that no engine writes by chance, with a guard behind. */
+static void new_results(zt_ctx *ctx, const zt_opinfo *info, const zt_type *out, void **result)
+{
+    for (int k = 0; k < info->n_out; k++) {
+        size_t bytes = zt_type_bytes(&out[k]) + GUARD;
+        result[k] = zt_alloc(ctx, bytes);
+        memset(result[k], 0xA5, bytes);
+    }
+}
+
+static bool guards_whole(const zt_opinfo *info, const zt_type *out, void *const *result)
+{
+    for (int k = 0; k < info->n_out; k++)
+        for (int i = 0; i < GUARD; i++)
+            if (((unsigned char *)result[k])[zt_type_bytes(&out[k]) + (size_t)i] != 0xA5)
+                return false;
+    return true;
+}
+
+static bool trial_open(trial *t, zt_ctx *ctx, zt_op op, int i)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->index = i;
+    if (!zt_op_case(op, i, &t->c)) return false;
+    t->o = (oneop){.op = op, .attrs = t->c.attrs};
+    for (int k = 0; k < info->n_in; k++) {
+        if (t->c.fill[k] == ZT_FILL_ABSENT) continue;
+        t->o.in[k] = &t->c.in[k];
+        t->data[k] = zt_alloc(ctx, zt_type_bytes(&t->c.in[k]));
+        zt_case_fill(&t->c, k, 1 + (uint64_t)i, t->data[k]);
+        t->o.data[k] = t->data[k];
+    }
+    return true;
+}
+
+static void trial_close(trial *t)
+{
+    for (int k = 0; k < ZT_MAX_IN; k++) zt_free(t->ctx, t->data[k]);
+    for (int k = 0; k < ZT_MAX_OUT; k++) {
+        zt_free(t->ctx, t->want[k]);
+        for (int s = 0; s < n_setups; s++) zt_free(t->ctx, t->got[s][k]);
+    }
+}
+
+static bool run_into(trial *t, const setup *s, void **result)
+{
+    new_results(t->ctx, zt_op_info(t->o.op), t->o.out, result);
+    memcpy(t->o.result, result, sizeof t->o.result);
+    if (oneop_run(s->engine, &t->o)) return fails(t, s->name, "does not run");
+    if (!guards_whole(zt_op_info(t->o.op), t->o.out, result))
+        return fails(t, s->name, "writes past its output");
+    return true;
+}
+
+static bool same_bits(const trial *t, void *const *a, void *const *b)
+{
+    for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++)
+        if (memcmp(a[k], b[k], zt_type_bytes(&t->o.out[k]))) return false;
+    return true;
+}
+
+/* ---- promise (b): a row does not know its neighbours --------------------------------------------- */
+
+/* Inputs whose first dimension is the batch's rows, as bits; and the rank from which it is. */
+static const struct {
+    unsigned inputs;
+    int first, min_rank;
+} batch[ZT_OP_COUNT] = {
+    [ZT_OP_scale] = {1, 0, 1},    [ZT_OP_softcap] = {1, 0, 1},   [ZT_OP_silu] = {1, 0, 1},
+    [ZT_OP_gelu] = {1, 0, 1},     [ZT_OP_swiglu] = {3, 0, 1},    [ZT_OP_geglu] = {3, 0, 1},
+    [ZT_OP_cast] = {1, 0, 1},     [ZT_OP_argmax] = {1, 0, 2},    [ZT_OP_softmax] = {1, 0, 2},
+    [ZT_OP_linear] = {1, 0, 2},   [ZT_OP_gather] = {2, 1, 1},    [ZT_OP_rms_norm] = {1, 0, 2},
+    [ZT_OP_rope] = {3, 0, 2},     [ZT_OP_attention] = {1 | 8 | 16, 0, 2},
+};
+
+static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t end,
+                     void *const *whole)
+{
+    const zt_opinfo *info = zt_op_info(t->o.op);
+    oneop part = t->o;
+    zt_type in[ZT_MAX_IN];
+    void *result[ZT_MAX_OUT] = {0};
+    bool good = true;
+    for (int k = 0; k < info->n_in; k++) {
+        if (!t->o.in[k] || !(batch[t->o.op].inputs >> k & 1)) continue;
+        in[k] = *t->o.in[k];
+        in[k].dim[0] = end - begin;
+        part.in[k] = &in[k];
+        part.data[k] = (const char *)t->data[k] + zt_type_bytes(t->o.in[k]) / (size_t)n * (size_t)begin;
+    }
+    if (zt_op_infer(t->ctx, part.op, part.attrs, part.in, part.out))
+        return fails(t, s->name, "part of the rows does not infer");
+    new_results(t->ctx, info, part.out, result);
+    memcpy(part.result, result, sizeof result);
+    if (oneop_run(s->engine, &part)) good = fails(t, s->name, "part of the rows does not run");
+    for (int k = 0; k < info->n_out && good; k++) {
+        size_t row = zt_type_bytes(&t->o.out[k]) / (size_t)n;
+        if (memcmp(result[k], (char *)whole[k] + row * (size_t)begin, row * (size_t)(end - begin)))
+            good = fails(t, s->name, "rows depend on their batch");
+    }
+    for (int k = 0; k < info->n_out; k++) zt_free(t->ctx, result[k]);
+    return good;
+}
+
+static bool rows_alone(trial *t, const setup *s, void *const *whole)
+{
+    int first = batch[t->o.op].first;
+    if (!batch[t->o.op].inputs || t->c.in[first].rank < batch[t->o.op].min_rank) return true;
+    int64_t n = t->c.in[first].dim[0];
+    if (n < 2) return true;
+    return run_rows(t, s, n, 0, n / 2, whole) && run_rows(t, s, n, n / 2, n, whole) &&
+           run_rows(t, s, n, n - 1, n, whole);
+}
+
+/* ---- the matrix -------------------------------------------------------------------------------- */
+
+typedef struct cell {
+    int cases, fallbacks;
+    double worst;
+} cell;
+
+static cell matrix[ZT_OP_COUNT][ZT_DTYPE_COUNT][MAX_SETUPS];
+
+/* The dtype that a case is about: of the weight, of the cache, else of the first input. */
+static zt_dtype key_dtype(zt_op op, const zt_case *c)
+{
+    return c->in[op == ZT_OP_linear || op == ZT_OP_attention].dtype;
+}
+
+static void print_matrix(void)
+{
+    diag("worst normalised mean squared error against ref; '-' falls back to ref");
+    for (int op = 0; op < ZT_OP_COUNT; op++)
+        for (int d = 0; d < ZT_DTYPE_COUNT; d++) {
+            char line[256];
+            int at = snprintf(line, sizeof line, "%-10s %-5s", zt_op_info((zt_op)op)->name,
+                              zt_dtype_get((zt_dtype)d)->name);
+            int cases = 0;
+            for (int s = 1; s < n_setups; s++) {
+                const cell *m = &matrix[op][d][s];
+                if (setups[s].twin >= 0) continue;
+                cases += m->cases;
+                at += snprintf(line + at, sizeof line - (size_t)at, "  %s ", setups[s].name);
+                at += snprintf(line + at, sizeof line - (size_t)at,
+                               m->fallbacks == m->cases ? "-      " : "%-7.1g", m->worst);
+            }
+            if (cases) diag("%s", line);
+        }
+}
+
+/* ---- walking ----------------------------------------------------------------------------------- */
+
+static bool check(trial *t, int which)
+{
+    const setup *s = &setups[which];
+    cell *m = &matrix[t->o.op][key_dtype(t->o.op, &t->c)][which];
+    m->cases++;
+    if (!oneop_has(s->engine, &t->o)) {
+        m->fallbacks++;
+        return true;
+    }
+    if (!run_into(t, s, t->got[which])) return false;
+    for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++) {
+        double e = error_of(&t->o.out[k], t->got[which][k], t->want[k]);
+        double limit = tolerance(t->o.op, &t->c, &t->o.out[k]);
+        char text[80];
+        if (e > m->worst) m->worst = e;
+        snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g", k, e, limit);
+        if (!(e <= limit)) return fails(t, s->name, text);
+    }
+    if (s->twin >= 0 && !same_bits(t, t->got[which], t->got[s->twin]))
+        return fails(t, s->name, "other bits with 3 threads than with 1");
+    return rows_alone(t, s, t->got[which]);
+}
+
+static void walk(zt_ctx *ctx, zt_op op)
+{
+    bool good[MAX_SETUPS], ref_good = true;
+    int n = 0;
+    trial t;
+    for (int s = 0; s < n_setups; s++) good[s] = true;
+    for (; trial_open(&t, ctx, op, n); n++, trial_close(&t)) {
+        if (zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out)) {
+            ref_good = fails(&t, "infer", "is refused");
+            continue;
+        }
+        if (!run_into(&t, &setups[0], t.want) || !rows_alone(&t, &setups[0], t.want)) {
+            ref_good = false;
+            continue;
+        }
+        for (int s = 1; s < n_setups; s++)
+            if (!check(&t, s)) good[s] = false;
+    }
+    ok(n > 0, "%s has cases: %d", zt_op_info(op)->name, n);
+    ok(ref_good, "%s on ref", zt_op_info(op)->name);
+    for (int s = 1; s < n_setups; s++)
+        ok(good[s], "%s on %s, %d threads", zt_op_info(op)->name, setups[s].name, setups[s].threads);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    add_setup(ctx, "ref", ZT_ISA_SCALAR, 1, -1);
+    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+        add_setup(ctx, "cpu", (zt_isa)isa, 1, -1);
+        add_setup(ctx, "cpu", (zt_isa)isa, 3, n_setups - 1);
+    }
+    if (tap_failed) return tap_done();
+    for (int op = 0; op < ZT_OP_COUNT; op++) walk(ctx, (zt_op)op);
+    print_matrix();
+    for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
+    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_ctx_free(ctx);
+    return tap_done();
+}

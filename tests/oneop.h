@@ -1,0 +1,112 @@
+/* oneop.h - for tests: one op on one engine, as a plan of one step, without lib/run. */
+#ifndef ZT_ONEOP_H
+#define ZT_ONEOP_H
+
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+typedef struct oneop {
+    zt_op op;
+    const void *attrs;
+    const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
+    const void *data[ZT_MAX_IN];
+    zt_type out[ZT_MAX_OUT];
+    void *result[ZT_MAX_OUT]; /* host memory for the outputs; NULL: not wanted */
+    zt_watch *watch;
+} oneop;
+
+/* Which input is loaded like a weight of a model, or -1. */
+static int oneop_weight(zt_op op)
+{
+    if (op == ZT_OP_gather) return 0;
+    return zt_op_info(op)->def->flags & ZT_OPF_WEIGHT1 ? 1 : -1;
+}
+
+static bool oneop_donates(zt_op op)
+{
+    return zt_op_info(op)->def->flags & ZT_OPF_DONATES;
+}
+
+typedef struct oneop_memory {
+    const char *bytes;
+    size_t n;
+} oneop_memory;
+
+static zt_status oneop_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    const oneop_memory *m = user;
+    if (handle != 7 || offset > m->n || n > m->n - offset) return ZT_EBUG;
+    memcpy(dst, m->bytes + offset, n);
+    return ZT_OK;
+}
+
+static zt_ebuf *oneop_load(zt_engine *e, const zt_type *t, const void *bytes)
+{
+    oneop_memory m = {bytes, zt_type_bytes(t)};
+    zt_store store = {.user = &m, .read = oneop_read};
+    return e->vt->load(e, t, &store, 7);
+}
+
+static zt_ebuf *oneop_state(zt_engine *e, const zt_type *t, const void *bytes)
+{
+    zt_ebuf *b = e->vt->alloc(e, t);
+    if (!b || e->vt->upload(e, b, bytes) == ZT_OK) return b;
+    e->vt->free(e, b);
+    return NULL;
+}
+
+static bool oneop_has(zt_engine *e, const oneop *o)
+{
+    return e->vt->has(e, o->op, o->attrs, o->in, o->out);
+}
+
+/* The plan: inputs are values 0.., outputs come after them; at most one value is in a buffer. */
+static zt_status oneop_run(zt_engine *e, const oneop *o)
+{
+    const zt_opinfo *info = zt_op_info(o->op);
+    zt_type type[ZT_MAX_IN + ZT_MAX_OUT] = {0};
+    zt_place place[ZT_MAX_IN + ZT_MAX_OUT] = {0};
+    zt_step step = {.op = o->op, .attrs = o->attrs};
+    const void *in[ZT_MAX_IN];
+    void *out[ZT_MAX_OUT];
+    zt_ebuf *buf = NULL;
+    zt_plan plan = {.n_values = info->n_in + info->n_out, .type = type, .place = place,
+                    .n_steps = 1, .step = &step, .buf = &buf};
+    int stays = oneop_donates(o->op) ? 0 : oneop_weight(o->op);
+    for (int k = 0; k < info->n_in; k++) {
+        step.in[k] = o->in[k] ? k : ZT_NONE;
+        if (!o->in[k]) continue;
+        type[k] = *o->in[k];
+        if (k == stays) {
+            place[k].kind = ZT_PLACE_BUF;
+            plan.n_bufs = 1;
+            buf = oneop_donates(o->op) ? oneop_state(e, o->in[k], o->data[k])
+                                       : oneop_load(e, o->in[k], o->data[k]);
+            if (!buf) return zt_ctx_status(e->ctx) ? zt_ctx_status(e->ctx) : ZT_EBUG;
+        } else {
+            in[plan.n_in] = o->data[k];
+            place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = plan.n_in++};
+        }
+    }
+    for (int k = 0; k < info->n_out; k++) {
+        int v = info->n_in + k;
+        step.out[k] = o->result[k] ? v : ZT_NONE;
+        type[v] = o->out[k];
+        if (!o->result[k]) continue;
+        if (k == 0 && oneop_donates(o->op)) {
+            place[v] = place[0];
+            continue;
+        }
+        out[plan.n_out] = o->result[k];
+        place[v] = (zt_place){.kind = ZT_PLACE_OUT, .index = plan.n_out++};
+    }
+    zt_ready *r = e->vt->prepare(e, &plan);
+    zt_status s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
+    if (!s && oneop_donates(o->op) && o->result[0]) s = e->vt->download(e, buf, o->result[0]);
+    if (r) e->vt->unprepare(e, r);
+    if (buf) e->vt->free(e, buf);
+    return s;
+}
+
+#endif
