@@ -32,7 +32,8 @@ ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAV
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c))
 lib_src  := $(filter-out $(isa_src),$(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o))
-common_obj := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/common/*.c)))
+common_src := $(sort $(wildcard tools/common/*.c))
+common_obj := $(BUILD)/libcommon.a
 tools    := $(sort $(notdir $(wildcard tools/zt-*)))
 bins     := $(tools:%=$(BUILD)/bin/%)
 test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
@@ -69,6 +70,12 @@ say  = $(if $(V),,@echo '  $(1) $(@:$(CURDIR)/%=%)')
 lib: $(BUILD)/libzt.a
 
 $(BUILD)/libzt.a: $(lib_obj)
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $^
+
+# An archive, so that a test of a low floor links while the floors above are being built.
+$(BUILD)/libcommon.a: $(common_src:%.c=$(BUILD)/%.o)
 	@rm -f $@
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $^

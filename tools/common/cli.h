@@ -66,7 +66,7 @@ typedef struct zt_tool {
     const char *const *synopsis; /* lines after the name, NULL last */
     const zt_opt *options; /* ends with {0} */
     unsigned shared;
-    int max_operands;
+    int max_operands; /* -1: any number */
 } zt_tool;
 
 typedef enum zt_format { ZT_FMT_AUTO, ZT_FMT_TSV, ZT_FMT_CSV, ZT_FMT_JSON, ZT_FMT_NDJSON, ZT_FMT_MD } zt_format;
@@ -86,7 +86,7 @@ typedef struct zt_cli {
     size_t mem_limit;
     uint64_t seed;
     zt_format format;
-    int color, progress;   /* 0 auto 1 always 2 never */
+    int color, progress;   /* 1 yes, 2 no: zt_cli_open has decided what auto means */
 } zt_cli;
 
 /* Parses; --help and --version print and exit 0; misuse is one line and exit 64. Sets the memory
@@ -110,9 +110,11 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
 
 /* ---- tables -------------------------------------------------------------------------------------- */
 
-/* Rows of text cells: aligned columns on a terminal, TSV otherwise, or as --format says.
- * json: {"schema":"zt.NAME/1","rows":[{column: value}, ...]}; cells that look like numbers in
- * columns marked '#' are written as numbers. */
+/* Rows of text cells (NULL: nothing there): aligned columns on a terminal, TSV otherwise, or as
+ * --format says; tsv, csv and md begin with the names of the columns. json:
+ * {"schema":"zt.NAME/1","rows":[{column: value}, ...]}. A column marked by '#' before its name
+ * ("#bytes") holds numbers: aligned right, and JSON numbers (nan, inf and "" are null). `columns`
+ * and `schema` must live as long as the table. */
 typedef struct zt_table zt_table;
 zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int n);
 zt_status zt_table_row(zt_table *t, const char *const *cells);

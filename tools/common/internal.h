@@ -1,0 +1,35 @@
+/* internal.h - what the files of tools/common share: a tool's state behind zt_cli. */
+#ifndef ZT_CLI_INTERNAL_H
+#define ZT_CLI_INTERNAL_H
+
+#include "tools/common/cli.h"
+
+typedef struct zt_cli_state {
+    zt_cli pub;  /* first: a zt_cli * is this */
+    zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
+    int n_own, n_opts;
+    bool no; /* the answer is "no" */
+    /* shared options that are not kept in zt_cli */
+    bool help, version, isa_given, format_given, completion_given;
+    int isa, format, completion;
+    /* progress */
+    bool drawn; /* a bar stands on stderr's last line */
+    double drawn_at;
+} zt_cli_state;
+
+/* options.c: fills the state from the command line. ZT_EUSAGE with one line in the context. */
+zt_status zt_options_parse(zt_cli_state *st, int argc, char **argv);
+void zt_options_free(zt_cli_state *st);
+/* "--name", or "-x" for an option that has only a letter; borrowed from buf or the table. */
+const char *zt_option_display(const zt_opt *o, char buf[64]);
+bool zt_option_takes_value(const zt_opt *o);
+
+/* help.c, version.c: what is printed instead of running. */
+zt_status zt_print_help(zt_cli_state *st);
+zt_status zt_print_completion(zt_cli_state *st);
+zt_status zt_print_version(zt_cli_state *st);
+
+/* progress.c: takes the bar away, before anything else is written to stderr. */
+void zt_progress_erase(zt_cli_state *st);
+
+#endif
