@@ -59,7 +59,7 @@ const zt_tool run_tool = {
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_PROGRESS,
+              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
 };
 
 run_options *run_options_init(void)

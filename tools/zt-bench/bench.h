@@ -1,0 +1,54 @@
+/* bench.h - private to zt-bench: samples, what they say, and how results are written. */
+#ifndef ZT_BENCH_H
+#define ZT_BENCH_H
+
+#include "tools/common/cli.h"
+
+#define BENCH_MAX_REPS 10000
+
+typedef struct bench_options {
+    const char *model;
+    int64_t prompt, generate, reps;
+    const char *threads; /* "1,2"; NULL: as many as there are processors */
+    bool exact;
+} bench_options;
+
+/* ---- statistics (stats.c) -------------------------------------------------------------------- */
+
+typedef struct bench_summary {
+    double median, min, max;
+    double mad;     /* median of the distances from the median */
+    double ci95[2]; /* of the median */
+} bench_summary;
+
+/* n >= 1 samples, which come back sorted by a copy: `x` stays as it was. scratch: [n]. */
+bench_summary bench_summarize(const double *x, int64_t n, double *scratch);
+
+/* ---- results (report.c) ---------------------------------------------------------------------- */
+
+typedef struct bench_result {
+    char test[32]; /* "pp512" */
+    int64_t threads;
+    const char *unit;
+    double *samples; /* [n] */
+    int64_t n;
+    struct bench_result *next;
+} bench_result;
+
+typedef struct bench_list {
+    bench_result *first, **last;
+    const char *engine;
+    const zt_gguf *model;
+} bench_list;
+
+/* A result with room for `reps` samples, at the list's end; NULL without memory. */
+bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
+                        int64_t reps);
+void bench_list_free(zt_ctx *ctx, bench_list *l);
+zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
+
+/* ---- what is measured (model.c) -------------------------------------------------------------- */
+
+zt_status bench_model(zt_cli *cli, const bench_options *o);
+
+#endif
