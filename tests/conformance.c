@@ -11,7 +11,7 @@
 
 enum { GUARD = 64, MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT };
 
-/* ---- engines tried ----------------------------------------------------------------------------- */
+/* ---- engines tried --------------------------------------------------------------------------- */
 
 typedef struct setup {
     char name[32];
@@ -30,11 +30,12 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
     s->threads = threads;
     s->twin = twin;
     bool ref = strcmp(engine, "ref") == 0;
-    snprintf(s->name, sizeof s->name, "%s%s%s", engine, ref ? "" : "-", ref ? "" : zt_isa_name(isa));
+    snprintf(s->name, sizeof s->name, "%s%s%s", engine, ref ? "" : "-",
+             ref ? "" : zt_isa_name(isa));
     ok(s->engine != NULL, "open %s with %d threads", s->name, threads);
 }
 
-/* ---- tolerances -------------------------------------------------------------------------------- */
+/* ---- tolerances ------------------------------------------------------------------------------ */
 
 /* Normalised mean squared error, sum (y - ref)^2 / sum ref^2, that a case may have. f32 arithmetic
  * has 2^-24 = 6e-8, squared 4e-15, a step. */
@@ -43,10 +44,11 @@ static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
     const zt_linear_attrs *a = (const void *)c->attrs;
     bool q8 = op == ZT_OP_linear && a->act.s[0] == 'q';
     char kind = zt_dtype_get(c->in[1].dtype)->kind;
-    if (q8 && kind == 'Q') return 5e-4; /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
+    if (q8 && kind == 'Q')
+        return 5e-4; /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
     if (q8 && c->in[1].dtype == ZT_BF16) return 4e-6; /* x in bf16: 2^-18 for the worst value */
     if (op == ZT_OP_kv_put) return 0;                 /* only rounds, and so does ref's download */
-    if (out->dtype == ZT_F16) return 1e-7;            /* a rounding here and there falls otherwise */
+    if (out->dtype == ZT_F16) return 1e-7; /* a rounding here and there falls otherwise */
     if (out->dtype == ZT_BF16) return 1e-5;
     if (op == ZT_OP_linear || op == ZT_OP_attention) return 1e-10; /* long sums in f32 */
     return 1e-12;
@@ -70,8 +72,7 @@ static double as_double(const zt_type *t, const void *data, int64_t i)
 static double error_of(const zt_type *t, const void *got, const void *want)
 {
     double num = 0, den = 0;
-    if (!zt_dtype_is_float(t->dtype))
-        return memcmp(got, want, zt_type_bytes(t)) ? INFINITY : 0;
+    if (!zt_dtype_is_float(t->dtype)) return memcmp(got, want, zt_type_bytes(t)) ? INFINITY : 0;
     for (int64_t i = 0; i < zt_type_count(t); i++) {
         double g = as_double(t, got, i), w = as_double(t, want, i);
         if (g == w || (isnan(g) && isnan(w))) continue;
@@ -86,7 +87,7 @@ static double error_of(const zt_type *t, const void *got, const void *want)
     return den > 0 ? num / den : INFINITY;
 }
 
-/* ---- one case ---------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 typedef struct trial {
     zt_ctx *ctx;
@@ -182,18 +183,20 @@ static bool same_bits(const trial *t, void *const *a, void *const *b)
     return true;
 }
 
-/* ---- promise (b): a row does not know its neighbours --------------------------------------------- */
+/* ---- promise (b): a row does not know its neighbours ----------------------------------------- */
 
 /* Inputs whose first dimension is the batch's rows, as bits; and the rank from which it is. */
 static const struct {
     unsigned inputs;
     int first, min_rank;
 } batch[ZT_OP_COUNT] = {
-    [ZT_OP_scale] = {1, 0, 1},    [ZT_OP_softcap] = {1, 0, 1},   [ZT_OP_silu] = {1, 0, 1},
-    [ZT_OP_gelu] = {1, 0, 1},     [ZT_OP_swiglu] = {3, 0, 1},    [ZT_OP_geglu] = {3, 0, 1},
-    [ZT_OP_cast] = {1, 0, 1},     [ZT_OP_argmax] = {1, 0, 2},    [ZT_OP_softmax] = {1, 0, 2},
-    [ZT_OP_linear] = {1, 0, 2},   [ZT_OP_gather] = {2, 1, 1},    [ZT_OP_rms_norm] = {1, 0, 2},
-    [ZT_OP_rope] = {3, 0, 2},     [ZT_OP_attention] = {1 | 8 | 16, 0, 2},
+    [ZT_OP_scale] = {1, 0, 1},   [ZT_OP_softcap] = {1, 0, 1},
+    [ZT_OP_silu] = {1, 0, 1},    [ZT_OP_gelu] = {1, 0, 1},
+    [ZT_OP_swiglu] = {3, 0, 1},  [ZT_OP_geglu] = {3, 0, 1},
+    [ZT_OP_cast] = {1, 0, 1},    [ZT_OP_argmax] = {1, 0, 2},
+    [ZT_OP_softmax] = {1, 0, 2}, [ZT_OP_linear] = {1, 0, 2},
+    [ZT_OP_gather] = {2, 1, 1},  [ZT_OP_rms_norm] = {1, 0, 2},
+    [ZT_OP_rope] = {3, 0, 2},    [ZT_OP_attention] = {1 | 8 | 16, 0, 2},
 };
 
 static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t end,
@@ -209,7 +212,8 @@ static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t
         in[k] = *t->o.in[k];
         in[k].dim[0] = end - begin;
         part.in[k] = &in[k];
-        part.data[k] = (const char *)t->data[k] + zt_type_bytes(t->o.in[k]) / (size_t)n * (size_t)begin;
+        part.data[k] =
+            (const char *)t->data[k] + zt_type_bytes(t->o.in[k]) / (size_t)n * (size_t)begin;
     }
     if (zt_op_infer(t->ctx, part.op, part.attrs, part.in, part.out))
         return fails(t, s->name, "part of the rows does not infer");
@@ -235,7 +239,7 @@ static bool rows_alone(trial *t, const setup *s, void *const *whole)
            run_rows(t, s, n, n - 1, n, whole);
 }
 
-/* ---- the matrix -------------------------------------------------------------------------------- */
+/* ---- the matrix ------------------------------------------------------------------------------ */
 
 typedef struct cell {
     int cases, fallbacks;
@@ -271,7 +275,7 @@ static void print_matrix(void)
         }
 }
 
-/* ---- walking ----------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 static bool check(trial *t, int which)
 {
@@ -317,7 +321,8 @@ static void walk(zt_ctx *ctx, zt_op op)
     ok(n > 0, "%s has cases: %d", zt_op_info(op)->name, n);
     ok(ref_good, "%s on ref", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++)
-        ok(good[s], "%s on %s, %d threads", zt_op_info(op)->name, setups[s].name, setups[s].threads);
+        ok(good[s], "%s on %s, %d threads", zt_op_info(op)->name, setups[s].name,
+           setups[s].threads);
 }
 
 int main(void)

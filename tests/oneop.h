@@ -23,10 +23,7 @@ static int oneop_weight(zt_op op)
     return zt_op_info(op)->def->flags & ZT_OPF_WEIGHT1 ? 1 : -1;
 }
 
-static bool oneop_donates(zt_op op)
-{
-    return zt_op_info(op)->def->flags & ZT_OPF_DONATES;
-}
+static bool oneop_donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
 
 typedef struct oneop_memory {
     const char *bytes;
@@ -56,7 +53,7 @@ static zt_ebuf *oneop_state(zt_engine *e, const zt_type *t, const void *bytes)
     return NULL;
 }
 
-static bool oneop_has(zt_engine *e, const oneop *o)
+static inline bool oneop_has(zt_engine *e, const oneop *o)
 {
     return e->vt->has(e, o->op, o->attrs, o->in, o->out);
 }
@@ -71,8 +68,12 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
     const void *in[ZT_MAX_IN];
     void *out[ZT_MAX_OUT];
     zt_ebuf *buf = NULL;
-    zt_plan plan = {.n_values = info->n_in + info->n_out, .type = type, .place = place,
-                    .n_steps = 1, .step = &step, .buf = &buf};
+    zt_plan plan = {.n_values = info->n_in + info->n_out,
+                    .type = type,
+                    .place = place,
+                    .n_steps = 1,
+                    .step = &step,
+                    .buf = &buf};
     int stays = oneop_donates(o->op) ? 0 : oneop_weight(o->op);
     for (int k = 0; k < info->n_in; k++) {
         step.in[k] = o->in[k] ? k : ZT_NONE;

@@ -8,13 +8,12 @@ static const zt_engine_vt *const built_in[] = {&zt_engine_cpu, &zt_engine_ref};
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
 static const char *const not_built[] = {"cuda", "vulkan"};
 
-enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0],
-       N_NOT_BUILT = sizeof not_built / sizeof not_built[0] };
+enum {
+    N_BUILT_IN = sizeof built_in / sizeof built_in[0],
+    N_NOT_BUILT = sizeof not_built / sizeof not_built[0]
+};
 
-const char *zt_engine_list(int i)
-{
-    return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL;
-}
+const char *zt_engine_list(int i) { return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL; }
 
 static bool is_device_of(const char *name, const char *engine)
 {

@@ -29,7 +29,7 @@ struct zt_ready {
     size_t *in_at, *out_at;    /* offsets into the engine's memory */
 };
 
-/* ---- conversion -------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
 enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
 
@@ -111,7 +111,7 @@ static zt_status must_narrow(zt_engine *e, zt_dtype t)
                    zt_dtype_get(t)->name);
 }
 
-/* ---- the engine and its buffers ---------------------------------------------------------------- */
+/* ---- the engine and its buffers -------------------------------------------------------------- */
 
 static zt_engine *ref_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
@@ -179,7 +179,8 @@ static zt_ebuf *ref_alloc(zt_engine *e, const zt_type *t)
     return b;
 }
 
-static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void *raw, int64_t chunk)
+static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void *raw,
+                             int64_t chunk)
 {
     const zt_dtype_info *info = zt_dtype_get(b->type.dtype);
     int64_t count = zt_type_count(&b->type);
@@ -223,7 +224,7 @@ static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
     return s;
 }
 
-/* ---- prepare ----------------------------------------------------------------------------------- */
+/* ---- prepare --------------------------------------------------------------------------------- */
 
 static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
 {
@@ -314,7 +315,7 @@ static zt_ready *ref_prepare(zt_engine *e, const zt_plan *plan)
     return NULL;
 }
 
-/* ---- replay ------------------------------------------------------------------------------------ */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 static void *place_of(const ref_engine *e, const zt_ready *r, int v)
 {
@@ -342,7 +343,7 @@ static zt_arg arg_of(const ref_engine *e, const zt_ready *r, int v)
     return a;
 }
 
-/* A view or a donated value usually has its input's place; where it has not, it starts as a copy. */
+/* A view or a donated value usually has its input's place; elsewhere it starts as a copy. */
 static void start_as_input(const zt_arg *in, const zt_arg *out)
 {
     const void *from = in->f ? (const void *)in->f : in->i;
@@ -400,10 +401,7 @@ static zt_status ref_replay(zt_engine *base, zt_ready *r, const void *const *in,
     return st;
 }
 
-static zt_engine_report ref_report(const zt_engine *e)
-{
-    return ((const ref_engine *)e)->report;
-}
+static zt_engine_report ref_report(const zt_engine *e) { return ((const ref_engine *)e)->report; }
 
 const zt_engine_vt zt_engine_ref = {
     .name = "ref",

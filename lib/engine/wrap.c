@@ -1,10 +1,7 @@
 /* wrap.c - what wrappers share: passing every call on, and one watch around another. */
 #include "lib/engine/wrap.h"
 
-static zt_engine *inner_of(zt_engine *e)
-{
-    return ((zt_wrap *)e)->inner;
-}
+static zt_engine *inner_of(zt_engine *e) { return ((zt_wrap *)e)->inner; }
 
 void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
 {
@@ -47,10 +44,7 @@ zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t
     return inner_of(e)->vt->load(inner_of(e), t, s, handle);
 }
 
-void zt_wrap_free(zt_engine *e, zt_ebuf *b)
-{
-    inner_of(e)->vt->free(inner_of(e), b);
-}
+void zt_wrap_free(zt_engine *e, zt_ebuf *b) { inner_of(e)->vt->free(inner_of(e), b); }
 
 zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host)
 {
@@ -67,10 +61,7 @@ zt_ready *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
     return inner_of(e)->vt->prepare(inner_of(e), plan);
 }
 
-void zt_wrap_unprepare(zt_engine *e, zt_ready *r)
-{
-    inner_of(e)->vt->unprepare(inner_of(e), r);
-}
+void zt_wrap_unprepare(zt_engine *e, zt_ready *r) { inner_of(e)->vt->unprepare(inner_of(e), r); }
 
 zt_engine_report zt_wrap_report(const zt_engine *e)
 {
@@ -78,7 +69,7 @@ zt_engine_report zt_wrap_report(const zt_engine *e)
     return inner->vt->report(inner);
 }
 
-/* ---- watches ----------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 typedef struct watch_pair {
     const zt_watch *mine, *callers;

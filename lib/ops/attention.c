@@ -15,7 +15,8 @@ static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     if (!(a->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", a->softcap);
     if (!isfinite(a->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", a->scale);
     if ((k->dtype != ZT_F32 && k->dtype != ZT_F16) || k->rank != 2 || !zt_type_equal(k, v))
-        return zt_row_fail(ctx, ZT_ESHAPE, "k and v are not two matrices of f32 or f16 of one type");
+        return zt_row_fail(ctx, ZT_ESHAPE,
+                           "k and v are not two matrices of f32 or f16 of one type");
     if (q->dim[1] % a->head || k->dim[1] % a->head)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not heads of %lld",
                            (long long)q->dim[1], (long long)k->dim[1], (long long)a->head);
@@ -80,14 +81,22 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_t
     int64_t H = in[0].type->dim[1] / D, G = W / D;
     zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[4], &in[5]);
     for (int64_t r = 0; r < n; r++) {
-        int64_t pos = in[3].i[r], first = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+        int64_t pos = in[3].i[r],
+                first = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
         bool good = slots_good(&slots, r, first, pos, t);
         for (int64_t h = 0; h < H; h++) {
             int64_t column = h / (H / G) * D;
             double *y = out[0].f + (r * H + h) * D;
-            view w = {.slots = &slots, .q = in[0].f + (r * H + h) * D, .k = in[1].f + column,
-                      .v = in[2].f + column, .row = r, .first = first, .last = pos, .D = D,
-                      .stride = W, .scale = a->scale != 0 ? a->scale : 1 / sqrt((double)D),
+            view w = {.slots = &slots,
+                      .q = in[0].f + (r * H + h) * D,
+                      .k = in[1].f + column,
+                      .v = in[2].f + column,
+                      .row = r,
+                      .first = first,
+                      .last = pos,
+                      .D = D,
+                      .stride = W,
+                      .scale = a->scale != 0 ? a->scale : 1 / sqrt((double)D),
                       .softcap = a->softcap};
             if (good)
                 attend(&w, y);
@@ -141,10 +150,11 @@ static bool attention_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_attention = {
-    .synopsis = "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p from "
-                "max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k, v f16|f32 "
-                "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
-                "0: scores become softcap tanh(s/softcap)",
+    .synopsis =
+        "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p from "
+        "max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k, v f16|f32 "
+        "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
+        "0: scores become softcap tanh(s/softcap)",
     .n_required = 4,
     .infer = attention_infer,
     .ref = attention_ref,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
                 const int64_t *dim)
@@ -19,17 +19,13 @@ void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t)
     zt_case_in(c, k, fill, 0, t->dtype, t->rank, t->dim);
 }
 
-void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes)
-{
-    memcpy(c->attrs, attrs, bytes);
-}
+void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes) { memcpy(c->attrs, attrs, bytes); }
 
 bool zt_case_shape(int i, int min_rank, zt_case_type *t)
 {
     static const zt_case_type shapes[] = {
-        {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {1}},       {ZT_F32, 1, {7}},
-        {ZT_F32, 2, {0, 16}},   {ZT_F32, 3, {2, 3, 5}}, {ZT_F32, 2, {9, 576}},
-        {ZT_F32, 2, {65, 100}}, {ZT_F32, 0, {0}},
+        {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {1}},      {ZT_F32, 1, {7}},       {ZT_F32, 2, {0, 16}},
+        {ZT_F32, 3, {2, 3, 5}}, {ZT_F32, 2, {9, 576}}, {ZT_F32, 2, {65, 100}}, {ZT_F32, 0, {0}},
     };
     int n = ZT_LEN(shapes) - (min_rank > 0);
     if (i >= n) return false;
@@ -37,7 +33,7 @@ bool zt_case_shape(int i, int min_rank, zt_case_type *t)
     return true;
 }
 
-/* ---- filling ----------------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 enum { CHUNK = 256 };
 
@@ -171,8 +167,10 @@ static void fill_integers(const zt_type *t, zt_fill fill, const fill_args *a, vo
         int32_t v32 = (int32_t)v;
         int16_t v16 = (int16_t)v;
         int8_t v8 = (int8_t)v;
-        const void *from = size == 8 ? (void *)&v : size == 4 ? (void *)&v32
-                           : size == 2 ? (void *)&v16 : (void *)&v8;
+        const void *from = size == 8   ? (void *)&v
+                           : size == 4 ? (void *)&v32
+                           : size == 2 ? (void *)&v16
+                                       : (void *)&v8;
         memcpy((char *)dst + (size_t)i * size, from, size);
     }
 }

@@ -6,12 +6,9 @@
 
 static const char *const gelu_forms[] = {"tanh", "erf"};
 
-/* ---- formulas ---------------------------------------------------------------------------------- */
+/* ---- formulas -------------------------------------------------------------------------------- */
 
-static double silu(double x)
-{
-    return x / (1 + exp(-x));
-}
+static double silu(double x) { return x / (1 + exp(-x)); }
 
 /* Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016): the tanh form and the exact one. */
 static double gelu_tanh(double x)
@@ -19,10 +16,7 @@ static double gelu_tanh(double x)
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-static double gelu_erf(double x)
-{
-    return 0.5 * x * (1 + erf(x * M_SQRT1_2));
-}
+static double gelu_erf(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
 
 typedef double unary_fn(double x);
 
@@ -31,7 +25,7 @@ static unary_fn *gelu_form(const zt_word *form)
     return strcmp(form->s, "erf") ? gelu_tanh : gelu_erf;
 }
 
-/* ---- one input --------------------------------------------------------------------------------- */
+/* ---- one input ------------------------------------------------------------------------------- */
 
 static void map(const zt_arg *in, zt_arg *out, unary_fn *f)
 {
@@ -169,7 +163,7 @@ const zt_opdef zt_op_gelu = {
     .cases = gelu_cases,
 };
 
-/* ---- gated units (Shazeer, "GLU Variants Improve Transformer", 2020) --------------------------- */
+/* ---- gated units (Shazeer, "GLU Variants Improve Transformer", 2020) ------------------------- */
 
 static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -245,7 +239,7 @@ const zt_opdef zt_op_geglu = {
     .cases = geglu_cases,
 };
 
-/* ---- broadcasting ------------------------------------------------------------------------------ */
+/* ---- broadcasting ---------------------------------------------------------------------------- */
 
 /* Shapes aligned at their last dimensions; where one has 1, or no dimension, it is repeated. */
 static zt_status broadcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -255,8 +249,7 @@ static zt_status broadcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     (void)attrs;
     zt_status s = zt_row_want_float(ctx, "a", a);
     if (s) return s;
-    if (a->dtype != b->dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
+    if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
     out[0] = a->rank >= b->rank ? *a : *b;
     for (int d = 1; d <= a->rank && d <= b->rank; d++) {
         int64_t x = a->dim[a->rank - d], y = b->dim[b->rank - d];
@@ -279,15 +272,9 @@ static void strides_in(const zt_type *t, const zt_type *out, int64_t stride[ZT_M
     }
 }
 
-static double plus(double a, double b)
-{
-    return a + b;
-}
+static double plus(double a, double b) { return a + b; }
 
-static double times(double a, double b)
-{
-    return a * b;
-}
+static double times(double a, double b) { return a * b; }
 
 static void broadcast(const zt_arg *in, zt_arg *out, double (*f)(double, double))
 {
@@ -362,7 +349,7 @@ const zt_opdef zt_op_mul = {
     .cases = broadcast_cases,
 };
 
-/* ---- cast -------------------------------------------------------------------------------------- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- gather ------------------------------------------------------------------------------------ */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -41,11 +41,11 @@ static bool gather_cases(int i, zt_case *c)
         int rank;
         int64_t dim[2];
     } rows[] = {
-        {ZT_F32, 5, 33, 1, {2}},    {ZT_F32, 100, 576, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
-        {ZT_F32, 9, 16, 2, {3, 2}}, {ZT_F32, 5, 8, 1, {0}},      {ZT_F16, 40, 33, 1, {7}},
-        {ZT_BF16, 40, 33, 1, {7}},  {ZT_F64, 40, 33, 1, {7}},    {ZT_Q4_0, 40, 64, 1, {7}},
-        {ZT_Q4_1, 40, 64, 1, {7}},  {ZT_Q5_0, 40, 64, 1, {7}},   {ZT_Q5_1, 40, 96, 1, {7}},
-        {ZT_Q8_0, 100, 576, 1, {9}}, {ZT_Q4_K, 17, 512, 1, {9}}, {ZT_Q5_K, 17, 256, 1, {9}},
+        {ZT_F32, 5, 33, 1, {2}},     {ZT_F32, 100, 576, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
+        {ZT_F32, 9, 16, 2, {3, 2}},  {ZT_F32, 5, 8, 1, {0}},      {ZT_F16, 40, 33, 1, {7}},
+        {ZT_BF16, 40, 33, 1, {7}},   {ZT_F64, 40, 33, 1, {7}},    {ZT_Q4_0, 40, 64, 1, {7}},
+        {ZT_Q4_1, 40, 64, 1, {7}},   {ZT_Q5_0, 40, 64, 1, {7}},   {ZT_Q5_1, 40, 96, 1, {7}},
+        {ZT_Q8_0, 100, 576, 1, {9}}, {ZT_Q4_K, 17, 512, 1, {9}},  {ZT_Q5_K, 17, 256, 1, {9}},
         {ZT_Q6_K, 33, 256, 1, {9}},
     };
     if (i >= ZT_LEN(rows)) return false;
@@ -55,15 +55,16 @@ static bool gather_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_gather = {
-    .synopsis = "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
-                "an index out of range is an error",
+    .synopsis =
+        "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
+        "an index out of range is an error",
     .n_required = 2,
     .infer = gather_infer,
     .ref = gather_ref,
     .cases = gather_cases,
 };
 
-/* ---- kv_put ------------------------------------------------------------------------------------ */
+/* ---- kv_put ---------------------------------------------------------------------------------- */
 
 static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -88,8 +89,7 @@ static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trou
     zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
     for (int64_t r = 0; r < n; r++) {
         int64_t slot = zt_slots_find(&slots, r, in[2].i[r], t);
-        if (slot >= 0)
-            memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
+        if (slot >= 0) memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
     }
 }
 
@@ -105,11 +105,11 @@ static bool kv_put_cases(int i, zt_case *c)
         zt_dtype cache;
         int64_t ctx, W, n, pos0, S, B;
     } rows[] = {
-        {ZT_F32, 8, 33, 2, 0, 0, 0},    {ZT_F16, 8, 33, 2, 3, 0, 0},
-        {ZT_F16, 64, 192, 1, 63, 0, 0}, {ZT_F16, 64, 192, 9, 5, 0, 0},
+        {ZT_F32, 8, 33, 2, 0, 0, 0},        {ZT_F16, 8, 33, 2, 3, 0, 0},
+        {ZT_F16, 64, 192, 1, 63, 0, 0},     {ZT_F16, 64, 192, 9, 5, 0, 0},
         {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
-        {ZT_F32, 60, 40, 7, 2, 3, 12},  {ZT_F16, 96, 64, 20, 11, 3, 6},
-        {ZT_F16, 16, 64, 4, 2, 1, 0},   {ZT_F32, 8, 4, 0, 0, 0, 0},
+        {ZT_F32, 60, 40, 7, 2, 3, 12},      {ZT_F16, 96, 64, 20, 11, 3, 6},
+        {ZT_F16, 16, 64, 4, 2, 1, 0},       {ZT_F32, 8, 4, 0, 0, 0, 0},
         {ZT_F16, 8, 64, 0, 0, 1, 2},
     };
     if (i >= ZT_LEN(rows)) return false;
@@ -120,10 +120,11 @@ static bool kv_put_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_kv_put = {
-    .synopsis = "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
-                "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
-                "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
-                "differ; a position, sequence or block out of range is an error",
+    .synopsis =
+        "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
+        "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
+        "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
+        "differ; a position, sequence or block out of range is an error",
     .n_required = 3,
     .flags = ZT_OPF_DONATES,
     .infer = kv_put_infer,

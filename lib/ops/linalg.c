@@ -35,7 +35,8 @@ static double dot(const double *a, const double *b, int64_t n)
     for (; k + 8 <= n; k += 8)
         for (int j = 0; j < 8; j++) sum[j] += a[k + j] * b[k + j];
     for (; k < n; k++) total += a[k] * b[k];
-    return total + ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    return total + ((sum[0] + sum[4]) + (sum[1] + sum[5])) +
+           ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
 static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
@@ -66,18 +67,18 @@ typedef struct linear_case {
 static bool linear_case_at(int i, linear_case *c)
 {
     static const linear_case odd[] = {
-        {2, 33, 5, ZT_F32, false, false},  {1, 1, 1, ZT_F32, true, false},
-        {7, 100, 17, ZT_F16, true, false}, {9, 35, 33, ZT_BF16, false, false},
-        {3, 33, 18, ZT_BF16, true, true},  {65, 7, 3, ZT_F32, false, true},
-        {0, 64, 16, ZT_F32, false, false}, {0, 32, 16, ZT_Q8_0, true, true},
-        {3, 64, 0, ZT_F32, false, false},  {3, 0, 4, ZT_F32, true, false},
-        {65, 576, 192, ZT_Q4_1, false, true}, {2, 576, 1536, ZT_Q4_1, false, true},
+        {2, 33, 5, ZT_F32, false, false},      {1, 1, 1, ZT_F32, true, false},
+        {7, 100, 17, ZT_F16, true, false},     {9, 35, 33, ZT_BF16, false, false},
+        {3, 33, 18, ZT_BF16, true, true},      {65, 7, 3, ZT_F32, false, true},
+        {0, 64, 16, ZT_F32, false, false},     {0, 32, 16, ZT_Q8_0, true, true},
+        {3, 64, 0, ZT_F32, false, false},      {3, 0, 4, ZT_F32, true, false},
+        {65, 576, 192, ZT_Q4_1, false, true},  {2, 576, 1536, ZT_Q4_1, false, true},
         {1, 1536, 576, ZT_Q8_0, false, false},
     };
     static const zt_dtype types[] = {ZT_F64,  ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1,
                                      ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
     static const linear_case each[] = {
-        {1, 256, 33, 0, false, false}, {7, 512, 48, 0, true, true},  {9, 256, 16, 0, false, true},
+        {1, 256, 33, 0, false, false},  {7, 512, 48, 0, true, true}, {9, 256, 16, 0, false, true},
         {19, 768, 100, 0, true, false}, {1, 1024, 7, 0, true, true},
     };
     if (i < ZT_LEN(odd)) {
@@ -105,9 +106,10 @@ static bool linear_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_linear = {
-    .synopsis = "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32[n,K], w any float or block type [M,K], "
-                "b f32[M] may be absent, y f32[n,M]. act=f32: x as it is; act=q8: an engine may "
-                "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16",
+    .synopsis =
+        "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32[n,K], w any float or block type [M,K], "
+        "b f32[M] may be absent, y f32[n,M]. act=f32: x as it is; act=q8: an engine may "
+        "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16",
     .n_required = 2,
     .flags = ZT_OPF_WEIGHT1,
     .infer = linear_infer,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- rms_norm ---------------------------------------------------------------------------------- */
+/* ---- rms_norm -------------------------------------------------------------------------------- */
 
 /* Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). */
 static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -62,12 +62,12 @@ static bool rms_norm_cases(int i, zt_case *c)
         double eps;
         int64_t dims;
     } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, 1e-5, 0},    {{ZT_F32, 2, {1, 576}}, 1e-5, 0},
-        {{ZT_F32, 2, {9, 640}}, 1e-6, 0},   {{ZT_F32, 2, {65, 7}}, 0.5, 0},
-        {{ZT_F32, 1, {576}}, 1e-5, 0},      {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
-        {{ZT_F32, 2, {7, 1024}}, 1e-6, 256}, {{ZT_F32, 2, {2, 99}}, 1e-6, 33},
+        {{ZT_F32, 2, {2, 33}}, 1e-5, 0},      {{ZT_F32, 2, {1, 576}}, 1e-5, 0},
+        {{ZT_F32, 2, {9, 640}}, 1e-6, 0},     {{ZT_F32, 2, {65, 7}}, 0.5, 0},
+        {{ZT_F32, 1, {576}}, 1e-5, 0},        {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
+        {{ZT_F32, 2, {7, 1024}}, 1e-6, 256},  {{ZT_F32, 2, {2, 99}}, 1e-6, 33},
         {{ZT_F32, 3, {2, 3, 128}}, 1e-6, 64}, {{ZT_F32, 2, {3, 1}}, 1e-5, 0},
-        {{ZT_F32, 2, {0, 576}}, 1e-5, 0},   {{ZT_F32, 2, {0, 512}}, 1e-5, 256},
+        {{ZT_F32, 2, {0, 576}}, 1e-5, 0},     {{ZT_F32, 2, {0, 512}}, 1e-5, 256},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_rms_norm_attrs a = {.eps = rows[i].eps, .dims = rows[i].dims};
@@ -79,8 +79,9 @@ static bool rms_norm_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_rms_norm = {
-    .synopsis = "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
-                "all); x f32[...,K], g f32[dims] shared by the groups, rstd f32[...,K/dims]",
+    .synopsis =
+        "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
+        "all); x f32[...,K], g f32[dims] shared by the groups, rstd f32[...,K/dims]",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rms_norm_infer,
@@ -89,7 +90,7 @@ const zt_opdef zt_op_rms_norm = {
     .cases = rms_norm_cases,
 };
 
-/* ---- rope -------------------------------------------------------------------------------------- */
+/* ---- rope ------------------------------------------------------------------------------------ */
 
 /* Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. */
 static const char *const pair_words[] = {"halves", "neighbours"};
@@ -156,8 +157,8 @@ static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
     for (int64_t r = 0; r < n; r++) {
         double *y = out[0].f + r * cols;
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)in[1].i[r] * a->scale *
-                           pow(a->theta, -2 * (double)i / (double)dims);
+            double angle =
+                (double)in[1].i[r] * a->scale * pow(a->theta, -2 * (double)i / (double)dims);
             if (in[2].type) angle /= in[2].f[i];
             rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle);
         }
@@ -201,10 +202,11 @@ static bool rope_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_rope = {
-    .synopsis = "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
-                "pair=neighbours (2i, 2i+1), by pos[t] scale theta^(-2i/dims) / tab[i]; x f32[n,...], "
-                "heads of `head` columns (0: dims, else the last dimension), pos i32[n], tab "
-                "f32[dims/2] may be absent",
+    .synopsis =
+        "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
+        "pair=neighbours (2i, 2i+1), by pos[t] scale theta^(-2i/dims) / tab[i]; x f32[n,...], "
+        "heads of `head` columns (0: dims, else the last dimension), pos i32[n], tab "
+        "f32[dims/2] may be absent",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rope_infer,

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- argmax ------------------------------------------------------------------------------------ */
+/* ---- argmax ---------------------------------------------------------------------------------- */
 
 static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -61,7 +61,7 @@ const zt_opdef zt_op_argmax = {
     .cases = argmax_cases,
 };
 
-/* ---- softmax ----------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 static zt_status softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...)
 {
@@ -49,10 +49,7 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
                        zt_escape(got, sizeof got, w->s, len), known);
 }
 
-int64_t zt_row_cols(const zt_type *t)
-{
-    return t->rank ? t->dim[t->rank - 1] : 1;
-}
+int64_t zt_row_cols(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
 int64_t zt_row_rows(const zt_type *t)
 {
@@ -74,7 +71,7 @@ zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_want_float(ctx, "x", in[0]);
 }
 
-/* ---- the cache's slots ------------------------------------------------------------------------- */
+/* ---- the cache's slots ----------------------------------------------------------------------- */
 
 zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos,
                          const zt_type *seq, const zt_type *table)

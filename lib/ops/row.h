@@ -29,9 +29,9 @@ void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limi
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[]);
 
-/* ---- cases ------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
-#define ZT_LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define ZT_LEN(a)        ((int)(sizeof(a) / sizeof((a)[0])))
 #define ZT_MAX_CASE_RANK 4
 
 typedef struct zt_case_type {
@@ -48,7 +48,7 @@ void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes);
 /* The shapes that every op of one float input meets, of rank 1 and more when `min_rank` is 1. */
 bool zt_case_shape(int i, int min_rank, zt_case_type *t);
 
-/* ---- the cache's slots ------------------------------------------------------------------------- */
+/* ---- the cache's slots ----------------------------------------------------------------------- */
 
 /* Which row of a cache holds position p of row t's sequence: table[seq[t], p / block] * block +
  * p % block, block = ctx / B; no table: p itself, and only sequence 0. */

@@ -4,15 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- defaults ---------------------------------------------------------------------------------- */
+/* ---- defaults -------------------------------------------------------------------------------- */
 
 #define LIT_i64(d) d
 #define LIT_f64(d) d
-#define LIT_word(d) {d}
-#define LIT_dims(d) d
-#define LIT_str(d) d
-#define INIT(k, n, d) .n = LIT_##k(d),
-#define INITS_ATTR0 .none = 0
+#define LIT_word(d)                                                                                \
+    {                                                                                              \
+        d                                                                                          \
+    }
+#define LIT_dims(d)      d
+#define LIT_str(d)       d
+#define INIT(k, n, d)    .n = LIT_##k(d),
+#define INITS_ATTR0      .none = 0
 #define INITS_ATTR1(...) ZT_EACH1(INIT, __VA_ARGS__)
 #define INITS_ATTR2(...) ZT_EACH2(INIT, __VA_ARGS__)
 #define INITS_ATTR3(...) ZT_EACH3(INIT, __VA_ARGS__)
@@ -21,15 +24,12 @@
 #define INITS_ATTR6(...) ZT_EACH6(INIT, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     static const zt_##name##_attrs defaults_##name = {INITS_##attrs};                              \
-    zt_##name##_attrs zt_##name##_defaults(void)                                                   \
-    {                                                                                              \
-        return defaults_##name;                                                                    \
-    }                                                                                              \
+    zt_##name##_attrs zt_##name##_defaults(void) { return defaults_##name; }                       \
     _Static_assert(sizeof(zt_##name##_attrs) <= ZT_MAX_ATTR_BYTES, "ZT_MAX_ATTR_BYTES");
 #include "lib/ops/ops.def"
 #undef OP
 
-/* ---- one zt_opinfo an op ----------------------------------------------------------------------- */
+/* ---- one zt_opinfo an op --------------------------------------------------------------------- */
 
 /* Each op's facts sit in a function of its own, so that `self` can name its attribute struct in
  * macros that know only kind, name and default. */
@@ -69,10 +69,7 @@ static const zt_opinfo *(*const infos[ZT_OP_COUNT])(void) = {
 #undef OP
 };
 
-const zt_opinfo *zt_op_info(zt_op op)
-{
-    return (unsigned)op < ZT_OP_COUNT ? infos[op]() : NULL;
-}
+const zt_opinfo *zt_op_info(zt_op op) { return (unsigned)op < ZT_OP_COUNT ? infos[op]() : NULL; }
 
 bool zt_op_find(const char *name, size_t n, zt_op *out)
 {
@@ -85,7 +82,7 @@ bool zt_op_find(const char *name, size_t n, zt_op *out)
     return false;
 }
 
-/* ---- asking a row ------------------------------------------------------------------------------ */
+/* ---- asking a row ---------------------------------------------------------------------------- */
 
 #define TYPES_TEXT ((ZT_TYPE_TEXT + 32) * ZT_MAX_IN)
 

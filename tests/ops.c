@@ -1,0 +1,358 @@
+/* ops.c - the op table: what it knows, what it refuses and in which words, values known by hand. */
+#include "lib/ops/ops.h"
+#include "tests/tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void table_is_whole(void)
+{
+    bool rows = true, found = true, attrs = true;
+    zt_op op;
+    for (int i = 0; i < ZT_OP_COUNT; i++) {
+        const zt_opinfo *info = zt_op_info((zt_op)i);
+        const zt_opdef *def = info->def;
+        rows &= def->synopsis && def->synopsis[0] && def->infer && def->ref && def->cases;
+        rows &= def->n_required >= 1 && def->n_required <= info->n_in;
+        found &= zt_op_find(info->name, strlen(info->name), &op) && op == (zt_op)i;
+        found &= !zt_op_find(info->name, strlen(info->name) - 1, &op) || op != (zt_op)i;
+        for (int a = 0; a < info->n_attrs; a++)
+            attrs &= info->attrs[a].offset < info->attr_bytes && info->attrs[a].name[0];
+    }
+    ok(rows, "every row says synopsis, inference, reference and cases");
+    ok(found, "every op is found by its whole name");
+    ok(attrs, "every attribute lies in its struct");
+    ok(!zt_op_find("ropee", 5, &op) && !zt_op_find("", 0, &op), "no op of another name");
+    ok(!zt_op_info(ZT_OP_COUNT), "no op past the last");
+}
+
+static void defaults_are_right(void)
+{
+    const zt_opinfo *rope = zt_op_info(ZT_OP_rope);
+    zt_rope_attrs a = zt_rope_defaults();
+    ok(a.theta == 1e4 && a.dims == 0 && a.scale == 1 && !strcmp(a.pair.s, "halves"),
+       "rope's defaults");
+    ok(!memcmp(rope->defaults, &a, sizeof a) && rope->attr_bytes == sizeof a,
+       "the same by the table");
+    ok(rope->n_in == 3 && rope->n_out == 1 && rope->n_attrs == 5 && rope->def->n_required == 2,
+       "rope's arity");
+    ok(!strcmp(rope->in_name[2], "tab") && !strcmp(rope->attrs[3].name, "pair") &&
+           rope->attrs[3].kind == ZT_ATTR_word &&
+           rope->attrs[3].offset == offsetof(zt_rope_attrs, pair),
+       "rope's names");
+    ok(zt_op_info(ZT_OP_add)->n_attrs == 0, "add has no attributes");
+}
+
+static void fills_repeat(void)
+{
+    zt_case c;
+    unsigned char a[4096], b[4096];
+    bool same = true, other = true;
+    for (int i = 0; zt_op_case(ZT_OP_gather, i, &c); i++) {
+        if (zt_type_bytes(&c.in[0]) > sizeof a) continue;
+        zt_case_fill(&c, 0, 3, a);
+        zt_case_fill(&c, 0, 3, b);
+        same &= !memcmp(a, b, zt_type_bytes(&c.in[0]));
+        zt_case_fill(&c, 0, 4, b);
+        other &= !!memcmp(a, b, zt_type_bytes(&c.in[0]));
+    }
+    ok(same, "a case is filled alike by one seed");
+    ok(other, "and otherwise by another");
+}
+
+static void permutation_is_one(void)
+{
+    int32_t t[3 * 12];
+    int seen[12] = {0}, first = 0;
+    zt_case c = {.in = {zt_type_make(ZT_I32, 2, (int64_t[]){3, 12})}, .fill = {ZT_FILL_PERM}};
+    zt_case_fill(&c, 0, 5, t);
+    for (int b = 0; b < 12; b++) seen[t[b]]++;
+    bool once = true;
+    for (int b = 0; b < 12; b++) once &= seen[b] == 1;
+    ok(once, "a row of a block table is a permutation");
+    memset(seen, 0, sizeof seen);
+    for (int s = 0; s < 3; s++)
+        for (int b = 0; b < 4; b++) first += seen[t[s * 12 + b]]++ == 0;
+    ok(first == 12, "the first blocks of its rows are all different");
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static union {
+    zt_linear_attrs linear;
+    zt_gelu_attrs gelu;
+    zt_geglu_attrs geglu;
+    zt_cast_attrs cast;
+    zt_softcap_attrs softcap;
+    zt_reshape_attrs reshape;
+    zt_rms_norm_attrs rms_norm;
+    zt_rope_attrs rope;
+    zt_attention_attrs attention;
+} const bad_word_linear = {.linear = {{"bf9"}}}, bad_gelu = {.gelu = {{"sin"}}},
+        bad_geglu = {.geglu = {{""}}}, to_block = {.cast = {{"q4_0"}}},
+        to_nothing = {.cast = {{"f33\n"}}}, to_i16 = {.cast = {{"i16"}}}, no_cap = {.softcap = {0}},
+        nan_cap = {.softcap = {NAN}}, shape23 = {.reshape = {{2, {2, 3}}}},
+        shape_negative = {.reshape = {{1, {-6}}}},
+        shape_huge = {.reshape = {{3, {INT64_MAX, INT64_MAX, 2}}}},
+        shape_many = {.reshape = {{9, {1}}}}, norm5 = {.rms_norm = {1e-5, 5}},
+        norm_negative = {.rms_norm = {1e-5, -4}}, rope_odd = {.rope = {1e4, 3, 4, {"halves"}, 1}},
+        rope_wide = {.rope = {1e4, 8, 4, {"halves"}, 1}},
+        rope_uneven = {.rope = {1e4, 4, 6, {"halves"}, 1}},
+        rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1}},
+        rope_theta = {.rope = {0, 0, 0, {"halves"}, 1}}, head4 = {.attention = {4, 0, 0, 0}},
+        head0 = {.attention = {0, 0, 0, 0}}, head3 = {.attention = {3, 0, 0, 0}},
+        window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}};
+
+typedef struct refusal {
+    zt_op op;
+    const void *attrs; /* NULL: defaults */
+    zt_status status;
+    const char *says;
+    const char *in[ZT_MAX_IN]; /* "f32 2 3"; NULL: absent */
+} refusal;
+
+static const refusal refusals[] = {
+    {ZT_OP_add, NULL, ZT_ESHAPE, "dimensions 3 and 4 do not broadcast", {"f32 2 3", "f32 2 4"}},
+    {ZT_OP_add, NULL, ZT_ESHAPE, "different dtypes", {"f32 2 3", "f16 2 3"}},
+    {ZT_OP_add, NULL, ZT_EUSAGE, "input 'b' is missing", {"f32 2 3"}},
+    {ZT_OP_mul, NULL, ZT_ESHAPE, "a is i32", {"i32 2 3", "i32 2 3"}},
+    {ZT_OP_mul, NULL, ZT_ESHAPE, "do not broadcast", {"f32 0", "f32 2"}},
+    {ZT_OP_scale, NULL, ZT_ESHAPE, "x is q8_0", {"q8_0 2 32"}},
+    {ZT_OP_softcap, NULL, ZT_ESHAPE, "x is i32", {"i32 3"}},
+    {ZT_OP_softcap, &no_cap, ZT_EUSAGE, "cap is 0", {"f32 3"}},
+    {ZT_OP_softcap, &nan_cap, ZT_EUSAGE, "cap is", {"f32 3"}},
+    {ZT_OP_silu, NULL, ZT_ESHAPE, "x is u8", {"u8 3"}},
+    {ZT_OP_gelu, NULL, ZT_ESHAPE, "x is bool", {"bool 3"}},
+    {ZT_OP_gelu, &bad_gelu, ZT_EUSAGE, "form is 'sin', not tanh or erf", {"f32 3"}},
+    {ZT_OP_swiglu, NULL, ZT_ESHAPE, "one type", {"f32 2 3", "f32 3 2"}},
+    {ZT_OP_geglu, NULL, ZT_ESHAPE, "one type", {"f32 2 3", "f16 2 3"}},
+    {ZT_OP_geglu, &bad_geglu, ZT_EUSAGE, "form is ''", {"f32 2 3", "f32 2 3"}},
+    {ZT_OP_cast, &to_block, ZT_ESHAPE, "q4_0 may lose values of f32", {"f32 32"}},
+    {ZT_OP_cast, &to_i16, ZT_ESHAPE, "i16 may lose values of i32", {"i32 32"}},
+    {ZT_OP_cast, &to_nothing, ZT_EUSAGE, "'f33\\x0a'", {"f32 32"}},
+    {ZT_OP_argmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
+    {ZT_OP_softmax, NULL, ZT_ESHAPE, "x is f16, not f32", {"f16 2 3"}},
+    {ZT_OP_linear, NULL, ZT_ESHAPE, "w has 64 columns, x 63", {"f32 2 63", "q8_0 5 64"}},
+    {ZT_OP_linear, NULL, ZT_ESHAPE, "x has 1 dimensions, not 2", {"f32 64", "q8_0 5 64"}},
+    {ZT_OP_linear, NULL, ZT_ESHAPE, "w is not a matrix", {"f32 2 64", "i8 5 64"}},
+    {ZT_OP_linear, NULL, ZT_ESHAPE, "b has 4 entries, w 5 rows", {"f32 2 8", "f32 5 8", "f32 4"}},
+    {ZT_OP_linear,
+     &bad_word_linear,
+     ZT_EUSAGE,
+     "act is 'bf9', not f32 or q8",
+     {"f32 2 8", "f32 5 8"}},
+    {ZT_OP_linear, NULL, ZT_ESHAPE, "", {"f32 2 33", "q4_0 5 33"}},
+    {ZT_OP_reshape, &shape23, ZT_ESHAPE, "shape has 6 elements, x 7", {"f32 7"}},
+    {ZT_OP_reshape, &shape_negative, ZT_ESHAPE, "negative", {"f32 6"}},
+    {ZT_OP_reshape, &shape_huge, ZT_ESHAPE, "cannot be counted", {"f32 6"}},
+    {ZT_OP_reshape, &shape_many, ZT_EUSAGE, "9 dimensions", {"f32 1"}},
+    {ZT_OP_gather, NULL, ZT_ESHAPE, "i is i64, not i32", {"f32 2 3", "i64 2"}},
+    {ZT_OP_gather, NULL, ZT_ESHAPE, "x is not a matrix", {"f32 2", "i32 2"}},
+    {ZT_OP_gather, NULL, ZT_ESHAPE, "one too many", {"f32 2 3", "i32 1 1 1 1 1 1 1 1"}},
+    {ZT_OP_kv_put, NULL, ZT_ESHAPE, "x has 5 columns, cache 4", {"f16 8 4", "f32 2 5", "i32 2"}},
+    {ZT_OP_kv_put, NULL, ZT_ESHAPE, "3 positions for 2 rows", {"f16 8 4", "f32 2 4", "i32 3"}},
+    {ZT_OP_kv_put, NULL, ZT_ESHAPE, "cache is not", {"bf16 8 4", "f32 2 4", "i32 2"}},
+    {ZT_OP_kv_put,
+     NULL,
+     ZT_ESHAPE,
+     "1 sequence numbers for 2 rows",
+     {"f16 8 4", "f32 2 4", "i32 2", "i32 1"}},
+    {ZT_OP_kv_put,
+     NULL,
+     ZT_ESHAPE,
+     "8 rows is not cut into 3 equal blocks",
+     {"f16 8 4", "f32 2 4", "i32 2", NULL, "i32 1 3"}},
+    {ZT_OP_kv_put,
+     NULL,
+     ZT_ESHAPE,
+     "0 equal blocks",
+     {"f16 8 4", "f32 2 4", "i32 2", NULL, "i32 1 0"}},
+    {ZT_OP_rms_norm, NULL, ZT_ESHAPE, "g has 7 entries for groups of 8", {"f32 2 8", "f32 7"}},
+    {ZT_OP_rms_norm, &norm5, ZT_ESHAPE, "8 columns are not groups of 5", {"f32 2 8", "f32 5"}},
+    {ZT_OP_rms_norm, &norm_negative, ZT_ESHAPE, "groups of -4", {"f32 2 8", "f32 4"}},
+    {ZT_OP_rope, NULL, ZT_ESHAPE, "3 positions are not one a row", {"f32 2 8", "i32 3"}},
+    {ZT_OP_rope, &rope_odd, ZT_ESHAPE, "3 of 4 columns", {"f32 2 8", "i32 2"}},
+    {ZT_OP_rope, &rope_wide, ZT_ESHAPE, "8 of 4 columns", {"f32 2 8", "i32 2"}},
+    {ZT_OP_rope, &rope_uneven, ZT_ESHAPE, "8 columns are not heads of 6", {"f32 2 8", "i32 2"}},
+    {ZT_OP_rope, NULL, ZT_ESHAPE, "tab has 3 entries for 4 pairs", {"f32 2 8", "i32 2", "f32 3"}},
+    {ZT_OP_rope, &rope_word, ZT_EUSAGE, "pair is 'thirds'", {"f32 2 8", "i32 2"}},
+    {ZT_OP_rope, &rope_theta, ZT_EUSAGE, "theta is 0", {"f32 2 8", "i32 2"}},
+    {ZT_OP_attention, &head0, ZT_EUSAGE, "head is 0", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention,
+     &head3,
+     ZT_ESHAPE,
+     "not heads of 3",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention,
+     &head4,
+     ZT_ESHAPE,
+     "3 query heads do not share 2 key heads",
+     {"f32 2 12", "f16 8 8", "f16 8 8", "i32 2"}},
+    {ZT_OP_attention, &head4, ZT_ESHAPE, "of one type", {"f32 2 8", "f16 8 4", "f32 8 4", "i32 2"}},
+    {ZT_OP_attention, &head4, ZT_ESHAPE, "0 key heads", {"f32 2 8", "f16 8 0", "f16 8 0", "i32 2"}},
+    {ZT_OP_attention, &head4, ZT_ESHAPE, "pos is f32", {"f32 2 8", "f16 8 4", "f16 8 4", "f32 2"}},
+    {ZT_OP_attention,
+     &window_negative,
+     ZT_EUSAGE,
+     "window is -1",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention,
+     &cap_negative,
+     ZT_EUSAGE,
+     "softcap is -1",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+};
+
+static zt_type read_type(const char *text)
+{
+    zt_type t = {.dtype = ZT_F32};
+    size_t n = strcspn(text, " ");
+    if (!zt_dtype_parse(text, n, &t.dtype)) t.rank = -1;
+    for (const char *p = text + n; *p; p += strcspn(p, " ")) t.dim[t.rank++] = atoll(++p);
+    return t;
+}
+
+static void refused(const refusal *r)
+{
+    const zt_opinfo *info = zt_op_info(r->op);
+    zt_ctx *ctx = zt_ctx_new();
+    zt_type type[ZT_MAX_IN], out[ZT_MAX_OUT];
+    const zt_type *in[ZT_MAX_IN] = {0};
+    char name[40], text[ZT_TYPE_TEXT];
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (!r->in[k]) continue;
+        type[k] = read_type(r->in[k]);
+        in[k] = &type[k];
+    }
+    zt_status s = zt_op_infer(ctx, r->op, r->attrs, in, out);
+    const char *e = zt_ctx_error(ctx);
+    snprintf(name, sizeof name, "op %s: ", info->name);
+    bool good = s == r->status && zt_ctx_status(ctx) == s && !strncmp(e, name, strlen(name)) &&
+                strstr(e, r->says) && strstr(e, zt_type_text(in[0], text));
+    good &= zt_op_infer(NULL, r->op, r->attrs, in, out) == s;
+    if (!ok(good, "%s refuses: %s", info->name, r->says)) diag("status %d: %s", (int)s, e);
+    zt_ctx_free(ctx);
+}
+
+static void every_op_refuses(void)
+{
+    int missing = 0, n = (int)(sizeof refusals / sizeof refusals[0]);
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        int rows = 0;
+        for (int i = 0; i < n; i++) rows += refusals[i].op == (zt_op)op;
+        missing += rows == 0;
+    }
+    for (int i = 0; i < n; i++) refused(&refusals[i]);
+    ok(missing == 0, "every op has something it refuses");
+}
+
+/* ---- values known by hand -------------------------------------------------------------------- */
+
+static zt_arg arg(const zt_type *t, double *f, int64_t *i) { return (zt_arg){t, f, i}; }
+
+static bool near(double a, double b) { return fabs(a - b) < 1e-12; }
+
+static zt_trouble run_ref(zt_op op, const void *attrs, const zt_arg *in, zt_arg *out)
+{
+    zt_trouble t = {0};
+    zt_op_info(op)->def->ref(attrs ? attrs : zt_op_info(op)->defaults, in, out, &t);
+    return t;
+}
+
+static void values_of_curves(void)
+{
+    zt_type one = zt_type_make(ZT_F32, 1, (int64_t[]){1});
+    zt_gelu_attrs erf_form = {{"erf"}};
+    zt_softcap_attrs cap = {2};
+    double x = 1, y;
+    zt_arg in = arg(&one, &x, NULL), out = arg(&one, &y, NULL);
+    run_ref(ZT_OP_silu, NULL, &in, &out);
+    ok(near(y, 0.7310585786300049), "silu(1)");
+    run_ref(ZT_OP_gelu, NULL, &in, &out);
+    ok(near(y, 0.8411919906082768), "gelu(1), tanh");
+    run_ref(ZT_OP_gelu, &erf_form, &in, &out);
+    ok(near(y, 0.8413447460685429), "gelu(1), erf");
+    run_ref(ZT_OP_softcap, &cap, &in, &out);
+    ok(near(y, 2 * 0.46211715726000973), "softcap(1), 2");
+}
+
+static void values_of_rope(void)
+{
+    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){1, 4}),
+            p = zt_type_make(ZT_I32, 1, (int64_t[]){1});
+    double v[4] = {1, 2, 3, 4}, y[4];
+    int64_t pos = 1;
+    zt_arg in[3] = {arg(&x, v, NULL), arg(&p, NULL, &pos), {0}}, out = arg(&x, y, NULL);
+    zt_rope_attrs a = zt_rope_defaults(); /* angles 1 and 0.01 */
+    run_ref(ZT_OP_rope, &a, in, &out);
+    ok(near(y[0], cos(1) - 3 * sin(1)) && near(y[2], sin(1) + 3 * cos(1)) &&
+           near(y[1], 2 * cos(0.01) - 4 * sin(0.01)) && near(y[3], 2 * sin(0.01) + 4 * cos(0.01)),
+       "rope turns halves");
+    strcpy(a.pair.s, "neighbours");
+    run_ref(ZT_OP_rope, &a, in, &out);
+    ok(near(y[0], cos(1) - 2 * sin(1)) && near(y[1], sin(1) + 2 * cos(1)) &&
+           near(y[2], 3 * cos(0.01) - 4 * sin(0.01)) && near(y[3], 3 * sin(0.01) + 4 * cos(0.01)),
+       "rope turns neighbours");
+    zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){2});
+    double tab[2] = {2, 4};
+    in[2] = arg(&t, tab, NULL);
+    a.scale = 6;
+    run_ref(ZT_OP_rope, &a, in, &out);
+    ok(near(y[0], cos(3) - 2 * sin(3)) && near(y[2], 3 * cos(0.015) - 4 * sin(0.015)),
+       "rope with frequency factors and scale");
+}
+
+/* Two sequences in blocks of 2 positions; keys all equal, so that attention is a mean of values. */
+static void values_of_cache(void)
+{
+    zt_type cache = zt_type_make(ZT_F32, 2, (int64_t[]){8, 1}),
+            x = zt_type_make(ZT_F32, 2, (int64_t[]){3, 1});
+    zt_type row = zt_type_make(ZT_I32, 1, (int64_t[]){3}),
+            table = zt_type_make(ZT_I32, 2, (int64_t[]){2, 4});
+    double v[8] = {0}, keys[8] = {0}, xs[3] = {5, 6, 7}, y[3];
+    int64_t pos[3] = {0, 3, 2}, seq[3] = {1, 0, 1}, blocks[8] = {3, 0, 1, 2, 2, 1, 0, 3};
+    zt_arg put[5] = {arg(&cache, v, NULL), arg(&x, xs, NULL), arg(&row, NULL, pos),
+                     arg(&row, NULL, seq), arg(&table, NULL, blocks)};
+    zt_arg out = arg(&cache, v, NULL);
+    run_ref(ZT_OP_kv_put, NULL, put, &out);
+    ok(v[4] == 5 && v[1] == 6 && v[2] == 7, "kv_put writes where the table says");
+    zt_attention_attrs a = {.head = 1};
+    zt_arg in[6] = {
+        arg(&x, xs, NULL), arg(&cache, keys, NULL), arg(&cache, v, NULL), put[2], put[3], put[4]};
+    zt_arg att = arg(&x, y, NULL);
+    run_ref(ZT_OP_attention, &a, in, &att);
+    ok(near(y[0], 5) && near(y[1], 6.0 / 4) && near(y[2], 12.0 / 3),
+       "attention sees its sequence only");
+    a.window = 2;
+    run_ref(ZT_OP_attention, &a, in, &att);
+    ok(near(y[0], 5) && near(y[1], 6.0 / 2) && near(y[2], 7.0 / 2),
+       "and no further than its window");
+    pos[1] = 8;
+    zt_trouble t = run_ref(ZT_OP_attention, &a, in, &att);
+    ok(t.what && !strcmp(t.what, "position") && t.value == 8 && t.limit == 8 && y[1] == 0,
+       "a position out of range is trouble");
+    pos[1] = 3;
+    seq[2] = 2;
+    t = run_ref(ZT_OP_kv_put, NULL, put, &out);
+    ok(t.what && !strcmp(t.what, "sequence") && t.value == 2, "so is a sequence");
+    seq[2] = 1;
+    blocks[1] = -1;
+    t = run_ref(ZT_OP_kv_put, NULL, put, &out);
+    ok(t.what && !strcmp(t.what, "block") && t.value == -1 && t.limit == 4, "so is a block");
+}
+
+int main(void)
+{
+    table_is_whole();
+    defaults_are_right();
+    fills_repeat();
+    permutation_is_one();
+    every_op_refuses();
+    values_of_curves();
+    values_of_rope();
+    values_of_cache();
+    return tap_done();
+}
