@@ -1,0 +1,379 @@
+/* dot.h - private to isa/linalg.c: LANES rows of a group at a time, on each instruction set: all 16,
+ * or with AVX2 8.
+ *
+ *   fv  f32, one a row            iv  i32, one a row
+ *   cv  bytes of codes: four columns of each row (pack.h)
+ *
+ * fv_fma(a, b, c) is a * b + c, rounded once where the processor has it (scalar rounds twice).
+ * cv_dots(bits, n, T, c, x, init, y): for every token t and row, y[t] = init[t] + the sum of code
+ * times x over the 4 n columns of registers c[0..n-1]. x is i8[n][T][4], init i32[T] or NULL for
+ * zeros. bits, n and T are constants; bits says how far sums stay exact in 16 bits. All of it is
+ * exact integer arithmetic.
+ *
+ * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even; sum[h]
+ * is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it enters.
+ */
+#ifndef ZT_CPU_DOT_H
+#define ZT_CPU_DOT_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/engine/cpu/pack.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(ZT_ISA_scalar)
+#define UNROLL
+#elif defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+/* What is made anew for every type and size of tile, all known when compiling; plain C gains little
+ * from that and is kept small. */
+#if defined(ZT_ISA_scalar)
+#define TEMPLATE static __attribute__((noinline, unused))
+#else
+#define TEMPLATE INLINE
+#endif
+
+INLINE int32_t load_i32(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+INLINE float load_f32(const void *p)
+{
+    float v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+/* The scale of 32 values from the bits of the largest |x| (as integers they keep the order, with NaN
+ * on top), and what to multiply by. */
+INLINE float inverse_scale(int32_t bits, float *d)
+{
+    float top = load_f32(&bits);
+    *d = top / 127;
+    return top > 1e-35f ? 127 / top : 0; /* below, 127 / top might be infinite: all codes 0 */
+}
+
+#if defined(ZT_ISA_avx512)
+/* ---- avx512 ------------------------------------------------------------------------------------ */
+
+#include <immintrin.h>
+enum { LANES = 16 };
+typedef __m512 fv;
+typedef __m512i iv, cv;
+
+INLINE fv fv_zero(void) { return _mm512_setzero_ps(); }
+INLINE fv fv_set(float x) { return _mm512_set1_ps(x); }
+INLINE fv fv_load(const void *p) { return _mm512_loadu_ps(p); }
+INLINE void fv_store(float *p, fv a) { _mm512_storeu_ps(p, a); }
+INLINE fv fv_add(fv a, fv b) { return _mm512_add_ps(a, b); }
+INLINE fv fv_mul(fv a, fv b) { return _mm512_mul_ps(a, b); }
+INLINE fv fv_fma(fv a, fv b, fv c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE fv fv_neg(fv a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+INLINE fv fv_of_iv(iv a) { return _mm512_cvtepi32_ps(a); }
+INLINE fv fv_of_half(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+INLINE fv fv_of_u8(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p)));
+}
+INLINE fv fv_of_i8(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+/* The first (0) or second (1) of the pairs of bfloat16. */
+INLINE fv fv_of_brain(const void *p, int second)
+{
+    __m512i v = _mm512_loadu_si512(p);
+    return _mm512_castsi512_ps(second ? _mm512_and_si512(v, _mm512_set1_epi32(-65536))
+                                      : _mm512_slli_epi32(v, 16));
+}
+INLINE iv iv_set(int32_t x) { return _mm512_set1_epi32(x); }
+INLINE iv iv_sub(iv a, iv b) { return _mm512_sub_epi32(a, b); }
+INLINE iv iv_byte(const void *p, int j) /* byte j of each 32-bit word of a stored cv */
+{
+    return _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(p), (unsigned)(8 * j)),
+                            _mm512_set1_epi32(255));
+}
+INLINE cv cv_load(const void *p) { return _mm512_loadu_si512(p); }
+INLINE void cv_store(void *p, cv a) { _mm512_storeu_si512(p, a); }
+INLINE cv cv_and(cv a, int mask) { return _mm512_and_si512(a, _mm512_set1_epi8((char)mask)); }
+INLINE cv cv_or_and(cv a, cv b, int mask) /* a | (b & mask) */
+{
+    return _mm512_ternarylogic_epi32(a, b, _mm512_set1_epi8((char)mask), 0xf8);
+}
+INLINE cv cv_right(cv a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+INLINE cv cv_left(cv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+
+typedef int32_t __attribute__((may_alias)) four;
+
+/* All tokens side by side: their chains are independent, and a register of codes is used up at once. */
+INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+{
+    (void)bits;
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(init ? load_i32(init + 4 * t) : 0);
+    UNROLL for (int i = 0; i < n; i++)
+        UNROLL for (int t = 0; t < T; t++)
+            __asm__("vpdpbusd %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
+                    : "+v"(y[t])
+                    : "v"(c[i]), "m"(*(const four *)(x + 4 * (i * T + t))));
+}
+
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
+    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
+    __m512i top = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), abs),
+                                   _mm512_and_si512(_mm512_castps_si512(b), abs));
+    __m512 inv = _mm512_set1_ps(inverse_scale(_mm512_reduce_max_epi32(top), d));
+    __m512i i = _mm512_cvtps_epi32(_mm512_mul_ps(a, inv));
+    __m512i j = _mm512_cvtps_epi32(_mm512_mul_ps(b, inv));
+    _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(i));
+    _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(j));
+    sum[0] = _mm512_reduce_add_epi32(i);
+    sum[1] = _mm512_reduce_add_epi32(j);
+}
+
+#elif defined(ZT_ISA_avx2)
+/* ---- avx2 -------------------------------------------------------------------------------------- */
+
+#include <immintrin.h>
+enum { LANES = 8 };
+typedef __m256 fv;
+typedef __m256i iv, cv;
+
+INLINE fv fv_zero(void) { return _mm256_setzero_ps(); }
+INLINE fv fv_set(float x) { return _mm256_set1_ps(x); }
+INLINE fv fv_load(const void *p) { return _mm256_loadu_ps(p); }
+INLINE void fv_store(float *p, fv a) { _mm256_storeu_ps(p, a); }
+INLINE fv fv_add(fv a, fv b) { return _mm256_add_ps(a, b); }
+INLINE fv fv_mul(fv a, fv b) { return _mm256_mul_ps(a, b); }
+INLINE fv fv_fma(fv a, fv b, fv c) { return _mm256_fmadd_ps(a, b, c); }
+INLINE fv fv_neg(fv a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+INLINE fv fv_of_iv(iv a) { return _mm256_cvtepi32_ps(a); }
+INLINE fv fv_of_half(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
+INLINE fv fv_of_u8(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)));
+}
+INLINE fv fv_of_i8(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+INLINE fv fv_of_brain(const void *p, int second)
+{
+    __m256i v = _mm256_loadu_si256(p);
+    return _mm256_castsi256_ps(second ? _mm256_and_si256(v, _mm256_set1_epi32(-65536))
+                                      : _mm256_slli_epi32(v, 16));
+}
+INLINE iv iv_set(int32_t x) { return _mm256_set1_epi32(x); }
+INLINE iv iv_sub(iv a, iv b) { return _mm256_sub_epi32(a, b); }
+INLINE iv iv_byte(const void *p, int j)
+{
+    return _mm256_and_si256(_mm256_srli_epi32(_mm256_loadu_si256(p), 8 * j),
+                            _mm256_set1_epi32(255));
+}
+INLINE cv cv_load(const void *p) { return _mm256_loadu_si256(p); }
+INLINE void cv_store(void *p, cv a) { _mm256_storeu_si256(p, a); }
+INLINE cv cv_and(cv a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi8((char)mask)); }
+INLINE cv cv_or_and(cv a, cv b, int mask) { return _mm256_or_si256(a, cv_and(b, mask)); }
+INLINE cv cv_right(cv a, int n) { return _mm256_srli_epi16(a, n); }
+INLINE cv cv_left(cv a, int n) { return _mm256_slli_epi16(a, n); }
+
+/* Pairs of products in 16 bits. Codes of 8 bits would overflow: there the code is made signed
+ * (which is what init would have done) and its sign goes to x; |code - 128| * 127 * 2 fits. */
+INLINE __m256i pairs(int bits, __m256i c, const uint8_t *x)
+{
+    __m256i v = _mm256_set1_epi32(load_i32(x));
+    if (bits < 8) return _mm256_maddubs_epi16(c, v);
+    c = _mm256_xor_si256(c, _mm256_set1_epi8((char)128));
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(v, c));
+}
+
+/* Four tokens side by side: there are 16 registers. */
+INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+{
+    /* How many pair sums fit in 16 bits: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
+    const int run = bits == 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
+    const __m256i one = _mm256_set1_epi16(1);
+    UNROLL for (int u = 0; u < T; u += side) {
+        UNROLL for (int t = u; t < u + side; t++)
+            y[t] = iv_set(init && bits < 8 ? load_i32(init + 4 * t) : 0);
+        UNROLL for (int i = 0; i < n; i += run) {
+            __m256i s[4];
+            UNROLL for (int t = 0; t < side; t++) s[t] = pairs(bits, c[i], x + 4 * (i * T + u + t));
+            UNROLL for (int j = i + 1; j < i + run; j++)
+                UNROLL for (int t = 0; t < side; t++) {
+                    s[t] = _mm256_add_epi16(s[t], pairs(bits, c[j], x + 4 * (j * T + u + t)));
+                    __asm__("" : "+x"(s[t])); /* else gcc 12 adds them all at the end, and spills */
+                }
+            UNROLL for (int t = 0; t < side; t++)
+                y[u + t] = _mm256_add_epi32(y[u + t], _mm256_madd_epi16(s[t], one));
+        }
+    }
+}
+
+INLINE __m256i rounded(const float *x, __m256 inv)
+{
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inv));
+}
+
+/* The sum, or the largest, of 8. */
+INLINE int32_t fold(__m256i v, int largest)
+{
+    __m128i a = _mm256_castsi256_si128(v), b = _mm256_extracti128_si256(v, 1);
+    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
+    b = _mm_shuffle_epi32(a, 0x4e);
+    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
+    b = _mm_shuffle_epi32(a, 0xb1);
+    return _mm_cvtsi128_si32(largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b));
+}
+
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+    __m256i top = _mm256_setzero_si256();
+    for (int i = 0; i < 32; i += 8)
+        top = _mm256_max_epi32(top, _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i)), abs));
+    __m256 inv = _mm256_set1_ps(inverse_scale(fold(top, 1), d));
+    for (int h = 0; h < 2; h++) {
+        __m256i a = rounded(x + 16 * h, inv), b = rounded(x + 16 * h + 8, inv);
+        __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+        _mm_storeu_si128((__m128i *)(q + 16 * h),
+                         _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+        sum[h] = fold(_mm256_add_epi32(a, b), 0);
+    }
+}
+
+#else
+/* ---- scalar ------------------------------------------------------------------------------------ */
+
+enum { LANES = 16 };
+typedef struct fv {
+    float v[16];
+} fv;
+typedef struct iv {
+    int32_t v[16];
+} iv;
+typedef struct cv {
+    uint8_t v[64];
+} cv;
+
+#define ROWS(expr)                                                                                 \
+    do {                                                                                           \
+        for (int r = 0; r < 16; r++) y.v[r] = (expr);                                              \
+        return y;                                                                                  \
+    } while (0)
+INLINE fv fv_zero(void) { return (fv){{0}}; }
+INLINE fv fv_set(float x) { fv y; ROWS(x); }
+INLINE fv fv_load(const void *p) { fv y; memcpy(&y, p, sizeof y); return y; }
+INLINE void fv_store(float *p, fv a) { memcpy(p, &a, sizeof a); }
+INLINE fv fv_add(fv a, fv b) { fv y; ROWS(a.v[r] + b.v[r]); }
+INLINE fv fv_mul(fv a, fv b) { fv y; ROWS(a.v[r] * b.v[r]); }
+INLINE fv fv_fma(fv a, fv b, fv c) { fv y; ROWS(a.v[r] * b.v[r] + c.v[r]); }
+INLINE fv fv_neg(fv a) { fv y; ROWS(-a.v[r]); }
+INLINE fv fv_of_iv(iv a) { fv y; ROWS((float)a.v[r]); }
+INLINE fv fv_of_half(const void *p)
+{
+    fv y;
+    uint16_t h[16];
+    memcpy(h, p, sizeof h);
+    ROWS(zt_f16_to_f32(h[r]));
+}
+INLINE fv fv_of_u8(const void *p) { fv y; const uint8_t *b = p; ROWS((float)b[r]); }
+INLINE fv fv_of_i8(const void *p) { fv y; const int8_t *b = p; ROWS((float)b[r]); }
+INLINE fv fv_of_brain(const void *p, int second)
+{
+    fv y;
+    uint16_t h[32];
+    memcpy(h, p, sizeof h);
+    ROWS(zt_bf16_to_f32(h[2 * r + second]));
+}
+INLINE iv iv_set(int32_t x) { iv y; ROWS(x); }
+INLINE iv iv_sub(iv a, iv b) { iv y; ROWS(a.v[r] - b.v[r]); }
+INLINE iv iv_byte(const void *p, int j) { iv y; const uint8_t *b = p; ROWS(b[4 * r + j]); }
+#undef ROWS
+
+INLINE cv cv_load(const void *p) { cv y; memcpy(&y, p, sizeof y); return y; }
+INLINE void cv_store(void *p, cv a) { memcpy(p, &a, sizeof a); }
+#define BYTES(expr)                                                                                \
+    do {                                                                                           \
+        for (int b = 0; b < 64; b++) y.v[b] = (uint8_t)(expr);                                     \
+        return y;                                                                                  \
+    } while (0)
+INLINE cv cv_and(cv a, int mask) { cv y; BYTES(a.v[b] & mask); }
+INLINE cv cv_or_and(cv a, cv c, int mask) { cv y; BYTES(a.v[b] | (c.v[b] & mask)); }
+INLINE cv cv_right(cv a, int n) { cv y; BYTES(a.v[b] >> n); }
+INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
+#undef BYTES
+
+INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+{
+    (void)bits;
+    for (int t = 0; t < T; t++) {
+        iv acc = iv_set(init ? load_i32(init + 4 * t) : 0);
+        for (int i = 0; i < n; i++) {
+            int8_t v[4];
+            memcpy(v, x + 4 * (i * T + t), 4);
+            for (int r = 0; r < 16; r++)
+                for (int j = 0; j < 4; j++) acc.v[r] += c[i].v[4 * r + j] * v[j];
+        }
+        y[t] = acc;
+    }
+}
+
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    int32_t top = 0;
+    for (int i = 0; i < 32; i++) {
+        int32_t bits = load_i32(x + i) & 0x7fffffff;
+        top = bits > top ? bits : top;
+    }
+    float inv = inverse_scale(top, d);
+    for (int h = 0; h < 2; h++) {
+        sum[h] = 0;
+        for (int i = 16 * h; i < 16 * h + 16; i++) {
+            q[i] = (int8_t)lrintf(x[i] * inv);
+            sum[h] += q[i];
+        }
+    }
+}
+#endif
+
+/* ---- all: codes of 32 columns ------------------------------------------------------------------- */
+
+/* n places to the left, or -n to the right. */
+INLINE cv cv_shift(cv a, int n)
+{
+    return n > 0 ? cv_left(a, n) : n < 0 ? cv_right(a, -n) : a;
+}
+
+/* The eight registers of codes packed at p (of the first row wanted). bits is a constant. */
+TEMPLATE void cv_unpack(int bits, const uint8_t *p, cv c[8])
+{
+    if (bits == 8) {
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_load(p + 64 * i);
+        return;
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        cv nib = cv_load(p + 64 * i);
+        c[i] = cv_and(nib, 15);
+        c[4 + i] = cv_and(cv_right(nib, 4), 15);
+    }
+    if (bits == 5) {
+        cv hi = cv_load(p + 256);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(hi, 4 - i), 16);
+    }
+    if (bits == 6) {
+        UNROLL for (int i = 0; i < 8; i++)
+            c[i] = cv_or_and(c[i], cv_shift(cv_load(p + 256 + i / 4 * 64), 4 - 2 * (i % 4)), 48);
+    }
+}
+
+#endif
