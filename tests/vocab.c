@@ -1,0 +1,656 @@
+/* vocab.c - tests of vocabularies: made ones against a plain quadratic merge, every allocation
+ * failing, hostile keys; the golden cases of two real models and of well-known vocabularies. */
+#include "lib/llm/llm.h"
+#include "tests/ggufw.h"
+#include "tests/tap.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPACE "\xe2\x96\x81"
+
+/* ---- made vocabularies ---------------------------------------------------------------------------- */
+
+typedef struct made { /* an open vocabulary over a file in memory */
+    zt_ctx *ctx;
+    char *bytes;
+    zt_source *src;
+    zt_gguf *g;
+    zt_vocab *v;
+} made;
+
+static made open_made(ggufw *w)
+{
+    made m = {.ctx = zt_ctx_new()};
+    size_t n;
+    m.bytes = ggufw_bytes(w, &n);
+    m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
+    m.g = zt_gguf_from(m.ctx, m.src);
+    m.v = m.g ? zt_vocab_open(m.g) : NULL;
+    return m;
+}
+
+static void close_made(made *m)
+{
+    zt_vocab_free(m->v);
+    zt_gguf_close(m->g);
+    zt_source_close(m->src);
+    zt_ctx_free(m->ctx);
+    free(m->bytes);
+}
+
+typedef struct list { /* of tokens being made */
+    char *text[1000];
+    int32_t type[1000];
+    float score[1000];
+    int n;
+} list;
+
+static int add(list *l, const char *text, int type, float score)
+{
+    l->text[l->n] = strdup(text);
+    l->type[l->n] = type;
+    l->score[l->n] = score;
+    return l->n++;
+}
+
+static void put_list(ggufw *w, const char *model, list *l)
+{
+    ggufw_str(w, "tokenizer.ggml.model", model);
+    ggufw_strs(w, "tokenizer.ggml.tokens", l->text, (uint64_t)l->n);
+    ggufw_array(w, "tokenizer.ggml.token_type", 5, (uint64_t)l->n, l->type, 4 * (size_t)l->n);
+    if (strcmp(model, "llama") == 0)
+        ggufw_array(w, "tokenizer.ggml.scores", 6, (uint64_t)l->n, l->score, 4 * (size_t)l->n);
+}
+
+static void free_list(list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        free(l->text[i]);
+}
+
+/* GPT-2's printable character of a byte, the slow way. */
+static void byte_text(int b, char *out)
+{
+    int next = 256, cp = -1;
+    for (int i = 0; i <= b; i++) {
+        bool prints = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174;
+        cp = prints ? i : next++;
+    }
+    out[zt_utf8_encode((uint32_t)cp, out)] = 0;
+}
+
+static const char *const bpe_merges[] = {"h e", "l l", "he ll", "hell o", "\xc4\xa0 h", "a a",
+                                         "aa aa", "aaaa aaaa", "b c", "a b", "ab c", "\xc4\xa0 \xc4\xa0",
+                                         "1 2"};
+enum { N_MERGES = sizeof bpe_merges / sizeof *bpe_merges };
+
+/* Bytes are tokens 0 .. 255, then the merges, then special tokens. */
+static void make_bpe(ggufw *w, const char *pre)
+{
+    list l = {0};
+    char text[64];
+    for (int b = 0; b < 256; b++) {
+        byte_text(b, text);
+        add(&l, text, 1, 0);
+    }
+    for (int i = 0; i < N_MERGES; i++) {
+        const char *sp = strchr(bpe_merges[i], ' ');
+        snprintf(text, sizeof text, "%.*s%s", (int)(sp - bpe_merges[i]), bpe_merges[i], sp + 1);
+        add(&l, text, 1, 0);
+    }
+    int end = add(&l, "<|im_end|>", 3, 0);
+    add(&l, "<user>", 4, 0);
+    add(&l, "<user><user>", 4, 0);
+    add(&l, "<unk>", 2, 0);
+    put_list(w, "gpt2", &l);
+    ggufw_strs(w, "tokenizer.ggml.merges", (char *const *)bpe_merges, N_MERGES);
+    if (pre)
+        ggufw_str(w, "tokenizer.ggml.pre", pre);
+    ggufw_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)end);
+    ggufw_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)end);
+    free_list(&l);
+}
+
+static void make_spm(ggufw *w, bool space)
+{
+    static const char *const words[] = {"h", "e", "l", "o", "a", "b", "c", SPACE, "he", "ll",
+                                        "hell", "hello", SPACE "h", SPACE "hello", "aa", "aaaa",
+                                        "ab", "bc", "abc", SPACE SPACE};
+    list l = {0};
+    char text[64];
+    add(&l, "<unk>", 2, 0);
+    add(&l, "<s>", 3, 0);
+    add(&l, "</s>", 3, 0);
+    for (int b = 0; b < 256; b++) {
+        snprintf(text, sizeof text, "<0x%02X>", b);
+        add(&l, text, 6, 0);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        add(&l, words[i], 1, -(float)(i * 7 % 20));
+    add(&l, "[user]", 4, 0);
+    put_list(w, "llama", &l);
+    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", space);
+    free_list(&l);
+}
+
+static made open_bpe(const char *pre)
+{
+    ggufw w = {0};
+    make_bpe(&w, pre);
+    return open_made(&w);
+}
+
+static made open_spm(bool space)
+{
+    ggufw w = {0};
+    make_spm(&w, space);
+    return open_made(&w);
+}
+
+/* "12 7 300" for messages and comparison. */
+static const char *ids_text(const zt_ids *ids, char *buf, size_t n)
+{
+    size_t at = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < ids->n && at + 16 < n; i++)
+        at += (size_t)snprintf(buf + at, n - at, "%s%d", i ? " " : "", ids->id[i]);
+    return buf;
+}
+
+/* The tokens of text by their texts, with a bar between. */
+static const char *cut_text(const made *m, const char *text, size_t n, unsigned flags, char *buf,
+                            size_t room)
+{
+    zt_ids ids = {0};
+    zt_str s;
+    zt_str_init(&s, m->ctx);
+    zt_vocab_encode(m->v, text, n, flags, &ids);
+    for (size_t i = 0; i < ids.n; i++) {
+        zt_str_puts(&s, i ? "|" : "");
+        zt_vocab_decode(m->v, ids.id[i], true, false, &s);
+    }
+    snprintf(buf, room, "%s", s.data ? s.data : "");
+    zt_str_fini(&s);
+    zt_ids_fini(m->ctx, &ids);
+    return buf;
+}
+
+static void test_cuts(void)
+{
+    static const struct {
+        char kind; /* g gpt-2, s smollm, l llama, p llama with a space before */
+        unsigned flags;
+        const char *text, *cut;
+    } cases[] = {
+        {'g', 0, "", ""},
+        {'g', 0, "hello", "hello"},
+        {'g', 0, "hello hello", "hello| |hello"}, /* "h e" is listed before "\u0120 h" */
+        {'g', 0, "ahello", "a|hello"},
+        {'g', 0, "abc", "a|bc"}, /* "b c" is listed before "a b" */
+        {'g', 0, "aaaaa", "aaaa|a"},
+        {'g', 0, "a  b", "a| | |b"}, /* the last space belongs to b's piece */
+        {'g', 0, "a  ", "a|  "},
+        {'g', 0, "12", "12"},
+        {'s', 0, "12", "1|2"}, /* digits one by one */
+        {'s', 0, "  1", "  |1"}, /* and what stands before a digit ends there */
+        {'g', 0, "<|im_end|>", "<|||i|m|_|e|n|d|||>"},
+        {'g', ZT_TOK_SPECIAL, "a<|im_end|>b", "a|<|im_end|>|b"},
+        {'g', 0, "a<user>b", "a|<user>|b"},
+        {'g', 0, "<user><user><user>", "<user><user>|<user>"},
+        {'g', 0, "<use", "<|u|s|e"},
+        {'g', ZT_TOK_SPECIAL, "<unk>", "<unk>"},
+        {'g', 0, "<unk>", "<|u|n|k|>"},
+        {'g', ZT_TOK_BOS, "a", "<|im_end|>|a"},
+        {'g', ZT_TOK_BOS_RULE, "a", "a"},
+        {'l', 0, "hello", "hello"},
+        {'l', 0, " hello", " h|e|ll|o"}, /* " h" scores above "he" */
+        {'p', 0, "hello", " h|e|ll|o"},
+        {'p', 0, "", ""},
+        {'l', 0, "a[user]b", "a|[user]|b"},
+        {'p', 0, "a[user]h", " |a|[user]| h"},
+        {'l', 0, "<s>", "<|s|>"},
+        {'l', ZT_TOK_SPECIAL, "<s>a</s>", "<s>|a|</s>"},
+        {'l', ZT_TOK_BOS_RULE, "a", "<s>|a"},
+        {'l', 0, "\xc3\xa9", "\xc3|\xa9"},
+        {'l', 0, SPACE, " "},
+    };
+    made g = open_bpe("gpt-2"), s = open_bpe("smollm"), l = open_spm(false), p = open_spm(true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char buf[200], kind = cases[i].kind;
+        const made *m = kind == 'g' ? &g : kind == 's' ? &s : kind == 'l' ? &l : &p;
+        cut_text(m, cases[i].text, strlen(cases[i].text), cases[i].flags, buf, sizeof buf);
+        if (!ok(strcmp(buf, cases[i].cut) == 0, "%c: '%s' is cut into '%s'", kind, cases[i].text,
+                cases[i].cut))
+            diag("got '%s'", buf);
+    }
+    close_made(&g);
+    close_made(&s);
+    close_made(&l);
+    close_made(&p);
+}
+
+/* ---- against a plain merge ------------------------------------------------------------------------ */
+
+static int merge_rank(const made *m, bool spm, const char *a, const char *b)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s%s", a, b);
+    if (spm) {
+        int32_t id = zt_vocab_find(m->v, text, strlen(text));
+        int32_t base = zt_vocab_find(m->v, "h", 1);
+        return id < base ? -1 : (id - base) * 7 % 20;
+    }
+    snprintf(text, sizeof text, "%s %s", a, b);
+    for (int i = 0; i < N_MERGES; i++)
+        if (strcmp(text, bpe_merges[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* Merge the leftmost of the best pairs until there is none; letters only. */
+static void plain_merge(const made *m, bool spm, const char *text, char *out, size_t room)
+{
+    static char sym[64][64];
+    char both[130];
+    int n = 0;
+    for (; text[n]; n++)
+        snprintf(sym[n], sizeof sym[n], "%c", text[n]);
+    for (;;) {
+        int best = -1, at = 0;
+        for (int i = 0; i + 1 < n; i++) {
+            int r = merge_rank(m, spm, sym[i], sym[i + 1]);
+            if (r >= 0 && (best < 0 || r < best))
+                best = r, at = i;
+        }
+        if (best < 0)
+            break;
+        snprintf(both, sizeof both, "%s%s", sym[at], sym[at + 1]);
+        memcpy(sym[at], both, sizeof sym[at]);
+        memmove(sym[at + 1], sym[at + 2], sizeof *sym * (size_t)(n - at - 2));
+        n--;
+    }
+    out[0] = 0;
+    for (int i = 0; i < n; i++)
+        snprintf(out + strlen(out), room - strlen(out), "%s%s", i ? "|" : "", sym[i]);
+}
+
+static void test_plain(void)
+{
+    made m[2] = {open_bpe("gpt-2"), open_spm(false)};
+    for (int k = 0; k < 2; k++) {
+        int bad = 0;
+        for (uint64_t i = 0; i < 3000; i++) {
+            char text[40], want[200], got[200];
+            int n = 1 + (int)(zt_uniform(1, i, 99) * 30);
+            for (int j = 0; j < n; j++)
+                text[j] = "helloabca"[(int)(zt_uniform(1, i, (uint64_t)j) * 9)];
+            text[n] = 0;
+            plain_merge(&m[k], k == 1, text, want, sizeof want);
+            cut_text(&m[k], text, (size_t)n, 0, got, sizeof got);
+            if (strcmp(want, got) != 0 && !bad++)
+                diag("%s: expected %s, got %s", text, want, got);
+        }
+        ok(!bad, "3000 random words are merged as one pair after the other would be, kind %d", k);
+        close_made(&m[k]);
+    }
+}
+
+/* ---- any bytes ------------------------------------------------------------------------------------ */
+
+static bool round_trip(const made *m, const char *text, size_t n)
+{
+    zt_ids ids = {0};
+    zt_str s;
+    zt_str_init(&s, m->ctx);
+    bool good = zt_vocab_encode(m->v, text, n, 0, &ids) == ZT_OK;
+    for (size_t i = 0; good && i < ids.n; i++)
+        good = zt_vocab_decode(m->v, ids.id[i], true, i == 0, &s) == ZT_OK;
+    good = good && s.len == n && (n == 0 || memcmp(s.data, text, n) == 0);
+    zt_str_fini(&s);
+    zt_ids_fini(m->ctx, &ids);
+    return good;
+}
+
+static void test_bytes(void)
+{
+    static const struct {
+        const char *what;
+        int kind;
+    } big[] = {{"one letter", 0}, {"spaces", 1}, {"digits", 2}, {"random bytes", 3},
+               {"lines", 4}, {"the start of a special token", 5}};
+    static const char *const broken[] = {
+        "\x80", "\xff\xfe", "a\xc3", "\xc3(", "\xe2\x96", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\x80",
+        "\xf4\x90\x80\x80", " \xff ", "h\xff" "ello",
+    };
+    made m[3] = {open_bpe("smollm"), open_spm(false), open_spm(true)};
+    enum { N = 1 << 20 };
+    char *text = malloc(N);
+    for (int k = 0; k < 3; k++) {
+        bool good = true;
+        for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+            good = good && round_trip(&m[k], broken[i], strlen(broken[i]));
+        ok(good, "broken UTF-8 comes back, vocabulary %d", k);
+        good = true;
+        for (uint64_t i = 0; i < 500; i++) {
+            size_t n = (size_t)(zt_uniform(3, i, 0) * 40);
+            for (size_t j = 0; j < n; j++)
+                text[j] = (char)(zt_uniform(3, i, j + 1) * 256);
+            good = good && round_trip(&m[k], text, n);
+        }
+        ok(good, "500 random strings of bytes come back, vocabulary %d", k);
+        for (size_t b = 0; b < sizeof big / sizeof *big; b++) {
+            for (size_t i = 0; i < N; i++)
+                text[i] = big[b].kind == 0   ? 'a'
+                          : big[b].kind == 1 ? ' '
+                          : big[b].kind == 2 ? (char)('0' + i % 10)
+                          : big[b].kind == 3 ? (char)(zt_uniform(4, 0, i) * 256)
+                          : big[b].kind == 4 ? '\n'
+                                             : "<user"[i % 5];
+            ok(round_trip(&m[k], text, N), "1 MiB of %s comes back, vocabulary %d", big[b].what, k);
+        }
+    }
+    for (int k = 0; k < 3; k++)
+        close_made(&m[k]);
+    free(text);
+}
+
+/* ---- questions, faults, hostile files --------------------------------------------------------------- */
+
+static void test_questions(void)
+{
+    made m = open_bpe(NULL);
+    zt_str s;
+    zt_str_init(&s, m.ctx);
+    int32_t end = zt_vocab_find(m.v, "<|im_end|>", 10), unk = zt_vocab_find(m.v, "<unk>", 5);
+    ok(end == 256 + N_MERGES && zt_vocab_size(m.v) == end + 4, "find and size");
+    ok(zt_vocab_bos(m.v) == end && zt_vocab_eos(m.v) == end, "bos and eos");
+    ok(zt_vocab_is_eog(m.v, end) && !zt_vocab_is_eog(m.v, 0) && !zt_vocab_is_eog(m.v, -1) &&
+           !zt_vocab_is_eog(m.v, end + 4),
+       "what ends a generation");
+    ok(zt_vocab_is_control(m.v, end) && !zt_vocab_is_control(m.v, end + 1), "control tokens");
+    ok(zt_vocab_find(m.v, "nope", 4) == -1 && zt_vocab_find(m.v, "", 0) == -1, "no such text");
+    ok(!zt_vocab_decode(m.v, end, false, false, &s) && !zt_vocab_decode(m.v, unk, false, false, &s) &&
+           s.len == 0,
+       "control tokens print nothing");
+    ok(!zt_vocab_decode(m.v, end, true, false, &s) && strcmp(s.data, "<|im_end|>") == 0,
+       "or their text");
+    zt_str_clear(&s);
+    ok(!zt_vocab_decode(m.v, end + 1, false, false, &s) && strcmp(s.data, "<user>") == 0,
+       "what a user defined prints always");
+    ok(zt_vocab_decode(m.v, end + 4, true, false, &s) == ZT_EUSAGE &&
+           strstr(zt_ctx_error(m.ctx), "token id 273: the vocabulary has 273 tokens"),
+       "an id out of range");
+    zt_str_fini(&s);
+    close_made(&m);
+}
+
+/* Opens, encodes and decodes; true if all went well. */
+static bool whole_life(zt_gguf *g, zt_ctx *ctx)
+{
+    static const char text[] = "hello 12 <|im_end|> \xff\xc3\xa9  aaaaaaaaaaaaaaaa"
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    zt_vocab *v = zt_vocab_open(g);
+    zt_ids ids = {0};
+    zt_str s;
+    zt_str_init(&s, ctx);
+    bool good = v && !zt_vocab_encode(v, text, strlen(text), ZT_TOK_SPECIAL | ZT_TOK_BOS, &ids);
+    for (size_t i = 0; good && i < ids.n; i++)
+        good = !zt_vocab_decode(v, ids.id[i], true, false, &s);
+    zt_str_fini(&s);
+    zt_ids_fini(ctx, &ids);
+    zt_vocab_free(v);
+    return good;
+}
+
+static void test_faults(void)
+{
+    for (int k = 0; k < 2; k++) {
+        made m = k ? open_spm(true) : open_bpe("smollm");
+        zt_vocab_free(m.v);
+        m.v = NULL;
+        zt_mem before = zt_mem_get(m.ctx);
+        uint64_t n = 0, wrong = 0;
+        bool done = false;
+        while (!done && n < 10000) {
+            zt_mem_fail(m.ctx, ++n, false);
+            done = whole_life(m.g, m.ctx);
+            wrong += (zt_ctx_status(m.ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
+                     (zt_mem_get(m.ctx).blocks != before.blocks);
+            zt_mem_fail(m.ctx, 0, false);
+            zt_ctx_clear(m.ctx);
+        }
+        ok(done && n > 10 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
+           (int)n - 1, k);
+        close_made(&m);
+    }
+}
+
+static void test_hostile(void)
+{
+    static char *two[] = {"a", "b"}, *merges[] = {"a b"}, *one_word[] = {"a"};
+    static const int32_t types[] = {1, 9}, three[] = {1, 1, 1};
+    static const float scores[] = {0, 0}, nan_scores[] = {0, 0.0f / 0.0f};
+    static const struct {
+        const char *what;
+        zt_status status;
+        const char *says;
+    } cases[] = {
+        {"no tokenizer", ZT_EDATA, "'tokenizer.ggml.model' is missing"},
+        {"an unknown one", ZT_ENOTSUP, "tokenizer 'bert\\x1b' is not known"},
+        {"no tokens", ZT_EDATA, "'tokenizer.ggml.tokens'"},
+        {"an unknown pre-tokenizer", ZT_ENOTSUP, "pre-tokenizer 'qwen99' is not known"},
+        {"no merges", ZT_EDATA, "'tokenizer.ggml.merges'"},
+        {"a merge of no tokens", ZT_EDATA, "merge 0, 'a b'"},
+        {"a merge of one word", ZT_EDATA, "merge 0, 'a'"},
+        {"a type that is none", ZT_EDATA, "token 1 has type 9"},
+        {"types of another number", ZT_EDATA, "3 token types for 2 tokens"},
+        {"no scores", ZT_EDATA, "'tokenizer.ggml.scores' has 0 scores"},
+        {"a score that is NaN", ZT_EDATA, "the score of token 1"},
+        {"bos out of range", ZT_EDATA, "'tokenizer.ggml.bos_token_id' is 2, but there are 2"},
+        {"eot out of range", ZT_EDATA, "'tokenizer.ggml.eot_token_id' is 7"},
+        {"a special token without end", ZT_EDATA, "special token 1 has 600 bytes"},
+        {"tokens that are numbers", ZT_EDATA, "'tokenizer.ggml.tokens'"},
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        bool spm = i == 9 || i == 10;
+        ggufw w = {0};
+        char *long_one[] = {"a", NULL}, text[601];
+        memset(text, 'x', 600);
+        text[600] = 0;
+        long_one[1] = text;
+        if (i != 0)
+            ggufw_str(&w, "tokenizer.ggml.model", i == 1 ? "bert\x1b" : spm ? "llama" : "gpt2");
+        if (i == 14)
+            ggufw_array(&w, "tokenizer.ggml.tokens", 5, 2, types, 8);
+        else if (i != 2)
+            ggufw_strs(&w, "tokenizer.ggml.tokens", i == 13 ? long_one : two, 2);
+        if (i == 3)
+            ggufw_str(&w, "tokenizer.ggml.pre", "qwen99");
+        if (i == 5 || i == 6)
+            ggufw_strs(&w, "tokenizer.ggml.merges", i == 5 ? merges : one_word, 1);
+        if (i == 7 || i == 13)
+            ggufw_array(&w, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
+        if (i == 8)
+            ggufw_array(&w, "tokenizer.ggml.token_type", 5, 3, three, 12);
+        if (i == 10)
+            ggufw_array(&w, "tokenizer.ggml.scores", 6, 2, nan_scores, sizeof scores);
+        if (i == 11)
+            ggufw_u32(&w, "tokenizer.ggml.bos_token_id", 2);
+        if (i == 12)
+            ggufw_u32(&w, "tokenizer.ggml.eot_token_id", 7);
+        made m = open_made(&w);
+        if (!ok(!m.v && zt_ctx_status(m.ctx) == cases[i].status &&
+                    strstr(zt_ctx_error(m.ctx), cases[i].says),
+                "%s is refused", cases[i].what))
+            diag("%s", zt_ctx_error(m.ctx));
+        close_made(&m);
+    }
+}
+
+/* ---- golden --------------------------------------------------------------------------------------- */
+
+static bool same_ids(const json_t *want, const zt_ids *ids)
+{
+    if (json_array_size(want) != ids->n)
+        return false;
+    for (size_t i = 0; i < ids->n; i++)
+        if (json_integer_value(json_array_get(want, i)) != ids->id[i])
+            return false;
+    return true;
+}
+
+/* llama_detokenize(remove_special, unparse_special): without the BOS that the model's rule puts,
+ * control tokens as text. */
+static bool same_text(const zt_vocab *v, zt_ctx *ctx, const zt_ids *ids, const char *hex)
+{
+    zt_str s;
+    zt_ids rule = {0};
+    zt_str_init(&s, ctx);
+    bool good = !zt_vocab_encode(v, "", 0, ZT_TOK_BOS_RULE, &rule);
+    size_t from = rule.n && ids->n && ids->id[0] == rule.id[0];
+    zt_ids_fini(ctx, &rule);
+    for (size_t i = from; i < ids->n; i++)
+        good = good && !zt_vocab_decode(v, ids->id[i], true, i == 0, &s);
+    good = good && strlen(hex) == 2 * s.len;
+    for (size_t i = 0; good && i < s.len; i++) {
+        unsigned byte;
+        good = sscanf(hex + 2 * i, "%2x", &byte) == 1 && byte == (unsigned char)s.data[i];
+    }
+    zt_str_fini(&s);
+    return good;
+}
+
+static bool golden_case(const zt_vocab *v, zt_ctx *ctx, const json_t *c)
+{
+    const json_t *text = json_object_get(c, "text");
+    const json_t *want = json_object_get(c, "ids"), *hex = json_object_get(c, "detok_hex");
+    unsigned flags = 0;
+    zt_ids ids = {0};
+    char buf[2000];
+    if (!text)
+        text = json_object_get(c, "prompt");
+    if (!want)
+        want = json_object_get(c, "prompt_ids");
+    if (json_is_true(json_object_get(c, "add_special")))
+        flags |= ZT_TOK_BOS_RULE;
+    if (json_is_true(json_object_get(c, "parse_special")))
+        flags |= ZT_TOK_SPECIAL;
+    bool good = !zt_vocab_encode(v, json_string_value(text), json_string_length(text), flags, &ids) &&
+                same_ids(want, &ids);
+    if (!good)
+        diag("'%s' flags %u: got %s", json_string_value(text), flags,
+             ids_text(&ids, buf, sizeof buf));
+    if (good && hex && !same_text(v, ctx, &ids, json_string_value(hex))) {
+        diag("'%s' comes back otherwise", json_string_value(text));
+        good = false;
+    }
+    zt_ids_fini(ctx, &ids);
+    return good;
+}
+
+/* The greedy text of a prompt stopped early exactly where its last token ends a generation. */
+static bool golden_end(const zt_vocab *v, const json_t *c)
+{
+    const json_t *greedy = json_object_get(c, "greedy");
+    const json_t *stopped = json_object_get(greedy, "stopped_on_eog");
+    const json_t *ids = json_object_get(greedy, "gen_ids");
+    size_t n = json_array_size(ids);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
+        if (zt_vocab_is_eog(v, id) != (i + 1 == n && json_is_true(stopped)))
+            return false;
+    }
+    return n > 0;
+}
+
+static void golden_file(const zt_vocab *v, zt_ctx *ctx, const char *path)
+{
+    json_error_t e;
+    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &e);
+    json_t *cases = json_is_array(top) ? top : json_object_get(top, "cases");
+    json_t *c;
+    size_t i, bad = 0, ends = 0;
+    if (!cases)
+        cases = json_object_get(top, "prompts");
+    if (!top)
+        diag("%s: %s", path, e.text);
+    json_array_foreach(cases, i, c) {
+        bad += !golden_case(v, ctx, c);
+        ends += json_object_get(c, "greedy") && !golden_end(v, c);
+    }
+    ok(json_array_size(cases) > 0 && !bad && !ends, "%zu golden cases of %s",
+       json_array_size(cases), path);
+    json_decref(top);
+}
+
+static void golden_model(const char *model, const char *const *path)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    zt_gguf *g = zt_gguf_open(ctx, model);
+    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
+    if (!ok(v != NULL, "%s opens", model))
+        diag("%s", zt_ctx_error(ctx));
+    for (; v && *path; path++)
+        golden_file(v, ctx, *path);
+    zt_vocab_free(v);
+    zt_gguf_close(g);
+    zt_ctx_free(ctx);
+}
+
+static void test_models(const char *golden)
+{
+    static const char *const models[][2] = {{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
+                                            {"gemma3", "gemma-3-270m-q4_k_m.gguf"}};
+    const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+    for (int i = 0; i < 2; i++) {
+        char model[600], a[600], b[600];
+        if (cache && *cache)
+            snprintf(model, sizeof model, "%s/zt/%s", cache, models[i][1]);
+        else
+            snprintf(model, sizeof model, "%s/.cache/zt/%s", home ? home : "", models[i][1]);
+        snprintf(a, sizeof a, "%s/llm/%s/tokenizer.json", golden, models[i][0]);
+        snprintf(b, sizeof b, "%s/llm/%s/prompts.json", golden, models[i][0]);
+        if (access(model, R_OK) || access(a, R_OK) || access(b, R_OK))
+            skip("golden cases of %s: no %s or no %s", models[i][0], model, a);
+        else
+            golden_model(model, (const char *const[]){a, b, NULL});
+    }
+}
+
+/* Vocabularies of well-known models, packed with gzip. */
+static void test_vocabularies(const char *golden)
+{
+    static const char *const names[] = {"gpt-2", "llama-spm"};
+    for (int i = 0; i < 2; i++) {
+        char packed[600], cases[600], command[1400], file[] = "/tmp/zt-vocab-XXXXXX";
+        snprintf(packed, sizeof packed, "%s/tokenizers/ggml/ggml-vocab-%s.gguf.gz", golden, names[i]);
+        snprintf(cases, sizeof cases, "%s/tokenizers/ggml/ggml-vocab-%s.json", golden, names[i]);
+        int fd = access(packed, R_OK) ? -1 : mkstemp(file);
+        if (fd < 0) {
+            skip("golden cases of %s: no %s", names[i], packed);
+            continue;
+        }
+        close(fd);
+        snprintf(command, sizeof command, "gzip -dc '%s' > '%s'", packed, file);
+        if (ok(system(command) == 0, "%s is unpacked", packed))
+            golden_model(file, (const char *const[]){cases, NULL});
+        unlink(file);
+    }
+}
+
+int main(void)
+{
+    const char *golden = getenv("ZT_GOLDEN");
+    golden = golden && *golden ? golden : "../shared/golden";
+    test_cuts();
+    test_plain();
+    test_bytes();
+    test_questions();
+    test_faults();
+    test_hostile();
+    test_models(golden);
+    test_vocabularies(golden);
+    return tap_done();
+}
