@@ -39,7 +39,7 @@ extern "C" {
 #define ZT_PRINTF(f, a)
 #endif
 
-/* ---- status and context -------------------------------------------------------------------- */
+/* ---- status and context ---------------------------------------------------------------------- */
 
 typedef enum zt_status {
     ZT_OK = 0,
@@ -75,7 +75,7 @@ typedef void zt_log_fn(void *user, zt_level level, const char *line);
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
 void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...) ZT_PRINTF(3, 4);
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* All memory of the library goes through here: byte limit, peak, leak report and injected failure
  * live in one place. Blocks are aligned to 64 bytes; large ones are backed by huge pages where the
@@ -114,7 +114,7 @@ char *zt_arena_strndup(zt_arena *a, const char *s, size_t n);
 size_t zt_arena_mark(const zt_arena *a);
 void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark */
 
-/* ---- strings and maps ---------------------------------------------------------------------- */
+/* ---- strings and maps ------------------------------------------------------------------------ */
 
 /* A growing byte string, always closed by a zero byte that does not count. A failed put leaves the
  * string as it was and the error in the context; several puts may be checked once at the end. */
@@ -154,7 +154,7 @@ zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value); /* re
 bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value);
 size_t zt_map_count(const zt_map *m);
 
-/* ---- threads ------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* A team: the caller is thread 0, workers are 1..n-1. Waiting spins briefly, then sleeps. */
 typedef struct zt_pool zt_pool;
@@ -162,18 +162,20 @@ typedef void zt_pool_fn(void *user, int thread, int n_threads);
 zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads); /* 1..256 */
 void zt_pool_free(zt_pool *p);
 int zt_pool_size(const zt_pool *p);
-void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user); /* every thread once; returns when all did */
+/* fn on every thread once; returns when all did. */
+void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user);
 void zt_pool_barrier(zt_pool *p, int thread);             /* inside fn: all threads meet */
 int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quota) */
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* An input that can be read at any offset: a regular file, or "-" (stdin), a FIFO or a pipe, which
  * are first spooled to an unnamed temporary file in TMPDIR. What cannot be opened (missing, no
  * permission, a directory) is ZT_ENOENT. */
 typedef struct zt_source zt_source;
 zt_source *zt_source_open(zt_ctx *ctx, const char *path);
-zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n); /* borrowed */
+/* Bytes borrowed until close. */
+zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n);
 void zt_source_close(zt_source *s);
 const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
 uint64_t zt_source_size(const zt_source *s);
@@ -192,7 +194,7 @@ zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n);
 zt_status zt_sink_commit(zt_sink *s);
 void zt_sink_close(zt_sink *s);
 
-/* ---- random numbers, time, processor ------------------------------------------------------- */
+/* ---- random numbers, time, processor --------------------------------------------------------- */
 
 /* Philox4x32-10 (Salmon et al., SC 2011): counter-based, so that a draw depends on nothing but its
  * name (seed, sequence, position). */

@@ -25,7 +25,7 @@ void zt_ctx_free(zt_ctx *ctx)
     free(ctx);
 }
 
-/* ---- the error ------------------------------------------------------------------------------ */
+/* ---- the error ------------------------------------------------------------------------------- */
 
 /* A message that was cut says so with its last three characters. */
 static void format(char *buf, size_t bytes, const char *fmt, va_list ap)
@@ -87,7 +87,7 @@ const char *zt_status_name(zt_status s)
     return (unsigned)s < ZT_STATUS_COUNT ? name[s] : "unknown status";
 }
 
-/* ---- the log ---------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user)
 {

@@ -17,7 +17,7 @@ double zt_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- how many --------------------------------------------------------------------------------- */
+/* ---- how many -------------------------------------------------------------------------------- */
 
 static int affinity_count(void)
 {
@@ -82,7 +82,7 @@ int zt_cpu_count(void)
     }
 }
 
-/* ---- what they can do --------------------------------------------------------------------------- */
+/* ---- what they can do ------------------------------------------------------------------------ */
 
 static const char *const isa_names[ZT_ISA_COUNT] = {"scalar", "avx2", "avx512"};
 
@@ -142,8 +142,10 @@ static void read_model(char out[64])
     uint32_t r[12];
     char raw[sizeof r + 1] = "";
     bool there = true;
-    for (unsigned i = 0; i < 3 && there; i++)
-        there = __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    for (unsigned i = 0; i < 3 && there; i++) {
+        uint32_t *q = r + 4 * i;
+        there = __get_cpuid(0x80000002u + i, &q[0], &q[1], &q[2], &q[3]);
+    }
     if (there)
         memcpy(raw, r, sizeof r);
     const char *p = raw + strspn(raw, " ");

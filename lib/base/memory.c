@@ -48,7 +48,7 @@ bool zt_mul_i64(int64_t a, int64_t b, int64_t *out)
     return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out);
 }
 
-/* ---- blocks from the system --------------------------------------------------------------------- */
+/* ---- blocks from the system ------------------------------------------------------------------ */
 
 static head *block_map(size_t bytes)
 {
@@ -100,7 +100,7 @@ static head *head_of(void *p)
     return (head *)((char *)p - HEAD);
 }
 
-/* ---- the account ----------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 /* True when this allocation is the one that a test wants refused. */
 static bool injected(zt_ctx *ctx)

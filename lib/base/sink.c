@@ -27,7 +27,7 @@ struct zt_sink {
     char buffer[BUFFER];
 };
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* "dir/.name.PID-N.tmp": N from the clock, so that a name left by a dead process is passed by. */
 static char *temp_name(zt_ctx *ctx, const char *path, int attempt)
@@ -37,7 +37,7 @@ static char *temp_name(zt_ctx *ctx, const char *path, int attempt)
     unsigned long long tick = (unsigned long long)(zt_seconds() * 1e9) + (unsigned)attempt;
     zt_str s;
     zt_str_init(&s, ctx);
-    if (zt_str_printf(&s, "%.*s.%.200s.%ld-%llx.tmp", dir, path, path + dir, (long)getpid(), tick)) {
+    if (zt_str_printf(&s, "%.*s.%.200s.%d-%llx.tmp", dir, path, path + dir, (int)getpid(), tick)) {
         zt_str_fini(&s);
         return NULL;
     }
@@ -135,7 +135,7 @@ zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
     return s;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static zt_status put(zt_sink *s, const void *bytes, size_t n)
 {
@@ -168,7 +168,7 @@ zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n)
     return ZT_OK;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Gives a file without a name its name beside the target. */
 static int name_it(zt_sink *s)

@@ -45,7 +45,7 @@ void zt_source_close(zt_source *s)
     zt_free(s->ctx, s);
 }
 
-/* ---- spooling ------------------------------------------------------------------------------------ */
+/* ---- spooling -------------------------------------------------------------------------------- */
 
 /* A file in TMPDIR that has no name, or loses it at once; -1 and errno. */
 static int temporary(zt_ctx *ctx, const char *dir)
@@ -115,7 +115,7 @@ static zt_status spool(zt_source *s, int in)
     return copy_all(s, in, dir);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Takes `fd` over whatever happens, except stdin's. */
 static zt_status adopt(zt_source *s, int fd)
@@ -183,7 +183,7 @@ zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, si
     return s;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 const char *zt_source_name(const zt_source *s)
 {

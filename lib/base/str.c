@@ -84,7 +84,7 @@ zt_status zt_str_printf(zt_str *s, const char *fmt, ...)
     return ZT_OK;
 }
 
-/* ---- UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF) ---------------- */
+/* ---- UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF) --------------- */
 
 int zt_utf8_decode(const char *s, size_t n, uint32_t *cp)
 {
@@ -121,7 +121,7 @@ int zt_utf8_encode(uint32_t cp, char out[4])
     return len;
 }
 
-/* ---- text from files ---------------------------------------------------------------------------- */
+/* ---- text from files ------------------------------------------------------------------------- */
 
 enum { UNIT = 8 }; /* bytes that one escaped or copied character takes at most */
 
@@ -223,7 +223,7 @@ zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n)
     return st;
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* 15 digits bring back every decimal that was short, and %g drops the zeros at its end; 17 bring
  * back every double. Subnormals have fewer digits to give, so there the search starts at one.

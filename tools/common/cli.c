@@ -23,7 +23,7 @@ static zt_cli_state *state_of(zt_cli *cli)
     return (zt_cli_state *)cli;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* One line, whatever was in the message, and one write. */
 static void say(zt_cli_state *st, const char *text)
@@ -59,7 +59,7 @@ void zt_cli_no(zt_cli *cli)
     state_of(cli)->no = true;
 }
 
-/* ---- stdout ---------------------------------------------------------------------------------------- */
+/* ---- stdout ---------------------------------------------------------------------------------- */
 
 static zt_status stdout_failed(zt_cli *cli, int error)
 {
@@ -89,7 +89,7 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)
                    what);
 }
 
-/* ---- signals ---------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static atomic_int interrupted; /* a signal handler has no other place to leave word */
 
@@ -114,7 +114,7 @@ static void catch_interrupt(void)
         sigaction(SIGINT, &now, NULL);
 }
 
-/* ---- begin ------------------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 /* A descriptor that was closed when we came must not become a model or an output. The one put in
  * its place cannot be used in the direction that is meant, so that writing still fails. */
@@ -221,7 +221,7 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
     return &st->pub;
 }
 
-/* ---- end ------------------------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 /* Data may still be in stdio's buffer, and NFS reports some failures only on close. A stdout that
  * was closed from the start is no failure as long as nothing was written. */

@@ -8,7 +8,7 @@
  *         {0}};
  *     int main(int argc, char **argv)
  *     {
- *         zt_cli *cli = zt_cli_open(&zt_run_tool, argc, argv);   // exits on --help, --version, misuse
+ *         zt_cli *cli = zt_cli_open(&zt_run_tool, argc, argv); // may exit: --help, misuse
  *         zt_status s = run(cli);
  *         return zt_cli_close(cli, s);
  *     }
@@ -69,7 +69,14 @@ typedef struct zt_tool {
     int max_operands; /* -1: any number */
 } zt_tool;
 
-typedef enum zt_format { ZT_FMT_AUTO, ZT_FMT_TSV, ZT_FMT_CSV, ZT_FMT_JSON, ZT_FMT_NDJSON, ZT_FMT_MD } zt_format;
+typedef enum zt_format {
+    ZT_FMT_AUTO,
+    ZT_FMT_TSV,
+    ZT_FMT_CSV,
+    ZT_FMT_JSON,
+    ZT_FMT_NDJSON,
+    ZT_FMT_MD
+} zt_format;
 
 typedef struct zt_cli {
     const zt_tool *tool;
@@ -108,7 +115,7 @@ int zt_exit_code(zt_status s); /* the one table from status to cli.md's codes */
 /* Binary does not go to a terminal: ZT_EUSAGE when stdout is one. */
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
 
-/* ---- tables -------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Rows of text cells (NULL: nothing there): aligned columns on a terminal, TSV otherwise, or as
  * --format says; tsv, csv and md begin with the names of the columns. json:

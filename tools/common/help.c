@@ -57,7 +57,7 @@ zt_status zt_print_help(zt_cli_state *st)
     return print(st, &s);
 }
 
-/* ---- completion ----------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 static void put_names(zt_str *s, const zt_opt *o, const char *between)
 {

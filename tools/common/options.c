@@ -8,7 +8,7 @@
 /* Codes that getopt returns for options without a letter: FIRST_LONG + index in the table. */
 enum { FIRST_LONG = 256, SHOWN = 160 /* bytes of a word from the command line in a message */ };
 
-/* ---- the shared options ----------------------------------------------------------------------- */
+/* ---- the shared options ---------------------------------------------------------------------- */
 
 #define AT(field) offsetof(zt_cli_state, field)
 
@@ -46,7 +46,7 @@ static const struct shared_option {
     ROW(0, help, 'h', "help", FLAG, NULL, "print this and exit", ),
     ROW(0, version, 'V', "version", FLAG, NULL, "print version, engines, processor and exit", ),
     ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit", ),
-    /* A tool without tables has a --format for --version alone: used only where the other is not. */
+    /* Of a tool without tables: --format for --version alone. Used where the other is not. */
     ROW(0, format, 0, "format", WORD, "text|json", "form of --version", ),
 };
 
@@ -97,7 +97,7 @@ static zt_status build(zt_cli_state *st)
     return ZT_OK;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 bool zt_option_takes_value(const zt_opt *o)
 {
@@ -204,7 +204,7 @@ static zt_status unknown_letter(zt_cli_state *st, int letter)
     return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--help'?)", shown);
 }
 
-/* ---- values, a function for each kind --------------------------------------------------------------- */
+/* ---- values, a function for each kind -------------------------------------------------------- */
 
 static zt_status set_flag(zt_cli_state *st, const zt_opt *o, const char *text)
 {
@@ -318,7 +318,7 @@ static set_fn *const set[] = {
     [ZT_OPT_COUNT] = set_count,
 };
 
-/* ---- the command line --------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 typedef struct parser {
     struct option *longs; /* as getopt_long wants them; val is FIRST_LONG + index */

@@ -63,7 +63,7 @@ zt_status zt_table_row(zt_table *t, const char *const *cells)
     return ZT_OK;
 }
 
-/* ---- aligned columns ------------------------------------------------------------------------------ */
+/* ---- aligned columns ------------------------------------------------------------------------- */
 
 static void put_escaped(zt_str *s, const char *cell)
 {
@@ -134,7 +134,7 @@ static void put_aligned(const zt_table *t, zt_str *s)
     zt_free(s->ctx, width);
 }
 
-/* ---- tsv, csv, md ---------------------------------------------------------------------------------- */
+/* ---- tsv, csv, md ---------------------------------------------------------------------------- */
 
 typedef void cell_fn(zt_str *s, const char *cell);
 
@@ -210,7 +210,7 @@ static void put_md(const zt_table *t, zt_str *s)
         put_row(t, s, r->cell, put_md_cell, edge);
 }
 
-/* ---- json, ndjson ------------------------------------------------------------------------------------ */
+/* ---- json, ndjson ---------------------------------------------------------------------------- */
 
 static const char *digits(const char *p)
 {
@@ -294,7 +294,7 @@ static void put_ndjson(const zt_table *t, zt_str *s)
     }
 }
 
-/* ---- print -------------------------------------------------------------------------------------------- */
+/* ---- print ----------------------------------------------------------------------------------- */
 
 zt_status zt_table_print(zt_table *t)
 {
