@@ -322,7 +322,7 @@ static void test_bytes(void)
                {"lines", 4}, {"the start of a special token", 5}};
     static const char *const broken[] = {
         "\x80", "\xff\xfe", "a\xc3", "\xc3(", "\xe2\x96", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\x80",
-        "\xf4\x90\x80\x80", " \xff ", "h\xff" "ello",
+        "\xf4\x90\x80\x80", " \xff ", "\xffhello",
     };
     made m[3] = {open_bpe("smollm"), open_spm(false), open_spm(true)};
     enum { N = 1 << 20 };
