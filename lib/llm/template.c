@@ -40,8 +40,7 @@ const zt_template *zt_template_of(const zt_gguf *g)
         if (holds(text, templates[i].tell) && !holds(text, templates[i].not_tell))
             return &templates[i];
     zt_fail(zt_gguf_ctx(g), ZT_ENOTSUP,
-            "%s: its chat template is not known (known: chatml, gemma, taken with --template); "
-            "--raw runs it without one",
+            "%s: its chat template is not known (known: chatml, gemma); --raw runs it without one",
             zt_gguf_name(g));
     return NULL;
 }
