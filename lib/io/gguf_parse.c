@@ -277,25 +277,28 @@ static bool read_keys(reader *r, uint64_t count)
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-/* Elements and bytes from the dims in head; refuses what overflows or splits a block. */
+/* Elements and bytes from the dims in head; refuses what overflows, leaving zeros aside so that
+ * strides fit too, or splits a block. */
 static bool size_tensor(const reader *r, gguf_tensor *t, const gguf_type *type)
 {
     int64_t n = 1, bytes;
+    bool empty = false;
     for (int i = 0; i < t->rank; i++) {
         uint64_t dim = zt_gguf_u64(r->g->head + t->dims + 8 * (size_t)i);
         if (i == 0 && dim % type->block != 0)
             return bad(r, "rows of %llu are not in whole blocks of %d (%s)",
                        (unsigned long long)dim, type->block, type->name);
-        if (dim > INT64_MAX || !zt_mul_i64(n, (int64_t)dim, &n))
+        if (dim > INT64_MAX || (dim && !zt_mul_i64(n, (int64_t)dim, &n)))
             return bad(r, "dimension %d of %llu: too many elements", i, (unsigned long long)dim);
+        empty |= dim == 0;
     }
-    if (n % type->block != 0)
+    if (t->rank == 0 && type->block != 1)
         return bad(r, "a scalar of %s, whose blocks have %d elements", type->name, type->block);
     if (!zt_mul_i64(n / type->block, type->block_bytes, &bytes) ||
-        (uint64_t)bytes > r->g->file_size)
+        (!empty && (uint64_t)bytes > r->g->file_size))
         return bad(r, "%lld elements of %s in a file of %llu bytes", (long long)n, type->name,
                    (unsigned long long)r->g->file_size);
-    t->bytes = (uint64_t)bytes;
+    t->bytes = empty ? 0 : (uint64_t)bytes;
     return true;
 }
 

@@ -1,0 +1,41 @@
+/* fuzz_gguf.c - a fuzz target for the GGUF reader: any bytes are refused, or read without harm.
+ *
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined -I. tests/fuzz_gguf.c libzt.a ...
+ * With files (a corpus, a crash, afl's @@): the same with -DZT_FUZZ_MAIN and no fuzzer. */
+#include "tests/gguf_walk.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    if (!ctx)
+        return 0;
+    zt_mem_limit(ctx, 16 * n + (64 << 20));
+    zt_source *s = zt_source_memory(ctx, "fuzz", bytes, n);
+    zt_gguf *g = zt_gguf_from(ctx, s);
+    if (g ? !gguf_walk(g) : zt_ctx_status(ctx) == ZT_OK || zt_ctx_status(ctx) == ZT_ENOMEM)
+        abort(); /* an unsound file was opened, or a sound answer is missing */
+    zt_gguf_close(g);
+    zt_source_close(s);
+    if (zt_mem_get(ctx).blocks)
+        abort();
+    zt_ctx_free(ctx);
+    return 0;
+}
+
+#ifdef ZT_FUZZ_MAIN
+#include "tests/npy.h"
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        size_t n;
+        uint8_t *bytes = npy_file(argv[i], &n);
+        if (bytes)
+            LLVMFuzzerTestOneInput(bytes, n);
+        free(bytes);
+    }
+    return 0;
+}
+#endif

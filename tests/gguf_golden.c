@@ -1,0 +1,257 @@
+/* gguf_golden.c - holds the GGUF reader to the golden sets formats/gguf: sound files equal their
+ * expected values to the bit, hostile ones are refused in bounded memory (their README's rules). */
+#include "lib/io/gguf.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "tests/gguf_walk.h"
+#include "tests/npy.h"
+#include "tests/tap.h"
+
+static char root[4096];
+
+static const char *under_root(const char *file)
+{
+    static char path[8192];
+    snprintf(path, sizeof path, "%s/formats/gguf/%s", root, file);
+    return path;
+}
+
+/* ---- sound files ---------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+/* Numbers are read as doubles: u64's last values do not fit jansson's integers. */
+static bool number_is(const json_t *want, double got)
+{
+    if (json_is_string(want)) {
+        const char *s = json_string_value(want);
+        return strcmp(s, "nan") == 0 ? isnan(got)
+                                     : got == (s[0] == '-' ? -INFINITY : INFINITY) && s[0];
+    }
+    return json_is_boolean(want) ? got == json_is_true(want) : json_number_value(want) == got;
+}
+
+static bool string_is(const json_t *want, zt_bytes got)
+{
+    return json_is_string(want) && json_string_length(want) == got.n &&
+           memcmp(json_string_value(want), got.data, got.n) == 0;
+}
+
+static bool array_is(const zt_gguf *g, const char *key, const json_t *want)
+{
+    zt_gguf_kind kind;
+    int64_t n;
+    if (!zt_gguf_array(g, key, &kind, &n) || (size_t)n != json_array_size(want))
+        return false;
+    zt_bytes *s = calloc((size_t)n + 1, sizeof *s);
+    double *x = calloc((size_t)n + 1, sizeof *x);
+    bool same = s && x && (kind == ZT_GGUF_STR ? zt_gguf_array_strs(g, key, s, n)
+                                               : zt_gguf_array_f64(g, key, x, n));
+    for (int64_t i = 0; same && i < n; i++) {
+        const json_t *w = json_array_get(want, (size_t)i);
+        same = kind == ZT_GGUF_STR ? string_is(w, s[i]) : number_is(w, x[i]);
+    }
+    free(s);
+    free(x);
+    return same;
+}
+
+static bool key_is(const zt_gguf *g, int64_t i, const json_t *want)
+{
+    const char *key = text_of(want, "key"), *type = text_of(want, "type");
+    const json_t *value = json_object_get(want, "value");
+    zt_gguf_kind kind;
+    zt_bytes name = zt_gguf_key(g, i, &kind), s;
+    double x;
+    if (!string_is(json_object_get(want, "key"), name))
+        return false;
+    if (strcmp(type, "arr") == 0)
+        return kind == ZT_GGUF_ARRAY && array_is(g, key, value);
+    if (strcmp(type, "str") == 0)
+        return zt_gguf_str(g, key, &s) && string_is(value, s);
+    return zt_gguf_f64(g, key, &x) && number_is(value, x);
+}
+
+static bool shape_is(const zt_type *t, const json_t *want)
+{
+    if ((size_t)t->rank != json_array_size(want))
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        if ((double)t->dim[i] != json_number_value(json_array_get(want, (size_t)i)))
+            return false;
+    }
+    return true;
+}
+
+static bool tensor_is(zt_gguf *g, int64_t i, const json_t *want, const npz *z)
+{
+    zt_type t, found;
+    size_t bytes;
+    int64_t handle;
+    zt_store store = zt_gguf_store(g);
+    const char *name = zt_gguf_tensor(g, i, &t, NULL, &bytes);
+    char *data = malloc(bytes + 1);
+    npy a = {0};
+    bool same = data && strcmp(name, text_of(want, "name")) == 0 &&
+                npz_get(z, text_of(want, "key"), &a) && a.bytes == bytes &&
+                store.read(store.user, i, 0, data, bytes) == ZT_OK &&
+                memcmp(data, a.data, bytes) == 0;
+    if (t.rank >= 0)
+        same = same && shape_is(&t, json_object_get(want, "shape")) &&
+               strcasecmp(zt_dtype_get(t.dtype)->name, text_of(want, "type")) == 0 &&
+               store.find(store.user, name, &found, &handle) == ZT_OK && handle == i &&
+               zt_type_equal(&found, &t);
+    free(data);
+    npy_free(&a);
+    return same;
+}
+
+static bool file_is(zt_gguf *g, const json_t *want, const npz *z)
+{
+    const json_t *keys = json_object_get(want, "kv"), *tensors = json_object_get(want, "tensors");
+    bool same = (size_t)zt_gguf_n_keys(g) == json_array_size(keys) &&
+                (size_t)zt_gguf_n_tensors(g) == json_array_size(tensors) && gguf_walk(g);
+    for (size_t i = 0; same && i < json_array_size(keys); i++) {
+        same = key_is(g, (int64_t)i, json_array_get(keys, i));
+        if (!same)
+            diag("key %zu differs", i);
+    }
+    for (size_t i = 0; same && i < json_array_size(tensors); i++) {
+        same = tensor_is(g, (int64_t)i, json_array_get(tensors, i), z);
+        if (!same)
+            diag("tensor %zu differs", i);
+    }
+    return same;
+}
+
+static void test_sound(zt_ctx *ctx, const json_t *cases)
+{
+    npz z;
+    if (!ok(npz_open(&z, under_root("expected.npz")), "expected.npz"))
+        return;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *want = json_array_get(cases, i);
+        const char *file = text_of(want, "file");
+        zt_gguf *g = zt_gguf_open(ctx, under_root(file));
+        if (strcmp(text_of(want, "endian"), "big") == 0)
+            ok(!g && zt_ctx_status(ctx) == ZT_ENOTSUP, "%s: %s", file, zt_ctx_error(ctx));
+        else
+            ok(g && file_is(g, want, &z), "%s: keys and tensors to the bit %s", file,
+               zt_ctx_error(ctx));
+        zt_gguf_close(g);
+        zt_ctx_clear(ctx);
+    }
+    npz_close(&z);
+}
+
+/* ---- hostile files -------------------------------------------------------------------------- */
+
+/* A .tar.gz in memory; the members of ours are plain files with short names. */
+static uint8_t *untar_gz(const char *path, size_t *n)
+{
+    size_t packed;
+    uint8_t *gz = npy_file(path, &packed), *tar = NULL;
+    if (gz && packed > 18 && gz[0] == 0x1f && gz[1] == 0x8b) {
+        size_t at = 10;
+        *n = npz_le(gz + packed - 4, 4);
+        if (gz[3] & 8) /* the file's name */
+            at += strlen((char *)gz + at) + 1;
+        tar = malloc(*n + 1);
+        if (tar && !inflate_bytes(gz + at, packed - at - 8, tar, *n)) {
+            free(tar);
+            tar = NULL;
+        }
+    }
+    free(gz);
+    return tar;
+}
+
+static const uint8_t *tar_member(const uint8_t *tar, size_t n, const char *name, size_t *bytes)
+{
+    for (size_t at = 0; at + 512 <= n && tar[at];) {
+        size_t size = strtoull((const char *)tar + at + 124, NULL, 8);
+        if (strncmp((const char *)tar + at, name, 100) == 0 && at + 512 + size <= n) {
+            *bytes = size;
+            return tar + at + 512;
+        }
+        at += 512 + (size + 511) / 512 * 512;
+    }
+    return NULL;
+}
+
+/* Refused with a message and an error of the data; or read without harm where that is allowed. */
+static bool treated(zt_ctx *ctx, const json_t *want, const uint8_t *file, size_t n)
+{
+    char *copy = malloc(n + !n); /* of its own, so that a sanitizer sees the end */
+    if (!copy)
+        return false;
+    memcpy(copy, file, n);
+    zt_source *s = zt_source_memory(ctx, "t.gguf", copy, n);
+    zt_gguf *g = zt_gguf_from(ctx, s);
+    zt_status status = zt_ctx_status(ctx);
+    bool may_open = strcmp(text_of(want, "verdict"), "reject-or-safe") == 0;
+    bool right = g ? may_open && gguf_walk(g)
+                   : (status == ZT_EDATA || status == ZT_ENOTSUP) &&
+                         strncmp(zt_ctx_error(ctx), "t.gguf: ", 8) == 0;
+    zt_gguf_close(g);
+    zt_source_close(s);
+    zt_ctx_clear(ctx);
+    free(copy);
+    return right && zt_mem_get(ctx).blocks == 0;
+}
+
+static void test_hostile(zt_ctx *ctx, const json_t *cases)
+{
+    size_t n, wrong = 0;
+    uint8_t *tar = untar_gz(under_root("bad.tar.gz"), &n);
+    if (!ok(tar != NULL, "bad.tar.gz"))
+        return;
+    zt_mem_limit(ctx, (size_t)16 << 20);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *want = json_array_get(cases, i);
+        size_t bytes;
+        const uint8_t *file = tar_member(tar, n, text_of(want, "file"), &bytes);
+        bool right = file && treated(ctx, want, file, bytes);
+        wrong += !right;
+        if (!right)
+            diag("%s: %s", text_of(want, "file"), text_of(want, "reason"));
+    }
+    zt_mem_limit(ctx, 0);
+    ok(wrong == 0 && json_array_size(cases) > 0, "%zu hostile files are refused (%zu are not)",
+       json_array_size(cases), wrong);
+    free(tar);
+}
+
+static void test_set(zt_ctx *ctx, const char *manifest, void (*test)(zt_ctx *, const json_t *))
+{
+    json_error_t e;
+    json_t *m = json_load_file(under_root(manifest), JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &e);
+    const json_t *cases = json_object_get(m, "cases");
+    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text))
+        test(ctx, cases);
+    json_decref(m);
+}
+
+int main(void)
+{
+    const char *golden = getenv("ZT_GOLDEN");
+    snprintf(root, sizeof root, "%s", golden ? golden : "../shared/golden");
+    FILE *there = fopen(under_root("valid.json"), "r");
+    if (!there) {
+        skip("no golden data at %s", under_root("valid.json"));
+        return tap_done();
+    }
+    fclose(there);
+    zt_ctx *ctx = zt_ctx_new();
+    test_set(ctx, "valid.json", test_sound);
+    test_set(ctx, "bad.json", test_hostile);
+    ok(zt_mem_get(ctx).blocks == 0, "no leak");
+    zt_ctx_free(ctx);
+    return tap_done();
+}
