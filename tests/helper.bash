@@ -1,0 +1,48 @@
+# helper.bash - what every Bats file begins with: `load helper`.
+set -o pipefail
+bats_require_minimum_version 1.5.0
+
+bin=${ZT_BIN:-build/bin}
+tests=${ZT_TESTS:-build/tests}
+PATH=$bin:$PATH
+export LC_ALL=C
+unset ZT_ISA NO_COLOR
+
+# Made models, once a file: $tiny (llama, byte-level BPE) and $tiny_spm (gemma3, SentencePiece).
+make_models() {
+    tiny=$BATS_FILE_TMPDIR/tiny.gguf
+    tiny_spm=$BATS_FILE_TMPDIR/tiny-spm.gguf
+    "$tests/mkmodel" --arch llama --ctx 256 "$tiny"
+    "$tests/mkmodel" --arch gemma3 --ctx 256 "$tiny_spm"
+    export tiny tiny_spm
+}
+
+# JSON on stdin; a Perl expression over $j must be true: `json '$j->{stop} eq "length"'`.
+json() {
+    perl -MJSON::PP -e '
+        local $/; my $j = JSON::PP->new->utf8->decode(scalar <STDIN>);
+        my $good = eval $ARGV[0]; die $@ if $@;
+        unless ($good) { print STDERR "not so: $ARGV[0]\n", JSON::PP->new->canonical->encode($j); exit 1 }
+    ' "$1"
+}
+
+# One line on stderr that begins with the tool's name: what a failure must look like.
+one_message() { # tool
+    [ "${#stderr_lines[@]}" -eq 1 ] && [[ ${stderr_lines[0]} == "$1: "* ]]
+}
+
+# The options of --help in their order, a line each: "--name", or "-x" where there is no name.
+help_options() { # tool
+    "$1" --help | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p; s/^ +(-[A-Za-z])( [A-Z].*|  .*)?$/\1/p'
+}
+
+# The same from a man page: the first option of each .It line of OPTIONS.
+man_options() { # page
+    awk '/^\.Sh /{on = ($2 == "OPTIONS")}
+         on && /^\.It Fl/{
+             name = ""
+             for (i = 2; i <= NF; i++)
+                 if ($i == "Fl") { f = $(i + 1); if (f ~ /^-/) { name = "-" f; break } if (name == "") name = "-" f }
+             sub(/^\.It /, ""); print name
+         }' "$1"
+}

@@ -1,0 +1,587 @@
+/* llm.c - language models over made models of both architectures: engines agree, bits do not depend
+ * on chunk, threads or neighbours, hostile headers are refused before a weight is read, and every
+ * allocation may fail. */
+#include "tests/mkmodel.h"
+#include "tests/tap.h"
+
+#include "lib/zt.h"
+
+#define N_TOKENS 70
+
+/* ---- a made model in memory ------------------------------------------------------------------ */
+
+typedef struct file {
+    char *bytes;
+    size_t n;
+} file;
+
+typedef void extra_fn(ggufw *w);
+
+static file make(const char *arch, const char *type, int64_t layers, extra_fn *extra)
+{
+    mkmodel_opts o = mkmodel_defaults(arch);
+    const mkmodel_kind *k = mkmodel_type(type);
+    bool wide = zt_dtype_get(k->dtype)->block == 256;
+    file f = {0};
+    ggufw w = {0};
+    o.layers = layers;
+    o.type = k;
+    o.width = o.ffn = wide ? 256 : 64;
+    o.head = wide ? 64 : 16;
+    o.seed = 7;
+    const char *why = mkmodel(&o, &w);
+    if (why)
+        diag("mkmodel: %s", why);
+    if (extra)
+        extra(&w);
+    f.bytes = ggufw_bytes(&w, &f.n);
+    return f;
+}
+
+typedef struct setup {
+    const char *engine;
+    int threads;
+    zt_isa isa;
+    bool exact;
+    int64_t chunk, ctx_len, n_seq;
+} setup;
+
+typedef struct model {
+    zt_ctx *ctx;
+    zt_source *src;
+    zt_gguf *g;
+    zt_engine *e;
+    zt_llm *m;
+} model;
+
+static zt_status model_open(model *o, zt_ctx *ctx, const file *f, const setup *s)
+{
+    *o = (model){.ctx = ctx};
+    o->src = zt_source_memory(ctx, "made", f->bytes, f->n);
+    o->g = o->src ? zt_gguf_from(ctx, o->src) : NULL;
+    zt_engine_opts eo = {.threads = s->threads, .isa = s->isa};
+    if (o->g)
+        o->e = zt_engine_open(ctx, s->engine, &eo);
+    zt_llm_opts lo = {.engine = o->e, .exact = s->exact, .chunk = s->chunk, .ctx_len = s->ctx_len,
+                      .n_seq = s->n_seq, .kv = ZT_DTYPE_COUNT};
+    if (o->e)
+        o->m = zt_llm_open(o->g, &lo);
+    return o->m ? ZT_OK : zt_ctx_status(ctx);
+}
+
+static void model_close(model *o)
+{
+    zt_llm_close(o->m);
+    zt_engine_close(o->e);
+    zt_gguf_close(o->g);
+    zt_source_close(o->src);
+}
+
+static int64_t vocab_of(const file *f)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    setup s = {.engine = "ref", .threads = 1};
+    int64_t v = model_open(&o, ctx, f, &s) == ZT_OK ? zt_llm_get(o.m).vocab : 0;
+    model_close(&o);
+    zt_ctx_free(ctx);
+    return v;
+}
+
+static void draw_ids(int32_t *ids, int64_t n, int64_t vocab)
+{
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(zt_uniform(3, 1, (uint64_t)i) * (double)vocab);
+}
+
+/* Logits of N_TOKENS tokens, all of them; malloc'ed f32[N_TOKENS, V], NULL on failure. */
+static float *all_logits(const file *f, const setup *s, int64_t vocab)
+{
+    int32_t ids[N_TOKENS];
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    float *y = calloc((size_t)(N_TOKENS * vocab), sizeof *y);
+    draw_ids(ids, N_TOKENS, vocab);
+    zt_status st = model_open(&o, ctx, f, s);
+    if (st == ZT_OK)
+        st = zt_llm_feed(o.m, ids, N_TOKENS, true, y);
+    if (st != ZT_OK) {
+        diag("%s: %s", s->engine, zt_ctx_error(ctx));
+        free(y);
+        y = NULL;
+    }
+    model_close(&o);
+    if (zt_mem_get(ctx).blocks != 0) {
+        diag("%zu blocks leak", zt_mem_get(ctx).blocks);
+        free(y);
+        y = NULL;
+    }
+    zt_ctx_free(ctx);
+    return y;
+}
+
+/* Normalised mean squared error, 1 when a side is missing. */
+static double nmse(const float *a, const float *b, int64_t n)
+{
+    double err = 0, sum = 0;
+    if (!a || !b)
+        return 1;
+    for (int64_t i = 0; i < n; i++) {
+        err += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        sum += (double)a[i] * a[i];
+    }
+    return sum > 0 && sum < 1e30 ? err / sum : 1;
+}
+
+/* ---- engines and bits ------------------------------------------------------------------------ */
+
+static void test_engines(const char *arch, const char *type, int64_t layers)
+{
+    file f = make(arch, type, layers, NULL);
+    int64_t V = vocab_of(&f), n = N_TOKENS * V;
+    setup ref = {.engine = "ref", .threads = 1, .exact = true};
+    setup cpu = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
+    float *a = all_logits(&f, &ref, V), *b = all_logits(&f, &cpu, V);
+    double e = nmse(a, b, n);
+    ok(e <= 1e-9, "%s %s: cpu --exact is ref: NMSE %.2g", arch, type, e);
+    cpu.exact = false;
+    float *c = all_logits(&f, &cpu, V);
+    e = nmse(a, c, n);
+    ok(e <= 2e-3, "%s %s: cpu with 8-bit activations is near: NMSE %.2g", arch, type, e);
+    free(a);
+    free(b);
+    free(c);
+    free(f.bytes);
+}
+
+/* One answer for every chunk, thread count and repetition, at each instruction set. */
+static void test_bits(const char *arch, const char *type, bool exact)
+{
+    static const struct {
+        int64_t chunk;
+        int threads;
+    } way[] = {{1, 1}, {3, 2}, {64, 3}, {64, 1}, {7, 3}, {64, 2}};
+    file f = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&f);
+    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+        setup s = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa, .exact = exact};
+        float *want = all_logits(&f, &s, V);
+        bool same = want != NULL;
+        for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+            s.chunk = way[i].chunk;
+            s.threads = way[i].threads;
+            float *got = all_logits(&f, &s, V);
+            bool equal = want && got && memcmp(want, got, (size_t)(N_TOKENS * V) * 4) == 0;
+            if (!equal)
+                diag("chunk %d, %d threads", (int)s.chunk, s.threads);
+            same &= equal;
+            free(got);
+        }
+        ok(same, "%s %s %s%s: the same bits for any chunk and threads", arch, type,
+           zt_isa_name((zt_isa)isa), exact ? " --exact" : "");
+        free(want);
+    }
+    free(f.bytes);
+}
+
+/* Two sequences in one step, with blocks of their own, get what each gets alone. */
+static void test_neighbours(const char *arch)
+{
+    enum { N = 12, CTX = 128, B = CTX / 32, PAD = 2 * N };
+    file f = make(arch, "q8_0", 2, NULL);
+    int64_t V = vocab_of(&f);
+    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    int32_t ids[PAD], mix[PAD], pos[PAD], seq[PAD], rows[PAD];
+    int32_t table[2 * B] = {0, 2, -1, -1, 3, 1, -1, -1};
+    float *alone = calloc((size_t)(PAD * V), 4), *both = calloc((size_t)(PAD * V), 4);
+    draw_ids(ids, PAD, V);
+    zt_status st = model_open(&o, ctx, &f, &s);
+    for (int k = 0; k < 2 && st == ZT_OK; k++) {
+        st = zt_llm_rewind(o.m, 0);
+        if (st == ZT_OK)
+            st = zt_llm_feed(o.m, ids + k * N, N, true, alone + k * N * V);
+    }
+    for (int i = 0; i < PAD; i++) { /* row i: token i/2 of sequence i%2 */
+        mix[i] = ids[i % 2 * N + i / 2];
+        pos[i] = i / 2;
+        seq[i] = i % 2;
+        rows[i] = i;
+    }
+    const void *in[] = {mix, pos, seq, table, rows};
+    void *out[] = {both};
+    zt_binding b[] = {{"n", PAD}, {"m", PAD}};
+    if (st == ZT_OK)
+        st = zt_session_step(zt_llm_session(o.m), b, 2, in, out);
+    bool same = st == ZT_OK;
+    for (int i = 0; i < PAD && same; i++)
+        same = memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4) == 0;
+    ok(same, "%s: two sequences in one step get what each gets alone", arch);
+    if (st != ZT_OK)
+        diag("%s", zt_ctx_error(ctx));
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(alone);
+    free(both);
+    free(f.bytes);
+}
+
+/* ---- optional weights ------------------------------------------------------------------------ */
+
+static void add_vector(ggufw *w, const char *name, int64_t n, float value)
+{
+    float x[256];
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+    ggufw_tensor(w, name, 0, 1, &n, x, (size_t)n * sizeof *x);
+}
+
+static void ones_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1); }
+static void twos_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 2); }
+static void zero_biases(ggufw *w)
+{
+    add_vector(w, "blk.0.attn_q.bias", 64, 0);
+    add_vector(w, "blk.1.attn_output.bias", 64, 0);
+    add_vector(w, "blk.1.ffn_down.bias", 64, 0);
+}
+static void one_bias(ggufw *w) { add_vector(w, "blk.0.attn_v.bias", 32, 0.5f); }
+static void no_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 1); }
+static void linear_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 4); }
+static void capped(ggufw *w) { ggufw_f32(w, "llama.final_logit_softcapping", 1.5f); }
+
+static void test_optional(void)
+{
+    static const struct {
+        const char *what;
+        extra_fn *extra;
+        bool changes;
+    } row[] = {
+        {"rope divisors of 1", ones_as_rope, false}, {"rope divisors of 2", twos_as_rope, true},
+        {"biases of 0", zero_biases, false},         {"a bias of .5", one_bias, true},
+        {"rope scaling by 1", no_scaling, false},    {"rope scaling by 4", linear_scaling, true},
+        {"capped logits", capped, true},
+    };
+    file f = make("llama", "f32", 2, NULL);
+    int64_t V = vocab_of(&f);
+    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    float *plain = all_logits(&f, &s, V);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        file g = make("llama", "f32", 2, row[i].extra);
+        float *y = all_logits(&g, &s, V);
+        bool same = plain && y && memcmp(plain, y, (size_t)(N_TOKENS * V) * 4) == 0;
+        ok(y && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "other logits"
+                                                                              : "the same logits");
+        free(y);
+        free(g.bytes);
+    }
+    free(plain);
+    free(f.bytes);
+}
+
+/* ---- hostile headers ------------------------------------------------------------------------- */
+
+/* Overwrite the number of a key, in place. */
+static void patch(file *f, const char *key, uint32_t value)
+{
+    char *at = memmem(f->bytes, f->n, key, strlen(key));
+    if (at)
+        memcpy(at + strlen(key) + 4, &value, sizeof value);
+    else
+        diag("no key %s", key);
+}
+
+/* Overwrite the outer dimension (the last that GGUF writes) of a matrix. */
+static void shorten(file *f, const char *tensor, uint64_t rows)
+{
+    char *at = memmem(f->bytes, f->n, tensor, strlen(tensor));
+    memcpy(at + strlen(tensor) + 12, &rows, sizeof rows);
+}
+
+/* Overwrite a name by another of the same length. */
+static void rename_to(file *f, const char *from, const char *to)
+{
+    char *at = memmem(f->bytes, f->n, from, strlen(from));
+    if (at)
+        memcpy(at, to, strlen(to));
+    else
+        diag("no name %s", from);
+}
+
+static void expect(const file *f, zt_status want, const char *word, const char *what)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    zt_llm_info info;
+    setup s = {.engine = "ref", .threads = 1};
+    model o;
+    zt_status got = model_open(&o, ctx, f, &s);
+    bool said = strstr(zt_ctx_error(ctx), word) && strstr(zt_ctx_error(ctx), "made: ");
+    ok(got == want && said, "%s: %s", what, zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_status plan = zt_llm_plan(o.g, &(zt_llm_opts){.engine = o.e, .kv = ZT_DTYPE_COUNT}, &info);
+    ok(plan == want, "%s: the plan says the same", what);
+    model_close(&o);
+    ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", what);
+    zt_ctx_free(ctx);
+}
+
+static void test_hostile_numbers(void)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+        const char *word;
+    } row[] = {
+        {"llama.attention.head_count", 0, "head_count is 0"},
+        {"llama.attention.head_count", 5, "multiple"},
+        {"llama.attention.head_count", 8, "expected"},
+        {"llama.attention.head_count_kv", 0, "head_count_kv is 0"},
+        {"llama.attention.head_count_kv", 3, "multiple"},
+        {"llama.attention.head_count_kv", 4, "attn_k.weight"},
+        {"llama.block_count", 0, "block_count is 0"},
+        {"llama.block_count", 3, "'blk.2.attn_norm.weight' is missing"},
+        {"llama.block_count", 0xffffffffu, "block_count is"},
+        {"llama.embedding_length", 0, "embedding_length is 0"},
+        {"llama.embedding_length", 128, "expected"},
+        {"llama.embedding_length", 0xffffffffu, "embedding_length"},
+        {"llama.feed_forward_length", 96, "ffn_gate.weight"},
+        {"llama.context_length", 0, "context_length is 0"},
+        {"llama.rope.dimension_count", 15, "odd"},
+        {"llama.rope.dimension_count", 64, "rope.dimension_count"},
+        {"llama.rope.freq_base", 0x7fc00000u, "freq_base"},
+        {"llama.attention.layer_norm_rms_epsilon", 0xff800000u, "epsilon"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char what[96];
+        file f = make("llama", "q8_0", 2, NULL);
+        patch(&f, row[i].key, row[i].value);
+        snprintf(what, sizeof what, "%s = %u", row[i].key, row[i].value);
+        expect(&f, ZT_EDATA, row[i].word, what);
+        free(f.bytes);
+    }
+}
+
+static void stray_tensor(ggufw *w) { add_vector(w, "blk.0.attn_sinks.weight", 4, 1); }
+static void stray_layer(ggufw *w) { add_vector(w, "blk.2.attn_q.bias", 64, 1); }
+static void experts(ggufw *w) { ggufw_u32(w, "llama.expert_count", 8); }
+static void yarn(ggufw *w) { ggufw_str(w, "llama.rope.scaling.type", "yarn"); }
+static void long_bias(ggufw *w) { add_vector(w, "blk.0.attn_q.bias", 65, 1); }
+
+static void test_hostile_shapes(void)
+{
+    static const struct {
+        extra_fn *extra;
+        const char *from, *to;
+        zt_status want;
+        const char *word;
+    } row[] = {
+        {NULL, "blk.1.ffn_up.weight", "blk.1.ffn_uq.weight", ZT_EDATA,
+         "'blk.1.ffn_up.weight' is missing"},
+        {NULL, "output_norm.weight", "output_morm.weight", ZT_EDATA,
+         "'output_norm.weight' is missing"},
+        {NULL, "token_embd.weight", "token_embt.weight", ZT_EDATA, "token_embd.weight"},
+        {long_bias, "", "", ZT_EDATA, "f32[64] expected, f32[65] found"},
+        {stray_tensor, "", "", ZT_ENOTSUP, "blk.0.attn_sinks.weight"},
+        {stray_layer, "", "", ZT_ENOTSUP, "blk.2.attn_q.bias"},
+        {experts, "", "", ZT_ENOTSUP, "experts"},
+        {yarn, "", "", ZT_ENOTSUP, "rope scaling"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        file f = make("llama", "q8_0", 2, row[i].extra);
+        rename_to(&f, row[i].from, row[i].to);
+        expect(&f, row[i].want, row[i].word, row[i].word);
+        free(f.bytes);
+    }
+    file f = make("llama", "q8_0", 2, NULL);
+    rename_to(&f, "general.architecture", "general.archilecture");
+    expect(&f, ZT_EDATA, "general.architecture", "no architecture");
+    free(f.bytes);
+    f = make("llama", "q8_0", 2, NULL);
+    rename_to(&f, "llama", "ll\x1bma"); /* the first is the architecture's name */
+    expect(&f, ZT_ENOTSUP, "ll\\x1bma", "an unknown architecture with an escape in its name");
+    free(f.bytes);
+    f = make("llama", "q8_0", 2, NULL);
+    shorten(&f, "token_embd.weight", 200);
+    expect(&f, ZT_EDATA, "(300, 200)", "an embedding shorter than the vocabulary");
+    free(f.bytes);
+}
+
+/* ---- feeding --------------------------------------------------------------------------------- */
+
+static void test_feed(void)
+{
+    file f = make("gemma3", "q8_0", 2, NULL);
+    int64_t V = vocab_of(&f);
+    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
+    int32_t ids[N_TOKENS];
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    float *a = calloc((size_t)V, 4), *b = calloc((size_t)V, 4);
+    draw_ids(ids, N_TOKENS, V);
+    ok(model_open(&o, ctx, &f, &s) == ZT_OK, "open");
+    ok(zt_llm_get(o.m).ctx_len == 40, "the context is as asked, whole blocks or not");
+    ok(zt_llm_feed(o.m, ids, 20, false, a) == ZT_OK && zt_llm_position(o.m) == 20, "feed 20");
+    ok(zt_llm_feed(o.m, ids + 30, 5, false, NULL) == ZT_OK, "feed 5 more, no logits");
+    ok(zt_llm_rewind(o.m, 15) == ZT_OK && zt_llm_feed(o.m, ids + 15, 5, false, b) == ZT_OK &&
+           memcmp(a, b, (size_t)V * 4) == 0,
+       "rewound and fed again: the same logits");
+    ok(zt_llm_feed(o.m, ids, 0, false, b) == ZT_OK && zt_llm_position(o.m) == 20, "feed nothing");
+    ok(zt_llm_rewind(o.m, 21) == ZT_EUSAGE, "no rewind forward: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(zt_llm_feed(o.m, ids, 21, false, b) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40") &&
+           zt_llm_position(o.m) == 20,
+       "too much for the context: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ids[1] = (int32_t)V;
+    ok(zt_llm_feed(o.m, ids, 2, false, b) == ZT_EUSAGE && zt_llm_position(o.m) == 20,
+       "no such token: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(zt_llm_feed(o.m, ids + 2, 20, false, b) == ZT_OK, "the context may be filled");
+    model_close(&o);
+    ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
+    zt_ctx_free(ctx);
+    free(a);
+    free(b);
+    free(f.bytes);
+}
+
+static void test_steps_allocate_nothing(void)
+{
+    file f = make("llama", "q4_1", 2, NULL);
+    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
+    int32_t ids[N_TOKENS];
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    int64_t V = vocab_of(&f);
+    float *y = calloc((size_t)V, 4);
+    draw_ids(ids, N_TOKENS, V);
+    zt_status st = model_open(&o, ctx, &f, &s);
+    uint64_t before = zt_mem_get(ctx).calls;
+    for (int i = 0; i < 20 && st == ZT_OK; i++)
+        st = zt_llm_feed(o.m, ids + i, 1, false, y);
+    ok(st == ZT_OK && zt_mem_get(ctx).calls == before, "20 tokens allocate nothing");
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(y);
+    free(f.bytes);
+}
+
+static void test_plan(void)
+{
+    file f = make("gemma3", "q8_0", 3, NULL);
+    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
+    zt_ctx *ctx = zt_ctx_new();
+    zt_llm_info p = {0};
+    model o;
+    ok(model_open(&o, ctx, &f, &s) == ZT_OK, "open %s", zt_ctx_error(ctx));
+    zt_llm_opts lo = {.engine = o.e, .kv = ZT_DTYPE_COUNT};
+    ok(zt_llm_plan(o.g, &lo, &p) == ZT_OK, "plan %s", zt_ctx_error(ctx));
+    zt_llm_info i = zt_llm_get(o.m);
+    zt_session_report r = zt_session_get(zt_llm_session(o.m));
+    ok(p.weight_bytes == i.weight_bytes && p.kv_bytes == i.kv_bytes &&
+           p.scratch_bytes == i.scratch_bytes && p.scratch_bytes > 0,
+       "the plan tells what the model then says");
+    ok(p.weight_bytes == r.weight_bytes && p.kv_bytes == r.state_bytes,
+       "and what the session holds: %zu, %zu", r.weight_bytes, r.state_bytes);
+    ok(p.kv_bytes == 2 * 3 * 256 * 32 * 2 && p.ctx_len == 256, "the cache is 2 L ctx W halves");
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(f.bytes);
+}
+
+static void test_program(const char *arch)
+{
+    file f = make(arch, "q8_0", 7, NULL);
+    setup s = {.engine = "ref", .threads = 1};
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    zt_str a, b;
+    zt_str_init(&a, ctx);
+    zt_str_init(&b, ctx);
+    zt_prog *back = NULL;
+    if (model_open(&o, ctx, &f, &s) == ZT_OK && zt_prog_print(zt_llm_prog(o.m), &a) == ZT_OK)
+        back = zt_prog_parse(ctx, "printed", a.data, a.len);
+    ok(back && zt_prog_print(back, &b) == ZT_OK && a.len == b.len && !memcmp(a.data, b.data, a.len),
+       "%s: the program reads back as it was printed %s", arch, zt_ctx_error(ctx));
+    bool gemma = strcmp(arch, "gemma3") == 0;
+    int windows = 0;
+    for (char *at = a.data; at && (at = strstr(at, " window=16")); at++)
+        windows++;
+    ok(windows == (gemma ? 6 : 0), "%s: %d of 7 layers see a window", arch, windows);
+    zt_prog_free(back);
+    zt_str_fini(&a);
+    zt_str_fini(&b);
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(f.bytes);
+}
+
+/* ---- every allocation failing ---------------------------------------------------------------- */
+
+/* Load and 4 tokens with the nth allocation refused; true when nothing was left to refuse. */
+static bool survive(const file *f, const char *engine, uint64_t nth, bool onwards, bool *good)
+{
+    static const int32_t ids[4] = {5, 6, 7, 8};
+    setup s = {.engine = engine, .threads = 2, .isa = zt_isa_best()};
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    float y[512];
+    zt_mem_fail(ctx, nth, onwards);
+    zt_status st = model_open(&o, ctx, f, &s);
+    if (st == ZT_OK)
+        st = zt_llm_feed(o.m, ids, 3, false, y);
+    if (st == ZT_OK)
+        st = zt_llm_feed(o.m, ids + 3, 1, false, y);
+    bool reached = zt_mem_get(ctx).calls >= nth;
+    zt_mem_fail(ctx, 0, false);
+    model_close(&o);
+    if (st != (reached ? ZT_ENOMEM : ZT_OK) || zt_mem_get(ctx).blocks != 0) {
+        diag("allocation %d: status %d, %zu blocks left: %s", (int)nth, (int)st,
+             zt_mem_get(ctx).blocks, zt_ctx_error(ctx));
+        *good = false;
+    }
+    zt_ctx_free(ctx);
+    return !reached;
+}
+
+static void test_failing(const char *arch, const char *engine)
+{
+    file f = make(arch, "q8_0", 1, NULL);
+    bool good = true;
+    uint64_t nth = 1;
+    while (!survive(&f, engine, nth, false, &good) && good)
+        nth++;
+    ok(good && nth > 20, "%s on %s: each of %d allocations failing, once", arch, engine,
+       (int)nth - 1);
+    for (uint64_t k = 1; k < nth && good; k += 5)
+        survive(&f, engine, k, true, &good);
+    ok(good, "%s on %s: allocations failing from some point on", arch, engine);
+    free(f.bytes);
+}
+
+int main(void)
+{
+    test_engines("llama", "q4_1", 2);
+    test_engines("llama", "f16", 2);
+    test_engines("gemma3", "q8_0", 7);
+    test_engines("gemma3", "q4_k", 2);
+    test_engines("llama", "q6_k", 2);
+    test_bits("llama", "q4_1", false);
+    test_bits("llama", "bf16", true);
+    test_bits("gemma3", "q5_0", false);
+    test_bits("gemma3", "q4_k", true);
+    test_neighbours("llama");
+    test_neighbours("gemma3");
+    test_optional();
+    test_hostile_numbers();
+    test_hostile_shapes();
+    test_feed();
+    test_steps_allocate_nothing();
+    test_plan();
+    test_program("llama");
+    test_program("gemma3");
+    test_failing("llama", "cpu");
+    test_failing("gemma3", "cpu");
+    test_failing("llama", "ref");
+    return tap_done();
+}
