@@ -208,7 +208,7 @@ static bool treated(zt_ctx *ctx, const json_t *want, const uint8_t *file, size_t
 
 static void test_hostile(zt_ctx *ctx, const json_t *cases)
 {
-    size_t n, wrong = 0;
+    size_t n = 0, wrong = 0;
     uint8_t *tar = untar_gz(under_root("bad.tar.gz"), &n);
     if (!ok(tar != NULL, "bad.tar.gz"))
         return;
