@@ -254,9 +254,18 @@ static zt_dtype key_dtype(zt_op op, const zt_case *c)
     return c->in[op == ZT_OP_linear || op == ZT_OP_attention].dtype;
 }
 
+static int put_cell(char *line, size_t room, int op, const setup *s, const cell *m)
+{
+    bool view = zt_op_info((zt_op)op)->def->flags & ZT_OPF_VIEW;
+    if (m->fallbacks == m->cases)
+        return snprintf(line, room, "  %s %-7s", s->name, view ? "view" : "-");
+    return snprintf(line, room, "  %s %-7.1g", s->name, m->worst);
+}
+
 static void print_matrix(void)
 {
-    diag("worst normalised mean squared error against ref; '-' falls back to ref");
+    diag("worst normalised mean squared error against ref; '-' falls back to ref, a view needs no "
+         "kernel");
     for (int op = 0; op < ZT_OP_COUNT; op++)
         for (int d = 0; d < ZT_DTYPE_COUNT; d++) {
             char line[256];
@@ -267,9 +276,7 @@ static void print_matrix(void)
                 const cell *m = &matrix[op][d][s];
                 if (setups[s].twin >= 0) continue;
                 cases += m->cases;
-                at += snprintf(line + at, sizeof line - (size_t)at, "  %s ", setups[s].name);
-                at += snprintf(line + at, sizeof line - (size_t)at,
-                               m->fallbacks == m->cases ? "-      " : "%-7.1g", m->worst);
+                at += put_cell(line + at, sizeof line - (size_t)at, op, &setups[s], m);
             }
             if (cases) diag("%s", line);
         }
