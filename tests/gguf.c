@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "tests/ggufw.h"
 #include "tests/gguf_walk.h"
+#include "tests/ggufw.h"
 #include "tests/mkmodel.h"
 #include "tests/tap.h"
 
@@ -141,7 +141,8 @@ static void test_tensors(zt_gguf *g)
        "a row through the store");
     ok(s.find(s.user, "v", &t, &handle) == ZT_ENOENT && zt_ctx_status(ctx) == ZT_OK,
        "what is not there is no error yet");
-    ok(s.read(s.user, 0, 16, x, 12) == ZT_EUSAGE && s.read(s.user, 0, SIZE_MAX, x, 12) == ZT_EUSAGE &&
+    ok(s.read(s.user, 0, 16, x, 12) == ZT_EUSAGE &&
+           s.read(s.user, 0, SIZE_MAX, x, 12) == ZT_EUSAGE &&
            s.read(s.user, 5, 0, x, 1) == ZT_EUSAGE && s.read(s.user, -1, 0, x, 1) == ZT_EUSAGE,
        "nothing beyond a tensor is read");
     zt_ctx_clear(ctx);

@@ -51,8 +51,9 @@ static bool array_is(const zt_gguf *g, const char *key, const json_t *want)
         return false;
     zt_bytes *s = calloc((size_t)n + 1, sizeof *s);
     double *x = calloc((size_t)n + 1, sizeof *x);
-    bool same = s && x && (kind == ZT_GGUF_STR ? zt_gguf_array_strs(g, key, s, n)
-                                               : zt_gguf_array_f64(g, key, x, n));
+    bool same =
+        s && x &&
+        (kind == ZT_GGUF_STR ? zt_gguf_array_strs(g, key, s, n) : zt_gguf_array_f64(g, key, x, n));
     for (int64_t i = 0; same && i < n; i++) {
         const json_t *w = json_array_get(want, (size_t)i);
         same = kind == ZT_GGUF_STR ? string_is(w, s[i]) : number_is(w, x[i]);

@@ -19,7 +19,7 @@ typedef struct inflate_state {
     size_t size, done;
 } inflate_state;
 
-typedef struct inflate_code { /* canonical Huffman: how many codes of each length, symbols in order */
+typedef struct inflate_code { /* canonical Huffman: codes of each length, symbols in order */
     uint16_t count[16], symbol[288];
 } inflate_code;
 
@@ -80,10 +80,11 @@ INFLATE_FN void inflate_put(inflate_state *s, uint8_t byte)
 
 INFLATE_FN void inflate_copy(inflate_state *s, int symbol, const inflate_code *dist)
 {
-    static const uint16_t length[] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                      31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-    static const uint16_t base[] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                    33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
+    static const uint16_t length[] = {3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
+                                      15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
+                                      67, 83, 99, 115, 131, 163, 195, 227, 258};
+    static const uint16_t base[] = {1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                    33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
                                     1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     int k = symbol - 257;
     if (k > 28) {
@@ -120,7 +121,8 @@ INFLATE_FN void inflate_stored(inflate_state *s)
 
 INFLATE_FN void inflate_dynamic(inflate_state *s)
 {
-    static const uint8_t order[] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+    static const uint8_t order[] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                    11, 4,  12, 3, 13, 2, 14, 1, 15};
     uint8_t len[320] = {0}, short_len[19] = {0};
     inflate_code lit, dist;
     int n_lit = (int)inflate_take(s, 5) + 257, n_dist = (int)inflate_take(s, 5) + 1;

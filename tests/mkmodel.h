@@ -22,10 +22,10 @@ typedef struct mkmodel_kind { /* how random blocks of a type are made */
     const char *name;
     uint32_t number; /* ggml's */
     zt_dtype dtype;
-    double unit;     /* deviation of a value whose scale d is 1, or 0: drawn and encoded */
-    int d;           /* byte of the f16 scale in a block */
-    int m;           /* byte of the f16 minimum, or -1 */
-    double m_per_d;  /* minimum that centres the values, for d = 1 */
+    double unit;    /* deviation of a value whose scale d is 1, or 0: drawn and encoded */
+    int d;          /* byte of the f16 scale in a block */
+    int m;          /* byte of the f16 minimum, or -1 */
+    double m_per_d; /* minimum that centres the values, for d = 1 */
 } mkmodel_kind;
 
 typedef struct mkmodel_opts {
@@ -39,11 +39,11 @@ typedef struct mkmodel_opts {
 
 /* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
 static const mkmodel_kind mkmodel_kinds[] = {
-    {"f32", 0, ZT_F32, 0, 0, -1, 0},        {"f16", 1, ZT_F16, 0, 0, -1, 0},
-    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},     {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
-    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},  {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
-    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5}, {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
-    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},  {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
+    {"f32", 0, ZT_F32, 0, 0, -1, 0},         {"f16", 1, ZT_F16, 0, 0, -1, 0},
+    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},      {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
+    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},   {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
+    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5},  {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
+    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},   {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
     {"q6_k", 14, ZT_Q6_K, 1370, 208, -1, 0},
 };
 
@@ -59,9 +59,17 @@ GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
 GGUFW_FN mkmodel_opts mkmodel_defaults(const char *arch)
 {
     bool gemma = strcmp(arch, "gemma3") == 0;
-    return (mkmodel_opts){.arch = arch, .layers = 2, .width = 64, .heads = 4, .kv_heads = 2,
-                          .head = 16, .ffn = 128, .vocab = gemma ? 400 : 300, .ctx = 256,
-                          .window = 16, .type = mkmodel_type("q8_0")};
+    return (mkmodel_opts){.arch = arch,
+                          .layers = 2,
+                          .width = 64,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head = 16,
+                          .ffn = 128,
+                          .vocab = gemma ? 400 : 300,
+                          .ctx = 256,
+                          .window = 16,
+                          .type = mkmodel_type("q8_0")};
 }
 
 /* ---- weights ------------------------------------------------------------------------------- */
@@ -214,9 +222,9 @@ GGUFW_FN void mkmodel_join(mkmodel_vocab *v, const char *a, const char *b)
 /* A few words' joins, then aa, ab ... zz, aaa ... until the vocabulary is full. */
 GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
 {
-    static const char *const words[][2] = {{"_", "t"}, {"h", "e"}, {"_", "a"}, {"i", "n"},
-                                           {"_t", "he"}, {"r", "e"}, {"o", "n"}, {"_", "s"},
-                                           {"l", "l"}, {"he", "ll"}, {"hell", "o"}};
+    static const char *const words[][2] = {{"_", "t"},   {"h", "e"},   {"_", "a"},   {"i", "n"},
+                                           {"_t", "he"}, {"r", "e"},   {"o", "n"},   {"_", "s"},
+                                           {"l", "l"},   {"he", "ll"}, {"hell", "o"}};
     int64_t first = v->n;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char a[16];
@@ -268,8 +276,8 @@ GGUFW_FN void mkmodel_bpe(mkmodel_vocab *v)
 
 GGUFW_FN void mkmodel_spm(mkmodel_vocab *v)
 {
-    static const char *const control[] = {"<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>",
-                                          "<end_of_turn>"};
+    static const char *const control[] = {"<pad>", "<eos>",           "<bos>",
+                                          "<unk>", "<start_of_turn>", "<end_of_turn>"};
     char text[8];
     for (int i = 0; i < 6; i++)
         mkmodel_token(v, control[i], i == 3 ? 2 : 3, -1000);
@@ -288,8 +296,11 @@ GGUFW_FN void mkmodel_vocab_keys(const mkmodel_opts *o, ggufw *w)
 {
     bool gemma = strcmp(o->arch, "gemma3") == 0;
     size_t n = (size_t)o->vocab;
-    mkmodel_vocab v = {.token = calloc(n, sizeof(char *)), .merge = calloc(n, sizeof(char *)),
-                       .score = calloc(n, 4), .type = calloc(n, 4), .cap = o->vocab};
+    mkmodel_vocab v = {.token = calloc(n, sizeof(char *)),
+                       .merge = calloc(n, sizeof(char *)),
+                       .score = calloc(n, 4),
+                       .type = calloc(n, 4),
+                       .cap = o->vocab};
     if (!v.token || !v.merge || !v.score || !v.type)
         abort();
     if (gemma)

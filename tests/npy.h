@@ -48,8 +48,10 @@ NPY_FN void *npy_file(const char *path, size_t *n)
             free(data);
             data = NULL;
         }
-        if (data)
-            data[*n = (size_t)size] = 0;
+        if (data) {
+            *n = (size_t)size;
+            data[size] = 0;
+        }
     }
     if (f)
         fclose(f);

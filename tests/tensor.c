@@ -64,13 +64,15 @@ static void test_encode_halves(void)
     ok(zt_f32_to_f16(65519.996f) == 0x7bff && zt_f32_to_f16(65520.0f) == 0x7c00 &&
            zt_f32_to_f16(-1e30f) == 0xfc00 && zt_f32_to_f16(INFINITY) == 0x7c00,
        "f16 overflows to infinity at 65520");
-    ok(zt_f32_to_f16(1e-9f) == 0 && zt_f32_to_f16(-1e-9f) == 0x8000 && zt_f32_to_f16(-0.0f) == 0x8000,
+    ok(zt_f32_to_f16(1e-9f) == 0 && zt_f32_to_f16(-1e-9f) == 0x8000 &&
+           zt_f32_to_f16(-0.0f) == 0x8000,
        "f16 underflows to a signed zero");
     float nan = NAN, low;
     uint32_t bits = 0x7f800001; /* a NaN whose upper fraction bits are 0 must not become infinity */
     memcpy(&low, &bits, 4);
     ok(isnan(zt_f16_to_f32(zt_f32_to_f16(nan))) && isnan(zt_f16_to_f32(zt_f32_to_f16(low))) &&
-           isnan(zt_bf16_to_f32(zt_f32_to_bf16(low))) && isnan(zt_bf16_to_f32(zt_f32_to_bf16(-nan))),
+           isnan(zt_bf16_to_f32(zt_f32_to_bf16(low))) &&
+           isnan(zt_bf16_to_f32(zt_f32_to_bf16(-nan))),
        "NaN stays NaN");
 }
 
@@ -231,7 +233,8 @@ static void count_release(void *user, void *data)
 
 static void test_tensors(zt_ctx *ctx)
 {
-    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3}), row = zt_type_make(ZT_F32, 1, t.dim + 1);
+    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
+    zt_type row = zt_type_make(ZT_F32, 1, t.dim + 1);
     zt_tensor *x = zt_tensor_new(ctx, &t);
     ok(x && zt_tensor_bytes(x) == 24 && (uintptr_t)zt_tensor_data(x) % 64 == 0 &&
            zt_tensor_ctx(x) == ctx && zt_type_equal(zt_tensor_type(x), &t),

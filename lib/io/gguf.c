@@ -32,8 +32,7 @@ static void identify(zt_gguf *g)
              (uint64_t)h.low64);
 }
 
-static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, size_t n,
-                     int64_t i)
+static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, size_t n, int64_t i)
 {
     char text[160];
     int64_t other;
@@ -161,8 +160,7 @@ const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t 
     if (type) {
         *type = (zt_type){.dtype = number->dtype, .rank = t->rank};
         for (int d = 0; d < t->rank; d++)
-            type->dim[d] =
-                (int64_t)zt_gguf_u64(g->head + t->dims + 8 * (size_t)(t->rank - 1 - d));
+            type->dim[d] = (int64_t)zt_gguf_u64(g->head + t->dims + 8 * (size_t)(t->rank - 1 - d));
         if (number->dtype == ZT_DTYPE_COUNT)
             type->rank = -1;
     }
@@ -206,8 +204,7 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     const gguf_tensor *t = &g->tensor[handle];
     if (!zt_add_size(offset, n, &end) || end > t->bytes)
         return zt_fail(g->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
-                       zt_gguf_name(g), g->head + t->name, n, offset,
-                       (unsigned long long)t->bytes);
+                       zt_gguf_name(g), g->head + t->name, n, offset, (unsigned long long)t->bytes);
     return zt_source_read(g->source, g->data + t->offset + offset, dst, n);
 }
 

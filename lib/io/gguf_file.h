@@ -21,7 +21,7 @@ struct zt_gguf {
     bool owns_source;
     char id[33];
     uint64_t file_size;
-    char *head;   /* the file's first `have` bytes */
+    char *head; /* the file's first `have` bytes */
     size_t have;
     uint64_t align, data; /* data: where the data section begins in the file */
     size_t *key;          /* [n_keys] positions of key records in head */
@@ -40,7 +40,8 @@ typedef struct gguf_type {
 } gguf_type;
 const gguf_type *zt_gguf_type(uint32_t number); /* NULL: no such type */
 
-/* What a kind of value is: its bytes (0: they vary) and how they read: u i f b, s string, a array. */
+/* What a kind of value is: its bytes (0: they vary), and how they read: 'u' 'i' 'f' 'b' as the
+ * name says, 's' string, 'a' array. */
 typedef struct gguf_kind {
     const char *name;
     uint8_t bytes;

@@ -25,9 +25,9 @@ enum {
 typedef struct reader {
     zt_gguf *g;
     size_t pos;
-    const char *noun;       /* "key", "tensor", or NULL: the file's beginning */
+    const char *noun; /* "key", "tensor", or NULL: the file's beginning */
     uint64_t index, count;
-    size_t name, name_len;  /* in head; name_len 0: not read yet */
+    size_t name, name_len; /* in head; name_len 0: not read yet */
 } reader;
 
 uint32_t zt_gguf_u32(const char *p)

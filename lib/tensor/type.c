@@ -89,8 +89,8 @@ const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT])
     /* 8 dimensions of at most 20 characters always fit */
     int n = snprintf(buf, ZT_TYPE_TEXT, "%s[", name);
     for (int i = 0; i < t->rank; i++)
-        n += snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, i ? ",%lld" : "%lld",
-                      (long long)t->dim[i]);
+        n +=
+            snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, i ? ",%lld" : "%lld", (long long)t->dim[i]);
     snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, "]");
     return buf;
 }
