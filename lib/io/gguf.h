@@ -53,7 +53,8 @@ bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out);
 bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out);
 /* Arrays: element count and kind, then elements; index within count. */
 bool zt_gguf_array(const zt_gguf *g, const char *key, zt_gguf_kind *elem, int64_t *count);
-zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i); /* {"",0} if not a string */
+/* {"",0} if not a string. Walks from the first: for one or two, not for all. */
+zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i);
 /* Whole arrays at once (tokens, scores): count entries into out; false when absent or not so. */
 bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_t count);
 bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count);
@@ -66,8 +67,9 @@ const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t 
 int64_t zt_gguf_find(const zt_gguf *g, const char *name); /* index or -1 */
 /* A store over the file, valid as long as it is open. */
 zt_store zt_gguf_store(zt_gguf *g);
-/* A tensor of a type that zt does not know (its number is kept) passes open; only using it fails:
- * the store's find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. */
+/* A tensor of a type that ggml has and zt does not passes open; only using it fails: the store's
+ * find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. A number that ggml does
+ * not have is bad data: its size cannot be known. Names are closed by a zero byte, below 64 bytes. */
 
 #ifdef __cplusplus
 }
