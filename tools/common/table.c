@@ -80,13 +80,13 @@ static size_t width_of(const char *text, size_t n)
     return width;
 }
 
-static void put_padded(zt_str *s, const char *cell, size_t width, bool right, bool last)
+static void put_padded(zt_str *s, const char *cell, size_t width, bool right)
 {
     size_t start = s->len;
     put_escaped(s, cell);
     size_t n = s->len - start, have = n ? width_of(s->data + start, n) : 0;
     size_t gap = have < width ? width - have : 0;
-    if (gap == 0 || (last && !right))
+    if (gap == 0)
         return;
     zt_str_printf(s, "%*s", (int)gap, "");
     if (right && n && zt_ctx_status(s->ctx) == ZT_OK) {
@@ -100,8 +100,10 @@ static void put_aligned_row(const zt_table *t, zt_str *s, const char *const *cel
 {
     for (int i = 0; i < t->n; i++) {
         zt_str_puts(s, i ? "  " : "");
-        put_padded(s, cell[i], width[i], t->number[i], i == t->n - 1);
+        put_padded(s, cell[i], width[i], t->number[i]);
     }
+    while (s->len && s->data[s->len - 1] == ' ')
+        s->data[--s->len] = '\0';
 }
 
 static void widen(const zt_table *t, zt_str *scratch, const char *const *cell, size_t *width)
