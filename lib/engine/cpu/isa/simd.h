@@ -1,0 +1,415 @@
+/* simd.h - private to isa/: sixteen lanes, the same on each instruction set.
+ *
+ *   vf  16 floats          vi  16 int32
+ *
+ * One register with AVX-512, two with AVX2, an array in plain C. All is exact or rounded once to
+ * nearest even, so that the instruction sets agree to the bit, but for vf_fma: a * b + c is rounded
+ * once where the processor has it, twice in plain C. Pointers need no alignment.
+ *
+ * vf_max(a, b) is a > b ? a : b in each lane, vf_min(a, b) a < b ? a : b: with a NaN in either, b.
+ * vf_first(n, a, b) has a's lanes below n, then b's, for any n; load_n and store_n touch no others.
+ * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ...
+ * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere.
+ */
+#ifndef ZT_CPU_SIMD_H
+#define ZT_CPU_SIMD_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/tensor/tensor.h"
+
+#define LANES 16
+#define INLINE static inline __attribute__((always_inline, unused))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined(ZT_ISA_avx512)
+/* ---- avx512 ------------------------------------------------------------------------------------ */
+
+#include <immintrin.h>
+typedef __m512 vf;
+typedef __m512i vi;
+
+INLINE __mmask16 below(int n)
+{
+    return (__mmask16)(n >= LANES ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+INLINE vf vf_set(float x) { return _mm512_set1_ps(x); }
+INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(below(n), p); }
+INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+INLINE void vf_store_n(float *p, int n, vf a) { _mm512_mask_storeu_ps(p, below(n), a); }
+INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+INLINE vf vf_first(int n, vf a, vf b) { return _mm512_mask_blend_ps(below(n), b, a); }
+INLINE vf vf_choose(vf c, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(c)), b, a);
+}
+INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); }
+
+INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+INLINE vi vi_left(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+INLINE vi vi_right(vi a, int n) { return _mm512_srai_epi32(a, (unsigned)n); } /* keeps the sign */
+INLINE vi vi_of_bits(vf a) { return _mm512_castps_si512(a); }
+INLINE vf vf_of_bits(vi a) { return _mm512_castsi512_ps(a); }
+
+INLINE vf vf_of_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+INLINE void vf_to_f16(void *p, vf a)
+{
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE __m256 low_half(vf a) { return _mm512_castps512_ps256(a); }
+INLINE __m256 high_half(vf a)
+{
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1));
+}
+
+/* r[i] lane j becomes r[j] lane i: pairs of rows, fours of rows, then quarters of registers. */
+INLINE void vf_transpose(vf r[LANES])
+{
+    vf t[LANES];
+    UNROLL for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i++) {
+        int from = i / 2 * 4 + i % 2, to = i * 2;
+        r[to] = _mm512_shuffle_ps(t[from], t[from + 2], 0x44);
+        r[to + 1] = _mm512_shuffle_ps(t[from], t[from + 2], 0xee);
+    }
+    UNROLL for (int i = 0; i < 8; i++) {
+        int from = i / 4 * 8 + i % 4, to = i / 4 * 8 + i % 4;
+        t[to] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0x88);
+        t[to + 4] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 8; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    }
+}
+
+#elif defined(ZT_ISA_avx2)
+/* ---- avx2 -------------------------------------------------------------------------------------- */
+
+#include <immintrin.h>
+typedef struct vf {
+    __m256 lo, hi;
+} vf;
+typedef struct vi {
+    __m256i lo, hi;
+} vi;
+#define BOTH1(f, a) {f((a).lo), f((a).hi)}
+#define BOTH2(f, a, b) {f((a).lo, (b).lo), f((a).hi, (b).hi)}
+
+INLINE __m256i below(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+INLINE vf vf_set(float x) { return (vf){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+INLINE vf vf_load(const float *p) { return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+INLINE vf vf_load_n(const float *p, int n)
+{
+    return (vf){_mm256_maskload_ps(p, below(n)),
+                n > 8 ? _mm256_maskload_ps(p + 8, below(n - 8)) : _mm256_setzero_ps()};
+}
+INLINE void vf_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a.lo);
+    _mm256_storeu_ps(p + 8, a.hi);
+}
+INLINE void vf_store_n(float *p, int n, vf a)
+{
+    _mm256_maskstore_ps(p, below(n), a.lo);
+    if (n > 8) _mm256_maskstore_ps(p + 8, below(n - 8), a.hi);
+}
+INLINE vf vf_add(vf a, vf b) { return (vf)BOTH2(_mm256_add_ps, a, b); }
+INLINE vf vf_sub(vf a, vf b) { return (vf)BOTH2(_mm256_sub_ps, a, b); }
+INLINE vf vf_mul(vf a, vf b) { return (vf)BOTH2(_mm256_mul_ps, a, b); }
+INLINE vf vf_div(vf a, vf b) { return (vf)BOTH2(_mm256_div_ps, a, b); }
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return (vf){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+INLINE vf vf_max(vf a, vf b) { return (vf)BOTH2(_mm256_max_ps, a, b); }
+INLINE vf vf_min(vf a, vf b) { return (vf)BOTH2(_mm256_min_ps, a, b); }
+INLINE vf vf_first(int n, vf a, vf b)
+{
+    return (vf){_mm256_blendv_ps(b.lo, a.lo, _mm256_castsi256_ps(below(n))),
+                _mm256_blendv_ps(b.hi, a.hi, _mm256_castsi256_ps(below(n - 8)))};
+}
+INLINE vf vf_choose(vf c, vf a, vf b)
+{
+    return (vf){_mm256_blendv_ps(b.lo, a.lo, c.lo), _mm256_blendv_ps(b.hi, a.hi, c.hi)};
+}
+INLINE vf vf_swap_pairs(vf a)
+{
+    return (vf){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
+}
+
+INLINE vi vi_set(int32_t x) { return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+INLINE vi vi_add(vi a, vi b) { return (vi)BOTH2(_mm256_add_epi32, a, b); }
+INLINE vi vi_sub(vi a, vi b) { return (vi)BOTH2(_mm256_sub_epi32, a, b); }
+INLINE vi vi_and(vi a, vi b) { return (vi)BOTH2(_mm256_and_si256, a, b); }
+INLINE vi vi_or(vi a, vi b) { return (vi)BOTH2(_mm256_or_si256, a, b); }
+INLINE vi vi_left(vi a, int n)
+{
+    return (vi){_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
+INLINE vi vi_right(vi a, int n)
+{
+    return (vi){_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
+INLINE vi vi_of_bits(vf a) { return (vi)BOTH1(_mm256_castps_si256, a); }
+INLINE vf vf_of_bits(vi a) { return (vf)BOTH1(_mm256_castsi256_ps, a); }
+
+INLINE vf vf_of_f16(const void *p)
+{
+    const __m128i *h = p;
+    return (vf){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
+}
+INLINE void vf_to_f16(void *p, vf a)
+{
+    __m128i *h = p;
+    _mm_storeu_si128(h, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(h + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE __m256 low_half(vf a) { return a.lo; }
+INLINE __m256 high_half(vf a) { return a.hi; }
+
+/* Eight rows of eight: pairs of rows, fours of rows, then halves of registers. */
+INLINE void transpose8(__m256 r[8])
+{
+    __m256 t[8];
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        int from = i / 2 * 4 + i % 2, to = i * 2;
+        r[to] = _mm256_shuffle_ps(t[from], t[from + 2], 0x44);
+        r[to + 1] = _mm256_shuffle_ps(t[from], t[from + 2], 0xee);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    }
+    UNROLL for (int i = 0; i < 8; i++) r[i] = t[i];
+}
+
+/* r[i] lane j becomes r[j] lane i. */
+INLINE void vf_transpose(vf r[LANES])
+{
+    __m256 a[4][8]; /* quarters: above left, above right, below left, below right */
+    UNROLL for (int i = 0; i < 8; i++) {
+        a[0][i] = r[i].lo;
+        a[1][i] = r[i].hi;
+        a[2][i] = r[i + 8].lo;
+        a[3][i] = r[i + 8].hi;
+    }
+    UNROLL for (int k = 0; k < 4; k++) transpose8(a[k]);
+    UNROLL for (int i = 0; i < 8; i++) {
+        r[i] = (vf){a[0][i], a[2][i]};
+        r[i + 8] = (vf){a[1][i], a[3][i]};
+    }
+}
+
+#else
+/* ---- plain C ----------------------------------------------------------------------------------- */
+
+typedef struct vf {
+    float v[LANES];
+} vf;
+typedef struct vi {
+    int32_t v[LANES];
+} vi;
+#define EACH for (int i = 0; i < LANES; i++)
+
+INLINE vf vf_load(const float *p)
+{
+    vf a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+INLINE vf vf_load_n(const float *p, int n)
+{
+    vf a;
+    EACH a.v[i] = i < n ? p[i] : 0;
+    return a;
+}
+INLINE void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
+INLINE void vf_store_n(float *p, int n, vf a) { EACH if (i < n) p[i] = a.v[i]; }
+
+#define LANEWISE(type, name, params, ...)                                                          \
+    INLINE type name params                                                                        \
+    {                                                                                              \
+        type y;                                                                                    \
+        EACH y.v[i] = __VA_ARGS__;                                                                 \
+        return y;                                                                                  \
+    }
+LANEWISE(vf, vf_set, (float x), x)
+LANEWISE(vf, vf_add, (vf a, vf b), a.v[i] + b.v[i])
+LANEWISE(vf, vf_sub, (vf a, vf b), a.v[i] - b.v[i])
+LANEWISE(vf, vf_mul, (vf a, vf b), a.v[i] * b.v[i])
+LANEWISE(vf, vf_div, (vf a, vf b), a.v[i] / b.v[i])
+LANEWISE(vf, vf_fma, (vf a, vf b, vf c), a.v[i] * b.v[i] + c.v[i])
+LANEWISE(vf, vf_max, (vf a, vf b), a.v[i] > b.v[i] ? a.v[i] : b.v[i])
+LANEWISE(vf, vf_min, (vf a, vf b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
+LANEWISE(vf, vf_first, (int n, vf a, vf b), i < n ? a.v[i] : b.v[i])
+LANEWISE(vf, vf_choose, (vf c, vf a, vf b), signbit(c.v[i]) ? a.v[i] : b.v[i])
+LANEWISE(vf, vf_swap_pairs, (vf a), a.v[i ^ 1])
+LANEWISE(vi, vi_set, (int32_t x), x)
+LANEWISE(vi, vi_add, (vi a, vi b), (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
+LANEWISE(vi, vi_sub, (vi a, vi b), (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
+LANEWISE(vi, vi_and, (vi a, vi b), a.v[i] & b.v[i])
+LANEWISE(vi, vi_or, (vi a, vi b), a.v[i] | b.v[i])
+LANEWISE(vi, vi_left, (vi a, int n), (int32_t)((uint32_t)a.v[i] << n))
+LANEWISE(vi, vi_right, (vi a, int n), a.v[i] >> n)
+
+INLINE vi vi_of_bits(vf a)
+{
+    vi y;
+    memcpy(&y, &a, sizeof y);
+    return y;
+}
+INLINE vf vf_of_bits(vi a)
+{
+    vf y;
+    memcpy(&y, &a, sizeof y);
+    return y;
+}
+
+INLINE vf vf_of_f16(const void *p)
+{
+    vf a;
+    uint16_t h[LANES];
+    memcpy(h, p, sizeof h);
+    EACH a.v[i] = zt_f16_to_f32(h[i]);
+    return a;
+}
+INLINE void vf_to_f16(void *p, vf a)
+{
+    uint16_t h[LANES];
+    EACH h[i] = zt_f32_to_f16(a.v[i]);
+    memcpy(p, h, sizeof h);
+}
+
+/* r[i] lane j becomes r[j] lane i. */
+INLINE void vf_transpose(vf r[LANES])
+{
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < i; j++) {
+            float t = r[i].v[j];
+            r[i].v[j] = r[j].v[i];
+            r[j].v[i] = t;
+        }
+}
+
+INLINE float vf_sum(vf a)
+{
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++) a.v[i] += a.v[i + n];
+    return a.v[0];
+}
+INLINE float vf_top(vf a)
+{
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++) a.v[i] = a.v[i] > a.v[i + n] ? a.v[i] : a.v[i + n];
+    return a.v[0];
+}
+#endif
+
+#if !defined(ZT_ISA_scalar)
+/* ---- over lanes, both kinds of registers -------------------------------------------------------- */
+
+/* The sum of all lanes, and the largest. */
+INLINE float vf_sum(vf a)
+{
+    __m256 b = _mm256_add_ps(low_half(a), high_half(a));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+INLINE float vf_top(vf a)
+{
+    __m256 b = _mm256_max_ps(low_half(a), high_half(a));
+    __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+#endif
+
+/* ---- on every instruction set ------------------------------------------------------------------- */
+
+INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffffff))); }
+
+/* 2^n for n from -126 to 127. */
+INLINE vf vf_exp2i(vi n) { return vf_of_bits(vi_left(vi_add(n, vi_set(127)), 23)); }
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2 and a whole n: returns exp(r) - 1, relative error 1e-7. For
+ * |x| < 2^20 or so. Adding 1.5 2^23 rounds to a whole number, which is then in the lowest bits; ln 2
+ * is taken off in two parts, the first so short that n times it is exact. Taylor to r^7 leaves 5e-9. */
+INLINE vf vf_expm1_reduced(vf x, vi *n)
+{
+    const vf magic = vf_set(12582912.0f);
+    vf t = vf_fma(x, vf_set(1.44269504f), magic), whole = vf_sub(t, magic);
+    *n = vi_sub(vi_of_bits(t), vi_of_bits(magic));
+    vf r = vf_fma(whole, vf_set(-0.693359375f), x);
+    r = vf_fma(whole, vf_set(2.12194440e-4f), r);
+    vf q = vf_fma(r, vf_set(1 / 5040.0f), vf_set(1 / 720.0f));
+    q = vf_fma(q, r, vf_set(1 / 120.0f));
+    q = vf_fma(q, r, vf_set(1 / 24.0f));
+    q = vf_fma(q, r, vf_set(1 / 6.0f));
+    q = vf_fma(q, r, vf_set(0.5f));
+    return vf_fma(vf_mul(r, r), q, r);
+}
+
+/* 0 below -104 and infinity above 88.73, both in two steps so that what lies between 0 and the
+ * smallest normal number comes right too. exp(0) is 1. */
+INLINE vf vf_exp(vf x)
+{
+    vi n;
+    x = vf_min(vf_set(89), vf_max(vf_set(-104), x));
+    vf e = vf_add(vf_set(1), vf_expm1_reduced(x, &n));
+    vi half = vi_right(n, 1);
+    return vf_mul(vf_mul(e, vf_exp2i(half)), vf_exp2i(vi_sub(n, half)));
+}
+
+/* tanh |x| = e / (e + 2) with e = exp(2 |x|) - 1, which is good for small x too; past 10 it is 1. */
+INLINE vf vf_tanh(vf x)
+{
+    vi n, sign = vi_and(vi_of_bits(x), vi_set(INT32_MIN));
+    vf a = vf_min(vf_set(10), vf_abs(x));
+    vf m = vf_expm1_reduced(vf_add(a, a), &n), two_n = vf_exp2i(n);
+    vf e = vf_fma(m, two_n, vf_sub(two_n, vf_set(1)));
+    vf t = vf_div(e, vf_add(e, vf_set(2)));
+    return vf_of_bits(vi_or(vi_of_bits(t), sign));
+}
+
+/* 1 / (1 + exp(-x)), good in both tails: exp(x) / (1 + exp(x)) below zero. */
+INLINE vf vf_sigmoid(vf x)
+{
+    const vf one = vf_set(1);
+    vf e = vf_exp(vf_sub(vf_set(0), vf_abs(x)));
+    return vf_div(vf_choose(x, e, one), vf_add(one, e));
+}
+
+#endif
