@@ -197,8 +197,8 @@ static bool has(const char *text, const char *part)
 
 static void test_values(void)
 {
-    ok(run("-q show") == 0 && has(out, "m=- n=256 temp=0.8 any=0 size=0 id=0 kind=0 many=0 raw=0") &&
-           has(out, "cache=1 t=0 seed=0") && has(out, "engine=auto v=0 out=-"),
+    ok(run("-q show") == 0 && has(out, "m=- n=256 temp=0.8 any=0 size=0 id=0 kind=0 many=0") &&
+           has(out, "raw=0 cache=1 t=0 seed=0") && has(out, "engine=auto v=0 out=-"),
        "defaults");
     ok(run("-q show -m M -n 3 --temp=0.5 --any -1e3 --size 4GiB --id 18446744073709551615 "
            "--kind blue -xx --many --raw --no-cache") == 0 &&
@@ -298,7 +298,7 @@ static void test_exit(void)
     ok(run("-q silent") == 65 && !strcmp(err, "zt-test: shapes do not fit\n"), "never without one");
     ok(run("-q escape") == 65 && !strcmp(err, "zt-test: m.gguf: tensor '\\x1b[31m\\x0a'\n"),
        "a message is one line without controls");
-    ok(run("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: 2000000 bytes ") &&
+    ok(run("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: 2000000 ") &&
            has(err, ", limit 1000000\n"),
        "--mem-limit");
     ok(run("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),
@@ -406,10 +406,10 @@ static void test_terminal(void)
         skip("no terminals here");
         return;
     }
-    static const char want[] = "name       bytes  note\n"
-                               "a             12  plain\n"
+    static const char want[] = "name      bytes  note\n"
+                               "a            12  plain\n"
                                "b|c      -1.5e3  tab\\x09here\n"
-                               "d,e          nan  say \"no\"\n"
+                               "d,e         nan  say \"no\"\n"
                                "\\x1b[2J      07  two\\x0alines\n"
                                "gr\xc3\xbc\xc3\x9f\n";
     ok(run_terminal(master, "-q table --color never") == 0 && !strcmp(out, want),
