@@ -15,8 +15,13 @@
  * once every symbol has a number. Printing is canonical: parse(print(p)) prints the same bytes,
  * and of canonical text print(parse(text)) is that text.
  *
+ * Kept states and outputs come last, and trailing absent inputs and unwanted outputs are not there.
+ *
  * Text is hostile until zt_prog_parse accepted it: grammar, known ops, arity, attribute kinds,
- * unique names, use after definition, no use of a donated value, each state kept at most once.
+ * unique names, use after definition, no use of a donated value, each state kept at most once. The
+ * builder's functions make the same checks. An op that donates (kv_put) uses up its input 0, with
+ * all views of it: not an input or data of the program, nothing that is kept or an output. A state
+ * keeps a value of its own memory: the state itself, or what donations and views made of it.
  *
  * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a
  * failed or (for optional inputs, ZT_NONE) an absent one, the first error stays in the context.
@@ -57,7 +62,8 @@ int zt_prog_state(zt_prog *p, const char *name, zt_dtype dt, int rank, const int
 int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim,
                  const char *tensor);
 /* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
- * NULL, and "_" says that the output is not wanted (its number is ZT_NONE). */
+ * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
+ * failure the program is as it was. */
 zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in, const char *const *names,
                      int *out);
 zt_status zt_prog_keep(zt_prog *p, int state, int value);
@@ -92,6 +98,8 @@ zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the he
 #undef OP
 
 /* ---- look -------------------------------------------------------------------------------------- */
+
+/* Pointers are good until the program changes; names, strings and attributes until it goes. */
 
 typedef enum zt_value_kind { ZT_VALUE_IN, ZT_VALUE_STATE, ZT_VALUE_DATA, ZT_VALUE_OP } zt_value_kind;
 
@@ -144,14 +152,14 @@ typedef struct zt_binding {
 } zt_binding;
 
 /* The program with every symbol a number: all types known and checked by the ops' rules. The
- * bound program borrows p, which must outlive it. */
+ * bound program borrows p, which must outlive it and not change. A symbol without a value is
+ * ZT_EUSAGE, values of other symbols are ignored. */
 typedef struct zt_bound {
     const zt_prog *prog;
     int n_values;
     zt_type *type;      /* [n_values] */
     int n_steps;
     const void **attrs; /* [n_steps] with their dims as numbers */
-    void *memory;       /* private */
 } zt_bound;
 
 zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);

@@ -1,0 +1,158 @@
+/* list.h - private to lib/prog: the list behind a program, and what its files share.
+ *
+ * Names, strings and attributes live in the program's arena; values, steps, expressions and
+ * outputs in arrays that grow. What the C builder and the parser do is one code: the builder's
+ * functions here take spans of text, and while a text is parsed each message begins with its line.
+ */
+#ifndef ZT_LIST_H
+#define ZT_LIST_H
+
+#include "lib/prog/prog.h"
+
+enum {
+    ZT_MAX_LIST = 1 << 20, /* values, steps, expressions, outputs */
+    ZT_MAX_NAME = 255,
+    ZT_MAX_TERMS = 64, /* numbers and symbols in one dimension: also bounds its depth */
+    ZT_QUOTE = 96      /* bytes of a quotation inside a message */
+};
+
+typedef struct zt_span {
+    const char *s; /* NULL: no text at all */
+    size_t n;
+} zt_span;
+
+/* A cursor in the rest of one line. */
+typedef struct zt_lex {
+    const char *at, *end;
+} zt_lex;
+
+typedef struct zt_list {
+    void *at;
+    int n, cap;
+} zt_list;
+
+/* A dimension below 0: -1 - its index among these. Operands come before their use. */
+typedef struct zt_expr {
+    char op;   /* one of + - * /, or 's': symbol number a */
+    int terms; /* numbers and symbols in it */
+    int64_t a, b;
+} zt_expr;
+
+/* Views and donations share memory: `root` is the value whose memory it is. Each donation makes
+ * all that was made of that memory before unusable; `age` tells them apart. */
+typedef struct zt_item {
+    zt_value pub;
+    int root, age;
+    /* of roots: */
+    int donations;
+    int holder; /* the last donation's output, for messages */
+    int pinned; /* a value that is an output or kept, so that no more donations may come; or -1 */
+} zt_item;
+
+typedef struct zt_made {
+    zt_step pub;
+    bool symbolic; /* attributes with expressions: binding copies them */
+} zt_made;
+
+struct zt_prog {
+    zt_ctx *ctx;
+    zt_arena *memory;
+    zt_map *names, *out_names; /* may hold names that a failed call left: see zt_prog_lookup */
+    zt_list values, steps, exprs, outputs;
+    zt_list kinds[ZT_VALUE_OP + 1]; /* int: values of each kind in order */
+    int n_symbols;
+    const char *symbol[ZT_MAX_SYMBOLS];
+    int64_t symbol_dim[ZT_MAX_SYMBOLS];
+    size_t symbolic_bytes; /* of the attributes that binding copies, each rounded up to 16 */
+    const char *file, *id; /* the model line */
+    const char *where;     /* while parsing: the text's name, escaped */
+    long line;             /* while parsing: from 1; 0 else */
+};
+
+static inline zt_span zt_span_of(const char *s)
+{
+    zt_span r = {s, 0};
+    while (s && s[r.n]) r.n++;
+    return r;
+}
+
+static inline bool zt_span_is(zt_span a, const char *s)
+{
+    size_t k = 0;
+    while (k < a.n && s[k] && a.s[k] == s[k]) k++;
+    return a.s && k == a.n && !s[k];
+}
+
+static inline zt_item *zt_item_at(const zt_prog *p, int v)
+{
+    return (zt_item *)p->values.at + v;
+}
+
+static inline const zt_expr *zt_expr_at(const zt_prog *p, int64_t dim)
+{
+    return (const zt_expr *)p->exprs.at + (-1 - dim);
+}
+
+/* ---- list.c: messages and room ------------------------------------------------------------------ */
+
+/* zt_fail; while parsing, the status is ZT_EDATA and the line stands before the message. */
+zt_status zt_prog_fail(const zt_prog *p, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
+/* Room for one more element of `size` bytes, cleared and counted; NULL on failure. */
+void *zt_prog_push(zt_prog *p, zt_list *l, size_t size, const char *what);
+/* How many bytes at s, at most n, are a name: [A-Za-z_][A-Za-z0-9_.]*. */
+size_t zt_name_length(const char *s, size_t n);
+/* A name and no more, not longer than ZT_MAX_NAME, not "_". `what` is for the message. */
+zt_status zt_name_check(const zt_prog *p, const char *what, zt_span name);
+const char *zt_quote(char buf[ZT_QUOTE], zt_span text);
+
+/* ---- build.c ------------------------------------------------------------------------------------ */
+
+int zt_prog_lookup(const zt_prog *p, zt_span name); /* value number or -1 */
+/* name.s NULL: made up. `tensor` only for ZT_VALUE_DATA. */
+int zt_prog_declare(zt_prog *p, zt_value_kind kind, zt_span name, zt_dtype dt, int rank,
+                    const int64_t *dim, zt_span tensor);
+zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
+                         const zt_span *names, int *out);
+zt_status zt_prog_add_out(zt_prog *p, zt_span name, int value);
+zt_status zt_prog_set_model(zt_prog *p, zt_span file, zt_span id);
+
+/* ---- dims.c ------------------------------------------------------------------------------------- */
+
+bool zt_dim_known(const zt_prog *p, int64_t dim); /* a number, or an expression of this program */
+int64_t zt_dim_symbol(zt_prog *p, zt_span name); /* 0 on failure */
+zt_status zt_dim_join(zt_prog *p, char op, int64_t a, int64_t b, int64_t *dim); /* dim: a op b */
+zt_status zt_dim_put(const zt_prog *p, int64_t dim, zt_str *out);
+zt_status zt_dims_put(const zt_prog *p, int rank, const int64_t *dim, zt_str *out); /* "[n,4]" */
+/* Every expression's value, from those of the symbols. */
+zt_status zt_dims_eval(const zt_prog *p, const int64_t *symbol, int64_t *value);
+/* Dimensions become the numbers that they stand for; ZT_EDATA when one is below 0. */
+zt_status zt_dims_bind(const zt_prog *p, const int64_t *value, int rank, int64_t *dim);
+
+/* ---- attrs.c ------------------------------------------------------------------------------------ */
+
+/* Checks attributes (NULL: defaults) and gives those to keep: the op's defaults themselves or a copy
+ * in the program's memory. NULL on failure. */
+const void *zt_attrs_keep(zt_prog *p, const zt_opinfo *info, const void *attrs, bool *symbolic);
+/* " eps=1e-05 dims=64": those that differ from the defaults. */
+zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attrs, zt_str *out);
+/* The value after `name=`, into the attribute struct. */
+zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_attrdef *a,
+                       void *attrs);
+/* A copy in `to` whose dims are numbers. */
+zt_status zt_attrs_bind(const zt_prog *p, const zt_opinfo *info, const void *attrs,
+                        const int64_t *value, void *to);
+
+/* ---- lex.c -------------------------------------------------------------------------------------- */
+
+bool zt_lex_end(zt_lex *l);                 /* nothing but space or a comment is left */
+bool zt_lex_peek(zt_lex *l, char c);        /* is c next, after space */
+bool zt_lex_char(zt_lex *l, char c);        /* the same, and step over it */
+bool zt_lex_name(zt_lex *l, zt_span *name); /* a name of any length, "_" too */
+bool zt_lex_bare(zt_lex *l, zt_span *word); /* a run of letters, digits, _ . + - */
+zt_status zt_lex_string(zt_prog *p, zt_lex *l, zt_span *s); /* JSON; the text in the arena */
+/* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
+zt_status zt_lex_dims(zt_prog *p, zt_lex *l, int *rank, int64_t dim[ZT_MAX_RANK]);
+/* Fails with "WHAT expected, not 'next token'". */
+zt_status zt_lex_expected(const zt_prog *p, zt_lex *l, const char *what);
+
+#endif
