@@ -1,0 +1,429 @@
+/* session.c - lib/run: sessions, the memory plan, fallbacks, the door, recording. */
+#include "lib/run/run.h"
+#include "tests/tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 5, W = 32 };
+
+static zt_ctx *ctx;
+
+static zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
+
+static void fill(float *x, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++) x[i] = (float)zt_normal(seed, 0, (uint64_t)i);
+}
+
+static bool close_to(const float *a, const float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!(a[i] - b[i] < 1e-5f && b[i] - a[i] < 1e-5f)) return false;
+    return true;
+}
+
+static void said(const char *part)
+{
+    ok(strstr(zt_ctx_error(ctx), part) != NULL, "says '%s' (%s)", part, zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+}
+
+static zt_engine *open_engine(const char *name)
+{
+    zt_engine *e = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    if (!e) diag("%s: %s", name, zt_ctx_error(ctx));
+    return e;
+}
+
+/* An engine like another, but without kernels for one op: what it lacks must fall back. */
+static zt_op lacking;
+static const zt_engine_vt *whole;
+static bool has_but_one(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                        const zt_type out[])
+{
+    return op != lacking && whole->has(e, op, attrs, in, out);
+}
+
+/* ---- one program, every engine ------------------------------------------------------------------ */
+
+static const char *const chain_text = "zt program 1\n"
+                                      "in    a: f32[n,32]\n"
+                                      "in    b: f32[n,32]\n"
+                                      "c = add a b\n"
+                                      "d = mul c c\n"
+                                      "e = scale d by=0.5\n"
+                                      "f = add e a\n"
+                                      "g = silu f\n"
+                                      "h = mul g c\n"
+                                      "i = reshape h shape=[32*n]\n"
+                                      "out   y = h\n"
+                                      "out   z = i\n"
+                                      "out   a = a\n"
+                                      "out   y2 = h\n";
+
+static void chain_by_hand(const float *a, const float *b, float *y)
+{
+    for (int i = 0; i < N * W; i++) {
+        double c = (double)a[i] + b[i], f = 0.5 * c * c + a[i];
+        y[i] = (float)(f / (1 + __builtin_exp(-f)) * c);
+    }
+}
+
+static void test_chain(zt_engine *e, const char *label, int fallbacks)
+{
+    float a[N * W], b[N * W], want[N * W], y[N * W], z[N * W], a2[N * W], y2[N * W];
+    zt_prog *p = parse(chain_text);
+    zt_session *s = zt_session_open(e, p, NULL, NULL);
+    fill(a, N * W, 1);
+    fill(b, N * W, 2);
+    chain_by_hand(a, b, want);
+    zt_status st = zt_session_step(s, &(zt_binding){"n", N}, 1, (const void *[]){a, b},
+                                   (void *[]){y, z, a2, y2});
+    ok(st == ZT_OK, "%s: a chain runs (%s)", label, zt_ctx_error(ctx));
+    ok(close_to(y, want, N * W), "%s: its output", label);
+    ok(memcmp(y, z, sizeof y) == 0 && memcmp(y, y2, sizeof y) == 0, "%s: a view and a twin", label);
+    ok(memcmp(a, a2, sizeof a) == 0, "%s: an input passed through", label);
+    zt_session_report r = zt_session_get(s);
+    ok(r.fallbacks == fallbacks, "%s: %d fallbacks counted (%d)", label, fallbacks, r.fallbacks);
+    ok(r.arena_bytes >= r.liveness_bytes && r.arena_bytes <= r.liveness_bytes * 21 / 20,
+       "%s: arena %zu, lower bound %zu", label, r.arena_bytes, r.liveness_bytes);
+    zt_session_close(s);
+    zt_prog_free(p);
+}
+
+static void test_empty(zt_engine *e)
+{
+    float y[1] = {7}, z[1] = {7}, a2[1] = {7}, y2[1] = {7}, a[1], b[1];
+    zt_prog *p = parse(chain_text);
+    zt_session *s = zt_session_open(e, p, NULL, NULL);
+    zt_status st = zt_session_step(s, &(zt_binding){"n", 0}, 1, (const void *[]){a, b},
+                                   (void *[]){y, z, a2, y2});
+    ok(st == ZT_OK && y[0] == 7 && z[0] == 7 && a2[0] == 7, "no rows: nothing written");
+    ok(zt_session_step(s, NULL, 0, (const void *[]){a, b}, (void *[]){y, z, a2, y2}) == ZT_EUSAGE,
+       "a symbol without a value is refused");
+    said("symbol 'n' has no value");
+    zt_session_close(s);
+    zt_prog_free(p);
+}
+
+/* ---- states --------------------------------------------------------------------------------------- */
+
+/* Two states trade places and one counts; all through `keep` of values not updated in place. */
+static void test_keeps(zt_engine *e, const char *label)
+{
+    zt_prog *p = parse("zt program 1\nin    x: f32[4]\nstate a: f32[4]\nstate b: f32[4]\n"
+                       "state c: f32[4]\nd = add c x\nkeep  a = b\nkeep  b = a\nkeep  c = d\n"
+                       "out   sum = d\nout   was = a\n");
+    ok(p != NULL, "%s: states parse (%s)", label, zt_ctx_error(ctx));
+    zt_session *s = p ? zt_session_open(e, p, NULL, NULL) : NULL;
+    if (!ok(s != NULL, "%s: opens (%s)", label, zt_ctx_error(ctx))) return;
+    float one[4] = {1, 2, 3, 4}, sum[4], was[4], a[4], b[4];
+    zt_session_state_set(s, 0, one);
+    for (int i = 0; i < 3; i++)
+        ok(zt_session_step(s, NULL, 0, (const void *[]){one}, (void *[]){sum, was}) == ZT_OK,
+           "%s: step %d (%s)", label, i, zt_ctx_error(ctx));
+    zt_session_state_get(s, 0, a);
+    zt_session_state_get(s, 1, b);
+    ok(sum[0] == 3 && sum[3] == 12, "%s: a state counts", label);
+    ok(a[3] == 0 && b[3] == 4, "%s: two states trade places", label);
+    zt_session_close(s);
+    zt_prog_free(p);
+}
+
+/* A cache updated in place, read by attention, over two steps. */
+static const char *const cache_text = "zt program 1\n"
+                                      "in    x: f32[n,32]\n"
+                                      "in    pos: i32[n]\n"
+                                      "state kc: f32[ctx,32]\n"
+                                      "state vc: f32[ctx,32]\n"
+                                      "k = kv_put kc x pos\n"
+                                      "v = kv_put vc x pos\n"
+                                      "y = attention x k v pos head=16\n"
+                                      "keep  kc = k\n"
+                                      "keep  vc = v\n"
+                                      "out   y = y\n";
+
+static bool run_cache(zt_engine *e, const int *chunks, float *y)
+{
+    float x[N * W];
+    int32_t pos[N] = {0, 1, 2, 3, 4};
+    zt_prog *p = parse(cache_text);
+    zt_session *s = zt_session_open(
+        e, p, NULL, &(zt_session_opts){.fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
+    bool good = s != NULL;
+    fill(x, N * W, 3);
+    for (int at = 0; good && at < N; at += *chunks++)
+        good = zt_session_step(s, &(zt_binding){"n", *chunks}, 1,
+                               (const void *[]){x + at * W, pos + at}, (void *[]){y + at * W}) == ZT_OK;
+    zt_session_close(s);
+    zt_prog_free(p);
+    return good;
+}
+
+static void test_cache(zt_engine *e, const char *label, const float *want)
+{
+    float y[N * W], z[N * W];
+    ok(run_cache(e, (int[]){5}, y), "%s: a cache at once (%s)", label, zt_ctx_error(ctx));
+    ok(run_cache(e, (int[]){2, 1, 2}, z), "%s: a cache in chunks (%s)", label, zt_ctx_error(ctx));
+    ok(memcmp(y, z, sizeof y) == 0, "%s: the same bits", label);
+    ok(!want || close_to(y, want, N * W), "%s: what ref says", label);
+}
+
+/* ---- fallbacks ------------------------------------------------------------------------------------- */
+
+static void test_fallback(void)
+{
+    zt_engine *e = open_engine("cpu");
+    zt_engine_vt lame = *(whole = e->vt);
+    float want[N * W];
+    zt_engine *ref = open_engine("ref");
+    run_cache(ref, (int[]){5}, want);
+    lame.has = has_but_one;
+    e->vt = &lame;
+    lacking = ZT_OP_silu;
+    test_chain(e, "cpu without silu", 1);
+    lacking = ZT_OP_mul;
+    test_chain(e, "cpu without mul", 2);
+    lacking = ZT_OP_kv_put;
+    test_cache(e, "cpu without kv_put", want);
+    lacking = ZT_OP_attention;
+    test_cache(e, "cpu without attention", want);
+    zt_prog *p = parse(cache_text);
+    zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true,
+                                    .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
+    ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1) == ZT_ENOTSUP, "strict refuses");
+    said("no kernel for op attention");
+    zt_session_close(s);
+    zt_prog_free(p);
+    e->vt = whole;
+    zt_engine_close(e);
+    zt_engine_close(ref);
+}
+
+/* ---- weights ---------------------------------------------------------------------------------------- */
+
+static float weight[3 * W];
+static zt_status find_weight(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    (void)user;
+    *handle = 0;
+    *type = zt_type_make(ZT_F32, 2, (int64_t[]){3, W});
+    return strcmp(name, "w") ? ZT_ENOENT : ZT_OK;
+}
+static zt_status read_weight(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    (void)user, (void)handle;
+    memcpy(dst, (char *)weight + offset, n);
+    return ZT_OK;
+}
+
+static void test_weights(zt_engine *e)
+{
+    static const zt_store store = {NULL, find_weight, read_weight};
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"v\"\ny = linear x w\nout   y = y\n",
+         "tensor 'v' is not there"},
+        {"zt program 1\nin    x: f32[n,32]\ndata  w: f16[3,32] \"w\"\ny = linear x w\nout   y = y\n",
+         "tensor 'w' is f32[3,32], the program wants f16[3,32]"},
+    };
+    float x[N * W], y[N * 3], w[3 * W];
+    zt_prog *p = parse("zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"w\"\ny = linear x w\n"
+                       "out   y = y\nout   w = w\n");
+    zt_session *s = zt_session_open(e, p, &store, NULL);
+    fill(x, N * W, 4);
+    fill(weight, 3 * W, 5);
+    ok(zt_session_step(s, &(zt_binding){"n", N}, 1, (const void *[]){x}, (void *[]){y, w}) == ZT_OK,
+       "a weight is loaded (%s)", zt_ctx_error(ctx));
+    double dot = 0;
+    for (int k = 0; k < W; k++) dot += (double)x[W + k] * weight[2 * W + k];
+    ok(dot - y[3 + 2] < 1e-5 && y[3 + 2] - dot < 1e-5, "and multiplied");
+    ok(memcmp(w, weight, sizeof w) == 0, "a weight as an output");
+    zt_session_close(s);
+    zt_prog_free(p);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        p = parse(bad[i].text);
+        s = zt_session_open(e, p, &store, NULL);
+        ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1) == ZT_EDATA, "a bad weight is refused");
+        said(bad[i].says);
+        zt_session_close(s);
+        zt_prog_free(p);
+    }
+}
+
+/* ---- the door ------------------------------------------------------------------------------------- */
+
+static zt_tensor *tensor(uint64_t seed)
+{
+    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){N, W});
+    zt_tensor *x = zt_tensor_new(ctx, &t);
+    if (x) fill(zt_tensor_data(x), N * W, seed);
+    return x;
+}
+
+static zt_tensor *chain_eager(zt_run *r, zt_tensor *a, zt_tensor *b)
+{
+    zt_tensor *c = zt_add(r, a, b);
+    zt_tensor *e = zt_scale(r, zt_mul(r, c, c), &(zt_scale_attrs){.by = 0.5});
+    return zt_mul(r, zt_silu(r, zt_add(r, e, a)), c);
+}
+
+static void test_door(zt_engine *e, const char *label)
+{
+    float want[N * W];
+    zt_tensor *a = tensor(1), *b = tensor(2), *wrong = NULL;
+    zt_run *r = zt_run_new(e, false);
+    chain_by_hand(zt_tensor_data(a), zt_tensor_data(b), want);
+    zt_scope_begin(r);
+    zt_tensor *y = chain_eager(r, a, b);
+    ok(y && close_to(zt_tensor_data(y), want, N * W), "%s: eager ops (%s)", label, zt_ctx_error(ctx));
+    ok(zt_run_count(r, ZT_OP_mul) == 2, "%s: counted", label);
+    zt_tensor *dst = tensor(9);
+    zt_run_into(r, dst);
+    ok(zt_add(r, a, b) == dst, "%s: dst is used", label);
+    zt_run_into(r, a);
+    ok(zt_add(r, a, b) == a, "%s: in place", label);
+    ok(close_to(zt_tensor_data(a), zt_tensor_data(dst), N * W), "%s: in place, same values", label);
+    zt_run_into(r, b);
+    ok(!zt_argmax(r, a), "%s: a dst of another type is refused", label);
+    said("op argmax: dst is f32[5,32], the output is i32[5]");
+    zt_type t3 = zt_type_make(ZT_F32, 2, (int64_t[]){N, W - 1});
+    wrong = zt_tensor_new(ctx, &t3);
+    ok(!zt_mul(r, a, wrong) && zt_ctx_status(ctx) == ZT_ESHAPE, "%s: shapes are checked", label);
+    ok(!chain_eager(r, a, b), "%s: after a failure ops return NULL", label);
+    said("mul");
+    ok(!zt_add(r, a, NULL) && zt_ctx_status(ctx) == ZT_EUSAGE, "%s: NULL gives NULL", label);
+    said("input b is missing");
+    zt_run_fail(r, 2, false);
+    ok(!chain_eager(r, a, b), "%s: a fault point", label);
+    said("op mul: refused");
+    ok(chain_eager(r, a, b) != NULL, "%s: once", label);
+    zt_scope_end(r);
+    zt_tensor_unref(a);
+    zt_tensor_unref(b);
+    zt_tensor_unref(dst);
+    zt_tensor_unref(wrong);
+    zt_run_free(r);
+}
+
+static void test_record(zt_engine *e)
+{
+    zt_tensor *a = tensor(1), *b = tensor(2);
+    zt_run *r = zt_run_new(e, false);
+    zt_record_begin(r);
+    zt_tensor *y = chain_eager(r, a, b);
+    zt_type tp = zt_type_make(ZT_I32, 1, (int64_t[]){N});
+    int32_t pos[N] = {4, 3, 2, 1, 0};
+    zt_tensor *p = zt_tensor_wrap(ctx, &tp, pos, NULL, NULL), *cache = tensor(3);
+    zt_tensor *c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
+    zt_tensor *c2 = zt_kv_put(r, c1, a, p, NULL, NULL);
+    float was[N * W];
+    fill(was, N * W, 3);
+    ok(memcmp(zt_tensor_data(cache), was, sizeof was) == 0, "an eager tensor does not change");
+    zt_prog *prog = zt_record_end(r, (zt_tensor *[]){y, c1}, 2);
+    ok(!prog && zt_ctx_status(ctx), "an output that was used up cannot be recorded");
+    zt_ctx_clear(ctx);
+    zt_record_begin(r);
+    y = chain_eager(r, a, b);
+    c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
+    prog = zt_record_end(r, (zt_tensor *[]){y, c1}, 2);
+    ok(prog != NULL, "a recording (%s)", zt_ctx_error(ctx));
+    zt_str text;
+    zt_str_init(&text, ctx);
+    zt_prog_print(prog, &text);
+    ok(text.data && strstr(text.data, "state s0: f32[5,32]") && strstr(text.data, "keep  s0 = "),
+       "what was used up is a state, and kept");
+    zt_session *s = zt_session_open(e, prog, NULL, NULL);
+    float y2[N * W], c3[N * W];
+    zt_session_state_set(s, 0, zt_tensor_data(cache));
+    ok(zt_session_step(s, NULL, 0,
+                       (const void *[]){zt_tensor_data(a), zt_tensor_data(b), pos},
+                       (void *[]){y2, c3}) == ZT_OK, "replays (%s)", zt_ctx_error(ctx));
+    ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 && memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0,
+       "to the same bits");
+    (void)c2;
+    zt_session_close(s);
+    zt_prog_free(prog);
+    zt_str_fini(&text);
+    zt_tensor_unref(a);
+    zt_tensor_unref(b);
+    zt_tensor_unref(p);
+    zt_tensor_unref(cache);
+    zt_run_free(r);
+}
+
+/* ---- every allocation fails once ------------------------------------------------------------------ */
+
+static zt_status everything(zt_engine *e)
+{
+    float x[N * W], y[N * W];
+    int32_t pos[N] = {0, 1, 2, 3, 4};
+    fill(x, N * W, 3);
+    zt_prog *p = parse(cache_text);
+    zt_session *s = p ? zt_session_open(e, p, NULL, &(zt_session_opts){
+                                        .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1}) : NULL;
+    if (s) zt_session_step(s, &(zt_binding){"n", N}, 1, (const void *[]){x, pos}, (void *[]){y});
+    zt_session_close(s);
+    zt_prog_free(p);
+    zt_run *r = zt_ctx_status(ctx) ? NULL : zt_run_new(e, false);
+    if (r) {
+        zt_tensor *a = tensor(1), *b = tensor(2), *out = NULL;
+        zt_record_begin(r);
+        if (a && b) out = chain_eager(r, a, b);
+        zt_prog *q = out ? zt_record_end(r, &out, 1) : NULL;
+        zt_prog_free(q);
+        zt_tensor_unref(a);
+        zt_tensor_unref(b);
+    }
+    zt_run_free(r);
+    return zt_ctx_status(ctx);
+}
+
+static void test_allocations(const char *name)
+{
+    zt_engine *e = open_engine(name);
+    size_t before = zt_mem_get(ctx).blocks;
+    int n = 0, wrong = 0;
+    size_t leaked = 0;
+    for (zt_status st = ZT_ENOMEM; st; n++) {
+        zt_mem_fail(ctx, (uint64_t)n + 1, false);
+        st = everything(e);
+        wrong += st && st != ZT_ENOMEM;
+        zt_ctx_clear(ctx);
+        zt_mem_fail(ctx, 0, false);
+    }
+    zt_engine_close(e); /* what the engine keeps for itself goes with it */
+    leaked = zt_mem_get(ctx).blocks;
+    ok(n > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)", name,
+       n - 1, wrong);
+    ok(leaked < before, "%s: nothing leaks (%zu blocks, %zu with an engine)", name, leaked, before);
+}
+
+int main(void)
+{
+    ctx = zt_ctx_new();
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "cpu" : "ref";
+        float want[N * W];
+        zt_engine *e = open_engine(name), *ref = open_engine("ref");
+        test_chain(e, name, 0);
+        test_empty(e);
+        test_keeps(e, name);
+        run_cache(ref, (int[]){5}, want);
+        test_cache(e, name, want);
+        test_weights(e);
+        test_door(e, name);
+        test_record(e);
+        zt_engine_close(e);
+        zt_engine_close(ref);
+    }
+    test_fallback();
+    ok(zt_mem_get(ctx).blocks == 0, "nothing left (%zu blocks)", zt_mem_get(ctx).blocks);
+    test_allocations("ref");
+    test_allocations("cpu");
+    ok(zt_mem_get(ctx).blocks == 0, "nothing left (%zu blocks)", zt_mem_get(ctx).blocks);
+    zt_ctx_free(ctx);
+    return tap_done();
+}
