@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -181,6 +183,32 @@ static void test_streams(zt_ctx *ctx)
     unlink("fifo");
 }
 
+static void on_alarm(int sig)
+{
+    (void)sig;
+}
+
+/* A signal whose handler does not restart calls ends the wait for a writer, and for its data. */
+static void test_interrupted(zt_ctx *ctx)
+{
+    struct sigaction act = {.sa_handler = on_alarm};
+    struct itimerval soon = {.it_interval = {0, 20000}, .it_value = {0, 20000}}, never = {0};
+    sigaction(SIGALRM, &act, NULL);
+    mkfifo("fifo", 0600);
+    for (int with_writer = 0; with_writer < 2; with_writer++) {
+        int fd = with_writer ? open("fifo", O_RDWR) : -1;
+        setitimer(ITIMER_REAL, &soon, NULL);
+        zt_source *s = zt_source_open(ctx, "fifo");
+        setitimer(ITIMER_REAL, &never, NULL);
+        ok(!s && zt_ctx_status(ctx) == ZT_EINTR, "%s", zt_ctx_error(ctx));
+        zt_source_close(s);
+        zt_ctx_clear(ctx);
+        if (fd >= 0)
+            close(fd);
+    }
+    unlink("fifo");
+}
+
 static void test_memory_source(zt_ctx *ctx)
 {
     char buf[4];
@@ -319,6 +347,7 @@ int main(void)
     test_regular(ctx);
     test_refused(ctx);
     test_streams(ctx);
+    test_interrupted(ctx);
     test_memory_source(ctx);
     test_replace(ctx);
     test_large(ctx);
