@@ -196,6 +196,17 @@ static zt_status make_inputs(zt_llm *m)
     return ZT_OK;
 }
 
+static void log_opened(const zt_llm *m, const zt_gguf *g)
+{
+    zt_llm_info i = zt_llm_get(m);
+    zt_session_report r = zt_session_get(m->session);
+    zt_log(m->ctx, ZT_LOG_INFO,
+           "%s: %s, %" PRId64 " layers, width %" PRId64 ", vocabulary %" PRId64 ", context %" PRId64
+           ", weights %.1f MB, cache %.1f MB, %d steps fall back",
+           zt_gguf_name(g), i.arch, i.n_layers, i.width, i.vocab, i.ctx_len,
+           (double)i.weight_bytes / 1e6, (double)i.kv_bytes / 1e6, r.fallbacks);
+}
+
 zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
 {
     zt_ctx *ctx = zt_gguf_ctx(g);
@@ -212,8 +223,10 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
     m->session = zt_session_open(opts->engine, m->prog, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
-    if (m->session && zt_session_prepare(m->session, one, 2) == ZT_OK)
+    if (m->session && zt_session_prepare(m->session, one, 2) == ZT_OK) {
+        log_opened(m, g);
         return m;
+    }
 fail:
     zt_llm_close(m);
     return NULL;

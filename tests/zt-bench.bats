@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# zt-bench: rows, statistics, forms, misuse.
+
+load helper
+
+setup_file() {
+    make_models
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    ln -sf "$tiny" model.gguf
+}
+
+@test "the man page has the options of --help, in that order" {
+    man=$BATS_TEST_DIRNAME/../man/zt-bench.1
+    diff <(help_options zt-bench) <(man_options "$man")
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "$man"
+}
+
+@test "the man page's examples run" {
+    while IFS= read -r line; do
+        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
+    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-bench.1")
+}
+
+@test "json is zt.bench/1" {
+    zt-bench model -m model.gguf -p 20 -n 5 -t 1,2 -r 7 --format json >out
+    json '$j->{schema} eq "zt.bench/1" && $j->{machine}{cpu} && $j->{machine}{os} && $j->{machine}{isa}
+          && $j->{machine}{threads} >= 1 && @{$j->{results}} == 4' <out
+    json 'join(",", map { "$_->{test}/$_->{threads}" } @{$j->{results}}) eq "pp20/1,tg5/1,pp20/2,tg5/2"' <out
+    json 'my $good = 1; for my $r (@{$j->{results}}) {
+              my @s = sort { $a <=> $b } @{$r->{samples}};
+              my @d = sort { $a <=> $b } map { abs($_ - $r->{median}) } @s;
+              $good &&= @s == 7 && $r->{unit} eq "tokens/s" && $r->{median} == $s[3]
+                  && $r->{min} == $s[0] && $r->{max} == $s[6] && $s[0] > 0
+                  && abs($r->{mad} - $d[3]) <= 1e-4 * $s[6]
+                  && $r->{ci95}[0] == $s[0] && $r->{ci95}[1] == $s[6] && !exists $r->{roof_share} }
+          $good' <out
+}
+
+@test "a table, a row a test, elsewhere TSV" {
+    run --separate-stderr zt-bench model -m model.gguf -p 12 -n 3 -t 1 -r 2
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 3 ]
+    [[ ${lines[0]} == test$'\t'threads$'\t'unit$'\t'median* ]]
+    [[ ${lines[1]} == pp12$'\t'1$'\t'tokens/s$'\t'* ]]
+    [[ ${lines[2]} == tg3$'\t'1$'\t'tokens/s$'\t'* ]]
+    [ -z "$stderr" ]
+}
+
+@test "0 leaves a row out" {
+    [ "$(zt-bench model -m model.gguf -p 0 -n 3 -t 1 -r 1 | wc -l)" -eq 2 ]
+    [ "$(zt-bench model -m model.gguf -p 3 -n 0 -t 1 -r 1 | cut -f1 | tail -1)" = pp3 ]
+}
+
+@test "misuse is one line and 64, a missing model 66" {
+    while IFS='|' read -r code word args; do
+        run --separate-stderr bash -c "zt-bench $args"
+        echo "zt-bench $args: $status $stderr"
+        [ "$status" -eq "$code" ]
+        one_message zt-bench
+        [[ $stderr == *"$word"* ]]
+    done <<'END'
+64|missing|-m model.gguf
+64|nothing to measure|mdoel -m model.gguf
+64|no model|model
+64|-t|model -m model.gguf -t 1,x
+64|-t|model -m model.gguf -t 0
+64|nothing|model -m model.gguf -p 0 -n 0
+64|-r|model -m model.gguf -r 0
+66|none.gguf|model -m none.gguf
+END
+}
