@@ -42,6 +42,9 @@ typedef struct zt_cpu_kernel {
      * Fills c->keep, c->keep_bytes of memory that lives as long as the prepared step; runs only
      * read it. From types and attrs alone. */
     void (*prime)(zt_cpu_call *c);
+    /* NULL, or: phase 0 of both, which read the same in[0], would fill `shared` alike, so that b may
+     * do without (its items[0] become 0) and use a's. Asked of set up calls that run side by side. */
+    bool (*alike)(const zt_cpu_call *a, const zt_cpu_call *b);
 } zt_cpu_kernel; /* lists end with run NULL */
 
 struct zt_cpu_call {

@@ -1,0 +1,120 @@
+/* own.h - private to lib/engine/cpu: the engine, its buffers and its prepared plans.
+ *
+ * Files: cpu.c the vtable and memory, weights.c how weights are loaded, prepare.c from a plan to
+ * calls and stages, replay.c running them.
+ */
+#ifndef ZT_CPU_OWN_H
+#define ZT_CPU_OWN_H
+
+#include "lib/engine/cpu/cpu.h"
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* Weights and states are cut from slabs, so that small ones share huge pages (weights) or stay
+ * untouched until used (states). A slab goes when the last buffer in it goes. */
+typedef struct zt_cpu_slab zt_cpu_slab;
+struct zt_cpu_slab {
+    zt_cpu_slab *next;
+    uint8_t *data;
+    size_t bytes, used;
+    int64_t buffers;
+};
+
+struct zt_ebuf {
+    zt_type type;
+    void *data;
+    size_t bytes;
+    bool packed; /* data in the form of pack.h, else plain */
+    zt_cpu_slab *slab;
+    void *plain; /* of packed: a plain copy for ops that read no packed weights, blocks as f32; or NULL */
+    size_t plain_bytes;
+};
+
+/* ---- the engine ------------------------------------------------------------------------------- */
+
+typedef struct zt_cpu_engine {
+    zt_engine base;
+    zt_pool *pool;
+    const zt_cpu_kernel *kernel[ZT_OP_COUNT][4]; /* for each op those of its family's list, in order */
+    zt_cpu_slab *weights, *states; /* lists */
+    /* Scratch of all prepared plans: arena, then shared, then one local for each thread. Replays are
+     * synchronous, so nothing lives here between them. */
+    uint8_t *scratch;
+    size_t arena_bytes, shared_bytes, local_bytes;
+    uint64_t moved; /* counts its moves: prepared plans then take their addresses anew */
+    zt_engine_report report;
+} zt_cpu_engine;
+
+/* The kernel for an op and types, or NULL. */
+const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
+                                 const zt_type *const in[], const zt_type out[]);
+/* Make the scratch at least so large. */
+zt_status zt_cpu_reserve(zt_cpu_engine *e, size_t arena, size_t shared, size_t local);
+static inline void *zt_cpu_local(const zt_cpu_engine *e, int thread)
+{
+    return e->scratch + e->arena_bytes + e->shared_bytes + (size_t)thread * e->local_bytes;
+}
+void zt_cpu_held(zt_cpu_engine *e, size_t more, size_t less); /* bytes held */
+
+/* A buffer of `bytes` from the list of slabs. */
+zt_ebuf *zt_cpu_buffer(zt_cpu_engine *e, zt_cpu_slab **list, const zt_type *t, size_t bytes);
+void zt_cpu_buffer_free(zt_cpu_engine *e, zt_ebuf *b);
+zt_ebuf *zt_cpu_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
+/* The plain form of a packed weight (of block types f32), made when first wanted. */
+void *zt_cpu_plain(zt_cpu_engine *e, zt_ebuf *b);
+
+/* ---- prepared plans ---------------------------------------------------------------------------- */
+
+/* Calls that run side by side: no call of a stage reads what another writes. Between stages, and
+ * between phases of one, all threads meet. */
+typedef struct zt_cpu_stage {
+    int first, n;
+    bool solo; /* so little work that thread 0 does it, call after call (they may depend) */
+} zt_cpu_stage;
+
+/* A counter on a line of its own, from which threads take items of one phase of a call. */
+typedef struct zt_cpu_share {
+    _Alignas(64) int64_t next;
+} zt_cpu_share;
+
+/* An argument in host memory, whose address comes with each replay. */
+typedef struct zt_cpu_host {
+    void **data;
+    bool out; /* among the replay's outputs, else its inputs */
+    int index;
+} zt_cpu_host;
+
+typedef struct zt_cpu_task {
+    zt_cpu_call call;
+    int step;          /* of the plan */
+    zt_place in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    size_t shared_at;  /* of its shared scratch in the engine's */
+    double work;       /* an estimate: operations and values moved */
+    int64_t chunk[ZT_CPU_MAX_PHASES];     /* items to take at a time; 0: cut evenly beforehand */
+    zt_cpu_share *share; /* [ZT_CPU_MAX_PHASES], or NULL */
+} zt_cpu_task;
+
+struct zt_ready {
+    zt_arena *memory; /* holds all but task, share and keep */
+    zt_plan plan;     /* a copy: watches look at it */
+    zt_cpu_task *task;
+    int n_tasks;
+    zt_cpu_stage *stage;
+    int n_stages;
+    zt_cpu_share *share;
+    size_t n_shares;
+    uint8_t *keep;    /* what kernels keep */
+    size_t keep_bytes;
+    zt_cpu_host *host;
+    size_t n_hosts;
+    uint64_t moved;   /* of the engine, when the addresses were taken */
+};
+
+zt_ready *zt_cpu_prepare(zt_engine *e, const zt_plan *plan);
+void zt_cpu_unprepare(zt_engine *e, zt_ready *r);
+/* Takes the addresses of everything but IN and OUT anew. */
+void zt_cpu_resolve(zt_cpu_engine *e, zt_ready *r);
+zt_status zt_cpu_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                        const zt_watch *watch);
+
+#endif

@@ -1,0 +1,379 @@
+/* prepare.c - from a plan to calls with addresses, and to stages that need no barrier inside.
+ *
+ * A token of a small model is some hundred steps of a microsecond each, so what costs is threads
+ * meeting. Steps that follow each other and touch nothing of each other's become one stage; steps
+ * with hardly any work are done by thread 0 one after the other, while the others wait once.
+ */
+#include "lib/engine/cpu/own.h"
+
+#include <string.h>
+
+enum {
+    LINE = 64,
+    SIDE_BY_SIDE = 8, /* calls of a stage at most */
+    TINY = 20000,     /* work below which a call is not worth handing out: some microseconds */
+    UNEVEN = 2000000  /* work from which items are handed out as threads become free */
+};
+
+/* ---- copies of the plan --------------------------------------------------------------------------- */
+
+static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
+{
+    void *p = zt_arena_alloc(a, n * size + 1);
+    if (p && n) memcpy(p, src, n * size);
+    return p;
+}
+
+static zt_status copy_plan(zt_ready *r, const zt_plan *p)
+{
+    zt_plan *q = &r->plan;
+    *q = *p;
+    q->type = copy(r->memory, p->type, (size_t)p->n_values, sizeof *p->type);
+    q->place = copy(r->memory, p->place, (size_t)p->n_values, sizeof *p->place);
+    q->buf = copy(r->memory, p->buf, (size_t)p->n_bufs, sizeof *p->buf);
+    zt_step *step = copy(r->memory, p->step, (size_t)p->n_steps, sizeof *p->step);
+    q->step = step;
+    if (!q->type || !q->place || !q->buf || !step) return ZT_ENOMEM;
+    for (int s = 0; s < p->n_steps; s++) {
+        const zt_opinfo *info = zt_op_info(step[s].op);
+        const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
+        step[s].attrs = copy(r->memory, attrs, 1, info->attr_bytes);
+        if (!step[s].attrs) return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+/* The engine's own kernel: a view or a used-up value that got a place apart starts as a copy. */
+enum { COPY_ITEM = 64 << 10 };
+
+static void copy_setup(zt_cpu_call *c)
+{
+    c->items[0] = (int64_t)((zt_type_bytes(&c->in[0].type) + COPY_ITEM - 1) / COPY_ITEM);
+}
+
+static void copy_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    size_t first = (size_t)begin * COPY_ITEM, last = (size_t)end * COPY_ITEM;
+    size_t bytes = zt_type_bytes(&c->in[0].type);
+    (void)phase, (void)local;
+    if (last > bytes) last = bytes;
+    memmove((char *)c->out[0].data + first, (const char *)c->in[0].data + first, last - first);
+}
+
+static const zt_cpu_kernel copy_kernel = {.setup = copy_setup, .run = copy_run};
+
+/* May this input be read in packed form? */
+static bool reads_packed(zt_op op, int input)
+{
+    return (op == ZT_OP_linear && input == 1) || (op == ZT_OP_gather && input == 0);
+}
+
+static bool same_place(const zt_place *a, const zt_place *b)
+{
+    return a->kind == b->kind && a->index == b->index && a->offset == b->offset;
+}
+
+/* What setup wants to know of value v: its type and that it is there. */
+static zt_cpu_arg arg_of(const zt_ready *r, int v, zt_place *place)
+{
+    *place = (zt_place){0};
+    if (v < 0 || r->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_cpu_arg){0};
+    *place = r->plan.place[v];
+    return (zt_cpu_arg){.type = r->plan.type[v], .data = r->task};
+}
+
+/* Input k in buffer b: in packed form where the op reads that, else plain; block types then as f32. */
+static zt_status choose_form(zt_cpu_engine *e, zt_cpu_arg *a, zt_op op, int k, zt_ebuf *b)
+{
+    if (!b->packed) return ZT_OK;
+    a->packed = reads_packed(op, k) && zt_type_equal(&a->type, &b->type);
+    if (a->packed) return ZT_OK;
+    if (!zt_cpu_plain(e, b)) return ZT_ENOMEM;
+    if (zt_dtype_get(b->type.dtype)->kind == 'Q') a->type.dtype = ZT_F32;
+    return ZT_OK;
+}
+
+static double work_of(const zt_step *st, const zt_cpu_call *c)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_type *in[ZT_MAX_IN];
+    zt_type out[ZT_MAX_OUT];
+    double work = 0;
+    for (int k = 0; k < info->n_in; k++) in[k] = c->in[k].data ? &c->in[k].type : NULL;
+    for (int k = 0; k < info->n_out; k++) {
+        out[k] = c->out[k].type;
+        if (c->out[k].data) work += 8 * (double)zt_type_count(&out[k]);
+    }
+    return c->out[0].data ? work + zt_op_flops(st->op, st->attrs, in, out) : work;
+}
+
+/* The inputs of step s, with their types as kernels see them in *in. */
+static zt_status take_inputs(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t, int n)
+{
+    const zt_step *st = &r->plan.step[s];
+    zt_status bad = ZT_OK;
+    t->step = s;
+    for (int k = 0; k < n && !bad; k++) {
+        t->call.in[k] = arg_of(r, st->in[k], &t->in[k]);
+        if (t->in[k].kind == ZT_PLACE_BUF)
+            bad = choose_form(e, &t->call.in[k], st->op, k, r->plan.buf[t->in[k].index]);
+    }
+    return bad;
+}
+
+/* One call for step s, without addresses. */
+static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t)
+{
+    const zt_step *st = &r->plan.step[s];
+    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_type *in[ZT_MAX_IN] = {0};
+    zt_type out[ZT_MAX_OUT] = {{0}};
+    zt_status bad = take_inputs(e, r, s, t, info->n_in);
+    for (int k = 0; k < info->n_in; k++) in[k] = t->call.in[k].data ? &r->plan.type[st->in[k]] : NULL;
+    if (!bad) bad = zt_op_infer(e->base.ctx, st->op, st->attrs, in, out);
+    if (bad) return bad;
+    for (int k = 0; k < info->n_in; k++) in[k] = in[k] ? &t->call.in[k].type : NULL;
+    for (int k = 0; k < info->n_out; k++) {
+        t->call.out[k] = arg_of(r, st->out[k], &t->out[k]);
+        t->call.out[k].type = out[k];
+    }
+    t->call.attrs = st->attrs;
+    t->call.kernel = zt_cpu_find(e, st->op, st->attrs, in, out);
+    if (!t->call.kernel)
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it", info->name, s);
+    t->work = work_of(st, &t->call);
+    return ZT_OK;
+}
+
+/* Input 0 to output 0. */
+static zt_status make_copy(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t)
+{
+    zt_status bad = take_inputs(e, r, s, t, 1);
+    t->call.kernel = &copy_kernel;
+    t->call.out[0] = arg_of(r, r->plan.step[s].out[0], &t->out[0]);
+    t->work = (double)zt_type_bytes(&t->call.in[0].type);
+    return bad;
+}
+
+static zt_status make_calls(zt_cpu_engine *e, zt_ready *r)
+{
+    for (int s = 0; s < r->plan.n_steps; s++) {
+        const zt_step *st = &r->plan.step[s];
+        unsigned flags = zt_op_info(st->op)->def->flags;
+        bool alias = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES);
+        bool apart = alias && st->out[0] >= 0 &&
+                     r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
+                     !same_place(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
+        zt_status bad = apart ? make_copy(e, r, s, &r->task[r->n_tasks++]) : ZT_OK;
+        if (bad) return bad;
+        if (flags & ZT_OPF_VIEW) continue;
+        zt_cpu_task *t = &r->task[r->n_tasks++];
+        bad = make_call(e, r, s, t);
+        if (bad) return bad;
+        if (apart) t->in[0] = t->out[0];
+    }
+    return ZT_OK;
+}
+
+static zt_status set_up(zt_cpu_engine *e, zt_ready *r)
+{
+    size_t keep = 0;
+    for (int i = 0; i < r->n_tasks; i++) {
+        zt_cpu_call *c = &r->task[i].call;
+        c->n_phases = 1;
+        c->kernel->setup(c);
+        if (!zt_add_size(keep, (c->keep_bytes + LINE - 1) / LINE * LINE, &keep))
+            return zt_fail(e->base.ctx, ZT_ENOMEM, "tables of %zu bytes", c->keep_bytes);
+    }
+    r->keep = zt_alloc(e->base.ctx, keep);
+    if (!r->keep) return ZT_ENOMEM;
+    zt_cpu_held(e, keep, 0);
+    r->keep_bytes = keep;
+    for (size_t i = 0, at = 0; i < (size_t)r->n_tasks; i++) {
+        zt_cpu_call *c = &r->task[i].call;
+        if (c->keep_bytes) c->keep = r->keep + at;
+        at += (c->keep_bytes + LINE - 1) / LINE * LINE;
+        if (c->kernel->prime) c->kernel->prime(c);
+    }
+    return ZT_OK;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------ */
+
+static bool overlap(const zt_place *a, const zt_type *ta, const zt_place *b, const zt_type *tb)
+{
+    if (a->kind != b->kind || a->kind == ZT_PLACE_NOWHERE || a->index != b->index) return false;
+    if (a->kind != ZT_PLACE_ARENA) return true;
+    return a->offset < b->offset + zt_type_bytes(tb) && b->offset < a->offset + zt_type_bytes(ta);
+}
+
+/* Does b write what a reads or writes? */
+static bool disturbs(const zt_cpu_task *b, const zt_cpu_task *a)
+{
+    for (int o = 0; o < ZT_MAX_OUT; o++) {
+        const zt_type *t = &b->call.out[o].type;
+        for (int k = 0; k < ZT_MAX_IN; k++)
+            if (overlap(&b->out[o], t, &a->in[k], &a->call.in[k].type)) return true;
+        for (int k = 0; k < ZT_MAX_OUT; k++)
+            if (overlap(&b->out[o], t, &a->out[k], &a->call.out[k].type)) return true;
+    }
+    return false;
+}
+
+static bool fits_beside(const zt_ready *r, const zt_cpu_stage *g, int i)
+{
+    if (g->n >= SIDE_BY_SIDE) return false;
+    for (int k = g->first; k < g->first + g->n; k++)
+        if (disturbs(&r->task[i], &r->task[k]) || disturbs(&r->task[k], &r->task[i])) return false;
+    return true;
+}
+
+static void make_stages(zt_ready *r)
+{
+    for (int i = 0; i < r->n_tasks; i++) {
+        zt_cpu_stage *g = r->n_stages ? &r->stage[r->n_stages - 1] : NULL;
+        bool solo = r->task[i].work < TINY;
+        if (g && g->solo == solo && (solo || fits_beside(r, g, i)))
+            g->n++;
+        else
+            r->stage[r->n_stages++] = (zt_cpu_stage){i, 1, solo};
+    }
+}
+
+/* Shared scratch: calls of a stage side by side, those of a solo one in the same place. What two
+ * calls would fill alike is filled once. */
+static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
+{
+    size_t at = 0;
+    for (int i = g->first; i < g->first + g->n; i++) {
+        zt_cpu_task *t = &r->task[i];
+        const zt_cpu_task *twin = NULL;
+        for (int k = g->first; k < i && !g->solo && !twin; k++)
+            if (t->call.kernel->alike && r->task[k].call.kernel == t->call.kernel &&
+                same_place(&t->in[0], &r->task[k].in[0]) &&
+                t->call.kernel->alike(&r->task[k].call, &t->call))
+                twin = &r->task[k];
+        if (twin) {
+            t->shared_at = twin->shared_at;
+            t->call.items[0] = 0;
+            continue;
+        }
+        t->shared_at = g->solo ? 0 : at;
+        at = t->shared_at + (t->call.shared_bytes + LINE - 1) / LINE * LINE;
+        if (at > *most) *most = at;
+    }
+}
+
+static zt_status plan_shares(zt_cpu_engine *e, zt_ready *r)
+{
+    int threads = zt_pool_size(e->pool);
+    size_t n = 0;
+    for (int i = 0; i < r->n_tasks; i++) n += r->task[i].work >= UNEVEN;
+    r->share = zt_calloc(e->base.ctx, n * ZT_CPU_MAX_PHASES + 1, sizeof *r->share);
+    if (!r->share) return ZT_ENOMEM;
+    r->n_shares = n * ZT_CPU_MAX_PHASES;
+    zt_cpu_share *next = r->share;
+    for (int i = 0; i < r->n_tasks && threads > 1; i++) {
+        zt_cpu_task *t = &r->task[i];
+        if (t->work < UNEVEN) continue;
+        t->share = next;
+        next += ZT_CPU_MAX_PHASES;
+        for (int p = 0; p < t->call.n_phases; p++)
+            t->chunk[p] = 1 + t->call.items[p] / (8 * threads);
+    }
+    return ZT_OK;
+}
+
+/* ---- addresses --------------------------------------------------------------------------------- */
+
+static void resolve(const zt_cpu_engine *e, const zt_ready *r, const zt_place *p, zt_cpu_arg *a)
+{
+    if (p->kind == ZT_PLACE_ARENA) a->data = e->scratch + p->offset;
+    if (p->kind == ZT_PLACE_BUF) {
+        const zt_ebuf *b = r->plan.buf[p->index];
+        a->data = b->packed && !a->packed ? b->plain : b->data;
+    }
+}
+
+void zt_cpu_resolve(zt_cpu_engine *e, zt_ready *r)
+{
+    for (int i = 0; i < r->n_tasks; i++) {
+        zt_cpu_task *t = &r->task[i];
+        for (int k = 0; k < ZT_MAX_IN; k++) resolve(e, r, &t->in[k], &t->call.in[k]);
+        for (int k = 0; k < ZT_MAX_OUT; k++) resolve(e, r, &t->out[k], &t->call.out[k]);
+        t->call.shared = e->scratch + e->arena_bytes + t->shared_at;
+    }
+    r->moved = e->moved;
+}
+
+/* Which arguments are host memory, to be set at every replay. */
+static zt_status list_hosts(zt_ready *r)
+{
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < r->n_tasks; i++) {
+            zt_cpu_task *t = &r->task[i];
+            for (int k = 0; k < ZT_MAX_IN + ZT_MAX_OUT; k++) {
+                bool out = k >= ZT_MAX_IN;
+                const zt_place *p = out ? &t->out[k - ZT_MAX_IN] : &t->in[k];
+                if (p->kind != ZT_PLACE_IN && p->kind != ZT_PLACE_OUT) continue;
+                if (pass)
+                    r->host[r->n_hosts++] = (zt_cpu_host){
+                        out ? &t->call.out[k - ZT_MAX_IN].data : &t->call.in[k].data,
+                        p->kind == ZT_PLACE_OUT, p->index};
+                else
+                    n++;
+            }
+        }
+        if (!pass) r->host = zt_arena_alloc(r->memory, n * sizeof *r->host + 1);
+        if (!r->host) return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
+{
+    size_t n = (size_t)plan->n_steps + 1, shared = 0, local = 0;
+    zt_status bad = copy_plan(r, plan);
+    if (bad) return bad;
+    r->task = zt_calloc(e->base.ctx, 2 * n, sizeof *r->task); /* a step may need a copy first */
+    r->stage = zt_arena_alloc(r->memory, 2 * n * sizeof *r->stage);
+    if (!r->task || !r->stage) return ZT_ENOMEM;
+    bad = make_calls(e, r);
+    if (!bad) bad = set_up(e, r);
+    if (bad) return bad;
+    make_stages(r);
+    for (int g = 0; g < r->n_stages; g++) share_scratch(r, &r->stage[g], &shared);
+    for (int i = 0; i < r->n_tasks; i++)
+        if (r->task[i].call.local_bytes > local) local = r->task[i].call.local_bytes;
+    bad = plan_shares(e, r);
+    if (!bad) bad = list_hosts(r);
+    if (!bad) bad = zt_cpu_reserve(e, plan->arena_bytes, shared, local);
+    if (!bad) zt_cpu_resolve(e, r);
+    return bad;
+}
+
+void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
+{
+    if (!r) return;
+    zt_cpu_held((zt_cpu_engine *)base, 0, r->keep_bytes);
+    zt_free(base->ctx, r->keep);
+    zt_free(base->ctx, r->share);
+    zt_free(base->ctx, r->task);
+    zt_arena_free(r->memory);
+    zt_free(base->ctx, r);
+}
+
+zt_ready *zt_cpu_prepare(zt_engine *base, const zt_plan *plan)
+{
+    zt_ready *r = zt_calloc(base->ctx, 1, sizeof *r);
+    if (!r) return NULL;
+    r->memory = zt_arena_new(base->ctx, 0);
+    if (r->memory && prepare((zt_cpu_engine *)base, r, plan) == ZT_OK) return r;
+    zt_cpu_unprepare(base, r);
+    return NULL;
+}
