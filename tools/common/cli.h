@@ -3,8 +3,10 @@
  *
  *     static struct { const char *model; int64_t n; } o = {.n = 256};
  *     static const zt_opt options[] = {
- *         {'m', "model", ZT_OPT_STR, &o.model, "MODEL", "the model to run"},
- *         {'n', NULL, ZT_OPT_I64, &o.n, "N", "new tokens at most", .min = 0, .max = INT32_MAX},
+ *         {.letter = 'm', .name = "model", .kind = ZT_OPT_STR, .value = &o.model, .arg = "MODEL",
+ *          .help = "the model to run"},
+ *         {.letter = 'n', .kind = ZT_OPT_I64, .value = &o.n, .arg = "N", .help = "new tokens",
+ *          .min = 0, .max = INT32_MAX},
  *         {0}};
  *     int main(int argc, char **argv)
  *     {
