@@ -254,9 +254,8 @@ static void test_replace(zt_ctx *ctx)
     zt_sink_close(s);
     ok(holds(ctx, "out", "second") && files_here() == 1, "close without commit leaves no trace");
 
-    symlink("out", "link");
-    ok(write_all(ctx, "link", true, "third") && holds(ctx, "out", "third") &&
-           lstat("link", &st) == 0 && S_ISLNK(st.st_mode),
+    ok(symlink("out", "link") == 0 && write_all(ctx, "link", true, "third") &&
+           holds(ctx, "out", "third") && lstat("link", &st) == 0 && S_ISLNK(st.st_mode),
        "through a link what it names is replaced");
     unlink("link");
 
