@@ -334,7 +334,8 @@ static void test_hostile_numbers(void)
     } row[] = {
         {"llama.attention.head_count", 0, "head_count is 0"},
         {"llama.attention.head_count", 5, "multiple"},
-        {"llama.attention.head_count", 8, "expected"},
+        {"llama.attention.head_count", 8, "rope.dimension_count"},
+        {"llama.attention.head_count", 2, "attn_k.weight"},
         {"llama.attention.head_count_kv", 0, "head_count_kv is 0"},
         {"llama.attention.head_count_kv", 3, "multiple"},
         {"llama.attention.head_count_kv", 4, "attn_k.weight"},

@@ -106,7 +106,7 @@ END
 }
 
 @test "an engine that is not there is 69" {
-    run --separate-stderr zt-run -m model.gguf -p hi -n 1 --engine abacus
+    run --separate-stderr zt-run -m model.gguf -p hi -n 1 --engine cuda:7
     [ "$status" -eq 69 ]
     one_message zt-run
 }
@@ -223,10 +223,10 @@ END
 
 @test "nobody types the end of their own turn, unless --special" {
     tokens() { zt-run -m model.gguf -n 0 --json "$@" | perl -ne '/"prompt_tokens":(\d+)/ && print $1'; }
-    plain=$(tokens -p 'x<|im_end|>y')
-    special=$(tokens -p 'x<|im_end|>y' --special)
+    plain=$(tokens -p '1<|im_end|>2')
+    special=$(tokens -p '1<|im_end|>2' --special)
+    [ "$special" -eq "$(tokens -p 1+2)" ]
     [ "$plain" -gt "$special" ]
-    [ "$special" -eq $(($(tokens -p xzy) + 0)) ] || [ "$special" -le "$(tokens -p xzy)" ]
 }
 
 @test "BOS of the template can be left out" {
@@ -264,9 +264,7 @@ END
 @test "--eos ends with any of its tokens, --ignore-eos with none" {
     ids=($(greedy -m model.gguf -p hello -n 6 --ids --ignore-eos))
     greedy -m model.gguf -p hello -n 6 --eos "299,${ids[0]}" --json |
-        json '$j->{stop} eq "eos" && $j->{generated_tokens} == 1 && $j->{text} eq ""' ||
-        greedy -m model.gguf -p hello -n 6 --eos "299,${ids[0]}" --json |
-        json '$j->{stop} eq "eos" && $j->{generated_tokens} == 1'
+        json '$j->{stop} eq "eos" && @{$j->{ids}} == 1 && $j->{text} eq ""'
     greedy -m model.gguf -p hello -n 6 --eos "${ids[0]}" --ignore-eos --json |
         json '$j->{stop} eq "length" && !grep { $_ == '"${ids[0]}"' } @{$j->{ids}}'
 }
@@ -345,6 +343,6 @@ END
     [ "$status" -eq 0 ]
     json '$j->{schema} eq "zt.run/1" && $j->{rows}[0]{what} eq "weights" && $j->{rows}[0]{bytes} > 1000
           && $j->{rows}[3]{bytes} == $j->{rows}[0]{bytes} + $j->{rows}[1]{bytes} + $j->{rows}[2]{bytes}' <<<"$output"
-    run zt-run -m model.gguf --dry-run --mem-limit 100K
+    run zt-run -m model.gguf --dry-run -c 100000 --mem-limit 10M
     [ "$status" -eq 1 ]
 }

@@ -96,7 +96,8 @@ static zt_status release(generator *g, bool end)
     return s;
 }
 
-static zt_status put_token(generator *g, int32_t id)
+/* A token's id, if those are wanted, and its text, if it is not the one that ends the text. */
+static zt_status put_token(generator *g, int32_t id, bool ends)
 {
     run *r = g->r;
     if (r->o->ids) {
@@ -107,7 +108,7 @@ static zt_status put_token(generator *g, int32_t id)
         if (s != ZT_OK)
             return s;
     }
-    zt_status s = zt_vocab_decode(r->vocab, id, false, false, &g->held);
+    zt_status s = ends ? ZT_OK : zt_vocab_decode(r->vocab, id, false, false, &g->held);
     return s == ZT_OK ? release(g, false) : s;
 }
 
@@ -183,12 +184,13 @@ static zt_status next_token(generator *g)
     if (id < 0)
         return zt_fail(r->ctx, ZT_EDATA, "%s: no logit is a number after token %zu",
                        zt_gguf_name(r->gguf), r->ids.n);
+    bool ends = ends_text(g, id);
     zt_status s = zt_ids_push(r->ctx, &r->ids, id);
     if (s == ZT_OK)
-        s = put_token(g, id);
+        s = put_token(g, id, ends);
     if (r->first == 0)
         r->first = zt_seconds();
-    if (ends_text(g, id))
+    if (ends)
         r->stop = "eos";
     else if (g->stopped)
         r->stop = "stop";
