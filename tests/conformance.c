@@ -37,13 +37,19 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
 
 /* ---- tolerances ------------------------------------------------------------------------------ */
 
+static bool rounds_activations(zt_op op, const zt_case *c)
+{
+    zt_linear_attrs a;
+    memcpy(&a, c->attrs, sizeof a);
+    return op == ZT_OP_linear && strcmp(a.act.s, "q8") == 0;
+}
+
 /* Normalised mean squared error, sum (y - ref)^2 / sum ref^2, that a case may have. f32 arithmetic
  * has 2^-24 = 6e-8, squared 4e-15, a step. */
 static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
 {
-    const zt_linear_attrs *a = (const void *)c->attrs;
-    bool q8 = op == ZT_OP_linear && a->act.s[0] == 'q';
     char kind = zt_dtype_get(c->in[1].dtype)->kind;
+    bool q8 = rounds_activations(op, c);
     if (q8 && kind == 'Q')
         return 5e-4; /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
     if (q8 && c->in[1].dtype == ZT_BF16) return 4e-6; /* x in bf16: 2^-18 for the worst value */
@@ -246,7 +252,10 @@ typedef struct cell {
     double worst;
 } cell;
 
-static cell matrix[ZT_OP_COUNT][ZT_DTYPE_COUNT][MAX_SETUPS];
+/* A line an op, and one more for linear with rounded activations. */
+enum { LINEAR_Q8 = ZT_OP_COUNT, N_LINES };
+
+static cell matrix[N_LINES][ZT_DTYPE_COUNT][MAX_SETUPS];
 
 /* The dtype that a case is about: of the weight, of the cache, else of the first input. */
 static zt_dtype key_dtype(zt_op op, const zt_case *c)
@@ -256,7 +265,7 @@ static zt_dtype key_dtype(zt_op op, const zt_case *c)
 
 static int put_cell(char *line, size_t room, int op, const setup *s, const cell *m)
 {
-    bool view = zt_op_info((zt_op)op)->def->flags & ZT_OPF_VIEW;
+    bool view = op < ZT_OP_COUNT && zt_op_info((zt_op)op)->def->flags & ZT_OPF_VIEW;
     if (m->fallbacks == m->cases)
         return snprintf(line, room, "  %s %-7s", s->name, view ? "view" : "-");
     return snprintf(line, room, "  %s %-7.1g", s->name, m->worst);
@@ -266,11 +275,12 @@ static void print_matrix(void)
 {
     diag("worst normalised mean squared error against ref; '-' falls back to ref, a view needs no "
          "kernel");
-    for (int op = 0; op < ZT_OP_COUNT; op++)
+    for (int op = 0; op < N_LINES; op++)
         for (int d = 0; d < ZT_DTYPE_COUNT; d++) {
             char line[256];
-            int at = snprintf(line, sizeof line, "%-10s %-5s", zt_op_info((zt_op)op)->name,
-                              zt_dtype_get((zt_dtype)d)->name);
+            const char *name = op == LINEAR_Q8 ? "linear q8" : zt_op_info((zt_op)op)->name;
+            int at =
+                snprintf(line, sizeof line, "%-10s %-5s", name, zt_dtype_get((zt_dtype)d)->name);
             int cases = 0;
             for (int s = 1; s < n_setups; s++) {
                 const cell *m = &matrix[op][d][s];
@@ -287,7 +297,8 @@ static void print_matrix(void)
 static bool check(trial *t, int which)
 {
     const setup *s = &setups[which];
-    cell *m = &matrix[t->o.op][key_dtype(t->o.op, &t->c)][which];
+    int line = rounds_activations(t->o.op, &t->c) ? LINEAR_Q8 : (int)t->o.op;
+    cell *m = &matrix[line][key_dtype(t->o.op, &t->c)][which];
     m->cases++;
     if (!oneop_has(s->engine, &t->o)) {
         m->fallbacks++;
