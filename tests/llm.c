@@ -291,11 +291,21 @@ static void patch(file *f, const char *key, uint32_t value)
         diag("no key %s", key);
 }
 
-/* Overwrite the outer dimension (the last that GGUF writes) of a matrix. */
-static void shorten(file *f, const char *tensor, uint64_t rows)
+/* The tensors of one model under the keys of another, whose vocabulary is shorter. */
+static file make_short(void)
 {
-    char *at = memmem(f->bytes, f->n, tensor, strlen(tensor));
-    memcpy(at + strlen(tensor) + 12, &rows, sizeof rows);
+    mkmodel_opts o = mkmodel_defaults("llama");
+    ggufw w = {0}, less = {0};
+    file f = {0};
+    mkmodel(&o, &w);
+    o.vocab -= 10;
+    mkmodel(&o, &less);
+    ggufw_buf keys = w.keys;
+    w.keys = less.keys;
+    less.keys = keys;
+    free(ggufw_bytes(&less, &f.n));
+    f.bytes = ggufw_bytes(&w, &f.n);
+    return f;
 }
 
 /* Overwrite a name by another of the same length. */
@@ -318,7 +328,8 @@ static void expect(const file *f, zt_status want, const char *word, const char *
     bool said = strstr(zt_ctx_error(ctx), word) && strstr(zt_ctx_error(ctx), "made: ");
     ok(got == want && said, "%s: %s", what, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    zt_status plan = zt_llm_plan(o.g, &(zt_llm_opts){.engine = o.e, .kv = ZT_DTYPE_COUNT}, &info);
+    zt_llm_opts lo = {.engine = o.e, .kv = ZT_DTYPE_COUNT};
+    zt_status plan = o.g ? zt_llm_plan(o.g, &lo, &info) : got;
     ok(plan == want, "%s: the plan says the same", what);
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", what);
@@ -401,9 +412,8 @@ static void test_hostile_shapes(void)
     rename_to(&f, "llama", "ll\x1bma"); /* the first is the architecture's name */
     expect(&f, ZT_ENOTSUP, "ll\\x1bma", "an unknown architecture with an escape in its name");
     free(f.bytes);
-    f = make("llama", "q8_0", 2, NULL);
-    shorten(&f, "token_embd.weight", 200);
-    expect(&f, ZT_EDATA, "(300, 200)", "an embedding shorter than the vocabulary");
+    f = make_short();
+    expect(&f, ZT_EDATA, "(290, 300)", "a vocabulary shorter than the embedding");
     free(f.bytes);
 }
 
