@@ -60,6 +60,7 @@ INLINE vf vf_choose(vf c, vf a, vf b)
 INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); }
 
 INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
@@ -165,6 +166,11 @@ INLINE vf vf_swap_pairs(vf a)
 }
 
 INLINE vi vi_set(int32_t x) { return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+INLINE vi vi_load(const int32_t *p)
+{
+    const __m256i *q = (const __m256i *)p;
+    return (vi){_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
 INLINE vi vi_add(vi a, vi b) { return (vi)BOTH2(_mm256_add_epi32, a, b); }
 INLINE vi vi_sub(vi a, vi b) { return (vi)BOTH2(_mm256_sub_epi32, a, b); }
 INLINE vi vi_and(vi a, vi b) { return (vi)BOTH2(_mm256_and_si256, a, b); }
@@ -246,6 +252,12 @@ typedef struct vi {
 INLINE vf vf_load(const float *p)
 {
     vf a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+INLINE vi vi_load(const int32_t *p)
+{
+    vi a;
     memcpy(&a, p, sizeof a);
     return a;
 }
