@@ -308,7 +308,8 @@ static void test_door(zt_engine *e, const char *label)
     zt_run_free(r);
 }
 
-static void test_record(zt_engine *e)
+/* ref rounds only what leaves it, so there eager ops and a program differ by roundings. */
+static void test_record(zt_engine *e, bool exact)
 {
     zt_tensor *a = tensor(1), *b = tensor(2);
     zt_run *r = zt_run_new(e, false);
@@ -341,8 +342,12 @@ static void test_record(zt_engine *e)
     ok(zt_session_step(s, NULL, 0,
                        (const void *[]){zt_tensor_data(a), zt_tensor_data(b), pos},
                        (void *[]){y2, c3}) == ZT_OK, "replays (%s)", zt_ctx_error(ctx));
-    ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 && memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0,
-       "to the same bits");
+    if (exact)
+        ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 &&
+           memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0, "to the same bits");
+    else
+        ok(close_to(y2, zt_tensor_data(y), N * W) && close_to(c3, zt_tensor_data(c1), N * W),
+           "to the same values");
     (void)c2;
     zt_session_close(s);
     zt_prog_free(prog);
@@ -415,7 +420,7 @@ int main(void)
         test_cache(e, name, want);
         test_weights(e);
         test_door(e, name);
-        test_record(e);
+        test_record(e, i == 1);
         zt_engine_close(e);
         zt_engine_close(ref);
     }

@@ -51,7 +51,7 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
         bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
         engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(chain, b, &cut->step[s], strict);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
-        cut->fallbacks += engine[s] > 0;
+        cut->fallbacks += engine[s] > 0 && !view;
         cut->n_segments += s == 0 || engine[s] != engine[s - 1];
     }
     size_t n = (size_t)cut->n_segments;
