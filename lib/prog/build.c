@@ -101,6 +101,10 @@ int zt_prog_declare(zt_prog *p, zt_value_kind kind, zt_span name, zt_dtype dt, i
                      zt_quote(quote, name), (int)dt, rank);
         return -1;
     }
+    if (kind == ZT_VALUE_DATA && !tensor.s) {
+        zt_prog_fail(p, ZT_EUSAGE, "value '%s': data of no tensor", zt_quote(quote, name));
+        return -1;
+    }
     zt_type type = zt_type_make(dt, rank, dim);
     const char *copy = NULL;
     if (zt_name_check(p, "value", name) || check_type(p, name, &type)) return -1;
@@ -267,8 +271,8 @@ zt_status zt_prog_keep(zt_prog *p, int state, int value)
     if (val->keep >= 0)
         return zt_prog_fail(p, ZT_EUSAGE, "%s: it keeps '%s' already", who,
                             zt_item_at(p, val->keep)->pub.name);
-    if (zt_item_at(p, value)->root != state)
-        return zt_prog_fail(p, ZT_EUSAGE, "%s: '%s' is not that state's memory", who,
+    if (root_of(p, value)->pub.kind == ZT_VALUE_DATA)
+        return zt_prog_fail(p, ZT_EUSAGE, "%s: '%s' is data of the model", who,
                             zt_item_at(p, value)->pub.name);
     val->keep = value;
     root_of(p, value)->pinned = value;

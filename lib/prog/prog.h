@@ -21,7 +21,7 @@
  * unique names, use after definition, no use of a donated value, each state kept at most once. The
  * builder's functions make the same checks. An op that donates (kv_put) uses up its input 0, with
  * all views of it: not an input or data of the program, nothing that is kept or an output. A state
- * keeps a value of its own memory: the state itself, or what donations and views made of it.
+ * keeps a value of its own type: what donations made of it (no copy), or any other but data.
  *
  * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a
  * failed or (for optional inputs, ZT_NONE) an absent one, the first error stays in the context.
