@@ -1,367 +1,525 @@
-/* attention.c - causal attention over a paged cache of keys and values.
+/* attention.c - causal attention over a cache, never an n x n matrix.
  *
- * Keys are walked in tiles of 64 at absolute positions with an online softmax: no n-by-n matrix, and
- * what a row gets depends on its own position and sequence alone. The order of sums is fixed: a score
- * is 16 lanes of products over D, then the tree of lanes; a row of the output takes the keys of its
- * range one by one; a tile's weights are summed lane by lane, then by the tree.
+ * Keys are walked in tiles of TILE positions that begin at multiples of TILE, tiles in chunks that
+ * begin at multiples of CHUNK. Inside a chunk a row keeps the largest score so far, the sum of
+ * exp(score - largest) and the sum of values weighted so (Milakov and Gimelshein, "Online normalizer
+ * calculation for softmax", 2018); chunks are combined in order. So what a row gets depends on
+ * nothing but its positions:
  *
- * An item is a block of up to 8 rows of one or more query heads of a kv head. For each run of rows of
- * one sequence, every tile of keys and values is widened to f32 once (D padded with zeros to a multiple
- * of 16) and used for all of them. Keys outside a row's range are never looked at for that row.
+ *   - a score is one sum over the head's columns, in order; values are added key by key, in order
+ *   - keys outside a row's own range are not touched; a tile or chunk without any of its keys is
+ *     left out; lanes outside its range add exactly 0 to its sum
+ *
+ * and how rows are put together into blocks, and whether chunks are items of their own (few rows: the
+ * chunks then run side by side, and phase 1 combines them) is a matter of speed alone.
+ *
+ * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
+ * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
+ * tile of values widened once; both then serve all rows and heads of the block.
  */
-#include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/slots.h"
 
-#include <math.h>
+enum {
+    TILE = 64,
+    CHUNK = 4 * TILE,
+    BLOCK = 8,    /* rows of a block at most */
+    QUERIES = 64, /* rows times heads of a block at most, where one row has not more */
+    FEW = 4       /* rows up to which chunks are items */
+};
 
-enum { TILE = 64, ROWS = 8, QUARTET = 4 };
-enum { AUX_HEADS, AUX_SPLIT }; /* query heads an item; items a kv head */
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS };
 
-/* What all items of a call share. */
-typedef struct scene {
-    const float *q;
-    const char *k, *v;
-    float *y;
-    const int32_t *pos, *seq, *table;
-    bool half; /* caches are f16 */
-    int64_t n, H, G, D, Dp, heads, split;
-    int64_t ctx, S, block, per_seq; /* per_seq: positions that a sequence can have */
-    int64_t window;
-    float scale, cap;
-} scene;
+typedef struct sizes {
+    int64_t n, D, Dp; /* columns of a head, and rounded up to whole registers */
+    int64_t H, G, share, ctx;
+} sizes;
 
-/* A thread's scratch: tiles of keys and values, and of each (row, head): the scores or weights of a
- * tile, the output so far, the query, the largest score and the sum of weights. */
-typedef struct scratch {
-    float *k, *v, *p, *acc, *q, *top, *sum;
-} scratch;
-
-/* (row, head) pairs of one sequence. */
-typedef struct run {
-    int64_t row, n_rows, head; /* first row, rows, first query head */
-    int64_t kv;                /* kv head */
-    int64_t s;                 /* sequence */
-} run;
-
-static int64_t round16(int64_t x) { return (x + 15) / 16 * 16; }
-
-static scene make_scene(const zt_cpu_call *c)
+static sizes sizes_of(const zt_cpu_call *c)
 {
     const zt_attention_attrs *a = c->attrs;
-    scene e = {.q = c->in[0].data, .k = c->in[1].data, .v = c->in[2].data, .y = c->out[0].data,
-               .pos = c->in[3].data, .seq = c->in[4].data, .table = c->in[5].data};
-    e.half = c->in[1].type.dtype == ZT_F16;
-    e.D = a->head;
-    e.Dp = round16(e.D);
-    e.n = c->in[0].type.dim[0];
-    e.H = c->in[0].type.dim[1] / e.D;
-    e.G = c->in[1].type.dim[1] / e.D;
-    e.heads = c->aux[AUX_HEADS];
-    e.split = c->aux[AUX_SPLIT];
-    e.ctx = e.per_seq = e.block = c->in[1].type.dim[0];
-    e.S = INT32_MAX;
-    if (e.table) {
-        int64_t B = c->in[5].type.dim[1];
-        e.S = c->in[5].type.dim[0];
-        e.block = B > 0 ? e.ctx / B : 1;
-        e.per_seq = B * e.block;
+    sizes s = {.n = c->in[0].type.dim[0], .D = a->head, .ctx = c->in[1].type.dim[0]};
+    s.Dp = (s.D + LANES - 1) / LANES * LANES;
+    s.H = c->in[0].type.dim[1] / s.D;
+    s.G = c->in[1].type.dim[1] / s.D;
+    s.share = s.H / s.G;
+    return s;
+}
+
+/* ---- partial sums of a block's queries ---------------------------------------------------------- */
+
+typedef struct part {
+    float *top, *sum, *acc; /* [M], [M], [M][Dp] */
+} part;
+
+static size_t part_floats(int64_t M, int64_t Dp) { return (size_t)(M * (Dp + 2)); }
+
+static part part_at(float *p, int64_t M) { return (part){p, p + M, p + 2 * M}; }
+
+static part part_from(part p, int64_t query, int64_t Dp)
+{
+    return (part){p.top + query, p.sum + query, p.acc + query * Dp};
+}
+
+static void part_clear(part p, int64_t M, int64_t Dp)
+{
+    for (int64_t i = 0; i < M; i++) {
+        p.top[i] = -INFINITY;
+        p.sum[i] = 0;
     }
-    e.window = a->window;
-    e.scale = a->scale != 0 ? (float)a->scale : (float)(1 / sqrt((double)e.D));
-    e.cap = (float)a->softcap;
-    return e;
+    memset(p.acc, 0, (size_t)(M * Dp) * sizeof *p.acc);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------- */
-
-/* Where the key at position p of a sequence is, -1 with a trouble where the table leads nowhere. */
-static int64_t slot_of(zt_cpu_call *c, const scene *e, int64_t s, int64_t p)
+/* acc = acc * k + more * by; more may be NULL. */
+static void rescale(float *acc, vf k, const float *more, vf by, int64_t Dp)
 {
-    if (!e->table) return p;
-    int64_t b = e->table[s * (e->per_seq / e->block) + p / e->block];
-    if (b >= 0 && b < e->ctx / e->block) return b * e->block + p % e->block;
-    zt_cpu_trouble(c, "block", b, e->ctx / e->block);
-    return -1;
-}
-
-static void widen_row(const scene *e, const char *src, float *dst)
-{
-    uint16_t last[16] = {0};
-    int64_t d = 0;
-    for (; d + 16 <= e->D; d += 16)
-        vf_store(dst + d, e->half ? vf_of_f16(src + 2 * d) : vf_load((const float *)(src + 4 * d)));
-    if (d == e->D) return;
-    if (e->half) memcpy(last, src + 2 * d, (size_t)(e->D - d) * 2);
-    vf_store(dst + d, e->half ? vf_of_f16(last)
-                              : vf_load_n((const float *)(src + 4 * d), (int)(e->D - d)));
-}
-
-/* Keys and values of positions first..last of a sequence, into the tile that `first` is in. */
-static bool load_tile(zt_cpu_call *c, const scene *e, const run *r, int64_t first, int64_t last,
-                      const scratch *x)
-{
-    size_t item = e->half ? 2 : 4;
-    for (int64_t p = first; p <= last; p++) {
-        int64_t slot = slot_of(c, e, r->s, p), at = p % TILE * e->Dp;
-        if (slot < 0) return false;
-        size_t offset = (size_t)(slot * e->G + r->kv) * (size_t)e->D * item;
-        widen_row(e, e->k + offset, x->k + at);
-        widen_row(e, e->v + offset, x->v + at);
+    for (int64_t d = 0; d < Dp; d += LANES) {
+        vf a = vf_load(acc + d);
+        vf_store(acc + d, more ? vf_fma(a, k, vf_mul(vf_load(more + d), by)) : vf_mul(a, k));
     }
-    return true;
 }
 
-/* ---- one tile for one (row, head) ---------------------------------------------------------------- */
-
-/* Lane j of the result is the sum of r[j]'s lanes, by the tree that vf_sum takes. */
-static vf sums(vf r[16])
+static void combine(part total, part p, int64_t i, int64_t Dp)
 {
-    vf_transpose(r);
-    for (int half = 8; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) r[i] = vf_add(r[i], r[i + half]);
-    return r[0];
+    float top = p.top[i] > total.top[i] ? p.top[i] : total.top[i];
+    vf k = vf_exp(vf_set(total.top[i] - top)), by = vf_exp(vf_set(p.top[i] - top));
+    rescale(total.acc + i * Dp, k, p.acc + i * Dp, by, Dp);
+    total.sum[i] = total.sum[i] * vf_top(k) + p.sum[i] * vf_top(by);
+    total.top[i] = top;
 }
 
-/* Scores of 16 keys: lane j is q . k[j]. */
-static vf score16(const float *q, const float *k, int64_t Dp)
-{
-    vf s[16];
-    for (int j = 0; j < 16; j++) s[j] = vf_set(0);
-    for (int64_t d = 0; d < Dp; d += 16) {
-        vf qd = vf_load(q + d);
-        for (int j = 0; j < 16; j++) s[j] = vf_fma(qd, vf_load(k + j * Dp + d), s[j]);
-    }
-    return sums(s);
-}
+/* ---- products ------------------------------------------------------------------------------------- */
 
-/* Scores of keys lo..hi of the tile, -inf outside; returns the largest. */
-static float scores(const scene *e, const float *q, const float *k, int lo, int hi, float *p)
+/* c[r][0..w-1] (+)= sum over l < L, in order, of a[r][l] b[l][0..w-1]: R rows, N registers wide. */
+INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L,
+                    float *const *c, int64_t column, bool add)
 {
-    vf top = vf_set(-INFINITY);
-    for (int j = 0; j < TILE; j += 16) {
-        vf s = vf_set(-INFINITY);
-        if (j <= hi && j + 15 >= lo) {
-            vf inside = vf_mul(score16(q, k + j * e->Dp, e->Dp), vf_set(e->scale));
-            if (e->cap > 0)
-                inside = vf_mul(vf_tanh(vf_div(inside, vf_set(e->cap))), vf_set(e->cap));
-            s = vf_first(lo - j, s, vf_first(hi + 1 - j, inside, s));
+    vf s[4][4];
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int k = 0; k < N; k++)
+            s[r][k] = add ? vf_load(c[r] + column + LANES * k) : vf_set(0);
+    for (int64_t l = 0; l < L; l++) {
+        vf v[4];
+        UNROLL for (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
+        UNROLL for (int r = 0; r < R; r++) {
+            vf x = vf_set(a[r][l]);
+            UNROLL for (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
         }
-        vf_store(p + j, s);
-        top = vf_max(s, top);
+    }
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
+}
+
+#if defined(ZT_ISA_avx512)
+enum { ROWS = 4, WIDE = 4 };
+#else
+enum { ROWS = 2, WIDE = 2 };
+#endif
+
+typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L,
+                        float *const *c, int64_t first, int64_t last, bool add);
+
+/* Columns first..last-1, whole registers, of R rows. */
+#define PRODUCT(R)                                                                                 \
+    static void product##R(const float *const *a, const float *b, int64_t ldb, int64_t L,          \
+                           float *const *c, int64_t first, int64_t last, bool add)                 \
+    {                                                                                              \
+        for (; first + WIDE * LANES <= last; first += WIDE * LANES)                                \
+            product(R, WIDE, a, b, ldb, L, c, first, add);                                         \
+        for (; first < last; first += LANES) product(R, 1, a, b, ldb, L, c, first, add);           \
+    }
+PRODUCT(1)
+PRODUCT(2)
+#if defined(ZT_ISA_avx512)
+PRODUCT(3)
+PRODUCT(4)
+static product_fn *const products[] = {NULL, product1, product2, product3, product4};
+#else
+static product_fn *const products[] = {NULL, product1, product2};
+#endif
+
+/* ---- one run: rows of a block that follow each other in one sequence -------------------------------- */
+
+typedef struct run {
+    zt_cpu_call *c;
+    sizes s;
+    slots slots;
+    int64_t g, row, rows, seq;       /* key head; first row and how many; their sequence */
+    int64_t lo[BLOCK], hi[BLOCK];    /* positions that each row sees: from lo to below hi */
+    float scale, cap;
+    float *keys, *values, *score;    /* scratch: [D][TILE], [TILE][Dp], [queries][TILE] */
+} run;
+
+typedef struct span {
+    int first, last; /* keys of a tile: from first to below last */
+} span;
+
+/* The keys that row r sees of the tile at `tile`; none: first >= last. */
+static span seen(const run *w, int64_t r, int64_t tile)
+{
+    int64_t first = w->lo[r] - tile, last = w->hi[r] - tile;
+    return (span){first < 0 ? 0 : first > TILE ? TILE : (int)first,
+                  last > TILE ? TILE : last < 0 ? 0 : (int)last};
+}
+
+static span seen_by_any(const run *w, int64_t tile)
+{
+    span all = {TILE, 0};
+    for (int64_t r = 0; r < w->rows; r++) {
+        span s = seen(w, r, tile);
+        if (s.first >= s.last) continue;
+        if (s.first < all.first) all.first = s.first;
+        if (s.last > all.last) all.last = s.last;
+    }
+    return all;
+}
+
+static bool sees(const run *w, int64_t r, int64_t chunk)
+{
+    return w->lo[r] < (chunk + 1) * CHUNK && w->hi[r] > chunk * CHUNK && w->lo[r] < w->hi[r];
+}
+
+/* Where the keys of a span lie: rows of the cache, -1 where there is none. */
+static void find_slots(const run *w, int64_t tile, span s, int64_t slot[TILE])
+{
+    for (int j = 0; j < TILE; j++) slot[j] = -1;
+    for (int64_t p = tile + s.first, end = tile + s.last; p < end;) {
+        int64_t b = p / w->slots.block, next = (b + 1) * w->slots.block;
+        int64_t begin = slots_block(&w->slots, w->c, w->seq, b);
+        for (; p < end && p < next; p++)
+            if (begin >= 0) slot[p - tile] = begin + p - b * w->slots.block;
+    }
+}
+
+/* n <= 16 columns from column d of a cache row, zeros after them; zeros for row -1. */
+INLINE vf cached(bool half, const char *base, int64_t at, int64_t d, int n)
+{
+    if (at < 0) return vf_set(0);
+    if (!half) return vf_load_n((const float *)base + at + d, n);
+    const char *p = base + 2 * (at + d);
+    if (n == LANES) return vf_of_f16(p);
+    uint16_t some[LANES] = {0};
+    memcpy(some, p, (size_t)n * sizeof some[0]);
+    return vf_of_f16(some);
+}
+
+INLINE void load_keys(bool half, const run *w, span s, const int64_t slot[TILE])
+{
+    const int64_t D = w->s.D, W = D * w->s.G;
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES)
+        for (int64_t d = 0; d < D; d += LANES) {
+            vf r[LANES];
+            int n = D - d < LANES ? (int)(D - d) : LANES;
+            UNROLL for (int i = 0; i < LANES; i++)
+            {
+                int64_t at = slot[j + i] < 0 ? -1 : slot[j + i] * W + w->g * D;
+                r[i] = cached(half, w->c->in[1].data, at, d, n);
+            }
+            vf_transpose(r);
+            UNROLL for (int i = 0; i < LANES; i++) vf_store(w->keys + (d + i) * TILE + j, r[i]);
+        }
+}
+
+INLINE void load_values(bool half, const run *w, span s, const int64_t slot[TILE])
+{
+    const int64_t D = w->s.D, W = D * w->s.G;
+    for (int j = s.first; j < s.last; j++) {
+        int64_t at = slot[j] < 0 ? -1 : slot[j] * W + w->g * D;
+        for (int64_t d = 0; d < D; d += LANES)
+            vf_store(w->values + j * w->s.Dp + d,
+                     cached(half, w->c->in[2].data, at, d, D - d < LANES ? (int)(D - d) : LANES));
+    }
+}
+
+static void load_tile(const run *w, int64_t tile, span s)
+{
+    int64_t slot[TILE];
+    find_slots(w, tile, s, slot);
+    if (w->c->in[1].type.dtype == ZT_F16) {
+        load_keys(true, w, s, slot);
+        load_values(true, w, s, slot);
+    } else {
+        load_keys(false, w, s, slot);
+        load_values(false, w, s, slot);
+    }
+}
+
+/* ---- scores, weights, values ---------------------------------------------------------------------- */
+
+/* Query i of a run is head i % share of row i / share. */
+static const float *query(const run *w, int64_t i)
+{
+    int64_t row = w->row + i / w->s.share, head = w->g * w->s.share + i % w->s.share;
+    return (const float *)w->c->in[0].data + (row * w->s.H + head) * w->s.D;
+}
+
+static void score_tile(const run *w, span s)
+{
+    int64_t M = w->rows * w->s.share;
+    for (int64_t i = 0; i < M; i += ROWS) {
+        const float *q[ROWS];
+        float *y[ROWS];
+        int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        for (int r = 0; r < m; r++) {
+            q[r] = query(w, i + r);
+            y[r] = w->score + (i + r) * TILE;
+        }
+        products[m](q, w->keys, TILE, w->s.D, y, s.first / LANES * LANES,
+                    (s.last + LANES - 1) / LANES * LANES, false);
+    }
+}
+
+/* Scale, cap, and -inf outside the span; returns the largest. */
+static float finish_scores(const run *w, float *y, span s)
+{
+    vf top = vf_set(-INFINITY), least = vf_set(-INFINITY);
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
+        if (w->cap > 0) x = vf_mul(vf_set(w->cap), vf_tanh(vf_div(x, vf_set(w->cap))));
+        x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
+        vf_store(y + j, x);
+        top = vf_max(x, top);
     }
     return vf_top(top);
 }
 
-/* Scores to weights against the new largest score; what was summed before shrinks to fit. */
-static void weigh(float *p, float tile_top, float *top, float *sum, float *acc, int64_t Dp)
+/* Scores become weights; what was summed before is scaled to the new largest score. */
+static void weigh(const run *w, part p, int64_t i, span s)
 {
-    float now = tile_top > *top ? tile_top : *top;
-    vf w[TILE / 16], all;
-    float lanes[16];
-    for (int j = 0; j < TILE / 16; j++) {
-        w[j] = vf_exp(vf_sub(vf_load(p + 16 * j), vf_set(now)));
-        vf_store(p + 16 * j, w[j]);
+    float *y = w->score + i * TILE, top = finish_scores(w, y, s);
+    if (top > p.top[i]) {
+        vf k = vf_exp(vf_set(p.top[i] - top));
+        rescale(p.acc + i * w->s.Dp, k, NULL, k, w->s.Dp);
+        p.sum[i] *= vf_top(k);
+        p.top[i] = top;
     }
-    all = vf_add(vf_add(w[0], w[1]), vf_add(w[2], w[3]));
-    vf_store(lanes, vf_exp(vf_set(*top - now)));
-    float shrink = lanes[0];
-    if (shrink != 1)
-        for (int64_t d = 0; d < Dp; d += 16)
-            vf_store(acc + d, vf_mul(vf_load(acc + d), vf_set(shrink)));
-    *sum = *sum * shrink + vf_sum(all);
-    *top = now;
+    vf sum = vf_set(0), t = vf_set(p.top[i]);
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        vf e = vf_exp(vf_sub(vf_load(y + j), t));
+        vf_store(y + j, e);
+        sum = vf_add(sum, e);
+    }
+    p.sum[i] += vf_sum(sum);
 }
 
-/* acc += sum over keys lo..hi of p[j] v[j], the keys in order, for N rows of weights at once. */
-static inline __attribute__((always_inline)) void take_values(int N, const float *p, const float *v,
-                                                              int lo, int hi, float *acc, int64_t Dp)
+/* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */
+static void add_values(const run *w, part p, int64_t i, int m, int first, int last)
 {
-    for (int64_t d = 0; d < Dp; d += 32) {
-        int two = d + 16 < Dp;
-        vf a[QUARTET], b[QUARTET];
-        for (int i = 0; i < N; i++) {
-            a[i] = vf_load(acc + i * Dp + d);
-            b[i] = two ? vf_load(acc + i * Dp + d + 16) : a[i];
-        }
-        for (int j = lo; j <= hi; j++) {
-            vf v0 = vf_load(v + j * Dp + d), v1 = two ? vf_load(v + j * Dp + d + 16) : v0;
-            for (int i = 0; i < N; i++) {
-                vf w = vf_set(p[i * TILE + j]);
-                a[i] = vf_fma(w, v0, a[i]);
-                b[i] = vf_fma(w, v1, b[i]);
-            }
-        }
-        for (int i = 0; i < N; i++) {
-            vf_store(acc + i * Dp + d, a[i]);
-            if (two) vf_store(acc + i * Dp + d + 16, b[i]);
-        }
+    const float *weight[ROWS];
+    float *acc[ROWS];
+    for (int r = 0; r < m; r++) {
+        weight[r] = w->score + (i + r) * TILE + first;
+        acc[r] = p.acc + (i + r) * w->s.Dp;
     }
+    if (first < last)
+        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp, true);
 }
 
-/* ---- a run of rows --------------------------------------------------------------------------------- */
-
-static int64_t low_of(const scene *e, int64_t pos)
+/* m queries side by side over the keys that all of them see, each alone before and after. */
+static void value_rows(const run *w, part p, int64_t tile, int64_t i, int m)
 {
-    return e->window > 0 && pos >= e->window ? pos - e->window + 1 : 0;
-}
-
-/* One tile of keys for every (row, head) of the run whose range it touches. */
-static void run_tile(const scene *e, const run *r, int64_t tile, const scratch *x)
-{
-    int64_t pairs = r->n_rows * e->heads;
-    for (int64_t i = 0; i < pairs; i++) {
-        int64_t pos = e->pos[r->row + i / e->heads], low = low_of(e, pos);
-        if (pos < tile || low >= tile + TILE) continue;
-        int lo = low > tile ? (int)(low - tile) : 0;
-        int hi = pos - tile < TILE ? (int)(pos - tile) : TILE - 1;
-        float *p = x->p + i * TILE, *acc = x->acc + i * e->Dp;
-        float top = scores(e, x->q + i * e->Dp, x->k, lo, hi, p);
-        weigh(p, top, &x->top[i], &x->sum[i], acc, e->Dp);
-        if (lo > 0 || hi < TILE - 1) take_values(1, p, x->v, lo, hi, acc, e->Dp);
+    span own[ROWS], all = {0, TILE};
+    for (int r = 0; r < m; r++) {
+        own[r] = seen(w, (i + r) / w->s.share, tile);
+        if (own[r].first > all.first) all.first = own[r].first;
+        if (own[r].last < all.last) all.last = own[r].last;
     }
-    /* Whole tiles: rows side by side share the loads of the values. */
-    for (int64_t i = 0; i < pairs;) {
-        int64_t n = 0;
-        for (; i + n < pairs && n < QUARTET; n++) {
-            int64_t pos = e->pos[r->row + (i + n) / e->heads];
-            if (pos < tile + TILE - 1 || low_of(e, pos) > tile) break;
-        }
-        float *p = x->p + i * TILE, *acc = x->acc + i * e->Dp;
-        if (n == QUARTET) {
-            take_values(QUARTET, p, x->v, 0, TILE - 1, acc, e->Dp);
-        } else {
-            for (int64_t k = 0; k < n; k++)
-                take_values(1, p + k * TILE, x->v, 0, TILE - 1, acc + k * e->Dp, e->Dp);
-        }
-        i += n ? n : 1;
-    }
-}
-
-static void begin_run(const scene *e, const run *r, const scratch *x)
-{
-    int64_t pairs = r->n_rows * e->heads;
-    memset(x->q, 0, (size_t)(pairs * e->Dp) * sizeof(float));
-    memset(x->acc, 0, (size_t)(pairs * e->Dp) * sizeof(float));
-    for (int64_t i = 0; i < pairs; i++) {
-        int64_t row = r->row + i / e->heads, head = r->head + i % e->heads;
-        memcpy(x->q + i * e->Dp, e->q + (row * e->H + head) * e->D, (size_t)e->D * sizeof(float));
-        x->top[i] = -INFINITY;
-        x->sum[i] = 0;
-    }
-}
-
-static void end_run(const scene *e, const run *r, const scratch *x)
-{
-    for (int64_t i = 0; i < r->n_rows * e->heads; i++) {
-        int64_t row = r->row + i / e->heads, head = r->head + i % e->heads;
-        float *y = e->y + (row * e->H + head) * e->D;
-        for (int64_t d = 0; d < e->D; d += 16)
-            vf_store_n(y + d, (int)(e->D - d < 16 ? e->D - d : 16),
-                       vf_div(vf_load(x->acc + i * e->Dp + d), vf_set(x->sum[i])));
-    }
-}
-
-static void zero_run(const scene *e, const run *r)
-{
-    for (int64_t t = 0; t < r->n_rows; t++)
-        memset(e->y + ((r->row + t) * e->H + r->head) * e->D, 0,
-               (size_t)(e->heads * e->D) * sizeof(float));
-}
-
-/* Are the run's positions and sequence inside the cache. */
-static bool check_run(zt_cpu_call *c, const scene *e, const run *r)
-{
-    if (r->s < 0 || r->s >= e->S) {
-        zt_cpu_trouble(c, "sequence", r->s, e->S);
-        return false;
-    }
-    for (int64_t t = 0; t < r->n_rows; t++) {
-        int64_t pos = e->pos[r->row + t];
-        if (pos >= 0 && pos < e->per_seq) continue;
-        zt_cpu_trouble(c, "position", pos, e->per_seq);
-        return false;
-    }
-    return true;
-}
-
-static void do_run(zt_cpu_call *c, const scene *e, const run *r, const scratch *x)
-{
-    if (!check_run(c, e, r)) {
-        zero_run(e, r);
+    if (all.first >= all.last) {
+        for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, own[r].last);
         return;
     }
-    int64_t first = INT64_MAX, last = 0;
-    for (int64_t t = 0; t < r->n_rows; t++) {
-        int64_t pos = e->pos[r->row + t], low = low_of(e, pos);
-        first = low < first ? low : first;
-        last = pos > last ? pos : last;
-    }
-    begin_run(e, r, x);
-    for (int64_t tile = first / TILE * TILE; tile <= last; tile += TILE) {
-        int64_t from = first > tile ? first : tile, to = last < tile + TILE ? last : tile + TILE - 1;
-        if (!load_tile(c, e, r, from, to, x)) {
-            zero_run(e, r);
-            return;
-        }
-        run_tile(e, r, tile, x);
-    }
-    end_run(e, r, x);
+    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, all.first);
+    add_values(w, p, i, m, all.first, all.last);
+    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, all.last, own[r].last);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------ */
-
-static bool has(const void *attrs, const zt_type *const in[], const zt_type out[])
+static void attend_tile(const run *w, part p, int64_t tile)
 {
-    (void)attrs;
-    zt_dtype kv = in[1]->dtype;
-    return in[0]->dtype == ZT_F32 && (kv == ZT_F16 || kv == ZT_F32) && in[2]->dtype == kv &&
-           out[0].dtype == ZT_F32;
+    int64_t M = w->rows * w->s.share;
+    span all = seen_by_any(w, tile);
+    if (all.first >= all.last) return;
+    load_tile(w, tile, all);
+    score_tile(w, all);
+    for (int64_t i = 0; i < M; i++) {
+        span s = seen(w, i / w->s.share, tile);
+        if (s.first < s.last) weigh(w, p, i, s);
+    }
+    for (int64_t i = 0; i < M; i += ROWS)
+        value_rows(w, p, tile, i, M - i < ROWS ? (int)(M - i) : ROWS);
 }
 
-static void setup(zt_cpu_call *c)
+/* p is left as it was when no row sees anything of the chunk. */
+static void attend_chunk(const run *w, part p, int64_t chunk)
+{
+    bool any = false;
+    for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
+    if (!any) return;
+    part_clear(p, w->rows * w->s.share, w->s.Dp);
+    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
+        attend_tile(w, p, t);
+}
+
+static void combine_chunk(const run *w, part total, part p, int64_t chunk)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++)
+        if (sees(w, i / w->s.share, chunk)) combine(total, p, i, w->s.Dp);
+}
+
+/* y = acc / sum; zeros for a row that sees nothing, which is one with trouble. */
+static void write_out(const run *w, part p)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++) {
+        int64_t r = i / w->s.share, head = w->g * w->s.share + i % w->s.share, D = w->s.D;
+        float *y = (float *)w->c->out[0].data + ((w->row + r) * w->s.H + head) * D;
+        const float *acc = p.acc + i * w->s.Dp;
+        vf sum = vf_set(w->lo[r] < w->hi[r] ? p.sum[i] : 1);
+        for (int64_t d = 0; d < D; d += LANES)
+            vf_store_n(y + d, D - d < LANES ? (int)(D - d) : LANES, vf_div(vf_load(acc + d), sum));
+    }
+}
+
+/* ---- the kernel ----------------------------------------------------------------------------------- */
+
+/* A block's rows, run by run. begin_block sets what all runs share. */
+static run begin_block(zt_cpu_call *c, int64_t g, float *scratch)
 {
     const zt_attention_attrs *a = c->attrs;
-    int64_t n = c->in[0].type.dim[0], H = c->in[0].type.dim[1] / a->head;
-    int64_t G = c->in[1].type.dim[1] / a->head, Dp = round16(a->head);
-    int64_t group = G > 0 ? H / G : 0;
-    /* A few rows: one head an item, so that there is work for every thread. */
-    c->aux[AUX_HEADS] = n < ROWS ? 1 : group;
-    c->aux[AUX_SPLIT] = n < ROWS ? group : 1;
-    c->items[0] = H == 0 || G == 0 ? 0 : (n + ROWS - 1) / ROWS * G * c->aux[AUX_SPLIT];
-    size_t pairs = (size_t)(ROWS * c->aux[AUX_HEADS]);
-    c->local_bytes = sizeof(float) * (2 * (size_t)(TILE * Dp) +
-                                      pairs * (TILE + 2 * (size_t)Dp + 16));
+    sizes s = sizes_of(c);
+    run w = {.c = c, .s = s, .slots = slots_of(c, 3, s.ctx), .g = g, .cap = (float)a->softcap};
+    w.scale = a->scale != 0 ? (float)a->scale : (float)(1 / sqrt((double)s.D));
+    w.keys = scratch;
+    w.values = w.keys + TILE * s.Dp;
+    w.score = w.values + TILE * s.Dp;
+    return w;
 }
 
-/* Items go head by head inside a kv head inside a block of rows: neighbours share a cache line. */
-static void attend(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+/* The next rows of one sequence before `end`, and what they see. */
+static void begin_run(run *w, int64_t row, int64_t end)
 {
-    (void)phase;
-    scene e = make_scene(c);
-    int64_t pairs = ROWS * e.heads;
-    float *at = local;
-    scratch x = {.k = at, .v = at + TILE * e.Dp};
-    x.p = x.v + TILE * e.Dp;
-    x.acc = x.p + pairs * TILE;
-    x.q = x.acc + pairs * e.Dp;
-    x.top = x.q + pairs * e.Dp;
-    x.sum = x.top + pairs;
-    /* Keys that no row of the run may look at are multiplied too, and dropped: give them values. */
-    memset(x.k, 0, (size_t)(TILE * e.Dp) * sizeof(float));
-    for (int64_t i = begin; i < end; i++) {
-        int64_t part = i % e.split, kv = i / e.split % e.G, row = i / e.split / e.G * ROWS;
-        int64_t stop = row + ROWS < e.n ? row + ROWS : e.n;
-        run r = {.head = kv * (e.H / e.G) + part * e.heads, .kv = kv};
-        for (r.row = row; r.row < stop; r.row += r.n_rows) {
-            r.s = e.seq ? e.seq[r.row] : 0;
-            for (r.n_rows = 1; r.row + r.n_rows < stop; r.n_rows++)
-                if (e.seq && e.seq[r.row + r.n_rows] != r.s) break;
-            do_run(c, &e, &r, &x);
+    const zt_attention_attrs *a = w->c->attrs;
+    w->row = row;
+    w->seq = slots_seq(&w->slots, row);
+    for (w->rows = 0; row < end && slots_seq(&w->slots, row) == w->seq; row++, w->rows++) {
+        int64_t pos = w->slots.pos[row], r = w->rows;
+        bool good = slots_row_good(&w->slots, w->c, row, pos);
+        w->hi[r] = good ? pos + 1 : 0;
+        w->lo[r] = good && a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+    }
+}
+
+static int64_t end_of_block(const zt_cpu_call *c, int64_t block, int64_t n)
+{
+    int64_t end = (block + 1) * c->aux[AUX_ROWS];
+    return end < n ? end : n;
+}
+
+/* All chunks of a run, one after the other. */
+static void run_whole(const run *w, part p, part total)
+{
+    int64_t first = w->s.ctx, last = 0;
+    for (int64_t r = 0; r < w->rows; r++) {
+        if (w->lo[r] < first) first = w->lo[r];
+        if (w->hi[r] > last) last = w->hi[r];
+    }
+    part_clear(total, w->rows * w->s.share, w->s.Dp);
+    for (int64_t chunk = first / CHUNK; chunk * CHUNK < last; chunk++) {
+        attend_chunk(w, p, chunk);
+        combine_chunk(w, total, p, chunk);
+    }
+    write_out(w, total);
+}
+
+/* Blocks from the last on: those see most, and short work at the end lets threads finish together. */
+static void run_blocks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+{
+    sizes s = sizes_of(c);
+    int64_t M = c->aux[AUX_ROWS] * s.share;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t block = c->aux[AUX_BLOCKS] - 1 - item / s.G, row = block * c->aux[AUX_ROWS];
+        run w = begin_block(c, item % s.G, local);
+        float *parts = w.score + M * TILE;
+        for (; row < end_of_block(c, block, s.n); row += w.rows) {
+            begin_run(&w, row, end_of_block(c, block, s.n));
+            run_whole(&w, part_at(parts, M), part_at(parts + part_floats(M, s.Dp), M));
         }
     }
+}
+
+/* Few rows, phase 0: one chunk of one block and key head an item, its sums to shared memory. */
+static void run_chunks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+{
+    sizes s = sizes_of(c);
+    int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t chunk = item / per_chunk, block = item % per_chunk / s.G;
+        int64_t first = block * c->aux[AUX_ROWS], row = first;
+        run w = begin_block(c, item % s.G, local);
+        part p = part_at((float *)c->shared + (size_t)item * part_floats(M, s.Dp), M);
+        for (; row < end_of_block(c, block, s.n); row += w.rows) {
+            begin_run(&w, row, end_of_block(c, block, s.n));
+            attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), chunk);
+        }
+    }
+}
+
+/* Few rows, phase 1: the chunks of one block and key head, in order. */
+static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+{
+    sizes s = sizes_of(c);
+    int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t block = item / s.G, first = block * c->aux[AUX_ROWS], row = first;
+        run w = begin_block(c, item % s.G, local);
+        part total = part_at(local, M);
+        for (; row < end_of_block(c, block, s.n); row += w.rows) {
+            begin_run(&w, row, end_of_block(c, block, s.n));
+            part_clear(total, w.rows * s.share, s.Dp);
+            for (int64_t k = 0; k < c->aux[AUX_CHUNKS]; k++) {
+                size_t at = (size_t)(k * per_chunk + item) * part_floats(M, s.Dp);
+                part p = part_at((float *)c->shared + at, M);
+                combine_chunk(&w, total, part_from(p, (row - first) * s.share, s.Dp), k);
+            }
+            write_out(&w, total);
+        }
+    }
+}
+
+static bool attention_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[1]->dtype == ZT_F32 || in[1]->dtype == ZT_F16;
+}
+
+static void attention_setup(zt_cpu_call *c)
+{
+    sizes s = sizes_of(c);
+    int64_t rows = s.share ? QUERIES / s.share : 1, chunks = (s.ctx + CHUNK - 1) / CHUNK;
+    rows = rows < 1 ? 1 : rows > BLOCK ? BLOCK : rows;
+    if (rows > s.n && s.n) rows = s.n;
+    int64_t M = rows * s.share, blocks = (s.n + rows - 1) / rows;
+    c->aux[AUX_ROWS] = rows;
+    c->aux[AUX_BLOCKS] = blocks;
+    c->items[0] = blocks * s.G;
+    c->local_bytes = ((size_t)(TILE * (2 * s.Dp + M)) + 2 * part_floats(M, s.Dp)) * sizeof(float);
+    if (s.n > FEW || chunks < 2) return;
+    c->aux[AUX_CHUNKS] = chunks;
+    c->n_phases = 2;
+    c->items[0] = chunks * blocks * s.G;
+    c->items[1] = blocks * s.G;
+    c->shared_bytes = (size_t)c->items[0] * part_floats(M, s.Dp) * sizeof(float);
+}
+
+static void attention_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    if (c->n_phases == 1)
+        run_blocks(c, begin, end, local);
+    else if (phase == 0)
+        run_chunks(c, begin, end, local);
+    else
+        run_combine(c, begin, end, local);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
-    {.op = ZT_OP_attention, .has = has, .setup = setup, .run = attend},
-    {.run = NULL},
+    {.op = ZT_OP_attention, .has = attention_has, .setup = attention_setup, .run = attention_run},
+    {0},
 };
