@@ -102,6 +102,14 @@ bool zt_isa_parse(const char *name, zt_isa *out)
     return false;
 }
 
+#if defined(ZT_HAVE_AVX512)
+enum { BUILT = ZT_ISA_AVX512 };
+#elif defined(ZT_HAVE_AVX2)
+enum { BUILT = ZT_ISA_AVX2 };
+#else
+enum { BUILT = ZT_ISA_SCALAR };
+#endif
+
 #if defined(__x86_64__)
 
 /* Which register files the kernel saves (XCR0): bits 1, 2 AVX; 5, 6, 7 AVX-512. */
@@ -117,7 +125,7 @@ static bool has(uint32_t word, uint32_t bits)
     return (word & bits) == bits;
 }
 
-zt_isa zt_isa_best(void)
+static zt_isa processor_best(void)
 {
     enum { AVX_STATE = 0x06, AVX512_STATE = 0xE6 };
     uint32_t a, b, c, d;
@@ -134,6 +142,12 @@ zt_isa zt_isa_best(void)
                 has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
                 has(c7, bit_AVX512VNNI | bit_AVX512VBMI) && has(a71, 1u << 5 /* BF16 */);
     return wide ? ZT_ISA_AVX512 : ZT_ISA_AVX2;
+}
+
+zt_isa zt_isa_best(void)
+{
+    zt_isa best = processor_best();
+    return best < (zt_isa)BUILT ? best : (zt_isa)BUILT;
 }
 
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */

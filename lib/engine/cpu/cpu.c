@@ -9,16 +9,20 @@
 #define X(f) zt_cpu_##f##_scalar,
 static const zt_cpu_kernel *const scalar_lists[] = {ZT_CPU_FAMILIES(X) NULL};
 #undef X
-#if defined(__x86_64__)
+/* Lists that the build left out are never asked for: zt_isa_best knows what was built. */
+#if defined(ZT_HAVE_AVX2)
 #define X(f) zt_cpu_##f##_avx2,
 static const zt_cpu_kernel *const avx2_lists[] = {ZT_CPU_FAMILIES(X) NULL};
 #undef X
+#else
+#define avx2_lists scalar_lists
+#endif
+#if defined(ZT_HAVE_AVX512)
 #define X(f) zt_cpu_##f##_avx512,
 static const zt_cpu_kernel *const avx512_lists[] = {ZT_CPU_FAMILIES(X) NULL};
 #undef X
 #else
-#define avx2_lists scalar_lists
-#define avx512_lists scalar_lists
+#define avx512_lists avx2_lists
 #endif
 
 static const zt_cpu_kernel *const *const lists[ZT_ISA_COUNT] = {
