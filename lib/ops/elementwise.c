@@ -274,6 +274,8 @@ static void strides_in(const zt_type *t, const zt_type *out, int64_t stride[ZT_M
 
 static double plus(double a, double b) { return a + b; }
 
+static double minus(double a, double b) { return a - b; }
+
 static double times(double a, double b) { return a * b; }
 
 static void broadcast(const zt_arg *in, zt_arg *out, double (*f)(double, double))
@@ -331,6 +333,21 @@ const zt_opdef zt_op_add = {
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_COMMUTATIVE | ZT_OPF_INPLACE,
     .infer = broadcast_infer,
     .ref = add_ref,
+    .cases = broadcast_cases,
+};
+
+static void sub_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs, (void)t;
+    broadcast(in, out, minus);
+}
+
+const zt_opdef zt_op_sub = {
+    .synopsis = "y = a - b; shapes broadcast as numpy's, a, b and y of one plain float type",
+    .n_required = 2,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = broadcast_infer,
+    .ref = sub_ref,
     .cases = broadcast_cases,
 };
 

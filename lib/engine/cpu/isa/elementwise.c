@@ -272,6 +272,12 @@ static void add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void 
     run_pairs(c, begin, end, local, vf_add);
 }
 
+static void sub_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    (void)phase;
+    run_pairs(c, begin, end, local, vf_sub);
+}
+
 static void mul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
@@ -326,6 +332,7 @@ static void cast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise)[] = {
     {.op = ZT_OP_add, .has = narrow_has, .setup = broadcast_setup, .run = add_run},
+    {.op = ZT_OP_sub, .has = narrow_has, .setup = broadcast_setup, .run = sub_run},
     {.op = ZT_OP_mul, .has = narrow_has, .setup = broadcast_setup, .run = mul_run},
     {.op = ZT_OP_scale, .has = narrow_has, .setup = chunks_setup, .run = scale_run},
     {.op = ZT_OP_softcap, .has = narrow_has, .setup = chunks_setup, .run = softcap_run},
