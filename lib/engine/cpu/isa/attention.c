@@ -179,68 +179,74 @@ static bool sees(const run *w, int64_t r, int64_t chunk)
     return w->lo[r] < (chunk + 1) * CHUNK && w->hi[r] > chunk * CHUNK && w->lo[r] < w->hi[r];
 }
 
-/* Where the keys of a span lie: rows of the cache, -1 where there is none. */
-static void find_slots(const run *w, int64_t tile, span s, int64_t slot[TILE])
+/* Where the keys of a span lie in a cache, in bytes. Other places of the tile, and those that the
+ * table leads nowhere, get row 0: what is read there is not used, or the whole call fails. */
+static void find_keys(const run *w, int64_t tile, span s, size_t at[TILE])
 {
-    for (int j = 0; j < TILE; j++) slot[j] = -1;
+    const size_t item = w->c->in[1].type.dtype == ZT_F16 ? 2 : 4;
+    const int64_t W = w->s.D * w->s.G, block = w->slots.block;
+    for (int j = 0; j < TILE; j++) at[j] = (size_t)(w->g * w->s.D) * item;
     for (int64_t p = tile + s.first, end = tile + s.last; p < end;) {
-        int64_t b = p / w->slots.block, next = (b + 1) * w->slots.block;
+        int64_t b = p / block, next = (b + 1) * block;
         int64_t begin = slots_block(&w->slots, w->c, w->seq, b);
         for (; p < end && p < next; p++)
-            if (begin >= 0) slot[p - tile] = begin + p - b * w->slots.block;
+            if (begin >= 0) at[p - tile] += (size_t)((begin + p - b * block) * W) * item;
     }
 }
 
-/* n <= 16 columns from column d of a cache row, zeros after them; zeros for row -1. */
-INLINE vf cached(bool half, const char *base, int64_t at, int64_t d, int n)
+/* n columns of a cache row, zeros after them; n is LANES wherever a whole register is there. */
+INLINE vf cached(bool half, const char *p, int n)
 {
-    if (at < 0) return vf_set(0);
-    if (!half) return vf_load_n((const float *)base + at + d, n);
-    const char *p = base + 2 * (at + d);
+    if (!half) return vf_load_n((const float *)p, n);
     if (n == LANES) return vf_of_f16(p);
     uint16_t some[LANES] = {0};
     memcpy(some, p, (size_t)n * sizeof some[0]);
     return vf_of_f16(some);
 }
 
-INLINE void load_keys(bool half, const run *w, span s, const int64_t slot[TILE])
+/* Sixteen keys' columns: keys[i][0..15] = column i of each. */
+INLINE void turn_keys(bool half, const char *base, const size_t *at, int n, float *keys)
 {
-    const int64_t D = w->s.D, W = D * w->s.G;
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES)
-        for (int64_t d = 0; d < D; d += LANES) {
-            vf r[LANES];
-            int n = D - d < LANES ? (int)(D - d) : LANES;
-            UNROLL for (int i = 0; i < LANES; i++)
-            {
-                int64_t at = slot[j + i] < 0 ? -1 : slot[j + i] * W + w->g * D;
-                r[i] = cached(half, w->c->in[1].data, at, d, n);
-            }
-            vf_transpose(r);
-            UNROLL for (int i = 0; i < LANES; i++) vf_store(w->keys + (d + i) * TILE + j, r[i]);
-        }
+    vf r[LANES];
+    UNROLL for (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
+    vf_transpose(r);
+    UNROLL for (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
 }
 
-INLINE void load_values(bool half, const run *w, span s, const int64_t slot[TILE])
+INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size_t *at, float *keys)
 {
-    const int64_t D = w->s.D, W = D * w->s.G;
+    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int64_t whole = D - rest;
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        for (int64_t d = 0; d < whole; d += LANES)
+            turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
+        if (rest) turn_keys(half, base + whole * item, at + j, rest, keys + whole * TILE + j);
+    }
+}
+
+INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at, float *values)
+{
+    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
     for (int j = s.first; j < s.last; j++) {
-        int64_t at = slot[j] < 0 ? -1 : slot[j] * W + w->g * D;
-        for (int64_t d = 0; d < D; d += LANES)
-            vf_store(w->values + j * w->s.Dp + d,
-                     cached(half, w->c->in[2].data, at, d, D - d < LANES ? (int)(D - d) : LANES));
+        const char *p = base + at[j];
+        float *v = values + j * Dp;
+        for (int64_t d = 0; d < whole; d += LANES) vf_store(v + d, cached(half, p + d * item, LANES));
+        if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
     }
 }
 
 static void load_tile(const run *w, int64_t tile, span s)
 {
-    int64_t slot[TILE];
-    find_slots(w, tile, s, slot);
+    const char *k = w->c->in[1].data, *v = w->c->in[2].data;
+    size_t at[TILE];
+    find_keys(w, tile, s, at);
     if (w->c->in[1].type.dtype == ZT_F16) {
-        load_keys(true, w, s, slot);
-        load_values(true, w, s, slot);
+        load_keys(true, k, w->s.D, s, at, w->keys);
+        load_values(true, v, w->s.D, s, at, w->values);
     } else {
-        load_keys(false, w, s, slot);
-        load_values(false, w, s, slot);
+        load_keys(false, k, w->s.D, s, at, w->keys);
+        load_values(false, v, w->s.D, s, at, w->values);
     }
 }
 
