@@ -16,7 +16,7 @@ LIBS     := -lpcre2-8 -lxxhash -lm
 TESTLIBS := -ljansson
 
 goals := $(or $(MAKECMDGOALS),all)
-help_goals := help deps test-deps clean distclean
+help_goals := help deps test-deps uninstall clean distclean
 ifneq (,$(filter-out $(help_goals),$(goals)))
 -include $(BUILD)/config.mk
 endif
@@ -39,26 +39,35 @@ bins     := $(tools:%=$(BUILD)/bin/%)
 test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 helpers  := $(BUILD)/tests/mkmodel
-headers  := $(sort $(wildcard lib/*.h lib/*/*.h))
-public   := lib/zt.h $(foreach r,base tensor ops prog engine run io llm,$(wildcard lib/$(r)/$(r).h lib/$(r)/ops.def lib/$(r)/gguf.h lib/$(r)/npy.h))
+public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
+            lib/io/gguf.h lib/io/npy.h
 
-.PHONY: all lib test check test-bins long sanitize demo deps test-deps install uninstall bench clean distclean help
+.PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
+        bench clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(bins) $(BUILD)/libzt.a
 
 help:
-	@echo 'all (the tools, in $(BUILD)/bin)   test   demo   install uninstall (PREFIX, DESTDIR)'
-	@echo 'deps test-deps   sanitize long bench   clean distclean'
-	@echo 'variables: BUILD CC OPT AVX2=auto|0|1 AVX512=auto|0|1 ZT_GOLDEN=DIR'
+	@echo 'make            the tools, in $(BUILD)/bin, and $(BUILD)/libzt.a'
+	@echo 'make demo       fetch a 98 MB model and ask it PROMPT="..."'
+	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
+	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
+	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
+	@echo 'make deps       install what a build needs (Debian);  test-deps: what the tests need'
+	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 V=1 ZT_GOLDEN=DIR'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' scripts/probe $@
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
 flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512)
 ifneq (,$(filter-out $(help_goals),$(goals)))
-$(shell mkdir -p $(BUILD); echo '$(flags)' | cmp -s - $(BUILD)/flags || { echo '$(flags)' >$(BUILD)/flags; rm -f $(BUILD)/config.mk; })
+$(shell mkdir -p $(BUILD))
+$(file >$(BUILD)/flags.new,$(flags))
+$(shell cd $(BUILD); if cmp -s flags.new flags; then rm flags.new; else mv flags.new flags; rm -f config.mk; fi)
 endif
 $(BUILD)/flags: ;
 
@@ -109,25 +118,27 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
 
 # The golden cases: ZT_GOLDEN, else ../shared/golden, else those packed in tests/golden.
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
+unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
-           $(if $(wildcard $(golden)),ZT_GOLDEN='$(golden)')
+           $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)')
 
 test-bins: $(test_bin)
 
 $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@rm -rf $@ && mkdir -p $@
-	@for f in $^; do tar -C $@ -xJf $$f; done
+	@for f in $^; do tar -C $@ -xJf $$f || exit; done
+	@touch $@
 
 test check: test-deps
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(bins) $(test_bin) $(if $(filter $(BUILD)/golden,$(golden:$(CURDIR)/%=%)),$(BUILD)/golden)
+run-tests: $(bins) $(test_bin) $(unpacked)
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
 sanitize: test-deps
-	$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
-	$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
+	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
+	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
 
 long:
 	@scripts/deps long
@@ -150,27 +161,35 @@ demo:
 	    $(BUILD)/bin/zt-run -m "$$model" -p '$(PROMPT)' --temp 0 -n 120 --stats && echo
 
 bench: all
-	bench/vs-llama
+	ZT_BIN=$(BUILD)/bin bench/start
+	ZT_BENCH=$(BUILD)/bin/zt-bench bench/vs-llama
 
 # ---- install ------------------------------------------------------------------------------------
 
-dest := $(DESTDIR)$(PREFIX)
-installed = $(tools:%=$(dest)/bin/%) $(tools:%=$(dest)/share/man/man1/%.1) \
-            $(tools:%=$(dest)/share/bash-completion/completions/%) $(dest)/lib/libzt.a \
-            $(dest)/lib/pkgconfig/zt.pc $(dest)/include/zt
+# Quoted: a folder may have a blank in its name. zt.pc names PREFIX, not DESTDIR; <zt.h> and
+# "lib/zt.h" both work with it.
+bindir  = '$(DESTDIR)$(PREFIX)/bin'
+libdir  = '$(DESTDIR)$(PREFIX)/lib'
+incdir  = '$(DESTDIR)$(PREFIX)/include/zt'
+mandir  = '$(DESTDIR)$(PREFIX)/share/man/man1'
+compdir = '$(DESTDIR)$(PREFIX)/share/bash-completion/completions'
+pages  := $(tools:%=%.1)
 
 install: all
-	install -d $(dest)/bin $(dest)/lib/pkgconfig $(dest)/share/man/man1 $(dest)/share/bash-completion/completions
-	install -m 755 $(bins) $(dest)/bin
-	install -m 644 $(tools:%=man/%.1) $(dest)/share/man/man1
-	for t in $(tools); do $(BUILD)/bin/$$t --completion bash >$(dest)/share/bash-completion/completions/$$t || exit; done
-	install -m 644 $(BUILD)/libzt.a $(dest)/lib
-	for h in $(public); do install -D -m 644 $$h $(dest)/include/zt/$$h || exit; done
-	printf 'prefix=%s\nName: zt\nDescription: neural-network models as Unix data\nVersion: %s\nCflags: -I$${prefix}/include/zt\nLibs: -L$${prefix}/lib -lzt %s -pthread\n' \
-	    '$(PREFIX)' '$(VERSION)' '$(LIBS)' >$(dest)/lib/pkgconfig/zt.pc
+	install -d $(bindir) $(libdir)/pkgconfig $(incdir) $(mandir) $(compdir)
+	install -m 755 $(bins) $(bindir)
+	install -m 644 $(pages:%=man/%) $(mandir)
+	for t in $(tools); do $(BUILD)/bin/$$t --completion bash >$(compdir)/$$t || exit; done
+	install -m 644 $(BUILD)/libzt.a $(libdir)
+	for h in $(public); do install -D -m 644 $$h $(incdir)/$$h || exit; done
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: zt' 'Description: neural-network models as Unix data' \
+	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include/zt -I$${prefix}/include/zt/lib' \
+	    'Libs: -L$${prefix}/lib -lzt $(LIBS) -pthread' >$(libdir)/pkgconfig/zt.pc
 
 uninstall:
-	rm -rf $(installed)
+	for t in $(tools); do rm -f $(bindir)/$$t $(mandir)/$$t.1 $(compdir)/$$t; done
+	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc
+	rm -rf $(incdir)
 
 clean:
 	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/libzt.a \
@@ -178,4 +197,6 @@ clean:
 distclean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+objects := $(lib_obj) $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) \
+           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c))
+-include $(objects:.o=.d)
