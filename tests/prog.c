@@ -42,7 +42,7 @@ static void becomes(const char *text, const char *canonical, const char *what)
     zt_prog_free(p);
 }
 
-/* ---- the example of design.md ------------------------------------------------------------------ */
+/* ---- the example of design.md ---------------------------------------------------------------- */
 
 static const char canonical[] =
     "zt program 1\n"
@@ -133,13 +133,14 @@ static void test_look(void)
     zt_prog_free(p);
 }
 
-/* ---- canonical text ------------------------------------------------------------------------------ */
+/* ---- canonical text -------------------------------------------------------------------------- */
 
 static void test_text(void)
 {
     becomes("zt program 1", "zt program 1\n", "an empty program");
-    becomes("zt program 1 # c\r\n\r\n  # c\n\tin\tx :f32 [ ]# c\r\nout y=x", "zt program 1\nin    x: f32[]\n"
-            "out   y = x\n", "space, comments, carriage returns, no last newline; rank 0");
+    becomes("zt program 1 # c\r\n\r\n  # c\n\tin\tx :f32 [ ]# c\r\nout y=x",
+            "zt program 1\nin    x: f32[]\nout   y = x\n",
+            "space, comments, carriage returns, no last newline; rank 0");
     becomes("zt program 1\nin in: f32[2]\nout = silu in\nkeep = silu out\nout out = keep\n",
             "zt program 1\nin    in: f32[2]\nout = silu in\nkeep = silu out\nout   out = keep\n",
             "no word is reserved");
@@ -218,7 +219,7 @@ static void test_dimensions(void)
     dimension("n * (m + (a.b - c_))", "n*(m+(a.b-c_))");
 }
 
-/* ---- from C ------------------------------------------------------------------------------------ */
+/* ---- from C ---------------------------------------------------------------------------------- */
 
 static void test_chain(void)
 {
@@ -300,7 +301,7 @@ static void test_stress_dimensions(void)
     zt_prog_free(p);
 }
 
-/* ---- bind -------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------ */
 
 static bool has_type(const zt_bound *b, const char *name, const char *type)
 {
@@ -338,7 +339,7 @@ static void test_bind_attributes(void)
     const zt_reshape_attrs *a = b ? b->attrs[0] : NULL, *other = b ? b->attrs[1] : NULL;
     ok(a && a->shape.n == 2 && a->shape.dim[0] == 10 && other->shape.dim[0] == 30,
        "bound attributes are numbers");
-    ok(b && b->attrs[2] == zt_prog_step(p, 2)->attrs, "attributes without expressions are not copied");
+    ok(b && b->attrs[2] == zt_prog_step(p, 2)->attrs, "others are not copied");
     zt_bound_free(b);
     zt_prog_free(p);
 }

@@ -33,17 +33,13 @@ static zt_status wants(const owner *o, zt_lex *l, const char *what)
 static bool bare(zt_lex *l, char *buf, size_t bytes)
 {
     zt_span word;
-    zt_lex before = *l;
-    if (zt_lex_bare(l, &word) && word.n < bytes) {
-        memcpy(buf, word.s, word.n);
-        buf[word.n] = 0;
-        return true;
-    }
-    *l = before;
-    return false;
+    if (!zt_lex_bare(l, &word) || word.n >= bytes) return false;
+    memcpy(buf, word.s, word.n);
+    buf[word.n] = 0;
+    return true;
 }
 
-/* ---- i64 --------------------------------------------------------------------------------------- */
+/* ---- i64 ------------------------------------------------------------------------------------- */
 
 static bool i64_equal(const void *a, const void *b)
 {
@@ -71,7 +67,7 @@ static zt_status i64_take(const owner *o, zt_lex *l, void *field)
     return ZT_OK;
 }
 
-/* ---- f64 --------------------------------------------------------------------------------------- */
+/* ---- f64 ------------------------------------------------------------------------------------- */
 
 static bool f64_equal(const void *a, const void *b)
 {
@@ -102,7 +98,7 @@ static zt_status f64_take(const owner *o, zt_lex *l, void *field)
     return ZT_OK;
 }
 
-/* ---- word -------------------------------------------------------------------------------------- */
+/* ---- word ------------------------------------------------------------------------------------ */
 
 /* A name of at most 23 letters; the bytes after it become zero. */
 static zt_status word_check(const owner *o, void *field, bool *symbolic)
@@ -141,7 +137,7 @@ static zt_status word_take(const owner *o, zt_lex *l, void *field)
     return ZT_OK;
 }
 
-/* ---- dims -------------------------------------------------------------------------------------- */
+/* ---- dims ------------------------------------------------------------------------------------ */
 
 static zt_status dims_check(const owner *o, void *field, bool *symbolic)
 {
@@ -197,7 +193,7 @@ static zt_status dims_bind(const zt_prog *p, const int64_t *value, void *field)
     return s;
 }
 
-/* ---- str --------------------------------------------------------------------------------------- */
+/* ---- str ------------------------------------------------------------------------------------- */
 
 static const char *string(const void *field)
 {
@@ -235,7 +231,7 @@ static zt_status str_take(const owner *o, zt_lex *l, void *field)
     return s;
 }
 
-/* ---- the kinds --------------------------------------------------------------------------------- */
+/* ---- the kinds ------------------------------------------------------------------------------- */
 
 static const struct kind {
     size_t bytes;

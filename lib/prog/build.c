@@ -11,7 +11,7 @@
 
 static const char *const kind_name[] = {"in", "state", "data", "op"};
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* A failed call may leave names in the maps whose owners were taken back, so the owner decides. */
 int zt_prog_lookup(const zt_prog *p, zt_span name)
@@ -132,7 +132,7 @@ int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int6
     return zt_prog_declare(p, ZT_VALUE_DATA, zt_span_of(name), dt, rank, dim, zt_span_of(tensor));
 }
 
-/* ---- uses -------------------------------------------------------------------------------------- */
+/* ---- uses ------------------------------------------------------------------------------------ */
 
 static zt_item *root_of(const zt_prog *p, int v)
 {
@@ -183,7 +183,7 @@ static zt_status check_donation(const zt_prog *p, const zt_opinfo *info, const i
     return ZT_OK;
 }
 
-/* ---- ops --------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Output 0 has the memory of input 0 in views and donations. */
 static void share_memory(zt_prog *p, unsigned flags, const zt_step *st)
@@ -248,8 +248,8 @@ zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
     return ZT_OK;
 }
 
-zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in, const char *const *names,
-                     int *out)
+zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
+                     const char *const *names, int *out)
 {
     zt_span span[ZT_MAX_OUT] = {{0}};
     const zt_opinfo *info = zt_op_info(op);
@@ -257,7 +257,7 @@ zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in, con
     return zt_prog_add_op(p, op, attrs, in, span, out);
 }
 
-/* ---- the end of a step ------------------------------------------------------------------------- */
+/* ---- the end of a step ----------------------------------------------------------------------- */
 
 zt_status zt_prog_keep(zt_prog *p, int state, int value)
 {

@@ -28,7 +28,7 @@ static const char *apply(char op, int64_t a, int64_t b, int64_t *r)
     return over ? "overflows" : NULL;
 }
 
-/* ---- make -------------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 static int64_t add(zt_prog *p, zt_expr e)
 {
@@ -91,7 +91,7 @@ int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b)
     return 0;
 }
 
-/* ---- print ------------------------------------------------------------------------------------- */
+/* ---- print ----------------------------------------------------------------------------------- */
 
 /* How tightly it binds: sums, products, then numbers and symbols. */
 static int level(const zt_prog *p, int64_t dim)
@@ -131,7 +131,7 @@ zt_status zt_dims_put(const zt_prog *p, int rank, const int64_t *dim, zt_str *ou
     return s ? s : zt_str_putc(out, ']');
 }
 
-/* ---- evaluate ---------------------------------------------------------------------------------- */
+/* ---- evaluate -------------------------------------------------------------------------------- */
 
 /* "dimension n/m: 8/0 divides by zero" */
 ZT_PRINTF(3, 4)

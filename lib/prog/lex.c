@@ -73,7 +73,7 @@ zt_status zt_lex_expected(const zt_prog *p, zt_lex *l, const char *what)
     return zt_prog_fail(p, ZT_EDATA, "%s expected, not '%s'", what, zt_quote(buf, word));
 }
 
-/* ---- strings ----------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static bool hex4(zt_lex *l, uint32_t *code)
 {
@@ -150,7 +150,7 @@ zt_status zt_lex_string(zt_prog *p, zt_lex *l, zt_span *s)
     return ZT_OK;
 }
 
-/* ---- dimensions -------------------------------------------------------------------------------- */
+/* ---- dimensions ------------------------------------------------------------------------------ */
 
 static zt_status sum(zt_prog *p, zt_lex *l, int depth, int64_t *dim);
 

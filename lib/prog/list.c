@@ -45,7 +45,7 @@ void *zt_prog_push(zt_prog *p, zt_list *l, size_t size, const char *what)
     return memset((char *)l->at + (size_t)l->n++ * size, 0, size);
 }
 
-/* ---- names and messages ------------------------------------------------------------------------ */
+/* ---- names and messages ---------------------------------------------------------------------- */
 
 static bool is_letter(char c)
 {
@@ -87,7 +87,7 @@ zt_status zt_prog_fail(const zt_prog *p, zt_status s, const char *fmt, ...)
     return zt_fail(p->ctx, ZT_EDATA, "%s:%ld: %s", p->where, p->line, text);
 }
 
-/* ---- look -------------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 int zt_prog_n_values(const zt_prog *p)
 {

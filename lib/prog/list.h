@@ -93,7 +93,7 @@ static inline const zt_expr *zt_expr_at(const zt_prog *p, int64_t dim)
     return (const zt_expr *)p->exprs.at + (-1 - dim);
 }
 
-/* ---- list.c: messages and room ------------------------------------------------------------------ */
+/* ---- list.c: messages and room --------------------------------------------------------------- */
 
 /* zt_fail; while parsing, the status is ZT_EDATA and the line stands before the message. */
 zt_status zt_prog_fail(const zt_prog *p, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
@@ -105,7 +105,7 @@ size_t zt_name_length(const char *s, size_t n);
 zt_status zt_name_check(const zt_prog *p, const char *what, zt_span name);
 const char *zt_quote(char buf[ZT_QUOTE], zt_span text);
 
-/* ---- build.c ------------------------------------------------------------------------------------ */
+/* ---- build.c --------------------------------------------------------------------------------- */
 
 int zt_prog_lookup(const zt_prog *p, zt_span name); /* value number or -1 */
 /* name.s NULL: made up. `tensor` only for ZT_VALUE_DATA. */
@@ -116,7 +116,7 @@ zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
 zt_status zt_prog_add_out(zt_prog *p, zt_span name, int value);
 zt_status zt_prog_set_model(zt_prog *p, zt_span file, zt_span id);
 
-/* ---- dims.c ------------------------------------------------------------------------------------- */
+/* ---- dims.c ---------------------------------------------------------------------------------- */
 
 bool zt_dim_known(const zt_prog *p, int64_t dim); /* a number, or an expression of this program */
 int64_t zt_dim_symbol(zt_prog *p, zt_span name); /* 0 on failure */
@@ -128,10 +128,10 @@ zt_status zt_dims_eval(const zt_prog *p, const int64_t *symbol, int64_t *value);
 /* Dimensions become the numbers that they stand for; ZT_EDATA when one is below 0. */
 zt_status zt_dims_bind(const zt_prog *p, const int64_t *value, int rank, int64_t *dim);
 
-/* ---- attrs.c ------------------------------------------------------------------------------------ */
+/* ---- attrs.c --------------------------------------------------------------------------------- */
 
-/* Checks attributes (NULL: defaults) and gives those to keep: the op's defaults themselves or a copy
- * in the program's memory. NULL on failure. */
+/* Checks attributes (NULL: defaults) and gives those to keep: the op's defaults themselves or a
+ * copy in the program's memory. NULL on failure. */
 const void *zt_attrs_keep(zt_prog *p, const zt_opinfo *info, const void *attrs, bool *symbolic);
 /* " eps=1e-05 dims=64": those that differ from the defaults. */
 zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attrs, zt_str *out);
@@ -142,7 +142,7 @@ zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_at
 zt_status zt_attrs_bind(const zt_prog *p, const zt_opinfo *info, const void *attrs,
                         const int64_t *value, void *to);
 
-/* ---- lex.c -------------------------------------------------------------------------------------- */
+/* ---- lex.c ----------------------------------------------------------------------------------- */
 
 bool zt_lex_end(zt_lex *l);                 /* nothing but space or a comment is left */
 bool zt_lex_peek(zt_lex *l, char c);        /* is c next, after space */

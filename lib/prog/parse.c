@@ -18,7 +18,7 @@ static zt_status line_end(const zt_prog *p, zt_lex *l)
     return zt_lex_end(l) ? ZT_OK : zt_lex_expected(p, l, "the end of the line");
 }
 
-/* ---- model, in, state, data -------------------------------------------------------------------- */
+/* ---- model, in, state, data ------------------------------------------------------------------ */
 
 /* model "FILE" id=HEX */
 static zt_status model(zt_prog *p, zt_lex *l)
@@ -51,7 +51,8 @@ static zt_status declaration(zt_prog *p, zt_lex *l, zt_value_kind kind)
     if (!s && kind == ZT_VALUE_DATA) s = zt_lex_string(p, l, &tensor);
     if (!s) s = line_end(p, l);
     if (s) return s;
-    return zt_prog_declare(p, kind, name, dt, rank, dim, tensor) < 0 ? zt_ctx_status(p->ctx) : ZT_OK;
+    int v = zt_prog_declare(p, kind, name, dt, rank, dim, tensor);
+    return v < 0 ? zt_ctx_status(p->ctx) : ZT_OK;
 }
 
 static zt_status in(zt_prog *p, zt_lex *l)
@@ -69,7 +70,7 @@ static zt_status data(zt_prog *p, zt_lex *l)
     return declaration(p, l, ZT_VALUE_DATA);
 }
 
-/* ---- keep, out --------------------------------------------------------------------------------- */
+/* ---- keep, out ------------------------------------------------------------------------------- */
 
 /* NAME = VALUE */
 static zt_status pair(zt_prog *p, zt_lex *l, zt_span *name, int *value)
@@ -99,7 +100,7 @@ static zt_status out(zt_prog *p, zt_lex *l)
     return s ? s : zt_prog_add_out(p, name, value);
 }
 
-/* ---- ops --------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Y, RSTD = ; those not named are not wanted. How many there are: *n. */
 static zt_status outputs(zt_prog *p, zt_lex *l, zt_span names[ZT_MAX_OUT], int *n)
@@ -152,7 +153,8 @@ static zt_status input(const zt_prog *p, const zt_opinfo *info, zt_span name, in
         return zt_prog_fail(p, ZT_EDATA, "op %s: input '%s' after the attributes", info->name,
                             zt_quote(buf, name));
     if (*n == info->n_in)
-        return zt_prog_fail(p, ZT_EDATA, "op %s: more than %d inputs", info->name, info->n_in);
+        return zt_prog_fail(p, ZT_EDATA, "op %s: too many inputs, it has %d", info->name,
+                            info->n_in);
     if (zt_span_is(name, "_")) {
         inputs[(*n)++] = ZT_NONE;
         return ZT_OK;
@@ -181,7 +183,7 @@ static zt_status op_line(zt_prog *p, zt_lex *l)
     return s ? s : zt_prog_add_op(p, op, attrs, inputs, names, NULL);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static const struct line_kind {
     const char *word;

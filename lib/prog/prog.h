@@ -49,12 +49,13 @@ typedef struct zt_prog zt_prog;
 zt_prog *zt_prog_new(zt_ctx *ctx);
 void zt_prog_free(zt_prog *p);
 
-/* ---- build ------------------------------------------------------------------------------------- */
+/* ---- build ----------------------------------------------------------------------------------- */
 
 /* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
  * of this program. Errors give 0 and a message. */
 int64_t zt_prog_symbol(zt_prog *p, const char *name); /* the same name gives the same dimension */
-int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b); /* op one of + - * / ; folds numbers */
+/* a op b, op one of + - * /. Numbers are folded; a fold below 0 is an error. */
+int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b);
 
 /* `name` NULL: one is made up (v0, v1, ...). Each returns the value's number, -1 on failure. */
 int zt_prog_in(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
@@ -64,15 +65,16 @@ int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int6
 /* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
  * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
  * failure the program is as it was. */
-zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in, const char *const *names,
-                     int *out);
+zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
+                     const char *const *names, int *out);
 zt_status zt_prog_keep(zt_prog *p, int state, int value);
 zt_status zt_prog_out(zt_prog *p, const char *name, int value);
 zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the header line */
 
-/* int zt_emit_rms_norm(zt_prog *, const char *name, int x, int g, const zt_rms_norm_attrs *, int *rstd):
- * the first output's number. Outputs after the first through pointers, NULL: not wanted. Ops
- * without attributes have no such parameter. */
+/* int zt_emit_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
+ *                      int *rstd);
+ * The first output's number; its name is `label`. Outputs after the first come through pointers
+ * and get made-up names; NULL: not wanted. Ops without attributes have no such parameter. */
 #define ZT_EMIT_IN1(a) , int a
 #define ZT_EMIT_IN2(a, b) , int a, int b
 #define ZT_EMIT_IN3(a, b, c) , int a, int b, int c
@@ -97,11 +99,16 @@ zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the he
 #include "lib/ops/ops.def"
 #undef OP
 
-/* ---- look -------------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 /* Pointers are good until the program changes; names, strings and attributes until it goes. */
 
-typedef enum zt_value_kind { ZT_VALUE_IN, ZT_VALUE_STATE, ZT_VALUE_DATA, ZT_VALUE_OP } zt_value_kind;
+typedef enum zt_value_kind {
+    ZT_VALUE_IN,
+    ZT_VALUE_STATE,
+    ZT_VALUE_DATA,
+    ZT_VALUE_OP
+} zt_value_kind;
 
 typedef struct zt_value {
     const char *name;
@@ -138,13 +145,13 @@ int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value numbe
 const char *zt_prog_model_file(const zt_prog *p); /* NULL: none */
 const char *zt_prog_model_id(const zt_prog *p);
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 zt_status zt_prog_print(const zt_prog *p, zt_str *out);
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
 
-/* ---- bind -------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------ */
 
 typedef struct zt_binding {
     const char *symbol;
