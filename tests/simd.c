@@ -1,0 +1,525 @@
+/* simd.c - the CPU kernels called one by one on each instruction set: functions over all of their
+ * range, halves of every pattern, one tree of sums, attention against plain loops and against itself
+ * in other company. (tests/conformance.c has every op's cases against ref, through the engine.)
+ */
+#include "lib/engine/cpu/cpu.h"
+#include "tests/tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- calling a kernel --------------------------------------------------------------------------- */
+
+typedef struct isa {
+    zt_isa id;
+    const zt_cpu_kernel *family[6];
+} isa;
+
+#define FAMILIES(s)                                                                                \
+    {zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linalg_##s, zt_cpu_index_##s,               \
+     zt_cpu_norm_##s, zt_cpu_attention_##s}
+static const isa isas[] = {
+    {ZT_ISA_SCALAR, FAMILIES(scalar)},
+#ifdef ZT_HAVE_AVX2
+    {ZT_ISA_AVX2, FAMILIES(avx2)},
+#endif
+#ifdef ZT_HAVE_AVX512
+    {ZT_ISA_AVX512, FAMILIES(avx512)},
+#endif
+};
+
+static const zt_cpu_kernel *find(const isa *s, zt_op op)
+{
+    for (int f = 0; f < 6; f++)
+        for (const zt_cpu_kernel *k = s->family[f]; k->run; k++)
+            if (k->op == op) return k;
+    return NULL;
+}
+
+static void *memory(size_t bytes)
+{
+    size_t n = (bytes + 64) / 64 * 64;
+    void *p = aligned_alloc(64, n);
+    if (!p) abort();
+    memset(p, 0xff, n); /* NaN, so that nothing counts on zeros */
+    return p;
+}
+
+/* All of a call, `step` items at a time, from the last or the first on. */
+static void call(const isa *s, zt_op op, zt_cpu_call *c, int64_t step, bool backwards)
+{
+    c->kernel = find(s, op);
+    c->n_phases = 1;
+    c->kernel->setup(c);
+    c->keep = memory(c->keep_bytes);
+    c->shared = memory(c->shared_bytes);
+    if (c->kernel->prime) c->kernel->prime(c);
+    for (int p = 0; p < c->n_phases; p++)
+        for (int64_t i = 0; i < c->items[p]; i += step) {
+            void *local = memory(c->local_bytes);
+            int64_t n = c->items[p] - i < step ? c->items[p] - i : step;
+            int64_t begin = backwards ? c->items[p] - i - n : i;
+            c->kernel->run(c, p, begin, begin + n, local);
+            free(local);
+        }
+    free(c->keep);
+    free(c->shared);
+}
+
+static zt_cpu_arg arg(zt_dtype t, int rank, int64_t a, int64_t b, const void *data)
+{
+    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}), .data = (void *)(uintptr_t)data};
+}
+
+static float normal(uint64_t stream, int64_t i) { return (float)zt_normal(3, stream, (uint64_t)i); }
+
+static float *normals(uint64_t stream, int64_t n)
+{
+    float *x = memory((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = normal(stream, i);
+    return x;
+}
+
+/* ---- functions ---------------------------------------------------------------------------------- */
+
+enum { POINTS = 1 << 16 };
+
+static void unary(const isa *s, zt_op op, const void *attrs, const float *x, float *y)
+{
+    zt_cpu_call c = {.attrs = attrs, .in = {arg(ZT_F32, 1, POINTS, 0, x)}};
+    c.out[0] = arg(ZT_F32, 1, POINTS, 0, y);
+    call(s, op, &c, 7, true);
+}
+
+static double f_tanh(double x) { return tanh(x); }
+static double f_silu(double x) { return x < 0 ? x * exp(x) / (1 + exp(x)) : x / (1 + exp(-x)); }
+static double f_gelu(double x) { return x * erfc(-x * M_SQRT1_2) / 2; }
+static double f_gelu_tanh(double x)
+{
+    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+/* Worst error beside |f| or, where the result is hardly there, beside the smallest normal number. */
+static double worst(const float *x, const float *y, double (*f)(double))
+{
+    double bad = 0;
+    for (int i = 0; i < POINTS; i++) {
+        double want = f((double)x[i]), scale = fabs(want) + 1.2e-38;
+        double e = fabs((double)y[i] - want) / scale;
+        if (!(e <= bad)) bad = e;
+    }
+    return bad;
+}
+
+static void test_functions(const isa *s)
+{
+    static const double spans[] = {1e-6, 1, 5, 12, 60};
+    float *x = memory(POINTS * sizeof *x), *y = memory(POINTS * sizeof *y);
+    zt_softcap_attrs one = {.cap = 1};
+    zt_gelu_attrs erf_form = {.form = {"erf"}}, tanh_form = {.form = {"tanh"}};
+    double e[4] = {0};
+    for (int k = 0; k < 5; k++) {
+        for (int i = 0; i < POINTS; i++) x[i] = (float)((2.0 * i / (POINTS - 1) - 1) * spans[k]);
+        unary(s, ZT_OP_softcap, &one, x, y);
+        e[0] = fmax(e[0], worst(x, y, f_tanh));
+        unary(s, ZT_OP_silu, NULL, x, y);
+        e[1] = fmax(e[1], worst(x, y, f_silu));
+        if (k > 3) break; /* beyond, an error of x^2 counts x^2 times in gelu's tails */
+        unary(s, ZT_OP_gelu, &erf_form, x, y);
+        e[2] = fmax(e[2], worst(x, y, f_gelu));
+        unary(s, ZT_OP_gelu, &tanh_form, x, y);
+        e[3] = fmax(e[3], k < 3 ? worst(x, y, f_gelu_tanh) : 0);
+    }
+    const char *isa_name = zt_isa_name(s->id);
+    ok(e[0] < 2.5e-7, "%s: tanh within %.2g", isa_name, e[0]);
+    ok(e[1] < 3e-7, "%s: silu within %.2g", isa_name, e[1]);
+    ok(e[2] < 1e-5, "%s: gelu, erf form, within %.2g down to -12", isa_name, e[2]);
+    ok(e[3] < 1e-5, "%s: gelu, tanh form, within %.2g down to -5", isa_name, e[3]);
+    const float odd[] = {INFINITY, -INFINITY, NAN, 0, 200, -200};
+    for (int i = 0; i < POINTS; i++) x[i] = odd[i % 6];
+    unary(s, ZT_OP_softcap, &one, x, y);
+    ok(y[0] == 1 && y[1] == -1 && isnan(y[2]) && y[3] == 0 && y[4] == 1 && y[5] == -1,
+       "%s: tanh of infinities, NaN and what is far out", isa_name);
+    unary(s, ZT_OP_silu, NULL, x, y);
+    ok(y[0] == INFINITY && isnan(y[2]) && y[3] == 0 && y[4] == 200 && y[5] == 0,
+       "%s: silu of them", isa_name);
+    free(x);
+    free(y);
+}
+
+/* softmax of (0, x) is exp(x) / (1 + exp(x)): nothing but exp where x is far below 0. */
+static void test_exp(const isa *s)
+{
+    float *x = memory(2 * POINTS * sizeof *x), *y = memory(2 * POINTS * sizeof *y);
+    double bad = 0, tiny = 0;
+    bool zero = true;
+    for (int i = 0; i < POINTS; i++) {
+        x[2 * i] = 0;
+        x[2 * i + 1] = -(float)i / POINTS * 110;
+    }
+    zt_cpu_call c = {.in = {arg(ZT_F32, 2, POINTS, 2, x)}, .out = {arg(ZT_F32, 2, POINTS, 2, y)}};
+    call(s, ZT_OP_softmax, &c, 1000, false);
+    for (int i = 0; i < POINTS; i++) {
+        double e = exp((double)x[2 * i + 1]), want = e / (1 + e), got = (double)y[2 * i + 1];
+        if (want > 1.2e-38)
+            bad = fmax(bad, fabs(got - want) / want);
+        else
+            tiny = fmax(tiny, fabs(got - want));
+        if (x[2 * i + 1] < -104) zero = zero && got == 0;
+    }
+    ok(bad < 2.5e-7, "%s: exp within %.2g", zt_isa_name(s->id), bad);
+    ok(tiny < 2e-45 && zero, "%s: exp below the normal numbers, and 0 in the end", zt_isa_name(s->id));
+    free(x);
+    free(y);
+}
+
+static void test_rope_angles(const isa *s)
+{
+    enum { N = 40, D = 34 };
+    float x[N * D], y[N * D];
+    int32_t pos[N];
+    double bad = 0;
+    zt_rope_attrs a = {.theta = 1e6, .scale = 0.25, .pair = {"neighbours"}};
+    for (int i = 0; i < N; i++) pos[i] = i < 31 ? (int32_t)(1u << i) - 1 : -i * 1000;
+    for (int i = 0; i < N * D; i++) x[i] = i % 2 ? 0 : 1; /* pairs (1, 0) become (cos, sin) */
+    zt_cpu_call c = {.attrs = &a, .in = {arg(ZT_F32, 2, N, D, x), arg(ZT_I32, 1, N, 0, pos)}};
+    c.out[0] = arg(ZT_F32, 2, N, D, y);
+    call(s, ZT_OP_rope, &c, 1, true);
+    for (int i = 0; i < N * D; i += 2) {
+        double angle = pos[i / D] * a.scale * pow(a.theta, -(double)(i % D) / D);
+        bad = fmax(bad, fmax(fabs((double)y[i] - cos(angle)), fabs((double)y[i + 1] - sin(angle))));
+    }
+    ok(bad < 3e-7, "%s: rope's angles to position 2^30 within %.2g", zt_isa_name(s->id), bad);
+}
+
+/* ---- halves ------------------------------------------------------------------------------------- */
+
+static bool same_half(uint16_t a, uint16_t b)
+{
+    bool nan = (b & 0x7fff) > 0x7c00;
+    return nan ? (a & 0x7fff) > 0x7c00 : a == b;
+}
+
+/* kv_put rounds to halves: every half, and what lies just beside the middle of two. */
+static void test_to_half(const isa *s)
+{
+    enum { W = 65536 };
+    float *x = memory(3 * W * sizeof *x);
+    uint16_t *cache = memory(3 * W * sizeof *cache);
+    const int32_t pos[] = {0, 1, 2};
+    for (int i = 0; i < W; i++) {
+        float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)), mid = (a + b) / 2;
+        x[i] = a;
+        x[W + i] = mid;
+        x[2 * W + i] = nextafterf(mid, i % 2 ? a : b);
+    }
+    zt_cpu_call c = {.in = {arg(ZT_F16, 2, 3, W, cache), arg(ZT_F32, 2, 3, W, x),
+                            arg(ZT_I32, 1, 3, 0, pos)}};
+    c.out[0] = c.in[0];
+    call(s, ZT_OP_kv_put, &c, 100, true);
+    int wrong = 0;
+    for (int i = 0; i < 3 * W; i++) wrong += !same_half(cache[i], zt_f32_to_f16(x[i]));
+    ok(wrong == 0, "%s: f32 to f16 as the dtype table does it (%d wrong)", zt_isa_name(s->id), wrong);
+    free(x);
+    free(cache);
+}
+
+/* One key: its weight is 1, and attention gives its value back. */
+static void test_from_half(const isa *s)
+{
+    enum { D = 1000 };
+    static const uint16_t k[D] = {0};
+    static const float q[D] = {0};
+    const int32_t pos = 0;
+    zt_attention_attrs a = {.head = D};
+    uint16_t v[D];
+    float y[D];
+    int wrong = 0;
+    for (int first = 0; first < 65536; first += D) {
+        for (int i = 0; i < D; i++) v[i] = (uint16_t)(first + i);
+        zt_cpu_call c = {.attrs = &a, .in = {arg(ZT_F32, 2, 1, D, q), arg(ZT_F16, 2, 1, D, k),
+                                             arg(ZT_F16, 2, 1, D, v), arg(ZT_I32, 1, 1, 0, &pos)}};
+        c.out[0] = arg(ZT_F32, 2, 1, D, y);
+        call(s, ZT_OP_attention, &c, 1, false);
+        for (int i = 0; i < D; i++) {
+            float want = zt_f16_to_f32(v[i]);
+            wrong += isnan(want) ? !isnan(y[i]) : y[i] != want;
+        }
+    }
+    ok(wrong == 0, "%s: f16 to f32 of every half (%d wrong)", zt_isa_name(s->id), wrong);
+}
+
+/* ---- sums --------------------------------------------------------------------------------------- */
+
+/* Squares of numbers of 12 bits are exact, so rounding comes from the order of the sum alone. */
+static void test_tree(void)
+{
+    enum { K = 1000 };
+    float x[K], g[K] = {0}, rstd[3] = {0};
+    int n = 0;
+    zt_rms_norm_attrs a = {.eps = 1e-5};
+    for (int i = 0; i < K; i++) x[i] = ldexpf(roundf(normal(1, i) * 1000), -i % 7);
+    for (int k = 0; k < (int)(sizeof isas / sizeof isas[0]); k++) {
+        if (isas[k].id > zt_isa_best()) continue;
+        zt_cpu_call c = {.attrs = &a, .in = {arg(ZT_F32, 2, 1, K, x), arg(ZT_F32, 1, K, 0, g)}};
+        c.out[0] = arg(ZT_F32, 2, 1, K, NULL);
+        c.out[1] = arg(ZT_F32, 2, 1, 1, &rstd[n++]);
+        call(&isas[k], ZT_OP_rms_norm, &c, 1, false);
+    }
+    bool same = rstd[0] > 0;
+    for (int i = 1; i < n; i++) same = same && rstd[i] == rstd[0];
+    ok(same, "one tree of sums on %d instruction sets", n);
+}
+
+/* ---- attention ---------------------------------------------------------------------------------- */
+
+/* Rows in two sequences over a cache of CTX positions; D columns a head. */
+enum { CTX = 640, N = 20, H = 6, G = 2, BLOCKS = 20, EACH = CTX / BLOCKS };
+
+typedef struct scene {
+    zt_attention_attrs a;
+    bool half, paged;
+    float *q, *k, *v; /* k, v by slot */
+    void *kc, *vc;    /* as the cache has them */
+    int32_t pos[N], seq[N], table[2 * BLOCKS];
+} scene;
+
+static void *cache_of(const scene *w, const float *x, int64_t n)
+{
+    void *c = memory((size_t)n * 4);
+    zt_dtype_get(w->half ? ZT_F16 : ZT_F32)->encode(x, c, n);
+    zt_dtype_get(w->half ? ZT_F16 : ZT_F32)->decode(c, (float *)(uintptr_t)x, n);
+    return c;
+}
+
+static scene make_scene(zt_attention_attrs a, bool half, bool paged)
+{
+    scene w = {.a = a, .half = half, .paged = paged};
+    int64_t D = a.head, n = CTX * G * D;
+    w.q = normals(10, N * H * D);
+    w.k = normals(11, n);
+    w.v = normals(12, n);
+    w.kc = cache_of(&w, w.k, n);
+    w.vc = cache_of(&w, w.v, n);
+    for (int i = 0; i < N; i++) {
+        w.seq[i] = paged && (i / 3) % 2; /* runs of 3, which cross blocks of rows */
+        w.pos[i] = paged ? 250 + 3 * i : i == 19 ? 0 : 500 + 7 * i;
+    }
+    for (int i = 0; i < 2 * BLOCKS; i++) /* 7 is prime to BLOCKS: a permutation for each sequence */
+        w.table[i] = (i % BLOCKS * 7 + i / BLOCKS * 3) % BLOCKS;
+    return w;
+}
+
+static void free_scene(scene *w)
+{
+    void *all[] = {w->q, w->k, w->v, w->kc, w->vc};
+    for (int i = 0; i < 5; i++) free(all[i]);
+}
+
+static int64_t slot(const scene *w, int t, int64_t p)
+{
+    return w->paged ? w->table[w->seq[t] * BLOCKS + p / EACH] * EACH + p % EACH : p;
+}
+
+/* Rows first..first+n-1 as one call. */
+static void attend(const isa *s, const scene *w, int first, int n, bool backwards, float *y)
+{
+    int64_t D = w->a.head;
+    zt_dtype t = w->half ? ZT_F16 : ZT_F32;
+    zt_cpu_call c = {.attrs = &w->a};
+    c.in[0] = arg(ZT_F32, 2, n, H * D, w->q + first * H * D);
+    c.in[1] = arg(t, 2, CTX, G * D, w->kc);
+    c.in[2] = arg(t, 2, CTX, G * D, w->vc);
+    c.in[3] = arg(ZT_I32, 1, n, 0, w->pos + first);
+    if (w->paged) {
+        c.in[4] = arg(ZT_I32, 1, n, 0, w->seq + first);
+        c.in[5] = arg(ZT_I32, 2, 2, BLOCKS, w->table);
+    }
+    c.out[0] = arg(ZT_F32, 2, n, H * D, y + first * H * D);
+    call(s, ZT_OP_attention, &c, backwards ? 1 : 5, backwards);
+}
+
+static void plain_row(const scene *w, int t, int h, double *y)
+{
+    int64_t D = w->a.head, pos = w->pos[t], g = h / (H / G);
+    int64_t lo = w->a.window && pos >= w->a.window ? pos - w->a.window + 1 : 0;
+    double score[CTX], top = -INFINITY, sum = 0;
+    double scale = w->a.scale != 0 ? w->a.scale : 1 / sqrt((double)D);
+    for (int64_t p = lo; p <= pos; p++) {
+        const float *k = w->k + (slot(w, t, p) * G + g) * D, *q = w->q + (t * H + h) * D;
+        double x = 0;
+        for (int64_t d = 0; d < D; d++) x += (double)q[d] * (double)k[d];
+        x *= scale;
+        score[p] = w->a.softcap > 0 ? w->a.softcap * tanh(x / w->a.softcap) : x;
+        top = fmax(top, score[p]);
+    }
+    for (int64_t d = 0; d < D; d++) y[d] = 0;
+    for (int64_t p = lo; p <= pos; p++) {
+        double e = exp(score[p] - top);
+        sum += e;
+        for (int64_t d = 0; d < D; d++)
+            y[d] += e * (double)w->v[(slot(w, t, p) * G + g) * D + d];
+    }
+    for (int64_t d = 0; d < D; d++) y[d] /= sum;
+}
+
+static double error_of(const scene *w, const float *y)
+{
+    double want[256], off = 0, all = 0;
+    for (int i = 0; i < N * H; i++) {
+        plain_row(w, i / H, i % H, want);
+        for (int64_t d = 0; d < w->a.head; d++) {
+            double e = (double)y[i * w->a.head + d] - want[d];
+            off += e * e;
+            all += want[d] * want[d];
+        }
+    }
+    return off / all;
+}
+
+/* The same rows in other company, in another order of items. */
+static bool same_in_parts(const isa *s, const scene *w, const float *y)
+{
+    size_t bytes = (size_t)(N * H * w->a.head) * sizeof(float);
+    static const int cuts[] = {1, 3, 4, 5, 11};
+    float *z = memory(bytes);
+    bool same = true;
+    for (int k = 0; k < 5; k++) {
+        memset(z, 0xff, bytes);
+        for (int i = 0; i < N; i += cuts[k])
+            attend(s, w, i, N - i < cuts[k] ? N - i : cuts[k], k % 2, z);
+        same = same && !memcmp(y, z, bytes);
+    }
+    free(z);
+    return same;
+}
+
+/* What lies in slots after a row's own position must not matter, whatever it is. */
+static bool deaf_to_the_future(const isa *s, scene *w, const float *y)
+{
+    int64_t D = w->a.head, W = G * D, item = w->half ? 2 : 4;
+    float *z = memory((size_t)(N * H * D) * sizeof *z);
+    for (int64_t p = w->pos[0] + 1; p < CTX; p++) {
+        memset((char *)w->kc + p * W * item, 0xff, (size_t)(W * item)); /* NaN */
+        memset((char *)w->vc + p * W * item, 0xff, (size_t)(W * item));
+    }
+    attend(s, w, 0, N, false, z);
+    bool same = !memcmp(y, z, (size_t)(H * D) * sizeof *z);
+    same = same && (w->pos[1] <= w->pos[0] || isnan(z[H * D]));
+    attend(s, w, 0, 1, false, z);
+    same = same && !memcmp(y, z, (size_t)(H * D) * sizeof *z);
+    free(z);
+    return same;
+}
+
+static void test_attention(const isa *s)
+{
+    static const struct {
+        zt_attention_attrs a;
+        bool half, paged;
+    } rows[] = {
+        {{.head = 16}, false, false},
+        {{.head = 64}, true, false},
+        {{.head = 64, .window = 100}, true, false},
+        {{.head = 80, .softcap = 3}, true, true},
+        {{.head = 33, .scale = 0.4}, false, true},
+        {{.head = 7, .window = 70}, true, true},
+        {{.head = 256, .scale = 0.0625, .window = 300}, true, false},
+    };
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        scene w = make_scene(rows[i].a, rows[i].half, rows[i].paged);
+        float *y = memory((size_t)(N * H * w.a.head) * sizeof *y);
+        attend(s, &w, 0, N, false, y);
+        char name[64];
+        snprintf(name, sizeof name, "%s: attention %d, head %lld", zt_isa_name(s->id), i,
+                 (long long)w.a.head);
+        double e = error_of(&w, y);
+        ok(e < 1e-12, "%s: error %.2g", name, e);
+        ok(same_in_parts(s, &w, y), "%s: the same bits alone and in parts", name);
+        if (!w.paged) ok(deaf_to_the_future(s, &w, y), "%s: deaf to the future", name);
+        free(y);
+        free_scene(&w);
+    }
+}
+
+/* ---- troubles ----------------------------------------------------------------------------------- */
+
+static bool is_trouble(const zt_cpu_call *c, const char *what, int64_t value, int64_t limit)
+{
+    const zt_trouble *t = &c->trouble;
+    return t->what && !strcmp(t->what, what) && t->value == value && t->limit == limit;
+}
+
+static void test_put_troubles(const isa *s)
+{
+    static const struct {
+        int32_t pos, seq;
+        const char *what;
+        int64_t value, limit;
+    } rows[] = {
+        {8, 0, "position", 8, 8}, {-1, 0, "position", -1, 8}, {3, 2, "sequence", 2, 2},
+        {3, -5, "sequence", -5, 2}, {6, 1, "block", 4, 4},
+    };
+    const int32_t table[8] = {0, 1, 2, 3, 3, 2, 1, 4};
+    for (int i = 0; i < 5; i++) {
+        float cache[16] = {0}, x[4] = {1, 2, 3, 4};
+        const int32_t pos[] = {rows[i].pos, 5}, seq[] = {rows[i].seq, 1};
+        zt_cpu_call c = {.in = {arg(ZT_F32, 2, 8, 2, cache), arg(ZT_F32, 2, 2, 2, x),
+                                arg(ZT_I32, 1, 2, 0, pos), arg(ZT_I32, 1, 2, 0, seq),
+                                arg(ZT_I32, 2, 2, 4, table)}};
+        c.out[0] = c.in[0];
+        call(s, ZT_OP_kv_put, &c, 1, false);
+        float want[16] = {[6] = 3, [7] = 4}; /* position 5 of sequence 1: block 1, its second row */
+        ok(is_trouble(&c, rows[i].what, rows[i].value, rows[i].limit) &&
+               !memcmp(cache, want, sizeof want),
+           "%s: kv_put: %s %lld, and the other row is put", zt_isa_name(s->id), rows[i].what,
+           (long long)rows[i].value);
+    }
+}
+
+static void test_read_troubles(const isa *s)
+{
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    const int32_t at[] = {2, 3, -1, 0}, pos[] = {1, 3}, broken[] = {1, 3, 2};
+    float y[8];
+    zt_cpu_call c = {.in = {arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 4, 0, at)}};
+    c.out[0] = arg(ZT_F32, 2, 4, 2, y);
+    call(s, ZT_OP_gather, &c, 4, false);
+    const float want[] = {5, 6, 0, 0, 0, 0, 1, 2};
+    ok(is_trouble(&c, "index", 3, 3) && !memcmp(y, want, sizeof want), "%s: gather: index 3",
+       zt_isa_name(s->id));
+    zt_attention_attrs a = {.head = 2};
+    zt_cpu_call d = {.attrs = &a, .in = {arg(ZT_F32, 2, 2, 2, x), arg(ZT_F32, 2, 3, 2, x),
+                                         arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 2, 0, pos)}};
+    d.out[0] = arg(ZT_F32, 2, 2, 2, y);
+    call(s, ZT_OP_attention, &d, 1, false);
+    ok(is_trouble(&d, "position", 3, 3) && y[0] > 1 && y[2] == 0 && y[3] == 0,
+       "%s: attention: position 3, a row of zeros", zt_isa_name(s->id));
+    d.trouble = (zt_trouble){0};
+    d.in[3] = arg(ZT_I32, 1, 2, 0, (const int32_t[]){0, 1});
+    d.in[5] = arg(ZT_I32, 2, 1, 3, broken);
+    call(s, ZT_OP_attention, &d, 1, false);
+    ok(is_trouble(&d, "block", 3, 3), "%s: attention: block 3", zt_isa_name(s->id));
+}
+
+int main(void)
+{
+    for (int k = 0; k < (int)(sizeof isas / sizeof isas[0]); k++) {
+        const isa *s = &isas[k];
+        if (s->id > zt_isa_best()) {
+            skip("this processor has no %s", zt_isa_name(s->id));
+            continue;
+        }
+        test_functions(s);
+        test_exp(s);
+        test_rope_angles(s);
+        test_to_half(s);
+        test_from_half(s);
+        test_attention(s);
+        test_put_troubles(s);
+        test_read_troubles(s);
+    }
+    test_tree();
+    return tap_done();
+}
