@@ -10,7 +10,6 @@
 #include "lib/run/run.h"
 #include "lib/io/gguf.h"
 #include "lib/io/npy.h"
-#include "lib/io/npy.h"
 #include "lib/llm/llm.h"
 
 #endif
