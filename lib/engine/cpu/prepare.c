@@ -95,9 +95,11 @@ static zt_status choose_form(zt_cpu_engine *e, zt_cpu_arg *a, zt_op op, int k, z
     return ZT_OK;
 }
 
+/* Operations, and 8 for every value written (of a used-up input only what is put in). */
 static double work_of(const zt_step *st, const zt_cpu_call *c)
 {
     const zt_opinfo *info = zt_op_info(st->op);
+    if (info->def->flags & ZT_OPF_DONATES) return 8 * (double)zt_type_count(&c->in[1].type);
     const zt_type *in[ZT_MAX_IN];
     zt_type out[ZT_MAX_OUT];
     double work = 0;
@@ -235,7 +237,7 @@ static void make_stages(zt_ready *r)
     for (int i = 0; i < r->n_tasks; i++) {
         zt_cpu_stage *g = r->n_stages ? &r->stage[r->n_stages - 1] : NULL;
         bool solo = r->task[i].work < TINY;
-        if (g && g->solo == solo && (solo || fits_beside(r, g, i)))
+        if (g && (g->solo ? solo : fits_beside(r, g, i)))
             g->n++;
         else
             r->stage[r->n_stages++] = (zt_cpu_stage){i, 1, solo};
