@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# The documents: what README.md, ARCHITECTURE.md and the manuals say is there is there, and runs.
+# (That a manual has each option of --help, and that its examples run, is in the tools' own files.)
+
+load helper
+
+setup() {
+    repo=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+    cd "$BATS_TEST_TMPDIR" || exit
+}
+
+tools() {
+    basename -a "$repo"/tools/zt-*/
+}
+
+# The indented block below a heading of a Markdown file.
+block() { # heading file
+    awk -v h="## $1" '/^## /{on = ($0 == h)} on && /^    /{print substr($0, 5)}' "$2"
+}
+
+@test "README's five commands run when pasted" {
+    ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "with a sanitizer this takes minutes"
+    "$repo/scripts/model" smollm2 >model || skip "no model: scripts/model smollm2 failed"
+    ln -s "$repo/scripts" scripts
+    mkdir build
+    ln -s "$bin" build/bin
+    block 'Five commands' "$repo/README.md" >commands
+    [ "$(wc -l <commands)" -eq 5 ]
+    # Each but the first leaves its output in a file of its own.
+    awk 'NR == 1 {print "set -euo pipefail"; print; next} {print "{ " $0 "; } >out" NR}' commands >script
+    bash script </dev/null
+    grep -qi 'sky' out2
+    [ "$(wc -w <out3)" -gt 10 ]
+    [ "$(cat out4)" = 'Hello world' ]
+    [ "$(cut -f1,2 out5 | xargs)" = 'test threads pp512 1 tg128 1 pp512 2 tg128 2' ]
+}
+
+@test "what README and ARCHITECTURE name is there" {
+    cd "$repo"
+    for page in README.md ARCHITECTURE.md; do
+        n=0
+        while IFS= read -r path; do
+            compgen -G "$path" >/dev/null || { echo "$page names $path"; false; }
+            n=$((n + 1))
+        done < <(grep -o '`[^`]*`' "$page" | tr -d '`' | grep -E '^(lib|tools|man|tests|bench|scripts)/[^ ]*$')
+        [ "$n" -ge 8 ]
+        # files named without a folder, and links
+        for name in $(grep -o '`[a-z_]*\.[ch]`' "$page" | tr -d '`' | sort -u); do
+            [ -n "$(git ls-files "*/$name" 2>/dev/null || find lib tools -name "$name")" ] ||
+                { echo "$page names $name"; false; }
+        done
+        for link in $(grep -o '](\([^)#]*\))' "$page" | tr -d '()]'); do
+            [[ $link == http* || -e $link ]] || { echo "$page links to $link"; false; }
+        done
+    done
+}
+
+@test "README's table names every folder" {
+    cd "$repo"
+    for d in lib/*/ lib tools man tests bench scripts; do
+        [ -d "$d" ] && grep -qE "^\|.*\`${d%/}(/|\`)" README.md || { echo "README does not name $d"; false; }
+    done
+}
+
+@test "the make targets and tools that README names exist" {
+    cd "$repo"
+    targets=$(grep -oE '(^    |`)make [a-z]+' README.md | sed 's/.* //' | sort -u)
+    [ -n "$targets" ]
+    for t in $targets; do
+        grep -qE "^([a-z -]* )?$t( [a-z -]*)?:" Makefile || { echo "no target $t"; false; }
+    done
+    for t in $(tools); do grep -qF "$t" README.md; done
+    for t in $(grep -oE '\bzt-[a-z]+' README.md | sort -u); do [ -d "tools/$t" ]; done
+}
+
+# "-m --model MODEL": letter, name and argument of each option.
+spelled_in_help() { # tool
+    "$1" --help | sed -nE 's/^ +(-[A-Za-z])?,? ?(--[a-z-]+)?( [^ ]+)?(  .*)?$/\1 \2\3/p' | tr -s ' ' |
+        sed 's/^ //; s/ $//' | grep '^-'
+}
+
+spelled_in_man() { # page
+    awk '/^\.Sh /{on = ($2 == "OPTIONS")} on && /^\.It Fl/' "$1" |
+        sed -E 's/^\.It //; s/ ?, / /; s/Fl -/--/g; s/Fl /-/g; s/ Ar / /'
+}
+
+@test "manuals and --help spell each option alike, argument and all" {
+    for t in $(tools); do
+        [ "$(spelled_in_help "$t" | wc -l)" -gt 10 ]
+        diff <(spelled_in_help "$t") <(spelled_in_man "$repo/man/$t.1")
+    done
+}
+
+@test "manuals refer to pages that exist, and tell every exit code" {
+    cd "$repo"
+    for page in man/*.1; do
+        [ -d "tools/$(basename "$page" .1)" ]
+        while read -r name section; do
+            [[ $name != zt* || -f man/$name.$section ]] || { echo "$page: $name($section)"; false; }
+        done < <(sed -n 's/^\.Xr \([a-z-]*\) \([0-9]\).*/\1 \2/p' "$page")
+        for code in 0 64 65 66 69 70 71 75 130; do
+            grep -q "^\.It $code\b" "$page" || { echo "$page: $code"; false; }
+        done
+    done
+}
+
+@test "lines of --help fit a terminal of 100 columns, and end without blanks" {
+    for t in $(tools); do
+        [ "$("$t" --help | awk 'length > 100 || / $/' | tee long | wc -l)" -eq 0 ] || { cat long; false; }
+    done
+}
