@@ -23,18 +23,22 @@
 #include "lib/engine/cpu/pack.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#if defined(ZT_ISA_scalar)
+/* Tiles are made anew for every type and size, with all loops unrolled. Plain C gains little from
+ * that, and sanitizers take minutes to compile it: they get one loop for all, with the same results. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define ONE_FOR_ALL 1
+#endif
+#endif
+#if defined(ZT_ISA_scalar) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||       \
+    !defined(__OPTIMIZE__) || defined(ONE_FOR_ALL)
 #define UNROLL
+#define TEMPLATE static __attribute__((noinline, unused))
 #elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define TEMPLATE INLINE
 #else
 #define UNROLL _Pragma("GCC unroll 16")
-#endif
-/* What is made anew for every type and size of tile, all known when compiling; plain C gains little
- * from that and is kept small. */
-#if defined(ZT_ISA_scalar)
-#define TEMPLATE static __attribute__((noinline, unused))
-#else
 #define TEMPLATE INLINE
 #endif
 
@@ -114,7 +118,7 @@ INLINE cv cv_left(cv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 typedef int32_t __attribute__((may_alias)) four;
 
 /* All tokens side by side: their chains are independent, and a register of codes is used up at once. */
-INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
 {
     (void)bits;
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(init ? load_i32(init + 4 * t) : 0);
@@ -197,7 +201,7 @@ INLINE __m256i pairs(int bits, __m256i c, const uint8_t *x)
 }
 
 /* Four tokens side by side: there are 16 registers. */
-INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
 {
     /* How many pair sums fit in 16 bits: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
     const int run = bits == 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
@@ -313,7 +317,7 @@ INLINE cv cv_right(cv a, int n) { cv y; BYTES(a.v[b] >> n); }
 INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
 #undef BYTES
 
-INLINE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
 {
     (void)bits;
     for (int t = 0; t < T; t++) {

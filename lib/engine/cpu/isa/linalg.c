@@ -83,7 +83,7 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t
         const uint8_t *q = p + f.head;
         for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f)) {
             for (size_t line = 0; T <= 2 && line < bytes; line += 64)
-                __builtin_prefetch(q + 4096 + line);
+                __builtin_prefetch(q + 8192 + line);
             block_codes(f, T, r, p, q, b, x, sum);
         }
         p = q;
@@ -98,13 +98,13 @@ typedef struct sums {
     fv v[MOST_GROUPS][MOST];
 } sums;
 
-INLINE void sums_zero(sums *s, int G, int T)
+TEMPLATE void sums_zero(sums *s, int G, int T)
 {
     UNROLL for (int g = 0; g < G; g++)
         UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
 }
 
-INLINE void sums_store(const sums *s, int G, int T, int r, float *acc)
+TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc)
 {
     UNROLL for (int g = 0; g < G; g++)
         UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * (g * T + t) + r, s->v[g][t]);
