@@ -165,6 +165,17 @@ int zt_pool_size(const zt_pool *p);
 /* fn on every thread once; returns when all did. */
 void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user);
 void zt_pool_barrier(zt_pool *p, int thread);             /* inside fn: all threads meet */
+/* fn on the caller, and on every worker that comes while the caller is still in it. fn must do all of
+ * the work with whoever is there: a worker that the system keeps waiting then holds up nobody. */
+void zt_pool_help(zt_pool *p, zt_pool_fn *fn, void *user);
+
+/* A count of things done, which threads of a team wait for. Zero-initialised; reset by the caller
+ * when nobody is in fn. What was done before an add is visible after the wait that it ends. */
+typedef struct zt_gate {
+    unsigned done, sleepers;
+} zt_gate;
+void zt_gate_add(zt_gate *g, unsigned n, unsigned all);               /* `all` ends the waiting */
+void zt_gate_wait(zt_gate *g, unsigned all, const zt_pool *p);        /* until done is `all` */
 int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quota) */
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -32,7 +33,10 @@ typedef struct worker {
 struct zt_pool {
     gate start, finish, meet;
     zt_ctx *ctx;
+    atomic_uint open;   /* start's word of the run that workers may enter */
+    atomic_uint inside; /* workers that look at the run */
     zt_pool_fn *fn; /* of this run; NULL: go home */
+    bool strict;    /* every worker takes part */
     void *user;
     int n;       /* threads with the caller */
     int started; /* workers that run */
@@ -86,13 +90,41 @@ static void *work(void *arg)
 {
     worker *w = arg;
     zt_pool *p = w->pool;
-    for (unsigned seen = 0;; seen++) {
+    for (unsigned seen = 0;;) {
         gate_wait(&p->start, seen, p->spins);
-        if (!p->fn)
+        seen = atomic_load(&p->start.word);
+        atomic_fetch_add(&p->inside, 1);
+        /* A run that was closed meanwhile is over: its fn is not to be looked at. */
+        bool open = atomic_load(&p->open) == seen, strict = open && p->strict;
+        if (open && !p->fn)
             return NULL;
-        p->fn(p->user, w->thread, p->n);
-        if (arrive_last(&p->finish, (unsigned)p->n - 1))
+        if (open)
+            p->fn(p->user, w->thread, p->n);
+        atomic_fetch_sub(&p->inside, 1);
+        if (strict && arrive_last(&p->finish, (unsigned)p->n - 1))
             gate_open(&p->finish);
+    }
+}
+
+/* Let the workers in: to fn, or home with fn NULL. Nobody is inside. */
+static void run_open(zt_pool *p, zt_pool_fn *fn, void *user, bool strict)
+{
+    p->fn = fn;
+    p->user = user;
+    p->strict = strict;
+    atomic_store(&p->open, atomic_load(&p->start.word) + 1);
+    gate_open(&p->start);
+}
+
+/* From here on nobody comes in; those inside are waited for. */
+static void run_close(zt_pool *p)
+{
+    atomic_store(&p->open, atomic_load(&p->start.word) - 1);
+    for (int i = 0; atomic_load(&p->inside) != 0; i++) {
+        if (i < p->spins)
+            relax();
+        else
+            sched_yield();
     }
 }
 
@@ -140,8 +172,7 @@ void zt_pool_free(zt_pool *p)
 {
     if (!p)
         return;
-    p->fn = NULL;
-    gate_open(&p->start);
+    run_open(p, NULL, NULL, false);
     for (int i = 0; i < p->started; i++)
         pthread_join(p->workers[i].id, NULL);
     zt_free(p->ctx, p->workers);
@@ -160,11 +191,40 @@ void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user)
         return;
     }
     unsigned done = atomic_load_explicit(&p->finish.word, memory_order_relaxed);
-    p->fn = fn;
-    p->user = user;
-    gate_open(&p->start);
+    run_open(p, fn, user, true);
     fn(user, 0, p->n);
     gate_wait(&p->finish, done, p->spins);
+    run_close(p);
+}
+
+void zt_pool_help(zt_pool *p, zt_pool_fn *fn, void *user)
+{
+    if (p->n > 1)
+        run_open(p, fn, user, false);
+    fn(user, 0, p->n);
+    if (p->n > 1)
+        run_close(p);
+}
+
+void zt_gate_add(zt_gate *g, unsigned n, unsigned all)
+{
+    if (__atomic_add_fetch(&g->done, n, __ATOMIC_SEQ_CST) == all &&
+        __atomic_load_n(&g->sleepers, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, &g->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void zt_gate_wait(zt_gate *g, unsigned all, const zt_pool *p)
+{
+    unsigned done = 0;
+    for (int i = 0; i <= p->spins; i++) {
+        if (__atomic_load_n(&g->done, __ATOMIC_ACQUIRE) == all)
+            return;
+        relax();
+    }
+    __atomic_fetch_add(&g->sleepers, 1, __ATOMIC_SEQ_CST);
+    while ((done = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST)) != all)
+        syscall(SYS_futex, &g->done, FUTEX_WAIT_PRIVATE, done, NULL, NULL, 0);
+    __atomic_fetch_sub(&g->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 void zt_pool_barrier(zt_pool *p, int thread)

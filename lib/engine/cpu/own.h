@@ -65,17 +65,28 @@ void *zt_cpu_plain(zt_cpu_engine *e, zt_ebuf *b);
 
 /* ---- prepared plans ---------------------------------------------------------------------------- */
 
-/* Calls that run side by side: no call of a stage reads what another writes. Between stages, and
- * between phases of one, all threads meet. */
+/* Calls that run side by side: no call of a stage reads what another writes. */
 typedef struct zt_cpu_stage {
     int first, n;
-    bool solo; /* so little work that thread 0 does it, call after call (they may depend) */
+    bool solo; /* so little work that one thread does it, call after call (they may depend) */
 } zt_cpu_stage;
 
-/* A counter on a line of its own, from which threads take items of one phase of a call. */
-typedef struct zt_cpu_share {
-    _Alignas(64) int64_t next;
-} zt_cpu_share;
+/* A piece of work that one thread takes: items of one phase of a call, or all of some calls. */
+typedef struct zt_cpu_part {
+    int task, n; /* n calls, one after the other, whole; 0: items begin..end-1 of one phase */
+    int phase;
+    int64_t begin, end;
+} zt_cpu_part;
+
+/* One phase of a stage: its parts may be done at the same time, and all of them are done before the
+ * next round begins. Threads take parts from `next`, so that one which the system keeps waiting
+ * holds up nobody but for the part it has in hand. */
+typedef struct zt_cpu_round {
+    _Alignas(64) int32_t next; /* first part that nobody took */
+    int32_t n;                 /* parts */
+    const zt_cpu_part *part;
+    zt_gate gate;              /* parts done */
+} zt_cpu_round;
 
 /* An argument in host memory, whose address comes with each replay. */
 typedef struct zt_cpu_host {
@@ -90,19 +101,17 @@ typedef struct zt_cpu_task {
     zt_place in[ZT_MAX_IN], out[ZT_MAX_OUT];
     size_t shared_at;  /* of its shared scratch in the engine's */
     double work;       /* an estimate: operations and values moved */
-    int64_t chunk[ZT_CPU_MAX_PHASES];     /* items to take at a time; 0: cut evenly beforehand */
-    zt_cpu_share *share; /* [ZT_CPU_MAX_PHASES], or NULL */
 } zt_cpu_task;
 
 struct zt_ready {
-    zt_arena *memory; /* holds all but task, share and keep */
+    zt_arena *memory; /* holds all but task, round and keep */
     zt_plan plan;     /* a copy: watches look at it */
     zt_cpu_task *task;
     int n_tasks;
     zt_cpu_stage *stage;
     int n_stages;
-    zt_cpu_share *share;
-    size_t n_shares;
+    zt_cpu_round *round;
+    int n_rounds;
     uint8_t *keep;    /* what kernels keep */
     size_t keep_bytes;
     zt_cpu_host *host;

@@ -12,7 +12,7 @@ enum {
     LINE = 64,
     SIDE_BY_SIDE = 8, /* calls of a stage at most */
     TINY = 20000,     /* work below which a call is not worth handing out: some microseconds */
-    UNEVEN = 2000000  /* work from which items are handed out as threads become free */
+    UNEVEN = 2000000  /* work from which there are more parts than threads */
 };
 
 /* ---- copies of the plan --------------------------------------------------------------------------- */
@@ -268,22 +268,59 @@ static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
     }
 }
 
-static zt_status plan_shares(zt_cpu_engine *e, zt_ready *r)
+/* ---- rounds ------------------------------------------------------------------------------------ */
+
+/* Parts that a phase of a call is cut into. */
+static int64_t parts_of(const zt_cpu_task *t, int phase, int threads)
+{
+    int64_t items = phase < t->call.n_phases ? t->call.items[phase] : 0;
+    int64_t parts = threads == 1 ? 1 : t->work < UNEVEN ? threads : 8 * threads;
+    return items < parts ? items : parts;
+}
+
+static int phases_of(const zt_ready *r, const zt_cpu_stage *g)
+{
+    int phases = 1;
+    for (int i = g->first; i < g->first + g->n; i++)
+        if (r->task[i].call.n_phases > phases) phases = r->task[i].call.n_phases;
+    return g->solo ? 1 : phases;
+}
+
+/* The parts of one phase of a stage, into `part` unless that is NULL; returns how many. */
+static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int threads, zt_cpu_part *part)
+{
+    int64_t n = 0;
+    if (g->solo) {
+        if (part) *part = (zt_cpu_part){.task = g->first, .n = g->n};
+        return 1;
+    }
+    for (int i = g->first; i < g->first + g->n; i++) {
+        const zt_cpu_task *t = &r->task[i];
+        int64_t parts = parts_of(t, phase, threads);
+        for (int64_t k = 0; k < parts; k++, n++)
+            if (part)
+                part[n] = (zt_cpu_part){i, 0, phase, t->call.items[phase] * k / parts,
+                                        t->call.items[phase] * (k + 1) / parts};
+    }
+    return n;
+}
+
+static zt_status make_rounds(zt_cpu_engine *e, zt_ready *r)
 {
     int threads = zt_pool_size(e->pool);
-    size_t n = 0;
-    for (int i = 0; i < r->n_tasks; i++) n += r->task[i].work >= UNEVEN;
-    r->share = zt_calloc(e->base.ctx, n * ZT_CPU_MAX_PHASES + 1, sizeof *r->share);
-    if (!r->share) return ZT_ENOMEM;
-    r->n_shares = n * ZT_CPU_MAX_PHASES;
-    zt_cpu_share *next = r->share;
-    for (int i = 0; i < r->n_tasks && threads > 1; i++) {
-        zt_cpu_task *t = &r->task[i];
-        if (t->work < UNEVEN) continue;
-        t->share = next;
-        next += ZT_CPU_MAX_PHASES;
-        for (int p = 0; p < t->call.n_phases; p++)
-            t->chunk[p] = 1 + t->call.items[p] / (8 * threads);
+    size_t rounds = 0, parts = 0;
+    for (int i = 0; i < r->n_stages; i++)
+        for (int p = 0; p < phases_of(r, &r->stage[i]); p++, rounds++)
+            parts += (size_t)cut(r, &r->stage[i], p, threads, NULL);
+    zt_cpu_part *part = zt_arena_alloc(r->memory, (parts + 1) * sizeof *part);
+    r->round = zt_calloc(e->base.ctx, rounds + 1, sizeof *r->round);
+    if (!part || !r->round) return ZT_ENOMEM;
+    for (int i = 0; i < r->n_stages; i++) {
+        for (int p = 0; p < phases_of(r, &r->stage[i]); p++) {
+            int64_t n = cut(r, &r->stage[i], p, threads, part);
+            if (n) r->round[r->n_rounds++] = (zt_cpu_round){.n = (int32_t)n, .part = part};
+            part += n;
+        }
     }
     return ZT_OK;
 }
@@ -352,7 +389,7 @@ static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
     for (int g = 0; g < r->n_stages; g++) share_scratch(r, &r->stage[g], &shared);
     for (int i = 0; i < r->n_tasks; i++)
         if (r->task[i].call.local_bytes > local) local = r->task[i].call.local_bytes;
-    bad = plan_shares(e, r);
+    bad = make_rounds(e, r);
     if (!bad) bad = list_hosts(r);
     if (!bad) bad = zt_cpu_reserve(e, plan->arena_bytes, shared, local);
     if (!bad) zt_cpu_resolve(e, r);
@@ -364,7 +401,7 @@ void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
     if (!r) return;
     zt_cpu_held((zt_cpu_engine *)base, 0, r->keep_bytes);
     zt_free(base->ctx, r->keep);
-    zt_free(base->ctx, r->share);
+    zt_free(base->ctx, r->round);
     zt_free(base->ctx, r->task);
     zt_arena_free(r->memory);
     zt_free(base->ctx, r);

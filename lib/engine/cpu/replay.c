@@ -1,63 +1,39 @@
-/* replay.c - running a prepared plan: one parallel region, in which all threads walk the stages. */
+/* replay.c - running a prepared plan: one parallel region, in which the threads walk the rounds. */
 #include "lib/engine/cpu/own.h"
 
 typedef struct region {
     zt_cpu_engine *e;
     zt_ready *r;
-    int first, last; /* stages */
+    int task; /* of a watched replay */
 } region;
 
-/* This thread's part of one phase. `turn` moves the first part to another thread, so that small
- * calls side by side do not all begin with thread 0. */
-static void run_part(zt_cpu_task *t, int phase, int thread, int threads, int turn, void *local)
+static void run_part(zt_ready *r, const zt_cpu_part *p, void *local)
 {
-    zt_cpu_call *c = &t->call;
-    int64_t items = c->items[phase], chunk = t->chunk[phase];
-    if (items == 0) return;
-    if (!chunk) {
-        int64_t i = (thread + turn) % threads, begin = items * i / threads, end = items * (i + 1) / threads;
-        if (begin < end) c->kernel->run(c, phase, begin, end, local);
-        return;
+    for (int i = p->task; i < p->task + p->n; i++) {
+        zt_cpu_call *c = &r->task[i].call;
+        for (int k = 0; k < c->n_phases; k++)
+            if (c->items[k]) c->kernel->run(c, k, 0, c->items[k], local);
     }
-    int64_t *next = &t->share[phase].next;
-    for (;;) {
-        int64_t begin = __atomic_fetch_add(next, chunk, __ATOMIC_RELAXED);
-        if (begin >= items) return;
-        c->kernel->run(c, phase, begin, begin + chunk < items ? begin + chunk : items, local);
-    }
+    zt_cpu_call *c = &r->task[p->task].call;
+    if (p->n == 0) c->kernel->run(c, p->phase, p->begin, p->end, local);
 }
 
-static void run_alone(zt_cpu_task *t, void *local)
-{
-    zt_cpu_call *c = &t->call;
-    for (int p = 0; p < c->n_phases; p++)
-        if (c->items[p]) c->kernel->run(c, p, 0, c->items[p], local);
-}
-
-static void run_stage(const region *g, const zt_cpu_stage *s, int thread, int threads, bool last)
-{
-    zt_cpu_task *t = g->r->task + s->first;
-    void *local = zt_cpu_local(g->e, thread);
-    if (s->solo) {
-        for (int i = 0; i < s->n && thread == 0; i++) run_alone(&t[i], local);
-        if (!last) zt_pool_barrier(g->e->pool, thread);
-        return;
-    }
-    int phases = 1;
-    for (int i = 0; i < s->n; i++)
-        if (t[i].call.n_phases > phases) phases = t[i].call.n_phases;
-    for (int p = 0; p < phases; p++) {
-        for (int i = 0; i < s->n; i++)
-            if (p < t[i].call.n_phases) run_part(&t[i], p, thread, threads, i, local);
-        if (!last || p < phases - 1) zt_pool_barrier(g->e->pool, thread);
-    }
-}
-
-static void run_region(void *user, int thread, int threads)
+static void run_rounds(void *user, int thread, int threads)
 {
     const region *g = user;
-    for (int i = g->first; i < g->last; i++)
-        run_stage(g, &g->r->stage[i], thread, threads, i == g->last - 1);
+    void *local = zt_cpu_local(g->e, thread);
+    (void)threads;
+    for (int i = 0; i < g->r->n_rounds; i++) {
+        zt_cpu_round *round = &g->r->round[i];
+        unsigned did = 0;
+        for (;; did++) {
+            int32_t next = __atomic_fetch_add(&round->next, 1, __ATOMIC_RELAXED);
+            if (next >= round->n) break;
+            run_part(g->r, &round->part[next], local);
+        }
+        if (did) zt_gate_add(&round->gate, did, (unsigned)round->n);
+        zt_gate_wait(&round->gate, (unsigned)round->n, g->e->pool);
+    }
 }
 
 static zt_status trouble(const zt_cpu_engine *e, const zt_ready *r, zt_cpu_task *t)
@@ -85,17 +61,21 @@ static zt_status find_trouble(const zt_cpu_engine *e, zt_ready *r, int first, in
 
 /* ---- watched: step by step ----------------------------------------------------------------------- */
 
-/* One step's calls (at most a copy and its own), each as a stage. */
+static void run_task(void *user, int thread, int threads)
+{
+    const region *g = user;
+    zt_cpu_call *c = &g->r->task[g->task].call;
+    for (int p = 0; p < c->n_phases; p++) {
+        int64_t begin = c->items[p] * thread / threads, end = c->items[p] * (thread + 1) / threads;
+        if (begin < end) c->kernel->run(c, p, begin, end, zt_cpu_local(g->e, thread));
+        zt_pool_barrier(g->e->pool, thread);
+    }
+}
+
+/* One step's calls: at most a copy and its own. */
 static zt_status run_step(zt_cpu_engine *e, zt_ready *r, int first, int n)
 {
-    for (int i = first; i < first + n; i++) {
-        zt_cpu_stage one = {i, 1, false};
-        region g = {.e = e, .r = r, .first = 0, .last = 1};
-        zt_ready alone = *r;
-        alone.stage = &one;
-        g.r = &alone;
-        zt_pool_run(e->pool, run_region, &g);
-    }
+    for (int i = first; i < first + n; i++) zt_pool_run(e->pool, run_task, &(region){e, r, i});
     return find_trouble(e, r, first, n);
 }
 
@@ -122,18 +102,18 @@ zt_status zt_cpu_replay(zt_engine *base, zt_ready *r, const void *const *in, voi
                         const zt_watch *watch)
 {
     zt_cpu_engine *e = (zt_cpu_engine *)base;
-    zt_status st;
     if (r->moved != e->moved) zt_cpu_resolve(e, r);
     for (size_t i = 0; i < r->n_hosts; i++) {
         const zt_cpu_host *h = &r->host[i];
         *h->data = h->out ? out[h->index] : (void *)(uintptr_t)in[h->index];
     }
-    for (size_t i = 0; i < r->n_shares; i++) r->share[i].next = 0;
     e->report.replays++;
     if (watch) return replay_watched(e, r, watch);
-    region g = {.e = e, .r = r, .first = 0, .last = r->n_stages};
-    zt_pool_run(e->pool, run_region, &g);
+    for (int i = 0; i < r->n_rounds; i++) {
+        r->round[i].next = 0;
+        r->round[i].gate = (zt_gate){0};
+    }
+    zt_pool_help(e->pool, run_rounds, &(region){e, r, 0});
     e->report.kernels += (uint64_t)r->plan.n_steps;
-    st = find_trouble(e, r, 0, r->n_tasks);
-    return st;
+    return find_trouble(e, r, 0, r->n_tasks);
 }
