@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static const zt_dtype dtypes[] = {ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1, ZT_Q5_0,
-                                  ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
+                                  ZT_Q5_1, ZT_Q8_0, ZT_IQ4_NL, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 static uint64_t draws;
@@ -33,7 +33,7 @@ static size_t row_bytes(zt_dtype t, int64_t K)
 /* Where the halves are in a block, -1 after the last: they must not be infinite or NaN. */
 static const int halves[ZT_DTYPE_COUNT][3] = {
     [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1}, [ZT_Q5_0] = {0, -1},    [ZT_Q5_1] = {0, 2, -1},
-    [ZT_Q8_0] = {0, -1},    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1}};
+    [ZT_IQ4_NL] = {0, -1}, [ZT_Q8_0] = {0, -1},    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
 static void fill(zt_dtype t, uint8_t *p, size_t bytes)

@@ -95,6 +95,7 @@ static const block_scales scales[] = {
     {ZT_Q5_0, 0, -1, 0.125f, 0, true},
     {ZT_Q5_1, 0, 2, 0.125f, -1.9f, false},
     {ZT_Q8_0, 0, -1, 1.0f / 64, 0, true},
+    {ZT_IQ4_NL, 0, -1, 1.0f / 64, 0, true},
     {ZT_Q4_K, 0, 2, 1.0f / 256, 1.0f / 32, false},
     {ZT_Q5_K, 0, 2, 1.0f / 512, 1.0f / 32, false},
     {ZT_Q6_K, 208, -1, 1.0f / 1024, 0, true},

@@ -76,7 +76,8 @@ static bool linear_case_at(int i, linear_case *c)
         {1, 1536, 576, ZT_Q8_0, false, false},
     };
     static const zt_dtype types[] = {ZT_F64,  ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1,
-                                     ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
+                                     ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K,
+                                     ZT_IQ4_NL};
     static const linear_case each[] = {
         {1, 256, 33, 0, false, false},  {7, 512, 48, 0, true, true}, {9, 256, 16, 0, false, true},
         {19, 768, 100, 0, true, false}, {1, 1024, 7, 0, true, true},

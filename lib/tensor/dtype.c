@@ -230,6 +230,21 @@ static void decode_q8_0(const void *src, float *dst, int64_t n)
     }
 }
 
+/* f16 d, codes as in q4_0, which are places in a table of values that are denser near 0. */
+static void decode_iq4_nl(const void *src, float *dst, int64_t n)
+{
+    static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+    const uint8_t *b = src;
+    for (int64_t i = 0; i < n; i += 32, b += 18) {
+        float d = load_half(b);
+        for (int j = 0; j < 16; j++) {
+            dst[i + j] = (float)values[b[2 + j] & 15] * d;
+            dst[i + 16 + j] = (float)values[b[2 + j] >> 4] * d;
+        }
+    }
+}
+
 /* ---- blocks of 256 ------------------------------------------------------------------------- */
 
 /* q4_k and q5_k keep 8 scales and 8 minima of 6 bits in 12 bytes: the first four in the low six
@@ -320,6 +335,7 @@ static void decode_q6_k(const void *src, float *dst, int64_t n)
 #define CODEC_Q5_0 decode_q5_0, NULL
 #define CODEC_Q5_1 decode_q5_1, NULL
 #define CODEC_Q8_0 decode_q8_0, NULL
+#define CODEC_IQ4_NL decode_iq4_nl, NULL
 #define CODEC_Q4_K decode_q4_k, NULL
 #define CODEC_Q5_K decode_q5_k, NULL
 #define CODEC_Q6_K decode_q6_k, NULL

@@ -105,6 +105,25 @@ INLINE void put_q8_0(uint8_t *dst, int r, const uint8_t *src)
     put16(dst + 512, r, src);
 }
 
+/* The values that 4-bit codes stand for, plus 128. */
+INLINE uint32_t look_up(uint32_t codes)
+{
+    static const uint8_t values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                       129, 141, 153, 166, 181, 197, 217, 241};
+    uint32_t v = 0;
+    for (int j = 0; j < 4; j++) v |= (uint32_t)values[codes >> 8 * j & 15] << 8 * j;
+    return v;
+}
+
+INLINE void put_iq4_nl(uint8_t *dst, int r, const uint8_t *src)
+{
+    for (int i = 0; i < 4; i++) {
+        put32(dst, i, r, look_up(load32(src + 2 + 4 * i)));
+        put32(dst, 4 + i, r, look_up(load32(src + 2 + 4 * i) >> 4));
+    }
+    put16(dst + 512, r, src);
+}
+
 /* The header of q4_k and q5_k: f16 d, f16 dmin, and 8 scales and minima of 6 bits in 12 bytes: the
  * first four in the low six bits of bytes 0..3 and 4..7, the others in the halves of bytes 8..11
  * with their upper two bits on top of bytes 0..7. */
@@ -214,6 +233,7 @@ PACK(q4_1, 20, 320)
 PACK(q5_0, 22, 352)
 PACK(q5_1, 24, 384)
 PACK(q8_0, 34, 544)
+PACK(iq4_nl, 18, 544)
 PACK(q4_k, 144, 2368)
 PACK(q5_k, 176, 2880)
 PACK(q6_k, 210, 3360)
@@ -233,6 +253,7 @@ typedef struct row {
 #define PACK_OF_Q5_0 pack_q5_0
 #define PACK_OF_Q5_1 pack_q5_1
 #define PACK_OF_Q8_0 pack_q8_0
+#define PACK_OF_IQ4_NL pack_iq4_nl
 #define PACK_OF_Q4_K pack_q4_k
 #define PACK_OF_Q5_K pack_q5_k
 #define PACK_OF_Q6_K pack_q6_k

@@ -24,11 +24,13 @@
  *   q5_0   5     d (code - 16)          after: f16 d[16]
  *   q5_1   5     d code + m             after: f16 d[16], f16 m[16]
  *   q8_0   8     d (code - 128)         after: f16 d[16]
+ *   iq4_nl 8     d (code - 128)         after: f16 d[16]; 4-bit codes of the file looked up
  *   q4_k   4     d sc code - dmin mn    before: f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]
  *   q5_k   5     the same               the same
  *   q6_k   6     d sc (code - 32)       before: f16 d[16], i8 sc[16][16] (one a 16 columns)
  *
- * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k and q5_k.
+ * These are the sizes of the files' own types but for iq4_nl and the unpacked 6-bit scales of q4_k
+ * and q5_k.
  */
 #ifndef ZT_CPU_PACK_H
 #define ZT_CPU_PACK_H
@@ -45,6 +47,7 @@
     X(Q5_0, 5, 16, 0, 0, 32)                                                                       \
     X(Q5_1, 5, 0, 1, 0, 64)                                                                        \
     X(Q8_0, 8, 128, 0, 0, 32)                                                                      \
+    X(IQ4_NL, 8, 128, 0, 0, 32)                                                                    \
     X(Q4_K, 4, 0, 1, 320, 0)                                                                       \
     X(Q5_K, 5, 0, 1, 320, 0)                                                                       \
     X(Q6_K, 6, 32, 0, 288, 0)
