@@ -574,6 +574,7 @@ int main(void)
 {
     test_engines("llama", "q4_1", 2);
     test_engines("llama", "f16", 2);
+    test_engines("qwen2", "q5_1", 2);
     test_engines("gemma3", "q8_0", 7);
     test_engines("gemma3", "q4_k", 2);
     test_engines("llama", "q6_k", 2);

@@ -29,7 +29,7 @@ typedef struct mkmodel_kind { /* how random blocks of a type are made */
 } mkmodel_kind;
 
 typedef struct mkmodel_opts {
-    const char *arch; /* "llama" "gemma3" */
+    const char *arch; /* "llama" "qwen2" "gemma3" */
     uint64_t seed;
     int64_t layers, width, heads, kv_heads, head, ffn, vocab, ctx;
     int64_t window; /* gemma3: sliding window */
@@ -146,32 +146,34 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
     const mkmodel_opts *o = m->o;
     int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
-    bool gemma = strcmp(o->arch, "gemma3") == 0;
     double dev = 1 / sqrt((double)o->width);
     struct {
         const char *name;
-        int64_t rows, cols; /* cols 0: a norm of `rows` values */
+        int64_t rows, cols; /* cols 0: a vector of `rows` values about 1 */
         double dev;
-        bool gemma_only;
+        const char *only; /* the architecture that has it; NULL: all */
     } part[] = {
-        {"attn_norm", o->width, 0, 0, false},
-        {"attn_q", q, o->width, dev, false},
-        {"attn_k", kv, o->width, dev, false},
-        {"attn_v", kv, o->width, dev, false},
-        {"attn_q_norm", o->head, 0, 0, true},
-        {"attn_k_norm", o->head, 0, 0, true},
-        {"attn_output", o->width, q, 1 / sqrt((double)q), false},
-        {"post_attention_norm", o->width, 0, 0, true},
-        {"ffn_norm", o->width, 0, 0, false},
-        {"ffn_gate", o->ffn, o->width, dev, false},
-        {"ffn_up", o->ffn, o->width, dev, false},
-        {"ffn_down", o->width, o->ffn, 1 / sqrt((double)o->ffn), false},
-        {"post_ffw_norm", o->width, 0, 0, true},
+        {"attn_norm.weight", o->width, 0, 0, NULL},
+        {"attn_q.weight", q, o->width, dev, NULL},
+        {"attn_q.bias", q, 0, 0, "qwen2"},
+        {"attn_k.weight", kv, o->width, dev, NULL},
+        {"attn_k.bias", kv, 0, 0, "qwen2"},
+        {"attn_v.weight", kv, o->width, dev, NULL},
+        {"attn_v.bias", kv, 0, 0, "qwen2"},
+        {"attn_q_norm.weight", o->head, 0, 0, "gemma3"},
+        {"attn_k_norm.weight", o->head, 0, 0, "gemma3"},
+        {"attn_output.weight", o->width, q, 1 / sqrt((double)q), NULL},
+        {"post_attention_norm.weight", o->width, 0, 0, "gemma3"},
+        {"ffn_norm.weight", o->width, 0, 0, NULL},
+        {"ffn_gate.weight", o->ffn, o->width, dev, NULL},
+        {"ffn_up.weight", o->ffn, o->width, dev, NULL},
+        {"ffn_down.weight", o->width, o->ffn, 1 / sqrt((double)o->ffn), NULL},
+        {"post_ffw_norm.weight", o->width, 0, 0, "gemma3"},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[64];
-        snprintf(name, sizeof name, "blk.%lld.%s.weight", (long long)layer, part[i].name);
-        if (part[i].gemma_only && !gemma)
+        snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
+        if (part[i].only && strcmp(part[i].only, o->arch) != 0)
             continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
@@ -386,8 +388,8 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
 GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
 {
     bool gemma = strcmp(o->arch, "gemma3") == 0;
-    if (!gemma && strcmp(o->arch, "llama") != 0)
-        return "the architecture is llama or gemma3";
+    if (!gemma && strcmp(o->arch, "llama") != 0 && strcmp(o->arch, "qwen2") != 0)
+        return "the architecture is llama, qwen2 or gemma3";
     if (!o->type)
         return "no such type";
     if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 ||
