@@ -52,15 +52,16 @@ static int weight(builder *b, zt_weight w)
     return zt_prog_data(b->p, name, t.dtype, t.rank, t.dim, tensor);
 }
 
-/* x w^T + bias. Activations go to 8 bits where the weight is block-quantized, unless all is exact:
- * f16 and bf16 weights keep their precision. */
+/* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
+ * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. */
 static int linear(builder *b, const char *what, int x, int w, int bias)
 {
     zt_linear_attrs a = zt_linear_defaults();
     if (w < 0)
         return -1;
-    bool blocks = zt_dtype_get(zt_prog_value(b->p, w)->type.dtype)->kind == 'Q';
-    snprintf(a.act.s, sizeof a.act.s, "%s", blocks && !b->o->exact ? "q8" : "f32");
+    zt_dtype t = zt_prog_value(b->p, w)->type.dtype;
+    bool round = zt_dtype_get(t)->kind == 'Q' || t == ZT_BF16;
+    snprintf(a.act.s, sizeof a.act.s, "%s", round && !b->o->exact ? "q8" : "f32");
     return zt_emit_linear(b->p, what, x, w, bias, &a);
 }
 
