@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int zt_exit_code(zt_status s)
@@ -87,6 +88,17 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)
         return ZT_OK;
     return zt_fail(cli->ctx, ZT_EUSAGE, "%s will not be written to a terminal: redirect stdout",
                    what);
+}
+
+zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out)
+{
+    struct stat a, b;
+    if (!in || !out || strcmp(out, "-") == 0 || stat(out, &b) != 0 || !S_ISREG(b.st_mode))
+        return ZT_OK;
+    int failed = strcmp(in, "-") == 0 ? fstat(STDIN_FILENO, &a) : stat(in, &a);
+    if (failed || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return ZT_OK;
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten", out);
 }
 
 /* ---- signals --------------------------------------------------------------------------------- */

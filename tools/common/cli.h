@@ -116,6 +116,9 @@ void zt_cli_note(zt_cli *cli, const char *fmt, ...) ZT_PRINTF(2, 3);
 int zt_exit_code(zt_status s); /* the one table from status to cli.md's codes */
 /* Binary does not go to a terminal: ZT_EUSAGE when stdout is one. */
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
+/* An output would replace an input (the same inode; "-" is stdin), even with --force: ZT_ECREATE.
+ * NULL is no file. */
+zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

@@ -108,6 +108,21 @@ static zt_status check_outputs(zt_cli *cli, const run_options *o)
     return zt_cli_refuse_terminal(cli, "logits");
 }
 
+/* No output may be a file that is read, nor both outputs one file. */
+static zt_status check_files(zt_cli *cli, const run_options *o)
+{
+    const char *const in[] = {o->model, o->prompt ? NULL : o->input ? o->input : "-"};
+    const char *const out[] = {cli->output, o->logits};
+    for (int i = 0; i < 4; i++) {
+        zt_status s = zt_cli_refuse_same(cli, in[i / 2], out[i % 2]);
+        if (s != ZT_OK)
+            return s;
+    }
+    if (out[0] && out[1] && strcmp(out[0], "-") != 0 && strcmp(out[0], out[1]) == 0)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--logits and --output name one file, '%s'", out[0]);
+    return ZT_OK;
+}
+
 zt_status run_options_check(zt_cli *cli, const run_options *o)
 {
     zt_status s = check_inputs(cli->ctx, o);
@@ -117,6 +132,8 @@ zt_status run_options_check(zt_cli *cli, const run_options *o)
         s = zt_fail(cli->ctx, ZT_EUSAGE, "--system and --raw exclude each other");
     if (s == ZT_OK)
         s = check_outputs(cli, o);
+    if (s == ZT_OK)
+        s = check_files(cli, o);
     return s == ZT_OK ? zt_sampler_check(cli->ctx, &o->sampler) : s;
 }
 
