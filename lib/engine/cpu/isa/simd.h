@@ -21,10 +21,19 @@
 #include "lib/tensor/tensor.h"
 
 #define LANES 16
+/* Plain C leaves it to the compiler what to inline. With gcc's sanitizers that is nothing: it would
+ * take minutes to follow sixteen floats in a struct through every curve. */
+#if defined(ZT_ISA_scalar) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
+#define INLINE static __attribute__((noinline, unused))
+#define UNROLL
+#elif defined(ZT_ISA_scalar)
+#define INLINE static inline __attribute__((unused))
+#define UNROLL
+#elif defined(__clang__)
 #define INLINE static inline __attribute__((always_inline, unused))
-#if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
+#define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
