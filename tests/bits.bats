@@ -16,7 +16,7 @@ END
     # More tokens than the largest chunk; weights of two families, and a window of 16 tokens.
     "$tests/mkmodel" --ctx 1024 --heads 6 --kv-heads 2 --type q4_1 llama.gguf
     "$tests/mkmodel" --ctx 1024 --arch gemma3 --width 256 --ffn 256 --head 64 --type q4_k gemma.gguf
-    sanitized= threads='1 2 3 7' chunks='1 7 64 512'
+    sanitized='' threads='1 2 3 7' chunks='1 7 64 512'
     if grep -qs fsanitize "$(dirname "$bin")/flags"; then # slow
         sanitized=1 threads='1 3' chunks='7 512'
     fi
