@@ -120,7 +120,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
 unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
-           $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)')
+           $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
+           $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
 
 test-bins: $(test_bin)
 
