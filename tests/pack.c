@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const zt_dtype dtypes[] = {ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1, ZT_Q5_0,
+static const zt_dtype dtypes[] = {ZT_F32,  ZT_F16,  ZT_BF16,   ZT_Q4_0, ZT_Q4_1, ZT_Q5_0,
                                   ZT_Q5_1, ZT_Q8_0, ZT_IQ4_NL, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
@@ -32,8 +32,9 @@ static size_t row_bytes(zt_dtype t, int64_t K)
 
 /* Where the halves are in a block, -1 after the last: they must not be infinite or NaN. */
 static const int halves[ZT_DTYPE_COUNT][3] = {
-    [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1}, [ZT_Q5_0] = {0, -1},    [ZT_Q5_1] = {0, 2, -1},
-    [ZT_IQ4_NL] = {0, -1}, [ZT_Q8_0] = {0, -1},    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1}};
+    [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1}, [ZT_Q5_0] = {0, -1},
+    [ZT_Q5_1] = {0, 2, -1}, [ZT_IQ4_NL] = {0, -1},  [ZT_Q8_0] = {0, -1},
+    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
 static void fill(zt_dtype t, uint8_t *p, size_t bytes)
@@ -52,7 +53,7 @@ static void fill(zt_dtype t, uint8_t *p, size_t bytes)
     }
 }
 
-/* ---- packing ----------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static void test_pack(zt_dtype t, int64_t K, int rows)
 {
@@ -74,8 +75,8 @@ static void test_pack(zt_dtype t, int64_t K, int rows)
         for (int64_t k = 0; k < K; k++) bad += got[k] != 0;
     }
     for (int i = 0; i < 64; i++) bad += packed[group + (size_t)i] != 0xee;
-    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", d->name, rows,
-       (long long)K);
+    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", d->name,
+       rows, (long long)K);
     free(file), free(packed), free(want), free(got);
 }
 
@@ -87,7 +88,7 @@ static void test_packs(zt_dtype t)
     if (block == 1) test_pack(t, 33, 16);
 }
 
-/* ---- the product ------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct problem {
     zt_dtype dtype;
@@ -142,12 +143,14 @@ static void free_problem(problem *p)
     free(p->x), free(p->w), free(p->b), free(p->file), free(p->want);
 }
 
-/* Tokens from..from+n-1 on an engine; the weight is loaded (and packed), or comes as plain input. */
+/* Tokens from..from+n-1 on an engine; the weight is loaded (and packed), or comes as plain input.
+ */
 static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, float *y)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){n, p->K});
-    zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}), b = zt_type_make(ZT_F32, 1, &p->M);
+    zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}),
+            b = zt_type_make(ZT_F32, 1, &p->M);
     if (p->q8) strcpy(attrs.act.s, "q8");
     oneop o = {.op = ZT_OP_linear,
                .attrs = &attrs,
@@ -189,8 +192,8 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
         }
     /* bfloat16 pairs are added in an order of the processor's, without subnormals */
     ok(fine && error < 1e-11, "%s %s %s: %lld x %lld x %lld, error %.1e", zt_isa_name(isa),
-       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : "f32", (long long)p.n, (long long)p.K, (long long)p.M,
-       error);
+       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : "f32", (long long)p.n, (long long)p.K,
+       (long long)p.M, error);
     ok(same, "... and every token has the same bits in any batch, for 1, 2 and 3 threads");
     for (int i = 0; i < 3; i++) zt_engine_close(e[i]);
     free(y), free(z);
@@ -205,8 +208,9 @@ int main(void)
         for (int i = 0; i < N_DTYPES; i++)
             for (int q8 = 0; q8 < 2; q8++) {
                 int64_t K = zt_dtype_get(dtypes[i])->block == 1 ? 75 : 512;
-                test_product(ctx, isa, (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8,
-                                                 .bias = q8});
+                test_product(
+                    ctx, isa,
+                    (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
             }
     if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

@@ -1,5 +1,6 @@
-/* stages.c - the cpu engine runs steps side by side where they do not disturb each other: random plans
- * whose values share an arena give the same bits step by step on one thread and at once on several.
+/* stages.c - the cpu engine runs steps side by side where they do not disturb each other: random
+ * plans whose values share an arena give the same bits step by step on one thread and at once on
+ * several.
  */
 #include "lib/engine/engine.h"
 #include "tests/tap.h"
@@ -25,8 +26,8 @@ static zt_status read_weight(void *user, int64_t handle, size_t offset, void *ds
     return ZT_OK;
 }
 
-/* A plan: values 0..SLOTS-1 are inputs, then each step makes one, in a slot of the arena, and at the
- * end every slot is written out. A slot has ROWS rows; a short value is FEW rows of one. */
+/* A plan: values 0..SLOTS-1 are inputs, then each step makes one, in a slot of the arena, and at
+ * the end every slot is written out. A slot has ROWS rows; a short value is FEW rows of one. */
 typedef struct random_plan {
     zt_plan plan;
     zt_type type[VALUES];
@@ -37,10 +38,7 @@ typedef struct random_plan {
     zt_ebuf *weight;
 } random_plan;
 
-static zt_type matrix(int64_t rows)
-{
-    return zt_type_make(ZT_F32, 2, (int64_t[]){rows, COLUMNS});
-}
+static zt_type matrix(int64_t rows) { return zt_type_make(ZT_F32, 2, (int64_t[]){rows, COLUMNS}); }
 
 static int new_value(random_plan *p, int64_t rows, zt_place place)
 {
@@ -78,13 +76,19 @@ static void random_step(random_plan *p)
 {
     int64_t rows = draw(2) ? ROWS : FEW;
     int a = draw(SLOTS), b = draw(SLOTS), y = draw(SLOTS), kind = draw(4);
-    zt_op op = kind == 0 ? ZT_OP_add : kind == 1 ? ZT_OP_scale : kind == 2 ? ZT_OP_linear : ZT_OP_swiglu;
+    zt_op op = kind == 0   ? ZT_OP_add
+               : kind == 1 ? ZT_OP_scale
+               : kind == 2 ? ZT_OP_linear
+                           : ZT_OP_swiglu;
     if (y == a || y == b) y = (a + 1) % SLOTS == b ? (a + 2) % SLOTS : (a + 1) % SLOTS;
     int weight = SLOTS;
     int va = operand(p, a, rows);
     int vb = op == ZT_OP_scale ? ZT_NONE : op == ZT_OP_linear ? weight : operand(p, b, rows);
-    add_step(p, op, op == ZT_OP_scale ? (void *)&p->half : op == ZT_OP_linear ? (void *)&p->q8 : NULL, va,
-             vb, operand(p, y, rows));
+    add_step(p, op,
+             op == ZT_OP_scale    ? (void *)&p->half
+             : op == ZT_OP_linear ? (void *)&p->q8
+                                  : NULL,
+             va, vb, operand(p, y, rows));
 }
 
 static void make_plan(random_plan *p, zt_ebuf *weight)
@@ -116,7 +120,8 @@ static bool run_plan(zt_engine *e, const zt_plan *plan, float *const *in, float 
                      const zt_watch *watch)
 {
     zt_ready *r = e->vt->prepare(e, plan);
-    bool fine = r && e->vt->replay(e, r, (const void *const *)in, (void *const *)out, watch) == ZT_OK;
+    bool fine =
+        r && e->vt->replay(e, r, (const void *const *)in, (void *const *)out, watch) == ZT_OK;
     if (r) e->vt->unprepare(e, r);
     return fine;
 }
@@ -141,7 +146,8 @@ int main(void)
     zt_engine *e[ENGINES];
     zt_ebuf *w[ENGINES];
     for (int i = 0; i < ENGINES; i++) {
-        e[i] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = zt_isa_best()});
+        e[i] =
+            zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = zt_isa_best()});
         w[i] = e[i]->vt->load(e[i], &wt, &store, 0);
     }
     static random_plan p;
@@ -154,7 +160,8 @@ int main(void)
             for (int s = 0; s < SLOTS; s++)
                 same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
         }
-        ok(fine && same, "plan %d: the same bits step by step and at once, by 1, 2 and 3 threads", n);
+        ok(fine && same, "plan %d: the same bits step by step and at once, by 1, 2 and 3 threads",
+           n);
     }
     for (int i = 0; i < ENGINES; i++) {
         e[i]->vt->free(e[i], w[i]);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 #define X(f) zt_cpu_##f##_scalar,
 static const zt_cpu_kernel *const scalar_lists[] = {ZT_CPU_FAMILIES(X) NULL};
@@ -68,7 +68,7 @@ void zt_cpu_trouble(zt_cpu_call *c, const char *what, int64_t value, int64_t lim
     c->trouble.limit = limit;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 enum { LINE = 64, SLAB = 8 << 20 };
 
@@ -78,25 +78,25 @@ void zt_cpu_held(zt_cpu_engine *e, size_t more, size_t less)
     if (e->report.held > e->report.peak) e->report.peak = e->report.held;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 zt_status zt_cpu_reserve(zt_cpu_engine *e, size_t arena, size_t shared, size_t local)
 {
     size_t threads = (size_t)zt_pool_size(e->pool), was, bytes, all;
     if (arena > SIZE_MAX - LINE || shared > SIZE_MAX - LINE || local > SIZE_MAX - LINE)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared,
+                       local);
     arena = larger(e->arena_bytes, (arena + LINE - 1) / LINE * LINE);
     shared = larger(e->shared_bytes, (shared + LINE - 1) / LINE * LINE);
     local = larger(e->local_bytes, (local + LINE - 1) / LINE * LINE);
-    if (e->scratch && arena == e->arena_bytes && shared == e->shared_bytes && local == e->local_bytes)
+    if (e->scratch && arena == e->arena_bytes && shared == e->shared_bytes &&
+        local == e->local_bytes)
         return ZT_OK;
     was = e->arena_bytes + e->shared_bytes + threads * e->local_bytes;
     if (!zt_mul_size(local, threads, &bytes) || !zt_add_size(bytes, shared, &bytes) ||
         !zt_add_size(bytes, arena, &all))
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared,
+                       local);
     uint8_t *scratch = zt_alloc(e->base.ctx, all);
     if (!scratch) return ZT_ENOMEM; /* the old stays: plans prepared before need it */
     zt_free(e->base.ctx, e->scratch);
@@ -123,7 +123,8 @@ static zt_cpu_slab *new_slab(zt_cpu_engine *e, zt_cpu_slab **list, size_t bytes)
     zt_cpu_slab *s = zt_calloc(e->base.ctx, 1, sizeof *s);
     if (!s) return NULL;
     s->bytes = larger(bytes, SLAB);
-    s->data = list == &e->states ? zt_calloc(e->base.ctx, 1, s->bytes) : zt_alloc(e->base.ctx, s->bytes);
+    s->data =
+        list == &e->states ? zt_calloc(e->base.ctx, 1, s->bytes) : zt_alloc(e->base.ctx, s->bytes);
     if (!s->data) {
         zt_free(e->base.ctx, s);
         return NULL;
@@ -147,7 +148,8 @@ zt_ebuf *zt_cpu_buffer(zt_cpu_engine *e, zt_cpu_slab **list, const zt_type *t, s
         return NULL;
     }
     *b = (zt_ebuf){.type = *t, .data = s->data + s->used, .bytes = bytes, .slab = s};
-    size_t left = s->bytes - s->used, take = bytes > SIZE_MAX - LINE ? left : (bytes + LINE - 1) / LINE * LINE;
+    size_t left = s->bytes - s->used,
+           take = bytes > SIZE_MAX - LINE ? left : (bytes + LINE - 1) / LINE * LINE;
     s->used += take < left ? take : left;
     s->buffers++;
     zt_cpu_held(e, bytes, 0);
@@ -175,7 +177,7 @@ void zt_cpu_buffer_free(zt_cpu_engine *e, zt_ebuf *b)
     zt_free(e->base.ctx, b);
 }
 
-/* ---- the vtable -------------------------------------------------------------------------------- */
+/* ---- the vtable ------------------------------------------------------------------------------ */
 
 static void cpu_close(zt_engine *base)
 {
@@ -210,10 +212,7 @@ static zt_ebuf *cpu_alloc(zt_engine *base, const zt_type *t)
     return zt_cpu_buffer(e, &e->states, t, zt_type_bytes(t));
 }
 
-static void cpu_free(zt_engine *base, zt_ebuf *b)
-{
-    zt_cpu_buffer_free((zt_cpu_engine *)base, b);
-}
+static void cpu_free(zt_engine *base, zt_ebuf *b) { zt_cpu_buffer_free((zt_cpu_engine *)base, b); }
 
 static zt_status cpu_upload(zt_engine *e, zt_ebuf *b, const void *host)
 {

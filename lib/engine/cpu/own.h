@@ -26,19 +26,21 @@ struct zt_ebuf {
     size_t bytes;
     bool packed; /* data in the form of pack.h, else plain */
     zt_cpu_slab *slab;
-    void *plain; /* of packed: a plain copy for ops that read no packed weights, blocks as f32; or NULL */
+    void *plain; /* of packed: a plain copy for ops that read no packed weights, blocks as f32; or
+                    NULL */
     size_t plain_bytes;
 };
 
-/* ---- the engine ------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 typedef struct zt_cpu_engine {
     zt_engine base;
     zt_pool *pool;
-    const zt_cpu_kernel *kernel[ZT_OP_COUNT][4]; /* for each op those of its family's list, in order */
+    const zt_cpu_kernel
+        *kernel[ZT_OP_COUNT][4];   /* for each op those of its family's list, in order */
     zt_cpu_slab *weights, *states; /* lists */
-    /* Scratch of all prepared plans: arena, then shared, then one local for each thread. Replays are
-     * synchronous, so nothing lives here between them. */
+    /* Scratch of all prepared plans: arena, then shared, then one local for each thread. Replays
+     * are synchronous, so nothing lives here between them. */
     uint8_t *scratch;
     size_t arena_bytes, shared_bytes, local_bytes;
     uint64_t moved; /* counts its moves: prepared plans then take their addresses anew */
@@ -63,7 +65,7 @@ zt_ebuf *zt_cpu_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t 
 /* The plain form of a packed weight (of block types f32), made when first wanted. */
 void *zt_cpu_plain(zt_cpu_engine *e, zt_ebuf *b);
 
-/* ---- prepared plans ---------------------------------------------------------------------------- */
+/* ---- prepared plans -------------------------------------------------------------------------- */
 
 /* Calls that run side by side: no call of a stage reads what another writes. */
 typedef struct zt_cpu_stage {
@@ -85,7 +87,7 @@ typedef struct zt_cpu_round {
     _Alignas(64) int32_t next; /* first part that nobody took */
     int32_t n;                 /* parts */
     const zt_cpu_part *part;
-    zt_gate gate;              /* parts done */
+    zt_gate gate; /* parts done */
 } zt_cpu_round;
 
 /* An argument in host memory, whose address comes with each replay. */
@@ -97,10 +99,10 @@ typedef struct zt_cpu_host {
 
 typedef struct zt_cpu_task {
     zt_cpu_call call;
-    int step;          /* of the plan */
+    int step; /* of the plan */
     zt_place in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    size_t shared_at;  /* of its shared scratch in the engine's */
-    double work;       /* an estimate: operations and values moved */
+    size_t shared_at; /* of its shared scratch in the engine's */
+    double work;      /* an estimate: operations and values moved */
 } zt_cpu_task;
 
 struct zt_ready {
@@ -112,11 +114,11 @@ struct zt_ready {
     int n_stages;
     zt_cpu_round *round;
     int n_rounds;
-    uint8_t *keep;    /* what kernels keep */
+    uint8_t *keep; /* what kernels keep */
     size_t keep_bytes;
     zt_cpu_host *host;
     size_t n_hosts;
-    uint64_t moved;   /* of the engine, when the addresses were taken */
+    uint64_t moved; /* of the engine, when the addresses were taken */
 };
 
 zt_ready *zt_cpu_prepare(zt_engine *e, const zt_plan *plan);

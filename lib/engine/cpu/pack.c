@@ -26,18 +26,12 @@ INLINE uint64_t load64(const uint8_t *p)
 }
 
 /* Row r's word of register i of the 64-byte registers at dst. */
-INLINE void put32(uint8_t *dst, int i, int r, uint32_t v)
-{
-    memcpy(dst + 64 * i + 4 * r, &v, 4);
-}
+INLINE void put32(uint8_t *dst, int i, int r, uint32_t v) { memcpy(dst + 64 * i + 4 * r, &v, 4); }
 
 /* Row r's half of a line of 16 halves. */
-INLINE void put16(uint8_t *dst, int r, const uint8_t *half)
-{
-    memcpy(dst + 2 * r, half, 2);
-}
+INLINE void put16(uint8_t *dst, int r, const uint8_t *half) { memcpy(dst + 2 * r, half, 2); }
 
-/* ---- one row of one block ---------------------------------------------------------------------- */
+/* ---- one row of one block -------------------------------------------------------------------- */
 
 /* 16 bytes as q4_0 has them: columns 0..15 in the low halves, 16..31 in the high. */
 INLINE void put_nibbles(uint8_t *dst, int r, const uint8_t *src)
@@ -50,15 +44,17 @@ INLINE void put_halves(uint8_t *dst, int r, const uint8_t *src, int shift)
 {
     const uint64_t low = 0x0f0f0f0f0f0f0f0f;
     for (int i = 0; i < 4; i += 2) {
-        uint64_t a = load64(src + 4 * i) >> shift & low, b = load64(src + 16 + 4 * i) >> shift & low;
+        uint64_t a = load64(src + 4 * i) >> shift & low,
+                 b = load64(src + 16 + 4 * i) >> shift & low;
         a |= b << 4;
         put32(dst, i, r, (uint32_t)a);
         put32(dst, i + 1, r, (uint32_t)(a >> 32));
     }
 }
 
-/* Bit 4i+j of a word to bit i of byte j: a transposition of 8 by 4 bits. Each line swaps two bits of
- * the position (of weights 2 and 16, 2 and 4, 1 and 8, 1 and 2): i2 i1 i0 j1 j0 to j1 j0 i2 i1 i0. */
+/* Bit 4i+j of a word to bit i of byte j: a transposition of 8 by 4 bits. Each line swaps two bits
+ * of the position (of weights 2 and 16, 2 and 4, 1 and 8, 1 and 2): i2 i1 i0 j1 j0 to j1 j0 i2 i1
+ * i0. */
 INLINE uint32_t spread_fifth_bits(uint32_t x)
 {
     uint32_t t;
@@ -187,24 +183,15 @@ INLINE void put_q6_k(uint8_t *dst, int r, const uint8_t *src)
     }
 }
 
-/* ---- one row of plain types -------------------------------------------------------------------- */
+/* ---- one row of plain types ------------------------------------------------------------------ */
 
-INLINE void put_f32(uint8_t *dst, int r, const uint8_t *src)
-{
-    memcpy(dst + 4 * r, src, 4);
-}
+INLINE void put_f32(uint8_t *dst, int r, const uint8_t *src) { memcpy(dst + 4 * r, src, 4); }
 
-INLINE void put_bf16(uint8_t *dst, int r, const uint8_t *src)
-{
-    memcpy(dst + 4 * r, src, 4);
-}
+INLINE void put_bf16(uint8_t *dst, int r, const uint8_t *src) { memcpy(dst + 4 * r, src, 4); }
 
-INLINE void put_f16(uint8_t *dst, int r, const uint8_t *src)
-{
-    put16(dst, r, src);
-}
+INLINE void put_f16(uint8_t *dst, int r, const uint8_t *src) { put16(dst, r, src); }
 
-/* ---- groups ------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 typedef void put_fn(uint8_t *dst, int r, const uint8_t *src);
 
@@ -220,7 +207,7 @@ typedef void pack_fn(int64_t n, size_t row_bytes, int rows, const uint8_t *src, 
 
 /* pack_q4_0 and so on: n steps of so many file bytes a row to so many packed bytes a group. */
 #define PACK(name, from, to)                                                                       \
-    static void pack_##name(int64_t n, size_t row_bytes, int rows, const uint8_t *src,            \
+    static void pack_##name(int64_t n, size_t row_bytes, int rows, const uint8_t *src,             \
                             uint8_t *dst)                                                          \
     {                                                                                              \
         pack_rows(n, row_bytes, rows, src, from, dst, to, put_##name);                             \
@@ -239,40 +226,38 @@ PACK(q5_k, 176, 2880)
 PACK(q6_k, 210, 3360)
 
 typedef struct row {
-    pack_fn *pack;  /* NULL: not packed */
-    int columns;    /* of one step of pack */
-    size_t bytes;   /* packed, of one step */
+    pack_fn *pack; /* NULL: not packed */
+    int columns;   /* of one step of pack */
+    size_t bytes;  /* packed, of one step */
     zt_pack_form form;
 } row;
 
 #define FORM_STEP(head) ((head) ? 256 : 32)
 #define FORM_BYTES(bits, head, tail)                                                               \
     ((head) + FORM_STEP(head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
-#define PACK_OF_Q4_0 pack_q4_0
-#define PACK_OF_Q4_1 pack_q4_1
-#define PACK_OF_Q5_0 pack_q5_0
-#define PACK_OF_Q5_1 pack_q5_1
-#define PACK_OF_Q8_0 pack_q8_0
+#define PACK_OF_Q4_0   pack_q4_0
+#define PACK_OF_Q4_1   pack_q4_1
+#define PACK_OF_Q5_0   pack_q5_0
+#define PACK_OF_Q5_1   pack_q5_1
+#define PACK_OF_Q8_0   pack_q8_0
 #define PACK_OF_IQ4_NL pack_iq4_nl
-#define PACK_OF_Q4_K pack_q4_k
-#define PACK_OF_Q5_K pack_q5_k
-#define PACK_OF_Q6_K pack_q6_k
+#define PACK_OF_Q4_K   pack_q4_k
+#define PACK_OF_Q5_K   pack_q5_k
+#define PACK_OF_Q6_K   pack_q6_k
 
-static const row table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {pack_f32, 1, 64, {0}},
-    [ZT_F16] = {pack_f16, 1, 32, {0}},
-    [ZT_BF16] = {pack_bf16, 2, 64, {0}},
+static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, 1, 64, {0}},
+                                          [ZT_F16] = {pack_f16, 1, 32, {0}},
+                                          [ZT_BF16] = {pack_bf16, 2, 64, {0}},
 #define X(NAME, bits, offset, mins, head, tail)                                                    \
-    [ZT_##NAME] = {PACK_OF_##NAME, FORM_STEP(head), FORM_BYTES(bits, head, tail),                  \
+    [ZT_##NAME] = {PACK_OF_##NAME,                                                                 \
+                   FORM_STEP(head),                                                                \
+                   FORM_BYTES(bits, head, tail),                                                   \
                    {bits, offset, mins, head, tail}},
-    ZT_PACK_BLOCKS(X)
+                                          ZT_PACK_BLOCKS(X)
 #undef X
 };
 
-bool zt_pack_has(zt_dtype t)
-{
-    return (unsigned)t < ZT_DTYPE_COUNT && table[t].pack;
-}
+bool zt_pack_has(zt_dtype t) { return (unsigned)t < ZT_DTYPE_COUNT && table[t].pack; }
 
 size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
 {
@@ -297,7 +282,7 @@ void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int
                    (const uint8_t *)src + (size_t)r * row_bytes + 2 * (size_t)(K - 1), 2);
 }
 
-/* ---- back -------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 INLINE float half_at(const uint8_t *line, int r)
 {
@@ -319,15 +304,16 @@ INLINE void codes_of(int bits, const uint8_t *p, int r, uint8_t *code)
         memcpy(code + 16 + 4 * i, &high, 4);
     }
     for (int i = 0; i < 8 && bits > 4; i++) {
-        uint32_t v = load32(code + 4 * i), up = load32(p + 256 + (bits == 6 ? i / 4 * 64 : 0) + 4 * r);
+        uint32_t v = load32(code + 4 * i),
+                 up = load32(p + 256 + (bits == 6 ? i / 4 * 64 : 0) + 4 * r);
         v |= bits == 5 ? (up >> i & 0x01010101u) << 4 : (up >> i % 4 * 2 & 0x03030303u) << 4;
         memcpy(code + 4 * i, &v, 4);
     }
 }
 
 /* Scale and minimum of row r for columns 16h..16h+15 of block b, of the 256 that begin at p. */
-INLINE float scale_of(const zt_pack_form *f, const uint8_t *p, const uint8_t *tail, int b, int h, int r,
-                      float *min)
+INLINE float scale_of(const zt_pack_form *f, const uint8_t *p, const uint8_t *tail, int b, int h,
+                      int r, float *min)
 {
     *min = 0;
     if (!f->head) {

@@ -2,8 +2,8 @@
  *
  * A weight w[M,K] is kept once, its rows interleaved in groups of 16 (M padded with zero rows): one
  * 512-bit register holds four bytes (k..k+3) of each of 16 rows, so that a dot product of 8-bit
- * values walks K in order for 16 rows at once, on every instruction set, and the sums of a row never
- * depend on how many tokens there are.
+ * values walks K in order for 16 rows at once, on every instruction set, and the sums of a row
+ * never depend on how many tokens there are.
  *
  * Group g is at g * zt_pack_group_bytes. Inside a group, K is walked in order:
  *
@@ -18,7 +18,7 @@
  *               bits of byte b of register 4*h+i
  *     8 bits    u8 code[8][64]: q8_0 as code + 128
  *
- *   type   bits  value                  scales after the codes of 32 columns, or before those of 256
+ *   type   bits  value                  scales after the codes of 32 columns, before those of 256
  *   q4_0   4     d (code - 8)           after: f16 d[16]
  *   q4_1   4     d code + m             after: f16 d[16], f16 m[16]
  *   q5_0   5     d (code - 16)          after: f16 d[16]

@@ -15,7 +15,7 @@ enum {
     UNEVEN = 2000000  /* work from which there are more parts than threads */
 };
 
-/* ---- copies of the plan --------------------------------------------------------------------------- */
+/* ---- copies of the plan ---------------------------------------------------------------------- */
 
 static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
 {
@@ -43,7 +43,7 @@ static zt_status copy_plan(zt_ready *r, const zt_plan *p)
     return ZT_OK;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The engine's own kernel: a view or a used-up value that got a place apart starts as a copy. */
 enum { COPY_ITEM = 64 << 10 };
@@ -84,7 +84,8 @@ static zt_cpu_arg arg_of(const zt_ready *r, int v, zt_place *place)
     return (zt_cpu_arg){.type = r->plan.type[v], .data = r->task};
 }
 
-/* Input k in buffer b: in packed form where the op reads that, else plain; block types then as f32. */
+/* Input k in buffer b: in packed form where the op reads that, else plain; block types then as f32.
+ */
 static zt_status choose_form(zt_cpu_engine *e, zt_cpu_arg *a, zt_op op, int k, zt_ebuf *b)
 {
     if (!b->packed) return ZT_OK;
@@ -133,7 +134,8 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {{0}};
     zt_status bad = take_inputs(e, r, s, t, info->n_in);
-    for (int k = 0; k < info->n_in; k++) in[k] = t->call.in[k].data ? &r->plan.type[st->in[k]] : NULL;
+    for (int k = 0; k < info->n_in; k++)
+        in[k] = t->call.in[k].data ? &r->plan.type[st->in[k]] : NULL;
     if (!bad) bad = zt_op_infer(e->base.ctx, st->op, st->attrs, in, out);
     if (bad) return bad;
     for (int k = 0; k < info->n_in; k++) in[k] = in[k] ? &t->call.in[k].type : NULL;
@@ -144,7 +146,8 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
     t->call.attrs = st->attrs;
     t->call.kernel = zt_cpu_find(e, st->op, st->attrs, in, out);
     if (!t->call.kernel)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it", info->name, s);
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",
+                       info->name, s);
     t->work = work_of(st, &t->call);
     return ZT_OK;
 }
@@ -202,7 +205,7 @@ static zt_status set_up(zt_cpu_engine *e, zt_ready *r)
     return ZT_OK;
 }
 
-/* ---- stages ------------------------------------------------------------------------------------ */
+/* ---- stages ---------------------------------------------------------------------------------- */
 
 static bool overlap(const zt_place *a, const zt_type *ta, const zt_place *b, const zt_type *tb)
 {
@@ -268,7 +271,7 @@ static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
     }
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------ */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* Parts that a phase of a call is cut into. */
 static int64_t parts_of(const zt_cpu_task *t, int phase, int threads)
@@ -287,7 +290,8 @@ static int phases_of(const zt_ready *r, const zt_cpu_stage *g)
 }
 
 /* The parts of one phase of a stage, into `part` unless that is NULL; returns how many. */
-static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int threads, zt_cpu_part *part)
+static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int threads,
+                   zt_cpu_part *part)
 {
     int64_t n = 0;
     if (g->solo) {
@@ -325,7 +329,7 @@ static zt_status make_rounds(zt_cpu_engine *e, zt_ready *r)
     return ZT_OK;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static void resolve(const zt_cpu_engine *e, const zt_ready *r, const zt_place *p, zt_cpu_arg *a)
 {
@@ -359,9 +363,9 @@ static zt_status list_hosts(zt_ready *r)
                 const zt_place *p = out ? &t->out[k - ZT_MAX_IN] : &t->in[k];
                 if (p->kind != ZT_PLACE_IN && p->kind != ZT_PLACE_OUT) continue;
                 if (pass)
-                    r->host[r->n_hosts++] = (zt_cpu_host){
-                        out ? &t->call.out[k - ZT_MAX_IN].data : &t->call.in[k].data,
-                        p->kind == ZT_PLACE_OUT, p->index};
+                    r->host[r->n_hosts++] =
+                        (zt_cpu_host){out ? &t->call.out[k - ZT_MAX_IN].data : &t->call.in[k].data,
+                                      p->kind == ZT_PLACE_OUT, p->index};
                 else
                     n++;
             }
@@ -372,7 +376,7 @@ static zt_status list_hosts(zt_ready *r)
     return ZT_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
 {

@@ -59,7 +59,7 @@ static zt_status find_trouble(const zt_cpu_engine *e, zt_ready *r, int first, in
     return st;
 }
 
-/* ---- watched: step by step ----------------------------------------------------------------------- */
+/* ---- watched: step by step ------------------------------------------------------------------- */
 
 static void run_task(void *user, int thread, int threads)
 {
@@ -96,7 +96,7 @@ static zt_status replay_watched(zt_cpu_engine *e, zt_ready *r, const zt_watch *w
     return st;
 }
 
-/* ---- replay -------------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 zt_status zt_cpu_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
                         const zt_watch *watch)

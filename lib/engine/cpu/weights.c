@@ -24,14 +24,17 @@ typedef struct packing {
 
 static zt_status pack_slab(const packing *p, int64_t slab, uint8_t *raw)
 {
-    int64_t row = slab * p->slab_rows, n = p->rows - row < p->slab_rows ? p->rows - row : p->slab_rows;
+    int64_t row = slab * p->slab_rows,
+            n = p->rows - row < p->slab_rows ? p->rows - row : p->slab_rows;
     int64_t columns = p->b->type.dim[1];
     zt_status st = p->store->read(p->store->user, p->handle, (size_t)row * p->row_bytes, raw,
                                   (size_t)n * p->row_bytes);
     for (int64_t r = 0; r < n && !st; r += ZT_PACK_ROWS) {
         int rows = n - r < ZT_PACK_ROWS ? (int)(n - r) : ZT_PACK_ROWS;
-        uint8_t *group = (uint8_t *)p->b->data + (size_t)((row + r) / ZT_PACK_ROWS) * p->group_bytes;
-        zt_pack_group(p->b->type.dtype, columns, raw + (size_t)r * p->row_bytes, p->row_bytes, rows, group);
+        uint8_t *group =
+            (uint8_t *)p->b->data + (size_t)((row + r) / ZT_PACK_ROWS) * p->group_bytes;
+        zt_pack_group(p->b->type.dtype, columns, raw + (size_t)r * p->row_bytes, p->row_bytes, rows,
+                      group);
     }
     return st;
 }
@@ -45,7 +48,8 @@ static void pack_some(void *user, int thread, int n_threads)
         if (slab * p->slab_rows >= p->rows) break;
         int st = pack_slab(p, slab, zt_cpu_local(p->e, thread)), none = ZT_OK;
         if (st)
-            __atomic_compare_exchange_n(&p->status, &none, st, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            __atomic_compare_exchange_n(&p->status, &none, st, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED);
     }
 }
 
@@ -60,8 +64,10 @@ static zt_ebuf *load_packed(zt_cpu_engine *e, const zt_type *t, const zt_store *
     if (p.row_bytes && p.row_bytes < SLAB / ZT_PACK_ROWS)
         p.slab_rows = (int64_t)(SLAB / p.row_bytes) / ZT_PACK_ROWS * ZT_PACK_ROWS;
     size_t groups = (size_t)(t->dim[0] / ZT_PACK_ROWS + (t->dim[0] % ZT_PACK_ROWS != 0));
-    if (!zt_mul_size(groups, p.group_bytes, &bytes) || !zt_mul_size((size_t)p.slab_rows, p.row_bytes, &slab)) {
-        zt_fail(e->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups, p.group_bytes);
+    if (!zt_mul_size(groups, p.group_bytes, &bytes) ||
+        !zt_mul_size((size_t)p.slab_rows, p.row_bytes, &slab)) {
+        zt_fail(e->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
+                p.group_bytes);
         return NULL;
     }
     if (zt_cpu_reserve(e, 0, 0, slab)) return NULL;

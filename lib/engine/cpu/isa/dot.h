@@ -1,5 +1,5 @@
-/* dot.h - private to isa/linalg.c: LANES rows of a group at a time, on each instruction set: all 16,
- * or with AVX2 8.
+/* dot.h - private to isa/linalg.c: LANES rows of a group at a time, on each instruction set: all
+ * 16, or with AVX2 8.
  *
  *   fv  f32, one a row            iv  i32, one a row
  *   cv  bytes of codes: four columns of each row (pack.h)
@@ -10,8 +10,9 @@
  * zeros. bits, n and T are constants; bits says how far sums stay exact in 16 bits. All of it is
  * exact integer arithmetic.
  *
- * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even; sum[h]
- * is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it enters.
+ * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even;
+ * sum[h] is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it
+ * enters.
  */
 #ifndef ZT_CPU_DOT_H
 #define ZT_CPU_DOT_H
@@ -24,14 +25,16 @@
 
 #define INLINE static inline __attribute__((always_inline))
 /* Tiles are made anew for every type and size, with all loops unrolled. Plain C gains little from
- * that, and sanitizers take minutes to compile it: they get one loop for all, with the same results. */
+ * that, and sanitizers take minutes to compile it: they get one loop for all sizes. */
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define ONE_FOR_ALL 1
 #endif
 #endif
-#if defined(ZT_ISA_scalar) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||       \
-    !defined(__OPTIMIZE__) || defined(ONE_FOR_ALL)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#define ONE_FOR_ALL 1
+#endif
+#if defined(ZT_ISA_scalar) || defined(ONE_FOR_ALL)
 #define UNROLL
 #define TEMPLATE static __attribute__((noinline, unused))
 #elif defined(__clang__)
@@ -56,8 +59,8 @@ INLINE float load_f32(const void *p)
     return v;
 }
 
-/* The scale of 32 values from the bits of the largest |x| (as integers they keep the order, with NaN
- * on top), and what to multiply by. */
+/* The scale of 32 values from the bits of the largest |x| (as integers they keep the order, with
+ * NaN on top), and what to multiply by. */
 INLINE float inverse_scale(int32_t bits, float *d)
 {
     float top = load_f32(&bits);
@@ -66,7 +69,7 @@ INLINE float inverse_scale(int32_t bits, float *d)
 }
 
 #if defined(ZT_ISA_avx512)
-/* ---- avx512 ------------------------------------------------------------------------------------ */
+/* ---- avx512 ---------------------------------------------------------------------------------- */
 
 #include <immintrin.h>
 enum { LANES = 16 };
@@ -117,8 +120,9 @@ INLINE cv cv_left(cv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 
 typedef int32_t __attribute__((may_alias)) four;
 
-/* All tokens side by side: their chains are independent, and a register of codes is used up at once. */
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+/* All tokens side by side: their chains are independent, and each register of codes is used up. */
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
+                      iv *y)
 {
     (void)bits;
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(init ? load_i32(init + 4 * t) : 0);
@@ -145,7 +149,7 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 }
 
 #elif defined(ZT_ISA_avx2)
-/* ---- avx2 -------------------------------------------------------------------------------------- */
+/* ---- avx2 ------------------------------------------------------------------------------------ */
 
 #include <immintrin.h>
 enum { LANES = 8 };
@@ -201,7 +205,8 @@ INLINE __m256i pairs(int bits, __m256i c, const uint8_t *x)
 }
 
 /* Four tokens side by side: there are 16 registers. */
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
+                      iv *y)
 {
     /* How many pair sums fit in 16 bits: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
     const int run = bits == 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
@@ -243,20 +248,22 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 {
     const __m256i abs = _mm256_set1_epi32(0x7fffffff);
     __m256i top = _mm256_setzero_si256();
-    for (int i = 0; i < 32; i += 8)
-        top = _mm256_max_epi32(top, _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i)), abs));
+    for (int i = 0; i < 32; i += 8) {
+        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+        top = _mm256_max_epi32(top, _mm256_and_si256(bits, abs));
+    }
     __m256 inv = _mm256_set1_ps(inverse_scale(fold(top, 1), d));
     for (int h = 0; h < 2; h++) {
         __m256i a = rounded(x + 16 * h, inv), b = rounded(x + 16 * h + 8, inv);
         __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-        _mm_storeu_si128((__m128i *)(q + 16 * h),
-                         _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+        __m128i low = _mm256_castsi256_si128(w), high = _mm256_extracti128_si256(w, 1);
+        _mm_storeu_si128((__m128i *)(q + 16 * h), _mm_packs_epi16(low, high));
         sum[h] = fold(_mm256_add_epi32(a, b), 0);
     }
 }
 
 #else
-/* ---- scalar ------------------------------------------------------------------------------------ */
+/* ---- scalar ---------------------------------------------------------------------------------- */
 
 enum { LANES = 16 };
 typedef struct fv {
@@ -317,7 +324,8 @@ INLINE cv cv_right(cv a, int n) { cv y; BYTES(a.v[b] >> n); }
 INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
 #undef BYTES
 
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
+                      iv *y)
 {
     (void)bits;
     for (int t = 0; t < T; t++) {
@@ -350,7 +358,7 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 }
 #endif
 
-/* ---- all: codes of 32 columns ------------------------------------------------------------------- */
+/* ---- all: codes of 32 columns ---------------------------------------------------------------- */
 
 /* n places to the left, or -n to the right. */
 INLINE cv cv_shift(cv a, int n)

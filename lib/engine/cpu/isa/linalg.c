@@ -1,7 +1,7 @@
 /* linalg.c - the matrix product: y[t,m] = sum_k x[t,k] w[m,k] + b[m], with packed weights.
  *
- * A tile multiplies one or more groups of 16 rows (pack.h) by 1, 2, 4 or 8 tokens. Whatever its size,
- * one value is one f32 accumulator that takes the columns in order: k = 0, 1, 2 ... with f32
+ * A tile multiplies one or more groups of 16 rows (pack.h) by 1, 2, 4 or 8 tokens. Whatever its
+ * size, one value is one f32 accumulator that takes the columns in order: k = 0, 1, 2 ... with f32
  * activations, blocks of 32 columns with 8-bit ones (exact integers inside the block), pairs with
  * bfloat16. So the bits of a token do not depend on the tokens beside it, nor on the threads.
  *
@@ -24,7 +24,7 @@ enum { SIZES = 4, MOST = 8, FEW = 4, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 t
  * acc[group][token][16]. Each makes its pass for LANES rows of the groups, from row r on. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc);
 
-/* ---- tiles: 8-bit activations ------------------------------------------------------------------ */
+/* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
 /* Scales for columns 16h.. of block b, and minima; p is the head, tail what follows the codes. */
 INLINE fv scale_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, int h, int r)
@@ -71,8 +71,8 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int r, const uint8_t *p, const 
     }
 }
 
-TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t K, const uint8_t *x,
-                         size_t step, float *acc)
+TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t K,
+                         const uint8_t *x, size_t step, float *acc)
 {
     (void)step;
     const int blocks = f.head ? 8 : 1;
@@ -91,9 +91,9 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t
     UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * t + r, sum[t]);
 }
 
-/* ---- tiles: f32 activations -------------------------------------------------------------------- */
+/* ---- tiles: f32 activations ------------------------------------------------------------------ */
 
-/* Every row r.. of G groups and T tokens: one sum in order, so G * T of them are kept going at once. */
+/* Of every row and token one sum, in order: G groups times T tokens of them are kept going. */
 typedef struct sums {
     fv v[MOST_GROUPS][MOST];
 } sums;
@@ -111,8 +111,8 @@ TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc)
 }
 
 /* 16 columns of G groups as f32 weights, times T tokens. c: their codes, stored. */
-TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64], int h, const fv *scale,
-                        const fv *min, const float *x, size_t step, sums *s)
+TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64], int h,
+                        const fv *scale, const fv *min, const float *x, size_t step, sums *s)
 {
     const iv offset = iv_set(f.offset);
     for (int i = 0; i < 16; i++) {
@@ -179,29 +179,29 @@ TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *cons
     sums_store(&s, G, T, r, acc);
 }
 
-/* ---- tiles: bfloat16 activations --------------------------------------------------------------- */
+/* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
 
 #if defined(ZT_ISA_avx512)
 /* x: words of two columns, rows `step` words apart. */
-INLINE void tile_brain(int G, int T, int r, const uint8_t *const *w, int64_t K, const uint32_t *x,
+INLINE void tile_brain(int G, int T, int r, const uint8_t *const *w, int64_t K, const four *x,
                        size_t step, float *acc)
 {
     sums s;
     sums_zero(&s, G, T);
     for (int64_t k = 0; k < (K + 1) / 2; k++) {
         UNROLL for (int g = 0; g < G; g++) {
-            __m512bh v = (__m512bh)_mm512_loadu_si512(w[g] + 64 * k);
-            UNROLL for (int t = 0; t < T; t++) {
-                __m512i pair = _mm512_set1_epi32((int)x[(size_t)t * step + (size_t)k]);
-                s.v[g][t] = _mm512_dpbf16_ps(s.v[g][t], v, (__m512bh)pair);
-            }
+            __m512i v = _mm512_loadu_si512(w[g] + 64 * k);
+            UNROLL for (int t = 0; t < T; t++)
+                __asm__("vdpbf16ps %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
+                        : "+v"(s.v[g][t])
+                        : "v"(v), "m"(x[(size_t)t * step + (size_t)k]));
         }
     }
     sums_store(&s, G, T, r, acc);
 }
 #endif
 
-/* ---- the table of tiles ------------------------------------------------------------------------ */
+/* ---- the table of tiles ---------------------------------------------------------------------- */
 
 typedef enum act_form { ROWS, BRAIN, CODES } act_form;
 
@@ -219,17 +219,19 @@ typedef struct weights {
 #define TILE(name, body)                                                                           \
     static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc)   \
     {                                                                                              \
-        for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                         \
+        for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
     }
 /* With f32 every sum is a chain of dependent additions, so a call keeps eight of them going. */
-#define EACH_SIZE(X, NAME, arg) X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
+#define EACH_SIZE(X, NAME, arg)                                                                    \
+    X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc))
 #define CODES_TILE(NAME, form, G, T)                                                               \
     TILE(codes_##NAME##_##T, tile_codes(form, T, r, w[0], K, x, step, acc))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
     TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc))
-#define BRAIN_TILE(NAME, unused, G, T) TILE(brain_##NAME##_##T, tile_brain(G, T, r, w, K, x, step, acc))
+#define BRAIN_TILE(NAME, unused, G, T)                                                             \
+    TILE(brain_##NAME##_##T, tile_brain(G, T, r, w, K, x, step, acc))
 
 #define FORM(bits, offset, mins, head, tail) ((zt_pack_form){bits, offset, mins, head, tail})
 #define X(NAME, bits, offset, mins, head, tail)                                                    \
@@ -247,7 +249,8 @@ EACH_SIZE(BRAIN_TILE, BF16, 0)
 #define BRAIN_TILES ROWS_TILES(BF16)
 #endif
 
-#define ROWS_TILES(NAME) {{rows_##NAME##_1, rows_##NAME##_2, rows_##NAME##_4, rows_##NAME##_8}, {4, 4, 2, 1}}
+#define ROWS_TILES(NAME)                                                                           \
+    {{rows_##NAME##_1, rows_##NAME##_2, rows_##NAME##_4, rows_##NAME##_8}, {4, 4, 2, 1}}
 #define CODES_TILES(NAME)                                                                          \
     {{codes_##NAME##_1, codes_##NAME##_2, codes_##NAME##_4, codes_##NAME##_8}, {1, 1, 1, 1}}
 
@@ -261,7 +264,7 @@ static const weights table[ZT_DTYPE_COUNT] = {
 #undef X
 };
 
-/* ---- activations ------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /* Tokens come in tiles of 8, and at the end in one of 4, 2, 1 as needed. */
 static int64_t tile_at(int64_t t, int64_t n)
@@ -314,23 +317,31 @@ static int64_t brain_words(int64_t K)
 #endif
 }
 
-static void put_brain(const float *x, int64_t K, uint8_t *dst)
+/* The upper half of the bits of x rounded to bfloat16 as zt_f32_to_bf16 does it. */
+static inline uint32_t brain_of(uint32_t u)
 {
-    for (int64_t k = 0; k < K; k++) {
-        uint16_t h = zt_f32_to_bf16(x[k]);
-#if defined(ZT_ISA_avx512)
-        memcpy(dst + 2 * k, &h, 2);
-#else
-        float f = zt_bf16_to_f32(h);
-        memcpy(dst + 4 * k, &f, 4);
-#endif
-    }
-#if defined(ZT_ISA_avx512)
-    if (K % 2) memset(dst + 2 * K, 0, 2);
-#endif
+    uint32_t nan = u >> 16 | 0x40, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (u & 0x7fffffff) > 0x7f800000 ? nan : rounded;
 }
 
-/* ---- the kernel -------------------------------------------------------------------------------- */
+static void put_brain(const float *x, int64_t K, uint8_t *dst)
+{
+    for (int64_t k = 0; k < K; k += 16) {
+        uint32_t u[16] = {0};
+        const size_t n = K - k < 16 ? (size_t)(K - k) : 16;
+        memcpy(u, x + k, 4 * n);
+#if defined(ZT_ISA_avx512)
+        uint16_t half[16];
+        for (int i = 0; i < 16; i++) half[i] = (uint16_t)brain_of(u[i]);
+        memcpy(dst + 2 * k, half, 2 * (n + n % 2));
+#else
+        for (int i = 0; i < 16; i++) u[i] = brain_of(u[i]) << 16;
+        memcpy(dst + 4 * k, u, 4 * n);
+#endif
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 enum { A_EXACT, A_FORM, A_ROW_BYTES, A_BLOCK, A_GROUPS, A_PACK, A_ALONE }; /* of aux */
 
@@ -353,7 +364,8 @@ static bool linear_has(const void *attrs, const zt_type *const in[], const zt_ty
 {
     (void)attrs;
     return in[0]->dtype == ZT_F32 && in[0]->rank == 2 && in[1]->rank == 2 &&
-           zt_pack_has(in[1]->dtype) && (!in[2] || in[2]->dtype == ZT_F32) && out[0].dtype == ZT_F32;
+           zt_pack_has(in[1]->dtype) && (!in[2] || in[2]->dtype == ZT_F32) &&
+           out[0].dtype == ZT_F32;
 }
 
 static int64_t round_up(int64_t x, int64_t to)
