@@ -181,7 +181,7 @@ END
 }
 
 @test "empty text is an empty line, count 0" {
-    [ "$(zt-run -m model.gguf --tokenize -p '' | xxd -p)" = 0a ]
+    [ "$(zt-run -m model.gguf --tokenize -p '' | od -An -tx1 | tr -d ' ')" = 0a ]
     [ "$(zt-run -m model.gguf --count -p '')" = 0 ]
     [ -z "$(zt-run -m model.gguf --detokenize -p '')" ]
 }
