@@ -1,6 +1,7 @@
 /* simd.c - the CPU kernels called one by one on each instruction set: functions over all of their
- * range, halves of every pattern, one tree of sums, attention against plain loops and against itself
- * in other company. (tests/conformance.c has every op's cases against ref, through the engine.)
+ * range, halves of every pattern, one tree of sums, attention against plain loops and against
+ * itself in other company. (tests/conformance.c has every op's cases against ref, through the
+ * engine.)
  */
 #include "lib/engine/cpu/cpu.h"
 #include "tests/tap.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- calling a kernel --------------------------------------------------------------------------- */
+/* ---- calling a kernel ------------------------------------------------------------------------ */
 
 typedef struct isa {
     zt_isa id;
@@ -17,8 +18,10 @@ typedef struct isa {
 } isa;
 
 #define FAMILIES(s)                                                                                \
-    {zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linalg_##s, zt_cpu_index_##s,               \
-     zt_cpu_norm_##s, zt_cpu_attention_##s}
+    {                                                                                              \
+        zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linalg_##s, zt_cpu_index_##s,            \
+            zt_cpu_norm_##s, zt_cpu_attention_##s                                                  \
+    }
 static const isa isas[] = {
     {ZT_ISA_SCALAR, FAMILIES(scalar)},
 #ifdef ZT_HAVE_AVX2
@@ -69,7 +72,8 @@ static void call(const isa *s, zt_op op, zt_cpu_call *c, int64_t step, bool back
 
 static zt_cpu_arg arg(zt_dtype t, int rank, int64_t a, int64_t b, const void *data)
 {
-    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}), .data = (void *)(uintptr_t)data};
+    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}),
+                        .data = (void *)(uintptr_t)data};
 }
 
 static float normal(uint64_t stream, int64_t i) { return (float)zt_normal(3, stream, (uint64_t)i); }
@@ -81,7 +85,7 @@ static float *normals(uint64_t stream, int64_t n)
     return x;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 enum { POINTS = 1 << 16 };
 
@@ -100,7 +104,7 @@ static double f_gelu_tanh(double x)
     return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/* Worst error beside |f| or, where the result is hardly there, beside the smallest normal number. */
+/* Worst error beside |f| or, where that is hardly there, beside the smallest normal number. */
 static double worst(const float *x, const float *y, double (*f)(double))
 {
     double bad = 0;
@@ -142,8 +146,8 @@ static void test_functions(const isa *s)
     ok(y[0] == 1 && y[1] == -1 && isnan(y[2]) && y[3] == 0 && y[4] == 1 && y[5] == -1,
        "%s: tanh of infinities, NaN and what is far out", isa_name);
     unary(s, ZT_OP_silu, NULL, x, y);
-    ok(y[0] == INFINITY && isnan(y[2]) && y[3] == 0 && y[4] == 200 && y[5] == 0,
-       "%s: silu of them", isa_name);
+    ok(y[0] == INFINITY && isnan(y[2]) && y[3] == 0 && y[4] == 200 && y[5] == 0, "%s: silu of them",
+       isa_name);
     free(x);
     free(y);
 }
@@ -169,7 +173,8 @@ static void test_exp(const isa *s)
         if (x[2 * i + 1] < -104) zero = zero && got == 0;
     }
     ok(bad < 2.5e-7, "%s: exp within %.2g", zt_isa_name(s->id), bad);
-    ok(tiny < 2e-45 && zero, "%s: exp below the normal numbers, and 0 in the end", zt_isa_name(s->id));
+    ok(tiny < 2e-45 && zero, "%s: exp below the normal numbers, and 0 in the end",
+       zt_isa_name(s->id));
     free(x);
     free(y);
 }
@@ -193,7 +198,7 @@ static void test_rope_angles(const isa *s)
     ok(bad < 3e-7, "%s: rope's angles to position 2^30 within %.2g", zt_isa_name(s->id), bad);
 }
 
-/* ---- halves ------------------------------------------------------------------------------------- */
+/* ---- halves ---------------------------------------------------------------------------------- */
 
 static bool same_half(uint16_t a, uint16_t b)
 {
@@ -209,18 +214,20 @@ static void test_to_half(const isa *s)
     uint16_t *cache = memory(3 * W * sizeof *cache);
     const int32_t pos[] = {0, 1, 2};
     for (int i = 0; i < W; i++) {
-        float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)), mid = (a + b) / 2;
+        float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)),
+              mid = (a + b) / 2;
         x[i] = a;
         x[W + i] = mid;
         x[2 * W + i] = nextafterf(mid, i % 2 ? a : b);
     }
-    zt_cpu_call c = {.in = {arg(ZT_F16, 2, 3, W, cache), arg(ZT_F32, 2, 3, W, x),
-                            arg(ZT_I32, 1, 3, 0, pos)}};
+    zt_cpu_call c = {
+        .in = {arg(ZT_F16, 2, 3, W, cache), arg(ZT_F32, 2, 3, W, x), arg(ZT_I32, 1, 3, 0, pos)}};
     c.out[0] = c.in[0];
     call(s, ZT_OP_kv_put, &c, 100, true);
     int wrong = 0;
     for (int i = 0; i < 3 * W; i++) wrong += !same_half(cache[i], zt_f32_to_f16(x[i]));
-    ok(wrong == 0, "%s: f32 to f16 as the dtype table does it (%d wrong)", zt_isa_name(s->id), wrong);
+    ok(wrong == 0, "%s: f32 to f16 as the dtype table does it (%d wrong)", zt_isa_name(s->id),
+       wrong);
     free(x);
     free(cache);
 }
@@ -238,8 +245,9 @@ static void test_from_half(const isa *s)
     int wrong = 0;
     for (int first = 0; first < 65536; first += D) {
         for (int i = 0; i < D; i++) v[i] = (uint16_t)(first + i);
-        zt_cpu_call c = {.attrs = &a, .in = {arg(ZT_F32, 2, 1, D, q), arg(ZT_F16, 2, 1, D, k),
-                                             arg(ZT_F16, 2, 1, D, v), arg(ZT_I32, 1, 1, 0, &pos)}};
+        zt_cpu_call c = {.attrs = &a,
+                         .in = {arg(ZT_F32, 2, 1, D, q), arg(ZT_F16, 2, 1, D, k),
+                                arg(ZT_F16, 2, 1, D, v), arg(ZT_I32, 1, 1, 0, &pos)}};
         c.out[0] = arg(ZT_F32, 2, 1, D, y);
         call(s, ZT_OP_attention, &c, 1, false);
         for (int i = 0; i < D; i++) {
@@ -250,7 +258,7 @@ static void test_from_half(const isa *s)
     ok(wrong == 0, "%s: f16 to f32 of every half (%d wrong)", zt_isa_name(s->id), wrong);
 }
 
-/* ---- sums --------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Squares of numbers of 12 bits are exact, so rounding comes from the order of the sum alone. */
 static void test_tree(void)
@@ -272,7 +280,7 @@ static void test_tree(void)
     ok(same, "one tree of sums on %d instruction sets", n);
 }
 
-/* ---- attention ---------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Rows in two sequences over a cache of CTX positions; D columns a head. */
 enum { CTX = 640, N = 20, H = 6, G = 2, BLOCKS = 20, EACH = CTX / BLOCKS };
@@ -358,8 +366,7 @@ static void plain_row(const scene *w, int t, int h, double *y)
     for (int64_t p = lo; p <= pos; p++) {
         double e = exp(score[p] - top);
         sum += e;
-        for (int64_t d = 0; d < D; d++)
-            y[d] += e * (double)w->v[(slot(w, t, p) * G + g) * D + d];
+        for (int64_t d = 0; d < D; d++) y[d] += e * (double)w->v[(slot(w, t, p) * G + g) * D + d];
     }
     for (int64_t d = 0; d < D; d++) y[d] /= sum;
 }
@@ -443,7 +450,7 @@ static void test_attention(const isa *s)
     }
 }
 
-/* ---- troubles ----------------------------------------------------------------------------------- */
+/* ---- troubles -------------------------------------------------------------------------------- */
 
 static bool is_trouble(const zt_cpu_call *c, const char *what, int64_t value, int64_t limit)
 {
@@ -458,7 +465,7 @@ static void test_put_troubles(const isa *s)
         const char *what;
         int64_t value, limit;
     } rows[] = {
-        {8, 0, "position", 8, 8}, {-1, 0, "position", -1, 8}, {3, 2, "sequence", 2, 2},
+        {8, 0, "position", 8, 8},   {-1, 0, "position", -1, 8}, {3, 2, "sequence", 2, 2},
         {3, -5, "sequence", -5, 2}, {6, 1, "block", 4, 4},
     };
     const int32_t table[8] = {0, 1, 2, 3, 3, 2, 1, 4};
@@ -490,8 +497,9 @@ static void test_read_troubles(const isa *s)
     ok(is_trouble(&c, "index", 3, 3) && !memcmp(y, want, sizeof want), "%s: gather: index 3",
        zt_isa_name(s->id));
     zt_attention_attrs a = {.head = 2};
-    zt_cpu_call d = {.attrs = &a, .in = {arg(ZT_F32, 2, 2, 2, x), arg(ZT_F32, 2, 3, 2, x),
-                                         arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 2, 0, pos)}};
+    zt_cpu_call d = {.attrs = &a,
+                     .in = {arg(ZT_F32, 2, 2, 2, x), arg(ZT_F32, 2, 3, 2, x),
+                            arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 2, 0, pos)}};
     d.out[0] = arg(ZT_F32, 2, 2, 2, y);
     call(s, ZT_OP_attention, &d, 1, false);
     ok(is_trouble(&d, "position", 3, 3) && y[0] > 1 && y[2] == 0 && y[3] == 0,

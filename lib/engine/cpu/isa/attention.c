@@ -2,16 +2,16 @@
  *
  * Keys are walked in tiles of TILE positions that begin at multiples of TILE, tiles in chunks that
  * begin at multiples of CHUNK. Inside a chunk a row keeps the largest score so far, the sum of
- * exp(score - largest) and the sum of values weighted so (Milakov and Gimelshein, "Online normalizer
- * calculation for softmax", 2018); chunks are combined in order. So what a row gets depends on
- * nothing but its positions:
+ * exp(score - largest) and the sum of values weighted so (Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax", 2018); chunks are combined in order. So what a row gets
+ * depends on nothing but its positions:
  *
  *   - a score is one sum over the head's columns, in order; values are added key by key, in order
  *   - keys outside a row's own range are not touched; a tile or chunk without any of its keys is
  *     left out; lanes outside its range add exactly 0 to its sum
  *
- * and how rows are put together into blocks, and whether chunks are items of their own (few rows: the
- * chunks then run side by side, and phase 1 combines them) is a matter of speed alone.
+ * and how rows are put together into blocks, and whether chunks are items of their own (few rows:
+ * the chunks then run side by side, and phase 1 combines them) is a matter of speed alone.
  *
  * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
  * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
@@ -46,7 +46,7 @@ static sizes sizes_of(const zt_cpu_call *c)
     return s;
 }
 
-/* ---- partial sums of a block's queries ---------------------------------------------------------- */
+/* ---- partial sums of a block's queries ------------------------------------------------------- */
 
 typedef struct part {
     float *top, *sum, *acc; /* [M], [M], [M][Dp] */
@@ -88,7 +88,7 @@ static void combine(part total, part p, int64_t i, int64_t Dp)
     total.top[i] = top;
 }
 
-/* ---- products ------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* c[r][0..w-1] (+)= sum over l < L, in order, of a[r][l] b[l][0..w-1]: R rows, N registers wide. */
 INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L,
@@ -96,18 +96,23 @@ INLINE void product(int R, int N, const float *const *a, const float *b, int64_t
 {
     vf s[4][4];
     UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int k = 0; k < N; k++)
-            s[r][k] = add ? vf_load(c[r] + column + LANES * k) : vf_set(0);
+    {
+        const float *old = c[r] + column;
+        UNROLL for (int k = 0; k < N; k++) s[r][k] = add ? vf_load(old + LANES * k) : vf_set(0);
+    }
     for (int64_t l = 0; l < L; l++) {
         vf v[4];
         UNROLL for (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
-        UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int r = 0; r < R; r++)
+        {
             vf x = vf_set(a[r][l]);
             UNROLL for (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
         }
     }
     UNROLL for (int r = 0; r < R; r++)
+    {
         UNROLL for (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
+    }
 }
 
 #if defined(ZT_ISA_avx512)
@@ -138,28 +143,28 @@ static product_fn *const products[] = {NULL, product1, product2, product3, produ
 static product_fn *const products[] = {NULL, product1, product2};
 #endif
 
-/* ---- one run: rows of a block that follow each other in one sequence -------------------------------- */
+/* ---- one run: rows of a block that follow each other in one sequence ------------------------- */
 
 typedef struct run {
     zt_cpu_call *c;
     sizes s;
     slots slots;
-    int64_t g, row, rows, seq;       /* key head; first row and how many; their sequence */
-    int64_t lo[BLOCK], hi[BLOCK];    /* positions that each row sees: from lo to below hi */
+    int64_t g, row, rows, seq;    /* key head; first row and how many; their sequence */
+    int64_t lo[BLOCK], hi[BLOCK]; /* positions that each row sees: from lo to below hi */
     float scale, cap;
-    float *keys, *values, *score;    /* scratch: [D][TILE], [TILE][Dp], [queries][TILE] */
+    float *keys, *values, *score; /* scratch: [D][TILE], [TILE][Dp], [queries][TILE] */
 } run;
 
 typedef struct span {
     int first, last; /* keys of a tile: from first to below last */
 } span;
 
+static int in_tile(int64_t key) { return key < 0 ? 0 : key > TILE ? TILE : (int)key; }
+
 /* The keys that row r sees of the tile at `tile`; none: first >= last. */
 static span seen(const run *w, int64_t r, int64_t tile)
 {
-    int64_t first = w->lo[r] - tile, last = w->hi[r] - tile;
-    return (span){first < 0 ? 0 : first > TILE ? TILE : (int)first,
-                  last > TILE ? TILE : last < 0 ? 0 : (int)last};
+    return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)};
 }
 
 static span seen_by_any(const run *w, int64_t tile)
@@ -224,14 +229,16 @@ INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size
     }
 }
 
-INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at, float *values)
+INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at,
+                        float *values)
 {
     const int item = half ? 2 : 4, rest = (int)(D % LANES);
     const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
     for (int j = s.first; j < s.last; j++) {
         const char *p = base + at[j];
         float *v = values + j * Dp;
-        for (int64_t d = 0; d < whole; d += LANES) vf_store(v + d, cached(half, p + d * item, LANES));
+        for (int64_t d = 0; d < whole; d += LANES)
+            vf_store(v + d, cached(half, p + d * item, LANES));
         if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
     }
 }
@@ -250,7 +257,7 @@ static void load_tile(const run *w, int64_t tile, span s)
     }
 }
 
-/* ---- scores, weights, values ---------------------------------------------------------------------- */
+/* ---- scores, weights, values ----------------------------------------------------------------- */
 
 /* Query i of a run is head i % share of row i / share. */
 static const float *query(const run *w, int64_t i)
@@ -318,7 +325,8 @@ static void add_values(const run *w, part p, int64_t i, int m, int first, int la
         acc[r] = p.acc + (i + r) * w->s.Dp;
     }
     if (first < last)
-        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp, true);
+        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp,
+                    true);
 }
 
 /* m queries side by side over the keys that all of them see, each alone before and after. */
@@ -384,7 +392,7 @@ static void write_out(const run *w, part p)
     }
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* A block's rows, run by run. begin_block sets what all runs share. */
 static run begin_block(zt_cpu_call *c, int64_t g, float *scratch)
@@ -435,7 +443,7 @@ static void run_whole(const run *w, part p, part total)
     write_out(w, total);
 }
 
-/* Blocks from the last on: those see most, and short work at the end lets threads finish together. */
+/* Blocks from the last on: those see most, and threads end together when the last work is short. */
 static void run_blocks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
 {
     sizes s = sizes_of(c);

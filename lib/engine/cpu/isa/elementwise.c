@@ -14,7 +14,7 @@ static bool narrow(zt_dtype t) /* types whose values f32 holds exactly */
     return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16;
 }
 
-/* ---- operands as f32 ---------------------------------------------------------------------------- */
+/* ---- operands as f32 ------------------------------------------------------------------------- */
 
 static char *element(const zt_cpu_arg *a, int64_t i)
 {
@@ -47,14 +47,11 @@ static void chunks_setup(zt_cpu_call *c)
     c->local_bytes = 3 * CHUNK * sizeof(float);
 }
 
-/* ---- one input, and one gated by another ---------------------------------------------------------- */
+/* ---- one input, and one gated by another ----------------------------------------------------- */
 
 INLINE vf times(vf x, float by) { return vf_mul(x, vf_set(by)); }
 
-INLINE vf softcap(vf x, float cap)
-{
-    return vf_mul(vf_set(cap), vf_tanh(vf_div(x, vf_set(cap))));
-}
+INLINE vf softcap(vf x, float cap) { return vf_mul(vf_set(cap), vf_tanh(vf_div(x, vf_set(cap)))); }
 
 INLINE vf silu(vf x, float unused)
 {
@@ -71,13 +68,13 @@ INLINE vf gelu_tanh(vf x, float unused)
     return vf_mul(x, vf_sigmoid(vf_mul(x, u)));
 }
 
-/* x P(X < x) for a normal X. The tail P(X > |x|) is exp(-x^2/2) R(t), t = 1 / (1 + 0.35 |x|), with R
- * fitted (least squares, weights raised where the error was largest) to 3e-8 relative, |x| < 14. */
+/* x P(X < x) for a normal X. The tail P(X > |x|) is exp(-x^2/2) R(t), t = 1 / (1 + 0.35 |x|), with
+ * R fitted (least squares, weights raised where errors were largest) to 3e-8 relative, |x| < 14. */
 INLINE vf gelu_erf(vf x, float unused)
 {
     (void)unused;
-    static const float r[] = {-0.029145966f, 0.14397186f,   -0.25571460f, 0.15917455f, -0.023110094f,
-                              0.10550811f,   0.11983284f,   0.13986187f,  0.13962141f};
+    static const float r[] = {-0.029145966f, 0.14397186f, -0.25571460f, 0.15917455f, -0.023110094f,
+                              0.10550811f,   0.11983284f, 0.13986187f,  0.13962141f};
     const vf one = vf_set(1);
     vf a = vf_abs(x), t = vf_div(one, vf_fma(a, vf_set(0.35f), one)), sum = vf_set(r[0]);
     UNROLL for (int i = 1; i < 9; i++) sum = vf_fma(sum, t, vf_set(r[i]));
@@ -184,10 +181,10 @@ static bool narrow_has(const void *attrs, const zt_type *const in[], const zt_ty
     return narrow(out[0].dtype); /* the inputs are of the same dtype */
 }
 
-/* ---- broadcasting ------------------------------------------------------------------------------- */
+/* ---- broadcasting ---------------------------------------------------------------------------- */
 
-/* The output as rows of `cols` elements, in which an operand's step from element to element is 1 or,
- * where it is repeated, 0. Where a row of an operand begins follows from the dimensions before. */
+/* The output as rows of `cols` elements, in which an operand's step from element to element is 1
+ * or, where it is repeated, 0. Where its row begins follows from the dimensions before. */
 enum { AUX_COLS, AUX_LEAD, AUX_STEP_A, AUX_STEP_B };
 
 /* Is t repeated along dimension d of out? */
@@ -284,7 +281,7 @@ static void mul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void 
     run_pairs(c, begin, end, local, vf_mul);
 }
 
-/* ---- cast --------------------------------------------------------------------------------------- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 /* X(NAME, C type): integers and bool to f32. */
 #define INTEGERS(X)                                                                                \
@@ -300,8 +297,8 @@ INTEGERS(X)
 #undef X
 
 #define X(NAME, T) [ZT_##NAME] = float_of_##NAME,
-static void (*const float_of_integer[ZT_DTYPE_COUNT])(const void *, float *, int64_t) = {
-    INTEGERS(X)};
+static void (*const float_of_integer[ZT_DTYPE_COUNT])(const void *, float *,
+                                                      int64_t) = {INTEGERS(X)};
 #undef X
 
 /* Through f32, where that does not round twice. */

@@ -3,7 +3,7 @@
 #include "lib/engine/cpu/isa/slots.h"
 #include "lib/engine/cpu/pack.h"
 
-/* ---- gather: one row of the output an item -------------------------------------------------------- */
+/* ---- gather: one row of the output an item --------------------------------------------------- */
 
 static bool gather_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -43,7 +43,7 @@ static void gather_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     }
 }
 
-/* ---- kv_put: columns of all rows an item, so that rows are written in order ------------------------- */
+/* ---- kv_put: columns of all rows an item, so that rows are written in order ------------------ */
 
 enum { COLUMNS = 64 };
 

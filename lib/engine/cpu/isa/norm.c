@@ -2,7 +2,7 @@
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/simd.h"
 
-/* ---- rms_norm: one group of columns an item ----------------------------------------------------- */
+/* ---- rms_norm: one group of columns an item -------------------------------------------------- */
 
 static bool norm_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -54,7 +54,7 @@ static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
     }
 }
 
-/* ---- rope: one row an item ---------------------------------------------------------------------- */
+/* ---- rope: one row an item ------------------------------------------------------------------- */
 
 /* Every head of a row turns by the same angles, so a row first makes a table of
  *
@@ -119,7 +119,7 @@ INLINE void sine_cosine(vf x, vi quarter, vf *sine, vf *cosine)
     k = vf_fma(vf_fma(k, z, vf_set(-0.5f)), z, one);
     vf odd = vf_of_bits(vi_left(quarter, 31)); /* an odd quarter has its sign set */
     vf a = vf_choose(odd, k, s), b = vf_choose(odd, s, k);
-    vf lower = vf_of_bits(vi_left(quarter, 30)); /* quarters 2 and 3 */
+    vf lower = vf_of_bits(vi_left(quarter, 30));                   /* quarters 2 and 3 */
     vf left = vf_of_bits(vi_left(vi_add(quarter, vi_set(1)), 30)); /* 1 and 2 */
     *sine = vf_choose(lower, vf_sub(zero, a), a);
     *cosine = vf_choose(left, vf_sub(zero, b), b);
@@ -158,7 +158,8 @@ static void turn_neighbours(const float *x, float *y, int64_t dims, const float 
     for (int64_t i = 0; i < dims; i += LANES) {
         int n = dims - i < LANES ? (int)(dims - i) : LANES;
         vf a = vf_load_n(x + i, n);
-        vf_store_n(y + i, n, turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
+        vf_store_n(y + i, n,
+                   turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
     }
 }
 
@@ -189,8 +190,7 @@ static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
                 turn_neighbours(x + h, y + h, dims, near, far);
             else
                 turn_halves(x + h, y + h, dims / 2, near, far);
-            if (head > dims)
-                memmove(y + h + dims, x + h + dims, (size_t)(head - dims) * sizeof *y);
+            if (head > dims) memmove(y + h + dims, x + h + dims, (size_t)(head - dims) * sizeof *y);
         }
     }
 }

@@ -22,7 +22,7 @@ static float largest(const float *x, int64_t n)
     return vf_top(top);
 }
 
-/* ---- argmax ------------------------------------------------------------------------------------- */
+/* ---- argmax ---------------------------------------------------------------------------------- */
 
 static int32_t argmax(const float *x, int64_t n)
 {
@@ -47,7 +47,7 @@ static bool argmax_has(const void *attrs, const zt_type *const in[], const zt_ty
     return in[0]->dtype == ZT_F32;
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------ */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 enum { CHUNK = 1024 }; /* a sum in f32 is at most so long; those are added up in f64 */
 

@@ -38,7 +38,7 @@
 #endif
 
 #if defined(ZT_ISA_avx512)
-/* ---- avx512 ------------------------------------------------------------------------------------ */
+/* ---- avx512 ---------------------------------------------------------------------------------- */
 
 #include <immintrin.h>
 typedef __m512 vf;
@@ -95,28 +95,32 @@ INLINE __m256 high_half(vf a)
 INLINE void vf_transpose(vf r[LANES])
 {
     vf t[LANES];
-    UNROLL for (int i = 0; i < 16; i += 2) {
+    UNROLL for (int i = 0; i < 16; i += 2)
+    {
         t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++)
+    {
         int from = i / 2 * 4 + i % 2, to = i * 2;
         r[to] = _mm512_shuffle_ps(t[from], t[from + 2], 0x44);
         r[to + 1] = _mm512_shuffle_ps(t[from], t[from + 2], 0xee);
     }
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++)
+    {
         int from = i / 4 * 8 + i % 4, to = i / 4 * 8 + i % 4;
         t[to] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0x88);
         t[to + 4] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0xdd);
     }
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++)
+    {
         r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
         r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
     }
 }
 
 #elif defined(ZT_ISA_avx2)
-/* ---- avx2 -------------------------------------------------------------------------------------- */
+/* ---- avx2 ------------------------------------------------------------------------------------ */
 
 #include <immintrin.h>
 typedef struct vf {
@@ -125,8 +129,8 @@ typedef struct vf {
 typedef struct vi {
     __m256i lo, hi;
 } vi;
-#define BOTH1(f, a) {f((a).lo), f((a).hi)}
-#define BOTH2(f, a, b) {f((a).lo, (b).lo), f((a).hi, (b).hi)}
+#define BOTH1(type, f, a)    ((type){f((a).lo), f((a).hi)})
+#define BOTH2(type, f, a, b) ((type){f((a).lo, (b).lo), f((a).hi, (b).hi)})
 
 INLINE __m256i below(int n)
 {
@@ -150,16 +154,16 @@ INLINE void vf_store_n(float *p, int n, vf a)
     _mm256_maskstore_ps(p, below(n), a.lo);
     if (n > 8) _mm256_maskstore_ps(p + 8, below(n - 8), a.hi);
 }
-INLINE vf vf_add(vf a, vf b) { return (vf)BOTH2(_mm256_add_ps, a, b); }
-INLINE vf vf_sub(vf a, vf b) { return (vf)BOTH2(_mm256_sub_ps, a, b); }
-INLINE vf vf_mul(vf a, vf b) { return (vf)BOTH2(_mm256_mul_ps, a, b); }
-INLINE vf vf_div(vf a, vf b) { return (vf)BOTH2(_mm256_div_ps, a, b); }
+INLINE vf vf_add(vf a, vf b) { return BOTH2(vf, _mm256_add_ps, a, b); }
+INLINE vf vf_sub(vf a, vf b) { return BOTH2(vf, _mm256_sub_ps, a, b); }
+INLINE vf vf_mul(vf a, vf b) { return BOTH2(vf, _mm256_mul_ps, a, b); }
+INLINE vf vf_div(vf a, vf b) { return BOTH2(vf, _mm256_div_ps, a, b); }
 INLINE vf vf_fma(vf a, vf b, vf c)
 {
     return (vf){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-INLINE vf vf_max(vf a, vf b) { return (vf)BOTH2(_mm256_max_ps, a, b); }
-INLINE vf vf_min(vf a, vf b) { return (vf)BOTH2(_mm256_min_ps, a, b); }
+INLINE vf vf_max(vf a, vf b) { return BOTH2(vf, _mm256_max_ps, a, b); }
+INLINE vf vf_min(vf a, vf b) { return BOTH2(vf, _mm256_min_ps, a, b); }
 INLINE vf vf_first(int n, vf a, vf b)
 {
     return (vf){_mm256_blendv_ps(b.lo, a.lo, _mm256_castsi256_ps(below(n))),
@@ -180,10 +184,10 @@ INLINE vi vi_load(const int32_t *p)
     const __m256i *q = (const __m256i *)p;
     return (vi){_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
 }
-INLINE vi vi_add(vi a, vi b) { return (vi)BOTH2(_mm256_add_epi32, a, b); }
-INLINE vi vi_sub(vi a, vi b) { return (vi)BOTH2(_mm256_sub_epi32, a, b); }
-INLINE vi vi_and(vi a, vi b) { return (vi)BOTH2(_mm256_and_si256, a, b); }
-INLINE vi vi_or(vi a, vi b) { return (vi)BOTH2(_mm256_or_si256, a, b); }
+INLINE vi vi_add(vi a, vi b) { return BOTH2(vi, _mm256_add_epi32, a, b); }
+INLINE vi vi_sub(vi a, vi b) { return BOTH2(vi, _mm256_sub_epi32, a, b); }
+INLINE vi vi_and(vi a, vi b) { return BOTH2(vi, _mm256_and_si256, a, b); }
+INLINE vi vi_or(vi a, vi b) { return BOTH2(vi, _mm256_or_si256, a, b); }
 INLINE vi vi_left(vi a, int n)
 {
     return (vi){_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
@@ -192,8 +196,8 @@ INLINE vi vi_right(vi a, int n)
 {
     return (vi){_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
 }
-INLINE vi vi_of_bits(vf a) { return (vi)BOTH1(_mm256_castps_si256, a); }
-INLINE vf vf_of_bits(vi a) { return (vf)BOTH1(_mm256_castsi256_ps, a); }
+INLINE vi vi_of_bits(vf a) { return BOTH1(vi, _mm256_castps_si256, a); }
+INLINE vf vf_of_bits(vi a) { return BOTH1(vf, _mm256_castsi256_ps, a); }
 
 INLINE vf vf_of_f16(const void *p)
 {
@@ -214,16 +218,19 @@ INLINE __m256 high_half(vf a) { return a.hi; }
 INLINE void transpose8(__m256 r[8])
 {
     __m256 t[8];
-    UNROLL for (int i = 0; i < 8; i += 2) {
+    UNROLL for (int i = 0; i < 8; i += 2)
+    {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL for (int i = 0; i < 4; i++)
+    {
         int from = i / 2 * 4 + i % 2, to = i * 2;
         r[to] = _mm256_shuffle_ps(t[from], t[from + 2], 0x44);
         r[to + 1] = _mm256_shuffle_ps(t[from], t[from + 2], 0xee);
     }
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL for (int i = 0; i < 4; i++)
+    {
         t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
         t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
     }
@@ -234,21 +241,23 @@ INLINE void transpose8(__m256 r[8])
 INLINE void vf_transpose(vf r[LANES])
 {
     __m256 a[4][8]; /* quarters: above left, above right, below left, below right */
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++)
+    {
         a[0][i] = r[i].lo;
         a[1][i] = r[i].hi;
         a[2][i] = r[i + 8].lo;
         a[3][i] = r[i + 8].hi;
     }
     UNROLL for (int k = 0; k < 4; k++) transpose8(a[k]);
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++)
+    {
         r[i] = (vf){a[0][i], a[2][i]};
         r[i + 8] = (vf){a[1][i], a[3][i]};
     }
 }
 
 #else
-/* ---- plain C ----------------------------------------------------------------------------------- */
+/* ---- plain C --------------------------------------------------------------------------------- */
 
 typedef struct vf {
     float v[LANES];
@@ -359,7 +368,7 @@ INLINE float vf_top(vf a)
 #endif
 
 #if !defined(ZT_ISA_scalar)
-/* ---- over lanes, both kinds of registers -------------------------------------------------------- */
+/* ---- over lanes, both kinds of registers ----------------------------------------------------- */
 
 /* The sum of all lanes, and the largest. */
 INLINE float vf_sum(vf a)
@@ -378,7 +387,7 @@ INLINE float vf_top(vf a)
 }
 #endif
 
-/* ---- on every instruction set ------------------------------------------------------------------- */
+/* ---- on every instruction set ---------------------------------------------------------------- */
 
 INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffffff))); }
 
@@ -386,8 +395,9 @@ INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffff
 INLINE vf vf_exp2i(vi n) { return vf_of_bits(vi_left(vi_add(n, vi_set(127)), 23)); }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2 and a whole n: returns exp(r) - 1, relative error 1e-7. For
- * |x| < 2^20 or so. Adding 1.5 2^23 rounds to a whole number, which is then in the lowest bits; ln 2
- * is taken off in two parts, the first so short that n times it is exact. Taylor to r^7 leaves 5e-9. */
+ * |x| < 2^20 or so. Adding 1.5 2^23 rounds to a whole number, which is then in the lowest bits; ln
+ * 2 is taken off in two parts, the first so short that n times it is exact. Taylor to r^7 leaves
+ * 5e-9. */
 INLINE vf vf_expm1_reduced(vf x, vi *n)
 {
     const vf magic = vf_set(12582912.0f);
@@ -414,7 +424,7 @@ INLINE vf vf_exp(vf x)
     return vf_mul(vf_mul(e, vf_exp2i(half)), vf_exp2i(vi_sub(n, half)));
 }
 
-/* tanh |x| = e / (e + 2) with e = exp(2 |x|) - 1, which is good for small x too; past 10 it is 1. */
+/* tanh |x| = e / (e + 2) with e = exp(2 |x|) - 1, good for small x too; past 10 it is 1. */
 INLINE vf vf_tanh(vf x)
 {
     vi n, sign = vi_and(vi_of_bits(x), vi_set(INT32_MIN));
