@@ -18,7 +18,7 @@ TESTLIBS := -ljansson
 goals := $(or $(MAKECMDGOALS),all)
 help_goals := help deps test-deps uninstall clean distclean
 ifneq (,$(filter-out $(help_goals),$(goals)))
--include $(BUILD)/config.mk
+include $(BUILD)/config.mk
 endif
 
 # Kernels in lib/engine/cpu/isa/ are compiled once for each instruction set.
@@ -193,7 +193,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/libzt.a \
+	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)
