@@ -16,7 +16,8 @@ LIBS     := -lpcre2-8 -lxxhash -lm
 TESTLIBS := -ljansson
 
 goals := $(or $(MAKECMDGOALS),all)
-help_goals := help deps test-deps uninstall clean distclean
+# Goals that build nothing themselves: some install the compiler first, and call make again.
+help_goals := help deps test-deps uninstall clean distclean demo test check sanitize long
 ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif
