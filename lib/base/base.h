@@ -219,7 +219,8 @@ typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } 
 zt_isa zt_isa_best(void);           /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
 const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
 bool zt_isa_parse(const char *name, zt_isa *out);
-const char *zt_cpu_model(void);     /* "AMD EPYC ..." or "unknown" */
+#define ZT_CPU_MODEL 64
+const char *zt_cpu_model(char buf[ZT_CPU_MODEL]); /* "AMD EPYC ..." or "unknown"; returns buf */
 
 #ifdef __cplusplus
 }

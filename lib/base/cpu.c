@@ -151,7 +151,7 @@ zt_isa zt_isa_best(void)
 }
 
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */
-static void read_model(char out[64])
+static void read_model(char out[ZT_CPU_MODEL])
 {
     uint32_t r[12];
     char raw[sizeof r + 1] = "";
@@ -166,7 +166,7 @@ static void read_model(char out[64])
     size_t n = strlen(p);
     while (n && p[n - 1] == ' ')
         n--;
-    snprintf(out, 64, "%.*s", (int)n, n ? p : "");
+    snprintf(out, ZT_CPU_MODEL, "%.*s", (int)n, n ? p : "");
 }
 
 #else
@@ -176,25 +176,17 @@ zt_isa zt_isa_best(void)
     return ZT_ISA_SCALAR;
 }
 
-static void read_model(char out[64])
+static void read_model(char out[ZT_CPU_MODEL])
 {
     out[0] = '\0';
 }
 
 #endif
 
-static char model_name[64]; /* written once: a name needs a place that outlives the call */
-static pthread_once_t model_once = PTHREAD_ONCE_INIT;
-
-static void model_init(void)
+const char *zt_cpu_model(char buf[ZT_CPU_MODEL])
 {
-    read_model(model_name);
-    if (!model_name[0])
-        strcpy(model_name, "unknown");
-}
-
-const char *zt_cpu_model(void)
-{
-    pthread_once(&model_once, model_init);
-    return model_name;
+    read_model(buf);
+    if (!buf[0])
+        strcpy(buf, "unknown");
+    return buf;
 }

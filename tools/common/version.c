@@ -10,10 +10,12 @@ zt_engine *zt_cli_engine(zt_cli *cli)
 
 static void put_text(zt_str *s, const zt_tool *tool)
 {
+    char model[ZT_CPU_MODEL];
     zt_str_printf(s, "%s %s\nengines:", tool->name, ZT_VERSION);
     for (int i = 0; zt_engine_list(i); i++)
         zt_str_printf(s, " %s", zt_engine_list(i));
-    zt_str_printf(s, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(), zt_cpu_count());
+    zt_str_printf(s, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model),
+                  zt_cpu_count());
     for (int i = 0; i <= (int)zt_isa_best(); i++)
         zt_str_printf(s, " %s", zt_isa_name((zt_isa)i));
     zt_str_putc(s, '\n');
@@ -21,13 +23,14 @@ static void put_text(zt_str *s, const zt_tool *tool)
 
 static void put_json(zt_str *s, const zt_tool *tool)
 {
+    char model[ZT_CPU_MODEL];
     zt_str_puts(s, "{\"schema\":\"zt.version/1\",\"name\":");
     zt_str_put_json(s, tool->name, strlen(tool->name));
     zt_str_printf(s, ",\"version\":\"%s\",\"engines\":[", ZT_VERSION);
     for (int i = 0; zt_engine_list(i); i++)
         zt_str_printf(s, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
     zt_str_puts(s, "],\"cpu\":{\"model\":");
-    zt_str_put_json(s, zt_cpu_model(), strlen(zt_cpu_model()));
+    zt_str_put_json(s, zt_cpu_model(model), strlen(model));
     zt_str_printf(s, ",\"count\":%d,\"features\":[", zt_cpu_count());
     for (int i = 0; i <= (int)zt_isa_best(); i++)
         zt_str_printf(s, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));

@@ -52,13 +52,13 @@ static void put_number(zt_str *s, const char *before, double x)
 static void put_machine(zt_str *s, const zt_cli *cli)
 {
     struct utsname u;
-    char os[256] = "unknown";
+    char os[256] = "unknown", model[ZT_CPU_MODEL];
     if (uname(&u) == 0)
         snprintf(os, sizeof os, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
     zt_str_puts(s, "\"machine\":{");
     put_text(s, "os", os);
     zt_str_puts(s, ",");
-    put_text(s, "cpu", zt_cpu_model());
+    put_text(s, "cpu", zt_cpu_model(model));
     zt_str_printf(s, ",\"isa\":\"%s\",\"threads\":%d,\"version\":\"%s\"}", zt_isa_name(cli->isa),
                   zt_cpu_count(), ZT_VERSION);
 }
