@@ -55,7 +55,7 @@ help:
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
-	@echo 'make deps       install what a build needs (Debian);  test-deps: what the tests need'
+	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
 	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 V=1 ZT_GOLDEN=DIR'
 
@@ -131,14 +131,16 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
-test check: test-deps
+test check:
+	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
 run-tests: $(bins) $(test_bin) $(unpacked)
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
-sanitize: test-deps
+sanitize:
+	@scripts/deps test
 	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
 	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
 
@@ -153,7 +155,7 @@ long:
 deps:
 	@scripts/deps build
 test-deps:
-	@scripts/deps test
+	@scripts/deps long
 
 PROMPT ?= Why is the sky blue? Answer in one sentence.
 demo:
