@@ -138,7 +138,7 @@ test check:
 run-tests: $(bins) $(test_bin) $(unpacked)
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
-SANITIZE := $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
+SANITIZE := ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
 sanitize:
 	@scripts/deps test
 	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
