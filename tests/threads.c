@@ -81,6 +81,52 @@ static void test_team(zt_ctx *ctx, int n)
     zt_pool_free(j.pool);
 }
 
+/* A run that whoever comes may help with: parts are taken, counted in a gate, and waited for. */
+typedef struct helped {
+    zt_pool *pool;
+    int open; /* looked at without a lock: nobody may be in fn when the run is over */
+    int next, done, strays;
+    zt_gate gate;
+} helped;
+
+enum { PARTS = 8 };
+
+static void help(void *user, int thread, int n)
+{
+    helped *h = user;
+    unsigned did = 0;
+    (void)thread, (void)n;
+    if (!h->open)
+        __atomic_fetch_add(&h->strays, 1, __ATOMIC_RELAXED);
+    for (; __atomic_fetch_add(&h->next, 1, __ATOMIC_RELAXED) < PARTS; did++)
+        __atomic_fetch_add(&h->done, 1, __ATOMIC_RELAXED);
+    if (did)
+        zt_gate_add(&h->gate, did, PARTS);
+    zt_gate_wait(&h->gate, PARTS, h->pool);
+}
+
+/* Many short runs, so that workers come late: into a later run, never into one that is over. */
+static void test_help(zt_ctx *ctx, int n)
+{
+    helped h = {.pool = zt_pool_new(ctx, n)};
+    bool good = h.pool != NULL;
+    for (int i = 0; i < ROUNDS * 20 && good; i++) {
+        h.next = h.done = 0;
+        h.gate = (zt_gate){0};
+        h.open = 1;
+        zt_pool_help(h.pool, help, &h);
+        h.open = 0;
+        good = h.done == PARTS && h.strays == 0;
+    }
+    ok(good, "%d threads: help with %d runs (%d strays)", n, ROUNDS * 20, h.strays);
+    job j = {.pool = h.pool};
+    zt_pool_run(h.pool, count, &j);
+    for (int i = 0; i < n; i++)
+        good &= j.runs[i] == 1;
+    ok(good, "%d threads: and then a run of all", n);
+    zt_pool_free(h.pool);
+}
+
 static void test_refused(zt_ctx *ctx)
 {
     ok(!zt_pool_new(ctx, 0) && zt_ctx_status(ctx) == ZT_EUSAGE, "no team of 0");
@@ -102,8 +148,10 @@ int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     static const int sizes[] = {1, 2, 3, 7, 16};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         test_team(ctx, sizes[i]);
+        test_help(ctx, sizes[i]);
+    }
     test_refused(ctx);
     ok(zt_ctx_status(ctx) == ZT_OK && zt_mem_get(ctx).blocks == 0, "nothing is left");
     zt_ctx_free(ctx);

@@ -24,6 +24,10 @@ typedef struct gate {
     atomic_uint sleepers;
 } gate;
 
+/* No word of 32 bits: a worker that was kept waiting since an earlier run must not take it for the
+ * word of that run. */
+#define CLOSED (1ull << 32)
+
 typedef struct worker {
     zt_pool *pool;
     pthread_t id;
@@ -33,7 +37,7 @@ typedef struct worker {
 struct zt_pool {
     gate start, finish, meet;
     zt_ctx *ctx;
-    atomic_uint open;   /* start's word of the run that workers may enter */
+    atomic_ullong open; /* start's word of the run that workers may enter, or CLOSED */
     atomic_uint inside; /* workers that look at the run */
     zt_pool_fn *fn; /* of this run; NULL: go home */
     bool strict;    /* every worker takes part */
@@ -112,14 +116,14 @@ static void run_open(zt_pool *p, zt_pool_fn *fn, void *user, bool strict)
     p->fn = fn;
     p->user = user;
     p->strict = strict;
-    atomic_store(&p->open, atomic_load(&p->start.word) + 1);
+    atomic_store(&p->open, atomic_load(&p->start.word) + 1u);
     gate_open(&p->start);
 }
 
 /* From here on nobody comes in; those inside are waited for. */
 static void run_close(zt_pool *p)
 {
-    atomic_store(&p->open, atomic_load(&p->start.word) - 1);
+    atomic_store(&p->open, CLOSED);
     for (int i = 0; atomic_load(&p->inside) != 0; i++) {
         if (i < p->spins)
             relax();
@@ -154,6 +158,7 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
     if (!p)
         return NULL;
     p->ctx = ctx;
+    p->open = CLOSED;
     p->n = n_threads;
     p->spins = n_threads <= zt_cpu_count() ? SPINS : 0;
     p->workers = zt_calloc(ctx, (size_t)n_threads, sizeof *p->workers);
