@@ -12,8 +12,9 @@ ZCPPFLAGS := -I. -D_GNU_SOURCE $(CPPFLAGS)
 # Same bits everywhere: no contraction of a*b+c behind our back, never -ffast-math.
 ZCFLAGS  := -std=c17 $(OPT) $(WARN) $(HARDEN) -ffp-contract=off -fno-math-errno -pthread $(CFLAGS)
 ZLDFLAGS := -pie -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS     := -lpcre2-8 -lxxhash -lm
-TESTLIBS := -ljansson
+LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lm
+# What one tool alone links.
+LIBS_zt-run := -ledit
 
 goals := $(or $(MAKECMDGOALS),all)
 # Goals that build nothing themselves: some install the compiler first, and call make again.
@@ -107,13 +108,13 @@ define tool_rule
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c))) $(common_obj) $(BUILD)/libzt.a
 	@mkdir -p $$(@D)
 	$$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $$@ $$^ $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $$@ $$^ $(LIBS) $(LIBS_$(1))
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS) $(TESTLIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
 
 # ---- test ---------------------------------------------------------------------------------------
 
