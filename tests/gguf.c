@@ -40,11 +40,11 @@ static char *sample(size_t *n)
     ggufw_array(&w, "reals", 6, 2, (float[]){0.25f, -2}, 8);
     ggufw_array(&w, "none", 8, 0, NULL, 0);
     ggufw_array(&w, "flags", 7, 2, "\1\0", 2);
-    uint8_t blocks[84] = {9};
+    uint8_t blocks[292] = {9};
     ggufw_tensor(&w, "w", 0, 2, (int64_t[]){2, 3}, w_data, 24);
     ggufw_tensor(&w, "scalar", 26, 0, NULL, &(int32_t){-5}, 4);
     ggufw_tensor(&w, "void", 8, 2, (int64_t[]){3, 0}, NULL, 0);
-    ggufw_tensor(&w, "odd one", 10, 2, (int64_t[]){1, 256}, blocks, 84); /* q2_k */
+    ggufw_tensor(&w, "odd one", 15, 2, (int64_t[]){1, 256}, blocks, 292); /* q8_k */
     ggufw_tensor(&w, "last", 8, 1, (int64_t[]){32}, blocks, 34);
     return ggufw_bytes(&w, n);
 }
@@ -147,9 +147,9 @@ static void test_tensors(zt_gguf *g)
        "nothing beyond a tensor is read");
     zt_ctx_clear(ctx);
     zt_gguf_tensor(g, 3, &t, NULL, &bytes);
-    ok(t.rank == -1 && bytes == 84, "a type that is not computed with is passed over");
+    ok(t.rank == -1 && bytes == 292, "a type that is not computed with is passed over");
     ok(s.find(s.user, "odd one", &t, &handle) == ZT_ENOTSUP &&
-           strcmp(zt_ctx_error(ctx), "t.gguf: tensor 'odd one' is of type q2_k, which is not "
+           strcmp(zt_ctx_error(ctx), "t.gguf: tensor 'odd one' is of type q8_k, which is not "
                                      "supported") == 0,
        "until it is used");
     zt_ctx_clear(ctx);

@@ -2,6 +2,8 @@
  * views and counts. */
 #include "lib/tensor/tensor.h"
 
+#include <ctype.h>
+#include <jansson.h>
 #include <math.h>
 
 #include "tests/npy.h"
@@ -121,21 +123,19 @@ static void test_plain_codecs(void)
 
 /* ---- golden decodings ----------------------------------------------------------------------- */
 
-/* The member "q4_K.bytes" for dtype q4_k. */
-static bool member(const npz *z, const zt_dtype_info *d, const char *what, npy *out)
+/* The member "q4_K.bytes" of type "q4_K". */
+static bool member(const npz *z, const char *type, const char *what, npy *out)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s.%s", d->name, what);
-    char *k = strchr(name, 'k');
-    if (k)
-        *k = 'K';
+    snprintf(name, sizeof name, "%s.%s", type, what);
     return npz_get(z, name, out);
 }
 
-static bool decodes(const npz *z, const zt_dtype_info *d, const char *bytes, const char *values)
+static bool decodes(const npz *z, const char *type, const zt_dtype_info *d, const char *bytes,
+                    const char *values)
 {
     npy b = {0}, v = {0};
-    bool there = member(z, d, bytes, &b) && member(z, d, values, &v);
+    bool there = member(z, type, bytes, &b) && member(z, type, values, &v);
     bool equal = there && (int64_t)b.bytes / d->block_bytes * d->block == v.count;
     float *x = equal ? malloc((size_t)v.count * sizeof *x) : NULL;
     int64_t bad = 0;
@@ -157,30 +157,50 @@ static bool decodes(const npz *z, const zt_dtype_info *d, const char *bytes, con
     return equal;
 }
 
+/* A type of the set, by ggml's name ("q4_K"). */
+static void test_golden_type(const npz *z, const char *type)
+{
+    char name[32];
+    zt_dtype t;
+    npy imatrix = {0};
+    for (size_t i = 0; i < sizeof name; i++)
+        name[i] = (char)tolower(i < strlen(type) ? type[i] : 0);
+    if (!ok(strlen(type) < sizeof name && zt_dtype_parse(name, strlen(name), &t), "%s: a dtype",
+            type))
+        return;
+    const zt_dtype_info *d = zt_dtype_get(t);
+    ok(decodes(z, type, d, "bytes", "dequant"), "%s: ggml's blocks decode to the bit", type);
+    ok(decodes(z, type, d, "random_bytes", "random_dequant"), "%s: random blocks too", type);
+    if (member(z, type, "bytes_imatrix", &imatrix)) {
+        npy_free(&imatrix);
+        ok(decodes(z, type, d, "bytes_imatrix", "dequant_imatrix"), "%s: weighted ones too", type);
+    }
+}
+
+/* Every type that the set holds: one that is no dtype fails. */
 static void test_golden(void)
 {
-    char path[4096];
+    char path[4096], manifest[4096];
     const char *golden = golden_folder();
+    json_error_t e;
     npz z;
-    npy member_bytes;
     if (!golden)
         skip("no golden data");
     snprintf(path, sizeof path, "%s/formats/quant/data.npz", golden ? golden : "");
-    if (!golden || !golden_has(path))
+    snprintf(manifest, sizeof manifest, "%s/formats/quant/manifest.json", golden ? golden : "");
+    if (!golden || !golden_has(path) || !golden_has(manifest))
         return;
-    if (!ok(npz_open(&z, path), "%s", path))
-        return;
-    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
-        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
-        if (d->kind != 'Q' && t != ZT_F16 && t != ZT_BF16)
-            continue;
-        if (!member(&z, d, "bytes", &member_bytes))
-            continue; /* the set holds no cases of this type */
-        npy_free(&member_bytes);
-        ok(decodes(&z, d, "bytes", "dequant"), "%s: ggml's blocks decode to the bit", d->name);
-        ok(decodes(&z, d, "random_bytes", "random_dequant"), "%s: random blocks too", d->name);
+    json_t *m = json_load_file(manifest, 0, &e);
+    const json_t *cases = json_object_get(m, "cases");
+    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text) &&
+        ok(npz_open(&z, path), "%s", path)) {
+        for (size_t i = 0; i < json_array_size(cases); i++) {
+            const char *type = json_string_value(json_object_get(json_array_get(cases, i), "type"));
+            test_golden_type(&z, type ? type : "(no type)");
+        }
+        npz_close(&z);
     }
-    npz_close(&z);
+    json_decref(m);
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */

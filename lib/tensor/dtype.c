@@ -1,10 +1,7 @@
-/* dtype.c - owns the dtype table: names, block sizes, and each float type's way to and from f32.
- *
- * Block layouts are those of ggml-common.h, decoded as ggml-quants.c does it, in its order of
- * float operations, so that the values are the same to the bit. All files are little endian, and
- * so is every machine that zt runs on; what is unaligned is read by memcpy.
+/* dtype.c - owns the dtype table: names, block sizes, and the plain float types' way to and from
+ * f32. The block types' decoders are elsewhere (decode.h).
  */
-#include "lib/tensor/tensor.h"
+#include "lib/tensor/decode.h"
 
 #include <string.h>
 
@@ -153,170 +150,6 @@ static void encode_bf16(const float *src, void *dst, int64_t n)
     }
 }
 
-/* ---- blocks of 32 -------------------------------------------------------------------------- */
-
-static inline float load_half(const uint8_t *p)
-{
-    return half_to_f32(load16(p));
-}
-
-/* f16 d, 16 bytes of codes: the low halves are elements 0..15, the high halves 16..31. */
-static void decode_q4_0(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 18) {
-        float d = load_half(b);
-        for (int j = 0; j < 16; j++) {
-            dst[i + j] = (float)((b[2 + j] & 15) - 8) * d;
-            dst[i + 16 + j] = (float)((b[2 + j] >> 4) - 8) * d;
-        }
-    }
-}
-
-/* f16 d, f16 m, codes. */
-static void decode_q4_1(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 20) {
-        float d = load_half(b), m = load_half(b + 2);
-        for (int j = 0; j < 16; j++) {
-            dst[i + j] = (float)(b[4 + j] & 15) * d + m;
-            dst[i + 16 + j] = (float)(b[4 + j] >> 4) * d + m;
-        }
-    }
-}
-
-/* Code j of 32 of five bits: 16 bytes of halves at q, the fifth bits in `high`. */
-static inline int code5(const uint8_t *q, uint32_t high, int j)
-{
-    int low = j < 16 ? q[j] & 15 : q[j - 16] >> 4;
-    return low | (int)(high >> j & 1) << 4;
-}
-
-/* f16 d, u32 of fifth bits, codes. */
-static void decode_q5_0(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 22) {
-        float d = load_half(b);
-        uint32_t high;
-        memcpy(&high, b + 2, 4);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)(code5(b + 6, high, j) - 16) * d;
-    }
-}
-
-/* f16 d, f16 m, u32 of fifth bits, codes. */
-static void decode_q5_1(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 24) {
-        float d = load_half(b), m = load_half(b + 2);
-        uint32_t high;
-        memcpy(&high, b + 4, 4);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)code5(b + 8, high, j) * d + m;
-    }
-}
-
-/* f16 d, 32 signed codes. */
-static void decode_q8_0(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 34) {
-        float d = load_half(b);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)(int8_t)b[2 + j] * d;
-    }
-}
-
-/* f16 d, codes as in q4_0, which are places in a table of values that are denser near 0. */
-static void decode_iq4_nl(const void *src, float *dst, int64_t n)
-{
-    static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 32, b += 18) {
-        float d = load_half(b);
-        for (int j = 0; j < 16; j++) {
-            dst[i + j] = (float)values[b[2 + j] & 15] * d;
-            dst[i + 16 + j] = (float)values[b[2 + j] >> 4] * d;
-        }
-    }
-}
-
-/* ---- blocks of 256 ------------------------------------------------------------------------- */
-
-/* q4_k and q5_k keep 8 scales and 8 minima of 6 bits in 12 bytes: the first four in the low six
- * bits of bytes 0..3 and 4..7, the others in the halves of bytes 8..11 with their upper two bits
- * on top of bytes 0..7. */
-static inline void scale_min(const uint8_t *s, int j, int *scale, int *min)
-{
-    if (j < 4) {
-        *scale = s[j] & 63;
-        *min = s[j + 4] & 63;
-    } else {
-        *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-        *min = s[j + 4] >> 4 | (s[j] >> 6) << 4;
-    }
-}
-
-/* f16 d, f16 dmin, 12 bytes of scales; for each pair of 32 elements 32 bytes of codes, the first
- * of the pair in the low halves. */
-static void decode_q4_k(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 256, b += 144) {
-        float d = load_half(b), dmin = load_half(b + 2);
-        for (int k = 0; k < 8; k++) {
-            int sc, mn;
-            scale_min(b + 4, k, &sc, &mn);
-            float scale = d * (float)sc, min = dmin * (float)mn;
-            const uint8_t *q = b + 16 + k / 2 * 32;
-            for (int j = 0; j < 32; j++)
-                dst[i + 32 * k + j] = scale * (float)(q[j] >> (k & 1) * 4 & 15) - min;
-        }
-    }
-}
-
-/* The same with 32 bytes before the codes whose bit k is the fifth bit of elements 32 k + j. */
-static void decode_q5_k(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 256, b += 176) {
-        float d = load_half(b), dmin = load_half(b + 2);
-        for (int k = 0; k < 8; k++) {
-            int sc, mn;
-            scale_min(b + 4, k, &sc, &mn);
-            float scale = d * (float)sc, min = dmin * (float)mn;
-            const uint8_t *high = b + 16, *q = b + 48 + k / 2 * 32;
-            for (int j = 0; j < 32; j++) {
-                int code = (q[j] >> (k & 1) * 4 & 15) | (high[j] >> k & 1) << 4;
-                dst[i + 32 * k + j] = scale * (float)code - min;
-            }
-        }
-    }
-}
-
-/* 128 bytes of low halves, 64 bytes of upper two bits, 16 signed scales (one for 16 elements),
- * f16 d. Each half of the block has 64 low bytes and 32 high bytes: quarter k of it (32 elements)
- * takes low bytes 32 (k & 1) + j, the high half of the byte for k >= 2, and bits 2 k of high byte
- * j. */
-static void decode_q6_k(const void *src, float *dst, int64_t n)
-{
-    const uint8_t *b = src;
-    for (int64_t i = 0; i < n; i += 256, b += 210) {
-        float d = load_half(b + 208);
-        for (int e = 0; e < 256; e++) {
-            int half = e / 128, k = e / 32 % 4, j = e % 32;
-            int low = b[64 * half + 32 * (k & 1) + j] >> (k / 2) * 4 & 15;
-            int high = b[128 + 32 * half + j] >> 2 * k & 3;
-            float scale = d * (float)(int8_t)b[192 + e / 16];
-            dst[i + e] = scale * (float)((low | high << 4) - 32);
-        }
-    }
-}
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 /* decode, encode of each dtype: with its line in ZT_DTYPES this is all that a new one needs. */
@@ -330,15 +163,31 @@ static void decode_q6_k(const void *src, float *dst, int64_t n)
 #define CODEC_I8 NULL, NULL
 #define CODEC_U8 NULL, NULL
 #define CODEC_BOOL NULL, NULL
-#define CODEC_Q4_0 decode_q4_0, NULL
-#define CODEC_Q4_1 decode_q4_1, NULL
-#define CODEC_Q5_0 decode_q5_0, NULL
-#define CODEC_Q5_1 decode_q5_1, NULL
-#define CODEC_Q8_0 decode_q8_0, NULL
-#define CODEC_IQ4_NL decode_iq4_nl, NULL
-#define CODEC_Q4_K decode_q4_k, NULL
-#define CODEC_Q5_K decode_q5_k, NULL
-#define CODEC_Q6_K decode_q6_k, NULL
+#define CODEC_Q4_0 zt_decode_q4_0, NULL
+#define CODEC_Q4_1 zt_decode_q4_1, NULL
+#define CODEC_Q5_0 zt_decode_q5_0, NULL
+#define CODEC_Q5_1 zt_decode_q5_1, NULL
+#define CODEC_Q8_0 zt_decode_q8_0, NULL
+#define CODEC_IQ4_NL zt_decode_iq4_nl, NULL
+#define CODEC_MXFP4 zt_decode_mxfp4, NULL
+#define CODEC_NVFP4 zt_decode_nvfp4, NULL
+#define CODEC_Q1_0 zt_decode_q1_0, NULL
+#define CODEC_Q2_0 zt_decode_q2_0, NULL
+#define CODEC_TQ1_0 zt_decode_tq1_0, NULL
+#define CODEC_TQ2_0 zt_decode_tq2_0, NULL
+#define CODEC_Q2_K zt_decode_q2_k, NULL
+#define CODEC_Q3_K zt_decode_q3_k, NULL
+#define CODEC_Q4_K zt_decode_q4_k, NULL
+#define CODEC_Q5_K zt_decode_q5_k, NULL
+#define CODEC_Q6_K zt_decode_q6_k, NULL
+#define CODEC_IQ4_XS zt_decode_iq4_xs, NULL
+#define CODEC_IQ3_XXS zt_decode_iq3_xxs, NULL
+#define CODEC_IQ3_S zt_decode_iq3_s, NULL
+#define CODEC_IQ2_XXS zt_decode_iq2_xxs, NULL
+#define CODEC_IQ2_XS zt_decode_iq2_xs, NULL
+#define CODEC_IQ2_S zt_decode_iq2_s, NULL
+#define CODEC_IQ1_S zt_decode_iq1_s, NULL
+#define CODEC_IQ1_M zt_decode_iq1_m, NULL
 
 enum { KIND_F = 'F', KIND_I = 'I', KIND_U = 'U', KIND_B = 'B', KIND_Q = 'Q' };
 

@@ -42,9 +42,25 @@ extern "C" {
     X(Q5_1, "q5_1", 32, 24, Q)                                                                     \
     X(Q8_0, "q8_0", 32, 34, Q)                                                                     \
     X(IQ4_NL, "iq4_nl", 32, 18, Q)                                                                 \
+    X(MXFP4, "mxfp4", 32, 17, Q)                                                                   \
+    X(NVFP4, "nvfp4", 64, 36, Q)                                                                   \
+    X(Q1_0, "q1_0", 128, 18, Q)                                                                    \
+    X(Q2_0, "q2_0", 64, 18, Q)                                                                     \
+    X(TQ1_0, "tq1_0", 256, 54, Q)                                                                  \
+    X(TQ2_0, "tq2_0", 256, 66, Q)                                                                  \
+    X(Q2_K, "q2_k", 256, 84, Q)                                                                    \
+    X(Q3_K, "q3_k", 256, 110, Q)                                                                   \
     X(Q4_K, "q4_k", 256, 144, Q)                                                                   \
     X(Q5_K, "q5_k", 256, 176, Q)                                                                   \
-    X(Q6_K, "q6_k", 256, 210, Q)
+    X(Q6_K, "q6_k", 256, 210, Q)                                                                   \
+    X(IQ4_XS, "iq4_xs", 256, 136, Q)                                                               \
+    X(IQ3_XXS, "iq3_xxs", 256, 98, Q)                                                              \
+    X(IQ3_S, "iq3_s", 256, 110, Q)                                                                 \
+    X(IQ2_XXS, "iq2_xxs", 256, 66, Q)                                                              \
+    X(IQ2_XS, "iq2_xs", 256, 74, Q)                                                                \
+    X(IQ2_S, "iq2_s", 256, 82, Q)                                                                  \
+    X(IQ1_S, "iq1_s", 256, 50, Q)                                                                  \
+    X(IQ1_M, "iq1_m", 256, 56, Q)
 
 typedef enum zt_dtype {
 #define X(NAME, text, n, bytes, kind) ZT_##NAME,
