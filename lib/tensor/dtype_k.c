@@ -27,8 +27,8 @@ static int scale6(const uint8_t *s, int g)
     return (low | high << 4) - 32;
 }
 
-/* 32 bytes of third bits, of which bit k is that of elements 32 k + j (if clear, 4 is taken off), 64
- * bytes of codes as in q2_k, 12 bytes of scales, f16 d. */
+/* 32 bytes of third bits, of which bit k is that of elements 32 k + j (if clear, 4 is taken off),
+ * 64 bytes of codes as in q2_k, 12 bytes of scales, f16 d. */
 void zt_decode_q3_k(const void *src, float *dst, int64_t n)
 {
     const uint8_t *b = src;
