@@ -44,6 +44,7 @@ typedef struct setup {
     zt_isa isa;
     bool exact;
     int64_t chunk, ctx_len, n_seq;
+    bool embed;
 } setup;
 
 typedef struct model {
@@ -63,7 +64,7 @@ static zt_status model_open(model *o, zt_ctx *ctx, const file *f, const setup *s
     if (o->g)
         o->e = zt_engine_open(ctx, s->engine, &eo);
     zt_llm_opts lo = {.engine = o->e, .exact = s->exact, .chunk = s->chunk, .ctx_len = s->ctx_len,
-                      .n_seq = s->n_seq, .kv = ZT_DTYPE_COUNT};
+                      .n_seq = s->n_seq, .kv = ZT_DTYPE_COUNT, .embed = s->embed};
     if (o->e)
         o->m = zt_llm_open(o->g, &lo);
     return o->m ? ZT_OK : zt_ctx_status(ctx);
@@ -456,6 +457,38 @@ static void test_feed(void)
     free(f.bytes);
 }
 
+/* ---- embeddings ------------------------------------------------------------------------------ */
+
+static void test_embed(const char *arch)
+{
+    enum { N = 20, MAX = 64 };
+    static const int64_t chunk[] = {512, 7, 1};
+    file f = make(arch, "q8_0", 2, NULL);
+    int32_t ids[N];
+    float y[3][MAX], none;
+    draw_ids(ids, N, 200);
+    for (int i = 0; i < 3; i++) {
+        setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i], .ctx_len = 32, .embed = true};
+        zt_ctx *ctx = zt_ctx_new();
+        model o;
+        zt_status st = model_open(&o, ctx, &f, &s);
+        if (st == ZT_OK)
+            st = zt_llm_embed(o.m, ids + 3, 9, y[i]); /* what was there before is forgotten */
+        if (st == ZT_OK)
+            st = zt_llm_embed(o.m, ids, N, y[i]);
+        ok(st == ZT_OK && memcmp(y[0], y[i], sizeof y[0]) == 0, "%s: embedded in chunks of %d %s",
+           arch, (int)chunk[i], zt_ctx_error(ctx));
+        ok(o.m && zt_llm_embed(o.m, ids, 0, y[i]) == ZT_EUSAGE, "no tokens: %s", zt_ctx_error(ctx));
+        zt_ctx_clear(ctx);
+        ok(o.m && zt_llm_feed(o.m, ids, 1, false, &none) == ZT_EUSAGE, "no logits: %s",
+           zt_ctx_error(ctx));
+        model_close(&o);
+        ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
+        zt_ctx_free(ctx);
+    }
+    free(f.bytes);
+}
+
 static void test_steps_allocate_nothing(void)
 {
     file f = make("llama", "q4_1", 2, NULL);
@@ -588,6 +621,7 @@ int main(void)
     test_hostile_numbers();
     test_hostile_shapes();
     test_feed();
+    test_embed("llama");
     test_steps_allocate_nothing();
     test_plan();
     test_program("llama");

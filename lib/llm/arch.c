@@ -197,6 +197,20 @@ static void read_rope(reader *r, zt_hyper *h)
     h->local_theta = get_real(r, "rope.freq_base_swa", r->arch->local_theta, 1e-3);
 }
 
+/* GGUF's numbers: 0 none, 1 mean, 2 CLS, 3 last, 4 rank (a classifier on top). */
+static void read_pooling(reader *r, zt_hyper *h)
+{
+    static const zt_pooling known[] = {ZT_POOL_MEAN, ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST};
+    int64_t type = 0, n = sizeof known / sizeof *known;
+    h->pooling = ZT_POOL_MEAN;
+    if (!zt_gguf_i64(r->g, key_of(r, "pooling_type"), &type))
+        return;
+    if (type >= 0 && type < n)
+        h->pooling = known[type];
+    else
+        refuse(r, "a pooling_type other than none, mean, CLS and last");
+}
+
 /* The embedding has the last word on the vocabulary's size, and the tokenizer must agree: an id
  * that one knows and the other does not would be met in the middle of a text. */
 static void read_vocab(reader *r, zt_hyper *h)
@@ -227,6 +241,7 @@ zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h)
     read_sizes(&r, h);
     read_heads(&r, h);
     read_rope(&r, h);
+    read_pooling(&r, h);
     read_vocab(&r, h);
     return r.status;
 }

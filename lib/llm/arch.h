@@ -40,6 +40,9 @@ const zt_arch *zt_arch_of(const zt_gguf *g);
 
 /* ---- hyper-parameters ------------------------------------------------------------------------ */
 
+/* How the states of a text become its embedding. */
+typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling;
+
 typedef struct zt_hyper {
     const zt_arch *arch;
     int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
@@ -49,6 +52,7 @@ typedef struct zt_hyper {
     double local_theta;       /* of layers with a window */
     int64_t window;           /* 0: none */
     double eps, attn_scale, attn_cap, final_cap; /* a cap of 0: none */
+    zt_pooling pooling;
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h);
@@ -101,6 +105,7 @@ typedef struct zt_build_opts {
     bool exact;    /* activations stay f32 */
     zt_dtype kv;   /* of the cache */
     int64_t n_seq; /* rows of the block table */
+    bool embed;    /* states after the last norm, not logits */
 } zt_build_opts;
 
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */

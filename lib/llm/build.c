@@ -1,7 +1,7 @@
 /* build.c - the one builder: hyper-parameters and weights become the program of a forward pass.
  *
  *   in ids, pos, seq: i32[n]   table: i32[S, ctx/32]   rows: i32[m]      out logits: f32[m,V]
- *   state kc0, vc0, ...: [ctx, kv_width]
+ *   state kc0, vc0, ...: [ctx, kv_width]                     or states: f32[m,width]
  *
  * n tokens go in, and logits come out for those m of them that `rows` names. Only n, m and ctx are
  * symbols, so a prompt and a token are the same program. In the last layer everything after
@@ -168,10 +168,14 @@ static int embed(builder *b, int ids, int *table)
     return zt_emit_scale(b->p, "xs", x, &(zt_scale_attrs){.by = sqrt((double)b->h->width)});
 }
 
+/* States after the last norm, or logits. */
 static int output(builder *b, int x, int embedding)
 {
-    int g = weight(b, ZT_W_OUT_NORM), w = weight(b, ZT_W_OUT);
+    int g = weight(b, ZT_W_OUT_NORM), w;
     x = zt_emit_rms_norm(b->p, "x_norm", x, g, &(zt_rms_norm_attrs){.eps = b->h->eps}, NULL);
+    if (b->o->embed)
+        return x;
+    w = weight(b, ZT_W_OUT);
     x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE);
     if (b->h->final_cap == 0)
         return x;
@@ -190,7 +194,7 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
     b.tab = weight(&b, ZT_W_ROPE_TAB);
     for (b.layer = 0; b.layer < h->n_layers; b.layer++)
         x = layer(&b, x);
-    zt_status s = zt_prog_out(b.p, "logits", output(&b, x, embedding));
+    zt_status s = zt_prog_out(b.p, opts->embed ? "states" : "logits", output(&b, x, embedding));
     if (s == ZT_OK && zt_ctx_status(ctx) == ZT_OK)
         return b.p;
     zt_prog_free(b.p);

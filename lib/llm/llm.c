@@ -22,6 +22,8 @@ struct zt_llm {
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
+    float *states;                     /* [chunk, width], and */
+    double *pooled;                    /* [width]: with opts.embed only */
     size_t scratch;
 };
 
@@ -74,7 +76,7 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows)
         o->chunk = m->cache_rows;
-    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq};
+    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq, .embed = o->embed};
     m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
 }
@@ -189,6 +191,12 @@ static zt_status make_inputs(zt_llm *m)
     m->table = zt_alloc_array(m->ctx, (size_t)m->opts.n_seq * blocks, sizeof *m->table);
     if (!m->iota || !m->pos || !m->seq || !m->table)
         return ZT_ENOMEM;
+    if (m->opts.embed) {
+        m->states = zt_alloc_array(m->ctx, chunk * (size_t)m->h.width, sizeof *m->states);
+        m->pooled = zt_alloc_array(m->ctx, (size_t)m->h.width, sizeof *m->pooled);
+        if (!m->states || !m->pooled)
+            return ZT_ENOMEM;
+    }
     for (size_t i = 0; i < chunk; i++)
         m->iota[i] = (int32_t)i;
     for (size_t i = 0; i < (size_t)m->opts.n_seq * blocks; i++)
@@ -242,6 +250,8 @@ void zt_llm_close(zt_llm *m)
     zt_free(m->ctx, m->pos);
     zt_free(m->ctx, m->seq);
     zt_free(m->ctx, m->table);
+    zt_free(m->ctx, m->states);
+    zt_free(m->ctx, m->pooled);
     zt_free(m->ctx, m);
 }
 
@@ -258,15 +268,15 @@ zt_session *zt_llm_session(zt_llm *m)
 /* ---- feed ----------------------------------------------------------------------------------- */
 
 /* One chunk: n tokens from the current position on; logits of `wanted` rows (0: none, 1: the last,
- * n: all) into f32[wanted, V]. */
-static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, float *logits)
+ * n: all) into f32[wanted, V], or states into f32[wanted, width]. */
+static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, float *y)
 {
     float none;
     for (int64_t i = 0; i < n; i++)
         m->pos[i] = (int32_t)(m->position + i);
     const int32_t *rows = wanted == 1 ? m->iota + n - 1 : m->iota;
     const void *in[] = {ids, m->pos, m->seq, m->table, rows};
-    void *out[] = {wanted ? logits : &none};
+    void *out[] = {wanted ? y : &none};
     zt_binding b[] = {{"n", n}, {"m", wanted}};
     zt_status s = zt_session_step(m->session, b, 2, in, out);
     if (s == ZT_OK)
@@ -290,7 +300,9 @@ static zt_status check_feed(const zt_llm *m, const int32_t *ids, size_t n)
 
 zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits)
 {
-    zt_status s = check_feed(m, ids, n);
+    zt_status s = m->opts.embed ? zt_fail(m->ctx, ZT_EUSAGE, "a model opened for embeddings has no "
+                                                             "logits")
+                                : check_feed(m, ids, n);
     for (size_t at = 0; at < n && s == ZT_OK;) {
         size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
         int64_t wanted = !logits ? 0 : all ? (int64_t)step : at + step == n;
@@ -314,4 +326,41 @@ zt_status zt_llm_rewind(zt_llm *m, int64_t position)
                        position, m->position);
     m->position = position;
     return ZT_OK;
+}
+
+/* ---- embeddings ----------------------------------------------------------------------------- */
+
+/* n rows of states into the sum (or the one that counts), in order, whatever the chunks. */
+static void pool(zt_llm *m, int64_t n, bool first)
+{
+    int64_t width = m->h.width;
+    if (first)
+        memset(m->pooled, 0, (size_t)width * sizeof *m->pooled);
+    for (int64_t i = 0; i < n; i++) {
+        const float *x = m->states + i * width;
+        if (m->h.pooling == ZT_POOL_FIRST && !(first && i == 0))
+            return;
+        for (int64_t k = 0; k < width; k++)
+            m->pooled[k] = m->h.pooling == ZT_POOL_MEAN ? m->pooled[k] + (double)x[k] : (double)x[k];
+    }
+}
+
+zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out)
+{
+    if (!m->opts.embed || n == 0)
+        return zt_fail(m->ctx, ZT_EUSAGE, n ? "the model was opened for logits, not embeddings"
+                                            : "no tokens to embed");
+    m->position = 0;
+    zt_status s = check_feed(m, ids, n);
+    for (size_t at = 0; at < n && s == ZT_OK;) {
+        size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
+        s = feed_chunk(m, ids + at, (int64_t)step, (int64_t)step, m->states);
+        if (s == ZT_OK)
+            pool(m, (int64_t)step, at == 0);
+        at += step;
+    }
+    double by = m->h.pooling == ZT_POOL_MEAN ? 1 / (double)n : 1;
+    for (int64_t k = 0; k < m->h.width && s == ZT_OK; k++)
+        out[k] = (float)(m->pooled[k] * by);
+    return s;
 }
