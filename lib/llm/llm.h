@@ -36,9 +36,6 @@ void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);
  * pre-tokenizer that is not known, ZT_EDATA what is inconsistent. Token texts are borrowed: g must
  * outlive the vocabulary. */
 zt_vocab *zt_vocab_open(const zt_gguf *g);
-/* The same with this pre-tokenizer (as in tokenizer.ggml.pre) whatever the file says: files from
- * before that key existed name none. NULL: the file's. */
-zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre);
 void zt_vocab_free(zt_vocab *v);
 int32_t zt_vocab_size(const zt_vocab *v);
 
@@ -69,32 +66,13 @@ typedef struct zt_message {
 /* Recognised from the model's own template; NULL without a message when it has none, NULL and
  * ZT_ENOTSUP when it has one that is not known. */
 const zt_template *zt_template_of(const zt_gguf *g);
-const zt_template *zt_template_find(const char *name); /* "chatml" "llama3"; NULL: not known */
-const char *zt_template_list(int i); /* names, NULL after the last */
-/* A template from a JSON file (template_file.c tells its form); free it with the context it was
- * opened in. ZT_EDATA says what is wrong with it. */
-zt_template *zt_template_open(zt_ctx *ctx, const char *path);
-void zt_template_free(zt_ctx *ctx, zt_template *t); /* only what was opened; NULL: nothing */
+const zt_template *zt_template_find(const char *name); /* "chatml" "gemma"; NULL: not known */
 const char *zt_template_name(const zt_template *t);
-/* What opens a user's turn, without blanks around it: a model that writes it goes too far. */
-zt_bytes zt_template_user(const zt_template *t);
-bool zt_template_bos(const zt_gguf *g); /* the model's own template begins with BOS */
-
-/* A conversation in pieces, in order, open for the assistant's answer: the template's own words
- * (message -1), in which special tokens are meant, and the texts of messages, in which they are not.
- * BOS at the very beginning is left to zt_vocab_encode. The default system text (taken from the
- * model's template where it names one) opens a conversation that has none. v gives BOS and EOS their
- * texts where a template writes them; NULL: <s> and </s>. */
-typedef zt_status zt_piece_fn(void *user, zt_bytes text, int message);
-zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                             const zt_message *m, int n, zt_piece_fn *fn, void *user);
-/* The same for what follows an answer: one more message of the user. `close`: begin with the end of
- * the assistant's turn. */
-zt_status zt_template_next(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                           const char *text, bool close, zt_piece_fn *fn, void *user);
-/* The pieces of zt_template_pieces in one text. */
-zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                             const zt_message *m, int n, zt_str *out);
+const char *zt_template_list(int i); /* names, NULL after the last */
+/* The whole conversation as text, open for the assistant's answer. The template's default system
+ * text (taken from the model's where it names one) opens it when there is no system message. */
+zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_message *m, int n,
+                             zt_str *out);
 
 /* ---- sampling ---------------------------------------------------------------------------------- */
 
