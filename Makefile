@@ -42,7 +42,7 @@ test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
-            lib/io/gguf.h lib/io/npy.h
+            lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench clean distclean help
@@ -132,11 +132,17 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
+# Made models of every architecture, ours: tests find them beside their own folder, $(BUILD)/tests.
+$(BUILD)/archs: tests/archs/archs.tar.xz
+	@rm -rf $@ && mkdir -p $@
+	@tar -C $@ -xJf $<
+	@touch $@
+
 test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(bins) $(test_bin) $(unpacked)
+run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
@@ -197,7 +203,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)
