@@ -469,8 +469,8 @@ static void test_hostile(void)
             ggufw_strs(&w, "tokenizer.ggml.tokens", i == 13 ? long_one : two, 2);
         if (i == 3)
             ggufw_str(&w, "tokenizer.ggml.pre", "qwen99");
-        if (i == 5 || i == 6)
-            ggufw_strs(&w, "tokenizer.ggml.merges", i == 5 ? merges : one_word, 1);
+        if (i == 5 || i == 6 || i == 13)
+            ggufw_strs(&w, "tokenizer.ggml.merges", i == 6 ? one_word : merges, i == 13 ? 0 : 1);
         if (i == 7 || i == 13)
             ggufw_array(&w, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
         if (i == 8)

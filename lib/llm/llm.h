@@ -36,6 +36,9 @@ void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);
  * pre-tokenizer that is not known, ZT_EDATA what is inconsistent. Token texts are borrowed: g must
  * outlive the vocabulary. */
 zt_vocab *zt_vocab_open(const zt_gguf *g);
+/* The same with this pre-tokenizer (as in tokenizer.ggml.pre) whatever the file says: files from
+ * before that key existed name none. NULL: the file's. */
+zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre);
 void zt_vocab_free(zt_vocab *v);
 int32_t zt_vocab_size(const zt_vocab *v);
 

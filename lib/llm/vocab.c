@@ -1,15 +1,11 @@
-/* vocab.c - opens a vocabulary from a GGUF's keys; what all kinds share: the table from texts to
- * ids, special tokens in raw text, BOS and EOS, which tokens end a generation.
- *
- * Keys and token types: docs/gguf.md of ggml, as facts. Where files leave things open we do what
- * llama.cpp does, so that both make the same ids; the tests compare.
+/* vocab.c - what all vocabularies share, whatever file they came from: the table from texts to ids,
+ * special tokens in raw text, what goes before and after a text, which tokens end a generation.
  */
 #include "lib/llm/vocab.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
-
-static const zt_vocab_kind *const kinds[] = {&zt_vocab_gpt2, &zt_vocab_llama};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -118,199 +114,123 @@ static zt_status build_table(zt_vocab *v)
 
 /* ---- opening -------------------------------------------------------------------------------------- */
 
-static int type_of(const zt_vocab *v, int32_t id)
+/* Tokens of these texts end a generation whatever the file says of them. */
+static void mark_ends(zt_vocab *v)
 {
-    return v->attr[id] & ZT_TOK_TYPE_MASK;
-}
-
-static zt_status read_kind(zt_vocab *v, const zt_gguf *g)
-{
-    zt_bytes name;
-    char buf[80];
-    if (!zt_gguf_str(g, "tokenizer.ggml.model", &name))
-        return zt_fail(v->ctx, ZT_EDATA, "%s: no tokenizer: 'tokenizer.ggml.model' is missing",
-                       v->file);
-    for (size_t i = 0; i < COUNT(kinds); i++)
-        if (strlen(kinds[i]->name) == name.n && memcmp(kinds[i]->name, name.data, name.n) == 0)
-            v->kind = kinds[i];
-    if (!v->kind)
-        return zt_fail(v->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' is not known (known: gpt2, llama)",
-                       v->file, zt_escape(buf, sizeof buf, name.data, name.n));
-    return ZT_OK;
-}
-
-static zt_status read_texts(zt_vocab *v, const zt_gguf *g)
-{
-    const char *key = "tokenizer.ggml.tokens";
-    int64_t n;
-    zt_gguf_kind elem;
-    if (!zt_gguf_array(g, key, &elem, &n) || elem != ZT_GGUF_STR)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: '%s' is missing or no list of texts", v->file, key);
-    if (n < 1 || n > INT32_MAX / 4)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: %lld tokens, between 1 and %d expected", v->file,
-                       (long long)n, INT32_MAX / 4);
-    v->n = (int32_t)n;
-    v->text = zt_alloc_array(v->ctx, (size_t)n, sizeof *v->text);
-    if (!v->text)
-        return ZT_ENOMEM;
-    if (!zt_gguf_array_strs(g, key, v->text, n))
-        return zt_fail(v->ctx, ZT_EDATA, "%s: '%s' cannot be read", v->file, key);
-    return ZT_OK;
-}
-
-static zt_status read_types(zt_vocab *v, const zt_gguf *g)
-{
-    const char *key = "tokenizer.ggml.token_type";
-    int64_t n, *type = NULL;
-    zt_gguf_kind elem;
-    zt_status s = ZT_OK;
-    v->attr = zt_alloc(v->ctx, (size_t)v->n);
-    if (!v->attr)
-        return ZT_ENOMEM;
-    memset(v->attr, ZT_TOK_NORMAL, (size_t)v->n);
-    if (!zt_gguf_array(g, key, &elem, &n))
-        return ZT_OK;
-    if (n != v->n)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: %lld token types for %d tokens", v->file,
-                       (long long)n, v->n);
-    type = zt_alloc_array(v->ctx, (size_t)n, sizeof *type);
-    if (!type)
-        return ZT_ENOMEM;
-    if (!zt_gguf_array_i64(g, key, type, n))
-        s = zt_fail(v->ctx, ZT_EDATA, "%s: '%s' is no list of integers", v->file, key);
-    for (int64_t i = 0; !s && i < n; i++) {
-        if (type[i] < 0 || type[i] > ZT_TOK_BYTE)
-            s = zt_fail(v->ctx, ZT_EDATA, "%s: token %lld has type %lld, at most %d is known",
-                        v->file, (long long)i, (long long)type[i], ZT_TOK_BYTE);
-        else if (type[i])
-            v->attr[i] = (uint8_t)type[i];
-    }
-    zt_free(v->ctx, type);
-    return s;
-}
-
-/* An id named by a key; where the key is absent `def` if there is such a token, else -1. */
-static zt_status read_id(const zt_vocab *v, const zt_gguf *g, const char *key, int32_t def,
-                         int32_t *id)
-{
-    int64_t x;
-    *id = def < v->n ? def : -1;
-    if (!zt_gguf_i64(g, key, &x))
-        return ZT_OK;
-    if (x < 0 || x >= v->n)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", v->file, key,
-                       (long long)x, v->n);
-    *id = (int32_t)x;
-    return ZT_OK;
-}
-
-static bool read_flag(const zt_gguf *g, const char *key, bool def)
-{
-    int64_t x;
-    return zt_gguf_i64(g, key, &x) ? x != 0 : def;
-}
-
-static zt_status read_ends(zt_vocab *v, const zt_gguf *g)
-{
-    static const char *const keys[] = {
-        "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
-        "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
-        "tokenizer.ggml.fim_sep_token_id",
-    };
-    int32_t id;
     if (v->eos >= 0)
         v->attr[v->eos] |= ZT_TOK_EOG;
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        zt_status s = read_id(v, g, keys[i], -1, &id);
-        if (s)
-            return s;
-        if (id >= 0)
-            v->attr[id] |= ZT_TOK_EOG;
-    }
     for (size_t i = 0; i < COUNT(eog_texts); i++) {
-        id = zt_vocab_find(v, eog_texts[i], strlen(eog_texts[i]));
+        int32_t id = zt_vocab_find(v, eog_texts[i], strlen(eog_texts[i]));
         if (id >= 0)
-            v->attr[id] = ZT_TOK_CONTROL | ZT_TOK_EOG;
+            v->attr[id] = (uint16_t)((v->attr[id] & ~ZT_TOK_TYPE_MASK) | ZT_TOK_CONTROL | ZT_TOK_EOG);
     }
-    return ZT_OK;
-}
-
-static zt_status read_rules(zt_vocab *v, const zt_gguf *g)
-{
-    const zt_vocab_kind *k = v->kind;
-    zt_status s = read_id(v, g, "tokenizer.ggml.bos_token_id", k->bos, &v->bos);
-    if (!s)
-        s = read_id(v, g, "tokenizer.ggml.eos_token_id", k->eos, &v->eos);
-    if (!s)
-        s = read_id(v, g, "tokenizer.ggml.unknown_token_id", k->unk, &v->unk);
-    v->add_bos = read_flag(g, "tokenizer.ggml.add_bos_token", k->add_bos);
-    v->add_eos = read_flag(g, "tokenizer.ggml.add_eos_token", false);
-    v->add_space = read_flag(g, "tokenizer.ggml.add_space_prefix", k->add_space);
-    return s ? s : read_ends(v, g);
-}
-
-static bool is_special(const zt_vocab *v, int32_t id)
-{
-    int t = type_of(v, id);
-    return t == ZT_TOK_USER || t == ZT_TOK_CONTROL || t == ZT_TOK_UNKNOWN;
 }
 
 static zt_status index_special(zt_vocab *v)
 {
     for (int32_t id = 0; id < v->n; id++) {
         size_t n = v->text[id].n;
-        if (!n || !is_special(v, id))
+        if (!n || !zt_vocab_is_special(v, id))
             continue;
         if (n > ZT_SPECIAL_MAX)
             return zt_fail(v->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit",
                            v->file, id, n, ZT_SPECIAL_MAX);
-        v->special[(unsigned char)v->text[id].data[0]][(n - 1) / 64] |= UINT64_C(1) << (n - 1) % 64;
+        if (!(v->attr[id] & ZT_TOK_NORMALIZED))
+            v->special[(unsigned char)v->text[id].data[0]][(n - 1) / 64] |= UINT64_C(1)
+                                                                           << (n - 1) % 64;
     }
     return ZT_OK;
 }
 
-static zt_status open_vocab(zt_vocab *v, const zt_gguf *g)
+static zt_status check_id(const zt_vocab *v, const char *what, int32_t id)
 {
-    static zt_status (*const step[])(zt_vocab *, const zt_gguf *) = {read_kind, read_texts,
-                                                                     read_types};
-    for (size_t i = 0; i < COUNT(step); i++) {
-        zt_status s = step[i](v, g);
-        if (s)
-            return s;
-    }
-    zt_status s = build_table(v);
-    if (!s)
-        s = read_rules(v, g);
-    if (!s)
-        s = index_special(v);
-    return s ? s : v->kind->open(v, g);
+    if (id < -1 || id >= v->n)
+        return zt_fail(v->ctx, ZT_EDATA, "%s: the %s token is %d, but there are %d tokens", v->file,
+                       what, id, v->n);
+    return ZT_OK;
 }
 
-zt_vocab *zt_vocab_open(const zt_gguf *g)
+static zt_status check_ids(const zt_vocab *v)
 {
-    zt_ctx *ctx = zt_gguf_ctx(g);
-    zt_vocab *v = zt_calloc(ctx, 1, sizeof *v);
-    if (!v)
-        return NULL;
-    v->ctx = ctx;
-    v->file = zt_gguf_name(g);
+    zt_status s = check_id(v, "BOS", v->bos);
+    if (!s)
+        s = check_id(v, "EOS", v->eos);
+    if (!s)
+        s = check_id(v, "unknown", v->unk);
+    for (int i = 0; !s && i < v->before.n; i++)
+        s = check_id(v, "first", v->before.id[i]);
+    for (int i = 0; !s && i < v->after.n; i++)
+        s = check_id(v, "last", v->after.id[i]);
+    return s;
+}
+
+static zt_status open_vocab(zt_vocab *v, const zt_vocab_spec *spec)
+{
+    zt_status s = check_ids(v);
+    if (!s)
+        s = build_table(v);
+    if (s)
+        return s;
+    mark_ends(v);
+    s = index_special(v);
+    if (!s && spec->n_rules) {
+        v->split = zt_split_new(v->ctx, v->file, spec->rule, spec->n_rules, spec->rules_from_file);
+        s = v->split ? ZT_OK : zt_ctx_status(v->ctx);
+    }
+    return s ? s : v->kind->open(v, spec);
+}
+
+static void take(zt_vocab *v, zt_vocab_spec *spec)
+{
+    v->file = spec->file;
+    v->kind = spec->kind;
+    v->n = spec->n;
+    v->text = spec->text;
+    v->attr = spec->attr;
+    v->score = spec->score;
+    v->storage = spec->storage;
+    v->bos = spec->bos;
+    v->eos = spec->eos;
+    v->unk = spec->unk;
+    v->before = spec->before;
+    v->after = spec->after;
+    v->byte_level = spec->byte_level;
+    v->ignore_merges = spec->ignore_merges;
+    v->byte_fallback = spec->byte_fallback;
+    v->fuse_unk = spec->fuse_unk;
+    v->add_space = spec->add_space;
     for (int b = 0; b < 256; b++)
         v->byte_id[b] = -1;
-    if (open_vocab(v, g)) {
+}
+
+zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
+{
+    zt_vocab *v = zt_calloc(ctx, 1, sizeof *v);
+    if (v) {
+        v->ctx = ctx;
+        take(v, spec);
+        if (!open_vocab(v, spec))
+            return v;
         zt_vocab_free(v);
         return NULL;
     }
-    return v;
+    zt_free(ctx, spec->text);
+    zt_free(ctx, spec->attr);
+    zt_free(ctx, spec->score);
+    zt_free(ctx, spec->storage);
+    return NULL;
 }
 
 void zt_vocab_free(zt_vocab *v)
 {
     if (!v)
         return;
-    if (v->kind)
-        v->kind->close(v);
+    v->kind->close(v);
+    zt_split_free(v->split);
     zt_free(v->ctx, v->text);
     zt_free(v->ctx, v->attr);
+    zt_free(v->ctx, v->score);
+    zt_free(v->ctx, v->storage);
     zt_free(v->ctx, v->slot);
     zt_free(v->ctx, v);
 }
@@ -339,7 +259,7 @@ bool zt_vocab_is_eog(const zt_vocab *v, int32_t id)
 
 bool zt_vocab_is_control(const zt_vocab *v, int32_t id)
 {
-    return id >= 0 && id < v->n && type_of(v, id) == ZT_TOK_CONTROL;
+    return id >= 0 && id < v->n && zt_vocab_type(v, id) == ZT_TOK_CONTROL;
 }
 
 int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n)
@@ -348,12 +268,36 @@ int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n)
     return n ? zt_vocab_lookup(v, h, (zt_bytes){text, n}, (zt_bytes){"", 0}) : -1;
 }
 
+/* ---- byte tokens ---------------------------------------------------------------------------------- */
+
+void zt_vocab_hex_bytes(zt_vocab *v)
+{
+    for (int b = 0; b < 256; b++) {
+        char text[8];
+        int n = snprintf(text, sizeof text, "<0x%02X>", b);
+        v->byte_id[b] = zt_vocab_find(v, text, (size_t)n);
+    }
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int zt_vocab_hex_byte(zt_bytes t)
+{
+    if (t.n != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>')
+        return -1;
+    int hi = hex(t.data[3]), lo = hex(t.data[4]);
+    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+}
+
 /* ---- text to ids ---------------------------------------------------------------------------------- */
 
 /* Control and unknown tokens count only with ZT_TOK_SPECIAL, those a user defined always. */
 static bool counts(const zt_vocab *v, int32_t id, unsigned flags)
 {
-    return is_special(v, id) && (type_of(v, id) == ZT_TOK_USER || flags & ZT_TOK_SPECIAL);
+    return zt_vocab_is_special(v, id) && (zt_vocab_type(v, id) == ZT_TOK_USER || flags & ZT_TOK_SPECIAL);
 }
 
 /* The longest special token that text begins with, -1: none. */
@@ -411,17 +355,20 @@ static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned 
 zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags, zt_ids *ids)
 {
     bool rule = flags & ZT_TOK_BOS_RULE;
-    zt_merger m = {.ctx = v->ctx};
+    zt_merger m;
     zt_status s = ZT_OK;
     if (n > INT32_MAX / 4)
         return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", n,
                        INT32_MAX / 4);
-    if (v->bos >= 0 && (flags & ZT_TOK_BOS || (rule && v->add_bos)))
+    zt_merger_init(&m, v->ctx);
+    if (flags & ZT_TOK_BOS && v->bos >= 0 && !(rule && v->before.n && v->before.id[0] == v->bos))
         s = zt_ids_push(v->ctx, ids, v->bos);
+    for (int i = 0; !s && rule && i < v->before.n; i++)
+        s = zt_ids_push(v->ctx, ids, v->before.id[i]);
     if (!s)
         s = encode(v, text, n, flags, &m, ids);
-    if (!s && v->eos >= 0 && rule && v->add_eos)
-        s = zt_ids_push(v->ctx, ids, v->eos);
+    for (int i = 0; !s && rule && i < v->after.n; i++)
+        s = zt_ids_push(v->ctx, ids, v->after.id[i]);
     zt_merger_fini(&m);
     return s;
 }
@@ -432,17 +379,8 @@ zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool firs
 {
     if (id < 0 || id >= v->n)
         return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, v->n);
-    size_t start = out->len;
-    zt_status s;
-    if (!is_special(v, id))
-        s = v->kind->decode(v, id, out);
-    else if (special || type_of(v, id) == ZT_TOK_USER)
-        s = zt_str_put(out, v->text[id].data, v->text[id].n);
-    else
-        return ZT_OK;
-    if (!s && first && v->add_space && out->len > start && out->data[start] == ' ') {
-        memmove(out->data + start, out->data + start + 1, out->len - start);
-        out->len--;
-    }
-    return s;
+    bool shown = special || zt_vocab_type(v, id) == ZT_TOK_USER;
+    if (!zt_vocab_is_special(v, id) || (shown && v->kind->decodes_special))
+        return v->kind->decode(v, id, first, out);
+    return shown ? zt_str_put(out, v->text[id].data, v->text[id].n) : ZT_OK;
 }

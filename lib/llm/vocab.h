@@ -1,32 +1,101 @@
-/* vocab.h - private to lib/llm's vocabulary: the object, its text table, and the merge machine that
- * byte-level BPE and SentencePiece share.
+/* vocab.h - private to lib/llm's vocabularies: what one is made of, the object, its text table, the
+ * cutting of text into pieces, and the merge machine that all kinds of BPE share.
  *
- * vocab.c opens a vocabulary and owns what every kind has in common; vocab_merge.c merges symbols,
- * best pair first; a kind (vocab_bpe.c, vocab_spm.c) is one row of zt_vocab_kinds.
+ * A reader (vocab_gguf.c: the tokenizer's keys of GGUF; vocab_json.c: tokenizer.json) fills a
+ * zt_vocab_spec and calls zt_vocab_from (vocab.c), which owns what every vocabulary has in common. A
+ * kind (vocab_bpe.c, vocab_spm.c, ...) is the row that turns ordinary text into ids and ids into text;
+ * it may use the pieces of other kinds: splits, merges, the models of one piece.
  */
 #ifndef ZT_LLM_VOCAB_H
 #define ZT_LLM_VOCAB_H
 
 #include "lib/llm/llm.h"
 
-/* GGUF's numbers for token types, and our bit beside them. */
+/* GGUF's numbers for token types, and our bits beside them. */
 enum {
     ZT_TOK_NORMAL = 1,
     ZT_TOK_UNKNOWN = 2,
-    ZT_TOK_CONTROL = 3,
-    ZT_TOK_USER = 4,
+    ZT_TOK_CONTROL = 3, /* found in raw text only with ZT_TOK_SPECIAL */
+    ZT_TOK_USER = 4,    /* found in raw text always */
     ZT_TOK_UNUSED = 5,
     ZT_TOK_BYTE = 6,
     ZT_TOK_TYPE_MASK = 15,
-    ZT_TOK_EOG = 16 /* ends a generation */
+    ZT_TOK_EOG = 16,    /* ends a generation */
+    ZT_TOK_LSTRIP = 32, /* takes the white space before it with it, */
+    ZT_TOK_RSTRIP = 64, /* after it */
+    ZT_TOK_SINGLE_WORD = 128, /* not inside a word: no letter, digit or _ on either side */
+    ZT_TOK_NORMALIZED = 256   /* not found in raw text: its kind finds it in normalized text */
 };
 
 /* Longest text of a token that is looked for in raw text. It bounds the work at each byte. */
 #define ZT_SPECIAL_MAX 512
 
 typedef struct zt_merges zt_merges; /* vocab_bpe.c: (left, right) -> rank, merged */
-typedef struct zt_split zt_split;   /* vocab_bpe.c: compiled pre-tokenizer */
+typedef struct zt_split zt_split;   /* vocab_split.c: compiled pre-tokenizer */
 typedef struct zt_vocab_kind zt_vocab_kind;
+
+/* ---- what a vocabulary is made of ---------------------------------------------------------------- */
+
+typedef struct zt_merge_spec { /* the texts of two tokens; earlier in the list merges first */
+    zt_bytes left, right;
+} zt_merge_spec;
+
+/* What becomes of a pattern's matches; the names and meanings are tokenizer.json's. */
+typedef enum zt_split_how {
+    ZT_SPLIT_ISOLATED, /* a match is a piece, what lies between matches is a piece */
+    ZT_SPLIT_REMOVED,  /* only what lies between matches is a piece */
+    ZT_SPLIT_WITH_PREVIOUS, /* a match ends the piece before it */
+    ZT_SPLIT_WITH_NEXT,     /* a match opens the piece after it */
+    ZT_SPLIT_CONTIGUOUS,    /* neighbouring matches are one piece */
+    ZT_SPLIT_THREES         /* a match is cut in threes of characters from its right end */
+} zt_split_how;
+
+typedef struct zt_split_rule {
+    const char *pattern; /* PCRE2 with UTF and UCP; \s and \S mean Unicode's White_Space */
+    zt_split_how how;
+    bool invert; /* what lies between matches counts as the matches */
+} zt_split_rule;
+
+enum { ZT_AROUND_MAX = 8 }; /* most ids before, or after, a text by the model's rule */
+
+typedef struct zt_around {
+    int32_t id[ZT_AROUND_MAX];
+    int n;
+} zt_around;
+
+typedef struct zt_vocab_spec {
+    const char *file; /* for messages; lives as long as the vocabulary */
+    const zt_vocab_kind *kind;
+    int32_t n; /* tokens */
+
+    /* zt_alloc'd, and the vocabulary's (or freed) whatever zt_vocab_from answers. */
+    zt_bytes *text; /* [n], "" for an id without a text */
+    uint16_t *attr; /* [n]: type and bits */
+    double *score;  /* [n]; NULL where the kind has none */
+    void *storage;  /* texts may point into it; NULL: they live elsewhere as long */
+
+    /* Borrowed for the call. */
+    const zt_merge_spec *merge;
+    int64_t n_merges;
+    const zt_split_rule *rule; /* each cuts the pieces that the one before left */
+    int n_rules;
+    bool rules_from_file; /* a pattern that does not compile is the file's fault, not ours */
+    zt_bytes charsmap;    /* Unigram: SentencePiece's precompiled normalization, "": none */
+    void *extra;          /* for the kind's open */
+
+    int32_t bos, eos, unk; /* -1: none; checked by zt_vocab_from */
+    zt_around before, after; /* what the model's rule puts around a text */
+    bool byte_level;    /* BPE: symbols are bytes, written as printable characters; else characters */
+    bool ignore_merges; /* BPE: a piece that is a token is that token */
+    bool byte_fallback; /* what is no token becomes the tokens <0xNN> of its bytes */
+    bool fuse_unk;      /* neighbouring unknown characters are one unknown token */
+    bool add_space;     /* a space goes before a text; decoding takes it away */
+} zt_vocab_spec;
+
+/* NULL with ZT_EDATA, ZT_ENOTSUP or ZT_ENOMEM. */
+zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
+
+/* ---- the object ---------------------------------------------------------------------------------- */
 
 typedef struct zt_slot { /* of the text table; id is one more than the token's, 0 is free */
     uint32_t tag;
@@ -38,21 +107,23 @@ struct zt_vocab {
     const char *file; /* for messages */
     const zt_vocab_kind *kind;
     int32_t n;
-    zt_bytes *text; /* [n], borrowed from the file's header */
-    uint8_t *attr;  /* [n]: type, and ZT_TOK_EOG */
+    zt_bytes *text; /* [n] */
+    uint16_t *attr; /* [n] */
+    double *score;  /* [n] or NULL */
+    void *storage;
     zt_slot *slot;  /* text -> id, open addressing */
     size_t mask;    /* slots - 1 */
     size_t longest; /* bytes of the longest text */
     int32_t bos, eos, unk; /* -1: none */
-    bool add_bos, add_eos, add_space;
+    zt_around before, after;
+    bool byte_level, ignore_merges, byte_fallback, fuse_unk, add_space;
     /* Bit n - 1 of row c: some special token of n bytes starts with byte c. */
     uint64_t special[256][ZT_SPECIAL_MAX / 64];
     int32_t byte_id[256]; /* the token of a byte, -1: none */
-    /* gpt2 */
-    zt_merges *merges;
-    zt_split *split;
-    /* llama */
-    uint32_t *order; /* [n]: scores as integers, the best is the smallest */
+    zt_merges *merges; /* BPE */
+    zt_split *split;   /* the rules; NULL: none */
+    uint32_t *order;   /* llama, [n]: scores as integers, the best is the smallest */
+    void *extra;       /* a kind's own */
 };
 
 /* ---- the text table ---------------------------------------------------------------------------- */
@@ -95,7 +166,10 @@ typedef struct zt_merger { /* working memory, kept from piece to piece */
     size_t n, cap;
     zt_pair *heap;
     size_t n_heap, cap_heap;
+    zt_str printed; /* BPE's */
 } zt_merger;
+
+void zt_merger_init(zt_merger *m, zt_ctx *ctx);
 
 /* Fill sym[0..n) with at, len and id after reserving; run links them. n < 2^31. */
 zt_status zt_merger_reserve(zt_merger *m, size_t n);
@@ -103,21 +177,73 @@ zt_status zt_merger_reserve(zt_merger *m, size_t n);
 void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *m);
 
+/* ---- cutting text into pieces -------------------------------------------------------------------- */
+
+/* Called with each piece in order; n > 0. What it returns ends the cutting unless it is ZT_OK. */
+typedef zt_status zt_split_fn(void *arg, const char *piece, size_t n);
+
+/* NULL with ZT_EDATA (from_file: the message names the pattern) or ZT_ENOMEM. Rules are copied. */
+zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n,
+                       bool from_file);
+void zt_split_free(zt_split *s);
+/* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more steps
+ * than any honest one: ZT_EDATA. May be called from several threads at once. */
+zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg);
+
+/* ---- models of one piece ------------------------------------------------------------------------- */
+
+/* BPE. open: byte_id and the merge table from the spec. piece appends the ids of one piece: its
+ * bytes, or its characters, merged. */
+zt_status zt_bpe_open(zt_vocab *v, const zt_vocab_spec *spec);
+zt_status zt_bpe_piece(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
+void zt_bpe_close(zt_vocab *v);
+/* Appends the bytes that a byte-level text stands for; what stands for none is kept as it is. */
+zt_status zt_bpe_unprint(zt_bytes text, zt_str *out);
+
+/* byte_id from the texts <0x00> to <0xFF>. */
+void zt_vocab_hex_bytes(zt_vocab *v);
+/* The value of a byte token's text "<0x41>", -1: it is not of that form. */
+int zt_vocab_hex_byte(zt_bytes text);
+
 /* ---- kinds ------------------------------------------------------------------------------------- */
 
 struct zt_vocab_kind {
     const char *name; /* tokenizer.ggml.model */
-    bool add_bos;     /* where the file does not say */
-    bool add_space;   /* likewise */
-    int32_t bos, eos, unk;
-    zt_status (*open)(zt_vocab *v, const zt_gguf *g);
-    void (*close)(zt_vocab *v);
-    /* Ordinary text without special tokens; nothing or a special token is before it. n > 0. */
+    zt_status (*open)(zt_vocab *v, const zt_vocab_spec *spec);
+    void (*close)(zt_vocab *v); /* also after an open that failed half way */
+    /* Ordinary text without special tokens; nothing or a special token is before it. n > 0.
+     * The merger is working memory, kept from call to call. */
     zt_status (*encode)(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
-    /* The bytes of an ordinary token. */
-    zt_status (*decode)(const zt_vocab *v, int32_t id, zt_str *out);
+    /* Appends the bytes of a token; special ones come here only with decodes_special. `first`: it
+     * opens the text. */
+    zt_status (*decode)(const zt_vocab *v, int32_t id, bool first, zt_str *out);
+    bool decodes_special; /* else a special token is its text, as it is */
 };
 
 extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama;
+
+static inline int zt_vocab_type(const zt_vocab *v, int32_t id)
+{
+    return v->attr[id] & ZT_TOK_TYPE_MASK;
+}
+
+/* Looked for in text (raw, or normalized), and so kept from the kind's encode. */
+static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
+{
+    int t = zt_vocab_type(v, id);
+    return t == ZT_TOK_USER || t == ZT_TOK_CONTROL || t == ZT_TOK_UNKNOWN;
+}
+
+/* ---- pre-tokenizers known by name ------------------------------------------------------------------ */
+
+enum { ZT_PRE_RULES = 8 };
+
+typedef struct zt_pre { /* a row of vocab_pre.c; name is tokenizer.ggml.pre */
+    const char *name;
+    zt_split_rule rule[ZT_PRE_RULES]; /* up to a NULL pattern */
+    bool ignore_merges;
+} zt_pre;
+
+const zt_pre *zt_pre_find(zt_bytes name); /* NULL: not known */
 
 #endif

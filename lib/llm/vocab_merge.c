@@ -9,8 +9,15 @@
 
 #include <assert.h>
 
+void zt_merger_init(zt_merger *m, zt_ctx *ctx)
+{
+    *m = (zt_merger){.ctx = ctx};
+    zt_str_init(&m->printed, ctx);
+}
+
 void zt_merger_fini(zt_merger *m)
 {
+    zt_str_fini(&m->printed);
     zt_free(m->ctx, m->sym);
     zt_free(m->ctx, m->heap);
     m->sym = NULL;

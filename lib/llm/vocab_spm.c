@@ -7,7 +7,6 @@
 #include "lib/llm/vocab.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
@@ -24,40 +23,21 @@ static uint32_t order_of(double score)
     return bits >> 31 ? bits : ~bits & 0x7fffffff;
 }
 
-static zt_status read_scores(zt_vocab *v, const zt_gguf *g)
+static zt_status open_spm(zt_vocab *v, const zt_vocab_spec *spec)
 {
-    const char *key = "tokenizer.ggml.scores";
-    int64_t n = 0;
-    zt_gguf_kind elem;
-    zt_status s = ZT_OK;
-    if (!zt_gguf_array(g, key, &elem, &n) || n != v->n)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: '%s' has %lld scores for %d tokens", v->file, key,
-                       (long long)n, v->n);
-    double *score = zt_alloc_array(v->ctx, (size_t)n, sizeof *score);
-    v->order = zt_alloc_array(v->ctx, (size_t)n, sizeof *v->order);
-    if (!score || !v->order)
-        s = ZT_ENOMEM;
-    else if (!zt_gguf_array_f64(g, key, score, n))
-        s = zt_fail(v->ctx, ZT_EDATA, "%s: '%s' is no list of numbers", v->file, key);
-    for (int64_t i = 0; !s && i < n; i++) {
-        if (isnan(score[i]))
-            s = zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %lld is not a number", v->file,
-                        (long long)i);
-        else
-            v->order[i] = order_of(score[i]);
+    (void)spec;
+    zt_vocab_hex_bytes(v);
+    v->order = zt_alloc_array(v->ctx, (size_t)v->n, sizeof *v->order);
+    if (!v->order)
+        return ZT_ENOMEM;
+    for (int32_t i = 0; i < v->n; i++) {
+        if (isnan(v->score[i]))
+            return zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %d is not a number", v->file, i);
+        v->order[i] = order_of(v->score[i]);
     }
-    zt_free(v->ctx, score);
-    return s;
-}
-
-static zt_status open_spm(zt_vocab *v, const zt_gguf *g)
-{
-    for (int b = 0; b < 256; b++) {
-        char text[8];
-        int n = snprintf(text, sizeof text, "<0x%02X>", b);
-        v->byte_id[b] = zt_vocab_find(v, text, (size_t)n);
-    }
-    return read_scores(v, g);
+    zt_free(v->ctx, v->score); /* its order is all that counts */
+    v->score = NULL;
+    return ZT_OK;
 }
 
 static void close_spm(zt_vocab *v)
@@ -148,28 +128,15 @@ out:
 
 /* ---- ids to text ---------------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* The value of a byte token "<0x41>", -1: it is not of that form. */
-static int byte_of(zt_bytes t)
-{
-    if (t.n != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>')
-        return -1;
-    int hi = hex(t.data[3]), lo = hex(t.data[4]);
-    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
-}
-
-static zt_status decode_spm(const zt_vocab *v, int32_t id, zt_str *out)
+static zt_status decode_spm(const zt_vocab *v, int32_t id, bool first, zt_str *out)
 {
     zt_bytes t = v->text[id];
-    int b = (v->attr[id] & ZT_TOK_TYPE_MASK) == ZT_TOK_BYTE ? byte_of(t) : -1;
+    int b = zt_vocab_type(v, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(t) : -1;
     if (b >= 0)
         return zt_str_putc(out, (char)b);
     zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < t.n;) {
+    bool added = first && v->add_space && t.n >= SPACE_LEN && memcmp(t.data, SPACE, SPACE_LEN) == 0;
+    for (size_t i = added ? SPACE_LEN : 0; !s && i < t.n;) {
         const char *sp = memmem(t.data + i, t.n - i, SPACE, SPACE_LEN);
         size_t len = sp ? (size_t)(sp - t.data) - i : t.n - i;
         s = zt_str_put(out, t.data + i, len);
@@ -182,11 +149,6 @@ static zt_status decode_spm(const zt_vocab *v, int32_t id, zt_str *out)
 
 const zt_vocab_kind zt_vocab_llama = {
     .name = "llama",
-    .add_bos = true,
-    .add_space = true,
-    .bos = 1,
-    .eos = 2,
-    .unk = 0,
     .open = open_spm,
     .close = close_spm,
     .encode = encode_spm,
