@@ -202,6 +202,7 @@ static const struct {
     [ZT_OP_cast] = {1, 0, 1},    [ZT_OP_argmax] = {1, 0, 2},
     [ZT_OP_softmax] = {1, 0, 2}, [ZT_OP_linear] = {1, 0, 2},
     [ZT_OP_gather] = {2, 1, 1},  [ZT_OP_rms_norm] = {1, 0, 2},
+    [ZT_OP_layer_norm] = {1, 0, 2},
     [ZT_OP_rope] = {3, 0, 2},    [ZT_OP_attention] = {1 | 8 | 16, 0, 2},
 };
 

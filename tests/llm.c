@@ -468,7 +468,8 @@ static void test_embed(const char *arch)
     float y[3][MAX], none;
     draw_ids(ids, N, 200);
     for (int i = 0; i < 3; i++) {
-        setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i], .ctx_len = 32, .embed = true};
+        setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i],
+                   .ctx_len = 32, .embed = true};
         zt_ctx *ctx = zt_ctx_new();
         model o;
         zt_status st = model_open(&o, ctx, &f, &s);

@@ -37,7 +37,7 @@ static void defaults_are_right(void)
        "rope's defaults");
     ok(!memcmp(rope->defaults, &a, sizeof a) && rope->attr_bytes == sizeof a,
        "the same by the table");
-    ok(rope->n_in == 3 && rope->n_out == 1 && rope->n_attrs == 5 && rope->def->n_required == 2,
+    ok(rope->n_in == 3 && rope->n_out == 1 && rope->n_attrs == 9 && rope->def->n_required == 2,
        "rope's arity");
     ok(!strcmp(rope->in_name[2], "tab") && !strcmp(rope->attrs[3].name, "pair") &&
            rope->attrs[3].kind == ZT_ATTR_word &&
@@ -91,6 +91,8 @@ static union {
     zt_rms_norm_attrs rms_norm;
     zt_rope_attrs rope;
     zt_attention_attrs attention;
+    zt_layer_norm_attrs layer_norm;
+    zt_slice_attrs slice;
 } const bad_word_linear = {.linear = {{"bf9"}}}, bad_gelu = {.gelu = {{"sin"}}},
         bad_geglu = {.geglu = {{""}}}, to_block = {.cast = {{"q4_0"}}},
         to_nothing = {.cast = {{"f33\n"}}}, to_i16 = {.cast = {{"i16"}}}, no_cap = {.softcap = {0}},
@@ -98,13 +100,19 @@ static union {
         shape_negative = {.reshape = {{1, {-6}}}},
         shape_huge = {.reshape = {{3, {INT64_MAX, INT64_MAX, 2}}}},
         shape_many = {.reshape = {{9, {1}}}}, norm5 = {.rms_norm = {1e-5, 5}},
-        norm_negative = {.rms_norm = {1e-5, -4}}, rope_odd = {.rope = {1e4, 3, 4, {"halves"}, 1}},
-        rope_wide = {.rope = {1e4, 8, 4, {"halves"}, 1}},
-        rope_uneven = {.rope = {1e4, 4, 6, {"halves"}, 1}},
-        rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1}},
-        rope_theta = {.rope = {0, 0, 0, {"halves"}, 1}}, head4 = {.attention = {4, 0, 0, 0}},
+        norm_negative = {.rms_norm = {1e-5, -4}},
+        rope_odd = {.rope = {1e4, 3, 4, {"halves"}, 1, 1, 0, 0, 0}},
+        rope_wide = {.rope = {1e4, 8, 4, {"halves"}, 1, 1, 0, 0, 0}},
+        rope_uneven = {.rope = {1e4, 4, 6, {"halves"}, 1, 1, 0, 0, 0}},
+        rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1, 1, 0, 0, 0}},
+        rope_theta = {.rope = {0, 0, 0, {"halves"}, 1, 1, 0, 0, 0}},
+        head4 = {.attention = {4, 0, 0, 0}},
         head0 = {.attention = {0, 0, 0, 0}}, head3 = {.attention = {3, 0, 0, 0}},
-        window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}};
+        window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}},
+        rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}},
+        eps_negative = {.layer_norm = {-1}},
+        slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}},
+        slice_back = {.slice = {-1, 5, 3}}, slice_low = {.slice = {1, INT64_MIN, 3}};
 
 typedef struct refusal {
     zt_op op;
@@ -173,6 +181,17 @@ static const refusal refusals[] = {
     {ZT_OP_rms_norm, NULL, ZT_ESHAPE, "g has 7 entries for groups of 8", {"f32 2 8", "f32 7"}},
     {ZT_OP_rms_norm, &norm5, ZT_ESHAPE, "8 columns are not groups of 5", {"f32 2 8", "f32 5"}},
     {ZT_OP_rms_norm, &norm_negative, ZT_ESHAPE, "groups of -4", {"f32 2 8", "f32 4"}},
+    {ZT_OP_layer_norm, NULL, ZT_ESHAPE, "b has 7 entries for 8", {"f32 2 8", "f32 8", "f32 7"}},
+    {ZT_OP_layer_norm, NULL, ZT_ESHAPE, "g is f16", {"f32 2 8", "f16 8"}},
+    {ZT_OP_layer_norm, &eps_negative, ZT_EUSAGE, "eps is -1", {"f32 2 8"}},
+    {ZT_OP_layer_norm, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
+    {ZT_OP_slice, &slice_axis, ZT_ESHAPE, "0 to 1 along axis 2", {"f32 2 8"}},
+    {ZT_OP_slice, &slice_far, ZT_ESHAPE, "0 to 9 along axis 1", {"f32 2 8"}},
+    {ZT_OP_slice, &slice_back, ZT_ESHAPE, "5 to 3 along axis -1", {"f32 2 8"}},
+    {ZT_OP_slice, &slice_low, ZT_ESHAPE, "no slice", {"f32 2 8"}},
+    {ZT_OP_slice, NULL, ZT_ESHAPE, "block type", {"q8_0 2 32"}},
+    {ZT_OP_slice, NULL, ZT_ESHAPE, "no slice", {"f32"}},
+    {ZT_OP_rope, &rope_nan, ZT_EUSAGE, "not finite", {"f32 2 8", "i32 2"}},
     {ZT_OP_rope, NULL, ZT_ESHAPE, "3 positions are not one a row", {"f32 2 8", "i32 3"}},
     {ZT_OP_rope, &rope_odd, ZT_ESHAPE, "3 of 4 columns", {"f32 2 8", "i32 2"}},
     {ZT_OP_rope, &rope_wide, ZT_ESHAPE, "8 of 4 columns", {"f32 2 8", "i32 2"}},

@@ -88,7 +88,8 @@ static int rope(builder *b, const char *what, int x)
     zt_rope_attrs a = {.theta = local ? h->local_theta : h->theta,
                        .dims = h->rope_dims,
                        .head = h->head,
-                       .scale = local ? 1.0 : h->rope_scale};
+                       .scale = local ? 1.0 : h->rope_scale,
+                       .amplitude = 1};
     snprintf(a.pair.s, sizeof a.pair.s, "%s", h->arch->rope_pair);
     return zt_emit_rope(b->p, named(b, what), x, b->pos, b->tab, &a);
 }

@@ -90,9 +90,97 @@ const zt_opdef zt_op_rms_norm = {
     .cases = rms_norm_cases,
 };
 
+/* ---- layer_norm ------------------------------------------------------------------------------ */
+
+/* Ba, Kiros and Hinton, "Layer Normalization" (2016). */
+static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
+{
+    static const char *const name[] = {"x", "g", "b"};
+    const zt_layer_norm_attrs *a = attrs;
+    const zt_type *x = in[0];
+    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, -1);
+    if (s) return s;
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
+    for (int k = 1; k < 3 && !s; k++) {
+        if (!in[k]) continue;
+        s = zt_row_want(ctx, name[k], in[k], ZT_F32, 1);
+        if (!s && in[k]->dim[0] != zt_row_cols(x))
+            s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k],
+                            (long long)in[k]->dim[0], (long long)zt_row_cols(x));
+    }
+    out[0] = out[1] = *x;
+    out[1].dim[x->rank - 1] = 1;
+    out[2] = out[1];
+    return s;
+}
+
+static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_layer_norm_attrs *a = attrs;
+    int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
+    (void)t;
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = in[0].f + r * K;
+        double *y = out[0].f + r * K, mean = 0, squares = 0;
+        for (int64_t i = 0; i < K; i++) mean += x[i];
+        mean = K ? mean / (double)K : 0;
+        for (int64_t i = 0; i < K; i++) squares += (x[i] - mean) * (x[i] - mean);
+        double rstd = 1 / sqrt((K ? squares / (double)K : 0) + a->eps);
+        for (int64_t i = 0; i < K; i++)
+            y[i] = (x[i] - mean) * rstd * (in[1].type ? in[1].f[i] : 1) +
+                   (in[2].type ? in[2].f[i] : 0);
+        if (out[1].type) out[1].f[r] = mean;
+        if (out[2].type) out[2].f[r] = rstd;
+    }
+}
+
+static double layer_norm_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 7 * (double)zt_type_count(out);
+}
+
+static bool layer_norm_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        double eps;
+        bool g, b;
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, 1e-5, true, true},    {{ZT_F32, 2, {1, 768}}, 1e-5, true, true},
+        {{ZT_F32, 2, {9, 640}}, 1e-12, true, false}, {{ZT_F32, 2, {65, 7}}, 0.5, false, true},
+        {{ZT_F32, 1, {576}}, 1e-5, false, false},    {{ZT_F32, 3, {2, 3, 40}}, 1e-6, true, true},
+        {{ZT_F32, 2, {3, 2}}, 1e-5, true, true},     {{ZT_F32, 2, {0, 576}}, 1e-5, true, true},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_layer_norm_attrs a = {.eps = rows[i].eps};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    int64_t K = zt_row_cols(&c->in[0]);
+    if (rows[i].g) zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 1, &K);
+    if (rows[i].b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &K);
+    return true;
+}
+
+const zt_opdef zt_op_layer_norm = {
+    .synopsis =
+        "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
+        "mean)^2) + eps); x f32[...,K], g and b f32[K] may be absent (1 and 0), mean and rstd "
+        "f32[...,1]",
+    .n_required = 1,
+    .flags = ZT_OPF_INPLACE,
+    .infer = layer_norm_infer,
+    .ref = layer_norm_ref,
+    .flops = layer_norm_flops,
+    .cases = layer_norm_cases,
+};
+
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-/* Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. */
+/* Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. A blend of
+ * scaled and unscaled angles, and the amplitude: Peng et al., "YaRN" (2023). */
 static const char *const pair_words[] = {"halves", "neighbours"};
 
 static int64_t rope_head(const zt_rope_attrs *a, const zt_type *x)
@@ -130,14 +218,25 @@ static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x",
                            (long long)pos->dim[0]);
     if (!(a->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", a->theta);
+    if (!isfinite(a->scale) || !isfinite(a->amplitude) || !isfinite(a->extend) ||
+        !isfinite(a->low) || !isfinite(a->high))
+        return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low or high is not finite");
     out[0] = *x;
     return rope_sizes(ctx, a, x, tab);
 }
 
-static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
-                     int64_t second, double angle)
+/* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
+static double rope_scale(const zt_rope_attrs *a, int64_t i)
 {
-    double c = cos(angle), s = sin(angle);
+    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
+    double unscaled = a->extend * (1 - fmin(fmax(up, 0), 1));
+    return a->extend == 0 ? a->scale : a->scale * (1 - unscaled) + unscaled;
+}
+
+static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
+                     int64_t second, double angle, double amplitude)
+{
+    double c = cos(angle) * amplitude, s = sin(angle) * amplitude;
     for (int64_t h = 0; h < cols; h += head) {
         double x0 = x[h + first], x1 = x[h + second];
         y[h + first] = x0 * c - x1 * s;
@@ -157,10 +256,11 @@ static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
     for (int64_t r = 0; r < n; r++) {
         double *y = out[0].f + r * cols;
         for (int64_t i = 0; i < half; i++) {
-            double angle =
-                (double)in[1].i[r] * a->scale * pow(a->theta, -2 * (double)i / (double)dims);
+            double angle = (double)in[1].i[r] * rope_scale(a, i) *
+                           pow(a->theta, -2 * (double)i / (double)dims);
             if (in[2].type) angle /= in[2].f[i];
-            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle);
+            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle,
+                     a->amplitude);
         }
     }
 }
@@ -179,17 +279,19 @@ static bool rope_cases(int i, zt_case *c)
         int64_t pos0;
         bool tab;
     } rows[] = {
-        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"halves"}, 1}, 0, false},
-        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"neighbours"}, 1}, 3, false},
-        {{ZT_F32, 2, {1, 576}}, {1e5, 64, 0, {"neighbours"}, 1}, 1000, false},
-        {{ZT_F32, 2, {65, 192}}, {1e5, 64, 64, {"halves"}, 1}, 8000, false},
-        {{ZT_F32, 2, {9, 256}}, {1e6, 0, 256, {"halves"}, 0.125}, 30000, false},
-        {{ZT_F32, 2, {7, 200}}, {1e4, 16, 40, {"halves"}, 1}, 17, false},
-        {{ZT_F32, 2, {7, 200}}, {1e4, 12, 40, {"neighbours"}, 1}, 17, true},
-        {{ZT_F32, 2, {9, 128}}, {5e5, 0, 64, {"halves"}, 1}, 5, true},
-        {{ZT_F32, 3, {3, 5, 32}}, {1e4, 0, 0, {"halves"}, 1}, 9, false},
-        {{ZT_F32, 3, {3, 2, 64}}, {1e4, 8, 32, {"neighbours"}, 1}, 9, true},
-        {{ZT_F32, 2, {0, 64}}, {1e4, 0, 64, {"halves"}, 1}, 0, false},
+        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"halves"}, 1, 1, 0, 0, 0}, 0, false},
+        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"neighbours"}, 1, 1, 0, 0, 0}, 3, false},
+        {{ZT_F32, 2, {1, 576}}, {1e5, 64, 0, {"neighbours"}, 1, 1, 0, 0, 0}, 1000, false},
+        {{ZT_F32, 2, {65, 192}}, {1e5, 64, 64, {"halves"}, 1, 1, 0, 0, 0}, 8000, false},
+        {{ZT_F32, 2, {9, 256}}, {1e6, 0, 256, {"halves"}, 0.125, 1, 0, 0, 0}, 30000, false},
+        {{ZT_F32, 2, {7, 200}}, {1e4, 16, 40, {"halves"}, 1, 1, 0, 0, 0}, 17, false},
+        {{ZT_F32, 2, {7, 200}}, {1e4, 12, 40, {"neighbours"}, 1, 1, 0, 0, 0}, 17, true},
+        {{ZT_F32, 2, {9, 128}}, {5e5, 0, 64, {"halves"}, 1, 1, 0, 0, 0}, 5, true},
+        {{ZT_F32, 3, {3, 5, 32}}, {1e4, 0, 0, {"halves"}, 1, 1, 0, 0, 0}, 9, false},
+        {{ZT_F32, 3, {3, 2, 64}}, {1e4, 8, 32, {"neighbours"}, 1, 1, 0, 0, 0}, 9, true},
+        {{ZT_F32, 2, {9, 128}}, {1e4, 0, 64, {"halves"}, 0.25, 1.139, 1, 3, 17}, 300, false},
+        {{ZT_F32, 2, {9, 96}}, {1e6, 24, 48, {"neighbours"}, 0.5, 0.75, 0.5, 2, 2}, 999, true},
+        {{ZT_F32, 2, {0, 64}}, {1e4, 0, 64, {"halves"}, 1, 1, 0, 0, 0}, 0, false},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
@@ -204,9 +306,10 @@ static bool rope_cases(int i, zt_case *c)
 const zt_opdef zt_op_rope = {
     .synopsis =
         "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
-        "pair=neighbours (2i, 2i+1), by pos[t] scale theta^(-2i/dims) / tab[i]; x f32[n,...], "
-        "heads of `head` columns (0: dims, else the last dimension), pos i32[n], tab "
-        "f32[dims/2] may be absent",
+        "pair=neighbours (2i, 2i+1), by pos[t] s theta^(-2i/dims) / tab[i] and grow `amplitude` "
+        "times; s = scale (1-u) + u, u = extend up to pair `low`, 0 from `high`, linear between; "
+        "x f32[n,...], heads of `head` columns (0: dims, else the last dimension), pos i32[n], "
+        "tab f32[dims/2] may be absent",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rope_infer,

@@ -77,6 +77,9 @@ typedef struct zt_attrdef {
 #define ZT_EACH4(M, k, n, d, ...) M(k, n, d) ZT_EACH3(M, __VA_ARGS__)
 #define ZT_EACH5(M, k, n, d, ...) M(k, n, d) ZT_EACH4(M, __VA_ARGS__)
 #define ZT_EACH6(M, k, n, d, ...) M(k, n, d) ZT_EACH5(M, __VA_ARGS__)
+#define ZT_EACH7(M, k, n, d, ...) M(k, n, d) ZT_EACH6(M, __VA_ARGS__)
+#define ZT_EACH8(M, k, n, d, ...) M(k, n, d) ZT_EACH7(M, __VA_ARGS__)
+#define ZT_EACH9(M, k, n, d, ...) M(k, n, d) ZT_EACH8(M, __VA_ARGS__)
 
 typedef enum zt_op {
 #define OP(name, ins, outs, attrs) ZT_OP_##name,
@@ -95,6 +98,9 @@ typedef enum zt_op {
 #define ZT_FIELDS_ATTR4(...) ZT_EACH4(ZT_FIELD, __VA_ARGS__)
 #define ZT_FIELDS_ATTR5(...) ZT_EACH5(ZT_FIELD, __VA_ARGS__)
 #define ZT_FIELDS_ATTR6(...) ZT_EACH6(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR7(...) ZT_EACH7(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR8(...) ZT_EACH8(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR9(...) ZT_EACH9(ZT_FIELD, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     typedef struct zt_##name##_attrs {                                                             \
         ZT_FIELDS_##attrs                                                                          \

@@ -1,4 +1,4 @@
-/* shape.c - rows of the ops that only look at the same bytes in another way. */
+/* shape.c - rows of the ops that move elements, or look at the same bytes in another way. */
 #include "lib/ops/row.h"
 
 #include <string.h>
@@ -70,4 +70,84 @@ const zt_opdef zt_op_reshape = {
     .ref = reshape_ref,
     .flops = reshape_flops,
     .cases = reshape_cases,
+};
+
+/* ---- slice ----------------------------------------------------------------------------------- */
+
+/* The slice's bounds in x, with those from the end made plain; false: there is no such slice. */
+static bool slice_bounds(const zt_slice_attrs *a, const zt_type *x, int *axis, int64_t *from,
+                         int64_t *to)
+{
+    if (a->axis < -x->rank || a->axis >= x->rank) return false;
+    *axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int64_t n = x->dim[*axis];
+    if (a->from < -n || a->from > n || a->to < -n || a->to > n) return false;
+    *from = a->from < 0 ? a->from + n : a->from;
+    *to = a->to <= 0 ? a->to + n : a->to;
+    return *from <= *to;
+}
+
+static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    const zt_slice_attrs *a = attrs;
+    int axis;
+    int64_t from, to;
+    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
+    if (!slice_bounds(a, in[0], &axis, &from, &to))
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld",
+                           (long long)a->from, (long long)a->to, (long long)a->axis);
+    out[0] = *in[0];
+    out[0].dim[axis] = to - from;
+    return ZT_OK;
+}
+
+static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_type *x = in[0].type, *y = out[0].type;
+    int axis;
+    int64_t from, to, inner = 1, outer = 1;
+    (void)t;
+    slice_bounds(attrs, x, &axis, &from, &to);
+    for (int d = 0; d < axis; d++) outer *= x->dim[d];
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
+    for (int64_t o = 0, n = y->dim[axis] * inner; o < outer; o++)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = (o * x->dim[axis] + from) * inner + i;
+            if (out[0].f)
+                out[0].f[o * n + i] = in[0].f[at];
+            else
+                out[0].i[o * n + i] = in[0].i[at];
+        }
+}
+
+static bool slice_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_slice_attrs a; /* axis, from, to */
+    } rows[] = {
+        {{ZT_F32, 2, {9, 96}}, {1, 32, 64}},     {{ZT_F32, 2, {9, 99}}, {1, 33, 0}},
+        {{ZT_F32, 2, {9, 40}}, {0, 2, 7}},       {{ZT_F32, 3, {3, 5, 7}}, {1, 1, 4}},
+        {{ZT_F32, 3, {3, 5, 7}}, {-1, -4, -1}},  {{ZT_F16, 2, {4, 33}}, {1, 1, 32}},
+        {{ZT_BF16, 1, {33}}, {0, 5, 6}},         {{ZT_I32, 2, {4, 6}}, {0, 0, 0}},
+        {{ZT_F32, 2, {2, 2048}}, {1, 0, 1500}},  {{ZT_F32, 2, {4, 6}}, {1, 3, 3}},
+        {{ZT_F32, 2, {0, 6}}, {1, 1, 3}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
+    c->limit[0] = 1000;
+    return true;
+}
+
+const zt_opdef zt_op_slice = {
+    .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` along `axis`; below 0 all three count "
+                "from the end, and to=0 is the end itself; any but block types, y has x's",
+    .n_required = 1,
+    .infer = slice_infer,
+    .ref = slice_ref,
+    .flops = reshape_flops,
+    .cases = slice_cases,
 };

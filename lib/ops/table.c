@@ -22,6 +22,9 @@
 #define INITS_ATTR4(...) ZT_EACH4(INIT, __VA_ARGS__)
 #define INITS_ATTR5(...) ZT_EACH5(INIT, __VA_ARGS__)
 #define INITS_ATTR6(...) ZT_EACH6(INIT, __VA_ARGS__)
+#define INITS_ATTR7(...) ZT_EACH7(INIT, __VA_ARGS__)
+#define INITS_ATTR8(...) ZT_EACH8(INIT, __VA_ARGS__)
+#define INITS_ATTR9(...) ZT_EACH9(INIT, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     static const zt_##name##_attrs defaults_##name = {INITS_##attrs};                              \
     zt_##name##_attrs zt_##name##_defaults(void) { return defaults_##name; }                       \
@@ -41,6 +44,9 @@
 #define FIELD_DEFS_ATTR4(...) ZT_EACH4(FIELD_DEF, __VA_ARGS__)
 #define FIELD_DEFS_ATTR5(...) ZT_EACH5(FIELD_DEF, __VA_ARGS__)
 #define FIELD_DEFS_ATTR6(...) ZT_EACH6(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR7(...) ZT_EACH7(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR8(...) ZT_EACH8(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR9(...) ZT_EACH9(FIELD_DEF, __VA_ARGS__)
 #define OP(op, ins, outs, attributes)                                                              \
     static const zt_opinfo *info_##op(void)                                                        \
     {                                                                                              \

@@ -34,6 +34,9 @@ static int emit(zt_prog *p, zt_op op, const char *label, const void *attrs, cons
 #define ATTRS_ATTR4(...) attrs
 #define ATTRS_ATTR5(...) attrs
 #define ATTRS_ATTR6(...) attrs
+#define ATTRS_ATTR7(...) attrs
+#define ATTRS_ATTR8(...) attrs
+#define ATTRS_ATTR9(...) attrs
 #define OP(op, ins, outs, attributes)                                                              \
     int zt_emit_##op(zt_prog *p,                                                                   \
                      const char *label ZT_EMIT_##ins ZT_PARAM_##attributes(op) ZT_EMIT_##outs)     \

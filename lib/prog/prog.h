@@ -93,6 +93,9 @@ zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the he
 #define ZT_PARAM_ATTR4(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR5(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR6(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
 #define OP(name, ins, outs, attrs)                                                                 \
     int zt_emit_##name(zt_prog *p,                                                                 \
                        const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);

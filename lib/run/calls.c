@@ -19,6 +19,9 @@
 #define ATTRS_ATTR4(...) ATTRS_SOME
 #define ATTRS_ATTR5(...) ATTRS_SOME
 #define ATTRS_ATTR6(...) ATTRS_SOME
+#define ATTRS_ATTR7(...) ATTRS_SOME
+#define ATTRS_ATTR8(...) ATTRS_SOME
+#define ATTRS_ATTR9(...) ATTRS_SOME
 
 #define OP(name, ins, outs, attributes)                                                            \
     zt_tensor *zt_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attributes(name) ZT_CALL_##outs)       \

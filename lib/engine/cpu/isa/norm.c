@@ -54,15 +54,64 @@ static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
     }
 }
 
+/* ---- layer_norm: one row an item ------------------------------------------------------------- */
+
+static void layer_norm_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->out[1].type); }
+
+/* Sums of 16 lanes in f32, of K / 16 values each: of x - from, or of its squares. */
+INLINE float sum_around(const float *x, int64_t K, float from, bool square)
+{
+    vf sum = vf_set(0), middle = vf_set(from);
+    for (int64_t i = 0; i < K; i += LANES) {
+        int n = K - i < LANES ? (int)(K - i) : LANES;
+        vf v = vf_first(n, vf_sub(vf_load_n(x + i, n), middle), vf_set(0));
+        sum = square ? vf_fma(v, v, sum) : vf_add(sum, v);
+    }
+    return vf_sum(sum);
+}
+
+static void layer_norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
+                           float mean, float rstd)
+{
+    vf m = vf_set(mean), r = vf_set(rstd);
+    for (int64_t i = 0; i < K; i += LANES) {
+        int n = K - i < LANES ? (int)(K - i) : LANES;
+        vf v = vf_mul(vf_sub(vf_load_n(x + i, n), m), r);
+        if (g) v = vf_mul(v, vf_load_n(g + i, n));
+        if (b) v = vf_add(v, vf_load_n(b + i, n));
+        vf_store_n(y + i, n, v);
+    }
+}
+
+static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_layer_norm_attrs *a = c->attrs;
+    const zt_type *t = &c->in[0].type;
+    const float *x = c->in[0].data;
+    float *y = c->out[0].data, *means = c->out[1].data, *rstds = c->out[2].data;
+    int64_t K = t->dim[t->rank - 1];
+    (void)phase, (void)local;
+    for (int64_t i = begin; i < end; i++) {
+        const float *row = x + i * K;
+        float mean = K ? (float)((double)sum_around(row, K, 0, false) / (double)K) : 0;
+        double square = K ? (double)sum_around(row, K, mean, true) / (double)K : 0;
+        float rstd = (float)(1 / sqrt(square + a->eps));
+        if (y) layer_norm_row(row, c->in[1].data, c->in[2].data, y + i * K, K, mean, rstd);
+        if (means) means[i] = mean;
+        if (rstds) rstds[i] = rstd;
+    }
+}
+
 /* ---- rope: one row an item ------------------------------------------------------------------- */
 
 /* Every head of a row turns by the same angles, so a row first makes a table of
  *
  *   near[j], far[j] with y[j] = x[j] near[j] + partner[j] far[j]
  *
- * for the `dims` columns of a head: the cosine, and the sine with its sign. What an angle is in
- * quarter turns a position is kept from prime on; their whole part and the rest are taken in f64,
- * where positions up to 2^31 lose nothing that counts; sine and cosine of the rest then in f32. */
+ * for the `dims` columns of a head: the cosine, and the sine with its sign, times the amplitude.
+ * What an angle is in quarter turns a position is kept from prime on; their whole part and the rest
+ * are taken in f64, where positions up to 2^31 lose nothing that counts; sine and cosine of the rest
+ * then in f32. */
 enum { AUX_HEAD, AUX_DIMS, AUX_NEIGHBOURS };
 
 static int64_t up16(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
@@ -81,12 +130,21 @@ static void rope_setup(zt_cpu_call *c)
     c->local_bytes = (size_t)(2 * dims + 3 * up16(dims / 2)) * sizeof(float);
 }
 
+/* `extend` of the angle is unscaled up to pair `low`, and less and less of it up to `high`. */
+static double scale_of(const zt_rope_attrs *a, int64_t i)
+{
+    if (a->extend == 0) return a->scale;
+    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
+    double unscaled = a->extend * (1 - (up < 0 ? 0 : up > 1 ? 1 : up));
+    return a->scale * (1 - unscaled) + unscaled;
+}
+
 static void rope_prime(zt_cpu_call *c)
 {
     const zt_rope_attrs *a = c->attrs;
     double *quarters = c->keep, dims = (double)c->aux[AUX_DIMS];
     for (int64_t i = 0; i < c->aux[AUX_DIMS] / 2; i++)
-        quarters[i] = a->scale * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
+        quarters[i] = scale_of(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
 }
 
 /* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52
@@ -132,12 +190,13 @@ static void turn_table(const zt_cpu_call *c, double pos, float *near, float *far
     float *radians = scratch, *sine = scratch + step, *cosine = scratch; /* radians, then cosine */
     int32_t *whole = (int32_t *)(scratch + 2 * step);
     bool neighbours = c->aux[AUX_NEIGHBOURS];
+    const vf amplitude = vf_set((float)((const zt_rope_attrs *)c->attrs)->amplitude);
     split_angles(pos, c->keep, c->in[2].data, half, radians, whole);
     for (int64_t i = 0; i < half; i += LANES) {
         vf s, k;
         sine_cosine(vf_load(radians + i), vi_load(whole + i), &s, &k);
-        vf_store(sine + i, s);
-        vf_store(cosine + i, k);
+        vf_store(sine + i, vf_mul(s, amplitude));
+        vf_store(cosine + i, vf_mul(k, amplitude));
     }
     for (int64_t i = 0; i < half; i++) {
         int64_t j = neighbours ? 2 * i : i, k = neighbours ? 2 * i + 1 : i + half;
@@ -197,6 +256,10 @@ static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_norm)[] = {
     {.op = ZT_OP_rms_norm, .has = norm_has, .setup = rms_norm_setup, .run = rms_norm_run},
+    {.op = ZT_OP_layer_norm,
+     .has = norm_has,
+     .setup = layer_norm_setup,
+     .run = layer_norm_run},
     {.op = ZT_OP_rope, .has = norm_has, .setup = rope_setup, .run = rope_run, .prime = rope_prime},
     {0},
 };
