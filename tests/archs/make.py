@@ -89,8 +89,8 @@ def bert(**more):
 
 NOMIC = {"architectures": ["NomicBertModel"], "model_type": "nomic_bert", "vocab_size": VOCAB,
          "activation_function": "swiglu", "causal": False, "layer_norm_epsilon": 0.01,
-         "max_trained_positions": 64, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "n_embd": WIDTH,
-         "n_head": HEADS, "n_inner": FF, "n_layer": 2, "n_positions": 128, "parallel_block": False,
+         "max_trained_positions": 2048, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "n_embd": WIDTH,
+         "n_head": HEADS, "n_inner": FF, "n_layer": 2, "n_positions": 8192, "parallel_block": False,
          "prenorm": False, "qkv_proj_bias": False, "rotary_emb_base": 1000,
          "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
          "rotary_scaling_factor": None, "type_vocab_size": 2, "use_rms_norm": False}
@@ -98,7 +98,7 @@ NOMIC = {"architectures": ["NomicBertModel"], "model_type": "nomic_bert", "vocab
 # What the model on the hub calls by names of its own, in transformers' names.
 NOMIC_AS = {"model_type": "nomic_bert", "vocab_size": VOCAB, "hidden_size": WIDTH,
             "num_hidden_layers": 2, "num_attention_heads": HEADS, "intermediate_size": FF,
-            "hidden_act": "silu", "max_position_embeddings": 64, "type_vocab_size": 2,
+            "hidden_act": "silu", "max_position_embeddings": 2048, "type_vocab_size": 2,
             "layer_norm_eps": 0.01,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}}
 
@@ -201,7 +201,7 @@ CASES = {
     "mistral-window": case(text("MistralForCausalLM", "mistral", sliding_window=8)),
     "qwen2": case(text("Qwen2ForCausalLM", "qwen2", rope_theta=1e6, tie_word_embeddings=True,
                        use_sliding_window=False, sliding_window=8, max_window_layers=2)),
-    "qwen2-yarn": case(text("Qwen2ForCausalLM", "qwen2", head_dim=16, rope_scaling=YARN,
+    "qwen2-yarn": case(text("Qwen2ForCausalLM", "qwen2", rope_scaling=YARN,
                             use_sliding_window=False), n=40),
     "qwen3": case(text("Qwen3ForCausalLM", "qwen3", head_dim=16, rope_theta=1e6,
                        attention_bias=False, use_sliding_window=False, sliding_window=None,
@@ -233,6 +233,7 @@ CASES = {
     "bert-hub": case(bert(architectures=["BertForMaskedLM"]), names=bert_hub),
     "bert-cls": case(bert(), names=bert_sentence, pooling="cls"),
     "nomic-bert": case(NOMIC, names=nomic_hub, run=NOMIC_AS),
+    "nomic-bert-v5": case({"architectures": ["NomicBertModel"], **NOMIC_AS}, names=nomic_hub),
 }
 EMBED = ("bert", "nomic_bert")
 
