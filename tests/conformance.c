@@ -281,7 +281,7 @@ static void print_matrix(void)
             char line[256];
             const char *name = op == LINEAR_Q8 ? "linear q8" : zt_op_info((zt_op)op)->name;
             int at =
-                snprintf(line, sizeof line, "%-10s %-5s", name, zt_dtype_get((zt_dtype)d)->name);
+                snprintf(line, sizeof line, "%-10s %-7s", name, zt_dtype_get((zt_dtype)d)->name);
             int cases = 0;
             for (int s = 1; s < n_setups; s++) {
                 const cell *m = &matrix[op][d][s];

@@ -11,8 +11,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const zt_dtype dtypes[] = {ZT_F32,  ZT_F16,  ZT_BF16,   ZT_Q4_0, ZT_Q4_1, ZT_Q5_0,
-                                  ZT_Q5_1, ZT_Q8_0, ZT_IQ4_NL, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
+static const zt_dtype dtypes[] = {ZT_F32, ZT_F16, ZT_BF16,
+#define X(NAME, ...) ZT_##NAME,
+                                  ZT_PACK_BLOCKS(X) ZT_PACK_WHOLE(X)
+#undef X
+};
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 static uint64_t draws;
@@ -30,11 +33,18 @@ static size_t row_bytes(zt_dtype t, int64_t K)
     return (size_t)(K / d->block) * (size_t)d->block_bytes;
 }
 
-/* Where the halves are in a block, -1 after the last: they must not be infinite or NaN. */
+/* Where the halves are in a block, -1 after the last: they must not be infinite or NaN. iq1_m's is
+ * in the upper bits of four u16. */
 static const int halves[ZT_DTYPE_COUNT][3] = {
     [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1}, [ZT_Q5_0] = {0, -1},
     [ZT_Q5_1] = {0, 2, -1}, [ZT_IQ4_NL] = {0, -1},  [ZT_Q8_0] = {0, -1},
-    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1}};
+    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1},
+    [ZT_MXFP4] = {-1},      [ZT_NVFP4] = {-1},      [ZT_Q2_K] = {80, 82, -1},
+    [ZT_Q3_K] = {108, -1},  [ZT_IQ4_XS] = {0, -1},  [ZT_Q1_0] = {0, -1},
+    [ZT_Q2_0] = {0, -1},    [ZT_TQ1_0] = {52, -1},  [ZT_TQ2_0] = {64, -1},
+    [ZT_IQ3_XXS] = {0, -1}, [ZT_IQ3_S] = {0, -1},   [ZT_IQ2_XXS] = {0, -1},
+    [ZT_IQ2_XS] = {0, -1},  [ZT_IQ2_S] = {0, -1},   [ZT_IQ1_S] = {0, -1},
+    [ZT_IQ1_M] = {-1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
 static void fill(zt_dtype t, uint8_t *p, size_t bytes)
@@ -46,6 +56,13 @@ static void fill(zt_dtype t, uint8_t *p, size_t bytes)
             uint16_t half = (uint16_t)((draw() & 0x83ff) | 0x1c00);
             memcpy(p + i + halves[t][h], &half, 2);
         }
+    for (size_t i = 0; t == ZT_MXFP4 && i < bytes; i += 17) p[i] = (uint8_t)(118 + draw() % 8);
+    for (size_t i = 0; t == ZT_IQ1_M && i < bytes; i += 56)
+        for (int w = 0; w < 4; w++)
+            p[i + 49 + 2 * (size_t)w] =
+                (uint8_t)((p[i + 49 + 2 * (size_t)w] & 15) | (w == 3   ? 0x10
+                                                              : w == 2 ? 0xc0
+                                                                       : 0));
     if (d->kind == 'Q') return;
     for (size_t i = 0; i < bytes; i += (size_t)d->block_bytes) {
         float x = (float)((int)(draw() % 2001) - 1000) * 1e-3f;
@@ -63,6 +80,8 @@ static void test_pack(zt_dtype t, int64_t K, int rows)
     float *want = malloc((size_t)K * 4), *got = malloc((size_t)K * 4);
     int bad = 0;
     fill(t, file, row * 16);
+    for (size_t i = 0; t == ZT_MXFP4 && i < row * 16; i += 17) /* every exponent */
+        file[i] = (uint8_t)(i / 17);
     memset(packed, 0xee, group + 64);
     zt_pack_group(t, K, file, row, rows, packed);
     for (int r = 0; r < rows; r++) {
@@ -86,6 +105,7 @@ static void test_packs(zt_dtype t)
     test_pack(t, block, 16);
     test_pack(t, 3 * block, 5);
     if (block == 1) test_pack(t, 33, 16);
+    if (t == ZT_MXFP4) test_pack(t, 16 * block, 16);
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
@@ -102,11 +122,11 @@ typedef struct problem {
 /* x as an engine may round it before multiplying. */
 static void round_row(const problem *p, const float *x, float *y)
 {
-    char kind = zt_dtype_get(p->dtype)->kind;
+    bool rounded = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_whole(p->dtype);
     for (int64_t k = 0; k < p->K; k++) {
         y[k] = x[k];
         if (p->q8 && p->dtype == ZT_BF16) y[k] = zt_bf16_to_f32(zt_f32_to_bf16(x[k]));
-        if (!p->q8 || kind != 'Q') continue;
+        if (!p->q8 || !rounded) continue;
         float top = 0;
         for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; i++) top = fmaxf(top, fabsf(x[i]));
         y[k] = top > 0 ? top / 127 * (float)lrintf(x[k] * (127 / top)) : 0;

@@ -185,7 +185,9 @@ static void test_rope_angles(const isa *s)
     float x[N * D], y[N * D];
     int32_t pos[N];
     double bad = 0;
-    zt_rope_attrs a = {.theta = 1e6, .scale = 0.25, .pair = {"neighbours"}};
+    zt_rope_attrs a = zt_rope_defaults();
+    a.theta = 1e6, a.scale = 0.25;
+    strcpy(a.pair.s, "neighbours");
     for (int i = 0; i < N; i++) pos[i] = i < 31 ? (int32_t)(1u << i) - 1 : -i * 1000;
     for (int i = 0; i < N * D; i++) x[i] = i % 2 ? 0 : 1; /* pairs (1, 0) become (cos, sin) */
     zt_cpu_call c = {.attrs = &a, .in = {arg(ZT_F32, 2, N, D, x), arg(ZT_I32, 1, N, 0, pos)}};

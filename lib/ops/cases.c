@@ -80,32 +80,71 @@ static void fill_float(const zt_type *t, const fill_args *a, float (*f)(const fi
     }
 }
 
-/* Where the f16 scales of a block are, and sizes that make its values about 1. `second` < 0: none.
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* The scale `value` of a block, or all its scales alike, written at `at`. */
+static void put_half(unsigned char *at, float value)
+{
+    uint16_t h = zt_f32_to_f16(value);
+    memcpy(at, &h, sizeof h);
+}
+
+static void put_e8m0(unsigned char *at, float value) /* 2^(byte - 128), rounded down */
+{
+    *at = (unsigned char)(128 + ilogbf(value));
+}
+
+static void put_e4m3(unsigned char *at, float value) /* four of them */
+{
+    int exponent;
+    float fraction = frexpf(2 * value, &exponent);
+    memset(at, 8 * (exponent + 6) + (int)(16 * fraction) - 8, 4);
+}
+
+static void put_spread(unsigned char *at, float value) /* on top of four u16 */
+{
+    uint16_t h = zt_f32_to_f16(value);
+    for (int w = 0; w < 4; w++)
+        at[2 * w + 1] = (unsigned char)((at[2 * w + 1] & 15) | (h >> 4 * w & 15) << 4);
+}
+
+/* Where the scales of a block are, and sizes that make its values about 1. `second` < 0: none.
  * Signed types have scales of either sign; the offset of the others is taken off. */
 typedef struct block_scales {
     zt_dtype dtype;
     int first, second; /* bytes into the block */
     float unit, second_unit;
     bool either_sign;
+    void (*put)(unsigned char *at, float value);
 } block_scales;
 
 static const block_scales scales[] = {
-    {ZT_Q4_0, 0, -1, 0.25f, 0, true},
-    {ZT_Q4_1, 0, 2, 0.25f, -1.9f, false},
-    {ZT_Q5_0, 0, -1, 0.125f, 0, true},
-    {ZT_Q5_1, 0, 2, 0.125f, -1.9f, false},
-    {ZT_Q8_0, 0, -1, 1.0f / 64, 0, true},
-    {ZT_IQ4_NL, 0, -1, 1.0f / 64, 0, true},
-    {ZT_Q4_K, 0, 2, 1.0f / 256, 1.0f / 32, false},
-    {ZT_Q5_K, 0, 2, 1.0f / 512, 1.0f / 32, false},
-    {ZT_Q6_K, 208, -1, 1.0f / 1024, 0, true},
+    {ZT_Q4_0, 0, -1, 0.25f, 0, true, put_half},
+    {ZT_Q4_1, 0, 2, 0.25f, -1.9f, false, put_half},
+    {ZT_Q5_0, 0, -1, 0.125f, 0, true, put_half},
+    {ZT_Q5_1, 0, 2, 0.125f, -1.9f, false, put_half},
+    {ZT_Q8_0, 0, -1, 1.0f / 64, 0, true, put_half},
+    {ZT_IQ4_NL, 0, -1, 1.0f / 64, 0, true, put_half},
+    {ZT_MXFP4, 0, -1, 0.25f, 0, false, put_e8m0},
+    {ZT_NVFP4, 0, -1, 0.25f, 0, false, put_e4m3},
+    {ZT_Q1_0, 0, -1, 1, 0, true, put_half},
+    {ZT_Q2_0, 0, -1, 1, 0, true, put_half},
+    {ZT_TQ1_0, 52, -1, 1, 0, true, put_half},
+    {ZT_TQ2_0, 64, -1, 1, 0, true, put_half},
+    {ZT_Q2_K, 80, 82, 1.0f / 12, 1.0f / 8, false, put_half},
+    {ZT_Q3_K, 108, -1, 1.0f / 40, 0, true, put_half},
+    {ZT_Q4_K, 0, 2, 1.0f / 256, 1.0f / 32, false, put_half},
+    {ZT_Q5_K, 0, 2, 1.0f / 512, 1.0f / 32, false, put_half},
+    {ZT_Q6_K, 208, -1, 1.0f / 1024, 0, true, put_half},
+    {ZT_IQ4_XS, 0, -1, 1.0f / 1024, 0, true, put_half},
+    {ZT_IQ3_XXS, 0, -1, 1.0f / 120, 0, true, put_half},
+    {ZT_IQ3_S, 0, -1, 1.0f / 128, 0, true, put_half},
+    {ZT_IQ2_XXS, 0, -1, 1.0f / 40, 0, true, put_half},
+    {ZT_IQ2_XS, 0, -1, 1.0f / 40, 0, true, put_half},
+    {ZT_IQ2_S, 0, -1, 1.0f / 40, 0, true, put_half},
+    {ZT_IQ1_S, 0, -1, 1.0f / 6, 0, true, put_half},
+    {ZT_IQ1_M, 48, -1, 1.0f / 6, 0, true, put_spread},
 };
-
-static void put_scale(unsigned char *block, int offset, float value)
-{
-    uint16_t h = zt_f32_to_f16(value);
-    memcpy(block + offset, &h, sizeof h);
-}
 
 static void fill_block(const fill_args *a, const block_scales *s, int64_t b, size_t bytes,
                        unsigned char *block)
@@ -117,9 +156,9 @@ static void fill_block(const fill_args *a, const block_scales *s, int64_t b, siz
     }
     zt_philox(a->seed, a->sequence, (uint64_t)b * 32 + 31, r);
     float size = 0.5f + (float)(r[0] >> 8) * 0x1p-24f;
-    put_scale(block, s->first, s->unit * (s->either_sign && r[1] & 1 ? -size : size));
+    s->put(block + s->first, s->unit * (s->either_sign && r[1] & 1 ? -size : size));
     size = 0.5f + (float)(r[2] >> 8) * 0x1p-24f;
-    if (s->second >= 0) put_scale(block, s->second, s->second_unit * size);
+    if (s->second >= 0) s->put(block + s->second, s->second_unit * size);
 }
 
 static void fill_blocks(const zt_type *t, const fill_args *a, void *dst)

@@ -75,9 +75,11 @@ static bool linear_case_at(int i, linear_case *c)
         {65, 576, 192, ZT_Q4_1, false, true},  {2, 576, 1536, ZT_Q4_1, false, true},
         {1, 1536, 576, ZT_Q8_0, false, false},
     };
-    static const zt_dtype types[] = {ZT_F64,  ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1,
-                                     ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K,
-                                     ZT_IQ4_NL};
+    static const zt_dtype types[] = {
+        ZT_F64, ZT_F32, ZT_F16, ZT_BF16, ZT_Q4_0, ZT_Q4_1, ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q2_K,
+        ZT_Q3_K, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K, ZT_IQ4_NL, ZT_IQ4_XS, ZT_MXFP4, ZT_NVFP4, ZT_Q1_0,
+        ZT_Q2_0, ZT_TQ1_0, ZT_TQ2_0, ZT_IQ3_XXS, ZT_IQ3_S, ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S,
+        ZT_IQ1_S, ZT_IQ1_M};
     static const linear_case each[] = {
         {1, 256, 33, 0, false, false},  {7, 512, 48, 0, true, true}, {9, 256, 16, 0, false, true},
         {19, 768, 100, 0, true, false}, {1, 1024, 7, 0, true, true},

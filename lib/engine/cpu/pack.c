@@ -101,23 +101,33 @@ INLINE void put_q8_0(uint8_t *dst, int r, const uint8_t *src)
     put16(dst + 512, r, src);
 }
 
-/* The values that 4-bit codes stand for, plus 128. */
-INLINE uint32_t look_up(uint32_t codes)
-{
-    static const uint8_t values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                       129, 141, 153, 166, 181, 197, 217, 241};
-    uint32_t v = 0;
-    for (int j = 0; j < 4; j++) v |= (uint32_t)values[codes >> 8 * j & 15] << 8 * j;
-    return v;
-}
-
 INLINE void put_iq4_nl(uint8_t *dst, int r, const uint8_t *src)
 {
-    for (int i = 0; i < 4; i++) {
-        put32(dst, i, r, look_up(load32(src + 2 + 4 * i)));
-        put32(dst, 4 + i, r, look_up(load32(src + 2 + 4 * i) >> 4));
+    put_nibbles(dst, r, src + 2);
+    put16(dst + 256, r, src);
+}
+
+INLINE void put_mxfp4(uint8_t *dst, int r, const uint8_t *src)
+{
+    put_nibbles(dst, r, src + 1);
+    dst[256 + r] = src[0];
+}
+
+/* Two times 32 columns. Each 16 have 8 bytes, their first 8 columns in the low halves. All ones in
+ * a scale, which mean 0, become 0; its upper bit means nothing. */
+INLINE void put_nvfp4(uint8_t *dst, int r, const uint8_t *src)
+{
+    const uint64_t low = 0x0f0f0f0f0f0f0f0f;
+    for (int c = 0; c < 2; c++, dst += 288) {
+        uint64_t a = load64(src + 4 + 16 * c), b = load64(src + 12 + 16 * c);
+        uint64_t first = (a & low) | (b & low) << 4, second = (a >> 4 & low) | (b & ~low);
+        for (int i = 0; i < 2; i++) {
+            put32(dst, i, r, (uint32_t)(first >> 32 * i));
+            put32(dst, 2 + i, r, (uint32_t)(second >> 32 * i));
+            uint8_t d = src[2 * c + i];
+            dst[256 + 16 * i + r] = d == 0x7f ? 0 : d & 0x7f;
+        }
     }
-    put16(dst + 512, r, src);
 }
 
 /* The header of q4_k and q5_k: f16 d, f16 dmin, and 8 scales and minima of 6 bits in 12 bytes: the
@@ -144,8 +154,8 @@ INLINE void put_q4_k(uint8_t *dst, int r, const uint8_t *src)
         put_halves(dst + 320 + 256 * c, r, src + 16 + c / 2 * 32, c % 2 * 4);
 }
 
-/* 32 bytes of which bit c of byte 4i+j is the fifth bit of column 4i+j. */
-INLINE uint32_t gather_fifth_bits(const uint8_t *high, int c)
+/* 32 bytes of which bit c of byte 4i+j is the top bit of column 4i+j. */
+INLINE uint32_t gather_top_bits(const uint8_t *high, int c)
 {
     uint32_t bits = 0;
     for (int i = 0; i < 8; i++) bits |= (load32(high + 4 * i) >> c & 0x01010101u) << i;
@@ -158,8 +168,17 @@ INLINE void put_q5_k(uint8_t *dst, int r, const uint8_t *src)
     for (int c = 0; c < 8; c++) {
         uint8_t *d = dst + 320 + 320 * c;
         put_halves(d, r, src + 48 + c / 2 * 32, c % 2 * 4);
-        put32(d + 256, 0, r, gather_fifth_bits(src + 16, c));
+        put32(d + 256, 0, r, gather_top_bits(src + 16, c));
     }
+}
+
+/* 16 bytes of which bits `shift` and up of byte 4i+j are two bits of column 4i+j: to bits 2i of
+ * byte j. */
+INLINE uint32_t gather_two_bits(const uint8_t *two, int shift)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++) bits |= (load32(two + 4 * i) >> shift & 0x03030303u) << 2 * i;
+    return bits;
 }
 
 /* q6_k: 128 bytes of low halves, 64 of upper two bits, i8 scales, f16 d. Of each half (128
@@ -174,12 +193,49 @@ INLINE void put_q6_k(uint8_t *dst, int r, const uint8_t *src)
         const uint8_t *high = src + 128 + c / 4 * 32;
         uint8_t *d = dst + 288 + 384 * c;
         put_halves(d, r, src + c / 4 * 64 + q % 2 * 32, q / 2 * 4);
-        for (int h = 0; h < 2; h++) {
-            uint32_t bits = 0;
-            for (int i = 0; i < 4; i++)
-                bits |= (load32(high + 16 * h + 4 * i) >> 2 * q & 0x03030303u) << 2 * i;
-            put32(d + 256, h, r, bits);
-        }
+        for (int h = 0; h < 2; h++) put32(d + 256, h, r, gather_two_bits(high + 16 * h, 2 * q));
+    }
+}
+
+/* q2_k: 16 bytes of scale and minimum, 64 of codes (of each half bits 2q are quarter q), f16 d, f16
+ * dmin. */
+INLINE void put_q2_k(uint8_t *dst, int r, const uint8_t *src)
+{
+    put16(dst, r, src + 80);
+    put16(dst + 32, r, src + 82);
+    for (int j = 0; j < 16; j++) dst[64 + 16 * j + r] = src[j];
+    for (int c = 0; c < 8; c++)
+        for (int h = 0; h < 2; h++)
+            put32(dst + 320 + 128 * c, h, r,
+                  gather_two_bits(src + 16 + c / 4 * 32 + 16 * h, c % 4 * 2));
+}
+
+/* q3_k: 32 bytes of third bits, 64 of codes as in q2_k, 12 of scales of six bits less 32 (low four
+ * bits in the halves of 8 bytes, the upper two in 4 more), f16 d. */
+INLINE void put_q3_k(uint8_t *dst, int r, const uint8_t *src)
+{
+    const uint8_t *s = src + 96;
+    put16(dst, r, src + 108);
+    for (int j = 0; j < 16; j++) {
+        int low = s[j % 8] >> j / 8 * 4 & 15, high = s[8 + j % 4] >> j / 4 * 2 & 3;
+        dst[32 + 16 * j + r] = (uint8_t)((low | high << 4) - 32);
+    }
+    for (int c = 0; c < 8; c++) {
+        uint8_t *d = dst + 288 + 192 * c;
+        for (int h = 0; h < 2; h++)
+            put32(d, h, r, gather_two_bits(src + 32 + c / 4 * 32 + 16 * h, c % 4 * 2));
+        put32(d + 128, 0, r, gather_top_bits(src, c));
+    }
+}
+
+/* iq4_xs: f16 d, upper two bits of eight scales in 16 bits, low four in 4 bytes, codes. */
+INLINE void put_iq4_xs(uint8_t *dst, int r, const uint8_t *src)
+{
+    put16(dst, r, src);
+    for (int c = 0; c < 8; c++) {
+        int low = src[4 + c / 2] >> c % 2 * 4 & 15, high = src[2 + c / 4] >> c % 4 * 2 & 3;
+        dst[32 + 16 * c + r] = (uint8_t)((low | high << 4) - 32);
+        put_nibbles(dst + 160 + 256 * c, r, src + 8 + 16 * c);
     }
 }
 
@@ -220,55 +276,103 @@ PACK(q4_1, 20, 320)
 PACK(q5_0, 22, 352)
 PACK(q5_1, 24, 384)
 PACK(q8_0, 34, 544)
-PACK(iq4_nl, 18, 544)
+PACK(iq4_nl, 18, 288)
+PACK(mxfp4, 17, 272)
+PACK(nvfp4, 36, 576)
+PACK(q2_k, 84, 1344)
+PACK(q3_k, 110, 1824)
 PACK(q4_k, 144, 2368)
 PACK(q5_k, 176, 2880)
 PACK(q6_k, 210, 3360)
+PACK(iq4_xs, 136, 2208)
 
 typedef struct row {
-    pack_fn *pack; /* NULL: not packed */
-    int columns;   /* of one step of pack */
+    pack_fn *pack; /* NULL: not packed, or whole */
+    int columns;   /* of one step of pack; 0: not packed */
     size_t bytes;  /* packed, of one step */
     zt_pack_form form;
 } row;
 
-#define FORM_STEP(head) ((head) ? 256 : 32)
-#define FORM_BYTES(bits, head, tail)                                                               \
-    ((head) + FORM_STEP(head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
+/* nvfp4's steps are its blocks of 64. */
+#define FORM_STEP(scales, head) ((head) ? 256 : ZT_SCALES_##scales == ZT_SCALES_E4M3 ? 64 : 32)
+#define FORM_BYTES(bits, scales, head, tail)                                                       \
+    ((head) + FORM_STEP(scales, head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
 #define PACK_OF_Q4_0   pack_q4_0
 #define PACK_OF_Q4_1   pack_q4_1
 #define PACK_OF_Q5_0   pack_q5_0
 #define PACK_OF_Q5_1   pack_q5_1
 #define PACK_OF_Q8_0   pack_q8_0
 #define PACK_OF_IQ4_NL pack_iq4_nl
+#define PACK_OF_MXFP4  pack_mxfp4
+#define PACK_OF_NVFP4  pack_nvfp4
+#define PACK_OF_Q2_K   pack_q2_k
+#define PACK_OF_Q3_K   pack_q3_k
 #define PACK_OF_Q4_K   pack_q4_k
 #define PACK_OF_Q5_K   pack_q5_k
 #define PACK_OF_Q6_K   pack_q6_k
+#define PACK_OF_IQ4_XS pack_iq4_xs
 
 static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, 1, 64, {0}},
                                           [ZT_F16] = {pack_f16, 1, 32, {0}},
                                           [ZT_BF16] = {pack_bf16, 2, 64, {0}},
-#define X(NAME, bits, offset, mins, head, tail)                                                    \
+#define X(NAME, bits, look, offset, scales, head, tail)                                            \
     [ZT_##NAME] = {PACK_OF_##NAME,                                                                 \
-                   FORM_STEP(head),                                                                \
-                   FORM_BYTES(bits, head, tail),                                                   \
-                   {bits, offset, mins, head, tail}},
+                   FORM_STEP(scales, head),                                                        \
+                   FORM_BYTES(bits, scales, head, tail),                                           \
+                   {bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail}},
                                           ZT_PACK_BLOCKS(X)
 #undef X
 };
 
-bool zt_pack_has(zt_dtype t) { return (unsigned)t < ZT_DTYPE_COUNT && table[t].pack; }
+static const bool whole[ZT_DTYPE_COUNT] = {
+#define X(NAME) [ZT_##NAME] = true,
+    ZT_PACK_WHOLE(X)
+#undef X
+};
+
+const uint8_t zt_pack_values[3][16] = {
+    [ZT_LOOK_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+    [ZT_LOOK_E2M1] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
+};
+
+bool zt_pack_whole(zt_dtype t) { return (unsigned)t < ZT_DTYPE_COUNT && whole[t]; }
+
+bool zt_pack_has(zt_dtype t)
+{
+    return (unsigned)t < ZT_DTYPE_COUNT && (table[t].columns || whole[t]);
+}
+
+/* Bytes of a whole row in the file. */
+static size_t file_bytes(zt_dtype t, int64_t K)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    return (size_t)(K / d->block) * (size_t)d->block_bytes;
+}
 
 size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
 {
     const row *w = &table[t];
+    if (whole[t]) return (ZT_PACK_ROWS * file_bytes(t, K) + 63) & ~(size_t)63;
     size_t steps = (size_t)((K + w->columns - 1) / w->columns);
     return (steps * w->bytes + 63) & ~(size_t)63;
+}
+
+static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
+                       uint8_t *dst)
+{
+    size_t bytes = file_bytes(t, K), used = bytes * (size_t)rows;
+    for (int r = 0; r < rows; r++)
+        memcpy(dst + (size_t)r * bytes, src + (size_t)r * row_bytes, bytes);
+    memset(dst + used, 0, zt_pack_group_bytes(t, K) - used);
 }
 
 void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int rows, void *dst)
 {
     const row *w = &table[t];
+    if (whole[t]) {
+        pack_whole(t, K, src, row_bytes, rows, dst);
+        return;
+    }
     int64_t steps = K / w->columns;
     size_t used = (size_t)steps * w->bytes, all = zt_pack_group_bytes(t, K);
     if (rows < ZT_PACK_ROWS)
@@ -291,53 +395,92 @@ INLINE float half_at(const uint8_t *line, int r)
     return zt_f16_to_f32(h);
 }
 
-/* The 32 codes of row r, in order. */
-INLINE void codes_of(int bits, const uint8_t *p, int r, uint8_t *code)
+/* The 32 codes of row r, in order: their two, four or eight low bits, then those above. */
+INLINE void codes_of(zt_pack_form f, const uint8_t *p, int r, uint8_t *code)
 {
-    if (bits == 8) {
-        for (int i = 0; i < 8; i++) memcpy(code + 4 * i, p + 64 * i + 4 * r, 4);
-        return;
-    }
-    for (int i = 0; i < 4; i++) {
-        uint32_t v = load32(p + 64 * i + 4 * r), low = v & 0x0f0f0f0fu, high = v >> 4 & 0x0f0f0f0fu;
-        memcpy(code + 4 * i, &low, 4);
-        memcpy(code + 16 + 4 * i, &high, 4);
-    }
-    for (int i = 0; i < 8 && bits > 4; i++) {
-        uint32_t v = load32(code + 4 * i),
-                 up = load32(p + 256 + (bits == 6 ? i / 4 * 64 : 0) + 4 * r);
-        v |= bits == 5 ? (up >> i & 0x01010101u) << 4 : (up >> i % 4 * 2 & 0x03030303u) << 4;
+    for (int i = 0; i < 8; i++) {
+        uint32_t v;
+        if (f.bits == 8)
+            v = load32(p + 64 * i + 4 * r);
+        else if (f.bits < 4)
+            v = load32(p + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u;
+        else
+            v = load32(p + i % 4 * 64 + 4 * r) >> i / 4 * 4 & 0x0f0f0f0fu;
+        if (f.bits == 3) v |= (load32(p + 128 + 4 * r) >> i & 0x01010101u) << 2;
+        if (f.bits == 5) v |= (load32(p + 256 + 4 * r) >> i & 0x01010101u) << 4;
+        if (f.bits == 6)
+            v |= (load32(p + 256 + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u) << 4;
         memcpy(code + 4 * i, &v, 4);
     }
+    for (int i = 0; i < 32 && f.look; i++) code[i] = zt_pack_values[f.look][code[i]];
 }
 
-/* Scale and minimum of row r for columns 16h..16h+15 of block b, of the 256 that begin at p. */
-INLINE float scale_of(const zt_pack_form *f, const uint8_t *p, const uint8_t *tail, int b, int h,
-                      int r, float *min)
+/* 2^(e - 128); subnormal below 2. */
+INLINE float e8m0_at(const uint8_t *line, int r)
 {
-    *min = 0;
-    if (!f->head) {
-        if (f->mins) *min = half_at(tail + 32, r);
-        return half_at(tail, r);
-    }
-    if (!f->mins) return half_at(p, r) * (float)(int8_t)p[32 + 16 * (2 * b + h) + r];
+    uint32_t e = line[r], bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* As f16, whose exponent's bias is 8 more. */
+INLINE float e4m3_at(const uint8_t *line, int r)
+{
+    return zt_f16_to_f32((uint16_t)(line[r] << 7)) * 0x1p7f;
+}
+
+/* Scale and minimum of row r for columns 16h..16h+15 of block b of the 256 whose head is p. */
+typedef float scale_fn(const uint8_t *p, const uint8_t *tail, int b, int h, int r, float *min);
+
+#define SCALE(name)                                                                                \
+    static float scale_##name(const uint8_t *p, const uint8_t *tail, int b, int h, int r,          \
+                              float *min)
+SCALE(half) { return (void)p, (void)b, (void)h, (void)min, half_at(tail, r); }
+SCALE(half_min) { return *min = half_at(tail + 32, r), scale_half(p, tail, b, h, r, min); }
+SCALE(e8m0) { return (void)p, (void)b, (void)h, (void)min, e8m0_at(tail, r); }
+SCALE(e4m3) { return (void)p, (void)b, (void)min, e4m3_at(tail + 16 * h, r); }
+SCALE(u6_min)
+{
+    (void)tail, (void)h;
     *min = -(half_at(p + 32, r) * (float)p[192 + 16 * b + r]);
     return half_at(p, r) * (float)p[64 + 16 * b + r];
 }
+SCALE(u4_min)
+{
+    uint8_t both = p[64 + 16 * (2 * b + h) + r];
+    (void)tail;
+    *min = -(half_at(p + 32, r) * (float)(both >> 4));
+    return half_at(p, r) * (float)(both & 15);
+}
+SCALE(i8)
+{
+    (void)tail, (void)h, (void)min;
+    return half_at(p, r) * (float)(int8_t)p[32 + 16 * b + r];
+}
+SCALE(i8_16) { return scale_i8(p, tail, 2 * b + h, h, r, min); }
+
+static scale_fn *const scale_of[] = {
+    [ZT_SCALES_HALF] = scale_half,     [ZT_SCALES_HALF_MIN] = scale_half_min,
+    [ZT_SCALES_E8M0] = scale_e8m0,     [ZT_SCALES_E4M3] = scale_e4m3,
+    [ZT_SCALES_U6_MIN] = scale_u6_min, [ZT_SCALES_U4_MIN] = scale_u4_min,
+    [ZT_SCALES_I8] = scale_i8,         [ZT_SCALES_I8_16] = scale_i8_16,
+};
 
 static void unpack_blocks(const row *w, int64_t K, const uint8_t *p, int r, float *dst)
 {
-    const zt_pack_form *f = &w->form;
-    size_t block = (size_t)ZT_PACK_CODES(f->bits) + (size_t)f->tail;
+    const zt_pack_form f = w->form;
+    size_t block = (size_t)ZT_PACK_CODES(f.bits) + (size_t)f.tail;
     for (int64_t k = 0; k < K; k += w->columns, p += w->bytes) {
-        const uint8_t *q = p + f->head;
+        const uint8_t *q = p + f.head;
         for (int b = 0; b < w->columns / 32; b++, q += block) {
             uint8_t code[32];
-            codes_of(f->bits, q, r, code);
+            codes_of(f, q, r, code);
             for (int h = 0; h < 2; h++, dst += 16) {
-                float min, scale = scale_of(f, p, q + ZT_PACK_CODES(f->bits), b, h, r, &min);
-                for (int j = 0; j < 16; j++) dst[j] = scale * (float)(code[16 * h + j] - f->offset);
-                for (int j = 0; j < 16 && f->mins; j++) dst[j] += min;
+                const uint8_t *tail = q + ZT_PACK_CODES(f.bits);
+                float min = 0, scale = scale_of[f.scales](p, tail, b, h, r, &min);
+                for (int j = 0; j < 16; j++) dst[j] = scale * (float)(code[16 * h + j] - f.offset);
+                for (int j = 0; j < 16 && zt_pack_mins(f); j++) dst[j] += min;
             }
         }
     }
@@ -347,6 +490,10 @@ void zt_unpack_row(zt_dtype t, int64_t K, const void *group, int r, float *dst)
 {
     const row *w = &table[t];
     const uint8_t *p = group;
+    if (whole[t]) {
+        zt_dtype_get(t)->decode(p + (size_t)r * file_bytes(t, K), dst, K);
+        return;
+    }
     if (w->form.bits) {
         unpack_blocks(w, K, p, r, dst);
         return;

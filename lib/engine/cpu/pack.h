@@ -12,25 +12,30 @@
  *   bf16        [K/2 up][16][2] bfloat16 (pairs, for vdpbf16ps; odd K padded with zero)
  *   block types per 32 columns: codes of 16 rows, unsigned, as 8 registers of 64 bytes: byte 4*r+j
  *   of register i is the code of row r, column 4*i+j.
+ *     2 bits    u8 two[2][64]: bits 2*i of byte b of two[h] are byte b of register 4*h+i
+ *     3 bits    the same, then u8 hi[64]: bit i of byte b is the third bit of byte b of register i
  *     4 bits    u8 nib[4][64]: nib[i] has register i in the low and register 4+i in the high halves
- *     5 bits    the same, then u8 hi[64]: bit i of byte b is the fifth bit of byte b of register i
- *     6 bits    the same nibbles, then u8 hi[2][64]: bits 2*i of byte b of hi[h] are the upper two
- *               bits of byte b of register 4*h+i
+ *     5 bits    the same, then u8 hi[64] as with 3 bits: the fifth bits
+ *     6 bits    the same nibbles, then u8 hi[2][64] as with 2 bits: the upper two bits
  *     8 bits    u8 code[8][64]: q8_0 as code + 128
+ *   Codes of 4 bits may be places in a table of values (zt_pack_values).
  *
- *   type   bits  value                  scales after the codes of 32 columns, before those of 256
- *   q4_0   4     d (code - 8)           after: f16 d[16]
- *   q4_1   4     d code + m             after: f16 d[16], f16 m[16]
- *   q5_0   5     d (code - 16)          after: f16 d[16]
- *   q5_1   5     d code + m             after: f16 d[16], f16 m[16]
- *   q8_0   8     d (code - 128)         after: f16 d[16]
- *   iq4_nl 8     d (code - 128)         after: f16 d[16]; 4-bit codes of the file looked up
- *   q4_k   4     d sc code - dmin mn    before: f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]
- *   q5_k   5     the same               the same
- *   q6_k   6     d sc (code - 32)       before: f16 d[16], i8 sc[16][16] (one a 16 columns)
+ * Scales come after the codes of 32 columns, or before those of 256:
  *
- * These are the sizes of the files' own types but for iq4_nl and the unpacked 6-bit scales of q4_k
- * and q5_k.
+ *   HALF        after   f16 d[16]                                            d (code - offset)
+ *   HALF_MIN    after   f16 d[16], f16 m[16]                                 d code + m
+ *   E8M0        after   u8 d[16]                                             2^(d-128) (..)
+ *   E4M3        after   u8 d[2][16], one a 16 columns, bias 7, half of it    d (..)
+ *   U6_MIN      before  f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]  d sc code - dmin mn
+ *   U4_MIN      before  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
+ *   I8          before  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
+ *   I8_16       before  f16 d[16], i8 sc[16][16], one a 16 columns           the same
+ *
+ * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k, q5_k, q3_k
+ * and iq4_xs.
+ *
+ *   other block types (ZT_PACK_WHOLE): 16 rows as the file has them, one after the other. They are
+ *   decoded to the form of f32 a group at a time, while it is multiplied by.
  */
 #ifndef ZT_CPU_PACK_H
 #define ZT_CPU_PACK_H
@@ -39,27 +44,76 @@
 
 #define ZT_PACK_ROWS 16
 
-/* X(NAME, bits a code, offset taken from it, has minima, bytes of scales before 256 columns, bytes
- * of scales after 32 columns) */
+typedef enum zt_pack_scales {
+    ZT_SCALES_NONE, /* not a packed block type */
+    ZT_SCALES_HALF,
+    ZT_SCALES_HALF_MIN,
+    ZT_SCALES_E8M0,
+    ZT_SCALES_E4M3,
+    ZT_SCALES_U6_MIN,
+    ZT_SCALES_U4_MIN,
+    ZT_SCALES_I8,
+    ZT_SCALES_I8_16
+} zt_pack_scales;
+
+/* What codes of 4 bits stand for, plus the offset. */
+typedef enum zt_pack_look { ZT_LOOK_NONE, ZT_LOOK_IQ4, ZT_LOOK_E2M1 } zt_pack_look;
+extern const uint8_t zt_pack_values[3][16];
+
+/* X(NAME, bits a code, table, offset taken from it, scales, bytes of scales before 256 columns,
+ * bytes of scales after 32 columns) */
 #define ZT_PACK_BLOCKS(X)                                                                          \
-    X(Q4_0, 4, 8, 0, 0, 32)                                                                        \
-    X(Q4_1, 4, 0, 1, 0, 64)                                                                        \
-    X(Q5_0, 5, 16, 0, 0, 32)                                                                       \
-    X(Q5_1, 5, 0, 1, 0, 64)                                                                        \
-    X(Q8_0, 8, 128, 0, 0, 32)                                                                      \
-    X(IQ4_NL, 8, 128, 0, 0, 32)                                                                    \
-    X(Q4_K, 4, 0, 1, 320, 0)                                                                       \
-    X(Q5_K, 5, 0, 1, 320, 0)                                                                       \
-    X(Q6_K, 6, 32, 0, 288, 0)
+    X(Q4_0, 4, NONE, 8, HALF, 0, 32)                                                               \
+    X(Q4_1, 4, NONE, 0, HALF_MIN, 0, 64)                                                           \
+    X(Q5_0, 5, NONE, 16, HALF, 0, 32)                                                              \
+    X(Q5_1, 5, NONE, 0, HALF_MIN, 0, 64)                                                           \
+    X(Q8_0, 8, NONE, 128, HALF, 0, 32)                                                             \
+    X(IQ4_NL, 4, IQ4, 128, HALF, 0, 32)                                                            \
+    X(MXFP4, 4, E2M1, 12, E8M0, 0, 16)                                                             \
+    X(NVFP4, 4, E2M1, 12, E4M3, 0, 32)                                                             \
+    X(Q2_K, 2, NONE, 0, U4_MIN, 320, 0)                                                            \
+    X(Q3_K, 3, NONE, 4, I8_16, 288, 0)                                                             \
+    X(Q4_K, 4, NONE, 0, U6_MIN, 320, 0)                                                            \
+    X(Q5_K, 5, NONE, 0, U6_MIN, 320, 0)                                                            \
+    X(Q6_K, 6, NONE, 32, I8_16, 288, 0)                                                            \
+    X(IQ4_XS, 4, IQ4, 128, I8, 160, 0)
+
+#define ZT_PACK_WHOLE(X)                                                                           \
+    X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ3_XXS) X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S)   \
+    X(IQ1_M)
 
 typedef struct zt_pack_form {
-    int bits, offset, mins, head, tail; /* as above */
+    int bits; /* as above; 0: no block type, or one kept whole */
+    zt_pack_look look;
+    int offset;
+    zt_pack_scales scales;
+    int head, tail;
 } zt_pack_form;
+
+#define ZT_PACK_FORM(bits, look, offset, scales, head, tail)                                       \
+    ((zt_pack_form){bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail})
 
 /* Bytes of the codes of 32 columns of 16 rows. */
 #define ZT_PACK_CODES(bits) ((bits) * 64)
 
-bool zt_pack_has(zt_dtype t);                             /* may weights of this type be packed */
+/* Has it minima; is a scale for 16 columns, not 32; bits of what the codes stand for. */
+static inline bool zt_pack_mins(zt_pack_form f)
+{
+    return f.scales == ZT_SCALES_HALF_MIN || f.scales == ZT_SCALES_U6_MIN ||
+           f.scales == ZT_SCALES_U4_MIN;
+}
+static inline bool zt_pack_halves(zt_pack_form f)
+{
+    return f.scales == ZT_SCALES_E4M3 || f.scales == ZT_SCALES_U4_MIN ||
+           f.scales == ZT_SCALES_I8_16;
+}
+static inline int zt_pack_wide(zt_pack_form f)
+{
+    return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;
+}
+
+bool zt_pack_has(zt_dtype t);                      /* may weights of this type be packed */
+bool zt_pack_whole(zt_dtype t);                    /* of ZT_PACK_WHOLE */
 size_t zt_pack_group_bytes(zt_dtype t, int64_t K);        /* a multiple of 64 */
 /* rows <= 16 rows of file layout, row_bytes apart, to one group; missing rows become zero. */
 void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int rows, void *dst);

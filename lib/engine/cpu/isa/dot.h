@@ -4,6 +4,8 @@
  *   fv  f32, one a row            iv  i32, one a row
  *   cv  bytes of codes: four columns of each row (pack.h)
  *
+ * fv_of_half, _u8, _i8, _e8m0, _e4m3 read so many scales of pack.h, fv_of_low4 and _high4 the
+ * halves of bytes; cv_look(table, a) has table[a] for every byte below 16.
  * fv_fma(a, b, c) is a * b + c, rounded once where the processor has it (scalar rounds twice).
  * cv_dots(bits, n, T, c, x, init, y): for every token t and row, y[t] = init[t] + the sum of code
  * times x over the 4 n columns of registers c[0..n-1]. x is i8[n][T][4], init i32[T] or NULL for
@@ -94,6 +96,27 @@ INLINE fv fv_of_i8(const void *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
 }
+INLINE fv fv_of_low4(const void *p)
+{
+    __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32(15)));
+}
+INLINE fv fv_of_high4(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(p)), 4));
+}
+INLINE fv fv_of_e8m0(const void *p)
+{
+    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p)), one = _mm512_set1_epi32(1);
+    return _mm512_castsi512_ps(
+        _mm512_max_epi32(_mm512_slli_epi32(_mm512_sub_epi32(e, one), 23),
+                         _mm512_slli_epi32(_mm512_add_epi32(e, one), 21)));
+}
+INLINE fv fv_of_e4m3(const void *p)
+{
+    __m256i h = _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 7);
+    return _mm512_mul_ps(_mm512_cvtph_ps(h), _mm512_set1_ps(0x1p7f));
+}
 /* The first (0) or second (1) of the pairs of bfloat16. */
 INLINE fv fv_of_brain(const void *p, int second)
 {
@@ -117,6 +140,10 @@ INLINE cv cv_or_and(cv a, cv b, int mask) /* a | (b & mask) */
 }
 INLINE cv cv_right(cv a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
 INLINE cv cv_left(cv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+INLINE cv cv_look(const uint8_t *table, cv a)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table)), a);
+}
 
 typedef int32_t __attribute__((may_alias)) four;
 
@@ -174,6 +201,27 @@ INLINE fv fv_of_i8(const void *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
 }
+INLINE fv fv_of_low4(const void *p)
+{
+    __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+    return _mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(15)));
+}
+INLINE fv fv_of_high4(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_srli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), 4));
+}
+INLINE fv fv_of_e8m0(const void *p)
+{
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), one = _mm256_set1_epi32(1);
+    return _mm256_castsi256_ps(
+        _mm256_max_epi32(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23),
+                         _mm256_slli_epi32(_mm256_add_epi32(e, one), 21)));
+}
+INLINE fv fv_of_e4m3(const void *p)
+{
+    __m128i h = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(h), _mm256_set1_ps(0x1p7f));
+}
 INLINE fv fv_of_brain(const void *p, int second)
 {
     __m256i v = _mm256_loadu_si256(p);
@@ -193,6 +241,11 @@ INLINE cv cv_and(cv a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi8((
 INLINE cv cv_or_and(cv a, cv b, int mask) { return _mm256_or_si256(a, cv_and(b, mask)); }
 INLINE cv cv_right(cv a, int n) { return _mm256_srli_epi16(a, n); }
 INLINE cv cv_left(cv a, int n) { return _mm256_slli_epi16(a, n); }
+INLINE cv cv_look(const uint8_t *table, cv a)
+{
+    __m128i values = _mm_loadu_si128((const void *)table);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), a);
+}
 
 /* Pairs of products in 16 bits. Codes of 8 bits would overflow: there the code is made signed
  * (which is what init would have done) and its sign goes to x; |code - 128| * 127 * 2 fits. */
@@ -209,7 +262,7 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, con
                       iv *y)
 {
     /* How many pair sums fit in 16 bits: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
-    const int run = bits == 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
+    const int run = bits <= 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
     const __m256i one = _mm256_set1_epi16(1);
     UNROLL for (int u = 0; u < T; u += side) {
         UNROLL for (int t = u; t < u + side; t++)
@@ -299,6 +352,20 @@ INLINE fv fv_of_half(const void *p)
 }
 INLINE fv fv_of_u8(const void *p) { fv y; const uint8_t *b = p; ROWS((float)b[r]); }
 INLINE fv fv_of_i8(const void *p) { fv y; const int8_t *b = p; ROWS((float)b[r]); }
+INLINE fv fv_of_low4(const void *p) { fv y; const uint8_t *b = p; ROWS((float)(b[r] & 15)); }
+INLINE fv fv_of_high4(const void *p) { fv y; const uint8_t *b = p; ROWS((float)(b[r] >> 4)); }
+INLINE float of_e8m0(uint32_t e)
+{
+    int32_t bits = (int32_t)(e < 2 ? 0x200000u << e : (e - 1) << 23);
+    return load_f32(&bits);
+}
+INLINE fv fv_of_e8m0(const void *p) { fv y; const uint8_t *b = p; ROWS(of_e8m0(b[r])); }
+INLINE fv fv_of_e4m3(const void *p)
+{
+    fv y;
+    const uint8_t *b = p;
+    ROWS(zt_f16_to_f32((uint16_t)(b[r] << 7)) * 0x1p7f);
+}
 INLINE fv fv_of_brain(const void *p, int second)
 {
     fv y;
@@ -322,6 +389,7 @@ INLINE cv cv_and(cv a, int mask) { cv y; BYTES(a.v[b] & mask); }
 INLINE cv cv_or_and(cv a, cv c, int mask) { cv y; BYTES(a.v[b] | (c.v[b] & mask)); }
 INLINE cv cv_right(cv a, int n) { cv y; BYTES(a.v[b] >> n); }
 INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
+INLINE cv cv_look(const uint8_t *table, cv a) { cv y; BYTES(table[a.v[b]]); }
 #undef BYTES
 
 TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
@@ -366,25 +434,37 @@ INLINE cv cv_shift(cv a, int n)
     return n > 0 ? cv_left(a, n) : n < 0 ? cv_right(a, -n) : a;
 }
 
-/* The eight registers of codes packed at p (of the first row wanted). bits is a constant. */
-TEMPLATE void cv_unpack(int bits, const uint8_t *p, cv c[8])
+/* The eight registers of codes packed at p (of the first row wanted), or what they stand for. */
+TEMPLATE void cv_unpack(zt_pack_form f, const uint8_t *p, cv c[8])
 {
-    if (bits == 8) {
+    if (f.bits == 8) {
         UNROLL for (int i = 0; i < 8; i++) c[i] = cv_load(p + 64 * i);
         return;
     }
-    UNROLL for (int i = 0; i < 4; i++) {
-        cv nib = cv_load(p + 64 * i);
-        c[i] = cv_and(nib, 15);
-        c[4 + i] = cv_and(cv_right(nib, 4), 15);
+    if (f.bits < 4) {
+        UNROLL for (int i = 0; i < 8; i++)
+            c[i] = cv_and(cv_shift(cv_load(p + i / 4 * 64), -2 * (i % 4)), 3);
+    } else {
+        UNROLL for (int i = 0; i < 4; i++) {
+            cv nib = cv_load(p + 64 * i);
+            c[i] = cv_and(nib, 15);
+            c[4 + i] = cv_and(cv_right(nib, 4), 15);
+        }
     }
-    if (bits == 5) {
+    if (f.bits == 3) {
+        cv hi = cv_load(p + 128);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(hi, 2 - i), 4);
+    }
+    if (f.bits == 5) {
         cv hi = cv_load(p + 256);
         UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(hi, 4 - i), 16);
     }
-    if (bits == 6) {
+    if (f.bits == 6) {
         UNROLL for (int i = 0; i < 8; i++)
             c[i] = cv_or_and(c[i], cv_shift(cv_load(p + 256 + i / 4 * 64), 4 - 2 * (i % 4)), 48);
+    }
+    if (f.look) {
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_look(zt_pack_values[f.look], c[i]);
     }
 }
 

@@ -1,0 +1,290 @@
+/* tiles.h - private to isa/linalg.c: the product of a few groups of 16 rows by a few tokens, for
+ * each form of weights and activations, and the table of them.
+ *
+ * One value is one f32 accumulator that takes the columns in order, whatever the tile's size.
+ */
+#ifndef ZT_CPU_TILES_H
+#define ZT_CPU_TILES_H
+
+#include "lib/engine/cpu/isa/dot.h"
+
+enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
+
+/* w: the groups' packed bytes; x: the tile's activations, rows `step` apart where they are rows;
+ * acc[group][token][16]. Each makes its pass for LANES rows of the groups, from row r on. */
+typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc);
+
+/* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
+
+/* Scales for columns 16h.. of block b, and minima; p is the head, tail what follows the codes. */
+INLINE fv scale_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, int h, int r)
+{
+    const int fine = 16 * (2 * b + h) + r, coarse = 16 * b + r;
+    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(tail + r);
+    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(tail + 16 * h + r);
+    if (!f.head) return fv_of_half(tail + 2 * r);
+    fv d = fv_of_half(p + 2 * r);
+    if (f.scales == ZT_SCALES_I8) return fv_mul(d, fv_of_i8(p + 32 + coarse));
+    if (f.scales == ZT_SCALES_I8_16) return fv_mul(d, fv_of_i8(p + 32 + fine));
+    if (f.scales == ZT_SCALES_U4_MIN) return fv_mul(d, fv_of_low4(p + 64 + fine));
+    return fv_mul(d, fv_of_u8(p + 64 + coarse));
+}
+
+INLINE fv min_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, int h, int r)
+{
+    if (!f.head) return fv_of_half(tail + 32 + 2 * r);
+    fv d = fv_of_half(p + 32 + 2 * r);
+    if (f.scales == ZT_SCALES_U4_MIN)
+        return fv_neg(fv_mul(d, fv_of_high4(p + 64 + 16 * (2 * b + h) + r)));
+    return fv_neg(fv_mul(d, fv_of_u8(p + 192 + 16 * b + r)));
+}
+
+/* Bytes of CODES for 32 columns of one token. */
+INLINE size_t code_bytes(zt_pack_form f) { return zt_pack_halves(f) ? 44 : 40; }
+
+/* 32 or 16 columns for T tokens: sum[t] += what each row gives. x their codes, d and s their scales
+ * and what they sum up to. */
+TEMPLATE void part_codes(zt_pack_form f, int n, int T, const cv *c, fv scale, fv min,
+                         const uint8_t *x, const uint8_t *d, const uint8_t *s, fv *sum)
+{
+    iv dot[MOST];
+    cv_dots(zt_pack_wide(f), n, T, c, x, zt_pack_mins(f) ? NULL : s, dot);
+    UNROLL for (int t = 0; t < T; t++)
+    {
+        fv dx = fv_set(load_f32(d + 4 * t));
+        sum[t] = fv_fma(fv_of_iv(dot[t]), fv_mul(scale, dx), sum[t]);
+        if (zt_pack_mins(f)) sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * t)), sum[t]);
+    }
+}
+
+/* One block of 32 columns. */
+TEMPLATE void block_codes(zt_pack_form f, int T, int r, const uint8_t *p, const uint8_t *q, int b,
+                          const uint8_t *x, fv *sum)
+{
+    const uint8_t *tail = q + ZT_PACK_CODES(f.bits), *d = x + 32 * T, *s = d + 4 * T;
+    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    cv c[8];
+    cv_unpack(f, q + 4 * r, c);
+    UNROLL for (int h = 0; h < parts; h++)
+    {
+        fv scale = scale_of(f, p, tail, b, h, r), min = scale;
+        if (zt_pack_mins(f)) min = min_of(f, p, tail, b, h, r);
+        part_codes(f, n, T, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
+    }
+}
+
+TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t K,
+                         const uint8_t *x, size_t step, float *acc)
+{
+    (void)step;
+    const int blocks = f.head ? 8 : 1;
+    const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
+    fv sum[MOST];
+    UNROLL for (int t = 0; t < T; t++) sum[t] = fv_zero();
+    for (int64_t k = 0; k < K; k += 32 * blocks) {
+        const uint8_t *q = p + f.head;
+        for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f)) {
+            for (size_t line = 0; T <= 2 && line < bytes; line += 64)
+                __builtin_prefetch(q + 8192 + line);
+            block_codes(f, T, r, p, q, b, x, sum);
+        }
+        p = q;
+    }
+    UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * t + r, sum[t]);
+}
+
+/* ---- tiles: f32 activations ------------------------------------------------------------------ */
+
+/* Of every row and token one sum, in order: G groups times T tokens of them are kept going. */
+typedef struct sums {
+    fv v[MOST_GROUPS][MOST];
+} sums;
+
+TEMPLATE void sums_zero(sums *s, int G, int T)
+{
+    UNROLL for (int g = 0; g < G; g++) UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
+}
+
+TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc)
+{
+    UNROLL for (int g = 0; g < G; g++) UNROLL for (int t = 0; t < T; t++)
+        fv_store(acc + 16 * (g * T + t) + r, s->v[g][t]);
+}
+
+/* 16 columns of G groups as f32 weights, times T tokens. c: their codes, stored. */
+TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64], int h,
+                        const fv *scale, const fv *min, const float *x, size_t step, sums *s)
+{
+    const iv offset = iv_set(f.offset);
+    for (int i = 0; i < 16; i++) {
+        UNROLL for (int g = 0; g < G; g++)
+        {
+            fv w = fv_mul(fv_of_iv(iv_sub(iv_byte(c[g][4 * h + i / 4], i % 4), offset)), scale[g]);
+            if (zt_pack_mins(f)) w = fv_add(w, min[g]);
+            UNROLL for (int t = 0; t < T; t++) s->v[g][t] =
+                fv_fma(w, fv_set(x[(size_t)t * step + (size_t)i]), s->v[g][t]);
+        }
+    }
+}
+
+TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *const *w, int64_t K,
+                        const float *x, size_t step, float *acc)
+{
+    const int blocks = f.head ? 8 : 1;
+    const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
+    size_t at = 0;
+    fv scale[MOST_GROUPS], min[MOST_GROUPS];
+    uint8_t codes[MOST_GROUPS][8][64];
+    sums s;
+    sums_zero(&s, G, T);
+    for (int64_t k = 0; k < K; at += (size_t)f.head + (size_t)blocks * bytes) {
+        for (int b = 0; b < blocks; b++, k += 32) {
+            const size_t q = at + (size_t)f.head + (size_t)b * bytes;
+            for (int g = 0; g < G; g++) {
+                cv c[8];
+                cv_unpack(f, w[g] + q + 4 * r, c);
+                UNROLL for (int i = 0; i < 8; i++) cv_store(codes[g][i], c[i]);
+            }
+            for (int h = 0; h < 2; h++) {
+                UNROLL for (int g = 0; g < G; g++)
+                {
+                    const uint8_t *tail = w[g] + q + ZT_PACK_CODES(f.bits);
+                    scale[g] = scale_of(f, w[g] + at, tail, b, h, r);
+                    if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, tail, b, h, r);
+                }
+                half_rows(f, G, T, codes, h, scale, min, x + k + 16 * h, step, &s);
+            }
+        }
+    }
+    sums_store(&s, G, T, r, acc);
+}
+
+/* Column k of rows r.. of a group of plain weights as f32. */
+INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k, int r)
+{
+    if (t == ZT_F32) return fv_load(w + 64 * k + 4 * r);
+    if (t == ZT_F16) return fv_of_half(w + 32 * k + 2 * r);
+    return fv_of_brain(w + 64 * (k / 2) + 4 * r, (int)(k % 2));
+}
+
+TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
+                         const float *x, size_t step, float *acc)
+{
+    sums s;
+    sums_zero(&s, G, T);
+    for (int64_t k = 0; k < K; k++) {
+        UNROLL for (int g = 0; g < G; g++)
+        {
+            fv v = plain_column(type, w[g], k, r);
+            UNROLL for (int t = 0; t < T; t++) s.v[g][t] =
+                fv_fma(v, fv_set(x[(size_t)t * step + (size_t)k]), s.v[g][t]);
+        }
+    }
+    sums_store(&s, G, T, r, acc);
+}
+
+/* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
+
+#if defined(ZT_ISA_avx512)
+/* x: words of two columns, rows `step` words apart. */
+INLINE void tile_brain(int G, int T, int r, const uint8_t *const *w, int64_t K, const four *x,
+                       size_t step, float *acc)
+{
+    sums s;
+    sums_zero(&s, G, T);
+    for (int64_t k = 0; k < (K + 1) / 2; k++) {
+        UNROLL for (int g = 0; g < G; g++)
+        {
+            __m512i v = _mm512_loadu_si512(w[g] + 64 * k);
+            UNROLL for (int t = 0; t < T; t++) __asm__(
+                "vdpbf16ps %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
+                : "+v"(s.v[g][t]) : "v"(v),
+                "m"(x[(size_t)t * step + (size_t)k]));
+        }
+    }
+    sums_store(&s, G, T, r, acc);
+}
+#endif
+
+/* ---- the table of tiles ---------------------------------------------------------------------- */
+
+typedef enum act_form { ROWS, BRAIN, CODES } act_form;
+
+typedef struct tiles {
+    tile_fn *fn[SIZES];
+    int groups[SIZES]; /* that one call takes */
+} tiles;
+
+typedef struct weights {
+    tiles exact, fast; /* act=f32, act=q8 */
+    act_form fast_form;
+    zt_pack_form form;
+} weights;
+
+#define TILE(name, body)                                                                           \
+    static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc)   \
+    {                                                                                              \
+        for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
+    }
+/* With f32 every sum is a chain of dependent additions, so a call keeps eight of them going. */
+#define EACH_SIZE(X, NAME, arg)                                                                    \
+    X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
+#define ROWS_TILE(NAME, form, G, T)                                                                \
+    TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc))
+#define CODES_TILE(NAME, form, G, T)                                                               \
+    TILE(codes_##NAME##_##T, tile_codes(form, T, r, w[0], K, x, step, acc))
+#define PLAIN_TILE(NAME, type, G, T)                                                               \
+    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc))
+#define DECODED_TILE(NAME, type, G, T)                                                             \
+    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc))
+#define BRAIN_TILE(NAME, unused, G, T)                                                             \
+    TILE(brain_##NAME##_##T, tile_brain(G, T, r, w, K, x, step, acc))
+
+#define X(NAME, ...)                                                                               \
+    EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
+    EACH_SIZE(CODES_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))
+ZT_PACK_BLOCKS(X)
+#undef X
+EACH_SIZE(PLAIN_TILE, F32, ZT_F32)
+EACH_SIZE(DECODED_TILE, F32, ZT_F32)
+EACH_SIZE(PLAIN_TILE, F16, ZT_F16)
+EACH_SIZE(PLAIN_TILE, BF16, ZT_BF16)
+#if defined(ZT_ISA_avx512)
+EACH_SIZE(BRAIN_TILE, BF16, 0)
+#define BRAIN_TILES                                                                                \
+    {                                                                                              \
+        {brain_BF16_1, brain_BF16_2, brain_BF16_4, brain_BF16_8}, { 4, 4, 2, 1 }                   \
+    }
+#else
+#define BRAIN_TILES ROWS_TILES(BF16)
+#endif
+
+#define ROWS_TILES(NAME)                                                                           \
+    {                                                                                              \
+        {rows_##NAME##_1, rows_##NAME##_2, rows_##NAME##_4, rows_##NAME##_8}, { 4, 4, 2, 1 }       \
+    }
+#define CODES_TILES(NAME)                                                                          \
+    {                                                                                              \
+        {codes_##NAME##_1, codes_##NAME##_2, codes_##NAME##_4, codes_##NAME##_8}, { 1, 1, 1, 1 }   \
+    }
+
+/* Of a group that was decoded to f32: one at a time. */
+#define DECODED_TILES                                                                              \
+    {                                                                                              \
+        {decoded_F32_1, decoded_F32_2, decoded_F32_4, decoded_F32_8}, { 1, 1, 1, 1 }               \
+    }
+
+static const weights table[ZT_DTYPE_COUNT] = {
+    [ZT_F32] = {ROWS_TILES(F32), ROWS_TILES(F32), ROWS, {0}},
+    [ZT_F16] = {ROWS_TILES(F16), ROWS_TILES(F16), ROWS, {0}},
+    [ZT_BF16] = {ROWS_TILES(BF16), BRAIN_TILES, BRAIN, {0}},
+#define X(NAME, ...)                                                                               \
+    [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), CODES, ZT_PACK_FORM(__VA_ARGS__)},
+    ZT_PACK_BLOCKS(X)
+#undef X
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, ROWS, {0}},
+        ZT_PACK_WHOLE(X)
+#undef X
+};
+
+#endif
