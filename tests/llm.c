@@ -377,7 +377,7 @@ static void test_hostile_numbers(void)
 static void stray_tensor(ggufw *w) { add_vector(w, "blk.0.attn_sinks.weight", 4, 1); }
 static void stray_layer(ggufw *w) { add_vector(w, "blk.2.attn_q.bias", 64, 1); }
 static void experts(ggufw *w) { ggufw_u32(w, "llama.expert_count", 8); }
-static void yarn(ggufw *w) { ggufw_str(w, "llama.rope.scaling.type", "yarn"); }
+static void dynamic(ggufw *w) { ggufw_str(w, "llama.rope.scaling.type", "dynamic"); }
 static void long_bias(ggufw *w) { add_vector(w, "blk.0.attn_q.bias", 65, 1); }
 
 static void test_hostile_shapes(void)
@@ -397,7 +397,7 @@ static void test_hostile_shapes(void)
         {stray_tensor, "", "", ZT_ENOTSUP, "blk.0.attn_sinks.weight"},
         {stray_layer, "", "", ZT_ENOTSUP, "blk.2.attn_q.bias"},
         {experts, "", "", ZT_ENOTSUP, "experts"},
-        {yarn, "", "", ZT_ENOTSUP, "rope scaling"},
+        {dynamic, "", "", ZT_ENOTSUP, "rope scaling"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         file f = make("llama", "q8_0", 2, row[i].extra);

@@ -11,28 +11,54 @@
 
 /* ---- architectures --------------------------------------------------------------------------- */
 
-/* Parts that a layer may have beside the common ones; the weights of a part are looked for only in
- * an architecture that has it. */
+/* Parts that a model may have. A weight of the table in weights.c must be there, may be there or has
+ * no place, as the parts say. */
 enum {
-    ZT_PART_COMMON = 1,
-    ZT_PART_BIASES = 2,    /* biases on attention and feed-forward, each where the file has it */
-    ZT_PART_QK_NORM = 4,   /* a norm over each head of q and k, before rope */
-    ZT_PART_POST_NORM = 8, /* norms on what attention and feed-forward add to the stream */
-    ZT_PART_ROPE_TAB = 16  /* a divisor for each rotation, where the file has it */
+    ZT_PART_ALL = 1,             /* what every model has */
+    ZT_PART_BIASES = 1 << 1,     /* biases on attention and feed-forward, each where the file has it */
+    ZT_PART_QKV_BIAS = 1 << 2,   /* biases on q, k and v */
+    ZT_PART_MORE_BIAS = 1 << 3,  /* biases on the other three or four matrices of a layer */
+    ZT_PART_PRE_NORM = 1 << 4,   /* norms on what attention and feed-forward read */
+    ZT_PART_POST_NORM = 1 << 5,  /* norms on what they add to the stream */
+    ZT_PART_SUM_NORM = 1 << 6,   /* norms on the stream after each addition */
+    ZT_PART_LAST_NORM = 1 << 7,  /* a norm after the last layer */
+    ZT_PART_EMBED_NORM = 1 << 8, /* a norm before the first */
+    ZT_PART_NORM_BIAS = 1 << 9,  /* norms are layer norms with biases, not RMS norms */
+    ZT_PART_QK_NORM = 1 << 10,   /* norms on q and k, before rope */
+    ZT_PART_ROPE_TAB = 1 << 11,  /* divisors of the rotations, where the file has them */
+    ZT_PART_POSITIONS = 1 << 12, /* learned embeddings of positions, not rope */
+    ZT_PART_TYPES = 1 << 13,     /* embeddings of token types */
+    ZT_PART_TYPES_MAY = 1 << 14, /* the same, where the file has them */
+    ZT_PART_HEAD = 1 << 15,      /* logits: an output matrix, or the embedding once more */
+    /* How matrices lie in the file: a row says how they usually do, the file has the last word. */
+    ZT_PART_QKV = 1 << 16,       /* q, k and v are three matrices, */
+    ZT_PART_FUSED_QKV = 1 << 17, /* or one */
+    ZT_PART_GATE = 1 << 18,      /* gate and up are two matrices, */
+    ZT_PART_FUSED_UP = 1 << 19,  /* or one; neither: no gate */
+    ZT_PART_UP = 1 << 20         /* up is a matrix of its own; with all but ZT_PART_FUSED_UP */
 };
 
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
     unsigned parts;        /* ZT_PART_* */
     const char *rope_pair; /* which two columns rotate together: "neighbours" or "halves" */
-    bool embed_scale;      /* embeddings times sqrt(width) */
-    int (*gate)(zt_prog *p, const char *name, int gate, int up); /* of the feed-forward */
-    /* Of every `window_period` layers the last sees all keys, the others attention.sliding_window
-     * of them, and turn by `local_theta`. 0: all see all. */
-    int64_t window_period;
+    int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
+    /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
+    int (*act)(zt_prog *p, const char *name, int gate, int up);
+    bool encoder;       /* every token sees the whole text; no cache, no logits */
+    bool embed_scale;   /* embeddings times sqrt(width) */
+    bool qk_norm_whole; /* one norm over all heads, not one over each */
+    /* Of every `window_period` layers the last sees all keys, the others `attention.sliding_window`
+     * of them, 0: all layers so. Without that key `window`; 0: none. */
+    int64_t window_period, window;
+    /* What layers with a window turn by: theta (0: as the others), and whether unscaled. */
     double local_theta;
+    bool local_plain;
+    double attn_cap, final_cap; /* where the file does not say */
     /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). */
     int64_t width_scaled_layers;
+    bool divides_logits; /* logit_scale must be there, and divides them */
+    bool rope_switch;    /* rope.scaling.finetuned = false: no rope at all */
 } zt_arch;
 
 /* Row of the architecture that `g` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
@@ -43,47 +69,72 @@ const zt_arch *zt_arch_of(const zt_gguf *g);
 /* How the states of a text become its embedding. */
 typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling;
 
+#define ZT_MAX_LAYERS 1024
+
 typedef struct zt_hyper {
     const zt_arch *arch;
+    unsigned parts; /* the row's, as the file has them */
     int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
-    int64_t q_width, kv_width; /* heads * head */
-    int64_t rope_dims, rope_half;
-    double theta, rope_scale; /* positions are multiplied by rope_scale */
-    double local_theta;       /* of layers with a window */
-    int64_t window;           /* 0: none */
+    int64_t q_width, kv_width, qkv_width; /* heads * head; of q, k and v together */
+    int64_t q_norm, k_norm;               /* entries of q's and k's norms */
+    int64_t up_width;                     /* 2 ff: gate and up in one */
+    int64_t n_types;                      /* of tokens */
+    zt_rope_attrs rope, local_rope;       /* dims is set; local: of layers with a window */
+    int64_t rope_dims, rope_half;         /* columns of a head that rotate, in pairs */
+    int64_t ctx_orig;                     /* up to this context short divisors hold */
+    bool no_rope;
+    int64_t window;                       /* of layers with one */
+    bool local[ZT_MAX_LAYERS];            /* has the layer a window */
     double eps, attn_scale, attn_cap, final_cap; /* a cap of 0: none */
+    double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h);
-bool zt_hyper_local(const zt_hyper *h, int64_t layer); /* does the layer see a window only */
+bool zt_hyper_rotated(const zt_hyper *h, int64_t layer); /* does rope turn q and k of the layer */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
 typedef enum zt_weight {
     ZT_W_EMBED,
+    ZT_W_POSITIONS,
+    ZT_W_TYPES,
+    ZT_W_EMBED_NORM,
+    ZT_W_EMBED_NORM_BIAS,
     ZT_W_ROPE_TAB,
+    ZT_W_ROPE_LONG,
+    ZT_W_ROPE_SHORT,
     ZT_W_ATTN_NORM,
+    ZT_W_ATTN_NORM_BIAS,
     ZT_W_Q,
     ZT_W_Q_BIAS,
     ZT_W_K,
     ZT_W_K_BIAS,
     ZT_W_V,
     ZT_W_V_BIAS,
+    ZT_W_QKV,
+    ZT_W_QKV_BIAS,
     ZT_W_Q_NORM,
     ZT_W_K_NORM,
     ZT_W_O,
     ZT_W_O_BIAS,
     ZT_W_ATTN_POST,
+    ZT_W_ATTN_SUM,
+    ZT_W_ATTN_SUM_BIAS,
     ZT_W_FF_NORM,
+    ZT_W_FF_NORM_BIAS,
     ZT_W_GATE,
     ZT_W_GATE_BIAS,
     ZT_W_UP,
     ZT_W_UP_BIAS,
+    ZT_W_GATE_UP, /* one above the other */
     ZT_W_DOWN,
     ZT_W_DOWN_BIAS,
     ZT_W_FF_POST,
+    ZT_W_FF_SUM,
+    ZT_W_FF_SUM_BIAS,
     ZT_W_OUT_NORM,
+    ZT_W_OUT_NORM_BIAS,
     ZT_W_OUT,
     ZT_WEIGHT_COUNT
 } zt_weight;
@@ -105,6 +156,7 @@ typedef struct zt_build_opts {
     bool exact;    /* activations stay f32 */
     zt_dtype kv;   /* of the cache */
     int64_t n_seq; /* rows of the block table */
+    int64_t ctx;   /* of the session: says which of two tables of divisors holds */
     bool embed;    /* states after the last norm, not logits */
 } zt_build_opts;
 

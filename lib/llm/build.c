@@ -3,9 +3,15 @@
  *   in ids, pos, seq: i32[n]   table: i32[S, ctx/32]   rows: i32[m]      out logits: f32[m,V]
  *   state kc0, vc0, ...: [ctx, kv_width]                     or states: f32[m,width]
  *
+ * and of an encoder
+ *
+ *   in ids, types, pos, last: i32[n]                         out states: f32[n,width]
+ *
  * n tokens go in, and logits come out for those m of them that `rows` names. Only n, m and ctx are
  * symbols, so a prompt and a token are the same program. In the last layer everything after
  * attention is done for the wanted rows alone. Names carry the layer: q3 is made in layer 3.
+ * An encoder has no cache: its keys are the step's own rows, one text a step, of which each row sees
+ * those up to `last`; rows after that one are padding that nobody sees.
  * Errors stay in the context: a value of -1 is passed on, and zt_llm_build looks once at the end.
  */
 #include "lib/llm/arch.h"
@@ -20,7 +26,8 @@ typedef struct builder {
     const zt_gguf *g;
     const zt_hyper *h;
     const zt_build_opts *o;
-    int pos, seq, table, rows; /* inputs */
+    int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
+    int types, last;           /* and these */
     int tab;                   /* divisors of rope, ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
@@ -41,7 +48,7 @@ static int weight(builder *b, zt_weight w)
 {
     char name[ZT_WEIGHT_NAME];
     zt_type t;
-    int64_t i = zt_weight_find(b->g, b->h, w, b->layer);
+    int64_t i = w < ZT_WEIGHT_COUNT ? zt_weight_find(b->g, b->h, w, b->layer) : -1;
     if (i < 0)
         return ZT_NONE;
     const char *tensor = zt_gguf_tensor(b->g, i, &t, NULL, NULL);
@@ -71,92 +78,173 @@ static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_wei
     return linear(b, named(b, what), x, data, more);
 }
 
-/* RMS norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
-static int norm(builder *b, const char *what, int x, zt_weight w, int64_t dims)
+/* A norm, with a bias a layer norm, of the row or (dims) of each head in it; x itself where there is
+ * no such weight. */
+static int norm(builder *b, const char *label, int x, zt_weight w, zt_weight bias, int64_t dims)
 {
     int g = weight(b, w);
-    zt_rms_norm_attrs a = {.eps = b->h->eps, .dims = dims};
-    return g == ZT_NONE ? x : zt_emit_rms_norm(b->p, named(b, what), x, g, &a, NULL);
+    if (g == ZT_NONE)
+        return x;
+    if (b->h->parts & ZT_PART_NORM_BIAS)
+        return zt_emit_layer_norm(b->p, label, x, g, weight(b, bias),
+                                  &(zt_layer_norm_attrs){.eps = b->h->eps}, NULL, NULL);
+    return zt_emit_rms_norm(b->p, label, x, g,
+                            &(zt_rms_norm_attrs){.eps = b->h->eps, .dims = dims}, NULL);
+}
+
+/* Of a layer; ZT_WEIGHT_COUNT: a norm that has no bias anywhere. */
+static int layer_norm(builder *b, const char *what, int x, zt_weight w, zt_weight bias)
+{
+    return norm(b, named(b, what), x, w, bias, 0);
+}
+
+static int scaled(builder *b, const char *label, int x, double by)
+{
+    return by == 1 ? x : zt_emit_scale(b->p, label, x, &(zt_scale_attrs){.by = by});
+}
+
+/* Columns from..to-1 of x. */
+static int columns(builder *b, const char *what, int x, int64_t from, int64_t to)
+{
+    zt_slice_attrs a = {.axis = 1, .from = from, .to = to};
+    return zt_emit_slice(b->p, named(b, what), x, &a);
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-static int rope(builder *b, const char *what, int x)
+/* The norm of q's or k's heads, or of all together, and the rotation. */
+static int turned(builder *b, const char *normed, const char *what, int x, zt_weight w)
 {
     const zt_hyper *h = b->h;
-    bool local = zt_hyper_local(h, b->layer);
-    zt_rope_attrs a = {.theta = local ? h->local_theta : h->theta,
-                       .dims = h->rope_dims,
-                       .head = h->head,
-                       .scale = local ? 1.0 : h->rope_scale,
-                       .amplitude = 1};
-    snprintf(a.pair.s, sizeof a.pair.s, "%s", h->arch->rope_pair);
-    return zt_emit_rope(b->p, named(b, what), x, b->pos, b->tab, &a);
+    bool local = h->local[b->layer];
+    x = norm(b, named(b, normed), x, w, ZT_WEIGHT_COUNT, h->arch->qk_norm_whole ? 0 : h->head);
+    if (!zt_hyper_rotated(h, b->layer))
+        return x;
+    int tab = local && h->arch->local_plain ? ZT_NONE : b->tab;
+    return zt_emit_rope(b->p, named(b, what), x, b->pos, tab, local ? &h->local_rope : &h->rope);
 }
 
 /* Put k or v into its cache, and return the cache as it is from then on. */
 static int cached(builder *b, const char *state, const char *after, int x)
 {
+    if (b->h->arch->encoder)
+        return x;
     int c = zt_prog_state(b->p, named(b, state), b->o->kv, 2, (int64_t[]){b->ctx, b->h->kv_width});
     int c1 = zt_emit_kv_put(b->p, named(b, after), c, x, b->pos, b->seq, b->table);
     zt_prog_keep(b->p, c, c1);
     return c1;
 }
 
+typedef struct heads {
+    int q, k, v;
+} heads;
+
+static heads project(builder *b, int x)
+{
+    const zt_hyper *h = b->h;
+    if (!(h->parts & ZT_PART_FUSED_QKV)) {
+        int q = layer_linear(b, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
+        int k = layer_linear(b, "k", x, ZT_W_K, ZT_W_K_BIAS);
+        return (heads){q, k, layer_linear(b, "v", x, ZT_W_V, ZT_W_V_BIAS)};
+    }
+    int all = layer_linear(b, "qkv", x, ZT_W_QKV, ZT_W_QKV_BIAS);
+    int64_t k_end = h->q_width + h->kv_width;
+    int q = columns(b, "q", all, 0, h->q_width), k = columns(b, "k", all, h->q_width, k_end);
+    return (heads){q, k, columns(b, "v", all, k_end, h->qkv_width)};
+}
+
 static int attention(builder *b, int x)
 {
     const zt_hyper *h = b->h;
-    int q = layer_linear(b, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
-    int k = layer_linear(b, "k", x, ZT_W_K, ZT_W_K_BIAS);
-    int v = layer_linear(b, "v", x, ZT_W_V, ZT_W_V_BIAS);
-    q = rope(b, "qr", norm(b, "qn", q, ZT_W_Q_NORM, h->head));
-    k = rope(b, "kr", norm(b, "kn", k, ZT_W_K_NORM, h->head));
-    int kc = cached(b, "kc", "kp", k), vc = cached(b, "vc", "vp", v);
-    zt_attention_attrs a = {.head = h->head,
-                            .scale = h->attn_scale,
-                            .window = zt_hyper_local(h, b->layer) ? h->window : 0,
-                            .softcap = h->attn_cap};
-    return zt_emit_attention(b->p, named(b, "a"), q, kc, vc, b->pos, b->seq, b->table, &a);
+    heads a = project(b, x);
+    int q = turned(b, "qn", "qr", a.q, ZT_W_Q_NORM), k = turned(b, "kn", "kr", a.k, ZT_W_K_NORM);
+    int kc = cached(b, "kc", "kp", k), vc = cached(b, "vc", "vp", a.v);
+    zt_attention_attrs attrs = {.head = h->head,
+                                .scale = h->attn_scale,
+                                .window = h->local[b->layer] ? h->window : 0,
+                                .softcap = h->attn_cap};
+    int seen = h->arch->encoder ? b->last : b->pos;
+    return zt_emit_attention(b->p, named(b, "a"), q, kc, vc, seen, b->seq, b->table, &attrs);
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
 static int feed_forward(builder *b, int x)
 {
-    int gate = layer_linear(b, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
-    int up = layer_linear(b, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
-    int y = b->h->arch->gate(b->p, named(b, "f"), gate, up);
+    const zt_hyper *h = b->h;
+    int gate, up = ZT_NONE;
+    if (h->parts & ZT_PART_FUSED_UP) {
+        int both = layer_linear(b, "gu", x, ZT_W_GATE_UP, ZT_WEIGHT_COUNT);
+        gate = columns(b, "g", both, 0, h->ff);
+        up = columns(b, "u", both, h->ff, h->up_width);
+    } else if (h->parts & ZT_PART_GATE) {
+        gate = layer_linear(b, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
+        up = layer_linear(b, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
+    } else {
+        gate = layer_linear(b, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
+    }
+    int y = h->arch->act(b->p, named(b, "f"), gate, up);
     return layer_linear(b, "d", y, ZT_W_DOWN, ZT_W_DOWN_BIAS);
 }
 
+/* Each of a layer's halves reads x (normed), and is added to it (normed, scaled; the sum normed). */
 static int layer(builder *b, int x)
 {
-    int a = attention(b, norm(b, "h", x, ZT_W_ATTN_NORM, 0));
-    if (b->layer == b->h->n_layers - 1) {
+    double by = b->h->residual_scale;
+    int a = attention(b, layer_norm(b, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS));
+    if (b->layer == b->h->n_layers - 1 && b->rows != ZT_NONE) {
         a = zt_emit_gather(b->p, "a_rows", a, b->rows);
         x = zt_emit_gather(b->p, "x_rows", x, b->rows);
     }
     a = layer_linear(b, "o", a, ZT_W_O, ZT_W_O_BIAS);
-    x = zt_emit_add(b->p, named(b, "y"), x, norm(b, "on", a, ZT_W_ATTN_POST, 0));
-    int f = feed_forward(b, norm(b, "hf", x, ZT_W_FF_NORM, 0));
-    return zt_emit_add(b->p, named(b, "x"), x, norm(b, "dn", f, ZT_W_FF_POST, 0));
+    a = layer_norm(b, "on", a, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
+    a = scaled(b, named(b, "os"), a, by);
+    x = zt_emit_add(b->p, named(b, "y"), x, a);
+    x = layer_norm(b, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
+    int f = feed_forward(b, layer_norm(b, "hf", x, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS));
+    f = layer_norm(b, "dn", f, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
+    f = scaled(b, named(b, "ds"), f, by);
+    x = zt_emit_add(b->p, named(b, "x"), x, f);
+    return layer_norm(b, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
+
+static int input(builder *b, const char *name, int64_t n)
+{
+    return zt_prog_in(b->p, name, ZT_I32, 1, &n);
+}
 
 /* Declares the inputs; the ids. */
 static int inputs(builder *b)
 {
     zt_prog *p = b->p;
-    int64_t n = zt_prog_symbol(p, "n"), m = zt_prog_symbol(p, "m");
+    int64_t n = zt_prog_symbol(p, "n");
+    int ids = input(b, "ids", n);
+    b->types = b->last = b->seq = b->table = b->rows = ZT_NONE;
+    if (b->h->arch->encoder) {
+        b->types = input(b, "types", n);
+        b->pos = input(b, "pos", n);
+        b->last = input(b, "last", n);
+        return ids;
+    }
+    int64_t m = zt_prog_symbol(p, "m");
     b->ctx = zt_prog_symbol(p, "ctx");
     int64_t blocks = zt_prog_dim(p, '/', b->ctx, ZT_KV_BLOCK);
-    int ids = zt_prog_in(p, "ids", ZT_I32, 1, &n);
-    b->pos = zt_prog_in(p, "pos", ZT_I32, 1, &n);
-    b->seq = zt_prog_in(p, "seq", ZT_I32, 1, &n);
+    b->pos = input(b, "pos", n);
+    b->seq = input(b, "seq", n);
     b->table = zt_prog_in(p, "table", ZT_I32, 2, (int64_t[]){b->o->n_seq, blocks});
-    b->rows = zt_prog_in(p, "rows", ZT_I32, 1, &m);
+    b->rows = input(b, "rows", m);
     return ids;
+}
+
+/* x plus a row of the table `w` for each of `i`; x where there is no such table. */
+static int plus_row(builder *b, const char *row, const char *sum, int x, zt_weight w, int i)
+{
+    int table = weight(b, w);
+    if (table == ZT_NONE)
+        return x;
+    return zt_emit_add(b->p, sum, x, zt_emit_gather(b->p, row, table, i));
 }
 
 /* The embedded tokens; `*table` is the embedding's value. */
@@ -164,23 +252,33 @@ static int embed(builder *b, int ids, int *table)
 {
     *table = weight(b, ZT_W_EMBED);
     int x = zt_emit_gather(b->p, "x", *table, ids);
-    if (!b->h->arch->embed_scale)
-        return x;
-    return zt_emit_scale(b->p, "xs", x, &(zt_scale_attrs){.by = sqrt((double)b->h->width)});
+    x = scaled(b, "xs", x, b->h->embed_scale);
+    x = plus_row(b, "x_type", "xt", x, ZT_W_TYPES, b->types);
+    x = plus_row(b, "x_pos", "xp", x, ZT_W_POSITIONS, b->pos);
+    return norm(b, "x_embd", x, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0);
 }
 
 /* States after the last norm, or logits. */
 static int output(builder *b, int x, int embedding)
 {
-    int g = weight(b, ZT_W_OUT_NORM), w;
-    x = zt_emit_rms_norm(b->p, "x_norm", x, g, &(zt_rms_norm_attrs){.eps = b->h->eps}, NULL);
+    x = norm(b, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
     if (b->o->embed)
         return x;
-    w = weight(b, ZT_W_OUT);
+    int w = weight(b, ZT_W_OUT);
     x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE);
+    x = scaled(b, "less", x, b->h->logit_scale);
     if (b->h->final_cap == 0)
         return x;
     return zt_emit_softcap(b->p, "capped", x, &(zt_softcap_attrs){.cap = b->h->final_cap});
+}
+
+/* What the rotations are divided by, for every context, or for long and for short ones. */
+static int divisors(builder *b)
+{
+    int tab = weight(b, ZT_W_ROPE_TAB);
+    if (tab != ZT_NONE)
+        return tab;
+    return weight(b, b->o->ctx > b->h->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts)
@@ -192,7 +290,7 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
         return NULL;
     zt_prog_model(b.p, zt_gguf_name(g), zt_gguf_id(g));
     int x = embed(&b, inputs(&b), &embedding);
-    b.tab = weight(&b, ZT_W_ROPE_TAB);
+    b.tab = divisors(&b);
     for (b.layer = 0; b.layer < h->n_layers; b.layer++)
         x = layer(&b, x);
     zt_status s = zt_prog_out(b.p, opts->embed ? "states" : "logits", output(&b, x, embedding));

@@ -22,6 +22,7 @@ struct zt_llm {
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
+    int32_t *last;                     /* [chunk], of an encoder */
     float *states;                     /* [chunk, width], and */
     double *pooled;                    /* [width]: with opts.embed only */
     size_t scratch;
@@ -52,6 +53,19 @@ static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *o)
     return ZT_OK;
 }
 
+/* What this model cannot do. */
+static zt_status check_model(const zt_llm *m, const zt_gguf *g)
+{
+    if (m->h.arch->encoder && !m->opts.embed)
+        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: %s is an encoder: it makes embeddings, not text",
+                       zt_gguf_name(g), m->h.arch->name);
+    if (m->h.parts & ZT_PART_POSITIONS && m->opts.ctx_len > m->h.ctx_train)
+        return zt_fail(m->ctx, ZT_EUSAGE,
+                       "%s: a context of %" PRId64 " tokens, and the model has learned %" PRId64
+                       " positions", zt_gguf_name(g), m->opts.ctx_len, m->h.ctx_train);
+    return ZT_OK;
+}
+
 /* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
 static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
 {
@@ -71,12 +85,14 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     if (o->max_tokens > 0 && o->max_tokens < o->ctx_len)
         o->ctx_len = o->max_tokens;
     s = check_opts(m->ctx, o);
+    if (s == ZT_OK)
+        s = check_model(m, g);
     if (s != ZT_OK)
         return s;
     m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
-    if (o->chunk > m->cache_rows)
-        o->chunk = m->cache_rows;
-    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .n_seq = o->n_seq, .embed = o->embed};
+    if (o->chunk > m->cache_rows || m->h.arch->encoder)
+        o->chunk = m->cache_rows; /* an encoder sees a text at once */
+    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = o->ctx_len, .n_seq = o->n_seq, .embed = o->embed};
     m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
 }
@@ -92,6 +108,8 @@ static size_t data_bytes(const zt_llm *m)
 static size_t cache_bytes(const zt_llm *m)
 {
     size_t cell = (size_t)zt_dtype_get(m->opts.kv)->block_bytes;
+    if (m->h.arch->encoder)
+        return 0;
     return 2 * (size_t)m->h.n_layers * (size_t)m->cache_rows * (size_t)m->h.kv_width * cell;
 }
 
@@ -189,7 +207,8 @@ static zt_status make_inputs(zt_llm *m)
     m->pos = zt_alloc_array(m->ctx, chunk, sizeof *m->pos);
     m->seq = zt_calloc(m->ctx, chunk, sizeof *m->seq);
     m->table = zt_alloc_array(m->ctx, (size_t)m->opts.n_seq * blocks, sizeof *m->table);
-    if (!m->iota || !m->pos || !m->seq || !m->table)
+    m->last = zt_alloc_array(m->ctx, m->h.arch->encoder ? chunk : 0, sizeof *m->last);
+    if (!m->iota || !m->pos || !m->seq || !m->table || !m->last)
         return ZT_ENOMEM;
     if (m->opts.embed) {
         m->states = zt_alloc_array(m->ctx, chunk * (size_t)m->h.width, sizeof *m->states);
@@ -250,6 +269,7 @@ void zt_llm_close(zt_llm *m)
     zt_free(m->ctx, m->pos);
     zt_free(m->ctx, m->seq);
     zt_free(m->ctx, m->table);
+    zt_free(m->ctx, m->last);
     zt_free(m->ctx, m->states);
     zt_free(m->ctx, m->pooled);
     zt_free(m->ctx, m);
@@ -274,8 +294,12 @@ static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wa
     float none;
     for (int64_t i = 0; i < n; i++)
         m->pos[i] = (int32_t)(m->position + i);
+    for (int64_t i = 0; i < n && m->h.arch->encoder; i++)
+        m->last[i] = (int32_t)(n - 1);
     const int32_t *rows = wanted == 1 ? m->iota + n - 1 : m->iota;
-    const void *in[] = {ids, m->pos, m->seq, m->table, rows};
+    const void *decoder[] = {ids, m->pos, m->seq, m->table, rows};
+    const void *encoder[] = {ids, m->seq, m->pos, m->last}; /* all tokens are of type 0 */
+    const void *const *in = m->h.arch->encoder ? encoder : decoder;
     void *out[] = {wanted ? y : &none};
     zt_binding b[] = {{"n", n}, {"m", wanted}};
     zt_status s = zt_session_step(m->session, b, 2, in, out);

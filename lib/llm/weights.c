@@ -11,45 +11,78 @@
 
 #define D(field) offsetof(zt_hyper, field)
 
+/* A weight has a place where the model has all of the parts `with`; there it must be in the file
+ * where it has any of `must`, and may be where it has any of `may`. */
 typedef struct weight_row {
     const char *name; /* of a layer: what follows "blk.N." */
     bool layered;
-    bool optional;
-    unsigned part;
+    unsigned with, must, may;
     int rank;
     size_t dim[2]; /* offsets into zt_hyper, row-major */
 } weight_row;
 
-#define ONCE(n, may, p, r, ...) {n, false, may, ZT_PART_##p, r, {__VA_ARGS__}}
-#define EACH(n, may, p, r, ...) {n, true, may, ZT_PART_##p, r, {__VA_ARGS__}}
+#define P(part) ZT_PART_##part
+#define ONCE(n, with, must, may, r, ...) {n, false, with, must, may, r, {__VA_ARGS__}}
+#define EACH(n, with, must, may, r, ...) {n, true, with, must, may, r, {__VA_ARGS__}}
+
+/* A norm that a part brings, and its bias; a matrix; a bias that a part brings or BIASES may. */
+#define NORM(n, part, d)                    EACH(n, 0, P(part), 0, 1, D(d))
+#define NORM_BIAS(n, part)                  EACH(n, P(part), P(NORM_BIAS), 0, 1, D(width))
+#define MATRIX(n, with, rows, cols)         EACH(n, with, P(ALL), 0, 2, D(rows), D(cols))
+#define BIAS(n, with, part, d)              EACH(n, with, P(part), P(BIASES), 1, D(d))
 
 static const weight_row rows[ZT_WEIGHT_COUNT] = {
-    [ZT_W_EMBED] = ONCE("token_embd.weight", false, COMMON, 2, D(vocab), D(width)),
-    [ZT_W_ROPE_TAB] = ONCE("rope_freqs.weight", true, ROPE_TAB, 1, D(rope_half)),
-    [ZT_W_ATTN_NORM] = EACH("attn_norm.weight", false, COMMON, 1, D(width)),
-    [ZT_W_Q] = EACH("attn_q.weight", false, COMMON, 2, D(q_width), D(width)),
-    [ZT_W_Q_BIAS] = EACH("attn_q.bias", true, BIASES, 1, D(q_width)),
-    [ZT_W_K] = EACH("attn_k.weight", false, COMMON, 2, D(kv_width), D(width)),
-    [ZT_W_K_BIAS] = EACH("attn_k.bias", true, BIASES, 1, D(kv_width)),
-    [ZT_W_V] = EACH("attn_v.weight", false, COMMON, 2, D(kv_width), D(width)),
-    [ZT_W_V_BIAS] = EACH("attn_v.bias", true, BIASES, 1, D(kv_width)),
-    [ZT_W_Q_NORM] = EACH("attn_q_norm.weight", false, QK_NORM, 1, D(head)),
-    [ZT_W_K_NORM] = EACH("attn_k_norm.weight", false, QK_NORM, 1, D(head)),
-    [ZT_W_O] = EACH("attn_output.weight", false, COMMON, 2, D(width), D(q_width)),
-    [ZT_W_O_BIAS] = EACH("attn_output.bias", true, BIASES, 1, D(width)),
-    [ZT_W_ATTN_POST] = EACH("post_attention_norm.weight", false, POST_NORM, 1, D(width)),
-    [ZT_W_FF_NORM] = EACH("ffn_norm.weight", false, COMMON, 1, D(width)),
-    [ZT_W_GATE] = EACH("ffn_gate.weight", false, COMMON, 2, D(ff), D(width)),
-    [ZT_W_GATE_BIAS] = EACH("ffn_gate.bias", true, BIASES, 1, D(ff)),
-    [ZT_W_UP] = EACH("ffn_up.weight", false, COMMON, 2, D(ff), D(width)),
-    [ZT_W_UP_BIAS] = EACH("ffn_up.bias", true, BIASES, 1, D(ff)),
-    [ZT_W_DOWN] = EACH("ffn_down.weight", false, COMMON, 2, D(width), D(ff)),
-    [ZT_W_DOWN_BIAS] = EACH("ffn_down.bias", true, BIASES, 1, D(width)),
-    [ZT_W_FF_POST] = EACH("post_ffw_norm.weight", false, POST_NORM, 1, D(width)),
-    [ZT_W_OUT_NORM] = ONCE("output_norm.weight", false, COMMON, 1, D(width)),
+    [ZT_W_EMBED] = ONCE("token_embd.weight", 0, P(ALL), 0, 2, D(vocab), D(width)),
+    [ZT_W_POSITIONS] =
+        ONCE("position_embd.weight", 0, P(POSITIONS), 0, 2, D(ctx_train), D(width)),
+    [ZT_W_TYPES] =
+        ONCE("token_types.weight", 0, P(TYPES), P(TYPES_MAY), 2, D(n_types), D(width)),
+    [ZT_W_EMBED_NORM] = ONCE("token_embd_norm.weight", 0, P(EMBED_NORM), 0, 1, D(width)),
+    [ZT_W_EMBED_NORM_BIAS] =
+        ONCE("token_embd_norm.bias", P(EMBED_NORM), P(NORM_BIAS), 0, 1, D(width)),
+    [ZT_W_ROPE_TAB] = ONCE("rope_freqs.weight", 0, 0, P(ROPE_TAB), 1, D(rope_half)),
+    [ZT_W_ROPE_LONG] = ONCE("rope_factors_long.weight", 0, 0, P(ROPE_TAB), 1, D(rope_half)),
+    [ZT_W_ROPE_SHORT] = ONCE("rope_factors_short.weight", 0, 0, P(ROPE_TAB), 1, D(rope_half)),
+    [ZT_W_ATTN_NORM] = NORM("attn_norm.weight", PRE_NORM, width),
+    [ZT_W_ATTN_NORM_BIAS] = NORM_BIAS("attn_norm.bias", PRE_NORM),
+    [ZT_W_Q] = MATRIX("attn_q.weight", P(QKV), q_width, width),
+    [ZT_W_Q_BIAS] = BIAS("attn_q.bias", P(QKV), QKV_BIAS, q_width),
+    [ZT_W_K] = MATRIX("attn_k.weight", P(QKV), kv_width, width),
+    [ZT_W_K_BIAS] = BIAS("attn_k.bias", P(QKV), QKV_BIAS, kv_width),
+    [ZT_W_V] = MATRIX("attn_v.weight", P(QKV), kv_width, width),
+    [ZT_W_V_BIAS] = BIAS("attn_v.bias", P(QKV), QKV_BIAS, kv_width),
+    [ZT_W_QKV] = MATRIX("attn_qkv.weight", P(FUSED_QKV), qkv_width, width),
+    [ZT_W_QKV_BIAS] = BIAS("attn_qkv.bias", P(FUSED_QKV), QKV_BIAS, qkv_width),
+    [ZT_W_Q_NORM] = NORM("attn_q_norm.weight", QK_NORM, q_norm),
+    [ZT_W_K_NORM] = NORM("attn_k_norm.weight", QK_NORM, k_norm),
+    [ZT_W_O] = MATRIX("attn_output.weight", 0, width, q_width),
+    [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, width),
+    [ZT_W_ATTN_POST] = NORM("post_attention_norm.weight", POST_NORM, width),
+    [ZT_W_ATTN_SUM] = NORM("attn_output_norm.weight", SUM_NORM, width),
+    [ZT_W_ATTN_SUM_BIAS] = NORM_BIAS("attn_output_norm.bias", SUM_NORM),
+    [ZT_W_FF_NORM] = NORM("ffn_norm.weight", PRE_NORM, width),
+    [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", PRE_NORM),
+    [ZT_W_GATE] = MATRIX("ffn_gate.weight", P(GATE), ff, width),
+    [ZT_W_GATE_BIAS] = BIAS("ffn_gate.bias", P(GATE), MORE_BIAS, ff),
+    [ZT_W_UP] = MATRIX("ffn_up.weight", P(UP), ff, width),
+    [ZT_W_UP_BIAS] = BIAS("ffn_up.bias", P(UP), MORE_BIAS, ff),
+    [ZT_W_GATE_UP] = MATRIX("ffn_up.weight", P(FUSED_UP), up_width, width),
+    [ZT_W_DOWN] = MATRIX("ffn_down.weight", 0, width, ff),
+    [ZT_W_DOWN_BIAS] = BIAS("ffn_down.bias", 0, MORE_BIAS, width),
+    [ZT_W_FF_POST] = NORM("post_ffw_norm.weight", POST_NORM, width),
+    [ZT_W_FF_SUM] = NORM("layer_output_norm.weight", SUM_NORM, width),
+    [ZT_W_FF_SUM_BIAS] = NORM_BIAS("layer_output_norm.bias", SUM_NORM),
+    [ZT_W_OUT_NORM] = ONCE("output_norm.weight", 0, P(LAST_NORM), 0, 1, D(width)),
+    [ZT_W_OUT_NORM_BIAS] =
+        ONCE("output_norm.bias", P(LAST_NORM), P(NORM_BIAS), 0, 1, D(width)),
     /* absent: the embedding is the output too */
-    [ZT_W_OUT] = ONCE("output.weight", true, COMMON, 2, D(vocab), D(width)),
+    [ZT_W_OUT] = ONCE("output.weight", 0, 0, P(HEAD), 2, D(vocab), D(width)),
 };
+
+static bool has_place(const zt_hyper *h, const weight_row *row)
+{
+    return (row->with & ~h->parts) == 0 && (h->parts & (row->must | row->may)) != 0;
+}
 
 const char *zt_weight_name(zt_weight w, int64_t layer, char name[ZT_WEIGHT_NAME])
 {
@@ -63,7 +96,7 @@ const char *zt_weight_name(zt_weight w, int64_t layer, char name[ZT_WEIGHT_NAME]
 int64_t zt_weight_find(const zt_gguf *g, const zt_hyper *h, zt_weight w, int64_t layer)
 {
     char name[ZT_WEIGHT_NAME];
-    if (!(rows[w].part & h->arch->parts))
+    if (!has_place(h, &rows[w]))
         return -1;
     return zt_gguf_find(g, zt_weight_name(w, layer, name));
 }
@@ -106,7 +139,7 @@ static zt_status check_one(zt_gguf *g, const zt_hyper *h, zt_weight w, int64_t l
         ++*used;
         return check_found(g, h, &rows[w], index);
     }
-    if (rows[w].optional || !(rows[w].part & h->arch->parts))
+    if (!has_place(h, &rows[w]) || !(h->parts & rows[w].must))
         return ZT_OK;
     return zt_fail(zt_gguf_ctx(g), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)",
                    zt_gguf_name(g), zt_weight_name(w, layer, name), h->arch->name, h->n_layers);
@@ -128,7 +161,7 @@ static bool is_known(const zt_hyper *h, const char *tensor)
     bool layered = strncmp(tensor, "blk.", 4) == 0;
     const char *name = layered ? after_layer(tensor + 4, h->n_layers) : tensor;
     for (int w = 0; w < ZT_WEIGHT_COUNT; w++)
-        if (rows[w].layered == layered && (rows[w].part & h->arch->parts) &&
+        if (rows[w].layered == layered && has_place(h, &rows[w]) &&
             strcmp(name, rows[w].name) == 0)
             return true;
     return false;
@@ -150,6 +183,18 @@ static zt_status refuse_extra(const zt_gguf *g, const zt_hyper *h)
     return ZT_OK;
 }
 
+/* Divisors for long contexts and for short ones are a pair. */
+static zt_status check_divisors(const zt_gguf *g, const zt_hyper *h)
+{
+    bool two[] = {zt_weight_find(g, h, ZT_W_ROPE_LONG, 0) >= 0,
+                  zt_weight_find(g, h, ZT_W_ROPE_SHORT, 0) >= 0};
+    if (two[0] == two[1])
+        return ZT_OK;
+    return zt_fail(zt_gguf_ctx(g), ZT_EDATA, "%s: tensor '%s' is missing, and '%s' is there",
+                   zt_gguf_name(g), rows[two[0] ? ZT_W_ROPE_SHORT : ZT_W_ROPE_LONG].name,
+                   rows[two[0] ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT].name);
+}
+
 zt_status zt_weights_check(zt_gguf *g, const zt_hyper *h)
 {
     int64_t used = 0;
@@ -161,5 +206,7 @@ zt_status zt_weights_check(zt_gguf *g, const zt_hyper *h)
                 return s;
         }
     }
-    return used == zt_gguf_n_tensors(g) ? ZT_OK : refuse_extra(g, h);
+    if (used != zt_gguf_n_tensors(g))
+        return refuse_extra(g, h);
+    return check_divisors(g, h);
 }
