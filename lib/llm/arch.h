@@ -163,4 +163,7 @@ typedef struct zt_build_opts {
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts);
 
+/* llm.c, for save.c: the states were filled up to `position` by other means than feeding. */
+void zt_llm_place(zt_llm *m, int64_t position);
+
 #endif

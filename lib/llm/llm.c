@@ -343,6 +343,17 @@ int64_t zt_llm_position(const zt_llm *m)
     return m->position;
 }
 
+zt_ctx *zt_llm_ctx(const zt_llm *m)
+{
+    return m->ctx;
+}
+
+/* The states were filled up to there by other means than feeding. */
+void zt_llm_place(zt_llm *m, int64_t position)
+{
+    m->position = position;
+}
+
 zt_status zt_llm_rewind(zt_llm *m, int64_t position)
 {
     if (position < 0 || position > m->position)

@@ -21,6 +21,15 @@
 extern "C" {
 #endif
 
+/* ---- files ------------------------------------------------------------------------------------- */
+
+/* A model of any container, as a GGUF: a GGUF file; a Hugging Face directory (config.json,
+ * model.safetensors or its index, tokenizer.json ...); or a safetensors file, shard or index with those
+ * beside it. Their keys and tensors have the names that llama.cpp's converter gives them. A directory
+ * without config.json is ZT_ENOENT. An architecture that is not known opens with its tokenizer, and
+ * without tensors. zt_gguf_close it. */
+zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
+
 /* ---- vocabulary -------------------------------------------------------------------------------- */
 
 typedef struct zt_vocab zt_vocab;
@@ -69,13 +78,32 @@ typedef struct zt_message {
 /* Recognised from the model's own template; NULL without a message when it has none, NULL and
  * ZT_ENOTSUP when it has one that is not known. */
 const zt_template *zt_template_of(const zt_gguf *g);
-const zt_template *zt_template_find(const char *name); /* "chatml" "gemma"; NULL: not known */
-const char *zt_template_name(const zt_template *t);
+const zt_template *zt_template_find(const char *name); /* "chatml" "llama3"; NULL: not known */
 const char *zt_template_list(int i); /* names, NULL after the last */
-/* The whole conversation as text, open for the assistant's answer. The template's default system
- * text (taken from the model's where it names one) opens it when there is no system message. */
-zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_message *m, int n,
-                             zt_str *out);
+/* A template from a JSON file (template_file.c tells its form); free it with the context it was
+ * opened in. ZT_EDATA says what is wrong with it. */
+zt_template *zt_template_open(zt_ctx *ctx, const char *path);
+void zt_template_free(zt_ctx *ctx, zt_template *t); /* only what was opened; NULL: nothing */
+const char *zt_template_name(const zt_template *t);
+/* What opens a user's turn, without blanks around it: a model that writes it goes too far. */
+zt_bytes zt_template_user(const zt_template *t);
+bool zt_template_bos(const zt_gguf *g); /* the model's own template begins with BOS */
+
+/* A conversation in pieces, in order, open for the assistant's answer: the template's own words
+ * (message -1), in which special tokens are meant, and the texts of messages, in which they are not.
+ * BOS at the very beginning is left to zt_vocab_encode. The default system text (taken from the
+ * model's template where it names one) opens a conversation that has none. v gives BOS and EOS their
+ * texts where a template writes them; NULL: <s> and </s>. */
+typedef zt_status zt_piece_fn(void *user, zt_bytes text, int message);
+zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                             const zt_message *m, int n, zt_piece_fn *fn, void *user);
+/* The same for what follows an answer: one more message of the user. `close`: begin with the end of
+ * the assistant's turn. */
+zt_status zt_template_next(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                           const char *text, bool close, zt_piece_fn *fn, void *user);
+/* The pieces of zt_template_pieces in one text. */
+zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                             const zt_message *m, int n, zt_str *out);
 
 /* ---- sampling ---------------------------------------------------------------------------------- */
 
@@ -129,6 +157,7 @@ zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
 /* The forward pass: in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V],
  * or with `embed` states f32[m,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
+zt_ctx *zt_llm_ctx(const zt_llm *m);
 zt_session *zt_llm_session(zt_llm *m);
 
 /* Feed n more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
@@ -142,6 +171,36 @@ zt_status zt_llm_rewind(zt_llm *m, int64_t position); /* forget what came after 
  * nothing, or none). Whatever was fed before is forgotten. ZT_EUSAGE for no tokens, ZT_ENOMEM with
  * the numbers for more than the context holds. */
 zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out);
+
+/* ---- sessions (save.c) ------------------------------------------------------------------------- */
+
+/* The KV cache and the tokens in it as a file, whole or not at all; an existing one is replaced.
+ * `model` is zt_gguf_id, `how` names the arithmetic: whatever gives the cache other bits. ids: the
+ * zt_llm_position tokens that were fed. */
+zt_status zt_llm_save(zt_llm *m, const char *model, const char *how, const int32_t *ids,
+                      const char *path);
+/* Back again: the cache and position of a model just opened, and the tokens appended to ids; no more
+ * than its context holds. ZT_EDATA for another model's file and for a damaged one. One of another
+ * arithmetic or cache type is no error: a warning in the log, and nothing is taken from it. */
+zt_status zt_llm_load(zt_llm *m, const char *model, const char *how, const char *path, zt_ids *ids);
+
+/* ---- scores (score.c) -------------------------------------------------------------------------- */
+
+/* The logarithm of the sum of all exp(logit), NaN passed over: a logit less this is the natural
+ * logarithm of its token's probability. */
+double zt_log_sum_exp(const float *logits, int64_t V);
+/* The n likeliest tokens, best first, ties by id; returns how many there are. */
+int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id);
+
+typedef struct zt_score { /* zero-initialised; grows from window to window */
+    int64_t n;            /* tokens scored */
+    double sum, sum2;     /* of their negative log probabilities, and of those squared */
+} zt_score;
+/* Feed a window of n tokens, forgetting what was fed before, and score those after index `from`:
+ * n - 1 - from of them. The last token is not fed. */
+zt_status zt_llm_score(zt_llm *m, const int32_t *ids, size_t n, size_t from, zt_score *score);
+/* exp of the mean; *error: one standard error of it. */
+double zt_score_perplexity(const zt_score *score, double *error);
 
 #ifdef __cplusplus
 }

@@ -1,34 +1,167 @@
 /* template.c - chat templates: a conversation as the text that a model was trained on.
  *
- * One row a template. A model's own template is a Jinja program; it is not run, but recognised by
- * texts that it must and must not hold. Golden renderings: those of transformers.
+ * One row a template: what stands before and after each role's text, and where the system's goes. A
+ * model's own template is a Jinja program; it is not run, but recognised by texts that it must and
+ * must not hold. Golden renderings: jinja2's of the models' own templates (tests/templates).
+ * template_file.c reads rows from JSON.
  */
-#include "lib/llm/llm.h"
+#include "lib/llm/template.h"
 
 #include <string.h>
 
-typedef zt_status render_fn(zt_bytes system, const zt_message *m, int n, zt_str *out);
+/* In a row: the text of the model's BOS or EOS token. */
+#define BOS "\x02"
+#define EOS "\x03"
+#define TURN "<|start_header_id|>"
+#define HEAD "<|end_header_id|>\n\n"
+#define INST_TRIM (1 << ZT_ROLE_USER | 1 << ZT_ROLE_ASSISTANT)
+#define TRIM_ALL (INST_TRIM | 1 << ZT_ROLE_SYSTEM)
 
-struct zt_template {
-    const char *name;
-    const char *tell;    /* the model's template holds this ... */
-    const char *not_tell; /* ... and not this; NULL: whatever */
-    /* `system`: the default system text, used where the conversation has none. */
-    render_fn *render;
-};
-
-static render_fn render_chatml, render_gemma;
-
+/* The first that fits is it. Roles in the order system, user, assistant; what tells the variants of
+ * [INST] apart is what llama.cpp's src/llama-chat.cpp looks for, as facts. */
 static const zt_template templates[] = {
-    {"chatml", "<|im_start|>", "<|im_sep|>", render_chatml},
-    {"gemma", "<start_of_turn>", NULL, render_gemma},
+    {.name = "chatml",
+     .tell = {"<|im_start|>"},
+     .not_tell = {"<|im_sep|>"},
+     .prefix = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
+     .suffix = {"<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n"},
+     .own_system = true},
+    {.name = "gemma",
+     .tell = {"<start_of_turn>"},
+     .prefix = {"", "<start_of_turn>user\n", "<start_of_turn>model\n"},
+     .suffix = {"\n\n", "<end_of_turn>\n", "<end_of_turn>\n"},
+     .trim = INST_TRIM,
+     .system = ZT_SYSTEM_IN_NEXT},
+    /* The date is the one that the template falls back on: a prompt that changes with the calendar
+     * would give other text every day. */
+    {.name = "llama3.1",
+     .tell = {TURN, "Cutting Knowledge Date"},
+     .prefix = {TURN "system" HEAD
+                "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
+                TURN "user" HEAD, TURN "assistant" HEAD},
+     .suffix = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
+     .trim = TRIM_ALL,
+     .always_system = true},
+    {.name = "llama3",
+     .tell = {TURN, "<|end_header_id|>"},
+     .prefix = {TURN "system" HEAD, TURN "user" HEAD, TURN "assistant" HEAD},
+     .suffix = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
+     .trim = TRIM_ALL},
+    {.name = "mistral-v7-tekken",
+     .tell = {"[SYSTEM_PROMPT]", "[INST]"},
+     .not_tell = {"[INST] "},
+     .prefix = {"[SYSTEM_PROMPT]", "[INST]", ""},
+     .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS}},
+    {.name = "mistral-v7",
+     .tell = {"[SYSTEM_PROMPT]", "[INST]"},
+     .prefix = {"[SYSTEM_PROMPT] ", "[INST] ", " "},
+     .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS},
+     .open = ""},
+    {.name = "llama2",
+     .tell = {"[INST]", "<<SYS>>", "bos_token + '[INST]"},
+     .prefix = {"<<SYS>>\n", "[INST] ", " "},
+     .suffix = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
+     .again = BOS,
+     .open = "",
+     .trim = INST_TRIM,
+     .trim_joined = true,
+     .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "llama2-one-bos",
+     .tell = {"[INST]", "<<SYS>>"},
+     .prefix = {"<<SYS>>\n", "[INST] ", " "},
+     .suffix = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
+     .open = "",
+     .trim = INST_TRIM,
+     .trim_joined = true,
+     .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "mistral-v1",
+     .tell = {"' [INST] '"},
+     .prefix = {"", " [INST] ", " "},
+     .suffix = {"\n\n", " [/INST]", EOS},
+     .open = "",
+     .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "mistral-v3-tekken",
+     .tell = {"[AVAILABLE_TOOLS]", "\"[INST]\""},
+     .prefix = {"", "[INST]", ""},
+     .suffix = {"\n\n", "[/INST]", EOS},
+     .system = ZT_SYSTEM_IN_LAST},
+    {.name = "mistral-v3",
+     .tell = {"[AVAILABLE_TOOLS]", "\"[INST] \""},
+     .prefix = {"", "[INST] ", " "},
+     .suffix = {"\n\n", "[/INST]", EOS},
+     .open = "",
+     .trim = 1 << ZT_ROLE_ASSISTANT,
+     .system = ZT_SYSTEM_IN_LAST},
+    {.name = "mistral-v0.1",
+     .tell = {"'[INST] ' + message['content']", "eos_token + ' '"},
+     .prefix = {"", "[INST] ", ""},
+     .suffix = {"\n\n", " [/INST]", EOS " "},
+     .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "mistral",
+     .tell = {"'[INST] ' + message['content']"},
+     .prefix = {"", "[INST] ", ""},
+     .suffix = {"\n\n", " [/INST]", EOS},
+     .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "phi4-mini",
+     .tell = {"<|assistant|>", "<|end|>", "'|>' + message['content']"},
+     .prefix = {"<|system|>", "<|user|>", "<|assistant|>"},
+     .suffix = {"<|end|>", "<|end|>", "<|end|>"}},
+    {.name = "phi3",
+     .tell = {"<|assistant|>", "<|end|>"},
+     .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+     .suffix = {"<|end|>\n", "<|end|>\n", "<|end|>\n"}},
+    {.name = "tulu",
+     .tell = {"<|user|>", "<|assistant|>", "eos_token + '"},
+     .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+     .suffix = {"\n", "\n", EOS "\n"}},
+    {.name = "zephyr",
+     .tell = {"<|user|>", "<|assistant|>", "eos_token"},
+     .not_tell = {"[gMASK]"},
+     .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+     .suffix = {EOS "\n", EOS "\n", EOS "\n"}},
+    {.name = "granite",
+     .tell = {"<|start_of_role|>", "<|end_of_role|>"},
+     .prefix = {"<|start_of_role|>system<|end_of_role|>", "<|start_of_role|>user<|end_of_role|>",
+                "<|start_of_role|>assistant<|end_of_role|>"},
+     .suffix = {"<|end_of_text|>\n", "<|end_of_text|>\n", "<|end_of_text|>\n"}},
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+/* ---- which ------------------------------------------------------------------------------------- */
+
 static bool holds(zt_bytes text, const char *what)
 {
-    return what && memmem(text.data, text.n, what, strlen(what)) != NULL;
+    return memmem(text.data, text.n, what, strlen(what)) != NULL;
+}
+
+static bool fits(const zt_template *t, zt_bytes text)
+{
+    bool all = true;
+    for (size_t i = 0; i < COUNT(t->tell) && t->tell[i]; i++)
+        all = all && holds(text, t->tell[i]);
+    for (size_t i = 0; i < COUNT(t->not_tell) && t->not_tell[i]; i++)
+        all = all && !holds(text, t->not_tell[i]);
+    return all;
+}
+
+/* Where a template begins that is not known: enough to know it by. */
+static zt_status unknown(const zt_gguf *g, zt_bytes text)
+{
+    char shown[96];
+    zt_str names;
+    zt_ctx *ctx = zt_gguf_ctx(g);
+    zt_str_init(&names, ctx);
+    for (size_t i = 0; i < COUNT(templates); i++)
+        zt_str_printf(&names, "%s%s", i ? ", " : "", templates[i].name);
+    zt_status s = zt_ctx_status(ctx);
+    if (s == ZT_OK)
+        s = zt_fail(ctx, ZT_ENOTSUP,
+                    "%s: its chat template is not known ('%s'; known: %s); --template names another, "
+                    "--raw runs it without one",
+                    zt_gguf_name(g), zt_escape(shown, sizeof shown, text.data, text.n), names.data);
+    zt_str_fini(&names);
+    return s;
 }
 
 const zt_template *zt_template_of(const zt_gguf *g)
@@ -37,12 +170,16 @@ const zt_template *zt_template_of(const zt_gguf *g)
     if (!zt_gguf_str(g, "tokenizer.chat_template", &text))
         return NULL;
     for (size_t i = 0; i < COUNT(templates); i++)
-        if (holds(text, templates[i].tell) && !holds(text, templates[i].not_tell))
+        if (fits(&templates[i], text))
             return &templates[i];
-    zt_fail(zt_gguf_ctx(g), ZT_ENOTSUP,
-            "%s: its chat template is not known (known: chatml, gemma); --raw runs it without one",
-            zt_gguf_name(g));
+    unknown(g, text);
     return NULL;
+}
+
+bool zt_template_bos(const zt_gguf *g)
+{
+    zt_bytes text;
+    return zt_gguf_str(g, "tokenizer.chat_template", &text) && holds(text, "bos_token");
 }
 
 const zt_template *zt_template_find(const char *name)
@@ -63,7 +200,12 @@ const char *zt_template_list(int i)
     return i >= 0 && (size_t)i < COUNT(templates) ? templates[i].name : NULL;
 }
 
-/* ---- the default system text ----------------------------------------------------------------------- */
+zt_bytes zt_template_user(const zt_template *t)
+{
+    return zt_trimmed(t->prefix[ZT_ROLE_USER]);
+}
+
+/* ---- the default system text ------------------------------------------------------------------- */
 
 static bool skip(zt_bytes *t, const char *what)
 {
@@ -110,99 +252,192 @@ static zt_status put_literal(zt_bytes t, zt_str *out)
     return s;
 }
 
-/* ---- rendering --------------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------------ */
 
-static zt_bytes whole(const char *s)
+static const char *const role_names[ZT_ROLES] = {"system", "user", "assistant"};
+
+int zt_role_find(const char *name)
 {
-    return (zt_bytes){s, strlen(s)};
+    for (int i = 0; i < ZT_ROLES; i++)
+        if (strcmp(role_names[i], name) == 0)
+            return i;
+    return -1;
 }
 
-static zt_bytes trimmed(const char *s)
+zt_bytes zt_trimmed(const char *s)
 {
     static const char blank[] = " \t\r\n\v\f";
-    zt_bytes t = whole(s + strspn(s, blank));
+    const char *from = s + strspn(s, blank);
+    zt_bytes t = {from, strlen(from)};
     while (t.n && strchr(blank, t.data[t.n - 1]))
         t.n--;
     return t;
 }
 
-/* Several puts with one check: a failed one leaves the string as it was and its error behind. */
-static zt_status put_all(zt_str *out, const zt_bytes *part, size_t n)
+typedef struct writer { /* a conversation on its way into pieces */
+    zt_ctx *ctx;
+    const zt_template *t;
+    const zt_vocab *v;
+    const zt_message *m;
+    int n, system; /* system: the message that waits for a user's turn; -1: none */
+    bool begun;    /* a user's turn was written */
+    zt_piece_fn *fn;
+    void *user;
+} writer;
+
+static zt_status put_token(writer *w, int32_t id, const char *otherwise, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < n; i++)
-        s = zt_str_put(out, part[i].data, part[i].n);
-    return s;
+    return w->v && id >= 0 ? zt_vocab_decode(w->v, id, true, false, out) : zt_str_puts(out, otherwise);
 }
 
-#define PUT(out, ...)                                                                              \
-    put_all(out, (const zt_bytes[]){__VA_ARGS__}, COUNT(((const zt_bytes[]){__VA_ARGS__})))
-
-static bool is(const zt_message *m, const char *role)
+/* The template's own words, in which BOS and EOS stand for those tokens' texts. */
+static zt_status put_own(writer *w, const char *text)
 {
-    return strcmp(m->role, role) == 0;
+    zt_str s;
+    zt_str_init(&s, w->ctx);
+    zt_status st = ZT_OK;
+    for (; *text && st == ZT_OK; text++) {
+        if (*text == BOS[0])
+            st = put_token(w, w->v ? zt_vocab_bos(w->v) : -1, "<s>", &s);
+        else if (*text == EOS[0])
+            st = put_token(w, w->v ? zt_vocab_eos(w->v) : -1, "</s>", &s);
+        else
+            st = zt_str_putc(&s, *text);
+    }
+    if (st == ZT_OK && s.len)
+        st = w->fn(w->user, (zt_bytes){s.data, s.len}, -1);
+    zt_str_fini(&s);
+    return st;
 }
 
-static zt_status check(zt_ctx *ctx, const zt_message *m, int n)
+/* Message k's text. `joined`: a system text stands before it in the same turn. */
+static zt_status put_text(writer *w, int k, int role, bool joined)
 {
-    for (int i = 0; i < n; i++)
-        if (!is(&m[i], "system") && !is(&m[i], "user") && !is(&m[i], "assistant"))
+    const char *text = w->m[k].content;
+    zt_bytes t = {text, strlen(text)};
+    if (w->t->trim >> role & 1) {
+        t = zt_trimmed(text);
+        if (joined && w->t->trim_joined)
+            t = (zt_bytes){text, (size_t)(t.data + t.n - text)};
+    }
+    return t.n ? w->fn(w->user, t, k) : ZT_OK;
+}
+
+static zt_status put_turn(writer *w, int k, int role)
+{
+    const zt_template *t = w->t;
+    bool user = role == ZT_ROLE_USER;
+    zt_status s = user && w->begun && t->again ? put_own(w, t->again) : ZT_OK;
+    bool joined = user && w->system >= 0;
+    for (int i = k + 1; joined && t->system == ZT_SYSTEM_IN_LAST && i < w->n; i++)
+        joined = zt_role_find(w->m[i].role) != ZT_ROLE_USER;
+    if (s == ZT_OK)
+        s = put_own(w, t->prefix[role]);
+    if (s == ZT_OK && joined) {
+        s = put_own(w, t->prefix[ZT_ROLE_SYSTEM]);
+        if (s == ZT_OK)
+            s = put_text(w, w->system, ZT_ROLE_SYSTEM, false);
+        if (s == ZT_OK)
+            s = put_own(w, t->suffix[ZT_ROLE_SYSTEM]);
+        w->system = -1;
+    }
+    w->begun = w->begun || user;
+    if (s == ZT_OK)
+        s = put_text(w, k, role, joined);
+    return s == ZT_OK ? put_own(w, t->suffix[role]) : s;
+}
+
+static zt_status check(zt_ctx *ctx, const zt_template *t, const zt_message *m, int n,
+                       bool *has_system)
+{
+    *has_system = false;
+    for (int i = 0; i < n; i++) {
+        char shown[64];
+        int role = zt_role_find(m[i].role);
+        if (role < 0)
             return zt_fail(ctx, ZT_EUSAGE,
-                           "message %d: role '%s' is none of system, user, assistant", i, m[i].role);
+                           "message %d: role '%s' is none of system, user, assistant", i,
+                           zt_escape(shown, sizeof shown, m[i].role, strlen(m[i].role)));
+        *has_system = *has_system || role == ZT_ROLE_SYSTEM;
+        if (!t->prefix[role])
+            return zt_fail(ctx, ZT_EUSAGE, "template %s has no place for a %s message", t->name,
+                           role_names[role]);
+    }
     return ZT_OK;
 }
 
-static zt_status render_chatml(zt_bytes system, const zt_message *m, int n, zt_str *out)
+/* The system text that opens a conversation which brings none. */
+static zt_status put_default(writer *w, const zt_gguf *g)
 {
-    bool has_system = false;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < n; i++)
-        has_system = has_system || is(&m[i], "system");
-    if (!has_system && system.n) {
-        s = PUT(out, whole("<|im_start|>system\n"));
-        if (!s)
-            s = put_literal(system, out);
-        if (!s)
-            s = PUT(out, whole("<|im_end|>\n"));
-    }
-    for (int i = 0; !s && i < n; i++)
-        s = PUT(out, whole("<|im_start|>"), whole(m[i].role), whole("\n"), whole(m[i].content),
-                whole("<|im_end|>\n"));
-    return s ? s : PUT(out, whole("<|im_start|>assistant\n"));
+    zt_bytes own = {NULL, 0};
+    if (w->t->own_system && zt_gguf_str(g, "tokenizer.chat_template", &own))
+        own = default_system(own);
+    if (!own.n && !w->t->always_system)
+        return ZT_OK;
+    zt_str text;
+    zt_str_init(&text, w->ctx);
+    zt_status s = put_own(w, w->t->prefix[ZT_ROLE_SYSTEM]);
+    if (s == ZT_OK)
+        s = put_literal(own, &text);
+    if (s == ZT_OK && text.len)
+        s = w->fn(w->user, (zt_bytes){text.data, text.len}, -1);
+    if (s == ZT_OK)
+        s = put_own(w, w->t->suffix[ZT_ROLE_SYSTEM]);
+    zt_str_fini(&text);
+    return s;
 }
 
-/* Gemma has no system turn: that text opens the user's next turn. BOS, with which Gemma's template
- * begins, is not part of the text: encoding puts it by the model's rule. */
-static zt_status render_gemma(zt_bytes system, const zt_message *m, int n, zt_str *out)
+static zt_status open_answer(writer *w)
 {
-    const zt_bytes nothing = {"", 0};
-    zt_bytes before = nothing;
-    zt_status s = ZT_OK;
-    (void)system;
-    for (int i = 0; !s && i < n; i++) {
-        bool user = is(&m[i], "user");
-        if (is(&m[i], "system")) {
-            before = whole(m[i].content);
-            continue;
-        }
-        s = PUT(out, whole("<start_of_turn>"), whole(user ? "user" : "model"), whole("\n"),
-                user ? before : nothing, whole(user && before.n ? "\n\n" : ""),
-                trimmed(m[i].content), whole("<end_of_turn>\n"));
-        if (user)
-            before = nothing;
-    }
-    if (!s && before.n)
-        return zt_fail(out->ctx, ZT_EUSAGE,
-                       "template gemma: a system message needs a user message after it");
-    return s ? s : PUT(out, whole("<start_of_turn>model\n"));
+    return put_own(w, w->t->open ? w->t->open : w->t->prefix[ZT_ROLE_ASSISTANT]);
 }
 
-zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_message *m, int n,
-                             zt_str *out)
+zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                             const zt_message *m, int n, zt_piece_fn *fn, void *user)
 {
-    zt_bytes own = {NULL, 0}, system = {NULL, 0};
-    if (zt_gguf_str(g, "tokenizer.chat_template", &own))
-        system = default_system(own);
-    zt_status s = check(out->ctx, m, n);
-    return s ? s : t->render(system, m, n, out);
+    zt_ctx *ctx = zt_gguf_ctx(g);
+    writer w = {.ctx = ctx, .t = t, .v = v, .m = m, .n = n, .system = -1, .fn = fn, .user = user};
+    bool has_system;
+    zt_status s = check(ctx, t, m, n, &has_system);
+    if (s == ZT_OK && t->global_prefix)
+        s = put_own(&w, t->global_prefix);
+    if (s == ZT_OK && !has_system)
+        s = put_default(&w, g);
+    for (int i = 0; s == ZT_OK && i < n; i++) {
+        int role = zt_role_find(m[i].role);
+        if (role == ZT_ROLE_SYSTEM && t->system != ZT_SYSTEM_TURN)
+            w.system = i;
+        else
+            s = put_turn(&w, i, role);
+    }
+    if (s == ZT_OK && w.system >= 0)
+        s = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message needs a user message after it",
+                    t->name);
+    if (s == ZT_OK)
+        s = open_answer(&w);
+    return s == ZT_OK && t->global_suffix ? put_own(&w, t->global_suffix) : s;
+}
+
+zt_status zt_template_next(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                           const char *text, bool close, zt_piece_fn *fn, void *user)
+{
+    zt_message m = {"user", text};
+    writer w = {.ctx = zt_gguf_ctx(g), .t = t, .v = v, .m = &m, .n = 1, .system = -1,
+                .begun = true, .fn = fn, .user = user};
+    zt_status s = close ? put_own(&w, t->suffix[ZT_ROLE_ASSISTANT]) : ZT_OK;
+    if (s == ZT_OK)
+        s = put_turn(&w, 0, ZT_ROLE_USER);
+    return s == ZT_OK ? open_answer(&w) : s;
+}
+
+static zt_status put_piece(void *user, zt_bytes text, int message)
+{
+    (void)message;
+    return zt_str_put(user, text.data, text.n);
+}
+
+zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
+                             const zt_message *m, int n, zt_str *out)
+{
+    return zt_template_pieces(t, g, v, m, n, put_piece, out);
 }

@@ -126,6 +126,13 @@ static void catch_interrupt(void)
         sigaction(SIGINT, &now, NULL);
 }
 
+void zt_cli_resume(void)
+{
+    if (zt_cli_interrupted())
+        catch_interrupt();
+    atomic_store(&interrupted, 0);
+}
+
 /* ---- begin ----------------------------------------------------------------------------------- */
 
 /* A descriptor that was closed when we came must not become a model or an output. The one put in

@@ -108,6 +108,7 @@ int zt_cli_close(zt_cli *cli, zt_status s);
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa say */
 bool zt_cli_interrupted(void);         /* SIGINT arrived */
+void zt_cli_resume(void);              /* that SIGINT is dealt with: wait for the next */
 /* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n);
 zt_status zt_cli_flush(zt_cli *cli);
@@ -131,6 +132,8 @@ typedef struct zt_table zt_table;
 zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int n);
 zt_status zt_table_row(zt_table *t, const char *const *cells);
 zt_status zt_table_print(zt_table *t);
+/* The same for elsewhere, appended to out; `aligned`: for eyes, unless --format says else. */
+zt_status zt_table_put(const zt_table *t, bool aligned, zt_str *out);
 void zt_table_free(zt_table *t);
 
 /* A bar on stderr, only on a terminal (or --progress always). */

@@ -298,19 +298,24 @@ static void put_ndjson(const zt_table *t, zt_str *s)
 
 /* ---- print ----------------------------------------------------------------------------------- */
 
-zt_status zt_table_print(zt_table *t)
+zt_status zt_table_put(const zt_table *t, bool aligned, zt_str *out)
 {
     static void (*const put[])(const zt_table *, zt_str *) = {
         [ZT_FMT_AUTO] = put_aligned, [ZT_FMT_TSV] = put_tsv,       [ZT_FMT_CSV] = put_csv,
         [ZT_FMT_JSON] = put_json,    [ZT_FMT_NDJSON] = put_ndjson, [ZT_FMT_MD] = put_md,
     };
     zt_format format = t->cli->format;
-    if (format == ZT_FMT_AUTO && !isatty(STDOUT_FILENO))
+    if (format == ZT_FMT_AUTO && !aligned)
         format = ZT_FMT_TSV;
+    put[format](t, out);
+    return zt_ctx_status(t->cli->ctx);
+}
+
+zt_status zt_table_print(zt_table *t)
+{
     zt_str s;
     zt_str_init(&s, t->cli->ctx);
-    put[format](t, &s);
-    zt_status status = zt_ctx_status(t->cli->ctx);
+    zt_status status = zt_table_put(t, isatty(STDOUT_FILENO), &s);
     if (status == ZT_OK && s.len)
         status = zt_cli_write(t->cli, s.data, s.len);
     zt_str_fini(&s);

@@ -1,13 +1,7 @@
 /* zt-run - run a model: text in, text out. */
 #include "tools/zt-run/run.h"
 
-zt_status run_write(run *r, const void *bytes, size_t n)
-{
-    if (r->sink)
-        return zt_sink_write(r->sink, bytes, n);
-    zt_status s = zt_cli_write(r->cli, bytes, n);
-    return s == ZT_OK ? zt_cli_flush(r->cli) : s;
-}
+#include <unistd.h>
 
 static zt_status with_output(run *r, zt_status (*job)(run *r))
 {
@@ -16,6 +10,7 @@ static zt_status with_output(run *r, zt_status (*job)(run *r))
         if (!r->sink)
             return zt_ctx_status(r->ctx);
     }
+    r->terminal = !r->sink && isatty(STDOUT_FILENO);
     zt_status s = job(r);
     /* What was written before an interrupt stays valid. */
     if (r->sink && (s == ZT_OK || s == ZT_EINTR)) {
@@ -37,16 +32,17 @@ static zt_status work(run *r)
     if (!r->gguf)
         return zt_ctx_status(r->ctx);
     if (o->dry_run)
-        return run_dry(r);
-    s = run_read_prompt(r);
-    if (s != ZT_OK)
-        return s;
-    r->vocab = zt_vocab_open(r->gguf);
+        return with_output(r, run_dry);
+    if (!o->perplexity)
+        s = run_read_prompt(r);
+    if (s == ZT_OK)
+        r->vocab = zt_vocab_open(r->gguf);
     if (!r->vocab)
         return zt_ctx_status(r->ctx);
     return with_output(r, o->tokenize     ? run_tokenize
                           : o->detokenize ? run_detokenize
                           : o->count      ? run_count
+                          : o->perplexity ? run_perplexity
                                           : run_generate);
 }
 
@@ -56,10 +52,18 @@ int main(int argc, char **argv)
     run_options *o = run_options_init();
     zt_cli *cli = zt_cli_open(&run_tool, argc, argv);
     run r = {.cli = cli, .ctx = cli->ctx, .o = o, .start = start};
-    zt_str_init(&r.text, r.ctx);
+    zt_str *const strings[] = {&r.held, &r.shown, &r.text, &r.logprobs, &r.likeliest};
+    for (int i = 0; i < 5; i++)
+        zt_str_init(strings[i], r.ctx);
     zt_status s = work(&r);
-    zt_str_fini(&r.text);
+    for (int i = 0; i < 5; i++)
+        zt_str_fini(strings[i]);
     zt_ids_fini(r.ctx, &r.ids);
+    zt_ids_fini(r.ctx, &r.fed);
+    zt_ids_fini(r.ctx, &r.ends);
+    zt_free(r.ctx, r.logits);
+    zt_free(r.ctx, r.scratch);
+    zt_template_free(r.ctx, r.tmpl_file);
     zt_llm_close(r.llm);
     zt_engine_close(r.engine);
     zt_vocab_free(r.vocab);

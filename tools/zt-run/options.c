@@ -1,8 +1,5 @@
-/* options.c - the options of zt-run, their defaults, and which of them go together. */
+/* options.c - the options of zt-run and their defaults. check.c says which of them go together. */
 #include "tools/zt-run/run.h"
-
-#include <string.h>
-#include <unistd.h>
 
 static run_options opt; /* filled by the option table, which needs constant addresses */
 
@@ -19,6 +16,7 @@ static const zt_opt options[] = {
     ROW('n', NULL, I64, n, "N", "new tokens at most; 0: the prompt only (default: no limit)",
         .min = 0, .max = INT32_MAX),
     FLAG("raw", raw, "no chat template: plain continuation"),
+    ROW(0, "template", STR, template, "NAME|FILE", "this chat template instead of the model's own", ),
     ROW(0, "system", STR, system, "TEXT", "the system message of the chat template", ),
     ROW(0, "temp", F64, sampler.temp, "X", "temperature; 0: always the likeliest token", ),
     ROW(0, "top-k", I64, sampler.top_k, "N", "of the N likeliest tokens; 0: all", ),
@@ -35,6 +33,11 @@ static const zt_opt options[] = {
     FLAG("count", count, "text in, number of tokens out"),
     ROW(0, "logits", STR, logits, "FILE.npy", "write the logits after the prompt's last token", ),
     FLAG("all-logits", all_logits, "with --logits: after every token of the prompt"),
+    ROW(0, "logprobs", I64, logprobs, "N", "with --json: log probabilities, and the N likeliest",
+        .min = 0, .max = 1000),
+    ROW(0, "perplexity", STR, perplexity, "FILE", "how well the model foresees the text of FILE", ),
+    ROW(0, "session", STR, session, "FILE", "the KV cache from FILE, and at the end into it", ),
+    FLAG("no-kv-cache", no_kv_cache, "compute everything anew for each token (slow)"),
     ROW(0, "chunk", I64, chunk, "N", "tokens of a prompt at a time (default: 512)",
         .min = 1, .max = INT32_MAX),
     FLAG("exact", exact, "activations and cache stay f32 (slower)"),
@@ -51,7 +54,8 @@ static const zt_opt options[] = {
 
 static const char *const synopsis[] = {
     "-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
-    "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]", NULL};
+    "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]",
+    "-m MODEL --perplexity FILE [OPTION...]", NULL};
 
 const zt_tool run_tool = {
     .name = "zt-run",
@@ -64,77 +68,9 @@ const zt_tool run_tool = {
 
 run_options *run_options_init(void)
 {
-    opt = (run_options){.n = -1, .sampler = zt_sampler_defaults(), .chunk = 512, .kv = -1};
+    opt = (run_options){.n = -1, .sampler = zt_sampler_defaults(), .chunk = 512, .kv = -1,
+                        .logprobs = -1};
     return &opt;
-}
-
-/* ---- which go together ----------------------------------------------------------------------- */
-
-static bool from_stdin(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
-}
-
-static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
-{
-    bool piped = !o->prompt && (!o->input || from_stdin(o->input));
-    if (!o->model)
-        return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (o->prompt && o->input)
-        return zt_fail(ctx, ZT_EUSAGE, "-p and -i exclude each other");
-    if (o->dry_run)
-        return ZT_OK;
-    if (piped && from_stdin(o->model))
-        return zt_fail(ctx, ZT_EUSAGE, "the model comes from stdin: give the prompt with -p or -i");
-    if (piped && !o->input && isatty(STDIN_FILENO))
-        return zt_fail(ctx, ZT_EUSAGE, "no prompt: give one with -p or -i, or pipe it in");
-    return ZT_OK;
-}
-
-static zt_status check_outputs(zt_cli *cli, const run_options *o)
-{
-    if (o->tokenize + o->detokenize + o->count + o->dry_run > 1)
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--tokenize, --detokenize, --count and --dry-run exclude each other");
-    if (o->json && o->ids)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--json and --ids exclude each other");
-    if (o->all_logits && !o->logits)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--all-logits needs --logits FILE.npy");
-    if (!from_stdin(o->logits))
-        return ZT_OK;
-    if ((o->n != 0 || o->json) && (!cli->output || from_stdin(cli->output)))
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--logits - and the text both want stdout: give -n 0 or -o FILE");
-    return zt_cli_refuse_terminal(cli, "logits");
-}
-
-/* No output may be a file that is read, nor both outputs one file. */
-static zt_status check_files(zt_cli *cli, const run_options *o)
-{
-    const char *const in[] = {o->model, o->prompt ? NULL : o->input ? o->input : "-"};
-    const char *const out[] = {cli->output, o->logits};
-    for (int i = 0; i < 4; i++) {
-        zt_status s = zt_cli_refuse_same(cli, in[i / 2], out[i % 2]);
-        if (s != ZT_OK)
-            return s;
-    }
-    if (out[0] && out[1] && strcmp(out[0], "-") != 0 && strcmp(out[0], out[1]) == 0)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--logits and --output name one file, '%s'", out[0]);
-    return ZT_OK;
-}
-
-zt_status run_options_check(zt_cli *cli, const run_options *o)
-{
-    zt_status s = check_inputs(cli->ctx, o);
-    if (s == ZT_OK && o->bos && o->no_bos)
-        s = zt_fail(cli->ctx, ZT_EUSAGE, "--bos and --no-bos exclude each other");
-    if (s == ZT_OK && o->system && o->raw)
-        s = zt_fail(cli->ctx, ZT_EUSAGE, "--system and --raw exclude each other");
-    if (s == ZT_OK)
-        s = check_outputs(cli, o);
-    if (s == ZT_OK)
-        s = check_files(cli, o);
-    return s == ZT_OK ? zt_sampler_check(cli->ctx, &o->sampler) : s;
 }
 
 zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *o)

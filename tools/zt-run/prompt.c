@@ -8,6 +8,7 @@
 #include "tools/zt-run/run.h"
 
 #include <string.h>
+#include <unistd.h>
 
 zt_status run_read_prompt(run *r)
 {
@@ -26,127 +27,153 @@ zt_status run_read_prompt(run *r)
     return ZT_OK;
 }
 
-/* ---- a rendered conversation, taken apart ---------------------------------------------------- */
+/* ---- the template ---------------------------------------------------------------------------- */
 
-enum { MAX_MESSAGES = 2 }; /* system, user */
-
-typedef struct chat {
-    run *r;
-    const zt_template *tmpl;
-    zt_message msg[MAX_MESSAGES];
-    int n;
-    zt_str plain; /* text since the last special token */
-} chat;
-
-/* Stands for a message's text in a rendering; no template holds this byte. */
-#define MARK "\x01"
-
-/* The conversation with MARK for every text but that of message `shown` (-1: none shown). */
-static zt_status render(chat *c, int shown, zt_str *out)
+static zt_status unknown_template(run *r, const char *name)
 {
-    zt_message m[MAX_MESSAGES];
-    for (int i = 0; i < c->n; i++)
-        m[i] = (zt_message){c->msg[i].role, i == shown ? c->msg[i].content : MARK};
-    return zt_template_render(c->tmpl, c->r->gguf, m, c->n, out);
+    char shown[128];
+    zt_str names;
+    zt_str_init(&names, r->ctx);
+    for (int i = 0; zt_template_list(i); i++)
+        zt_str_printf(&names, "%s%s", i ? ", " : "", zt_template_list(i));
+    zt_status s = zt_ctx_status(r->ctx);
+    if (s == ZT_OK)
+        s = zt_fail(r->ctx, ZT_EUSAGE, "--template '%s' is no file and none of %s; --raw uses none",
+                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data);
+    zt_str_fini(&names);
+    return s;
 }
 
+/* A name that is known, else a file. */
+static zt_status named_template(run *r, const char *name)
+{
+    r->tmpl = zt_template_find(name);
+    if (r->tmpl)
+        return ZT_OK;
+    if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.'))
+        return unknown_template(r, name);
+    r->tmpl = r->tmpl_file = zt_template_open(r->ctx, name);
+    return zt_ctx_status(r->ctx);
+}
+
+zt_status run_choose_template(run *r)
+{
+    if (r->o->raw)
+        return ZT_OK;
+    if (r->o->template)
+        return named_template(r, r->o->template);
+    r->tmpl = zt_template_of(r->gguf);
+    return zt_ctx_status(r->ctx);
+}
+
+/* ---- a conversation into ids ------------------------------------------------------------------ */
+
+typedef struct encoder {
+    run *r;
+    zt_ids *ids;
+    zt_str own;   /* the template's words since the last message */
+    zt_str plain; /* text since the last special token */
+} encoder;
+
 /* Encode the text since the last special token. */
-static zt_status flush_plain(chat *c)
+static zt_status flush_plain(encoder *e)
 {
     zt_status s = ZT_OK;
-    if (c->plain.len > 0)
-        s = zt_vocab_encode(c->r->vocab, c->plain.data, c->plain.len,
-                            c->r->o->special ? ZT_TOK_SPECIAL : 0, &c->r->ids);
-    zt_str_clear(&c->plain);
+    if (e->plain.len > 0)
+        s = zt_vocab_encode(e->r->vocab, e->plain.data, e->plain.len,
+                            e->r->o->special ? ZT_TOK_SPECIAL : 0, e->ids);
+    zt_str_clear(&e->plain);
     return s;
 }
 
 /* One special token of the template, whose text stands at or after `at`: what is before it is
  * plain. `*at` moves behind it. */
-static zt_status add_special(chat *c, int32_t id, const char *text, size_t n, size_t *at)
+static zt_status add_special(encoder *e, int32_t id, const char *text, size_t n, size_t *at)
 {
     zt_str word;
-    zt_str_init(&word, c->r->ctx);
-    zt_status s = zt_vocab_decode(c->r->vocab, id, true, false, &word);
+    zt_str_init(&word, e->r->ctx);
+    zt_status s = zt_vocab_decode(e->r->vocab, id, true, false, &word);
     const char *hit = NULL;
     if (s == ZT_OK && word.len)
         hit = memmem(text + *at, n - *at, word.data, word.len);
     if (hit) {
-        s = zt_str_put(&c->plain, text + *at, (size_t)(hit - text) - *at);
+        s = zt_str_put(&e->plain, text + *at, (size_t)(hit - text) - *at);
         *at = (size_t)(hit - text) + word.len;
         if (s == ZT_OK)
-            s = flush_plain(c);
+            s = flush_plain(e);
         if (s == ZT_OK)
-            s = zt_ids_push(c->r->ctx, &c->r->ids, id);
+            s = zt_ids_push(e->r->ctx, e->ids, id);
     }
     zt_str_fini(&word);
     return s;
 }
 
-/* A piece of the template's own text. */
-static zt_status add_template(chat *c, const char *text, size_t n)
+/* The template's words so far: those of its special tokens are tokens. */
+static zt_status add_own(encoder *e)
 {
+    const char *text = e->own.data ? e->own.data : "";
+    size_t n = e->own.len;
     zt_ids ids = {0};
     size_t at = 0;
-    zt_status s = zt_vocab_encode(c->r->vocab, text, n, ZT_TOK_SPECIAL, &ids);
+    zt_status s = zt_vocab_encode(e->r->vocab, text, n, ZT_TOK_SPECIAL, &ids);
     for (size_t i = 0; i < ids.n && s == ZT_OK; i++)
-        if (zt_vocab_is_control(c->r->vocab, ids.id[i]))
-            s = add_special(c, ids.id[i], text, n, &at);
-    zt_ids_fini(c->r->ctx, &ids);
-    return s == ZT_OK ? zt_str_put(&c->plain, text + at, n - at) : s;
-}
-
-/* Message k as the template writes it (some trim it): what stands where its MARK stood, at
- * `offset` of the rendering `bare` that has only MARKs. */
-static zt_status add_message(chat *c, int k, const zt_str *bare, size_t offset)
-{
-    zt_str shown;
-    zt_str_init(&shown, c->r->ctx);
-    zt_status s = render(c, k, &shown);
-    if (s == ZT_OK && shown.len + 1 < bare->len)
-        s = zt_fail(c->r->ctx, ZT_EBUG, "template %s drops text", zt_template_name(c->tmpl));
+        if (zt_vocab_is_control(e->r->vocab, ids.id[i]))
+            s = add_special(e, ids.id[i], text, n, &at);
+    zt_ids_fini(e->r->ctx, &ids);
     if (s == ZT_OK)
-        s = zt_str_put(&c->plain, shown.data + offset, shown.len + 1 - bare->len);
-    zt_str_fini(&shown);
+        s = zt_str_put(&e->plain, text + at, n - at);
+    zt_str_clear(&e->own);
     return s;
 }
 
-static zt_status add_all(chat *c, const zt_str *bare)
+static zt_status add_piece(void *user, zt_bytes text, int message)
 {
-    size_t at = 0;
-    zt_status s = ZT_OK;
-    for (int k = 0; k < c->n && s == ZT_OK; k++) {
-        const char *mark = memchr(bare->data + at, MARK[0], bare->len - at);
-        if (!mark)
-            return zt_fail(c->r->ctx, ZT_EBUG, "template %s drops a message",
-                           zt_template_name(c->tmpl));
-        size_t offset = (size_t)(mark - bare->data);
-        s = add_template(c, bare->data + at, offset - at);
-        if (s == ZT_OK)
-            s = add_message(c, k, bare, offset);
-        at = offset + 1;
-    }
+    encoder *e = user;
+    if (message < 0)
+        return zt_str_put(&e->own, text.data, text.n);
+    zt_status s = add_own(e);
+    return s == ZT_OK ? zt_str_put(&e->plain, text.data, text.n) : s;
+}
+
+static encoder encoder_new(run *r, zt_ids *ids)
+{
+    encoder e = {.r = r, .ids = ids};
+    zt_str_init(&e.own, r->ctx);
+    zt_str_init(&e.plain, r->ctx);
+    return e;
+}
+
+static zt_status encoder_end(encoder *e, zt_status s)
+{
     if (s == ZT_OK)
-        s = add_template(c, bare->data + at, bare->len - at);
-    return s == ZT_OK ? flush_plain(c) : s;
+        s = add_own(e);
+    if (s == ZT_OK)
+        s = flush_plain(e);
+    zt_str_fini(&e->own);
+    zt_str_fini(&e->plain);
+    return s;
 }
 
 /* ---- BOS ------------------------------------------------------------------------------------- */
 
+static unsigned bos_flags(const run *r)
+{
+    return r->o->bos ? ZT_TOK_BOS : r->o->no_bos ? 0 : ZT_TOK_BOS_RULE;
+}
+
+/* By option, by the model's rule, or because its own template writes it. */
 static bool wants_bos(run *r)
 {
     zt_ids empty = {0};
-    unsigned flags = r->o->bos ? ZT_TOK_BOS : r->o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    bool wants = zt_vocab_encode(r->vocab, "", 0, flags, &empty) == ZT_OK && empty.n > 0 &&
+    bool wants = zt_vocab_encode(r->vocab, "", 0, bos_flags(r), &empty) == ZT_OK && empty.n > 0 &&
                  empty.id[0] == zt_vocab_bos(r->vocab);
     zt_ids_fini(r->ctx, &empty);
-    return wants;
+    return wants || (!r->o->no_bos && !r->o->template && zt_template_bos(r->gguf));
 }
 
-/* Templates may write BOS themselves: there is one at the beginning, or with --no-bos none. */
-static zt_status fix_bos(run *r)
+/* A template may bring it too: there is one at the beginning, or with --no-bos none. */
+static zt_status fix_bos(run *r, zt_ids *ids)
 {
-    zt_ids *ids = &r->ids;
     int32_t bos = zt_vocab_bos(r->vocab);
     bool wants = wants_bos(r), has = ids->n > 0 && ids->id[0] == bos;
     if (bos < 0 || wants == has || (has && !r->o->no_bos))
@@ -165,31 +192,36 @@ static zt_status fix_bos(run *r)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-static zt_status encode_chat(run *r, const zt_template *tmpl)
+zt_status run_encode_messages(run *r, const zt_message *m, int n, zt_ids *ids)
 {
-    chat c = {.r = r, .tmpl = tmpl};
-    zt_str bare;
+    encoder e = encoder_new(r, ids);
+    zt_status s = zt_template_pieces(r->tmpl, r->gguf, r->vocab, m, n, add_piece, &e);
+    s = encoder_end(&e, s);
+    return s == ZT_OK ? fix_bos(r, ids) : s;
+}
+
+zt_status run_encode_next(run *r, const char *text, zt_ids *ids)
+{
+    encoder e = encoder_new(r, ids);
+    zt_status s = zt_template_next(r->tmpl, r->gguf, r->vocab, text, true, add_piece, &e);
+    return encoder_end(&e, s);
+}
+
+static zt_status encode_chat(run *r)
+{
+    zt_message m[2];
+    int n = 0;
     if (strlen(r->input) != r->input_bytes)
         return zt_fail(r->ctx, ZT_EDATA, "a zero byte in the prompt: not in a chat (see --raw)");
     if (r->o->system)
-        c.msg[c.n++] = (zt_message){"system", r->o->system};
-    c.msg[c.n++] = (zt_message){"user", r->input};
-    zt_str_init(&bare, r->ctx);
-    zt_str_init(&c.plain, r->ctx);
-    zt_status s = render(&c, -1, &bare);
-    if (s == ZT_OK)
-        s = add_all(&c, &bare);
-    if (s == ZT_OK)
-        s = fix_bos(r);
-    zt_str_fini(&c.plain);
-    zt_str_fini(&bare);
-    return s;
+        m[n++] = (zt_message){"system", r->o->system};
+    m[n++] = (zt_message){"user", r->input};
+    return run_encode_messages(r, m, n, &r->ids);
 }
 
 static zt_status encode_raw(run *r)
 {
-    unsigned bos = r->o->bos ? ZT_TOK_BOS : r->o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    unsigned flags = bos | (r->o->special ? ZT_TOK_SPECIAL : 0);
+    unsigned flags = bos_flags(r) | (r->o->special ? ZT_TOK_SPECIAL : 0);
     if (r->o->system)
         return zt_fail(r->ctx, ZT_EUSAGE, "--system: the model has no chat template");
     return zt_vocab_encode(r->vocab, r->input, r->input_bytes, flags, &r->ids);
@@ -197,10 +229,9 @@ static zt_status encode_raw(run *r)
 
 zt_status run_encode_prompt(run *r)
 {
-    const zt_template *tmpl = r->o->raw ? NULL : zt_template_of(r->gguf);
-    zt_status s = zt_ctx_status(r->ctx);
+    zt_status s = run_choose_template(r);
     if (s == ZT_OK)
-        s = tmpl ? encode_chat(r, tmpl) : encode_raw(r);
+        s = r->tmpl ? encode_chat(r) : encode_raw(r);
     r->n_prompt = r->ids.n;
     if (s == ZT_OK && r->ids.n == 0)
         return zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");

@@ -2,6 +2,7 @@
 #include "tools/zt-run/run.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,46 @@ static void put_seconds(zt_str *s, const char *key, double seconds)
     zt_str_printf(s, ",\"%s\":%.6f", key, seconds > 0 ? seconds : 0);
 }
 
+/* A token as --logprobs tells it: {"id":..,"text":"..","logprob":.. */
+static void put_likely(run *r, zt_str *s, int32_t id, double logprob)
+{
+    zt_str text;
+    zt_str_init(&text, r->ctx);
+    zt_vocab_decode(r->vocab, id, true, false, &text);
+    zt_str_printf(s, "{\"id\":%" PRId32 ",\"text\":", id);
+    zt_str_put_json(s, text.data ? text.data : "", text.len);
+    if (isfinite(logprob))
+        zt_str_printf(s, ",\"logprob\":%.9g", logprob);
+    else
+        zt_str_puts(s, ",\"logprob\":null");
+    zt_str_fini(&text);
+}
+
+zt_status run_note_likeliest(run *r)
+{
+    int want = r->o->logprobs < r->vocab_rows ? (int)r->o->logprobs : (int)r->vocab_rows;
+    int32_t *best = zt_alloc_array(r->ctx, (size_t)want, sizeof *best);
+    int have = best ? zt_likeliest(r->logits, r->vocab_rows, want, best) : 0;
+    r->log_sum = zt_log_sum_exp(r->logits, r->vocab_rows);
+    zt_str_clear(&r->likeliest);
+    for (int i = 0; i < have; i++) {
+        zt_str_puts(&r->likeliest, i ? "," : "");
+        put_likely(r, &r->likeliest, best[i], r->logits[best[i]] - r->log_sum);
+        zt_str_putc(&r->likeliest, '}');
+    }
+    zt_free(r->ctx, best);
+    return zt_ctx_status(r->ctx);
+}
+
+zt_status run_put_logprobs(run *r, int32_t id)
+{
+    zt_str *s = &r->logprobs;
+    zt_str_puts(s, s->len ? "," : "");
+    put_likely(r, s, id, r->logits[id] - r->log_sum);
+    zt_str_printf(s, ",\"top\":[%s]}", r->likeliest.data ? r->likeliest.data : "");
+    return zt_ctx_status(r->ctx);
+}
+
 /* id is null: it names a request, and one alone has no name. */
 zt_status run_report_json(run *r)
 {
@@ -47,6 +88,8 @@ zt_status run_report_json(run *r)
     put_ids(&s, r->ids.id + r->n_prompt, made);
     zt_str_printf(&s, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"",
                   r->n_prompt, made, r->stop);
+    if (r->o->logprobs >= 0)
+        zt_str_printf(&s, ",\"logprobs\":[%s]", r->logprobs.data ? r->logprobs.data : "");
     put_seconds(&s, "load_s", r->loaded - r->start);
     put_seconds(&s, "prompt_s", r->prompted - r->loaded);
     put_seconds(&s, "generate_s", r->ended - r->prompted);
@@ -78,7 +121,9 @@ void run_report_stats(run *r)
     if (r->first > 0)
         zt_cli_note(r->cli, "first token  %9.3f s", r->first - r->start);
     zt_cli_note(r->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
-                rate(r->n_prompt, r->prompted - r->loaded), r->n_prompt);
+                rate(r->n_prompt - r->reused, r->prompted - r->loaded), r->n_prompt);
+    if (r->reused > 0)
+        zt_cli_note(r->cli, "session      %9zu tokens    of the prompt were there", r->reused);
     if (steps > 0)
         zt_cli_note(r->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     rate(steps, r->ended - r->first), made);
@@ -121,7 +166,7 @@ static zt_status print_needs(run *r, const zt_llm_info *info, size_t total, size
     add_row(t, "available", available);
     zt_status s = zt_ctx_status(r->ctx);
     if (s == ZT_OK)
-        s = zt_table_print(t);
+        s = run_write_table(r, t);
     zt_table_free(t);
     return s;
 }

@@ -4,16 +4,16 @@
 
 #include "tools/common/cli.h"
 
-/* ---- options (options.c) --------------------------------------------------------------------- */
+/* ---- options (options.c, check.c) ------------------------------------------------------------ */
 
 typedef struct run_options {
-    const char *model, *prompt, *input, *system;
+    const char *model, *prompt, *input, *system, *template, *session, *perplexity;
     int64_t n; /* -1: until the text ends or the context is full */
-    bool raw, bos, no_bos, special, ids, tokenize, detokenize, count;
+    bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
     const char *logits;
     bool all_logits, exact, ignore_eos, json, stats, dry_run;
-    int64_t chunk, ctx;
+    int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
     int kv; /* index into f16|f32; -1: the default */
     zt_opt_list stop;
     const char *eos; /* "2,7": instead of the model's own; NULL: not given */
@@ -33,34 +33,74 @@ typedef struct run {
     double start; /* when the process began, as zt_seconds has it */
     zt_gguf *gguf;
     zt_vocab *vocab;
+    const zt_template *tmpl; /* NULL: none is used */
+    zt_template *tmpl_file;  /* the same, where it came from a file */
     char *input; /* the prompt's text, input_bytes of it */
     size_t input_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
+    bool terminal; /* text goes to a terminal */
     zt_engine *engine;
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
     size_t n_prompt; /* how many of them are the prompt */
-    zt_str text;     /* what was generated, for --json */
-    const char *stop; /* why generation ended: "eos" "stop" "length" "ctx" */
+    zt_ids fed;      /* what the KV cache holds */
+    size_t reused;   /* tokens of the prompt that it held already */
+    /* generation */
+    int64_t vocab_rows; /* V of the logits */
+    float *logits;      /* [rows, V]: of the last token, or of a piece of the prompt */
+    int64_t rows;
+    float *scratch; /* of the sampler, f32[2 * V] */
+    zt_ids ends;    /* --eos */
+    zt_str held, shown; /* text that is not certain yet, and of each byte whether it goes out */
+    zt_str text;        /* what was generated, for --json */
+    zt_str logprobs;    /* the members of that array, likewise */
+    zt_str likeliest;   /* --logprobs: the array of the next token, and log of all exp(logit) */
+    double log_sum;
+    const char *stop; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     double loaded, prompted, first, ended; /* when, as zt_seconds */
 } run;
 
 /* Data goes to --output, or to stdout at once. */
 zt_status run_write(run *r, const void *bytes, size_t n);
+/* Text likewise; what a terminal would obey is escaped for one. */
+zt_status run_write_text(run *r, const char *text, size_t n);
+zt_status run_write_table(run *r, const zt_table *t);
 
-/* prompt.c: the text, whole, from the one place that the options name; then its ids into r->ids. */
+/* prompt.c: the text, whole, from the one place that the options name; the template; ids. */
 zt_status run_read_prompt(run *r);
-zt_status run_encode_prompt(run *r);
+zt_status run_choose_template(run *r);
+zt_status run_encode_prompt(run *r); /* of r->input, into r->ids */
+/* A conversation; the user's next message. Both append to ids. */
+zt_status run_encode_messages(run *r, const zt_message *m, int n, zt_ids *ids);
+zt_status run_encode_next(run *r, const char *text, zt_ids *ids);
 
 /* tokens.c: the three that need only the vocabulary. */
 zt_status run_tokenize(run *r);
 zt_status run_detokenize(run *r);
 zt_status run_count(run *r);
 
+/* text.c: generated tokens become text, which leaves as soon as it is certain. */
+void run_text_begin(run *r);
+zt_status run_text_put(run *r, int32_t id); /* sets r->stop where a text ends it */
+zt_status run_text_end(run *r);
+
 /* generate.c: the prompt through the model, logits out, then token after token. */
 zt_status run_generate(run *r);
+zt_status run_open_model(run *r, int64_t max_tokens); /* and buffers; max_tokens 0: any number */
+zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
+
+/* session.c: the KV cache from and to the file of --session. */
+zt_status run_session_load(run *r);
+zt_status run_session_save(run *r);
+
+/* chat.c, perplexity.c: what else is done with a model. */
+zt_status run_chat(run *r);
+zt_status run_perplexity(run *r);
 
 /* report.c */
+/* --logprobs: the alternatives, before the logits are touched; then the token chosen. */
+zt_status run_note_likeliest(run *r);
+zt_status run_put_logprobs(run *r, int32_t id);
 zt_status run_report_json(run *r);
 void run_report_stats(run *r);
 zt_status run_dry(run *r);

@@ -101,8 +101,8 @@ zt_status run_detokenize(run *r)
     size_t begin = opens_with_bos(r);
     for (size_t i = begin; i < r->ids.n && s == ZT_OK; i++)
         s = zt_vocab_decode(r->vocab, r->ids.id[i], true, i == begin, &text);
-    if (s == ZT_OK)
-        return write_str(r, &text);
+    if (s == ZT_OK && text.len)
+        s = run_write_text(r, text.data, text.len);
     zt_str_fini(&text);
     return s;
 }

@@ -1,0 +1,236 @@
+#!/usr/bin/env bats
+# zt-run: templates by name and file, sessions, log probabilities, perplexity, no cache, terminals.
+
+load helper
+
+setup_file() {
+    make_models
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    ln -sf "$tiny" model.gguf
+}
+
+greedy() {
+    zt-run --raw --temp 0 "$@"
+}
+
+# ---- misuse ------------------------------------------------------------------------------------------
+
+@test "misuse is one line and 64" {
+    while IFS='|' read -r word args; do
+        run --separate-stderr bash -c "zt-run -m model.gguf $args </dev/null"
+        echo "zt-run $args: $status $stderr"
+        [ "$status" -eq 64 ]
+        one_message zt-run
+        [[ $stderr == *"$word"* ]]
+        [ -z "$output" ]
+    done <<'END'
+none of chatml, gemma, llama3|-p hi --template alpaca
+exclude|-p hi --raw --template chatml
+exclude|-p hi --raw --system x
+exclude|-p hi --session s --no-kv-cache
+--session|-p hi --session -
+needs --json|-p hi --logprobs 3
+exclude|-p hi --perplexity README
+exclude|--tokenize --perplexity README
+exclude|--tokenize -p hi --json
+exclude|--count -p hi --session s
+exclude|--perplexity README --no-kv-cache
+name one file|-p hi --session s -o s
+--logprobs|-p hi --json --logprobs 1001
+END
+    [ ! -e s ]
+}
+
+# ---- templates ---------------------------------------------------------------------------------------
+
+@test "--template takes a name or a file" {
+    zt-run -m "$tiny_spm" --template chatml --no-bos -p hi -n 0 --logits a.npy
+    zt-run -m "$tiny_spm" --raw --special --no-bos -n 0 --logits b.npy \
+        -p $'<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n'
+    cmp a.npy b.npy
+    cat >t.json <<'END'
+{"name": "x", "role_prefixes": {"system": "S:", "user": "\nU:", "assistant": "\nA:"},
+ "role_suffixes": {"user": ";"}, "global_prefix": "<|im_start|>", "global_suffix": "!"}
+END
+    zt-run -m model.gguf --template t.json --system sys -p hi -n 0 --logits c.npy
+    zt-run -m model.gguf --raw --special -n 0 --logits d.npy -p $'<|im_start|>S:sys\nU:hi;\nA:!'
+    cmp c.npy d.npy
+    echo '{"name": 1}' >bad.json
+    run --separate-stderr zt-run -m model.gguf --template bad.json -p hi
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    run --separate-stderr zt-run -m model.gguf --template none.json -p hi
+    [ "$status" -eq 66 ]
+}
+
+@test "a template that is not known is 69, named, and --raw runs" {
+    perl -0pe 's/<\|im_start\|>/<|zm_start|>/g' model.gguf >other.gguf
+    run --separate-stderr zt-run -m other.gguf -p hi -n 1
+    [ "$status" -eq 69 ]
+    one_message zt-run
+    [[ $stderr == *zm_start*--raw* ]]
+    zt-run -m other.gguf -p hi -n 1 --raw
+    zt-run -m other.gguf -p hi -n 1 --template chatml
+}
+
+# What the model says of itself may be the opening of a user's turn: make that certain by a template
+# whose user prefix is what it says.
+@test "an answer ends where the model opens a user's turn" {
+    answer() { zt-run -m model.gguf --template "$1" -p hello --temp 0 -n 40 "${@:2}"; }
+    cat >t.json <<'END'
+{"role_prefixes": {"user": "@@@", "assistant": ""}}
+END
+    answer t.json >whole
+    turn=$(perl -MJSON::PP -0ne 'print JSON::PP->new->ascii->allow_nonref->encode(substr($_, 7, 4))' whole)
+    # The prompt must stay the same: what opens a turn is written before, as a global prefix.
+    sed -E 's/"user": "@@@"/"user": ""/; s/\}$/}/' t.json >/dev/null
+    printf '{"role_prefixes": {"user": %s, "assistant": ""}}' "$turn" >u.json
+    answer u.json >first
+    answer u.json --json >json
+    word=$(perl -MJSON::PP -e 'print JSON::PP->new->allow_nonref->decode($ARGV[0])' "$turn")
+    if grep -qF -- "$word" <(answer u.json --ignore-eos); then
+        run ! grep -qF -- "$word" first
+        json '$j->{stop} eq "turn"' <json
+    fi
+    [ "$(wc -c <whole)" -gt 0 ]
+}
+
+# ---- the cache ---------------------------------------------------------------------------------------
+
+@test "--no-kv-cache gives the same ids" {
+    for m in "$tiny" "$tiny_spm"; do
+        zt-run -m "$m" --raw -p 'hello on the' -n 12 --ids --temp 1.5 --ignore-eos >a
+        zt-run -m "$m" --raw -p 'hello on the' -n 12 --ids --temp 1.5 --ignore-eos --no-kv-cache >b
+        cmp a b
+    done
+}
+
+@test "a session gives the text and logits of a run without, and feeds only the rest" {
+    for m in "$tiny" "$tiny_spm"; do
+        rm -f s
+        greedy -m "$m" -p 'hello on the' -n 20 --ids --ignore-eos >a
+        greedy -m "$m" -p 'hello on the' -n 20 --ids --ignore-eos --session s >b
+        cmp a b
+        [ -s s ]
+        cp s s1
+        greedy -m "$m" -p 'hello on the' -n 20 --ids --ignore-eos --session s >c
+        cmp a c
+        greedy -m "$m" -p 'hello on the she' -n 20 -f --logits d.npy
+        run --separate-stderr greedy -m "$m" -p 'hello on the she' -n 20 -f --logits e.npy --session s --stats
+        cmp d.npy e.npy
+        [[ $stderr == *'session '* ]]
+        greedy -m "$m" -p 'another text' -n 20 --ids --session s >f
+        greedy -m "$m" -p 'another text' -n 20 --ids >g
+        cmp f g
+        # a smaller context takes what fits
+        greedy -m "$m" -p 'hello on the' -n 2 --ids --ignore-eos --session s1 -c 16 >h
+        [ "$(cut -d' ' -f1-2 a)" = "$(cat h)" ]
+    done
+}
+
+@test "a session goes on where the answer ended" {
+    greedy -m model.gguf -p 'hello on the' -n 6 --session s >one
+    greedy -m model.gguf -p "hello on the$(cat one; printf x)" -n 0 --logits a.npy --session s
+    greedy -m model.gguf -p "hello on the$(cat one; printf x)" -n 0 --logits b.npy
+    cmp a.npy b.npy
+}
+
+@test "another model's session is 65, other arithmetic's is not used" {
+    "$tests/mkmodel" --layers 3 --ctx 256 other.gguf
+    greedy -m model.gguf -p hello -n 4 --session s
+    cp s keep
+    run --separate-stderr greedy -m other.gguf -p hello -n 4 --session s
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    [[ $stderr == *"another model"* ]]
+    cmp s keep
+    run --separate-stderr greedy -m model.gguf -p hello -n 4 --session s --exact --ids
+    [ "$status" -eq 0 ]
+    [[ $stderr == *"not used"* ]]
+    [ "$output" = "$(greedy -m model.gguf -p hello -n 4 --exact --ids)" ]
+    cp keep s
+    run --separate-stderr greedy -m model.gguf -p hello -n 4 --session s --kv f32 --ids
+    [ "$status" -eq 0 ]
+    [[ $stderr == *"not used"* ]]
+    [ "$output" = "$(greedy -m model.gguf -p hello -n 4 --kv f32 --ids)" ]
+}
+
+@test "a damaged session is 65, and stays as it was" {
+    greedy -m model.gguf -p hello -n 4 --session s
+    size=$(stat -c %s s)
+    for cut in 0 1 50 100 127 128 140 $((size / 2)) $((size - 1)); do
+        head -c "$cut" s >t
+        cp t u
+        run --separate-stderr greedy -m model.gguf -p hello -n 4 --session t
+        [ "$status" -eq 65 ] || { echo "$cut bytes: $status $stderr"; false; }
+        one_message zt-run
+        cmp t u
+    done
+    for at in 3 10 45 104 106 112 119 120 125 130 200 $((size - 2)); do
+        perl -e 'local $/; open F, "<:raw", "s"; $s = <F>; substr($s, $ARGV[0], 1) ^= "\x41";
+                 open G, ">:raw", "t"; print G $s' "$at"
+        run --separate-stderr greedy -m model.gguf -p hello -n 4 --session t
+        # the arithmetic's name may be anything: then the file is not used
+        [ "$status" -eq 65 ] || [[ $status -eq 0 && $stderr == *"not used"* ]] || { echo "byte $at: $status $stderr"; false; }
+    done
+}
+
+# ---- probabilities -----------------------------------------------------------------------------------
+
+@test "--logprobs are those of the logits" {
+    greedy -m model.gguf -p hello -n 3 --json --logprobs 5 --ignore-eos >json
+    json '@{$j->{logprobs}} == 3 && $j->{logprobs}[0]{id} == $j->{ids}[0] && @{$j->{logprobs}[0]{top}} == 5
+          && $j->{logprobs}[1]{top}[0]{id} == $j->{ids}[1]
+          && $j->{logprobs}[1]{logprob} == $j->{logprobs}[1]{top}[0]{logprob}
+          && $j->{logprobs}[2]{top}[0]{logprob} >= $j->{logprobs}[2]{top}[1]{logprob}
+          && join("", map { $_->{text} } @{$j->{logprobs}}) eq $j->{text}' <json
+    greedy -m model.gguf -p hello -n 0 --logits l.npy
+    perl -MJSON::PP -e 'local $/; open F, "<:raw", "l.npy"; @x = unpack "f<*", substr(<F>, 128);
+        open J, "json"; $j = decode_json(<J>); $sum += exp($_) for @x;
+        $want = $x[$j->{ids}[0]] - log $sum; exit !(abs($want - $j->{logprobs}[0]{logprob}) < 1e-5)'
+    greedy -m model.gguf -p hello -n 3 --json --logprobs 0 | json '@{$j->{logprobs}[0]{top}} == 0'
+    greedy -m model.gguf -p hello -n 3 --json | json '!exists $j->{logprobs}'
+    # before sampling: the same whatever the temperature
+    zt-run -m model.gguf --raw -p hello -n 1 --json --logprobs 2 --temp 2 --ignore-eos |
+        json "\$j->{logprobs}[0]{top}[0]{logprob} == $(perl -MJSON::PP -0ne 'print decode_json($_)->{logprobs}[0]{top}[0]{logprob}' json)"
+}
+
+@test "--perplexity is that of the logits" {
+    for i in 1 2 3 4 5 6 7 8 9; do printf 'hello on the she in there %d ' $i; done >text
+    zt-run -m model.gguf --perplexity text -c 20 --exact --format json >json
+    n=$(zt-run -m model.gguf --count -i text)
+    json '$j->{schema} eq "zt.perplexity/1" && $j->{rows}[0]{window} == 20 && $j->{rows}[0]{error} > 0
+          && $j->{rows}[0]{windows} == int('"$n"' / 20)
+          && $j->{rows}[0]{tokens} == 9 * $j->{rows}[0]{windows}' <json
+    # the same from the logits of the first window
+    ids=($(zt-run -m model.gguf --tokenize -i text))
+    zt-run -m model.gguf --detokenize -p "${ids[*]:0:20}" >window
+    [ "$(zt-run -m model.gguf --tokenize -i window)" = "${ids[*]:0:20}" ]
+    zt-run -m model.gguf --raw -i window -n 0 --exact --logits all.npy --all-logits
+    zt-run -m model.gguf --perplexity window -c 20 --exact --format json |
+        json '$j->{rows}[0]{tokens} == 9 && do { local $/; open F, "<:raw", "all.npy"; my @x = unpack "f<*", substr(<F>, 128);
+            my @id = qw('"${ids[*]:0:20}"'); my $nll = 0;
+            for my $i (10 .. 18) { my $sum = 0; $sum += exp $x[300 * $i + $_] for 0 .. 299;
+                                   $nll += log($sum) - $x[300 * $i + $id[$i + 1]] }
+            abs(exp($nll / 9) / $j->{rows}[0]{perplexity} - 1) < 1e-5 }'
+    # BOS opens each window of a model that wants it
+    zt-run -m "$tiny_spm" --perplexity text -c 20 >a
+    zt-run -m "$tiny_spm" --perplexity text -c 20 --no-bos >b
+    run ! cmp -s a b
+    run --separate-stderr zt-run -m model.gguf --perplexity text -c 200
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    zt-run -m model.gguf --perplexity - -c 20 --exact --format json <text | cmp - json
+    zt-run -m model.gguf --perplexity text -c 20 --exact --format json -o out
+    cmp out json
+}
+
+@test "-o takes the table of --dry-run too" {
+    zt-run -m model.gguf --dry-run --format tsv -o out
+    head -1 out | grep -q bytes
+    run --separate-stderr zt-run -m model.gguf --dry-run -o out
+    [ "$status" -eq 73 ]
+}
