@@ -9,6 +9,8 @@
 #include "lib/engine/engine.h"
 #include "lib/run/run.h"
 #include "lib/io/gguf.h"
+#include "lib/io/gguf_write.h"
+#include "lib/io/safetensors.h"
 #include "lib/io/npy.h"
 #include "lib/llm/llm.h"
 

@@ -111,6 +111,32 @@ zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s)
     return open_over(ctx, s, false);
 }
 
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s)
+{
+    return open_over(ctx, s, true);
+}
+
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
+                      const zt_store *data, void (*release)(void *user))
+{
+    zt_gguf *g = zt_calloc(ctx, 1, sizeof *g);
+    if (!g) {
+        zt_free(ctx, header);
+        if (release)
+            release(data->user);
+        return NULL;
+    }
+    *g = (zt_gguf){.ctx = ctx, .owns_source = true, .over = *data, .release = release};
+    g->head = header;
+    g->have = n;
+    g->file_size = n + data_bytes;
+    g->source = zt_source_memory(ctx, name, NULL, 0); /* for its name */
+    if (g->source && read_header(g))
+        return g;
+    zt_gguf_close(g);
+    return NULL;
+}
+
 void zt_gguf_close(zt_gguf *g)
 {
     if (!g)
@@ -122,6 +148,8 @@ void zt_gguf_close(zt_gguf *g)
     zt_free(g->ctx, g->head);
     if (g->owns_source)
         zt_source_close(g->source);
+    if (g->release)
+        g->release(g->over.user);
     zt_free(g->ctx, g);
 }
 
@@ -205,6 +233,8 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     if (!zt_add_size(offset, n, &end) || end > t->bytes)
         return zt_fail(g->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
                        zt_gguf_name(g), g->head + t->name, n, offset, (unsigned long long)t->bytes);
+    if (g->over.read)
+        return g->over.read(g->over.user, handle, offset, dst, n);
     return zt_source_read(g->source, g->data + t->offset + offset, dst, n);
 }
 

@@ -23,6 +23,12 @@ typedef struct zt_gguf zt_gguf;
 
 zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path); /* opens and owns a zt_source */
 zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s);     /* owns the source, also when it fails */
+/* A header in memory (zt_gguf_writer_finish) over tensors that another store holds: tensor i of the
+ * header is that store's handle i, and data_bytes is what all of them take with their padding.
+ * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
+                      const zt_store *data, void (*release)(void *user));
 void zt_gguf_close(zt_gguf *g);
 
 zt_ctx *zt_gguf_ctx(const zt_gguf *g);

@@ -19,6 +19,8 @@ struct zt_gguf {
     zt_ctx *ctx;
     zt_source *source;
     bool owns_source;
+    zt_store over; /* holds the tensors, where read is not NULL; else the source does */
+    void (*release)(void *user);
     char id[33];
     uint64_t file_size;
     char *head; /* the file's first `have` bytes */

@@ -410,7 +410,7 @@ bool zt_gguf_parse(zt_gguf *g)
     uint32_t version;
     uint64_t n_tensors, n_keys;
     g->align = 32;
-    if ((g->file_size && !grow(g, 1)) || !check_magic(g) || !need(&r, 24))
+    if ((g->file_size && !g->have && !grow(g, 1)) || !check_magic(g) || !need(&r, 24))
         return false;
     r.pos = 4;
     return get_u32(&r, &version) && check_version(g, version) && get_u64(&r, &n_tensors) &&

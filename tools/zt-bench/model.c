@@ -130,7 +130,7 @@ zt_status bench_model(zt_cli *cli, const bench_options *o)
         s = zt_fail(cli->ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
     if (s != ZT_OK)
         return s;
-    zt_gguf *g = zt_gguf_open(cli->ctx, o->model);
+    zt_gguf *g = zt_model_open(cli->ctx, o->model);
     if (!g)
         return zt_ctx_status(cli->ctx);
     subject sub = {.cli = cli, .o = o};

@@ -28,7 +28,7 @@ static zt_status work(run *r)
     zt_status s = run_options_check(r->cli, o);
     if (s != ZT_OK)
         return s;
-    r->gguf = zt_gguf_open(r->ctx, o->model);
+    r->gguf = zt_model_open(r->ctx, o->model);
     if (!r->gguf)
         return zt_ctx_status(r->ctx);
     if (o->dry_run)

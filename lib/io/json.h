@@ -1,0 +1,29 @@
+/* json.h - JSON from files that nobody vouches for, on top of jansson.
+ *
+ * Whole small documents become a json_t; large objects (the header of a safetensors file, a map of
+ * a hundred thousand tensors) are walked member by member, so that memory follows what is kept and
+ * not what the text could be blown up to. Messages name the file and what was read in it.
+ */
+#ifndef ZT_JSON_H
+#define ZT_JSON_H
+
+#include <jansson.h>
+
+#include "lib/base/base.h"
+
+/* The value of a text: one JSON value, no member twice. NULL: not so (ZT_EDATA); json_decref it. */
+json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n);
+/* The same of a whole file of at most `max` bytes. ZT_ENOENT when it is not there. */
+json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max);
+
+/* A member: its decoded key (borrowed, closed by a zero, with none inside) and its value's text,
+ * which has been checked only so far as its end is known. */
+typedef zt_status zt_json_member_fn(void *user, const char *key, const char *text, size_t n);
+/* fn for every member of the object that the text is. Does not look for members that come twice.
+ * Stops at the first status that is not ZT_OK, and returns it. */
+zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t n,
+                          zt_json_member_fn *fn, void *user);
+/* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
+zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* safetensors.h - read safetensors files, and models sharded over several by an index.
+ *
+ * The header is read and checked once; tensor bytes are read on demand. Files are hostile: offsets
+ * must cover the data without a hole or an overlap, and sizes must be what dtype and shape say, as
+ * the format demands. Format: the README of huggingface/safetensors, as facts: a little-endian u64
+ * n (at most 100 MB), n bytes of JSON {"name": {"dtype", "shape", "data_offsets"}, "__metadata__":
+ * {"key": "text"}}, data.
+ *
+ *     zt_safetensors *s = zt_safetensors_open(ctx, "model.safetensors");
+ *     for (int64_t i = 0; i < zt_safetensors_count(s); i++) ... zt_safetensors_get(s, i)->name ...
+ *     zt_safetensors_close(s);
+ */
+#ifndef ZT_SAFETENSORS_H
+#define ZT_SAFETENSORS_H
+
+#include "lib/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_safetensors zt_safetensors;
+
+zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
+zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+/* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
+ * shard outside of the folder, or a tensor that is not in the shard named, is ZT_EDATA. */
+zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
+void zt_safetensors_close(zt_safetensors *s);
+
+/* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */
+bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size);
+
+const char *zt_safetensors_name(const zt_safetensors *s); /* of the file or index, for messages */
+
+typedef struct zt_safetensors_entry {
+    const char *name;  /* without a zero byte inside; of any length */
+    const char *dtype; /* the format's word for it: "BF16" */
+    zt_type type;      /* rank -1: zt has no such dtype, or not so many dimensions; reading works */
+    size_t bytes;
+} zt_safetensors_entry;
+
+int64_t zt_safetensors_count(const zt_safetensors *s);
+/* In the order of their data. */
+const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t i);
+int64_t zt_safetensors_find(const zt_safetensors *s, const char *name); /* index or -1 */
+/* n bytes at `offset` of tensor i. From any thread. */
+zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset, void *dst,
+                              size_t n);
+
+/* "__metadata__": pairs of texts, in the file's order; NULL past the last. Of shards none are kept.
+ */
+const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n);
+
+/* A store over the file, valid as long as it is open. A tensor of a dtype that zt lacks fails when
+ * it is looked for, with ZT_ENOTSUP and its name. */
+zt_store zt_safetensors_store(zt_safetensors *s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

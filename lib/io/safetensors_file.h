@@ -1,0 +1,44 @@
+/* safetensors_file.h - private to lib/io/safetensors*.c: what is kept of open files. */
+#ifndef ZT_SAFETENSORS_FILE_H
+#define ZT_SAFETENSORS_FILE_H
+
+#include "lib/io/safetensors.h"
+
+typedef struct st_tensor {
+    zt_safetensors_entry e;
+    uint64_t offset; /* in its file, of its first byte */
+    int shard;
+} st_tensor;
+
+typedef struct st_meta {
+    const char *key, *value;
+    size_t n;
+} st_meta;
+
+struct zt_safetensors {
+    zt_ctx *ctx;
+    char *name;
+    bool owns_sources;
+    zt_source **shard;
+    int n_shards;
+    zt_arena *texts; /* names and metadata */
+    st_tensor *tensor;
+    int64_t n_tensors;
+    zt_map *names;
+    st_meta *meta;
+    int64_t n_meta;
+};
+
+/* Empty; NULL on failure. */
+zt_safetensors *zt_st_new(zt_ctx *ctx, const char *name);
+/* Room for one more of n entries, in steps that double. NULL: no memory, and the list stays. */
+void *zt_st_room(zt_ctx *ctx, void *list, int64_t n, size_t entry_bytes);
+/* Adds a shard; `owned` sources are closed with s. */
+zt_status zt_st_add_shard(zt_safetensors *s, zt_source *source);
+/* Reads and checks the header of the last shard; appends its tensors, sorted by offset, and its
+ * metadata. */
+zt_status zt_st_parse(zt_safetensors *s);
+/* Makes `names` of tensors; two of one name are ZT_EDATA. */
+zt_status zt_st_map_names(zt_safetensors *s);
+
+#endif

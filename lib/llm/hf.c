@@ -1,0 +1,201 @@
+/* hf.c - owns opening a model of any container: what a path is, and where the files of a Hugging
+ * Face model are. */
+#include "lib/llm/hf.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_JSON = 16 << 20 }; /* bytes of a small file; tokenizer.json is not read here */
+
+/* ---- files beside each other ---------------------------------------------------------------- */
+
+const char *hf_file(hf *m, const char *name)
+{
+    zt_str_clear(&m->file);
+    bool done =
+        zt_str_puts(&m->file, m->folder.data) == ZT_OK && zt_str_puts(&m->file, name) == ZT_OK;
+    return done ? m->file.data : NULL;
+}
+
+bool hf_has_file(hf *m, const char *name)
+{
+    struct stat st;
+    const char *path = hf_file(m, name);
+    return path && stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+json_t *hf_load(hf *m, const char *name, zt_status *status)
+{
+    *status = ZT_OK;
+    if (!hf_has_file(m, name)) return NULL;
+    const char *path = hf_file(m, name);
+    json_t *j = path ? zt_json_file(m->ctx, path, MAX_JSON) : NULL;
+    if (!j) *status = zt_ctx_status(m->ctx);
+    return j;
+}
+
+/* The folder of a file, or a folder itself, with '/' at its end. */
+static zt_status set_folder(hf *m, bool is_folder)
+{
+    const char *slash = strrchr(m->path, '/');
+    size_t n = is_folder ? strlen(m->path) : slash ? (size_t)(slash - m->path) + 1 : 0;
+    zt_status s = zt_str_put(&m->folder, m->path, n);
+    if (s == ZT_OK && is_folder && (n == 0 || m->path[n - 1] != '/'))
+        s = zt_str_putc(&m->folder, '/');
+    return s;
+}
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+/* "x-00002-of-00005.safetensors": the index beside it, "x.safetensors.index.json", into `index`. */
+static bool index_of_shard(const char *path, zt_str *index)
+{
+    static const char shape[] = "-00000-of-00000.safetensors";
+    size_t n = strlen(path), k = sizeof shape - 1;
+    struct stat st;
+    if (n <= k) return false;
+    for (size_t i = 0; i < k; i++) {
+        char c = path[n - k + i];
+        if (shape[i] == '0' ? !isdigit((unsigned char)c) : c != shape[i]) return false;
+    }
+    return zt_str_put(index, path, n - k) == ZT_OK &&
+           zt_str_puts(index, ".safetensors.index.json") == ZT_OK && stat(index->data, &st) == 0;
+}
+
+static zt_safetensors *open_file(hf *m, const char *path)
+{
+    zt_str index;
+    zt_str_init(&index, m->ctx);
+    zt_safetensors *s = index_of_shard(path, &index) ? zt_safetensors_open_index(m->ctx, index.data)
+                                                     : zt_safetensors_open(m->ctx, path);
+    zt_str_fini(&index);
+    return s;
+}
+
+/* Of a folder; a folder without weights still has a vocabulary: NULL and ZT_OK. */
+static zt_safetensors *open_in_folder(hf *m, zt_status *status)
+{
+    zt_safetensors *s = NULL;
+    bool has = true;
+    if (hf_has_file(m, "model.safetensors.index.json"))
+        s = zt_safetensors_open_index(m->ctx, hf_file(m, "model.safetensors.index.json"));
+    else if (hf_has_file(m, "model.safetensors"))
+        s = zt_safetensors_open(m->ctx, hf_file(m, "model.safetensors"));
+    else
+        has = false;
+    *status = has && !s ? zt_ctx_status(m->ctx) : ZT_OK;
+    return s;
+}
+
+/* ---- building the header -------------------------------------------------------------------- */
+
+static zt_status load_config(hf *m)
+{
+    zt_status s;
+    if (!hf_has_file(m, "config.json"))
+        return zt_fail(m->ctx, ZT_ENOENT, "%s: is a %s without config.json", m->path,
+                       m->is_folder ? "directory" : "file of weights");
+    m->config = hf_load(m, "config.json", &s);
+    if (m->config && !json_is_object(m->config))
+        return zt_fail(m->ctx, ZT_EDATA, "%s: not a JSON object", hf_file(m, "config.json"));
+    m->text = json_object_get(m->config, "text_config");
+    if (!json_is_object(m->text)) m->text = m->config;
+    return s;
+}
+
+static zt_status put_tensors(hf *m)
+{
+    hf_tensors *t = m->tensors;
+    zt_map *names = zt_map_new(m->ctx, (size_t)t->n);
+    zt_status s = names ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; s == ZT_OK && i < t->n; i++) {
+        const char *name = t->list[i].name;
+        if (zt_map_get(names, name, strlen(name), NULL))
+            s = zt_fail(m->ctx, ZT_EDATA, "%s: two tensors are '%s' to a %s model", m->path, name,
+                        m->arch.name);
+        if (s == ZT_OK) s = zt_map_put(names, name, strlen(name), i);
+        if (s == ZT_OK) s = zt_gguf_put_tensor(m->w, name, &t->list[i].type);
+    }
+    zt_map_free(names);
+    return s;
+}
+
+static zt_status build(hf *m)
+{
+    zt_status s = hf_find_arch(m);
+    if (s == ZT_OK && m->arch.name)
+        s = zt_gguf_put_str(m->w, "general.architecture", m->arch.name, strlen(m->arch.name));
+    if (s == ZT_OK && m->known) s = hf_put_config(m);
+    if (s == ZT_OK && m->known) s = hf_put_rope(m);
+    if (s == ZT_OK) s = hf_put_tokenizer(m);
+    if (s == ZT_OK && m->known && m->tensors->from) s = hf_add_tensors(m);
+    return s == ZT_OK && m->tensors->from ? put_tensors(m) : s;
+}
+
+/* Hands over the header and the tensors. */
+static zt_gguf *finish(hf *m)
+{
+    size_t n;
+    uint64_t data_bytes;
+    char *header = zt_gguf_writer_finish(m->w, &n, &data_bytes);
+    zt_store store = hf_tensors_store(m->tensors);
+    if (!header) return NULL;
+    zt_gguf_writer_free(m->w);
+    m->w = NULL;
+    m->tensors = NULL;
+    return zt_gguf_over(m->ctx, m->path, header, n, data_bytes, &store, hf_tensors_free);
+}
+
+/* `file` NULL: a folder, else a file of weights or an index. */
+static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index)
+{
+    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder};
+    zt_gguf *g = NULL;
+    zt_safetensors *st = NULL;
+    zt_str_init(&m.folder, ctx);
+    zt_str_init(&m.file, ctx);
+    zt_status s = set_folder(&m, is_folder);
+    if (s == ZT_OK && !is_folder) {
+        st = is_index ? zt_safetensors_open_index(ctx, path) : open_file(&m, path);
+        s = st ? ZT_OK : zt_ctx_status(ctx);
+    }
+    if (s == ZT_OK) s = load_config(&m);
+    if (s == ZT_OK && is_folder) st = open_in_folder(&m, &s);
+    m.tensors = hf_tensors_new(ctx, path, st);
+    m.w = zt_gguf_writer_new(ctx);
+    if (s == ZT_OK && m.tensors && m.w && build(&m) == ZT_OK) g = finish(&m);
+    zt_gguf_writer_free(m.w);
+    hf_tensors_free(m.tensors);
+    json_decref(m.config);
+    zt_str_fini(&m.folder);
+    zt_str_fini(&m.file);
+    return g;
+}
+
+/* ---- what a path is ------------------------------------------------------------------------- */
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
+{
+    char head[9] = {0};
+    if (is_folder(path)) return open_model(ctx, path, true, false);
+    zt_source *s = zt_source_open(ctx, path);
+    if (!s) return NULL;
+    uint64_t size = zt_source_size(s);
+    size_t n = size < sizeof head ? (size_t)size : sizeof head;
+    if (zt_source_read(s, 0, head, n) != ZT_OK) {
+        zt_source_close(s);
+        return NULL;
+    }
+    bool weights = zt_safetensors_sniff(head, n, size), index = head[0] == '{';
+    if (!weights && !index) return zt_gguf_take(ctx, s);
+    zt_source_close(s);
+    return open_model(ctx, path, false, index && !weights);
+}
