@@ -1,6 +1,6 @@
 /* mkmodel.c - not a test: writes a made model, for tests of the tools. See tests/mkmodel.h.
  *
- *   mkmodel [--arch llama|gemma3] [--seed N] [--layers L] [--width W] [--heads H] [--kv-heads G]
+ *   mkmodel [--arch llama|gemma3|...] [--seed N] [--layers L] [--width W] [--heads H] [--kv-heads G]
  *           [--head D] [--ffn F] [--vocab V] [--ctx C] [--window W] [--untied] [--type T] OUT.gguf
  */
 #include "tests/mkmodel.h"

@@ -7,8 +7,8 @@
  *     ggufw_save(&w, "m.gguf");
  *
  * Keys and tensor names are llama.cpp's. Weights have the type asked for, as random valid blocks
- * with scales that keep sums near 1; norms are f32 near 1. llama has a byte-level BPE vocabulary,
- * gemma3 a SentencePiece one.
+ * with scales that keep sums near 1; norms and biases are f32 near 1. gemma2 and gemma3 have a
+ * SentencePiece vocabulary, all others a byte-level BPE one.
  */
 #ifndef ZT_MKMODEL_H
 #define ZT_MKMODEL_H
@@ -29,13 +29,72 @@ typedef struct mkmodel_kind { /* how random blocks of a type are made */
 } mkmodel_kind;
 
 typedef struct mkmodel_opts {
-    const char *arch; /* "llama" "qwen2" "gemma3" */
+    const char *arch; /* a name in mkmodel_archs */
     uint64_t seed;
     int64_t layers, width, heads, kv_heads, head, ffn, vocab, ctx;
-    int64_t window; /* gemma3: sliding window */
+    int64_t window; /* of gemma2 and gemma3: sliding window */
     bool untied;    /* an output matrix of its own */
     const mkmodel_kind *type;
 } mkmodel_opts;
+
+/* What an architecture has; mkmodel_layer asks for any of a weight's bits. */
+enum {
+    MK_QKV = 1,           /* three matrices for q, k and v */
+    MK_FUSED_QKV = 2,     /* one */
+    MK_QKV_BIAS = 4,      /* of the three */
+    MK_FUSED_BIAS = 8,    /* of the one */
+    MK_BIAS = 16,         /* of the other matrices */
+    MK_GATE = 32,         /* gate beside up */
+    MK_FUSED_UP = 64,     /* gate above up */
+    MK_UP = 128,          /* up alone */
+    MK_PRE = 256,         /* norms before */
+    MK_POST = 512,        /* norms on what is added */
+    MK_SUM = 1024,        /* norms on the sum, and on the embedding; no last norm, no logits */
+    MK_PRE_BIAS = 2048,   /* layer norms, with biases: before */
+    MK_SUM_BIAS = 4096,   /* on the sum */
+    MK_QK_NORM = 8192,    /* of each head */
+    MK_QK_WHOLE = 16384,  /* of all heads */
+    MK_POSITIONS = 32768, /* learned; else rope */
+    MK_TYPES = 65536,
+    MK_SPM = 131072 /* SentencePiece, embeddings scaled, windows */
+};
+
+typedef struct mkmodel_arch {
+    const char *name;
+    unsigned has;
+} mkmodel_arch;
+
+static const mkmodel_arch mkmodel_archs[] = {
+    {"llama", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"qwen2", MK_QKV | MK_QKV_BIAS | MK_GATE | MK_UP | MK_PRE},
+    {"gemma3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM},
+    {"qwen3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
+    {"gemma2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_SPM},
+    {"phi3", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE},
+    {"gpt2", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_POSITIONS},
+    {"smollm3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"olmo2", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_WHOLE},
+    {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS |
+                 MK_TYPES},
+    {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
+};
+
+/* NULL: no such architecture. */
+GGUFW_FN const mkmodel_arch *mkmodel_arch_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++) {
+        if (strcmp(mkmodel_archs[i].name, name) == 0)
+            return &mkmodel_archs[i];
+    }
+    return NULL;
+}
+
+GGUFW_FN bool mkmodel_has(const char *arch, unsigned what)
+{
+    const mkmodel_arch *a = mkmodel_arch_of(arch);
+    return a && (a->has & what);
+}
 
 /* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
 static const mkmodel_kind mkmodel_kinds[] = {
@@ -58,7 +117,7 @@ GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
 
 GGUFW_FN mkmodel_opts mkmodel_defaults(const char *arch)
 {
-    bool gemma = strcmp(arch, "gemma3") == 0;
+    bool gemma = mkmodel_has(arch, MK_SPM);
     return (mkmodel_opts){.arch = arch,
                           .layers = 2,
                           .width = 64,
@@ -147,33 +206,47 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
     const mkmodel_opts *o = m->o;
     int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
     double dev = 1 / sqrt((double)o->width);
+    double dev_q = 1 / sqrt((double)q), dev_ff = 1 / sqrt((double)o->ffn);
+    bool whole = mkmodel_has(o->arch, MK_QK_WHOLE);
     struct {
         const char *name;
         int64_t rows, cols; /* cols 0: a vector of `rows` values about 1 */
         double dev;
-        const char *only; /* the architecture that has it; NULL: all */
+        unsigned has; /* in architectures that have any of these; 0: in all */
     } part[] = {
-        {"attn_norm.weight", o->width, 0, 0, NULL},
-        {"attn_q.weight", q, o->width, dev, NULL},
-        {"attn_q.bias", q, 0, 0, "qwen2"},
-        {"attn_k.weight", kv, o->width, dev, NULL},
-        {"attn_k.bias", kv, 0, 0, "qwen2"},
-        {"attn_v.weight", kv, o->width, dev, NULL},
-        {"attn_v.bias", kv, 0, 0, "qwen2"},
-        {"attn_q_norm.weight", o->head, 0, 0, "gemma3"},
-        {"attn_k_norm.weight", o->head, 0, 0, "gemma3"},
-        {"attn_output.weight", o->width, q, 1 / sqrt((double)q), NULL},
-        {"post_attention_norm.weight", o->width, 0, 0, "gemma3"},
-        {"ffn_norm.weight", o->width, 0, 0, NULL},
-        {"ffn_gate.weight", o->ffn, o->width, dev, NULL},
-        {"ffn_up.weight", o->ffn, o->width, dev, NULL},
-        {"ffn_down.weight", o->width, o->ffn, 1 / sqrt((double)o->ffn), NULL},
-        {"post_ffw_norm.weight", o->width, 0, 0, "gemma3"},
+        {"attn_norm.weight", o->width, 0, 0, MK_PRE},
+        {"attn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
+        {"attn_q.weight", q, o->width, dev, MK_QKV},
+        {"attn_q.bias", q, 0, 0, MK_QKV_BIAS},
+        {"attn_k.weight", kv, o->width, dev, MK_QKV},
+        {"attn_k.bias", kv, 0, 0, MK_QKV_BIAS},
+        {"attn_v.weight", kv, o->width, dev, MK_QKV},
+        {"attn_v.bias", kv, 0, 0, MK_QKV_BIAS},
+        {"attn_qkv.weight", q + 2 * kv, o->width, dev, MK_FUSED_QKV},
+        {"attn_qkv.bias", q + 2 * kv, 0, 0, MK_FUSED_BIAS},
+        {"attn_q_norm.weight", whole ? q : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
+        {"attn_k_norm.weight", whole ? kv : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
+        {"attn_output.weight", o->width, q, dev_q, 0},
+        {"attn_output.bias", o->width, 0, 0, MK_BIAS},
+        {"post_attention_norm.weight", o->width, 0, 0, MK_POST},
+        {"attn_output_norm.weight", o->width, 0, 0, MK_SUM},
+        {"attn_output_norm.bias", o->width, 0, 0, MK_SUM_BIAS},
+        {"ffn_norm.weight", o->width, 0, 0, MK_PRE},
+        {"ffn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
+        {"ffn_gate.weight", o->ffn, o->width, dev, MK_GATE},
+        {"ffn_up.weight", o->ffn, o->width, dev, MK_UP},
+        {"ffn_up.weight", 2 * o->ffn, o->width, dev, MK_FUSED_UP},
+        {"ffn_up.bias", o->ffn, 0, 0, MK_BIAS},
+        {"ffn_down.weight", o->width, o->ffn, dev_ff, 0},
+        {"ffn_down.bias", o->width, 0, 0, MK_BIAS},
+        {"post_ffw_norm.weight", o->width, 0, 0, MK_POST},
+        {"layer_output_norm.weight", o->width, 0, 0, MK_SUM},
+        {"layer_output_norm.bias", o->width, 0, 0, MK_SUM_BIAS},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
-        if (part[i].only && strcmp(part[i].only, o->arch) != 0)
+        if (part[i].has && !mkmodel_has(o->arch, part[i].has))
             continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
@@ -200,7 +273,7 @@ GGUFW_FN void mkmodel_token(mkmodel_vocab *v, const char *text, int32_t type, fl
     v->score[v->n++] = score;
 }
 
-GGUFW_FN bool mkmodel_has(const mkmodel_vocab *v, int64_t from, int64_t to, const char *text)
+GGUFW_FN bool mkmodel_knows(const mkmodel_vocab *v, int64_t from, int64_t to, const char *text)
 {
     for (int64_t i = from; i < to; i++) {
         if (strcmp(v->token[i], text) == 0)
@@ -242,7 +315,7 @@ GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
             rest -= base;
         for (int64_t i = digits - 1; i >= 0; i--, rest /= 26)
             text[i] = (char)('a' + rest % 26);
-        if (mkmodel_has(v, first, last, text))
+        if (mkmodel_knows(v, first, last, text))
             continue;
         one[0] = text[digits - 1];
         text[digits - 1] = 0;
@@ -296,7 +369,7 @@ GGUFW_FN void mkmodel_spm(mkmodel_vocab *v)
 
 GGUFW_FN void mkmodel_vocab_keys(const mkmodel_opts *o, ggufw *w)
 {
-    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
     size_t n = (size_t)o->vocab;
     mkmodel_vocab v = {.token = calloc(n, sizeof(char *)),
                        .merge = calloc(n, sizeof(char *)),
@@ -350,7 +423,7 @@ static const char mkmodel_turns[] =
 
 GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
 {
-    bool gemma = strcmp(o->arch, "gemma3") == 0;
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
     struct {
         const char *name;
         int64_t value;
@@ -365,7 +438,8 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
         {"attention.key_length", o->head, gemma || o->head * o->heads != o->width},
         {"attention.value_length", o->head, gemma || o->head * o->heads != o->width},
         {"attention.sliding_window", o->window, gemma},
-        {"rope.dimension_count", o->head, !gemma},
+        {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
+        {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM)},
         {"vocab_size", o->vocab, !gemma},
     };
     char key[96];
@@ -376,10 +450,30 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
         if (number[i].wanted)
             ggufw_u32(w, key, (uint32_t)number[i].value);
     }
-    snprintf(key, sizeof key, "%s.rope.freq_base", o->arch);
-    ggufw_f32(w, key, gemma ? 1e6f : 1e4f);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", o->arch);
-    ggufw_f32(w, key, gemma ? 1e-6f : 1e-5f);
+    bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS);
+    struct {
+        const char *name;
+        float value;
+        bool wanted;
+    } real[] = {
+        {"rope.freq_base", gemma ? 1e6f : 1e4f, !mkmodel_has(o->arch, MK_POSITIONS)},
+        {"attention.layer_norm_rms_epsilon", gemma ? 1e-6f : 1e-5f, !layer_norm},
+        {"attention.layer_norm_epsilon", 1e-5f, layer_norm},
+        {"logit_scale", 2, strcmp(o->arch, "granite") == 0},
+        {"residual_scale", 0.5f, strcmp(o->arch, "granite") == 0},
+        {"embedding_scale", 3, strcmp(o->arch, "granite") == 0},
+        {"attention.scale", 0.3f, strcmp(o->arch, "granite") == 0},
+    };
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
+        snprintf(key, sizeof key, "%s.%s", o->arch, real[i].name);
+        if (real[i].wanted)
+            ggufw_f32(w, key, real[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.causal", o->arch);
+    if (mkmodel_has(o->arch, MK_SUM))
+        ggufw_bool(w, key, false);
+    if (mkmodel_has(o->arch, MK_TYPES))
+        ggufw_u32(w, "tokenizer.ggml.token_type_count", 2);
     mkmodel_vocab_keys(o, w);
     ggufw_str(w, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }
@@ -387,16 +481,16 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
 /* What does not fit, or NULL. */
 GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
 {
-    bool gemma = strcmp(o->arch, "gemma3") == 0;
-    if (!gemma && strcmp(o->arch, "llama") != 0 && strcmp(o->arch, "qwen2") != 0)
-        return "the architecture is llama, qwen2 or gemma3";
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
+    if (!mkmodel_arch_of(o->arch))
+        return "the architecture is not in mkmodel_archs";
     if (!o->type)
         return "no such type";
     if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 ||
         o->ffn < 1 || o->ctx < 1 || o->window < 1 || o->heads % o->kv_heads || o->head % 2)
         return "sizes are 1 at least, head is even, kv-heads divides heads";
     if (o->vocab < (gemma ? 358 : 259))
-        return "the vocabulary has 259 tokens at least, gemma3's 358";
+        return "the vocabulary has 259 tokens at least, gemma's 358";
     int64_t block = zt_dtype_get(o->type->dtype)->block;
     if (o->width % block || o->ffn % block || o->heads * o->head % block)
         return "width, ffn and heads * head must be multiples of the type's block";
@@ -412,9 +506,20 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *w)
     mkmodel_keys(o, w);
     /* logits are of deviation 2: a choice of tokens, none of them certain */
     mkmodel_matrix(&m, "token_embd.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_POSITIONS))
+        mkmodel_matrix(&m, "position_embd.weight", o->ctx, o->width, 1 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_TYPES))
+        mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_SUM)) {
+        mkmodel_norm(&m, "token_embd_norm.weight", o->width);
+        mkmodel_norm(&m, "token_embd_norm.bias", o->width);
+    }
     for (int64_t i = 0; i < o->layers; i++)
         mkmodel_layer(&m, i);
-    mkmodel_norm(&m, "output_norm.weight", o->width);
+    if (!mkmodel_has(o->arch, MK_SUM))
+        mkmodel_norm(&m, "output_norm.weight", o->width);
+    if (mkmodel_has(o->arch, MK_PRE_BIAS))
+        mkmodel_norm(&m, "output_norm.bias", o->width);
     if (o->untied)
         mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
     return NULL;

@@ -11,11 +11,11 @@
 
 /* ---- architectures --------------------------------------------------------------------------- */
 
-/* Parts that a model may have. A weight of the table in weights.c must be there, may be there or has
- * no place, as the parts say. */
+/* Parts that a model may have. A weight of the table in weights.c must be there, may be there or
+ * has no place, as the parts say. */
 enum {
     ZT_PART_ALL = 1,             /* what every model has */
-    ZT_PART_BIASES = 1 << 1,     /* biases on attention and feed-forward, each where the file has it */
+    ZT_PART_BIASES = 1 << 1,     /* biases of matrices, each where the file has it */
     ZT_PART_QKV_BIAS = 1 << 2,   /* biases on q, k and v */
     ZT_PART_MORE_BIAS = 1 << 3,  /* biases on the other three or four matrices of a layer */
     ZT_PART_PRE_NORM = 1 << 4,   /* norms on what attention and feed-forward read */

@@ -10,8 +10,8 @@
  * n tokens go in, and logits come out for those m of them that `rows` names. Only n, m and ctx are
  * symbols, so a prompt and a token are the same program. In the last layer everything after
  * attention is done for the wanted rows alone. Names carry the layer: q3 is made in layer 3.
- * An encoder has no cache: its keys are the step's own rows, one text a step, of which each row sees
- * those up to `last`; rows after that one are padding that nobody sees.
+ * An encoder has no cache: its keys are the step's own rows, one text a step, of which each row
+ * sees those up to `last`; rows after that one are padding that nobody sees.
  * Errors stay in the context: a value of -1 is passed on, and zt_llm_build looks once at the end.
  */
 #include "lib/llm/arch.h"
@@ -78,8 +78,8 @@ static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_wei
     return linear(b, named(b, what), x, data, more);
 }
 
-/* A norm, with a bias a layer norm, of the row or (dims) of each head in it; x itself where there is
- * no such weight. */
+/* A norm, with a bias a layer norm, of the row or (dims) of each head in it; x itself where there
+ * is no such weight. */
 static int norm(builder *b, const char *label, int x, zt_weight w, zt_weight bias, int64_t dims)
 {
     int g = weight(b, w);
@@ -187,7 +187,7 @@ static int feed_forward(builder *b, int x)
     return layer_linear(b, "d", y, ZT_W_DOWN, ZT_W_DOWN_BIAS);
 }
 
-/* Each of a layer's halves reads x (normed), and is added to it (normed, scaled; the sum normed). */
+/* Each half of a layer reads x (normed), and is added to it (normed, scaled; the sum normed). */
 static int layer(builder *b, int x)
 {
     double by = b->h->residual_scale;

@@ -214,8 +214,8 @@ static void read_rope(reader *r, zt_hyper *h)
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-/* Which layers have the window: a period (the last of so many has none; 0: all have it), or an entry
- * a layer, 0 or 1. */
+/* Which layers have the window: a period (the last of so many has none; 0: all have it), or an
+ * entry a layer, 0 or 1. */
 static void read_pattern(reader *r, zt_hyper *h)
 {
     int64_t flag[ZT_MAX_LAYERS], period = r->arch->window_period, n;
@@ -320,8 +320,8 @@ static bool has_matrix(const reader *r, const char *name, int64_t rows)
     return rows == 0 || (type.rank == 2 && type.dim[0] == rows);
 }
 
-/* Whether q, k and v, and gate and up, are one matrix or several is the file's choice; layer 0 tells.
- * Where it has neither, the row's way is what will be missed. */
+/* Whether q, k and v, and gate and up, are one matrix or several is the file's choice; layer 0
+ * tells. Where it has neither, the row's way is what will be missed. */
 static void read_layout(reader *r, zt_hyper *h)
 {
     const unsigned gates = ZT_PART_GATE | ZT_PART_FUSED_UP;

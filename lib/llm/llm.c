@@ -92,7 +92,8 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows || m->h.arch->encoder)
         o->chunk = m->cache_rows; /* an encoder sees a text at once */
-    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = o->ctx_len, .n_seq = o->n_seq, .embed = o->embed};
+    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = o->ctx_len, .n_seq = o->n_seq,
+                       .embed = o->embed};
     m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
 }
@@ -376,7 +377,7 @@ static void pool(zt_llm *m, int64_t n, bool first)
         if (m->h.pooling == ZT_POOL_FIRST && !(first && i == 0))
             return;
         for (int64_t k = 0; k < width; k++)
-            m->pooled[k] = m->h.pooling == ZT_POOL_MEAN ? m->pooled[k] + (double)x[k] : (double)x[k];
+            m->pooled[k] = (m->h.pooling == ZT_POOL_MEAN ? m->pooled[k] : 0) + (double)x[k];
     }
 }
 
