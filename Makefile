@@ -40,6 +40,7 @@ tools    := $(sort $(notdir $(wildcard tools/zt-*)))
 bins     := $(tools:%=$(BUILD)/bin/%)
 test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
+fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
             lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
@@ -116,6 +117,10 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
 
+$(fuzz_bin): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/fuzz_main.o $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
+
 # ---- test ---------------------------------------------------------------------------------------
 
 # The golden cases: ZT_GOLDEN, else ../shared/golden, else those packed in tests/golden.
@@ -137,6 +142,7 @@ $(BUILD)/archs: tests/archs/archs.tar.xz
 	@rm -rf $@ && mkdir -p $@
 	@tar -C $@ -xJf $<
 	@touch $@
+$(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
 
 test check:
 	@scripts/deps test
