@@ -258,6 +258,12 @@ static void gemma2_no_pattern(ggufw *w)
     ggufw_u32(w, "gemma2.attention.sliding_window_pattern", 1);
 }
 static void smollm3_plain(ggufw *w) { ggufw_str(w, "smollm3.rope.scaling.type", "none"); }
+static void smollm3_layers(ggufw *w)
+{
+    static const uint8_t flag[2] = {1, 1};
+    ggufw_array(w, "smollm3.rope.layer_pattern", 7, 2, flag, 2);
+}
+static void smollm3_every_second(ggufw *w) { ggufw_u32(w, "smollm3.rope.layer_pattern", 2); }
 static void granite_rope(ggufw *w) { ggufw_bool(w, "granite.rope.scaling.finetuned", true); }
 static void granite_none(ggufw *w) { ggufw_bool(w, "granite.rope.scaling.finetuned", false); }
 static void divisors(ggufw *w, int64_t original)
@@ -296,6 +302,8 @@ static void test_keys(void)
         {"another cap", "gemma2", gemma2_low_cap, NULL, true},
         {"gemma2's layers take turns", "gemma2", gemma2_no_pattern, NULL, true},
         {"no scaling", "smollm3", smollm3_plain, NULL, false},
+        {"two layers rotate, as they do", "smollm3", smollm3_layers, NULL, false},
+        {"the second does not", "smollm3", smollm3_every_second, NULL, true},
         {"rope for granite", "granite", granite_rope, NULL, false},
         {"no rope for granite", "granite", granite_none, NULL, true},
         {"divisors for long contexts", "phi3", long_context, NULL, true},

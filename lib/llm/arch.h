@@ -82,16 +82,15 @@ typedef struct zt_hyper {
     zt_rope_attrs rope, local_rope;       /* dims is set; local: of layers with a window */
     int64_t rope_dims, rope_half;         /* columns of a head that rotate, in pairs */
     int64_t ctx_orig;                     /* up to this context short divisors hold */
-    bool no_rope;
     int64_t window;                       /* of layers with one */
     bool local[ZT_MAX_LAYERS];            /* has the layer a window */
+    bool rotated[ZT_MAX_LAYERS];          /* does rope turn its q and k */
     double eps, attn_scale, attn_cap, final_cap; /* a cap of 0: none */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h);
-bool zt_hyper_rotated(const zt_hyper *h, int64_t layer); /* does rope turn q and k of the layer */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 

@@ -118,7 +118,7 @@ static int turned(builder *b, const char *normed, const char *what, int x, zt_we
     const zt_hyper *h = b->h;
     bool local = h->local[b->layer];
     x = norm(b, named(b, normed), x, w, ZT_WEIGHT_COUNT, h->arch->qk_norm_whole ? 0 : h->head);
-    if (!zt_hyper_rotated(h, b->layer))
+    if (!h->rotated[b->layer])
         return x;
     int tab = local && h->arch->local_plain ? ZT_NONE : b->tab;
     return zt_emit_rope(b->p, named(b, what), x, b->pos, tab, local ? &h->local_rope : &h->rope);

@@ -298,20 +298,23 @@ static zt_status put_window(hf *m)
     return s == ZT_OK && period > 0 ? hf_put_int(m, "attention.sliding_window_pattern", period) : s;
 }
 
-/* SmolLM3: each fourth layer has no rope; GGUF has no key that says otherwise. */
-static zt_status check_no_rope(const hf *m)
+/* SmolLM3: which layers rotate. By a list (1: the layer does), or all but each so many-th. */
+static zt_status put_rope_layers(hf *m)
 {
     const json_t *list = hf_get(m, "no_rope_layers");
+    uint8_t flag[MAX_LAYERS];
+    size_t n = json_array_size(list);
+    char key[128];
     int64_t interval = 4;
     zt_status s = hf_int(m, "no_rope_layer_interval", &interval);
-    bool usual = json_is_array(list) || interval == 4;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        usual = usual && json_integer_value(json_array_get(list, i)) == ((i + 1) % 4 != 0);
-    if (s == ZT_OK && !usual)
-        s = zt_fail(m->ctx, ZT_ENOTSUP,
-                    "%sconfig.json: layers without rope other than each fourth are not supported",
-                    m->folder.data);
-    return s;
+    if (s != ZT_OK || !json_is_array(list))
+        return s ? s : hf_put_int(m, "rope.layer_pattern", interval);
+    if (n > MAX_LAYERS)
+        return zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: %zu layers", m->folder.data, n);
+    for (size_t i = 0; i < n; i++)
+        flag[i] = json_integer_value(json_array_get(list, i)) != 0;
+    return zt_gguf_put_array(m->w, key_of(m, "rope.layer_pattern", key), ZT_GGUF_BOOL, flag,
+                             (int64_t)n);
 }
 
 /* Words and switches that must be what the architecture means. */
@@ -423,6 +426,6 @@ zt_status hf_put_config(hf *m)
     if (s == ZT_OK) s = put_feed_forward(m);
     if (s == ZT_OK && hf_is(m, HF_GEMMAS)) s = put_gemma_scale(m);
     if (s == ZT_OK) s = put_window(m);
-    if (s == ZT_OK && m->arch.id == HF_SMOLLM3) s = check_no_rope(m);
+    if (s == ZT_OK && m->arch.id == HF_SMOLLM3) s = put_rope_layers(m);
     return s == ZT_OK && hf_is(m, HF_BERTS) ? put_encoder(m) : s;
 }

@@ -1,7 +1,7 @@
 /* hyper.c - how hyper-parameters are read from a file, and checked.
  *
  * Key names and their defaults are facts from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
- * src/llama-context.cpp). Every number is checked here: what comes out of zt_hyper_read multiplies
+ * src/llama-context.cpp); rope.layer_pattern, which layers rotate, is zt's own. Every number is checked here: what comes out of zt_hyper_read multiplies
  * without overflow and divides without a remainder.
  */
 #include "lib/llm/arch.h"
@@ -138,6 +138,31 @@ static void read_scales(reader *r, zt_hyper *h)
     h->logit_scale = scale > 0 ? 1 / scale : 1;
 }
 
+/* ---- layers of two kinds -------------------------------------------------------------------- */
+
+/* Which layers are of a kind, l < n_layers, as the key says: by a period p, the last of so many is
+ * not (0: all are), or by an entry a layer, 0 or 1. `period` where it says nothing. */
+static void read_pattern(reader *r, const char *suffix, int64_t period, int64_t n_layers,
+                         bool out[ZT_MAX_LAYERS])
+{
+    int64_t flag[ZT_MAX_LAYERS], n;
+    zt_gguf_kind kind;
+    char rule[128];
+    bool listed = zt_gguf_array(r->g, key_of(r, suffix), &kind, &n);
+    if (listed) {
+        snprintf(rule, sizeof rule, "%s has not an entry a layer", suffix);
+        demand(r, n == n_layers, rule, n, n_layers);
+        snprintf(rule, sizeof rule, "%s is not 0 or 1 for each layer", suffix);
+        if (r->status == ZT_OK)
+            demand(r, zt_gguf_array_i64(r->g, r->key, flag, n), rule, n, n_layers);
+    } else if (zt_gguf_i64(r->g, r->key, &period)) {
+        snprintf(rule, sizeof rule, "%s is below 0", suffix);
+        demand(r, period >= 0, rule, period, 0);
+    }
+    for (int64_t l = 0; l < n_layers && r->status == ZT_OK; l++)
+        out[l] = listed ? flag[l] != 0 : period == 0 || l % period < period - 1;
+}
+
 /* ---- rope ----------------------------------------------------------------------------------- */
 
 static bool is_word(zt_bytes text, const char *word)
@@ -201,9 +226,10 @@ static void read_rope(reader *r, zt_hyper *h)
         return;
     demand(r, h->rope_dims % 2 == 0 && h->rope_dims <= h->head,
            "rope.dimension_count is odd or more than the head length", h->rope_dims, h->head);
+    read_pattern(r, "rope.layer_pattern", r->arch->no_rope_every, h->n_layers, h->rotated);
     int64_t on = 1;
-    if (r->arch->rope_switch && zt_gguf_i64(r->g, key_of(r, "rope.scaling.finetuned"), &on))
-        h->no_rope = on == 0;
+    if (r->arch->rope_switch && zt_gguf_i64(r->g, key_of(r, "rope.scaling.finetuned"), &on) && !on)
+        memset(h->rotated, 0, sizeof h->rotated);
     h->rope_half = h->rope_dims / 2;
     h->rope.dims = h->rope_dims;
     h->rope.head = h->head;
@@ -213,27 +239,6 @@ static void read_rope(reader *r, zt_hyper *h)
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
-
-/* Which layers have the window: a period (the last of so many has none; 0: all have it), or an
- * entry a layer, 0 or 1. */
-static void read_pattern(reader *r, zt_hyper *h)
-{
-    int64_t flag[ZT_MAX_LAYERS], period = r->arch->window_period, n;
-    zt_gguf_kind kind;
-    bool listed = zt_gguf_array(r->g, key_of(r, "attention.sliding_window_pattern"), &kind, &n);
-    if (listed) {
-        demand(r, n == h->n_layers, "attention.sliding_window_pattern has not an entry a layer", n,
-               h->n_layers);
-        if (r->status == ZT_OK)
-            demand(r, zt_gguf_array_i64(r->g, r->key, flag, n),
-                   "attention.sliding_window_pattern is not 0 or 1 for each layer", n,
-                   h->n_layers);
-    } else if (zt_gguf_i64(r->g, r->key, &period)) {
-        demand(r, period >= 0, "attention.sliding_window_pattern is below 0", period, 0);
-    }
-    for (int64_t l = 0; l < h->n_layers && r->status == ZT_OK; l++)
-        h->local[l] = listed ? flag[l] != 0 : period == 0 || l % period < period - 1;
-}
 
 static void read_window(reader *r, zt_hyper *h)
 {
@@ -245,7 +250,8 @@ static void read_window(reader *r, zt_hyper *h)
         return;
     if (named)
         h->window = get_count(r, "attention.sliding_window", 0, INT32_MAX);
-    read_pattern(r, h);
+    read_pattern(r, "attention.sliding_window_pattern", r->arch->window_period, h->n_layers,
+                 h->local);
     double theta = r->arch->local_theta > 0 ? r->arch->local_theta : h->rope.theta;
     if (r->arch->local_plain) {
         zt_rope_attrs plain = zt_rope_defaults();
@@ -356,10 +362,4 @@ zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h)
     read_layout(&r, h);
     read_vocab(&r, h);
     return r.status;
-}
-
-bool zt_hyper_rotated(const zt_hyper *h, int64_t layer)
-{
-    int64_t every = h->arch->no_rope_every;
-    return h->arch->rope_pair && !h->no_rope && !(every > 0 && layer % every == every - 1);
 }
