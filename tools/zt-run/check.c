@@ -47,10 +47,10 @@ static zt_status check_job(zt_ctx *ctx, const run_options *o)
 {
     choice tokens = {o->tokenize ? "--tokenize" : o->detokenize ? "--detokenize" : "--count",
                      o->tokenize || o->detokenize || o->count};
-    choice perplexity = {"--perplexity", o->perplexity};
+    choice perplexity = {"--perplexity", o->perplexity}, chat = {"--chat", o->chat};
     zt_status s = AT_MOST_ONE(ctx, {"--tokenize", o->tokenize}, {"--detokenize", o->detokenize},
                               {"--count", o->count}, {"--dry-run", o->dry_run},
-                              {"--perplexity", o->perplexity});
+                              {"--perplexity", o->perplexity}, {"--chat", o->chat});
     if (s == ZT_OK)
         s = NONE_BESIDE(ctx, tokens, {"--json", o->json}, {"--ids", o->ids},
                         {"--logits", o->logits}, {"--session", o->session},
@@ -60,6 +60,10 @@ static zt_status check_job(zt_ctx *ctx, const run_options *o)
                         {"--ids", o->ids}, {"--logits", o->logits}, {"--session", o->session},
                         {"--template", o->template}, {"--system", o->system},
                         {"--no-kv-cache", o->no_kv_cache});
+    if (s == ZT_OK)
+        s = NONE_BESIDE(ctx, chat, {"-p", o->prompt}, {"-i", o->input}, {"--json", o->json},
+                        {"--ids", o->ids}, {"--logits", o->logits}, {"--raw", o->raw},
+                        {"--stats", o->stats});
     return s;
 }
 
@@ -91,7 +95,9 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
         return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
     if (from_stdin(o->session))
         return zt_fail(ctx, ZT_EUSAGE, "--session names a file, which is read and written");
-    if (o->dry_run)
+    if (o->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is none");
+    if (o->dry_run || o->chat)
         return ZT_OK;
     if (o->perplexity)
         piped = from_stdin(o->perplexity);
@@ -104,6 +110,8 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
 
 static zt_status check_outputs(zt_cli *cli, const run_options *o)
 {
+    if (o->chat && cli->output)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--chat and --output exclude each other");
     if (!from_stdin(o->logits))
         return ZT_OK;
     if ((o->n != 0 || o->json) && (!cli->output || from_stdin(cli->output)))

@@ -30,14 +30,23 @@ static zt_status feed(run *r, const int32_t *id, size_t n, bool all, float *logi
     return s;
 }
 
+/* How many tokens the cache and r->ids begin with alike, `most` at most. */
+static size_t common(const run *r, size_t most)
+{
+    size_t n = 0;
+    while (n < most && n < r->fed.n && r->fed.id[n] == r->ids.id[n])
+        n++;
+    return n;
+}
+
 /* The last token must be fed for its logits; with --all-logits all must. */
 static zt_status forget_what_differs(run *r)
 {
-    size_t keep = 0, most = r->o->all_logits || r->o->no_kv_cache ? 0 : r->n_prompt - 1;
-    while (keep < most && keep < r->fed.n && r->fed.id[keep] == r->ids.id[keep])
-        keep++;
-    r->reused = keep;
-    return forget(r, keep);
+    size_t most = r->o->all_logits || r->o->no_kv_cache ? 0 : r->n_prompt - 1;
+    r->reused = common(r, most);
+    zt_log(r->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu of them in the cache", r->n_prompt,
+           r->reused);
+    return forget(r, r->reused);
 }
 
 static zt_sink *begin_npy(run *r)
@@ -162,6 +171,16 @@ static zt_status generate(run *r)
         s = zt_cli_interrupted() ? ZT_EINTR : next_token(r);
     zt_status rest = run_text_end(r);
     return s == ZT_OK ? rest : s;
+}
+
+/* The cache then holds all of r->ids. */
+zt_status run_catch_up(run *r)
+{
+    size_t keep = common(r, r->ids.n);
+    zt_status s = forget(r, keep);
+    if (s != ZT_OK || keep == r->ids.n)
+        return s;
+    return feed(r, r->ids.id + keep, r->ids.n - keep, false, NULL);
 }
 
 static zt_status check_room(run *r)

@@ -33,7 +33,7 @@ static zt_status work(run *r)
         return zt_ctx_status(r->ctx);
     if (o->dry_run)
         return with_output(r, run_dry);
-    if (!o->perplexity)
+    if (!o->perplexity && !o->chat)
         s = run_read_prompt(r);
     if (s == ZT_OK)
         r->vocab = zt_vocab_open(r->gguf);
@@ -43,6 +43,7 @@ static zt_status work(run *r)
                           : o->detokenize ? run_detokenize
                           : o->count      ? run_count
                           : o->perplexity ? run_perplexity
+                          : o->chat       ? run_chat
                                           : run_generate);
 }
 

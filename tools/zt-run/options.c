@@ -15,6 +15,7 @@ static const zt_opt options[] = {
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
     ROW('n', NULL, I64, n, "N", "new tokens at most; 0: the prompt only (default: no limit)",
         .min = 0, .max = INT32_MAX),
+    FLAG("chat", chat, "a conversation on the terminal"),
     FLAG("raw", raw, "no chat template: plain continuation"),
     ROW(0, "template", STR, template, "NAME|FILE", "this chat template instead of the model's own", ),
     ROW(0, "system", STR, system, "TEXT", "the system message of the chat template", ),
@@ -54,6 +55,7 @@ static const zt_opt options[] = {
 
 static const char *const synopsis[] = {
     "-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
+    "-m MODEL --chat [OPTION...]",
     "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]",
     "-m MODEL --perplexity FILE [OPTION...]", NULL};
 

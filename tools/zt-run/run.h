@@ -56,6 +56,7 @@ typedef struct run {
     zt_str logprobs;    /* the members of that array, likewise */
     zt_str likeliest;   /* --logprobs: the array of the next token, and log of all exp(logit) */
     double log_sum;
+    size_t cut;       /* bytes generated from the text on that ended the answer */
     const char *stop; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     double loaded, prompted, first, ended; /* when, as zt_seconds */
 } run;
@@ -88,6 +89,8 @@ zt_status run_text_end(run *r);
 zt_status run_generate(run *r);
 zt_status run_open_model(run *r, int64_t max_tokens); /* and buffers; max_tokens 0: any number */
 zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
+
+zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
 
 /* session.c: the KV cache from and to the file of --session. */
 zt_status run_session_load(run *r);

@@ -149,6 +149,7 @@ void run_text_begin(run *r)
     zt_str_clear(&r->text);
     zt_str_clear(&r->logprobs);
     r->stop = NULL;
+    r->cut = 0;
 }
 
 zt_status run_text_put(run *r, int32_t id)
@@ -160,6 +161,7 @@ zt_status run_text_put(run *r, int32_t id)
     if (s != ZT_OK || r->held.len == 0)
         return s;
     size_t certain = find_stop(r), hold = r->stop ? 0 : uncertain(r);
+    r->cut = r->held.len - certain;
     certain -= hold;
     s = put_shown(r, certain);
     memmove(r->held.data, r->held.data + certain, hold);
