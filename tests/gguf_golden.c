@@ -9,6 +9,7 @@
 #include "tests/golden.h"
 #include "tests/npy.h"
 #include "tests/tap.h"
+#include "tests/tar.h"
 
 static char root[4096];
 
@@ -154,39 +155,6 @@ static void test_sound(zt_ctx *ctx, const json_t *cases)
 
 /* ---- hostile files -------------------------------------------------------------------------- */
 
-/* A .tar.gz in memory; the members of ours are plain files with short names. */
-static uint8_t *untar_gz(const char *path, size_t *n)
-{
-    size_t packed;
-    uint8_t *gz = npy_file(path, &packed), *tar = NULL;
-    if (gz && packed > 18 && gz[0] == 0x1f && gz[1] == 0x8b) {
-        size_t at = 10;
-        *n = npz_le(gz + packed - 4, 4);
-        if (gz[3] & 8) /* the file's name */
-            at += strlen((char *)gz + at) + 1;
-        tar = malloc(*n + 1);
-        if (tar && !inflate_bytes(gz + at, packed - at - 8, tar, *n)) {
-            free(tar);
-            tar = NULL;
-        }
-    }
-    free(gz);
-    return tar;
-}
-
-static const uint8_t *tar_member(const uint8_t *tar, size_t n, const char *name, size_t *bytes)
-{
-    for (size_t at = 0; at + 512 <= n && tar[at];) {
-        size_t size = strtoull((const char *)tar + at + 124, NULL, 8);
-        if (strncmp((const char *)tar + at, name, 100) == 0 && at + 512 + size <= n) {
-            *bytes = size;
-            return tar + at + 512;
-        }
-        at += 512 + (size + 511) / 512 * 512;
-    }
-    return NULL;
-}
-
 /* Refused with a message and an error of the data; or read without harm where that is allowed. */
 static bool treated(zt_ctx *ctx, const json_t *want, const uint8_t *file, size_t n)
 {
@@ -211,7 +179,7 @@ static bool treated(zt_ctx *ctx, const json_t *want, const uint8_t *file, size_t
 static void test_hostile(zt_ctx *ctx, const json_t *cases)
 {
     size_t n = 0, wrong = 0;
-    uint8_t *tar = untar_gz(under_root("bad.tar.gz"), &n);
+    uint8_t *tar = tar_open(under_root("bad.tar.gz"), &n);
     if (!ok(tar != NULL, "bad.tar.gz"))
         return;
     zt_mem_limit(ctx, (size_t)16 << 20);
