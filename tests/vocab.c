@@ -1,5 +1,5 @@
 /* vocab.c - tests of vocabularies: made ones against a plain quadratic merge, every allocation
- * failing, hostile keys; the golden cases of two real models and of well-known vocabularies. */
+ * failing, hostile keys; the golden cases of two real models. */
 #include "lib/llm/llm.h"
 #include "tests/ggufw.h"
 #include "tests/golden.h"
@@ -626,27 +626,6 @@ static void test_models(const char *golden)
     }
 }
 
-/* Vocabularies of well-known models, packed with gzip. */
-static void test_vocabularies(const char *golden)
-{
-    static const char *const names[] = {"gpt-2", "llama-spm"};
-    for (int i = 0; i < 2; i++) {
-        char packed[600], cases[600], command[1400], file[] = "/tmp/zt-vocab-XXXXXX";
-        snprintf(packed, sizeof packed, "%s/tokenizers/ggml/ggml-vocab-%s.gguf.gz", golden, names[i]);
-        snprintf(cases, sizeof cases, "%s/tokenizers/ggml/ggml-vocab-%s.json", golden, names[i]);
-        if (!golden_has(packed) || !golden_has(cases))
-            continue;
-        int fd = mkstemp(file);
-        if (!ok(fd >= 0, "a temporary file"))
-            continue;
-        close(fd);
-        snprintf(command, sizeof command, "gzip -dc '%s' > '%s'", packed, file);
-        if (ok(system(command) == 0, "%s is unpacked", packed))
-            golden_model(file, (const char *const[]){cases, NULL});
-        unlink(file);
-    }
-}
-
 int main(void)
 {
     const char *golden = golden_folder();
@@ -658,7 +637,6 @@ int main(void)
     test_hostile();
     if (golden) {
         test_models(golden);
-        test_vocabularies(golden);
     } else {
         skip("no golden data");
     }

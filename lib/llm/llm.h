@@ -48,6 +48,9 @@ zt_vocab *zt_vocab_open(const zt_gguf *g);
 /* The same with this pre-tokenizer (as in tokenizer.ggml.pre) whatever the file says: files from
  * before that key existed name none. NULL: the file's. */
 zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre);
+/* The same from the n bytes of a tokenizer.json, which are not needed afterwards; `name` is, for
+ * messages, as long as the vocabulary. A GGUF with the key tokenizer.huggingface.json alone opens so. */
+zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t n);
 void zt_vocab_free(zt_vocab *v);
 int32_t zt_vocab_size(const zt_vocab *v);
 
@@ -62,6 +65,9 @@ zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigne
  * `first`: the token opens the text (SentencePiece drops its leading space there if it added one).
  * ZT_EUSAGE for an id out of range. */
 zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool first, zt_str *out);
+/* Appends the text of a whole list: some tokens' text depends on their neighbours, and bytes that are
+ * no UTF-8 may come out as U+FFFD. */
+zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special, zt_str *out);
 bool zt_vocab_is_eog(const zt_vocab *v, int32_t id); /* ends a generation */
 bool zt_vocab_is_control(const zt_vocab *v, int32_t id);
 int32_t zt_vocab_bos(const zt_vocab *v); /* -1: none */

@@ -10,13 +10,31 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* Texts that end a generation in one model family or another, whatever their type: as llama.cpp,
- * we then treat them as control tokens. The second half ends a file in code models. */
+ * we then treat them as control tokens. The last two lines end a file in code models. */
 static const char *const eog_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-    "<|end_of_text|>", "<end_of_utterance>", "<eos>",
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~[",
+    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek */
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+};
+
+/* Where all of `with` are tokens, `text` does not end a generation after all: it is one of the user's
+ * defined tokens, or plain text. llama.cpp's exceptions, for gpt-oss, Solar and Gemma 4. */
+static const struct {
+    const char *text, *with[3];
+    uint16_t type;
+} not_eog[] = {
+    {"<|end|>", {"<|return|>", "<|call|>"}, ZT_TOK_USER},
+    {"<|end|>", {"<|return|>", "<|calls|>"}, ZT_TOK_USER},
+    {"<|end|>", {"<|flush|>", "<|call|>"}, ZT_TOK_USER},
+    {"<|end|>", {"<|flush|>", "<|calls|>"}, ZT_TOK_USER},
+    {"</s>", {"<|tool_response>"}, ZT_TOK_NORMAL},
+    {"<|channel|>", {NULL}, ZT_TOK_USER},
+    {"<|message|>", {NULL}, ZT_TOK_USER},
+    {"<|start|>", {NULL}, ZT_TOK_USER},
+    {"<|constrain|>", {NULL}, ZT_TOK_USER},
 };
 
 /* ---- lists of ids -------------------------------------------------------------------------------- */
@@ -114,15 +132,34 @@ static zt_status build_table(zt_vocab *v)
 
 /* ---- opening -------------------------------------------------------------------------------------- */
 
+static int32_t find_text(const zt_vocab *v, const char *text)
+{
+    return zt_vocab_find(v, text, strlen(text));
+}
+
+/* Bits beside type and ZT_TOK_EOG stay. */
+static void set_type(zt_vocab *v, int32_t id, unsigned type)
+{
+    v->attr[id] = (uint16_t)((v->attr[id] & ~(ZT_TOK_TYPE_MASK | ZT_TOK_EOG)) | type);
+}
+
 /* Tokens of these texts end a generation whatever the file says of them. */
 static void mark_ends(zt_vocab *v)
 {
     if (v->eos >= 0)
         v->attr[v->eos] |= ZT_TOK_EOG;
     for (size_t i = 0; i < COUNT(eog_texts); i++) {
-        int32_t id = zt_vocab_find(v, eog_texts[i], strlen(eog_texts[i]));
+        int32_t id = find_text(v, eog_texts[i]);
         if (id >= 0)
-            v->attr[id] = (uint16_t)((v->attr[id] & ~ZT_TOK_TYPE_MASK) | ZT_TOK_CONTROL | ZT_TOK_EOG);
+            set_type(v, id, ZT_TOK_CONTROL | ZT_TOK_EOG);
+    }
+    for (size_t i = 0; i < COUNT(not_eog); i++) {
+        int32_t id = find_text(v, not_eog[i].text);
+        bool applies = id >= 0 && id != v->eos;
+        for (int k = 0; applies && k < 3 && not_eog[i].with[k]; k++)
+            applies = find_text(v, not_eog[i].with[k]) >= 0;
+        if (applies)
+            set_type(v, id, not_eog[i].type);
     }
 }
 
@@ -135,9 +172,7 @@ static zt_status index_special(zt_vocab *v)
         if (n > ZT_SPECIAL_MAX)
             return zt_fail(v->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit",
                            v->file, id, n, ZT_SPECIAL_MAX);
-        if (!(v->attr[id] & ZT_TOK_NORMALIZED))
-            v->special[(unsigned char)v->text[id].data[0]][(n - 1) / 64] |= UINT64_C(1)
-                                                                           << (n - 1) % 64;
+        v->special[(unsigned char)v->text[id].data[0]][(n - 1) / 64] |= UINT64_C(1) << (n - 1) % 64;
     }
     return ZT_OK;
 }
@@ -172,9 +207,9 @@ static zt_status open_vocab(zt_vocab *v, const zt_vocab_spec *spec)
     if (s)
         return s;
     mark_ends(v);
-    s = index_special(v);
+    s = v->kind->encode_all ? ZT_OK : index_special(v);
     if (!s && spec->n_rules) {
-        v->split = zt_split_new(v->ctx, v->file, spec->rule, spec->n_rules, spec->rules_from_file);
+        v->split = zt_split_new(v->ctx, v->file, spec->rule, spec->n_rules);
         s = v->split ? ZT_OK : zt_ctx_status(v->ctx);
     }
     return s ? s : v->kind->open(v, spec);
@@ -197,8 +232,10 @@ static void take(zt_vocab *v, zt_vocab_spec *spec)
     v->byte_level = spec->byte_level;
     v->ignore_merges = spec->ignore_merges;
     v->byte_fallback = spec->byte_fallback;
-    v->fuse_unk = spec->fuse_unk;
     v->add_space = spec->add_space;
+    v->merge_spaces = spec->merge_spaces;
+    v->lowercase = spec->lowercase;
+    v->strip_accents = spec->strip_accents;
     for (int b = 0; b < 256; b++)
         v->byte_id[b] = -1;
 }
@@ -292,12 +329,52 @@ int zt_vocab_hex_byte(zt_bytes t)
     return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
 }
 
+/* ---- spaces as U+2581 ----------------------------------------------------------------------------- */
+
+static zt_status replace(zt_str *out, const char *text, size_t n, const char *old, const char *with)
+{
+    size_t n_old = strlen(old);
+    zt_status s = ZT_OK;
+    for (size_t i = 0; !s && i < n;) {
+        const char *at = memmem(text + i, n - i, old, n_old);
+        size_t len = at ? (size_t)(at - text) - i : n - i;
+        s = zt_str_put(out, text + i, len);
+        if (!s && at)
+            s = zt_str_puts(out, with);
+        i += len + (at ? n_old : 0);
+    }
+    return s;
+}
+
+zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t n)
+{
+    return replace(out, text, n, " ", ZT_SPACE);
+}
+
+zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t n)
+{
+    return replace(out, text, n, ZT_SPACE, " ");
+}
+
+zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_str *out)
+{
+    zt_bytes t = v->text[id];
+    int b = zt_vocab_type(v, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(t) : -1;
+    if (b >= 0)
+        return zt_str_putc(out, (char)b);
+    bool added = first && v->add_space && t.n >= ZT_SPACE_LEN &&
+                 memcmp(t.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
+    size_t skip = added ? ZT_SPACE_LEN : 0;
+    return zt_vocab_take_spaces(out, t.data + skip, t.n - skip);
+}
+
 /* ---- text to ids ---------------------------------------------------------------------------------- */
 
 /* Control and unknown tokens count only with ZT_TOK_SPECIAL, those a user defined always. */
 static bool counts(const zt_vocab *v, int32_t id, unsigned flags)
 {
-    return zt_vocab_is_special(v, id) && (zt_vocab_type(v, id) == ZT_TOK_USER || flags & ZT_TOK_SPECIAL);
+    return zt_vocab_is_special(v, id) &&
+           (zt_vocab_type(v, id) == ZT_TOK_USER || flags & ZT_TOK_SPECIAL);
 }
 
 /* The longest special token that text begins with, -1: none. */
@@ -334,19 +411,28 @@ static size_t next_special(const zt_vocab *v, const char *text, size_t n, unsign
     return i;
 }
 
+static bool is_space(char c) /* as isspace of the C locale */
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
                         zt_merger *m, zt_ids *ids)
 {
     zt_status s = ZT_OK;
     for (size_t at = 0; !s && at < n;) {
         int32_t id;
-        size_t len = next_special(v, text + at, n - at, flags, &id);
-        if (len)
-            s = v->kind->encode(v, text + at, len, m, ids);
+        size_t len = next_special(v, text + at, n - at, flags, &id), plain = len;
+        while (id >= 0 && v->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[at + plain - 1]))
+            plain--;
+        if (plain)
+            s = v->kind->encode(v, text + at, plain, m, ids);
         at += len;
         if (!s && id >= 0) {
             s = zt_ids_push(v->ctx, ids, id);
             at += v->text[id].n;
+            while (v->attr[id] & ZT_TOK_RSTRIP && at < n && is_space(text[at]))
+                at++;
         }
     }
     return s;
@@ -360,6 +446,8 @@ zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigne
     if (n > INT32_MAX / 4)
         return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", n,
                        INT32_MAX / 4);
+    if (v->kind->encode_all)
+        return v->kind->encode_all(v, text, n, flags, ids);
     zt_merger_init(&m, v->ctx);
     if (flags & ZT_TOK_BOS && v->bos >= 0 && !(rule && v->before.n && v->before.id[0] == v->bos))
         s = zt_ids_push(v->ctx, ids, v->bos);
@@ -379,8 +467,23 @@ zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool firs
 {
     if (id < 0 || id >= v->n)
         return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, v->n);
-    bool shown = special || zt_vocab_type(v, id) == ZT_TOK_USER;
-    if (!zt_vocab_is_special(v, id) || (shown && v->kind->decodes_special))
+    if (v->kind->decode_all && (special || zt_vocab_type(v, id) != ZT_TOK_CONTROL))
         return v->kind->decode(v, id, first, out);
+    if (!zt_vocab_is_special(v, id))
+        return v->kind->decode(v, id, first, out);
+    bool shown = special || zt_vocab_type(v, id) == ZT_TOK_USER;
     return shown ? zt_str_put(out, v->text[id].data, v->text[id].n) : ZT_OK;
+}
+
+zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special, zt_str *out)
+{
+    zt_status s = ZT_OK;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= v->n)
+            return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i], v->n);
+    if (v->kind->decode_all)
+        return v->kind->decode_all(v, ids, n, special, out);
+    for (size_t i = 0; !s && i < n; i++)
+        s = zt_vocab_decode(v, ids[i], special, i == 0, out);
+    return s;
 }

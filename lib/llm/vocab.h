@@ -22,9 +22,7 @@ enum {
     ZT_TOK_TYPE_MASK = 15,
     ZT_TOK_EOG = 16,    /* ends a generation */
     ZT_TOK_LSTRIP = 32, /* takes the white space before it with it, */
-    ZT_TOK_RSTRIP = 64, /* after it */
-    ZT_TOK_SINGLE_WORD = 128, /* not inside a word: no letter, digit or _ on either side */
-    ZT_TOK_NORMALIZED = 256   /* not found in raw text: its kind finds it in normalized text */
+    ZT_TOK_RSTRIP = 64  /* after it */
 };
 
 /* Longest text of a token that is looked for in raw text. It bounds the work at each byte. */
@@ -32,6 +30,8 @@ enum {
 
 typedef struct zt_merges zt_merges; /* vocab_bpe.c: (left, right) -> rank, merged */
 typedef struct zt_split zt_split;   /* vocab_split.c: compiled pre-tokenizer */
+typedef struct zt_trie zt_trie;     /* vocab_trie.c */
+typedef struct zt_charsmap zt_charsmap; /* vocab_charsmap.c */
 typedef struct zt_vocab_kind zt_vocab_kind;
 
 /* ---- what a vocabulary is made of ---------------------------------------------------------------- */
@@ -40,20 +40,14 @@ typedef struct zt_merge_spec { /* the texts of two tokens; earlier in the list m
     zt_bytes left, right;
 } zt_merge_spec;
 
-/* What becomes of a pattern's matches; the names and meanings are tokenizer.json's. */
-typedef enum zt_split_how {
+typedef enum zt_split_how { /* what becomes of a pattern's matches */
     ZT_SPLIT_ISOLATED, /* a match is a piece, what lies between matches is a piece */
-    ZT_SPLIT_REMOVED,  /* only what lies between matches is a piece */
-    ZT_SPLIT_WITH_PREVIOUS, /* a match ends the piece before it */
-    ZT_SPLIT_WITH_NEXT,     /* a match opens the piece after it */
-    ZT_SPLIT_CONTIGUOUS,    /* neighbouring matches are one piece */
-    ZT_SPLIT_THREES         /* a match is cut in threes of characters from its right end */
+    ZT_SPLIT_THREES    /* the same, and a match is cut in threes of characters from its right end */
 } zt_split_how;
 
 typedef struct zt_split_rule {
     const char *pattern; /* PCRE2 with UTF and UCP; \s and \S mean Unicode's White_Space */
     zt_split_how how;
-    bool invert; /* what lies between matches counts as the matches */
 } zt_split_rule;
 
 enum { ZT_AROUND_MAX = 8 }; /* most ids before, or after, a text by the model's rule */
@@ -79,21 +73,24 @@ typedef struct zt_vocab_spec {
     int64_t n_merges;
     const zt_split_rule *rule; /* each cuts the pieces that the one before left */
     int n_rules;
-    bool rules_from_file; /* a pattern that does not compile is the file's fault, not ours */
-    zt_bytes charsmap;    /* Unigram: SentencePiece's precompiled normalization, "": none */
-    void *extra;          /* for the kind's open */
+    zt_bytes charsmap; /* t5: SentencePiece's precompiled normalization, lives as long; "": none */
+    void *extra;       /* for the kind's open */
 
     int32_t bos, eos, unk; /* -1: none; checked by zt_vocab_from */
     zt_around before, after; /* what the model's rule puts around a text */
     bool byte_level;    /* BPE: symbols are bytes, written as printable characters; else characters */
     bool ignore_merges; /* BPE: a piece that is a token is that token */
     bool byte_fallback; /* what is no token becomes the tokens <0xNN> of its bytes */
-    bool fuse_unk;      /* neighbouring unknown characters are one unknown token */
     bool add_space;     /* a space goes before a text; decoding takes it away */
+    bool merge_spaces;  /* t5: blanks at the ends go, those between words become one */
+    bool lowercase, strip_accents; /* bert */
 } zt_vocab_spec;
 
 /* NULL with ZT_EDATA, ZT_ENOTSUP or ZT_ENOMEM. */
 zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
+
+/* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of g name BOS, EOS, ends. */
+zt_vocab *zt_vocab_from_json(const zt_gguf *g, zt_bytes text);
 
 /* ---- the object ---------------------------------------------------------------------------------- */
 
@@ -116,13 +113,18 @@ struct zt_vocab {
     size_t longest; /* bytes of the longest text */
     int32_t bos, eos, unk; /* -1: none */
     zt_around before, after;
-    bool byte_level, ignore_merges, byte_fallback, fuse_unk, add_space;
+    bool byte_level, ignore_merges, byte_fallback, add_space;
     /* Bit n - 1 of row c: some special token of n bytes starts with byte c. */
     uint64_t special[256][ZT_SPECIAL_MAX / 64];
     int32_t byte_id[256]; /* the token of a byte, -1: none */
     zt_merges *merges; /* BPE */
     zt_split *split;   /* the rules; NULL: none */
     uint32_t *order;   /* llama, [n]: scores as integers, the best is the smallest */
+    /* t5 and bert */
+    zt_trie *trie;       /* text -> id, byte by byte */
+    zt_charsmap *charsmap;
+    double unk_score;
+    bool merge_spaces, lowercase, strip_accents;
     void *extra;       /* a kind's own */
 };
 
@@ -182,28 +184,47 @@ void zt_merger_fini(zt_merger *m);
 /* Called with each piece in order; n > 0. What it returns ends the cutting unless it is ZT_OK. */
 typedef zt_status zt_split_fn(void *arg, const char *piece, size_t n);
 
-/* NULL with ZT_EDATA (from_file: the message names the pattern) or ZT_ENOMEM. Rules are copied. */
-zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n,
-                       bool from_file);
+/* ZT_EBUG where a pattern does not compile: they are ours. */
+zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n);
 void zt_split_free(zt_split *s);
 /* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more steps
  * than any honest one: ZT_EDATA. May be called from several threads at once. */
 zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg);
 
-/* ---- models of one piece ------------------------------------------------------------------------- */
+/* ---- what kinds share ---------------------------------------------------------------------------- */
 
-/* BPE. open: byte_id and the merge table from the spec. piece appends the ids of one piece: its
- * bytes, or its characters, merged. */
-zt_status zt_bpe_open(zt_vocab *v, const zt_vocab_spec *spec);
-zt_status zt_bpe_piece(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
-void zt_bpe_close(zt_vocab *v);
-/* Appends the bytes that a byte-level text stands for; what stands for none is kept as it is. */
-zt_status zt_bpe_unprint(zt_bytes text, zt_str *out);
+/* Spaces as U+2581 and back. */
+#define ZT_SPACE "\xe2\x96\x81"
+#define ZT_SPACE_LEN 3
+zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t n);
+zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t n);
+/* The text of a token with U+2581 for space or of one byte: decode of several kinds. */
+zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_str *out);
 
 /* byte_id from the texts <0x00> to <0xFF>. */
 void zt_vocab_hex_bytes(zt_vocab *v);
 /* The value of a byte token's text "<0x41>", -1: it is not of that form. */
 int zt_vocab_hex_byte(zt_bytes text);
+
+/* ---- tries --------------------------------------------------------------------------------------- */
+
+/* Byte strings to values, walked a byte at a time from the root. */
+enum { ZT_TRIE_ROOT = 0, ZT_TRIE_NONE = 0 }; /* nothing leads to the root */
+zt_trie *zt_trie_new(zt_ctx *ctx);
+void zt_trie_free(zt_trie *t);
+zt_status zt_trie_put(zt_trie *t, zt_bytes key, int32_t value); /* replaces; value >= 0 */
+uint32_t zt_trie_step(const zt_trie *t, uint32_t node, unsigned char c);
+int32_t zt_trie_value(const zt_trie *t, uint32_t node); /* -1: no key ends here */
+
+/* ---- SentencePiece's precompiled normalization ------------------------------------------------------- */
+
+/* Bytes are borrowed: they must live as long. ZT_EDATA: its sizes do not fit. */
+zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map);
+void zt_charsmap_free(zt_charsmap *c);
+/* What the longest (or shortest) mapped prefix of text becomes, and *used, its bytes; 0: none is
+ * mapped. ZT_EDATA when the map leads out of itself. */
+zt_status zt_charsmap_prefix(const zt_charsmap *c, const char *text, size_t n, bool shortest,
+                             zt_bytes *out, size_t *used);
 
 /* ---- kinds ------------------------------------------------------------------------------------- */
 
@@ -214,20 +235,24 @@ struct zt_vocab_kind {
     /* Ordinary text without special tokens; nothing or a special token is before it. n > 0.
      * The merger is working memory, kept from call to call. */
     zt_status (*encode)(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
-    /* Appends the bytes of a token; special ones come here only with decodes_special. `first`: it
-     * opens the text. */
+    /* Appends the bytes of an ordinary token. `first`: it opens the text. */
     zt_status (*decode)(const zt_vocab *v, int32_t id, bool first, zt_str *out);
-    bool decodes_special; /* else a special token is its text, as it is */
+    /* A kind may do without both and handle whole texts, special tokens and zt_vocab_encode's flags
+     * included; then special tokens are not indexed. */
+    zt_status (*encode_all)(const zt_vocab *v, const char *text, size_t n, unsigned flags,
+                            zt_ids *ids);
+    zt_status (*decode_all)(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
+                            zt_str *out);
 };
 
-extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama;
+extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert;
 
 static inline int zt_vocab_type(const zt_vocab *v, int32_t id)
 {
     return v->attr[id] & ZT_TOK_TYPE_MASK;
 }
 
-/* Looked for in text (raw, or normalized), and so kept from the kind's encode. */
+/* Looked for in raw text, and so kept from the kind's encode. */
 static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
 {
     int t = zt_vocab_type(v, id);
@@ -238,12 +263,18 @@ static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
 
 enum { ZT_PRE_RULES = 8 };
 
-typedef struct zt_pre { /* a row of vocab_pre.c; name is tokenizer.ggml.pre */
-    const char *name;
+typedef struct zt_pre { /* a row of vocab_pre.c */
+    const char *name;     /* tokenizer.ggml.pre */
+    const char *same;     /* the row of this name is meant */
     zt_split_rule rule[ZT_PRE_RULES]; /* up to a NULL pattern */
     bool ignore_merges;
+    bool add_bos;   /* where the file does not say */
+    bool force_bos; /* whatever it says */
+    bool no_bos;    /* the model has none, where the file does not name one */
+    bool plain;     /* characters, not bytes; spaces are U+2581, bytes <0xNN> */
 } zt_pre;
 
 const zt_pre *zt_pre_find(zt_bytes name); /* NULL: not known */
+const char *zt_pre_name(int i);           /* names in order, NULL after the last */
 
 #endif

@@ -105,7 +105,7 @@ static zt_status put_merge(zt_vocab *v, const zt_merge_spec *m, uint32_t rank)
     return ZT_OK;
 }
 
-zt_status zt_bpe_open(zt_vocab *v, const zt_vocab_spec *spec)
+static zt_status open_bpe(zt_vocab *v, const zt_vocab_spec *spec)
 {
     if (v->byte_level)
         printed_bytes(v);
@@ -118,10 +118,9 @@ zt_status zt_bpe_open(zt_vocab *v, const zt_vocab_spec *spec)
     return s;
 }
 
-void zt_bpe_close(zt_vocab *v)
+static void close_bpe(zt_vocab *v)
 {
     zt_free(v->ctx, v->merges);
-    v->merges = NULL;
 }
 
 static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
@@ -142,6 +141,12 @@ static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_
 }
 
 /* ---- text to ids ------------------------------------------------------------------------------------ */
+
+typedef struct job { /* one call of encode */
+    const zt_vocab *v;
+    zt_merger *m;
+    zt_ids *ids;
+} job;
 
 /* The token that is the whole piece, -1: none. */
 static zt_status whole(const zt_vocab *v, const char *text, size_t n, zt_merger *m, int32_t *id)
@@ -174,15 +179,7 @@ static void bytes(const zt_vocab *v, const char *text, size_t at, size_t n, zt_m
                                   .id = v->byte_id[(unsigned char)text[i]]};
 }
 
-static bool has_bytes(const zt_vocab *v, const char *text, size_t n)
-{
-    bool has = v->byte_fallback;
-    for (size_t i = 0; has && i < n; i++)
-        has = v->byte_id[(unsigned char)text[i]] >= 0;
-    return has;
-}
-
-/* A character that is no token becomes its bytes' tokens or the unknown one, or is left out. */
+/* A character that is no token becomes its bytes' tokens. */
 static void characters(const zt_vocab *v, const char *text, size_t n, zt_merger *m)
 {
     for (size_t i = 0, len; i < n; i += len) {
@@ -190,23 +187,32 @@ static void characters(const zt_vocab *v, const char *text, size_t n, zt_merger 
         int utf8 = zt_utf8_decode(text + i, n - i, &cp);
         len = utf8 ? (size_t)utf8 : 1;
         int32_t id = zt_vocab_find(v, text + i, len);
-        bool after_unk = id < 0 && m->n && m->sym[m->n - 1].id == v->unk;
-        if (id < 0 && has_bytes(v, text + i, len))
+        if (id < 0)
             bytes(v, text, i, len, m);
-        else if (id < 0 && v->unk >= 0 && v->fuse_unk && after_unk)
-            m->sym[m->n - 1].len += (uint32_t)len;
-        else if (id >= 0 || v->unk >= 0)
-            m->sym[m->n++] = (zt_sym){.at = (uint32_t)i, .len = (uint32_t)len,
-                                      .id = id >= 0 ? id : v->unk};
+        else
+            m->sym[m->n++] = (zt_sym){.at = (uint32_t)i, .len = (uint32_t)len, .id = id};
     }
 }
 
-zt_status zt_bpe_piece(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+/* Line ends that are a token are that token, whatever merges say: Gemma 4's rule. */
+static bool all_newlines(const char *text, size_t n)
 {
+    size_t i = 0;
+    while (i < n && text[i] == '\n')
+        i++;
+    return i == n;
+}
+
+static zt_status piece(void *arg, const char *text, size_t n)
+{
+    const job *j = arg;
+    const zt_vocab *v = j->v;
+    zt_merger *m = j->m;
     int32_t id = -1;
-    zt_status s = v->ignore_merges ? whole(v, text, n, m, &id) : ZT_OK;
+    bool at_once = v->ignore_merges || (!v->byte_level && all_newlines(text, n));
+    zt_status s = at_once ? whole(v, text, n, m, &id) : ZT_OK;
     if (id >= 0)
-        return zt_ids_push(v->ctx, ids, id);
+        return zt_ids_push(v->ctx, j->ids, id);
     if (!s)
         s = zt_merger_reserve(m, n);
     if (s)
@@ -217,62 +223,51 @@ zt_status zt_bpe_piece(const zt_vocab *v, const char *text, size_t n, zt_merger 
     else
         characters(v, text, n, m);
     zt_merger_run(m, v, text, pair);
-    for (int32_t i = m->n ? 0 : -1; !s && i >= 0; i = m->sym[i].next)
+    for (int32_t i = 0; !s && i >= 0; i = m->sym[i].next)
         if (m->sym[i].id >= 0)
-            s = zt_ids_push(v->ctx, ids, m->sym[i].id);
+            s = zt_ids_push(v->ctx, j->ids, m->sym[i].id);
     return s;
-}
-
-typedef struct job { /* one call of encode */
-    const zt_vocab *v;
-    zt_merger *m;
-    zt_ids *ids;
-} job;
-
-static zt_status piece(void *arg, const char *text, size_t n)
-{
-    const job *j = arg;
-    return zt_bpe_piece(j->v, text, n, j->m, j->ids);
 }
 
 static zt_status encode_bpe(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
 {
     job j = {v, m, ids};
-    return zt_split_run(v->split, text, n, piece, &j);
+    zt_str spaced;
+    if (v->byte_level)
+        return zt_split_run(v->split, text, n, piece, &j);
+    zt_str_init(&spaced, v->ctx);
+    zt_status s = zt_vocab_put_spaces(&spaced, text, n);
+    if (!s)
+        s = zt_split_run(v->split, spaced.data, spaced.len, piece, &j);
+    zt_str_fini(&spaced);
+    return s;
 }
 
 /* ---- ids to text ------------------------------------------------------------------------------------ */
 
-zt_status zt_bpe_unprint(zt_bytes t, zt_str *out)
+/* Characters that stand for no byte are kept as they are: added tokens are written plainly. */
+static zt_status decode_bpe(const zt_vocab *v, int32_t id, bool first, zt_str *out)
 {
+    zt_bytes t = v->text[id];
     zt_status s = ZT_OK;
+    if (!v->byte_level)
+        return zt_vocab_decode_spaced(v, id, first, out);
     for (size_t i = 0; !s && i < t.n;) {
         uint32_t cp = 0;
         int len = zt_utf8_decode(t.data + i, t.n - i, &cp);
         int b = len ? byte_of_char(cp) : -1;
         len = len ? len : 1;
-        s = b >= 0 ? zt_str_putc(out, (char)b) : zt_str_put(out, t.data + i, (size_t)len);
+        if (b != ' ' || i || !first || !v->add_space) /* the space that was added goes */
+            s = b >= 0 ? zt_str_putc(out, (char)b) : zt_str_put(out, t.data + i, (size_t)len);
         i += (size_t)len;
-    }
-    return s;
-}
-
-/* Characters that stand for no byte are kept as they are: added tokens are written plainly. */
-static zt_status decode_bpe(const zt_vocab *v, int32_t id, bool first, zt_str *out)
-{
-    size_t start = out->len;
-    zt_status s = zt_bpe_unprint(v->text[id], out);
-    if (!s && first && v->add_space && out->len > start && out->data[start] == ' ') {
-        memmove(out->data + start, out->data + start + 1, out->len - start);
-        out->len--;
     }
     return s;
 }
 
 const zt_vocab_kind zt_vocab_gpt2 = {
     .name = "gpt2",
-    .open = zt_bpe_open,
-    .close = zt_bpe_close,
+    .open = open_bpe,
+    .close = close_bpe,
     .encode = encode_bpe,
     .decode = decode_bpe,
 };

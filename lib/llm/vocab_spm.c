@@ -9,9 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define SPACE "\xe2\x96\x81" /* U+2581 */
-enum { SPACE_LEN = 3 };
-
 /* ---- opening -------------------------------------------------------------------------------------- */
 
 /* Scores to integers in opposite order: the best score is the smallest. */
@@ -62,21 +59,6 @@ static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_
     return true;
 }
 
-/* The text with U+2581 for each space, and one more before it where the model wants that. */
-static zt_status escape(const zt_vocab *v, const char *text, size_t n, zt_str *out)
-{
-    zt_status s = v->add_space ? zt_str_put(out, SPACE, SPACE_LEN) : ZT_OK;
-    for (size_t i = 0; !s && i < n;) {
-        const char *sp = memchr(text + i, ' ', n - i);
-        size_t len = sp ? (size_t)(sp - text) - i : n - i;
-        s = zt_str_put(out, text + i, len);
-        if (!s && sp)
-            s = zt_str_put(out, SPACE, SPACE_LEN);
-        i += len + (sp != NULL);
-    }
-    return s;
-}
-
 /* One symbol a character; a byte that is not UTF-8 is a symbol of its own. */
 static zt_status characters(const zt_vocab *v, const zt_str *text, zt_merger *m)
 {
@@ -112,7 +94,9 @@ static zt_status encode_spm(const zt_vocab *v, const char *text, size_t n, zt_me
 {
     zt_str t;
     zt_str_init(&t, v->ctx);
-    zt_status s = escape(v, text, n, &t);
+    zt_status s = v->add_space ? zt_str_put(&t, ZT_SPACE, ZT_SPACE_LEN) : ZT_OK;
+    if (!s)
+        s = zt_vocab_put_spaces(&t, text, n);
     if (!s)
         s = characters(v, &t, m);
     if (s)
@@ -126,31 +110,10 @@ out:
     return s;
 }
 
-/* ---- ids to text ---------------------------------------------------------------------------------- */
-
-static zt_status decode_spm(const zt_vocab *v, int32_t id, bool first, zt_str *out)
-{
-    zt_bytes t = v->text[id];
-    int b = zt_vocab_type(v, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(t) : -1;
-    if (b >= 0)
-        return zt_str_putc(out, (char)b);
-    zt_status s = ZT_OK;
-    bool added = first && v->add_space && t.n >= SPACE_LEN && memcmp(t.data, SPACE, SPACE_LEN) == 0;
-    for (size_t i = added ? SPACE_LEN : 0; !s && i < t.n;) {
-        const char *sp = memmem(t.data + i, t.n - i, SPACE, SPACE_LEN);
-        size_t len = sp ? (size_t)(sp - t.data) - i : t.n - i;
-        s = zt_str_put(out, t.data + i, len);
-        if (!s && sp)
-            s = zt_str_putc(out, ' ');
-        i += len + (sp ? SPACE_LEN : 0);
-    }
-    return s;
-}
-
 const zt_vocab_kind zt_vocab_llama = {
     .name = "llama",
     .open = open_spm,
     .close = close_spm,
     .encode = encode_spm,
-    .decode = decode_spm,
+    .decode = zt_vocab_decode_spaced,
 };
