@@ -8,7 +8,7 @@
  *     zt_llm_feed(m, ids.id, ids.n, logits);            // f32[V] after the last token
  *     int32_t next = zt_sample(&sampler, logits, V, ...);
  *
- * To add an architecture: a row in arch.c (tensor names, norms, rope, gating, scales), and where it
+ * To add an architecture: a row in arch.c (the parts it has, rope, curve, windows), and where it
  * needs what no row had before, a field of the row read by the one builder in build.c.
  */
 #ifndef ZT_LLM_H
@@ -161,7 +161,8 @@ zt_llm_info zt_llm_get(const zt_llm *m);
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
 /* The forward pass: in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V],
- * or with `embed` states f32[m,width]. */
+ * or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
+ * are not seen): in ids, types, pos, last i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
 zt_ctx *zt_llm_ctx(const zt_llm *m);
 zt_session *zt_llm_session(zt_llm *m);
