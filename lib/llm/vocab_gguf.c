@@ -399,6 +399,9 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre)
         read_ends,  read_strip, read_charsmap, read_fallback, read_scores, read_merges,
     };
     reader r = {.ctx = zt_gguf_ctx(g), .g = g, .file = zt_gguf_name(g), .pre = pre};
+    zt_bytes json;
+    if (!zt_gguf_str(g, KEY("model"), &json) && zt_gguf_str(g, "tokenizer.huggingface.json", &json))
+        return zt_vocab_from_json(g, json);
     zt_vocab *v = NULL;
     zt_status s = ZT_OK;
     r.s.file = r.file;

@@ -1,0 +1,582 @@
+/* vocab_onig.c - writes a regular expression of Oniguruma (Ruby's syntax, as the tokenizers library
+ * uses it) anew for PCRE2.
+ *
+ * What differs and is translated: \s \S are Unicode's White_Space, \w \W Alphabetic, marks, decimal
+ * digits and connectors, \d is Nd, \h a hexadecimal digit, \b and \B go by that \w; (?m) is PCRE2's
+ * (?s); a (?i) in the middle reaches to the end of its group over any |; classes nest, negate and
+ * intersect (&&); {,n} is {0,n}; {n,m}+ and {n}? repeat a repetition; \Q is a plain Q; names of
+ * properties. Refused: (?x), absent operators, callouts, \y, other option letters, {m,n} with m > n.
+ */
+#include "lib/llm/vocab_onig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* Within brackets. */
+#define SPACE                                                                                      \
+    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define HEX "0-9A-Fa-f"
+
+enum { MOST_DEPTH = 100, MOST_CLASS_DEPTH = 16, NONE = -1 };
+
+typedef struct group {
+    size_t at;   /* where its text begins in out */
+    int closers; /* (?i) and the like that end with it */
+} group;
+
+typedef struct onig {
+    zt_ctx *ctx;
+    const char *file, *where;
+    zt_bytes whole;
+    const char *p, *end;
+    zt_str *out;
+    group group[MOST_DEPTH];
+    int depth;
+    ptrdiff_t atom; /* where the last thing that may be repeated begins in out, NONE */
+} onig;
+
+static zt_status fail(const onig *o, zt_status s, const char *what)
+{
+    char buf[160];
+    return zt_fail(o->ctx, s, "%s: %s: regular expression '%s', byte %zu: %s", o->file, o->where,
+                   zt_escape(buf, sizeof buf, o->whole.data, o->whole.n),
+                   (size_t)(o->p - o->whole.data), what);
+}
+
+static bool among(const char *set, char c)
+{
+    return c && strchr(set, c);
+}
+
+static bool more(const onig *o, const char *text)
+{
+    size_t n = strlen(text);
+    return (size_t)(o->end - o->p) >= n && memcmp(o->p, text, n) == 0;
+}
+
+/* ---- sets of characters by name ------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *set; /* within brackets */
+} sets[] = {
+    {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+    {"alpha", "\\p{Alphabetic}"},
+    {"blank", "\\p{Zs}\\t"},
+    {"cntrl", "\\p{Cc}"},
+    {"digit", "\\p{Nd}"},
+    {"lower", "\\p{Lowercase}"},
+    {"punct", "\\p{P}$+<=>^`|~"},
+    {"space", SPACE},
+    {"upper", "\\p{Uppercase}"},
+    {"word", WORD},
+    {"xdigit", HEX},
+    {"ascii", "\\x{0}-\\x{7f}"},
+    {"letter", "\\p{L}"},
+    {"uppercaseletter", "\\p{Lu}"},
+    {"lowercaseletter", "\\p{Ll}"},
+    {"titlecaseletter", "\\p{Lt}"},
+    {"modifierletter", "\\p{Lm}"},
+    {"otherletter", "\\p{Lo}"},
+    {"casedletter", "\\p{Lu}\\p{Ll}\\p{Lt}"},
+    {"lc", "\\p{Lu}\\p{Ll}\\p{Lt}"},
+    {"mark", "\\p{M}"},
+    {"combiningmark", "\\p{M}"},
+    {"nonspacingmark", "\\p{Mn}"},
+    {"spacingmark", "\\p{Mc}"},
+    {"enclosingmark", "\\p{Me}"},
+    {"number", "\\p{N}"},
+    {"decimalnumber", "\\p{Nd}"},
+    {"letternumber", "\\p{Nl}"},
+    {"othernumber", "\\p{No}"},
+    {"punctuation", "\\p{P}"},
+    {"symbol", "\\p{S}"},
+    {"mathsymbol", "\\p{Sm}"},
+    {"currencysymbol", "\\p{Sc}"},
+    {"modifiersymbol", "\\p{Sk}"},
+    {"othersymbol", "\\p{So}"},
+    {"separator", "\\p{Z}"},
+    {"spaceseparator", "\\p{Zs}"},
+    {"other", "\\p{C}"},
+    {"control", "\\p{Cc}"},
+    {"format", "\\p{Cf}"},
+};
+
+/* The set of the name (case, blanks, - and _ do not count), or \p{name} left to PCRE2, into set. */
+static zt_status name_set(const onig *o, const char *name, size_t n, char *set, size_t cap)
+{
+    char plain[48];
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = name[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && c != ' ' && c != '-' && c != '_')
+            return fail(o, ZT_ENOTSUP, "the name of a property is not known");
+        if (len + 1 == sizeof plain)
+            return fail(o, ZT_ENOTSUP, "the name of a property is too long");
+        if (letter)
+            plain[len++] = c;
+    }
+    plain[len] = 0;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (strcasecmp(sets[i].name, plain) == 0) {
+            snprintf(set, cap, "%s", sets[i].set);
+            return ZT_OK;
+        }
+    snprintf(set, cap, "\\p{%s}", plain);
+    return ZT_OK;
+}
+
+/* After \p or \P: {name} or {^name}. */
+static zt_status property(onig *o, bool *negative, char *set, size_t cap)
+{
+    const char *close = o->p < o->end && *o->p == '{' ? memchr(o->p, '}', (size_t)(o->end - o->p)) : NULL;
+    if (!close)
+        return fail(o, ZT_EDATA, "a property without {name}");
+    const char *name = o->p + 1;
+    if (*name == '^') {
+        *negative = !*negative;
+        name++;
+    }
+    zt_status s = name_set(o, name, (size_t)(close - name), set, cap);
+    o->p = close + 1;
+    return s;
+}
+
+/* Is the escape letter c a set? Then its text, and whether it is the set's opposite. */
+static const char *letter_set(char c, bool *negative)
+{
+    static const struct {
+        char c;
+        const char *set;
+    } table[] = {{'s', SPACE}, {'d', "\\p{Nd}"}, {'w', WORD}, {'h', HEX}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].c == (c | 32)) {
+            *negative = table[i].c != c;
+            return table[i].set;
+        }
+    return NULL;
+}
+
+/* ---- single characters ---------------------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9'               ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                : -1;
+}
+
+/* Up to `most` digits of a base that is a power of two; how many there were. */
+static int digits(onig *o, int base, int most, uint32_t *value)
+{
+    int n = 0;
+    for (*value = 0; n < most && o->p < o->end; n++, o->p++) {
+        int d = hex_value(*o->p);
+        if (d < 0 || d >= base)
+            break;
+        *value = *value * (uint32_t)base + (uint32_t)d;
+    }
+    return n;
+}
+
+static zt_status hex_escape(onig *o, char kind, uint32_t *cp)
+{
+    bool braces = kind == 'x' && o->p < o->end && *o->p == '{';
+    o->p += braces;
+    int n = digits(o, 16, braces ? 8 : kind == 'u' ? 4 : 2, cp);
+    if (!n || (kind == 'u' && n != 4) || (braces && (o->p == o->end || *o->p++ != '}')))
+        return fail(o, ZT_EDATA, "a character's number is incomplete");
+    if (*cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000))
+        return fail(o, ZT_EDATA, "no such character");
+    if (kind == 'x' && !braces && *cp > 0x7f)
+        return fail(o, ZT_ENOTSUP, "a byte beyond ASCII");
+    return ZT_OK;
+}
+
+/* The character that begins at p (after a backslash if `escaped`); \b is a backspace: in a class. */
+static zt_status character(onig *o, bool escaped, uint32_t *cp)
+{
+    static const char from[] = "tnrfvaeb", to[] = "\t\n\r\f\v\a\x1b\b";
+    int len = zt_utf8_decode(o->p, (size_t)(o->end - o->p), cp);
+    if (!len)
+        return fail(o, ZT_EDATA, "it ends too early, or is not UTF-8");
+    o->p += len;
+    if (!escaped)
+        return ZT_OK;
+    const char *simple = *cp && *cp < 128 ? strchr(from, (int)*cp) : NULL;
+    if (simple)
+        *cp = (unsigned char)to[simple - from];
+    else if (*cp == 'x' || *cp == 'u')
+        return hex_escape(o, (char)*cp, cp);
+    else if (*cp >= '0' && *cp <= '7') {
+        o->p--;
+        digits(o, 8, 3, cp);
+        if (*cp > 0x7f)
+            return fail(o, ZT_ENOTSUP, "a byte beyond ASCII");
+    } else if (*cp == 'c') {
+        if (o->p == o->end || (unsigned char)*o->p > 127)
+            return fail(o, ZT_EDATA, "a control character is incomplete");
+        *cp = (uint32_t)(*o->p++ & 0x1f);
+    } else if (*cp == 'C' || *cp == 'M')
+        return fail(o, ZT_ENOTSUP, "control and meta escapes");
+    return ZT_OK;
+}
+
+/* A literal, in or out of a class. */
+static zt_status put_char(zt_str *out, uint32_t cp)
+{
+    char utf8[4];
+    if (cp < 32 || cp == 127)
+        return zt_str_printf(out, "\\x{%x}", (unsigned)cp);
+    bool plain = cp > 127 || cp == ' ' || (cp >= '0' && cp <= '9') ||
+                 ((cp | 32) >= 'a' && (cp | 32) <= 'z');
+    zt_status s = plain ? ZT_OK : zt_str_putc(out, '\\');
+    return s ? s : zt_str_put(out, utf8, (size_t)zt_utf8_encode(cp, utf8));
+}
+
+/* ---- classes ---------------------------------------------------------------------------------------- */
+
+typedef struct set { /* the union of what is in brackets and of alternatives */
+    zt_str simple, others; /* "a-z\p{L}"; "|[^b]|(?:...)" */
+} set;
+
+static void set_init(set *s, zt_ctx *ctx)
+{
+    zt_str_init(&s->simple, ctx);
+    zt_str_init(&s->others, ctx);
+}
+
+static void set_fini(set *s)
+{
+    zt_str_fini(&s->simple);
+    zt_str_fini(&s->others);
+}
+
+/* An expression for one character of the set, or none of it. */
+static zt_status set_put(const set *s, bool negative, zt_str *out)
+{
+    const char *simple = s->simple.len ? s->simple.data : NULL;
+    if (!s->others.len)
+        return simple ? zt_str_printf(out, "[%s%s]", negative ? "^" : "", simple)
+                      : zt_str_puts(out, negative ? "(?s:.)" : "(?!)");
+    zt_status st = zt_str_puts(out, negative ? "(?:(?!" : "(?:");
+    if (!st)
+        st = simple ? zt_str_printf(out, "[%s]%s", simple, s->others.data)
+                    : zt_str_puts(out, s->others.data + 1);
+    return st ? st : zt_str_puts(out, negative ? ")(?s:.))" : ")");
+}
+
+static zt_status set_add(set *s, const char *content, bool negative)
+{
+    return negative ? zt_str_printf(&s->others, "|[^%s]", content)
+                    : zt_str_puts(&s->simple, content);
+}
+
+static zt_status class_at(onig *o, zt_str *out, int depth);
+
+/* "[:alpha:]" or "[:^alpha:]" at p? */
+static bool posix(onig *o, set *s, zt_status *st)
+{
+    const char *name = o->p + 2, *close;
+    char text[128];
+    if (!more(o, "[:") || !(close = memmem(name, (size_t)(o->end - name), ":]", 2)))
+        return false;
+    bool negative = *name == '^';
+    name += negative;
+    for (const char *c = name; c < close; c++)
+        if ((*c | 32) < 'a' || (*c | 32) > 'z')
+            return false;
+    *st = name_set(o, name, (size_t)(close - name), text, sizeof text);
+    if (!*st)
+        *st = set_add(s, text, negative);
+    o->p = close + 2;
+    return true;
+}
+
+/* A character, or a range of them, or an escape that is a set. */
+static zt_status class_item(onig *o, set *s)
+{
+    char text[128];
+    uint32_t from, to;
+    bool escaped = *o->p == '\\', negative = false;
+    if (escaped && ++o->p == o->end)
+        return fail(o, ZT_EDATA, "it ends with a backslash");
+    const char *named = escaped ? letter_set(*o->p, &negative) : NULL;
+    if (named) {
+        o->p++;
+        return set_add(s, named, negative);
+    }
+    if (escaped && (*o->p | 32) == 'p') {
+        negative = *o->p++ == 'P';
+        zt_status st = property(o, &negative, text, sizeof text);
+        return st ? st : set_add(s, text, negative);
+    }
+    if (escaped && among("RXNOKGAzZByYgk", *o->p))
+        return fail(o, ZT_ENOTSUP, "that escape within a class");
+    zt_status st = character(o, escaped, &from);
+    if (st)
+        return st;
+    st = put_char(&s->simple, from);
+    if (st || o->end - o->p < 2 || *o->p != '-' || o->p[1] == ']' || o->p[1] == '[')
+        return st;
+    o->p++;
+    escaped = *o->p == '\\';
+    o->p += escaped;
+    if (escaped && o->p < o->end && (letter_set(*o->p, &negative) || (*o->p | 32) == 'p'))
+        return fail(o, ZT_EDATA, "a range that ends with a set");
+    st = character(o, escaped, &to);
+    if (!st && to < from)
+        st = fail(o, ZT_EDATA, "a range out of order");
+    if (!st)
+        st = zt_str_putc(&s->simple, '-');
+    return st ? st : put_char(&s->simple, to);
+}
+
+/* One operand of &&: up to && or the closing bracket. */
+static zt_status class_union(onig *o, set *s, bool first, int depth)
+{
+    zt_status st = ZT_OK;
+    for (; !st && o->p < o->end && (first || *o->p != ']') && !more(o, "&&"); first = false) {
+        if (posix(o, s, &st))
+            continue;
+        if (*o->p != '[') {
+            st = class_item(o, s);
+            continue;
+        }
+        o->p++;
+        st = zt_str_putc(&s->others, '|');
+        if (!st)
+            st = class_at(o, &s->others, depth + 1);
+    }
+    return !st && o->p == o->end ? fail(o, ZT_EDATA, "a class without its end") : st;
+}
+
+/* After "[": appends an expression for one character. A && B: B here, and A. */
+static zt_status class_at(onig *o, zt_str *out, int depth)
+{
+    set s;
+    zt_str one;
+    zt_status st = ZT_OK;
+    bool first = true, negative = o->p < o->end && *o->p == '^';
+    if (depth > MOST_CLASS_DEPTH)
+        return fail(o, ZT_ENOTSUP, "classes nested so deep");
+    o->p += negative;
+    zt_str_init(&one, o->ctx);
+    for (bool again = true; !st && again; first = false) {
+        set_init(&s, o->ctx);
+        st = class_union(o, &s, first, depth);
+        again = !st && more(o, "&&");
+        o->p += again ? 2 : 0;
+        if (!st && first && !again)
+            st = set_put(&s, negative, out);
+        else if (!st) {
+            st = zt_str_puts(&one, "(?=");
+            st = st ? st : set_put(&s, false, &one);
+            st = st ? st : zt_str_putc(&one, ')');
+        }
+        set_fini(&s);
+    }
+    if (!st && one.len)
+        st = zt_str_printf(out, negative ? "(?:(?!%s)(?s:.))" : "(?:%s(?s:.))", one.data);
+    o->p += !st;
+    zt_str_fini(&one);
+    return st;
+}
+
+/* ---- escapes, groups, repetition --------------------------------------------------------------------- */
+
+static void mark_atom(onig *o)
+{
+    o->atom = (ptrdiff_t)o->out->len;
+}
+
+static zt_status escape(onig *o)
+{
+    static const char word_edge[] = "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
+    static const char no_edge[] = "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+    char text[128];
+    uint32_t cp;
+    bool negative = false;
+    if (++o->p == o->end)
+        return fail(o, ZT_EDATA, "it ends with a backslash");
+    char c = *o->p;
+    mark_atom(o);
+    const char *named = letter_set(c, &negative);
+    if (named || (c | 32) == 'p') {
+        o->p++;
+        zt_status st = ZT_OK;
+        if (!named) {
+            negative = c == 'P';
+            st = property(o, &negative, text, sizeof text);
+        }
+        return st ? st : zt_str_printf(o->out, "[%s%s]", negative ? "^" : "", named ? named : text);
+    }
+    if (c == 'y' || c == 'Y')
+        return fail(o, ZT_ENOTSUP, "boundaries of text segments");
+    if (among("bBO", c)) {
+        o->p++;
+        return zt_str_puts(o->out, c == 'b' ? word_edge : c == 'B' ? no_edge : "(?s:.)");
+    }
+    if (among("AZzGKRXNgk123456789", c)) {
+        o->p++;
+        return zt_str_printf(o->out, "\\%c", c);
+    }
+    zt_status st = character(o, true, &cp);
+    return st ? st : put_char(o->out, cp);
+}
+
+/* After "(?": options, with PCRE2's letters. ")" ends them: they hold to the end of the group. */
+static zt_status options(onig *o)
+{
+    zt_status st = zt_str_puts(o->out, "(?");
+    for (; !st && o->p < o->end && among("im-", *o->p); o->p++)
+        st = zt_str_putc(o->out, *o->p == 'm' ? 's' : *o->p);
+    if (st || o->p == o->end || (*o->p != ')' && *o->p != ':'))
+        return st ? st : fail(o, ZT_ENOTSUP, "that kind of group");
+    if (*o->p == ')') {
+        o->depth--;
+        o->group[o->depth ? o->depth - 1 : MOST_DEPTH - 1].closers++;
+        o->atom = NONE;
+    }
+    o->p++;
+    return zt_str_putc(o->out, ':');
+}
+
+static zt_status open_group(onig *o)
+{
+    static const char *const plain[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?<", "(?'"};
+    if (more(o, "(?#")) {
+        const char *close = memchr(o->p, ')', (size_t)(o->end - o->p));
+        o->p = close ? close + 1 : o->end;
+        return close ? ZT_OK : fail(o, ZT_EDATA, "a comment without its end");
+    }
+    if (o->depth == MOST_DEPTH - 1)
+        return fail(o, ZT_ENOTSUP, "groups nested so deep");
+    o->group[o->depth++] = (group){o->out->len, 0};
+    o->atom = NONE;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (more(o, plain[i])) {
+            o->p += strlen(plain[i]);
+            return zt_str_puts(o->out, plain[i]);
+        }
+    if (more(o, "(?")) {
+        o->p += 2;
+        return options(o);
+    }
+    if (more(o, "(*"))
+        return fail(o, ZT_ENOTSUP, "callouts");
+    o->p++;
+    return zt_str_putc(o->out, '(');
+}
+
+static zt_status close_group(onig *o)
+{
+    if (!o->depth)
+        return fail(o, ZT_EDATA, "a ) too many");
+    group *g = &o->group[--o->depth];
+    zt_status st = ZT_OK;
+    for (int i = 0; !st && i <= g->closers; i++)
+        st = zt_str_putc(o->out, ')');
+    o->atom = (ptrdiff_t)g->at;
+    o->p++;
+    return st;
+}
+
+/* "(?:" before the last atom and ")" after it. */
+static zt_status wrap_atom(onig *o)
+{
+    zt_status st = zt_str_puts(o->out, "(?:)");
+    if (st)
+        return st;
+    char *at = o->out->data + o->atom;
+    memmove(at + 3, at, o->out->len - 4 - (size_t)o->atom);
+    memcpy(at, "(?:", 3);
+    o->out->data[o->out->len - 1] = ')';
+    return ZT_OK;
+}
+
+/* {n}, {n,}, {,m}, {n,m}; else a brace is a brace. */
+static zt_status interval(onig *o)
+{
+    const char *p = o->p + 1;
+    long n[2] = {0, -1};
+    int given = 0;
+    bool comma = false;
+    for (; p < o->end && ((*p >= '0' && *p <= '9') || (*p == ',' && !comma)); p++) {
+        if (*p == ',') {
+            comma = true;
+            continue;
+        }
+        long *x = &n[comma];
+        *x = (*x < 0 ? 0 : *x) * 10 + (*p - '0');
+        given |= 1 << comma;
+        if (*x > 100000)
+            return fail(o, ZT_EDATA, "so many repetitions");
+    }
+    if (!given || p == o->end || *p != '}' || o->atom == NONE) {
+        o->p++;
+        mark_atom(o);
+        return zt_str_puts(o->out, "\\{");
+    }
+    if (comma && n[1] >= 0 && n[1] < n[0])
+        return fail(o, ZT_ENOTSUP, "a repetition that is out of order");
+    o->p = p + 1;
+    zt_status st = !comma      ? zt_str_printf(o->out, "{%ld}", n[0])
+                   : n[1] < 0 ? zt_str_printf(o->out, "{%ld,}", n[0])
+                              : zt_str_printf(o->out, "{%ld,%ld}", n[0], n[1]);
+    bool nested = o->p < o->end && (*o->p == '+' || (*o->p == '?' && !comma));
+    return !st && nested ? wrap_atom(o) : st;
+}
+
+static zt_status one(onig *o)
+{
+    uint32_t cp;
+    zt_status st;
+    switch (*o->p) {
+    case '\\':
+        return escape(o);
+    case '[':
+        o->p++;
+        mark_atom(o);
+        return class_at(o, o->out, 0);
+    case '(':
+        return open_group(o);
+    case ')':
+        return close_group(o);
+    case '{':
+        return interval(o);
+    case '.':
+        mark_atom(o);
+        return zt_str_putc(o->out, *o->p++);
+    case '|':
+    case '^':
+    case '$':
+        o->atom = NONE;
+        return zt_str_putc(o->out, *o->p++);
+    case '*':
+    case '+':
+    case '?':
+        return zt_str_putc(o->out, *o->p++);
+    default:
+        mark_atom(o);
+        st = character(o, false, &cp);
+        return st ? st : put_char(o->out, cp);
+    }
+}
+
+zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex,
+                           zt_str *out)
+{
+    onig o = {.ctx = ctx, .file = file, .where = where, .whole = regex, .p = regex.data,
+              .end = regex.data + regex.n, .out = out, .atom = NONE};
+    zt_status st = zt_str_puts(out, "");
+    while (!st && o.p < o.end)
+        st = one(&o);
+    if (!st && o.depth)
+        st = fail(&o, ZT_EDATA, "a ( without its )");
+    for (int i = 0; !st && i < o.group[MOST_DEPTH - 1].closers; i++)
+        st = zt_str_putc(out, ')');
+    return st;
+}
