@@ -3,8 +3,8 @@
  *
  *   golden_arch [FOLDER [GGUF]]
  *
- * FOLDER holds the Hugging Face directories of tests/archs/make.py; default: archs beside the folder
- * of this program, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
+ * FOLDER holds the Hugging Face directories of tests/archs/make.py; default: archs beside this
+ * program's folder, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
  * instead: by hand, with what llama.cpp's converter makes of the same directories.
  */
 #include "tests/npy.h"

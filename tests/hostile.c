@@ -63,7 +63,7 @@ static void test_set(const char *set)
     json_decref(root);
 }
 
-/* ---- configs ----------------------------------------------------------------------------------- */
+/* ---- configs --------------------------------------------------------------------------------- */
 
 static json_t *odd_value(int i)
 {
@@ -141,13 +141,14 @@ static void test_configs(const char *folder)
     ok(runs > 500 && wrong == 0, "%zu configs with an odd value (%zu do harm)", runs, wrong);
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
     char self[4096], archs[4200];
     snprintf(self, sizeof self, "%s", argv[0]);
-    snprintf(archs, sizeof archs, argc > 1 ? "%s" : "%s/../archs", argc > 1 ? argv[1] : dirname(self));
+    snprintf(archs, sizeof archs, argc > 1 ? "%s" : "%s/../archs",
+             argc > 1 ? argv[1] : dirname(self));
     if (!ok(hostile_open(argv[0]), "zt-run is there"))
         return tap_done();
     if (golden_folder()) {

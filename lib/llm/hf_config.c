@@ -144,8 +144,9 @@ static const hf_key keys[] = {
      "num_hidden_layers|n_layer|n_layers|num_layers",
      'u',
      {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12}},
-    {"context_length",
-     "max_position_embeddings|n_positions|n_ctx|max_length|max_sequence_length",
+    {"context_length", /* nomic-embed-text: the 2048 of training, not 8192 positions */
+     "max_position_embeddings|max_trained_positions|n_positions|n_ctx|max_length|"
+     "max_sequence_length",
      'u',
      {2048, 131072, 32768, 32768, 8192, 131072, 4096, 1024, 32768, 2048, 2048, 512, 2048}},
     {"embedding_length",
