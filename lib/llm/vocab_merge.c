@@ -1,6 +1,6 @@
 /* vocab_merge.c - merges neighbouring symbols, best pair first, leftmost among equals.
  *
- * Symbols sit in an array and are linked; pairs wait in a binary heap. A merge grows its left symbol
+ * Symbols sit in an array and are linked; pairs wait in a heap. A merge grows its left symbol
  * and unlinks the right one, so that a pair in the heap is out of date exactly when the lengths of
  * its two symbols no longer add up: nothing is ever removed from the middle of the heap. Each merge
  * adds at most two pairs, hence O(n log n).
@@ -58,14 +58,16 @@ zt_status zt_merger_reserve(zt_merger *m, size_t n)
     return ZT_OK;
 }
 
-/* ---- the heap: smallest key on top -------------------------------------------------------------- */
+/* ---- the heap: smallest key on top, four children each --------------------------------------------- */
 
+/* Four pairs are one line of the cache, and half the levels of two children each. */
 static void sift_down(zt_pair *heap, size_t n, size_t i)
 {
     zt_pair p = heap[i];
-    for (size_t c; (c = 2 * i + 1) < n; i = c) {
-        if (c + 1 < n && heap[c + 1].key < heap[c].key)
-            c++;
+    for (size_t c; (c = 4 * i + 1) < n; i = c) {
+        size_t end = c + 4 < n ? c + 4 : n;
+        for (size_t k = c + 1; k < end; k++)
+            c = heap[k].key < heap[c].key ? k : c;
         if (heap[c].key >= p.key)
             break;
         heap[i] = heap[c];
@@ -77,8 +79,8 @@ static void push(zt_merger *m, zt_pair p)
 {
     assert(m->n_heap < m->cap_heap);
     size_t i = m->n_heap++;
-    for (; i && p.key < m->heap[(i - 1) / 2].key; i = (i - 1) / 2)
-        m->heap[i] = m->heap[(i - 1) / 2];
+    for (; i && p.key < m->heap[(i - 1) / 4].key; i = (i - 1) / 4)
+        m->heap[i] = m->heap[(i - 1) / 4];
     m->heap[i] = p;
 }
 
@@ -134,7 +136,7 @@ void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn
     for (size_t i = 0; i < m->n; i++)
         if (pair_at(m, v, text, fn, (int32_t)i, &p))
             m->heap[m->n_heap++] = p;
-    for (size_t i = m->n_heap / 2; i-- > 0;)
+    for (size_t i = (m->n_heap + 2) / 4; i-- > 0;)
         sift_down(m->heap, m->n_heap, i);
     while (m->n_heap) {
         p = pop(m);
