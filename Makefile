@@ -18,7 +18,7 @@ LIBS_zt-run := -ledit
 
 goals := $(or $(MAKECMDGOALS),all)
 # Goals that build nothing themselves: some install the compiler first, and call make again.
-help_goals := help deps test-deps uninstall clean distclean demo test check sanitize long
+help_goals := help deps test-deps uninstall clean distclean demo test check sanitize fuzz long
 ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif
@@ -46,7 +46,7 @@ public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(
             lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
-        bench clean distclean help
+        bench fuzz clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(bins) $(BUILD)/libzt.a
@@ -55,6 +55,7 @@ help:
 	@echo 'make            the tools, in $(BUILD)/bin, and $(BUILD)/libzt.a'
 	@echo 'make demo       fetch a 98 MB model and ask it PROMPT="..."'
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
+	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
@@ -130,7 +131,7 @@ test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)'
            $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
            $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
 
-test-bins: $(test_bin)
+test-bins: $(test_bin) $(fuzz_bin)
 
 $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@rm -rf $@ && mkdir -p $@
@@ -156,6 +157,11 @@ sanitize:
 	@scripts/deps test
 	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
 	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
+
+# RUNS executions of each tests/fuzz_*.c, guided by coverage.
+fuzz:
+	@scripts/deps long
+	@scripts/fuzz
 
 long:
 	@scripts/deps long
@@ -214,6 +220,6 @@ clean:
 distclean:
 	rm -rf $(BUILD)
 
-objects := $(lib_obj) $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) \
+objects := $(lib_obj) $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
            $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c))
 -include $(objects:.o=.d)

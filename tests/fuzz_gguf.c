@@ -1,7 +1,5 @@
 /* fuzz_gguf.c - a fuzz target for the GGUF reader: any bytes are refused, or read without harm.
- *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined -I. tests/fuzz_gguf.c libzt.a ...
- * With files (a corpus, a crash, afl's @@): the same with -DZT_FUZZ_MAIN and no fuzzer. */
+ * `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
 #include "tests/gguf_walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -23,19 +21,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     zt_ctx_free(ctx);
     return 0;
 }
-
-#ifdef ZT_FUZZ_MAIN
-#include "tests/npy.h"
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        size_t n;
-        uint8_t *bytes = npy_file(argv[i], &n);
-        if (bytes)
-            LLVMFuzzerTestOneInput(bytes, n);
-        free(bytes);
-    }
-    return 0;
-}
-#endif

@@ -1,8 +1,6 @@
 /* fuzz_prog.c - a fuzz target for program text: any bytes are refused with one line, or they are a
  * program whose text is a fixed point and which binds or says why not.
- *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined -I. tests/fuzz_prog.c libzt.a ...
- * With files (a corpus, a crash, afl's @@): the same with -DZT_FUZZ_MAIN and no fuzzer. */
+ * `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
 #include "lib/prog/prog.h"
 
 #include <stdlib.h>
@@ -55,18 +53,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     zt_ctx_free(ctx);
     return 0;
 }
-
-#ifdef ZT_FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        zt_ctx *ctx = zt_ctx_new();
-        size_t n;
-        char *text = ctx ? zt_read_all(ctx, argv[i], &n) : NULL;
-        if (text) LLVMFuzzerTestOneInput((const uint8_t *)text, n);
-        zt_free(ctx, text);
-        zt_ctx_free(ctx);
-    }
-    return 0;
-}
-#endif

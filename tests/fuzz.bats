@@ -1,0 +1,26 @@
+#!/usr/bin/env bats
+# Each fuzz target a little, by the plain driver: what make fuzz found once stays mended.
+
+load helper
+
+setup() {
+    tests="$BATS_TEST_DIRNAME"
+    cd "$BATS_TEST_TMPDIR"
+}
+
+# drive TARGET FILE...: every file, then 5000 inputs made from them
+drive() {
+    local target=$1
+    shift
+    run -0 "$ZT_TESTS/fuzz_$target" -n 5000 -s 1 "$@"
+    [[ $output == "$# files and 5000 inputs made from them" ]]
+}
+
+@test "gguf: a made model, changed" {
+    "$ZT_TESTS/mkmodel" --layers 1 --width 32 --vocab 259 m.gguf
+    drive gguf m.gguf
+}
+
+@test "prog: a program, changed" {
+    drive prog "$tests"/seeds/prog/*
+}
