@@ -387,19 +387,16 @@ static void test_program(const char *arch)
 /* ---- every allocation failing ---------------------------------------------------------------- */
 
 /* Load and 4 tokens with the nth allocation refused; true when nothing was left to refuse. */
-static bool survive(const file *f, const char *engine, uint64_t nth, bool onwards, bool *good)
+static bool survive(const file *f, const setup *s, uint64_t nth, bool onwards, bool *good)
 {
     static const int32_t ids[4] = {5, 6, 7, 8};
-    setup s = {.engine = engine, .threads = 2, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     model o;
     float y[512];
     zt_mem_fail(ctx, nth, onwards);
-    zt_status st = model_open(&o, ctx, f, &s);
-    if (st == ZT_OK)
-        st = zt_llm_feed(o.m, ids, 3, false, y);
-    if (st == ZT_OK)
-        st = zt_llm_feed(o.m, ids + 3, 1, false, y);
+    zt_status st = model_open(&o, ctx, f, s);
+    for (size_t n = 3; n > 0 && st == ZT_OK; n /= 3) /* 3, then 1 */
+        st = s->embed ? zt_llm_embed(o.m, ids, n, y) : zt_llm_feed(o.m, ids, n, false, y);
     bool reached = zt_mem_get(ctx).calls >= nth;
     zt_mem_fail(ctx, 0, false);
     model_close(&o);
@@ -415,14 +412,16 @@ static bool survive(const file *f, const char *engine, uint64_t nth, bool onward
 static void test_failing(const char *arch, const char *engine)
 {
     file f = make(arch, "q8_0", 1, NULL);
+    setup s = {.engine = engine, .threads = 2, .isa = zt_isa_best(),
+               .embed = mkmodel_has(arch, MK_SUM)};
     bool good = true;
     uint64_t nth = 1;
-    while (!survive(&f, engine, nth, false, &good) && good)
+    while (!survive(&f, &s, nth, false, &good) && good)
         nth++;
     ok(good && nth > 20, "%s on %s: each of %d allocations failing, once", arch, engine,
        (int)nth - 1);
     for (uint64_t k = 1; k < nth && good; k += 5)
-        survive(&f, engine, k, true, &good);
+        survive(&f, &s, k, true, &good);
     ok(good, "%s on %s: allocations failing from some point on", arch, engine);
     free(f.bytes);
 }
@@ -441,6 +440,8 @@ int main(void)
     test_bits("gemma3", "q4_k", true);
     test_neighbours("llama");
     test_neighbours("gemma3");
+    test_neighbours("gpt2");
+    test_neighbours("phi3");
     test_optional();
     test_hostile_numbers();
     test_hostile_shapes();
@@ -452,6 +453,8 @@ int main(void)
     test_program("gemma3");
     test_failing("llama", "cpu");
     test_failing("gemma3", "cpu");
+    test_failing("gpt2", "cpu");
+    test_failing("bert", "cpu");
     test_failing("llama", "ref");
     return tap_done();
 }
