@@ -82,7 +82,8 @@ static const zt_arch archs[] = {
      .parts = ZT_PART_ALL | ZT_PART_FUSED_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD |
               ZT_PART_PRE_NORM | ZT_PART_NORM_BIAS | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS |
               ZT_PART_POSITIONS,
-     .act = act_gelu_tanh},
+     .act = act_gelu_tanh,
+     .layer_norm = true},
     {.name = "smollm3",
      .parts = BASE | ZT_PART_PRE_NORM,
      .rope_pair = "neighbours",
@@ -106,11 +107,13 @@ static const zt_arch archs[] = {
      .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS |
               ZT_PART_TYPES,
      .act = act_gelu_erf,
+     .layer_norm = true,
      .encoder = true},
     {.name = "nomic-bert",
      .parts = ENCODER | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_BIASES | ZT_PART_TYPES_MAY,
      .rope_pair = "halves",
      .act = act_silu,
+     .layer_norm = true,
      .encoder = true},
 };
 

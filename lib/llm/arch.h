@@ -23,7 +23,7 @@ enum {
     ZT_PART_SUM_NORM = 1 << 6,   /* norms on the stream after each addition */
     ZT_PART_LAST_NORM = 1 << 7,  /* a norm after the last layer */
     ZT_PART_EMBED_NORM = 1 << 8, /* a norm before the first */
-    ZT_PART_NORM_BIAS = 1 << 9,  /* norms are layer norms with biases, not RMS norms */
+    ZT_PART_NORM_BIAS = 1 << 9,  /* biases on the norms */
     ZT_PART_QK_NORM = 1 << 10,   /* norms on q and k, before rope */
     ZT_PART_ROPE_TAB = 1 << 11,  /* divisors of the rotations, where the file has them */
     ZT_PART_POSITIONS = 1 << 12, /* learned embeddings of positions, not rope */
@@ -45,6 +45,7 @@ typedef struct zt_arch {
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
     /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
     int (*act)(zt_prog *p, const char *name, int gate, int up);
+    bool layer_norm;    /* norms take the mean off; else RMS norms */
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     bool embed_scale;   /* embeddings times sqrt(width) */
     bool qk_norm_whole; /* one norm over all heads, not one over each */

@@ -78,14 +78,13 @@ static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_wei
     return linear(b, named(b, what), x, data, more);
 }
 
-/* A norm, with a bias a layer norm, of the row or (dims) of each head in it; x itself where there
- * is no such weight. */
+/* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
 static int norm(builder *b, const char *label, int x, zt_weight w, zt_weight bias, int64_t dims)
 {
     int g = weight(b, w);
     if (g == ZT_NONE)
         return x;
-    if (b->h->parts & ZT_PART_NORM_BIAS)
+    if (b->h->arch->layer_norm)
         return zt_emit_layer_norm(b->p, label, x, g, weight(b, bias),
                                   &(zt_layer_norm_attrs){.eps = b->h->eps}, NULL, NULL);
     return zt_emit_rms_norm(b->p, label, x, g,

@@ -90,9 +90,8 @@ static void read_sizes(reader *r, zt_hyper *h)
     h->ff = get_count(r, "feed_forward_length", 0, MAX_WIDTH);
     h->up_width = 2 * h->ff;
     h->ctx_train = get_count(r, "context_length", 0, INT32_MAX - ZT_KV_BLOCK);
-    h->eps = get_real(r, r->arch->parts & ZT_PART_NORM_BIAS ? "attention.layer_norm_epsilon"
-                                                            : "attention.layer_norm_rms_epsilon",
-                      NAN, 0);
+    h->eps = get_real(r, r->arch->layer_norm ? "attention.layer_norm_epsilon"
+                                             : "attention.layer_norm_rms_epsilon", NAN, 0);
 }
 
 static void read_heads(reader *r, zt_hyper *h)
