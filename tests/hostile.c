@@ -8,6 +8,7 @@
 #include "tests/golden.h"
 #include "tests/hostile.h"
 
+#include "lib/zt.h"
 #include <jansson.h>
 
 /* ---- the golden sets ------------------------------------------------------------------------- */
@@ -141,6 +142,28 @@ static void test_configs(const char *folder)
     ok(runs > 500 && wrong == 0, "%zu configs with an odd value (%zu do harm)", runs, wrong);
 }
 
+/* ---- a directory that shrinks ----------------------------------------------------------------- */
+
+/* Cut between opening and loading. */
+static void test_shrunk(const char *archs, const char *name)
+{
+    const char *file = "shrunk/model.safetensors";
+    bool there = shell("cp -r '%s/%s' '%s'", archs, name, under("shrunk"));
+    zt_ctx *ctx = zt_ctx_new();
+    zt_gguf *g = zt_model_open(ctx, under("shrunk"));
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.isa = zt_isa_best()});
+    bool cut = truncate(under("%s", file), size_of(under("%s", file)) - 1) == 0;
+    zt_llm_opts o = {.engine = e, .kv = ZT_DTYPE_COUNT};
+    zt_llm *m = g && e ? zt_llm_open(g, &o) : NULL;
+    ok(there && g && cut && !m && zt_ctx_status(ctx) == ZT_EIO, "%s cut after opening: %s", name,
+       zt_ctx_error(ctx));
+    zt_llm_close(m);
+    zt_engine_close(e);
+    zt_gguf_close(g);
+    ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
+    zt_ctx_free(ctx);
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -158,6 +181,7 @@ int main(int argc, char **argv)
         skip("no golden data");
     }
     test_configs(archs);
+    test_shrunk(archs, "llama");
     hostile_close();
     return tap_done();
 }

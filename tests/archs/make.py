@@ -60,6 +60,12 @@ def gemma3(**more):
     return c
 
 
+def with_vision(c):
+    return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+            "text_config": {k: v for k, v in c.items() if k != "architectures"},
+            "vision_config": {"hidden_size": 4, "num_hidden_layers": 1}}
+
+
 def phi3(**more):
     return text("Phi3ForCausalLM", "phi3", **{"original_max_position_embeddings": 128,
                                               "rope_scaling": None, "sliding_window": None,
@@ -162,6 +168,16 @@ def under(prefix):
     return lambda w: {prefix + k: v for k, v in w.items()}
 
 
+def beside_vision(model, head):
+    """Text models that come with eyes: prefixes, and weights of no use to us."""
+    def names(w):
+        out = {"vision_tower.vision_model.embeddings.patch_embedding.bias": np.zeros(4, np.float32),
+               "multi_modal_projector.mm_input_projection_weight": np.zeros((4, 4), np.float32)}
+        return {**out, **{k.replace("model.", model, 1) if k != "lm_head.weight" else head: v
+                          for k, v in w.items()}}
+    return names
+
+
 def bare(w):
     """A base model: no 'model.', and no head."""
     return {k.removeprefix("model."): v for k, v in w.items() if k != "lm_head.weight"}
@@ -201,6 +217,8 @@ CASES = {
     "mistral-window": case(text("MistralForCausalLM", "mistral", sliding_window=8)),
     "qwen2": case(text("Qwen2ForCausalLM", "qwen2", rope_theta=1e6, tie_word_embeddings=True,
                        use_sliding_window=False, sliding_window=8, max_window_layers=2)),
+    "qwen2-window": case(text("Qwen2ForCausalLM", "qwen2", rope_theta=1e6, use_sliding_window=True,
+                              sliding_window=8, max_window_layers=1)),
     "qwen2-yarn": case(text("Qwen2ForCausalLM", "qwen2", rope_scaling=YARN,
                             use_sliding_window=False), n=40),
     "qwen3": case(text("Qwen3ForCausalLM", "qwen3", head_dim=16, rope_theta=1e6,
@@ -214,6 +232,10 @@ CASES = {
     "gemma3-linear": case(gemma3(num_hidden_layers=7,
                                  rope_scaling={"rope_type": "linear", "factor": 8.0})),
     "gemma3-v5": case(gemma3(num_hidden_layers=7), v5=True),
+    "gemma3-vision": case(with_vision(gemma3()), run=gemma3(),
+                          names=beside_vision("language_model.model.", "language_model.lm_head.weight")),
+    "gemma3-vision-v5": case(with_vision(gemma3()), run=gemma3(),
+                             names=beside_vision("model.language_model.", "lm_head.weight")),
     "phi3": case(phi3()),
     "phi3-window": case(phi3(sliding_window=8)),
     "phi3-partial": case(phi3(partial_rotary_factor=0.5)),
@@ -226,6 +248,8 @@ CASES = {
                          no_rope_layer_interval=4, no_rope_layers=[1, 1, 1, 0, 1],
                          use_sliding_window=False, attention_bias=False, mlp_bias=False,
                          tie_word_embeddings=True, pad_token_id=0)),
+    "smollm3-default": case(text("SmolLM3ForCausalLM", "smollm3", num_hidden_layers=5,
+                                 rope_theta=5e4, pad_token_id=0)),
     "olmo2": case(text("Olmo2ForCausalLM", "olmo2", rms_norm_eps=0.02, rope_theta=5e5,
                        attention_bias=False, pad_token_id=0)),
     "granite": case(text("GraniteForCausalLM", "granite", **GRANITE)),
