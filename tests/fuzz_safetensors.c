@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 static void read_file(const uint8_t *bytes, size_t n)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx) return;
+    if (!ctx)
+        return;
     zt_mem_limit(ctx, 64 * n + (1 << 20));
     zt_source *in = zt_source_memory(ctx, "fuzz", bytes, n);
     zt_safetensors *s = zt_safetensors_from(ctx, in);
@@ -21,7 +22,8 @@ static void read_file(const uint8_t *bytes, size_t n)
         abort(); /* an unsound file was opened, or a sound answer is missing */
     zt_safetensors_close(s);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks) abort();
+    if (zt_mem_get(ctx).blocks)
+        abort();
     zt_ctx_free(ctx);
 }
 
@@ -31,12 +33,14 @@ static void read_header(const uint8_t *bytes, size_t n)
     enum { DATA = 64 };
     uint64_t len = n;
     uint8_t *file = calloc(1, 8 + n + DATA);
-    if (!file) return;
+    if (!file)
+        return;
     memcpy(file, &len, 8);
     memcpy(file + 8, bytes, n);
     const uint8_t *last = NULL; /* the text behind the last comma of data_offsets */
     for (size_t i = 0; i + 1 < n; i++)
-        if (bytes[i] == ',' && bytes[i + 1] >= '0' && bytes[i + 1] <= '9') last = bytes + i + 1;
+        if (bytes[i] == ',' && bytes[i + 1] >= '0' && bytes[i + 1] <= '9')
+            last = bytes + i + 1;
     size_t data = 0;
     for (; last && last < bytes + n && *last >= '0' && *last <= '9' && data < DATA; last++)
         data = 10 * data + (size_t)(*last - '0');
@@ -61,7 +65,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t n;
         uint8_t *bytes = npy_file(argv[i], &n);
-        if (bytes) LLVMFuzzerTestOneInput(bytes, n);
+        if (bytes)
+            LLVMFuzzerTestOneInput(bytes, n);
         free(bytes);
     }
     return 0;

@@ -55,11 +55,15 @@ static bool same_numbers(const zt_gguf *g)
 static zt_status read_made(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
     ++*(int *)user;
-    for (size_t i = 0; i < n; i++) ((char *)dst)[i] = (char)(100 * handle + (int64_t)(offset + i));
+    for (size_t i = 0; i < n; i++)
+        ((char *)dst)[i] = (char)(100 * handle + (int64_t)(offset + i));
     return ZT_OK;
 }
 
-static void released(void *user) { *(int *)user = -1; }
+static void released(void *user)
+{
+    *(int *)user = -1;
+}
 
 static void check_read(zt_gguf *g)
 {
@@ -101,7 +105,8 @@ static void test_round_trip(zt_ctx *ctx)
     zt_gguf_writer_free(w);
     zt_store made = {.user = &calls, .read = read_made};
     zt_gguf *g = zt_gguf_over(ctx, "made", header, n, data, &made, released);
-    if (!ok(g != NULL, "opens over a store %s", zt_ctx_error(ctx))) return;
+    if (!ok(g != NULL, "opens over a store %s", zt_ctx_error(ctx)))
+        return;
     check_read(g);
     zt_store store = zt_gguf_store(g);
     ok(store.read(store.user, 1, 2, got, 4) == ZT_OK && got[0] == 102 && got[3] == 105 &&
@@ -169,7 +174,8 @@ static void test_no_memory(zt_ctx *ctx)
         size_t n;
         zt_mem_fail(ctx, nth, false);
         zt_gguf_writer *w = zt_gguf_writer_new(ctx);
-        if (w) put_all(w);
+        if (w)
+            put_all(w);
         char *header = w ? zt_gguf_writer_finish(w, &n, NULL) : NULL;
         zt_mem_fail(ctx, 0, false);
         done = header != NULL;

@@ -29,13 +29,15 @@ static bool is_index(const char *file)
     return n > k && strcmp(file + n - k, ".index.json") == 0;
 }
 
-/* ---- sound files ---------------------------------------------------------------------------- */
+/* ---- sound files ----------------------------------------------------------------------------- */
 
 static bool shape_is(const zt_type *t, const json_t *want)
 {
-    if (t->rank >= 0 && (size_t)t->rank != json_array_size(want)) return false;
+    if (t->rank >= 0 && (size_t)t->rank != json_array_size(want))
+        return false;
     for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] != json_integer_value(json_array_get(want, (size_t)i))) return false;
+        if (t->dim[i] != json_integer_value(json_array_get(want, (size_t)i)))
+            return false;
     return true;
 }
 
@@ -45,7 +47,8 @@ static bool tensor_is(zt_ctx *ctx, zt_safetensors *s, const json_t *want, const 
     zt_type found;
     int64_t handle, i = zt_safetensors_find(s, text_of(want, "name"));
     npy a = {0};
-    if (i < 0) return false;
+    if (i < 0)
+        return false;
     const zt_safetensors_entry *e = zt_safetensors_get(s, i);
     char *data = malloc(e->bytes + 1);
     bool same = data && strcmp(e->dtype, text_of(want, "dtype")) == 0 &&
@@ -84,7 +87,8 @@ static bool file_is(zt_ctx *ctx, zt_safetensors *s, const json_t *want, const np
     bool same = (size_t)zt_safetensors_count(s) == json_array_size(tensors) && st_walk(s);
     for (size_t i = 0; same && i < json_array_size(tensors); i++) {
         same = tensor_is(ctx, s, json_array_get(tensors, i), z);
-        if (!same) diag("tensor %zu differs", i);
+        if (!same)
+            diag("tensor %zu differs", i);
     }
     return same &&
            (is_index(text_of(want, "file")) || metadata_is(s, json_object_get(want, "metadata")));
@@ -98,7 +102,8 @@ static zt_safetensors *open_any(zt_ctx *ctx, const char *path)
 static void test_sound(zt_ctx *ctx, const json_t *cases)
 {
     npz z;
-    if (!ok(npz_open(&z, under_root("expected.npz")), "expected.npz")) return;
+    if (!ok(npz_open(&z, under_root("expected.npz")), "expected.npz"))
+        return;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
         const char *file = text_of(want, "file");
@@ -111,7 +116,7 @@ static void test_sound(zt_ctx *ctx, const json_t *cases)
     npz_close(&z);
 }
 
-/* ---- hostile files -------------------------------------------------------------------------- */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
 static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may_open)
 {
@@ -125,7 +130,8 @@ static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may_open)
 static bool bytes_refused(zt_ctx *ctx, const void *file, size_t n, bool may_open)
 {
     char *copy = malloc(n + !n); /* of its own, so that a sanitizer sees the end */
-    if (!copy) return false;
+    if (!copy)
+        return false;
     memcpy(copy, file, n);
     zt_source *in = zt_source_memory(ctx, "t.safetensors", copy, n);
     zt_safetensors *s = zt_safetensors_from(ctx, in);
@@ -155,10 +161,12 @@ static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t n, const char 
     const char *name;
     const uint8_t *data;
     size_t bytes, prefix = (size_t)(strrchr(index, '/') - index) + 1;
-    if (!mkdtemp(folder)) return false;
+    if (!mkdtemp(folder))
+        return false;
     for (size_t at = 0; (data = tar_next(tar, n, &at, &name, &bytes));) {
         snprintf(path, sizeof path, "%s/%.100s", folder, name + prefix);
-        if (strncmp(name, index, prefix) == 0) write_file(path, data, bytes);
+        if (strncmp(name, index, prefix) == 0)
+            write_file(path, data, bytes);
     }
     snprintf(path, sizeof path, "%s/%s", folder, index + prefix);
     bool right = refused(ctx, zt_safetensors_open_index(ctx, path), may_open);
@@ -170,7 +178,8 @@ static void test_hostile(zt_ctx *ctx, const json_t *cases)
 {
     size_t n = 0, wrong = 0;
     uint8_t *tar = tar_open(under_root("bad.tar.gz"), &n);
-    if (!ok(tar != NULL, "bad.tar.gz")) return;
+    if (!ok(tar != NULL, "bad.tar.gz"))
+        return;
     zt_mem_limit(ctx, (size_t)16 << 20);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
@@ -181,7 +190,8 @@ static void test_hostile(zt_ctx *ctx, const json_t *cases)
         bool right = file && (is_index(name) ? index_refused(ctx, tar, n, name, may_open)
                                              : bytes_refused(ctx, file, bytes, may_open));
         wrong += !right;
-        if (!right) diag("%s: %s", name, text_of(want, "reason"));
+        if (!right)
+            diag("%s: %s", name, text_of(want, "reason"));
     }
     zt_mem_limit(ctx, 0);
     ok(wrong == 0 && json_array_size(cases) > 0, "%zu hostile files are refused (%zu are not)",
@@ -192,10 +202,12 @@ static void test_hostile(zt_ctx *ctx, const json_t *cases)
 static void test_set(zt_ctx *ctx, const char *manifest, void (*test)(zt_ctx *, const json_t *))
 {
     json_error_t e;
-    if (!golden_has(under_root(manifest))) return;
+    if (!golden_has(under_root(manifest)))
+        return;
     json_t *m = json_load_file(under_root(manifest), JSON_ALLOW_NUL, &e);
     const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text)) test(ctx, cases);
+    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text))
+        test(ctx, cases);
     json_decref(m);
 }
 
@@ -297,7 +309,8 @@ static void test_no_memory(zt_ctx *ctx)
         zt_source_close(in);
         zt_ctx_clear(ctx);
         right = right && zt_mem_get(ctx).blocks == 0;
-        if (s) break;
+        if (s)
+            break;
     }
     ok(right && nth > 5 && nth < 1000, "memory that runs out at any of %d places", (int)nth - 1);
     free(file);

@@ -35,10 +35,12 @@ NPY_FN uint8_t *tar_open(const char *path, size_t *n)
 NPY_FN const uint8_t *tar_next(const uint8_t *tar, size_t n, size_t *at, const char **name,
                                size_t *bytes)
 {
-    if (*at + 512 > n || !tar[*at]) return NULL;
+    if (*at + 512 > n || !tar[*at])
+        return NULL;
     const uint8_t *head = tar + *at;
     size_t size = strtoull((const char *)head + 124, NULL, 8);
-    if (*at + 512 + size > n) return NULL;
+    if (*at + 512 + size > n)
+        return NULL;
     *name = (const char *)head;
     *bytes = size;
     *at += 512 + (size + 511) / 512 * 512;
@@ -50,7 +52,8 @@ NPY_FN const uint8_t *tar_member(const uint8_t *tar, size_t n, const char *name,
     const char *is;
     const uint8_t *data;
     for (size_t at = 0; (data = tar_next(tar, n, &at, &is, bytes));)
-        if (strncmp(is, name, 100) == 0) return data;
+        if (strncmp(is, name, 100) == 0)
+            return data;
     return NULL;
 }
 

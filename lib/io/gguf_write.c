@@ -21,21 +21,24 @@ struct zt_gguf_writer {
 zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx)
 {
     zt_gguf_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w) return NULL;
+    if (!w)
+        return NULL;
     w->ctx = ctx;
     w->align = 32;
     zt_str_init(&w->keys, ctx);
     zt_str_init(&w->tensors, ctx);
     w->names = zt_map_new(ctx, 256);
     w->texts = zt_arena_new(ctx, 0);
-    if (w->names && w->texts) return w;
+    if (w->names && w->texts)
+        return w;
     zt_gguf_writer_free(w);
     return NULL;
 }
 
 void zt_gguf_writer_free(zt_gguf_writer *w)
 {
-    if (!w) return;
+    if (!w)
+        return;
     zt_str_fini(&w->keys);
     zt_str_fini(&w->tensors);
     zt_map_free(w->names);
@@ -43,18 +46,28 @@ void zt_gguf_writer_free(zt_gguf_writer *w)
     zt_free(w->ctx, w);
 }
 
-zt_status zt_gguf_writer_status(const zt_gguf_writer *w) { return w->status; }
+zt_status zt_gguf_writer_status(const zt_gguf_writer *w)
+{
+    return w->status;
+}
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void put(zt_gguf_writer *w, zt_str *to, const void *bytes, size_t n)
 {
-    if (w->status == ZT_OK) w->status = zt_str_put(to, bytes, n);
+    if (w->status == ZT_OK)
+        w->status = zt_str_put(to, bytes, n);
 }
 
-static void put_u32(zt_gguf_writer *w, zt_str *to, uint32_t v) { put(w, to, &v, sizeof v); }
+static void put_u32(zt_gguf_writer *w, zt_str *to, uint32_t v)
+{
+    put(w, to, &v, sizeof v);
+}
 
-static void put_u64(zt_gguf_writer *w, zt_str *to, uint64_t v) { put(w, to, &v, sizeof v); }
+static void put_u64(zt_gguf_writer *w, zt_str *to, uint64_t v)
+{
+    put(w, to, &v, sizeof v);
+}
 
 static void put_text(zt_gguf_writer *w, zt_str *to, const char *text, size_t n)
 {
@@ -76,8 +89,10 @@ static void claim(zt_gguf_writer *w, const char *name, size_t mark)
 {
     size_t n = strlen(name);
     char *copy = w->status == ZT_OK ? zt_arena_alloc(w->texts, n + mark) : NULL;
-    if (w->status == ZT_OK && !copy) w->status = ZT_ENOMEM;
-    if (!copy) return;
+    if (w->status == ZT_OK && !copy)
+        w->status = ZT_ENOMEM;
+    if (!copy)
+        return;
     memset(copy, 0, mark);
     memcpy(copy + mark, name, n);
     if (zt_map_get(w->names, copy, n + mark, NULL))
@@ -86,7 +101,7 @@ static void claim(zt_gguf_writer *w, const char *name, size_t mark)
         w->status = zt_map_put(w->names, copy, n + mark, 0);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void begin_key(zt_gguf_writer *w, const char *key, zt_gguf_kind kind)
 {
@@ -100,7 +115,8 @@ static void begin_key(zt_gguf_writer *w, const char *key, zt_gguf_kind kind)
 static bool fits(const gguf_kind *kind, int64_t v)
 {
     int bits = 8 * kind->bytes;
-    if (kind->form == 'b') return v == 0 || v == 1;
+    if (kind->form == 'b')
+        return v == 0 || v == 1;
     if (kind->form == 'i')
         return bits == 64 || (v >= -(INT64_C(1) << (bits - 1)) && v < INT64_C(1) << (bits - 1));
     return v >= 0 && (bits == 64 || v < INT64_C(1) << bits);
@@ -158,7 +174,8 @@ zt_status zt_gguf_put_array(zt_gguf_writer *w, const char *key, zt_gguf_kind num
 zt_status zt_gguf_put_strs(zt_gguf_writer *w, const char *key, const zt_bytes *texts, int64_t count)
 {
     begin_array(w, key, ZT_GGUF_STR, count);
-    for (int64_t i = 0; i < count; i++) put_text(w, &w->keys, texts[i].data, texts[i].n);
+    for (int64_t i = 0; i < count; i++)
+        put_text(w, &w->keys, texts[i].data, texts[i].n);
     return w->status;
 }
 
@@ -171,27 +188,34 @@ zt_status zt_gguf_put_align(zt_gguf_writer *w, uint32_t align)
     return zt_gguf_put_int(w, key, ZT_GGUF_U32, align);
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* ggml's number of a dtype, or -1. */
 static int number_of(zt_dtype dtype)
 {
     for (uint32_t i = 0; i < 256; i++) {
         const gguf_type *t = zt_gguf_type(i);
-        if (t && t->dtype == dtype) return (int)i;
+        if (t && t->dtype == dtype)
+            return (int)i;
     }
     return -1;
 }
 
-static uint64_t padded(uint64_t n, uint64_t align) { return (n + align - 1) & ~(align - 1); }
+static uint64_t padded(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) & ~(align - 1);
+}
 
 zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type *type)
 {
     size_t bytes;
     int number = type->dtype < ZT_DTYPE_COUNT ? number_of(type->dtype) : -1;
-    if (w->status != ZT_OK) return w->status;
-    if (!zt_type_check(w->ctx, type, &bytes)) return w->status = zt_ctx_status(w->ctx);
-    if (number < 0) return refuse(w, ZT_ENOTSUP, name, "is of a dtype that GGUF does not have");
+    if (w->status != ZT_OK)
+        return w->status;
+    if (!zt_type_check(w->ctx, type, &bytes))
+        return w->status = zt_ctx_status(w->ctx);
+    if (number < 0)
+        return refuse(w, ZT_ENOTSUP, name, "is of a dtype that GGUF does not have");
     if (strlen(name) > MAX_NAME || type->rank > MAX_DIMS)
         return refuse(w, ZT_ENOTSUP, name, "more than 63 bytes of name or 4 dimensions");
     if (bytes > INT64_MAX - w->end - 2 * w->align)
@@ -199,7 +223,8 @@ zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type 
     claim(w, name, 1);
     put_text(w, &w->tensors, name, strlen(name));
     put_u32(w, &w->tensors, (uint32_t)type->rank);
-    for (int i = type->rank - 1; i >= 0; i--) put_u64(w, &w->tensors, (uint64_t)type->dim[i]);
+    for (int i = type->rank - 1; i >= 0; i--)
+        put_u64(w, &w->tensors, (uint64_t)type->dim[i]);
     put_u32(w, &w->tensors, (uint32_t)number);
     w->end = padded(w->end, w->align);
     put_u64(w, &w->tensors, w->end);
@@ -208,7 +233,7 @@ zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type 
     return w->status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 char *zt_gguf_writer_finish(zt_gguf_writer *w, size_t *n, uint64_t *data_bytes)
 {
@@ -219,15 +244,19 @@ char *zt_gguf_writer_finish(zt_gguf_writer *w, size_t *n, uint64_t *data_bytes)
         return NULL;
     all = (size_t)padded(used, w->align);
     char *h = zt_alloc(w->ctx, all);
-    if (!h) return NULL;
+    if (!h)
+        return NULL;
     memcpy(h, "GGUF", 4);
     memcpy(h + 4, &version, 4);
     memcpy(h + 8, &w->n_tensors, 8);
     memcpy(h + 16, &w->n_keys, 8);
-    if (w->keys.len) memcpy(h + HEAD, w->keys.data, w->keys.len);
-    if (w->tensors.len) memcpy(h + HEAD + w->keys.len, w->tensors.data, w->tensors.len);
+    if (w->keys.len)
+        memcpy(h + HEAD, w->keys.data, w->keys.len);
+    if (w->tensors.len)
+        memcpy(h + HEAD + w->keys.len, w->tensors.data, w->tensors.len);
     memset(h + used, 0, all - used);
     *n = all;
-    if (data_bytes) *data_bytes = padded(w->end, w->align);
+    if (data_bytes)
+        *data_bytes = padded(w->end, w->align);
     return h;
 }

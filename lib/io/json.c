@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- whole documents ------------------------------------------------------------------------ */
+/* ---- whole documents ------------------------------------------------------------------------- */
 
 json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n)
 {
@@ -21,7 +21,8 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
 {
     zt_source *s = zt_source_open(ctx, path);
     json_t *j = NULL;
-    if (!s) return NULL;
+    if (!s)
+        return NULL;
     uint64_t n = zt_source_size(s);
     char *text = n <= max ? zt_alloc(ctx, (size_t)n) : NULL;
     if (n > max)
@@ -34,7 +35,7 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
     return j;
 }
 
-/* ---- walking -------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 typedef struct walker {
     zt_ctx *ctx;
@@ -58,7 +59,8 @@ static void skip_space(walker *w)
 static bool take(walker *w, char c)
 {
     skip_space(w);
-    if (w->p == w->end || *w->p != c) return false;
+    if (w->p == w->end || *w->p != c)
+        return false;
     w->p++;
     return true;
 }
@@ -83,7 +85,8 @@ static bool skip_nested(walker *w)
     while (w->p < w->end) {
         char c = *w->p;
         if (c == '"') {
-            if (!skip_string(w)) return false;
+            if (!skip_string(w))
+                return false;
             continue;
         }
         w->p++;
@@ -98,11 +101,15 @@ static bool skip_nested(walker *w)
 /* The text of the value at p, of any sort. */
 static bool skip_value(walker *w)
 {
-    if (w->p == w->end) return false;
-    if (*w->p == '"') return skip_string(w);
-    if (*w->p == '[' || *w->p == '{') return skip_nested(w);
+    if (w->p == w->end)
+        return false;
+    if (*w->p == '"')
+        return skip_string(w);
+    if (*w->p == '[' || *w->p == '{')
+        return skip_nested(w);
     const char *from = w->p;
-    while (w->p < w->end && !strchr(",]} \n\r\t", *w->p)) w->p++;
+    while (w->p < w->end && !strchr(",]} \n\r\t", *w->p))
+        w->p++;
     return w->p > from;
 }
 
@@ -113,7 +120,8 @@ static bool is_plain(const char *s, size_t n)
         unsigned char c = (unsigned char)s[i];
         uint32_t cp;
         int len = c < 0x80 ? 1 : zt_utf8_decode(s + i, n - i, &cp);
-        if (c < 0x20 || c == '\\' || c == '"' || len == 0) return false;
+        if (c < 0x20 || c == '\\' || c == '"' || len == 0)
+            return false;
         i += (size_t)len;
     }
     return true;
@@ -124,7 +132,8 @@ zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t
     if (n >= 2 && text[0] == '"' && text[n - 1] == '"' && is_plain(text + 1, n - 2))
         return zt_str_put(out, text + 1, n - 2);
     json_t *j = zt_json_load(ctx, file, text, n);
-    if (!j) return zt_ctx_status(ctx);
+    if (!j)
+        return zt_ctx_status(ctx);
     const char *s = json_string_value(j);
     zt_status st = s ? zt_str_put(out, s, json_string_length(j))
                      : zt_fail(ctx, ZT_EDATA, "%s: JSON: a string expected", file);
@@ -140,24 +149,31 @@ static zt_status member(walker *w, zt_str *key, zt_json_member_fn *fn, void *use
         return bad(w, "a member's name expected");
     zt_str_clear(key);
     zt_status s = zt_json_string(w->ctx, w->file, from, (size_t)(w->p - from), key);
-    if (s == ZT_OK) s = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
-    if (s != ZT_OK) return s;
-    if (!take(w, ':')) return bad(w, "':' expected");
+    if (s == ZT_OK)
+        s = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
+    if (s != ZT_OK)
+        return s;
+    if (!take(w, ':'))
+        return bad(w, "':' expected");
     skip_space(w);
     from = w->p;
-    if (!skip_value(w)) return bad(w, "a value expected");
+    if (!skip_value(w))
+        return bad(w, "a value expected");
     return fn(user, key->data, from, (size_t)(w->p - from));
 }
 
 static zt_status members(walker *w, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    if (!take(w, '{')) return bad(w, "an object expected");
+    if (!take(w, '{'))
+        return bad(w, "an object expected");
     if (!take(w, '}')) {
         do {
             zt_status s = member(w, key, fn, user);
-            if (s != ZT_OK) return s;
+            if (s != ZT_OK)
+                return s;
         } while (take(w, ','));
-        if (!take(w, '}')) return bad(w, "',' or '}' expected");
+        if (!take(w, '}'))
+            return bad(w, "',' or '}' expected");
     }
     skip_space(w);
     return w->p == w->end ? ZT_OK : bad(w, "nothing more expected after the object");

@@ -3,24 +3,28 @@
 
 #include <string.h>
 
-/* ---- open and close ------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 zt_safetensors *zt_st_new(zt_ctx *ctx, const char *name)
 {
     zt_safetensors *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s) return NULL;
+    if (!s)
+        return NULL;
     s->ctx = ctx;
     s->name = zt_strdup(ctx, name);
     s->texts = zt_arena_new(ctx, 4096);
-    if (s->name && s->texts) return s;
+    if (s->name && s->texts)
+        return s;
     zt_safetensors_close(s);
     return NULL;
 }
 
 void zt_safetensors_close(zt_safetensors *s)
 {
-    if (!s) return;
-    for (int i = 0; s->owns_sources && i < s->n_shards; i++) zt_source_close(s->shard[i]);
+    if (!s)
+        return;
+    for (int i = 0; s->owns_sources && i < s->n_shards; i++)
+        zt_source_close(s->shard[i]);
     zt_map_free(s->names);
     zt_free(s->ctx, s->shard);
     zt_free(s->ctx, s->tensor);
@@ -40,7 +44,8 @@ void *zt_st_room(zt_ctx *ctx, void *list, int64_t n, size_t entry_bytes)
 zt_status zt_st_add_shard(zt_safetensors *s, zt_source *source)
 {
     zt_source **list = zt_st_room(s->ctx, s->shard, s->n_shards, sizeof *list);
-    if (!list) return ZT_ENOMEM;
+    if (!list)
+        return ZT_ENOMEM;
     s->shard = list;
     s->shard[s->n_shards++] = source;
     return ZT_OK;
@@ -68,7 +73,8 @@ static zt_safetensors *open_over(zt_ctx *ctx, zt_source *source, bool owns)
     zt_safetensors *s = zt_st_new(ctx, zt_source_name(source));
     if (s && zt_st_add_shard(s, source) == ZT_OK) {
         s->owns_sources = owns;
-        if (zt_st_parse(s) == ZT_OK && zt_st_map_names(s) == ZT_OK) return s;
+        if (zt_st_parse(s) == ZT_OK && zt_st_map_names(s) == ZT_OK)
+            return s;
     } else if (owns) {
         zt_source_close(source);
     }
@@ -87,11 +93,17 @@ zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source)
     return open_over(ctx, source, false);
 }
 
-const char *zt_safetensors_name(const zt_safetensors *s) { return s->name; }
+const char *zt_safetensors_name(const zt_safetensors *s)
+{
+    return s->name;
+}
 
-/* ---- tensors and metadata ------------------------------------------------------------------- */
+/* ---- tensors and metadata -------------------------------------------------------------------- */
 
-int64_t zt_safetensors_count(const zt_safetensors *s) { return s->n_tensors; }
+int64_t zt_safetensors_count(const zt_safetensors *s)
+{
+    return s->n_tensors;
+}
 
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t i)
 {
@@ -121,20 +133,24 @@ zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset,
 
 const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n)
 {
-    if (i < 0 || i >= s->n_meta) return NULL;
-    if (value) *value = s->meta[i].value;
-    if (n) *n = s->meta[i].n;
+    if (i < 0 || i >= s->n_meta)
+        return NULL;
+    if (value)
+        *value = s->meta[i].value;
+    if (n)
+        *n = s->meta[i].n;
     return s->meta[i].key;
 }
 
-/* ---- the store ------------------------------------------------------------------------------ */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     const zt_safetensors *s = user;
     int64_t i = zt_safetensors_find(s, name);
     char text[160];
-    if (i < 0) return ZT_ENOENT;
+    if (i < 0)
+        return ZT_ENOENT;
     const zt_safetensors_entry *e = &s->tensor[i].e;
     if (e->type.rank < 0)
         return zt_fail(s->ctx, ZT_ENOTSUP,

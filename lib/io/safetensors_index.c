@@ -34,7 +34,8 @@ static zt_status open_shard(indexer *x, const char *name)
         in = zt_source_open(s->ctx, path.data);
     zt_str_fini(&path);
     zt_status st = in ? zt_st_add_shard(s, in) : zt_ctx_status(s->ctx);
-    if (in && st != ZT_OK) zt_source_close(in);
+    if (in && st != ZT_OK)
+        zt_source_close(in);
     return st;
 }
 
@@ -43,7 +44,8 @@ static zt_status find_shard(indexer *x, const char *name, int64_t *shard)
 {
     zt_safetensors *s = x->s;
     char text[160];
-    if (zt_map_get(x->shards, name, strlen(name), shard)) return ZT_OK;
+    if (zt_map_get(x->shards, name, strlen(name), shard))
+        return ZT_OK;
     if (!is_plain_name(name))
         return zt_fail(s->ctx, ZT_EDATA, "%s: shard '%s' is no name of a file beside it", s->name,
                        zt_escape(text, sizeof text, name, strlen(name)));
@@ -51,10 +53,12 @@ static zt_status find_shard(indexer *x, const char *name, int64_t *shard)
         return zt_fail(s->ctx, ZT_EDATA, "%s: more than %d shards", s->name, MAX_SHARDS);
     zt_status st = open_shard(x, name);
     char *key = st == ZT_OK ? zt_arena_strndup(s->texts, name, strlen(name)) : NULL;
-    if (!key) return st == ZT_OK ? ZT_ENOMEM : st;
+    if (!key)
+        return st == ZT_OK ? ZT_ENOMEM : st;
     *shard = s->n_shards - 1;
     st = zt_map_put(x->shards, key, strlen(key), *shard);
-    if (st == ZT_OK) st = zt_st_parse(s);
+    if (st == ZT_OK)
+        st = zt_st_parse(s);
     s->n_meta = 0;
     return st;
 }
@@ -67,11 +71,14 @@ static zt_status read_mapping(void *user, const char *tensor, const char *text, 
     zt_str name;
     zt_str_init(&name, ctx);
     zt_status st = zt_json_string(ctx, x->s->name, text, n, &name);
-    if (st == ZT_OK) st = find_shard(x, name.data, &shard);
+    if (st == ZT_OK)
+        st = find_shard(x, name.data, &shard);
     zt_str_fini(&name);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     char buf[160], *key = zt_arena_strndup(x->s->texts, tensor, strlen(tensor));
-    if (!key) return ZT_ENOMEM;
+    if (!key)
+        return ZT_ENOMEM;
     if (zt_map_get(x->wanted, key, strlen(key), NULL))
         return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s' is there twice", x->s->name,
                        zt_escape(buf, sizeof buf, key, strlen(key)));
@@ -87,7 +94,8 @@ static zt_status read_member(void *user, const char *key, const char *text, size
         json_decref(j);
         return j ? ZT_OK : zt_ctx_status(ctx);
     }
-    if (x->has_map) return zt_fail(ctx, ZT_EDATA, "%s: 'weight_map' is there twice", x->s->name);
+    if (x->has_map)
+        return zt_fail(ctx, ZT_EDATA, "%s: 'weight_map' is there twice", x->s->name);
     x->has_map = true;
     return zt_json_members(ctx, x->s->name, text, n, read_mapping, x);
 }
@@ -123,11 +131,13 @@ static zt_status read_index(indexer *x)
     char *text = st == ZT_OK ? zt_alloc(s->ctx, (size_t)n) : NULL;
     if (text) {
         st = zt_source_read(in, 0, text, (size_t)n);
-        if (st == ZT_OK) st = zt_json_members(s->ctx, s->name, text, (size_t)n, read_member, x);
+        if (st == ZT_OK)
+            st = zt_json_members(s->ctx, s->name, text, (size_t)n, read_member, x);
     }
     zt_free(s->ctx, text);
     zt_source_close(in);
-    if (st == ZT_OK && !text) st = ZT_ENOMEM;
+    if (st == ZT_OK && !text)
+        st = ZT_ENOMEM;
     if (st == ZT_OK && !x->has_map)
         st = zt_fail(s->ctx, ZT_EDATA, "%s: there is no 'weight_map'", s->name);
     return st == ZT_OK ? select_tensors(x) : st;
@@ -136,7 +146,8 @@ static zt_status read_index(indexer *x)
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path)
 {
     zt_safetensors *s = zt_st_new(ctx, path);
-    if (!s) return NULL;
+    if (!s)
+        return NULL;
     const char *slash = strrchr(path, '/');
     s->owns_sources = true;
     indexer x = {.s = s,
@@ -146,7 +157,8 @@ zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path)
     bool done = x.shards && x.wanted && read_index(&x) == ZT_OK;
     zt_map_free(x.shards);
     zt_map_free(x.wanted);
-    if (done) return s;
+    if (done)
+        return s;
     zt_safetensors_close(s);
     return NULL;
 }

@@ -16,7 +16,7 @@ enum {
     MAX_ENTRY = 4096        /* bytes of a tensor's entry */
 };
 
-/* ---- dtypes --------------------------------------------------------------------------------- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 typedef struct st_dtype {
     const char *name;
@@ -53,11 +53,12 @@ static const st_dtype dtypes[] = {
 static const st_dtype *dtype_named(const char *name)
 {
     for (size_t i = 0; name && i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(name, dtypes[i].name) == 0) return &dtypes[i];
+        if (strcmp(name, dtypes[i].name) == 0)
+            return &dtypes[i];
     return NULL;
 }
 
-/* ---- one tensor ----------------------------------------------------------------------------- */
+/* ---- one tensor ------------------------------------------------------------------------------ */
 
 typedef struct parser {
     zt_safetensors *s;
@@ -84,16 +85,19 @@ static zt_status read_shape(const parser *p, const char *name, const json_t *sha
     size_t rank = json_array_size(shape);
     int64_t count = 1;
     bool empty = false;
-    if (!json_is_array(shape)) return bad(p, name, "shape is no list");
+    if (!json_is_array(shape))
+        return bad(p, name, "shape is no list");
     *type = (zt_type){.dtype = d->dtype, .rank = rank <= ZT_MAX_RANK ? (int)rank : -1};
     for (size_t i = 0; i < rank; i++) {
         const json_t *v = json_array_get(shape, i);
         json_int_t dim = json_integer_value(v);
-        if (!json_is_integer(v) || dim < 0) return bad(p, name, "dimension %zu is no count", i);
+        if (!json_is_integer(v) || dim < 0)
+            return bad(p, name, "dimension %zu is no count", i);
         empty |= dim == 0;
         if (dim && !zt_mul_i64(count, dim, &count))
             return bad(p, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
-        if (i < ZT_MAX_RANK) type->dim[i] = dim;
+        if (i < ZT_MAX_RANK)
+            type->dim[i] = dim;
     }
     int64_t bits;
     if (!zt_mul_i64(count, d->bits, &bits))
@@ -102,14 +106,16 @@ static zt_status read_shape(const parser *p, const char *name, const json_t *sha
         return bad(p, name, "%lld elements of %d bits are no whole bytes", (long long)count,
                    d->bits);
     *bytes = empty ? 0 : (uint64_t)bits / 8;
-    if (d->dtype == ZT_DTYPE_COUNT) type->rank = -1;
+    if (d->dtype == ZT_DTYPE_COUNT)
+        type->rank = -1;
     return ZT_OK;
 }
 
 static zt_status read_offsets(const parser *p, const char *name, const json_t *list,
                               uint64_t from_to[2])
 {
-    if (json_array_size(list) != 2) return bad(p, name, "data_offsets is no pair of numbers");
+    if (json_array_size(list) != 2)
+        return bad(p, name, "data_offsets is no pair of numbers");
     for (size_t i = 0; i < 2; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0)
@@ -130,10 +136,13 @@ static zt_status read_entry(const parser *p, const char *name, const json_t *j, 
     if (json_object_size(j) != 3 || !json_object_get(j, "shape") ||
         !json_object_get(j, "data_offsets"))
         return bad(p, name, "not an object of dtype, shape and data_offsets");
-    if (!d) return bad(p, name, "its dtype is none of the format's");
+    if (!d)
+        return bad(p, name, "its dtype is none of the format's");
     zt_status s = read_shape(p, name, json_object_get(j, "shape"), d, &t->e.type, &bytes);
-    if (s == ZT_OK) s = read_offsets(p, name, json_object_get(j, "data_offsets"), at);
-    if (s != ZT_OK) return s;
+    if (s == ZT_OK)
+        s = read_offsets(p, name, json_object_get(j, "data_offsets"), at);
+    if (s != ZT_OK)
+        return s;
     if (at[1] - at[0] != bytes)
         return bad(p, name, "%llu bytes of data, its shape makes %llu",
                    (unsigned long long)(at[1] - at[0]), (unsigned long long)bytes);
@@ -148,19 +157,22 @@ static zt_status read_tensor(parser *p, const char *name, const char *text, size
 {
     zt_safetensors *s = p->s;
     st_tensor *list = zt_st_room(s->ctx, s->tensor, s->n_tensors, sizeof *list);
-    if (!list) return ZT_ENOMEM;
+    if (!list)
+        return ZT_ENOMEM;
     s->tensor = list;
     st_tensor *t = &list[s->n_tensors];
-    if (n > MAX_ENTRY) return bad(p, name, "an entry of %zu bytes, %d are allowed", n, MAX_ENTRY);
+    if (n > MAX_ENTRY)
+        return bad(p, name, "an entry of %zu bytes, %d are allowed", n, MAX_ENTRY);
     *t = (st_tensor){.e = {.name = zt_arena_strndup(s->texts, name, strlen(name))}};
     json_t *j = t->e.name ? zt_json_load(s->ctx, p->file, text, n) : NULL;
     zt_status st = j ? read_entry(p, name, j, t) : zt_ctx_status(s->ctx);
     json_decref(j);
-    if (st == ZT_OK) s->n_tensors++;
+    if (st == ZT_OK)
+        s->n_tensors++;
     return st;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static zt_status read_meta(void *user, const char *key, const char *text, size_t n)
 {
@@ -168,7 +180,8 @@ static zt_status read_meta(void *user, const char *key, const char *text, size_t
     zt_safetensors *s = p->s;
     st_meta *list = zt_st_room(s->ctx, s->meta, s->n_meta, sizeof *list);
     zt_str value;
-    if (!list) return ZT_ENOMEM;
+    if (!list)
+        return ZT_ENOMEM;
     s->meta = list;
     zt_str_init(&value, s->ctx);
     zt_status st = zt_json_string(s->ctx, p->file, text, n, &value);
@@ -179,7 +192,8 @@ static zt_status read_meta(void *user, const char *key, const char *text, size_t
         st = m.key && m.value ? ZT_OK : ZT_ENOMEM;
     }
     zt_str_fini(&value);
-    if (st == ZT_OK) s->meta[s->n_meta++] = m;
+    if (st == ZT_OK)
+        s->meta[s->n_meta++] = m;
     return st;
 }
 
@@ -200,12 +214,13 @@ static zt_status check_meta(const parser *p)
     return st;
 }
 
-/* ---- the header ----------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static zt_status read_member(void *user, const char *key, const char *text, size_t n)
 {
     parser *p = user;
-    if (strcmp(key, "__metadata__") != 0) return read_tensor(p, key, text, n);
+    if (strcmp(key, "__metadata__") != 0)
+        return read_tensor(p, key, text, n);
     if (p->has_meta)
         return zt_fail(p->s->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", p->file);
     p->has_meta = true;
@@ -217,7 +232,8 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 static int by_offset(const void *a, const void *b)
 {
     const st_tensor *x = a, *y = b;
-    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
     return (x->e.bytes > y->e.bytes) - (x->e.bytes < y->e.bytes);
 }
 
@@ -236,7 +252,8 @@ static zt_status check_layout(const parser *p, int64_t first)
                        (unsigned long long)(end - p->data));
         end = t->offset + t->e.bytes;
     }
-    if (end == p->data + p->data_bytes) return ZT_OK;
+    if (end == p->data + p->data_bytes)
+        return ZT_OK;
     return zt_fail(s->ctx, ZT_EDATA, "%s: %llu bytes of data, %llu belong to tensors", p->file,
                    (unsigned long long)p->data_bytes, (unsigned long long)(end - p->data));
 }
@@ -249,7 +266,8 @@ static zt_status read_header(parser *p, const zt_source *in, size_t n)
     zt_status st = text ? zt_source_read(in, 8, text, n) : ZT_ENOMEM;
     if (st == ZT_OK && text[0] != '{')
         st = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", p->file);
-    if (st == ZT_OK) st = zt_json_members(ctx, p->file, text, n, read_member, p);
+    if (st == ZT_OK)
+        st = zt_json_members(ctx, p->file, text, n, read_member, p);
     zt_free(ctx, text);
     return st == ZT_OK ? check_layout(p, first) : st;
 }
@@ -257,14 +275,16 @@ static zt_status read_header(parser *p, const zt_source *in, size_t n)
 static uint64_t header_length(const unsigned char b[8])
 {
     uint64_t n = 0;
-    for (int i = 7; i >= 0; i--) n = n << 8 | b[i];
+    for (int i = 7; i >= 0; i--)
+        n = n << 8 | b[i];
     return n;
 }
 
 bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size)
 {
     const unsigned char *b = bytes;
-    if (n < 9 || b[8] != '{') return false;
+    if (n < 9 || b[8] != '{')
+        return false;
     uint64_t header = header_length(b);
     return header <= MAX_HEADER && header <= size - 8;
 }
@@ -279,7 +299,8 @@ zt_status zt_st_parse(zt_safetensors *s)
         return zt_fail(s->ctx, ZT_EDATA, "%s: a file of %llu bytes, too short for a header", p.file,
                        (unsigned long long)size);
     zt_status st = zt_source_read(in, 0, b, 8);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     uint64_t n = header_length(b);
     if (n < 2 || n > MAX_HEADER || n > size - 8)
         return zt_fail(s->ctx, ZT_EDATA,

@@ -9,7 +9,7 @@
 
 enum { MAX_JSON = 16 << 20 }; /* bytes of a small file; tokenizer.json is not read here */
 
-/* ---- files beside each other ---------------------------------------------------------------- */
+/* ---- files beside each other ----------------------------------------------------------------- */
 
 const char *hf_file(hf *m, const char *name)
 {
@@ -29,10 +29,12 @@ bool hf_has_file(hf *m, const char *name)
 json_t *hf_load(hf *m, const char *name, zt_status *status)
 {
     *status = ZT_OK;
-    if (!hf_has_file(m, name)) return NULL;
+    if (!hf_has_file(m, name))
+        return NULL;
     const char *path = hf_file(m, name);
     json_t *j = path ? zt_json_file(m->ctx, path, MAX_JSON) : NULL;
-    if (!j) *status = zt_ctx_status(m->ctx);
+    if (!j)
+        *status = zt_ctx_status(m->ctx);
     return j;
 }
 
@@ -47,7 +49,7 @@ static zt_status set_folder(hf *m, bool is_folder)
     return s;
 }
 
-/* ---- weights -------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* "x-00002-of-00005.safetensors": the index beside it, "x.safetensors.index.json", into `index`. */
 static bool index_of_shard(const char *path, zt_str *index)
@@ -55,10 +57,12 @@ static bool index_of_shard(const char *path, zt_str *index)
     static const char shape[] = "-00000-of-00000.safetensors";
     size_t n = strlen(path), k = sizeof shape - 1;
     struct stat st;
-    if (n <= k) return false;
+    if (n <= k)
+        return false;
     for (size_t i = 0; i < k; i++) {
         char c = path[n - k + i];
-        if (shape[i] == '0' ? !isdigit((unsigned char)c) : c != shape[i]) return false;
+        if (shape[i] == '0' ? !isdigit((unsigned char)c) : c != shape[i])
+            return false;
     }
     return zt_str_put(index, path, n - k) == ZT_OK &&
            zt_str_puts(index, ".safetensors.index.json") == ZT_OK && stat(index->data, &st) == 0;
@@ -89,7 +93,7 @@ static zt_safetensors *open_in_folder(hf *m, zt_status *status)
     return s;
 }
 
-/* ---- building the header -------------------------------------------------------------------- */
+/* ---- building the header --------------------------------------------------------------------- */
 
 static zt_status load_config(hf *m)
 {
@@ -101,7 +105,8 @@ static zt_status load_config(hf *m)
     if (m->config && !json_is_object(m->config))
         return zt_fail(m->ctx, ZT_EDATA, "%s: not a JSON object", hf_file(m, "config.json"));
     m->text = json_object_get(m->config, "text_config");
-    if (!json_is_object(m->text)) m->text = m->config;
+    if (!json_is_object(m->text))
+        m->text = m->config;
     return s;
 }
 
@@ -115,8 +120,10 @@ static zt_status put_tensors(hf *m)
         if (zt_map_get(names, name, strlen(name), NULL))
             s = zt_fail(m->ctx, ZT_EDATA, "%s: two tensors are '%s' to a %s model", m->path, name,
                         m->arch.name);
-        if (s == ZT_OK) s = zt_map_put(names, name, strlen(name), i);
-        if (s == ZT_OK) s = zt_gguf_put_tensor(m->w, name, &t->list[i].type);
+        if (s == ZT_OK)
+            s = zt_map_put(names, name, strlen(name), i);
+        if (s == ZT_OK)
+            s = zt_gguf_put_tensor(m->w, name, &t->list[i].type);
     }
     zt_map_free(names);
     return s;
@@ -127,10 +134,14 @@ static zt_status build(hf *m)
     zt_status s = hf_find_arch(m);
     if (s == ZT_OK && m->arch.name)
         s = zt_gguf_put_str(m->w, "general.architecture", m->arch.name, strlen(m->arch.name));
-    if (s == ZT_OK && m->known) s = hf_put_config(m);
-    if (s == ZT_OK && m->known) s = hf_put_rope(m);
-    if (s == ZT_OK) s = hf_put_tokenizer(m);
-    if (s == ZT_OK && m->known && m->tensors->from) s = hf_add_tensors(m);
+    if (s == ZT_OK && m->known)
+        s = hf_put_config(m);
+    if (s == ZT_OK && m->known)
+        s = hf_put_rope(m);
+    if (s == ZT_OK)
+        s = hf_put_tokenizer(m);
+    if (s == ZT_OK && m->known && m->tensors->from)
+        s = hf_add_tensors(m);
     return s == ZT_OK && m->tensors->from ? put_tensors(m) : s;
 }
 
@@ -141,7 +152,8 @@ static zt_gguf *finish(hf *m)
     uint64_t data_bytes;
     char *header = zt_gguf_writer_finish(m->w, &n, &data_bytes);
     zt_store store = hf_tensors_store(m->tensors);
-    if (!header) return NULL;
+    if (!header)
+        return NULL;
     zt_gguf_writer_free(m->w);
     m->w = NULL;
     m->tensors = NULL;
@@ -161,11 +173,14 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool i
         st = is_index ? zt_safetensors_open_index(ctx, path) : open_file(&m, path);
         s = st ? ZT_OK : zt_ctx_status(ctx);
     }
-    if (s == ZT_OK) s = load_config(&m);
-    if (s == ZT_OK && is_folder) st = open_in_folder(&m, &s);
+    if (s == ZT_OK)
+        s = load_config(&m);
+    if (s == ZT_OK && is_folder)
+        st = open_in_folder(&m, &s);
     m.tensors = hf_tensors_new(ctx, path, st);
     m.w = zt_gguf_writer_new(ctx);
-    if (s == ZT_OK && m.tensors && m.w && build(&m) == ZT_OK) g = finish(&m);
+    if (s == ZT_OK && m.tensors && m.w && build(&m) == ZT_OK)
+        g = finish(&m);
     zt_gguf_writer_free(m.w);
     hf_tensors_free(m.tensors);
     json_decref(m.config);
@@ -174,7 +189,7 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool i
     return g;
 }
 
-/* ---- what a path is ------------------------------------------------------------------------- */
+/* ---- what a path is -------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -185,9 +200,11 @@ static bool is_folder(const char *path)
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
 {
     char head[9] = {0};
-    if (is_folder(path)) return open_model(ctx, path, true, false);
+    if (is_folder(path))
+        return open_model(ctx, path, true, false);
     zt_source *s = zt_source_open(ctx, path);
-    if (!s) return NULL;
+    if (!s)
+        return NULL;
     uint64_t size = zt_source_size(s);
     size_t n = size < sizeof head ? (size_t)size : sizeof head;
     if (zt_source_read(s, 0, head, n) != ZT_OK) {
@@ -195,7 +212,8 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
         return NULL;
     }
     bool weights = zt_safetensors_sniff(head, n, size), index = head[0] == '{';
-    if (!weights && !index) return zt_gguf_take(ctx, s);
+    if (!weights && !index)
+        return zt_gguf_take(ctx, s);
     zt_source_close(s);
     return open_model(ctx, path, false, index && !weights);
 }

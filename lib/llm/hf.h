@@ -13,7 +13,7 @@
 #include "lib/io/safetensors.h"
 #include "lib/llm/llm.h"
 
-/* ---- architectures -------------------------------------------------------------------------- */
+/* ---- architectures --------------------------------------------------------------------------- */
 
 typedef enum hf_id {
     HF_LLAMA,
@@ -51,7 +51,7 @@ typedef struct hf_arch {
 /* With the names of llama's tensors. */
 #define HF_LLAMA_LIKE (HF_ALL & ~HF_LAYER_NORMS)
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 typedef struct hf_tensor {
     const char *name; /* GGUF's */
@@ -80,7 +80,7 @@ void hf_tensors_free(void *t);
 zt_status hf_tensors_add(hf_tensors *t, const hf_tensor *one); /* its name and values are copied */
 zt_store hf_tensors_store(hf_tensors *t);
 
-/* ---- a model being opened ------------------------------------------------------------------- */
+/* ---- a model being opened -------------------------------------------------------------------- */
 
 typedef struct hf {
     zt_ctx *ctx;
@@ -111,10 +111,14 @@ zt_status hf_int(const hf *m, const char *names, int64_t *out);
 zt_status hf_real(const hf *m, const char *names, double *out);
 /* A number in any object of it; `what` names it in messages. */
 zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out);
+/* The number of a key of GGUF: config.json's, else what holds where it is silent; `out` stays where
+ * neither says one. */
+zt_status hf_value(const hf *m, const char *suffix, double *out);
 bool hf_is(const hf *m, unsigned set); /* is the architecture of the set? */
 
 zt_status hf_find_arch(hf *m);     /* from config.json; ZT_OK also when it is not known */
 zt_status hf_put_config(hf *m);    /* sizes, norms, windows, scales */
+zt_status hf_put_layers(hf *m);    /* what differs from layer to layer */
 zt_status hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
 zt_status hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
 zt_status hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
@@ -122,6 +126,7 @@ zt_status hf_add_tensors(hf *m);   /* from the safetensors: names, types, transf
 /* The key ARCH.SUFFIX */
 zt_status hf_put_int(hf *m, const char *suffix, int64_t v);
 zt_status hf_put_real(hf *m, const char *suffix, double v);
+zt_status hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n);
 zt_status hf_put_text(hf *m, const char *suffix, const char *text);
 
 #endif

@@ -10,32 +10,40 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LAYERS = 4096 };
+/* ---- values ---------------------------------------------------------------------------------- */
 
-/* ---- values --------------------------------------------------------------------------------- */
+#define MAX_NAME 64
 
-static const json_t *get_in(const json_t *object, const char *names)
+/* The first of "a|b" that the object has, and its name. */
+static const json_t *get_in(const json_t *object, const char *names, char name[MAX_NAME])
 {
-    char name[64];
     for (const char *p = names; *p;) {
         size_t n = strcspn(p, "|");
-        snprintf(name, sizeof name, "%.*s", (int)n, p);
+        snprintf(name, MAX_NAME, "%.*s", (int)n, p);
         const json_t *v = json_object_get(object, name);
-        if (v) return v;
+        if (v)
+            return v;
         p += n + (p[n] == '|');
     }
     return NULL;
 }
 
+static const json_t *find(const hf *m, const char *names, char name[MAX_NAME])
+{
+    const json_t *v = get_in(m->text, names, name);
+    return v ? v : get_in(m->config, names, name);
+}
+
 const json_t *hf_get(const hf *m, const char *names)
 {
-    const json_t *v = get_in(m->text, names);
-    return v ? v : get_in(m->config, names);
+    char name[MAX_NAME];
+    return find(m, names, name);
 }
 
 zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out)
 {
-    if (!v || json_is_null(v)) return ZT_OK;
+    if (!v || json_is_null(v))
+        return ZT_OK;
     if (!json_is_number(v))
         return zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: '%s' is not a number", m->folder.data,
                        what);
@@ -45,23 +53,30 @@ zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out)
 
 zt_status hf_real(const hf *m, const char *names, double *out)
 {
-    return hf_number(m, hf_get(m, names), names, out);
+    char name[MAX_NAME];
+    const json_t *v = find(m, names, name);
+    return hf_number(m, v, name, out);
 }
 
 zt_status hf_int(const hf *m, const char *names, int64_t *out)
 {
+    char name[MAX_NAME];
     double d = (double)*out;
-    zt_status s = hf_real(m, names, &d);
+    zt_status s = hf_number(m, find(m, names, name), name, &d);
     if (s == ZT_OK && !(d >= 0 && d <= UINT32_MAX && d == floor(d)))
         s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32",
-                    m->folder.data, names, d);
-    if (s == ZT_OK) *out = (int64_t)d;
+                    m->folder.data, name, d);
+    if (s == ZT_OK)
+        *out = (int64_t)d;
     return s;
 }
 
-bool hf_is(const hf *m, unsigned set) { return m->known && (set & HF_SET(m->arch.id)); }
+bool hf_is(const hf *m, unsigned set)
+{
+    return m->known && (set & HF_SET(m->arch.id));
+}
 
-/* ---- keys ----------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static const char *key_of(const hf *m, const char *suffix, char key[128])
 {
@@ -81,13 +96,19 @@ zt_status hf_put_real(hf *m, const char *suffix, double v)
     return zt_gguf_put_real(m->w, key_of(m, suffix, key), ZT_GGUF_F32, v);
 }
 
+zt_status hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n)
+{
+    char key[128];
+    return zt_gguf_put_array(m->w, key_of(m, suffix, key), ZT_GGUF_BOOL, flag, (int64_t)n);
+}
+
 zt_status hf_put_text(hf *m, const char *suffix, const char *text)
 {
     char key[128];
     return zt_gguf_put_str(m->w, key_of(m, suffix, key), text, strlen(text));
 }
 
-/* ---- the architecture ----------------------------------------------------------------------- */
+/* ---- the architecture ------------------------------------------------------------------------ */
 
 static const hf_arch archs[] = {
     {"llama", "llama", HF_LLAMA},    {"llama", "mistral", HF_MISTRAL},
@@ -123,8 +144,7 @@ zt_status hf_find_arch(hf *m)
     return ZT_OK;
 }
 
-/* ---- numbers: a row a key, a column an architecture -------------------------------------------
- */
+/* ---- numbers: a row a key, a column an architecture ------------------------------------------ */
 
 #define NO  (-1) /* the architecture has no such key */
 #define MAY 0    /* only where config.json has it */
@@ -134,9 +154,6 @@ typedef struct hf_key {
     char kind; /* 'u' u32, 'f' f32 */
     double otherwise[HF_COUNT];
 } hf_key;
-
-#define HIDDEN "hidden_size|n_embd|dim"
-#define HEADS  "num_attention_heads|n_head|n_heads"
 
 static const hf_key keys[] = {
     /* llama mistral qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite bert nomic */
@@ -150,10 +167,17 @@ static const hf_key keys[] = {
      'u',
      {2048, 131072, 32768, 32768, 8192, 131072, 4096, 1024, 32768, 2048, 2048, 512, 2048}},
     {"embedding_length",
-     HIDDEN,
+     "hidden_size|n_embd|dim",
      'u',
      {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768}},
-    {"attention.head_count", HEADS, 'u', {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12}},
+    {"feed_forward_length",
+     "intermediate_size|n_inner|hidden_dim",
+     'u',
+     {11008, 14336, 22016, 22016, 9216, 9216, 8192, MAY, 11008, 11008, 11008, 3072, MAY}},
+    {"attention.head_count",
+     "num_attention_heads|n_head|n_heads",
+     'u',
+     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12}},
     {"attention.head_count_kv",
      "num_key_value_heads|n_kv_heads|n_head_kv",
      'u',
@@ -198,125 +222,69 @@ static const hf_key keys[] = {
     {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}},
 };
 
-/* Null is not absent: it switches off what would hold by default. */
-static zt_status put_key(hf *m, const hf_key *k)
+/* What config.json says, or what holds where it is silent; NAN: neither. Null is not silence: it
+ * switches off what would hold. */
+static zt_status value_of(const hf *m, const hf_key *k, double *out)
 {
-    double otherwise = k->otherwise[m->arch.id], v = NAN;
     const json_t *given = hf_get(m, k->names);
+    double otherwise = k->otherwise[m->arch.id];
     int64_t n = 0;
-    if (otherwise < 0) return ZT_OK;
-    if (!given && otherwise > 0) v = otherwise;
-    zt_status s =
-        k->kind == 'u' && given ? hf_int(m, k->names, &n) : hf_number(m, given, k->names, &v);
-    if (s != ZT_OK || (isnan(v) && (!given || json_is_null(given)))) return s;
-    if (k->kind == 'u') return hf_put_int(m, k->suffix, given ? n : (int64_t)v);
-    return hf_put_real(m, k->suffix, v);
-}
-
-/* ---- what the tables cannot say ---------------------------------------------------------------
- */
-
-static zt_status put_feed_forward(hf *m)
-{
-    static const int64_t usual[HF_COUNT] = {11008, 14336, 22016, 22016, 9216,  9216,
-                                            8192,  0,     11008, 11008, 11008, 3072};
-    int64_t n = usual[m->arch.id], width = 768;
-    zt_status s = hf_int(m, HIDDEN, &width);
-    n = n ? n : 4 * width;
-    if (s == ZT_OK) s = hf_int(m, "intermediate_size|n_inner|hidden_dim", &n);
-    return s == ZT_OK ? hf_put_int(m, "feed_forward_length", n) : s;
-}
-
-/* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key says it only where it is not
- * what the architecture means anyhow: the head's length, or width over heads in the largest. */
-static zt_status put_gemma_scale(hf *m)
-{
-    double scalar = 256, head = 256, width = 2304, heads = 8;
-    zt_status s = hf_real(m, "query_pre_attn_scalar", &scalar);
-    if (s == ZT_OK) s = hf_real(m, "head_dim", &head);
-    if (s == ZT_OK) s = hf_real(m, HIDDEN, &width);
-    if (s == ZT_OK) s = hf_real(m, HEADS, &heads);
-    if (s != ZT_OK || !(scalar > 0) || scalar == head) return s;
-    return hf_put_real(m, "attention.scale", 1 / sqrt(scalar));
-}
-
-/* Does entry i of "layer_types" name a window? -1: neither that nor the whole context. */
-static int is_windowed(const json_t *types, size_t i)
-{
-    const char *t = json_string_value(json_array_get(types, i));
-    if (t && strcmp(t, "sliding_attention") == 0) return 1;
-    return t && strcmp(t, "full_attention") == 0 ? 0 : -1;
-}
-
-/* Which layers see only a window: as listed, or (Qwen) those from the n-th on. */
-static zt_status put_window_layers(hf *m, const json_t *types, int64_t layers, int64_t from)
-{
-    char key[128];
-    size_t n = json_is_array(types) ? json_array_size(types) : (size_t)layers;
-    uint8_t *flag = n <= MAX_LAYERS ? zt_alloc(m->ctx, n) : NULL;
-    zt_status s = flag ? ZT_OK : zt_ctx_status(m->ctx);
-    if (n > MAX_LAYERS)
-        s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: %zu layers", m->folder.data, n);
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
-        int windowed = json_is_array(types) ? is_windowed(types, i) : (int64_t)i >= from;
-        flag[i] = windowed == 1;
-        if (windowed < 0)
-            s = zt_fail(m->ctx, ZT_ENOTSUP,
-                        "%sconfig.json: layer_types other than full_attention "
-                        "and sliding_attention are not supported",
-                        m->folder.data);
-    }
-    if (s == ZT_OK)
-        s = zt_gguf_put_array(m->w, key_of(m, "attention.sliding_window_pattern", key),
-                              ZT_GGUF_BOOL, flag, (int64_t)n);
-    zt_free(m->ctx, flag);
+    *out = !given && otherwise > 0 ? otherwise : NAN;
+    if (!given || json_is_null(given) || otherwise < 0)
+        return ZT_OK;
+    zt_status s = k->kind == 'u' ? hf_int(m, k->names, &n) : hf_real(m, k->names, out);
+    if (k->kind == 'u')
+        *out = (double)n;
     return s;
 }
 
-/* Windows of attention: how far they see, and in which layers where config.json says it. */
-static zt_status put_window(hf *m)
+zt_status hf_value(const hf *m, const char *suffix, double *out)
 {
-    static const int64_t usual[HF_COUNT] = {[HF_MISTRAL] = 4096,
-                                            [HF_QWEN2] = 4096,
-                                            [HF_QWEN3] = 4096,
-                                            [HF_GEMMA2] = 4096,
-                                            [HF_GEMMA3] = 4096};
-    bool qwen = hf_is(m, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
-    const json_t *given = hf_get(m, "sliding_window"), *types = hf_get(m, "layer_types");
-    int64_t window = given && !json_is_integer(given) ? 0 : usual[m->arch.id];
-    int64_t period = 0, layers = 32, from = 28;
-    zt_status s = hf_int(m, "sliding_window", &window);
-    if (!hf_is(m, HF_WINDOWED) || (qwen && !json_is_true(hf_get(m, "use_sliding_window"))))
-        return ZT_OK;
-    /* of phi3, 0 tells that there is none */
-    if (s == ZT_OK && (window > 0 || m->arch.id == HF_PHI3))
-        s = hf_put_int(m, "attention.sliding_window", window);
-    if (s == ZT_OK) s = hf_int(m, "num_hidden_layers", &layers);
-    if (s == ZT_OK) s = hf_int(m, "max_window_layers", &from);
-    if (s == ZT_OK && window > 0 && (json_is_array(types) || qwen))
-        return put_window_layers(m, types, layers, from);
-    if (s == ZT_OK) s = hf_int(m, "sliding_window_pattern|_sliding_window_pattern", &period);
-    return s == ZT_OK && period > 0 ? hf_put_int(m, "attention.sliding_window_pattern", period) : s;
+    double v = NAN;
+    zt_status s = ZT_OK;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i].suffix, suffix) == 0)
+            s = value_of(m, &keys[i], &v);
+    if (s == ZT_OK && !isnan(v))
+        *out = v;
+    return s;
 }
 
-/* SmolLM3: which layers rotate. By a list (1: the layer does), or all but each so many-th. */
-static zt_status put_rope_layers(hf *m)
+static zt_status put_key(hf *m, const hf_key *k)
 {
-    const json_t *list = hf_get(m, "no_rope_layers");
-    uint8_t flag[MAX_LAYERS];
-    size_t n = json_array_size(list);
-    char key[128];
-    int64_t interval = 4;
-    zt_status s = hf_int(m, "no_rope_layer_interval", &interval);
-    if (s != ZT_OK || !json_is_array(list))
-        return s ? s : hf_put_int(m, "rope.layer_pattern", interval);
-    if (n > MAX_LAYERS)
-        return zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: %zu layers", m->folder.data, n);
-    for (size_t i = 0; i < n; i++)
-        flag[i] = json_integer_value(json_array_get(list, i)) != 0;
-    return zt_gguf_put_array(m->w, key_of(m, "rope.layer_pattern", key), ZT_GGUF_BOOL, flag,
-                             (int64_t)n);
+    double v;
+    zt_status s = value_of(m, k, &v);
+    if (s != ZT_OK || isnan(v))
+        return s;
+    return k->kind == 'u' ? hf_put_int(m, k->suffix, (int64_t)v) : hf_put_real(m, k->suffix, v);
 }
+
+/* ---- what the tables cannot say -------------------------------------------------------------- */
+
+/* Where it is not said, four times the width. */
+static zt_status put_feed_forward(hf *m)
+{
+    double width = 0, n = 0;
+    zt_status s = hf_value(m, "embedding_length", &width);
+    if (s == ZT_OK)
+        s = hf_value(m, "feed_forward_length", &n);
+    return s == ZT_OK && n == 0 ? hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
+}
+
+/* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
+ * head's length, which the architecture means anyhow. */
+static zt_status put_gemma_scale(hf *m)
+{
+    double scalar = 256, head = 0;
+    zt_status s = hf_real(m, "query_pre_attn_scalar", &scalar);
+    if (s == ZT_OK)
+        s = hf_value(m, "attention.key_length", &head);
+    if (s != ZT_OK || !(scalar > 0) || scalar == head)
+        return s;
+    return hf_put_real(m, "attention.scale", 1 / sqrt(scalar));
+}
+
+/* ---- what must be so ------------------------------------------------------------------------- */
 
 /* Words and switches that must be what the architecture means. */
 typedef struct hf_demand {
@@ -343,8 +311,10 @@ static zt_status check_demands(const hf *m)
 {
     for (size_t i = 0; i < sizeof demands / sizeof *demands; i++) {
         const hf_demand *d = &demands[i];
-        const json_t *v = hf_is(m, d->archs) ? hf_get(m, d->names) : NULL;
-        if (!v || json_is_null(v)) continue;
+        char name[MAX_NAME];
+        const json_t *v = hf_is(m, d->archs) ? find(m, d->names, name) : NULL;
+        if (!v || json_is_null(v))
+            continue;
         const char *word =
             json_is_boolean(v) ? json_is_true(v) ? "true" : "false" : json_string_value(v);
         char is[80], text[64];
@@ -352,7 +322,7 @@ static zt_status check_demands(const hf *m)
         if (!strstr(d->words, is))
             return zt_fail(m->ctx, ZT_ENOTSUP,
                            "%sconfig.json: %s models with %s '%s' are not supported",
-                           m->folder.data, m->arch.name, d->names,
+                           m->folder.data, m->arch.name, name,
                            zt_escape(text, sizeof text, is + 1, strlen(is) - 2));
     }
     if (json_is_object(hf_get(m, "quantization_config")))
@@ -362,8 +332,7 @@ static zt_status check_demands(const hf *m)
     return ZT_OK;
 }
 
-/* ---- pooling of encoders (sentence-transformers' modules.json) ---------------------------------
- */
+/* ---- pooling of encoders (sentence-transformers' modules.json) ------------------------------- */
 
 /* The folder of the module that pools, or NULL. */
 static const char *pooling_folder(const json_t *modules)
@@ -418,15 +387,18 @@ static zt_status put_encoder(hf *m)
     return s == ZT_OK ? put_pooling(m) : s;
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 zt_status hf_put_config(hf *m)
 {
     zt_status s = check_demands(m);
-    for (size_t i = 0; s == ZT_OK && i < sizeof keys / sizeof *keys; i++) s = put_key(m, &keys[i]);
-    if (s == ZT_OK) s = put_feed_forward(m);
-    if (s == ZT_OK && hf_is(m, HF_GEMMAS)) s = put_gemma_scale(m);
-    if (s == ZT_OK) s = put_window(m);
-    if (s == ZT_OK && m->arch.id == HF_SMOLLM3) s = put_rope_layers(m);
+    for (size_t i = 0; s == ZT_OK && i < sizeof keys / sizeof *keys; i++)
+        s = put_key(m, &keys[i]);
+    if (s == ZT_OK)
+        s = put_feed_forward(m);
+    if (s == ZT_OK && hf_is(m, HF_GEMMAS))
+        s = put_gemma_scale(m);
+    if (s == ZT_OK)
+        s = hf_put_layers(m);
     return s == ZT_OK && hf_is(m, HF_BERTS) ? put_encoder(m) : s;
 }

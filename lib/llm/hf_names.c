@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the tables ----------------------------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------------------------------ */
 
 enum { PAIR_Q = 1, PAIR_K = 2, TRANSPOSE = 4, NORM = 8 };
 
@@ -100,7 +100,7 @@ static const struct {
 static const char *const suffixes[][2] = {
     {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
 
-/* ---- finding a name ------------------------------------------------------------------------- */
+/* ---- finding a name -------------------------------------------------------------------------- */
 
 typedef struct found {
     char name[64]; /* GGUF's */
@@ -111,7 +111,8 @@ static bool is_left_out(const hf *m, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (hf_is(m, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
+        if (hf_is(m, left_out[i].archs) && strstr(name, left_out[i].part))
+            return true;
     return hf_is(m, GPT2) && n >= 10 &&
            strcmp(name + n - 10, ".attn.bias") == 0; /* the causal mask */
 }
@@ -124,8 +125,10 @@ static int64_t after_layer(const char *name, const char **rest)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             const char *c = p + strlen(words[i]), *from = c;
             int64_t layer = 0;
-            if (strncmp(p, words[i], strlen(words[i])) != 0) continue;
-            for (; *c >= '0' && *c <= '9' && layer < 100000; c++) layer = 10 * layer + (*c - '0');
+            if (strncmp(p, words[i], strlen(words[i])) != 0)
+                continue;
+            for (; *c >= '0' && *c <= '9' && layer < 100000; c++)
+                layer = 10 * layer + (*c - '0');
             if (c > from && *c == '.') {
                 *rest = c + 1;
                 return layer;
@@ -139,7 +142,8 @@ static int64_t after_layer(const char *name, const char **rest)
 static bool ends_in(const char *text, size_t n, const char *word, bool prefix)
 {
     size_t k = strlen(word);
-    if (n == k) return memcmp(text, word, k) == 0;
+    if (n == k)
+        return memcmp(text, word, k) == 0;
     return prefix && n > k && text[n - k - 1] == '.' && memcmp(text + n - k, word, k) == 0;
 }
 
@@ -147,7 +151,8 @@ static const hf_name *look_up(const hf *m, const hf_name *table, size_t rows, co
                               size_t n, bool prefix)
 {
     for (size_t i = 0; i < rows; i++)
-        if (hf_is(m, table[i].archs) && ends_in(text, n, table[i].hf, prefix)) return &table[i];
+        if (hf_is(m, table[i].archs) && ends_in(text, n, table[i].hf, prefix))
+            return &table[i];
     return NULL;
 }
 
@@ -157,13 +162,15 @@ static bool find_name(const hf *m, const char *name, found *f)
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         size_t k = strlen(suffixes[i][0]);
         const char *rest = name;
-        if (n <= k || strcmp(name + n - k, suffixes[i][0]) != 0) continue;
+        if (n <= k || strcmp(name + n - k, suffixes[i][0]) != 0)
+            continue;
         int64_t layer = after_layer(name, &rest);
         size_t len = rest < name + n - k ? (size_t)(name + n - k - rest) : 0;
         const hf_name *row =
             layer >= 0 ? look_up(m, layered, sizeof layered / sizeof *layered, rest, len, false)
                        : look_up(m, once, sizeof once / sizeof *once, rest, len, true);
-        if (!row) return false;
+        if (!row)
+            return false;
         if (layer >= 0)
             snprintf(f->name, sizeof f->name, "blk.%" PRId64 ".%s%s", layer, row->gguf,
                      suffixes[i][1]);
@@ -175,7 +182,7 @@ static bool find_name(const hf *m, const char *name, found *f)
     return false;
 }
 
-/* ---- adding --------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* As the converter has it: what has one dimension is f32, and so are norms; f64 becomes f32. */
 static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f, hf_tensor *t)
@@ -190,7 +197,8 @@ static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f
         return zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
                        zt_safetensors_name(m->tensors->from), text, zt_type_text(&e->type, is));
     *t = (hf_tensor){.name = f->name, .type = e->type, .from = e->type.dtype};
-    if (e->type.rank < 2 || e->type.dtype == ZT_F64) t->type.dtype = ZT_F32;
+    if (e->type.rank < 2 || e->type.dtype == ZT_F64)
+        t->type.dtype = ZT_F32;
     if ((f->todo & NORM) && hf_is(m, HF_GEMMAS)) {
         t->type.dtype = ZT_F32;
         t->add = 1;
@@ -206,17 +214,17 @@ static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f
 
 static zt_status pair_rows(const hf *m, const found *f, hf_tensor *t)
 {
-    int64_t heads = 0, kv = -1, rows = t->type.rank ? t->type.dim[0] : 0;
-    if (!(f->todo & (PAIR_Q | PAIR_K)) || !hf_is(m, HF_PAIRED)) return ZT_OK;
-    zt_status s = hf_int(m, "num_attention_heads|n_head|n_heads", &heads);
-    kv = m->arch.id == HF_MISTRAL ? 8 : m->arch.id == HF_SMOLLM3 ? 4 : heads;
+    double heads = 0;
+    int64_t rows = t->type.rank ? t->type.dim[0] : 0;
+    if (!(f->todo & (PAIR_Q | PAIR_K)) || !hf_is(m, HF_PAIRED))
+        return ZT_OK;
+    zt_status s = hf_value(m, "attention.head_count", &heads);
     if (s == ZT_OK && (f->todo & PAIR_K))
-        s = hf_int(m, "num_key_value_heads|n_kv_heads|n_head_kv", &kv);
-    heads = f->todo & PAIR_K ? kv : heads;
-    if (s == ZT_OK && (heads < 1 || rows % heads != 0 || rows / heads % 2 != 0))
+        s = hf_value(m, "attention.head_count_kv", &heads);
+    t->heads = (int64_t)heads;
+    if (s == ZT_OK && (t->heads < 1 || rows % t->heads != 0 || rows / t->heads % 2 != 0))
         s = zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads",
-                    m->path, f->name, rows, heads);
-    t->heads = heads;
+                    m->path, f->name, rows, t->heads);
     return s;
 }
 
@@ -226,7 +234,8 @@ static zt_status add_tensor(hf *m, int64_t i)
     char text[160];
     found f;
     hf_tensor t;
-    if (is_left_out(m, e->name)) return ZT_OK;
+    if (is_left_out(m, e->name))
+        return ZT_OK;
     if (!find_name(m, e->name, &f))
         return zt_fail(m->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", m->path,
                        zt_escape(text, sizeof text, e->name, strlen(e->name)), m->arch.name);
@@ -235,17 +244,19 @@ static zt_status add_tensor(hf *m, int64_t i)
         (hf_is(m, HF_GEMMAS) || json_is_true(hf_get(m, "tie_word_embeddings"))))
         snprintf(f.name, sizeof f.name, "tied");
     zt_status s = plan(m, e, &f, &t);
-    if (s == ZT_OK) s = pair_rows(m, &f, &t);
+    if (s == ZT_OK)
+        s = pair_rows(m, &f, &t);
     t.source = i;
     return s == ZT_OK ? hf_tensors_add(m->tensors, &t) : s;
 }
 
-/* ---- what is missing ------------------------------------------------------------------------ */
+/* ---- what is missing ------------------------------------------------------------------------- */
 
 static hf_tensor *find_added(const hf *m, const char *name)
 {
     for (int64_t i = 0; i < m->tensors->n; i++)
-        if (strcmp(m->tensors->list[i].name, name) == 0) return &m->tensors->list[i];
+        if (strcmp(m->tensors->list[i].name, name) == 0)
+            return &m->tensors->list[i];
     return NULL;
 }
 
@@ -254,8 +265,10 @@ static void settle_tied(hf *m)
 {
     hf_tensor *tied = find_added(m, "tied");
     bool embedded = find_added(m, "token_embd.weight") != NULL;
-    if (!embedded && !tied) tied = find_added(m, "output.weight");
-    if (!tied) return;
+    if (!embedded && !tied)
+        tied = find_added(m, "output.weight");
+    if (!tied)
+        return;
     if (!embedded)
         tied->name = "token_embd.weight";
     else
@@ -265,8 +278,10 @@ static void settle_tied(hf *m)
 static zt_status add_constant(hf *m, const char *name, float value, int64_t n)
 {
     float *v = zt_alloc_array(m->ctx, (size_t)n, sizeof *v);
-    if (!v) return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++) v[i] = value;
+    if (!v)
+        return ZT_ENOMEM;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = value;
     hf_tensor t = {.name = name, .source = -1, .from = ZT_F32, .values = v};
     t.type = zt_type_make(ZT_F32, 1, &n);
     zt_status s = hf_tensors_add(m->tensors, &t);
@@ -291,7 +306,8 @@ zt_status hf_add_tensors(hf *m)
     zt_status s = ZT_OK;
     for (int64_t i = 0; s == ZT_OK && i < zt_safetensors_count(m->tensors->from); i++)
         s = add_tensor(m, i);
-    if (s != ZT_OK) return s;
+    if (s != ZT_OK)
+        return s;
     settle_tied(m);
     return add_final_norm(m);
 }

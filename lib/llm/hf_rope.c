@@ -30,37 +30,40 @@ static bool is_type(const rope *r, const char *words)
 static zt_status get(const rope *r, const char *name, double *out)
 {
     const json_t *v = json_object_get(r->global, name);
-    if (v && !json_is_null(v)) return hf_number(r->m, v, name, out);
+    if (v && !json_is_null(v))
+        return hf_number(r->m, v, name, out);
     return hf_real(r->m, name, out);
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static zt_status read_dims(rope *r)
 {
     hf *m = r->m;
-    int64_t width = 0, heads = 0;
-    double part = 1;
-    zt_status s = hf_int(m, "hidden_size|n_embd|dim", &width);
-    if (s == ZT_OK) s = hf_int(m, "num_attention_heads|n_head|n_heads", &heads);
-    if (s == ZT_OK && m->arch.id != HF_GRANITE) /* which has no heads of another length */
-        s = hf_int(m, "head_dim", &r->head);
-    if (r->head == 0 && heads > 0) r->head = width / heads;
-    if (s == ZT_OK && m->arch.id == HF_PHI3) s = get(r, "partial_rotary_factor", &part);
+    double width = 0, heads = 0, head = 0, part = 1;
+    zt_status s = hf_value(m, "embedding_length", &width);
+    if (s == ZT_OK)
+        s = hf_value(m, "attention.head_count", &heads);
+    if (s == ZT_OK)
+        s = hf_value(m, "attention.key_length", &head);
+    if (s == ZT_OK && m->arch.id == HF_PHI3)
+        s = get(r, "partial_rotary_factor", &part);
     if (s == ZT_OK && !(part > 0 && part <= 1))
         s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, not from 0 to 1",
                     m->folder.data, part);
+    r->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
     r->dims = (int64_t)(part * (double)r->head);
     return s;
 }
 
 static zt_status put_dims(const rope *r)
 {
-    if (!hf_is(r->m, HF_PAIRED | HF_SET(HF_PHI3)) || r->dims == 0) return ZT_OK;
+    if (!hf_is(r->m, HF_PAIRED | HF_SET(HF_PHI3)) || r->dims == 0)
+        return ZT_OK;
     return hf_put_int(r->m, "rope.dimension_count", r->dims);
 }
 
-/* ---- the angle's base ----------------------------------------------------------------------- */
+/* ---- the angle's base ------------------------------------------------------------------------ */
 
 static zt_status put_theta(const rope *r)
 {
@@ -70,20 +73,22 @@ static zt_status put_theta(const rope *r)
     const json_t *given = json_object_get(r->global, "rope_theta");
     zt_status s = given ? hf_number(m, given, "rope_theta", &theta)
                         : hf_real(m, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
-    if (s == ZT_OK) s = hf_put_real(m, "rope.freq_base", theta);
-    if (s != ZT_OK || m->arch.id != HF_GEMMA3) return s;
+    if (s == ZT_OK)
+        s = hf_put_real(m, "rope.freq_base", theta);
+    if (s != ZT_OK || m->arch.id != HF_GEMMA3)
+        return s;
     given = json_object_get(r->local, "rope_theta");
     s = given ? hf_number(m, given, "rope_theta", &local)
               : hf_real(m, "rope_local_base_freq", &local);
     return s == ZT_OK ? hf_put_real(m, "rope.freq_base_swa", local) : s;
 }
 
-/* ---- scaling -------------------------------------------------------------------------------- */
+/* ---- scaling --------------------------------------------------------------------------------- */
 
 /* Positions of the model before it was stretched. */
 static zt_status original_positions(const rope *r, double *out)
 {
-    zt_status s = hf_real(r->m, "max_position_embeddings", out);
+    zt_status s = hf_value(r->m, "context_length", out);
     return s == ZT_OK ? get(r, "original_max_position_embeddings", out) : s;
 }
 
@@ -102,11 +107,14 @@ static zt_status put_yarn_amplitude(const rope *r)
     if (s == ZT_OK)
         s = hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
                       &wanted);
-    if (s == ZT_OK) s = hf_number(r->m, json_object_get(r->global, "mscale"), "mscale", &by);
+    if (s == ZT_OK)
+        s = hf_number(r->m, json_object_get(r->global, "mscale"), "mscale", &by);
     if (s == ZT_OK)
         s = hf_number(r->m, json_object_get(r->global, "mscale_all_dim"), "mscale_all_dim", &all);
-    if (isnan(wanted) && by > 0 && all > 0) wanted = amplitude(factor, by) / amplitude(factor, all);
-    if (s != ZT_OK || isnan(wanted)) return s;
+    if (isnan(wanted) && by > 0 && all > 0)
+        wanted = amplitude(factor, by) / amplitude(factor, all);
+    if (s != ZT_OK || isnan(wanted))
+        return s;
     return hf_put_real(r->m, "rope.scaling.attn_factor", wanted / amplitude(factor, 1));
 }
 
@@ -124,11 +132,13 @@ static zt_status put_yarn(const rope *r)
     if (s == ZT_OK && json_is_false(json_object_get(r->global, "truncate")))
         s = zt_fail(r->m->ctx, ZT_ENOTSUP,
                     "%sconfig.json: yarn without 'truncate' is not supported", r->m->folder.data);
-    if (s == ZT_OK) s = hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
+    if (s == ZT_OK)
+        s = hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
     for (size_t i = 0; s == ZT_OK && i < sizeof names / sizeof *names; i++) {
         double v = NAN;
         s = hf_number(r->m, json_object_get(r->global, names[i][0]), names[i][0], &v);
-        if (s == ZT_OK && !isnan(v)) s = hf_put_real(r->m, names[i][1], v);
+        if (s == ZT_OK && !isnan(v))
+            s = hf_put_real(r->m, names[i][1], v);
     }
     return s == ZT_OK ? put_yarn_amplitude(r) : s;
 }
@@ -158,7 +168,8 @@ static zt_status add_list(const rope *r, const char *list, const char *name)
             s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
                         r->m->folder.data, list);
     }
-    if (s == ZT_OK) s = add_factors(r, name, f, (int64_t)n);
+    if (s == ZT_OK)
+        s = add_factors(r, name, f, (int64_t)n);
     zt_free(r->m->ctx, f);
     return s;
 }
@@ -167,16 +178,19 @@ static zt_status put_longrope(const rope *r)
 {
     double original = 0, longest = 0, factor = NAN;
     zt_status s = original_positions(r, &original);
-    if (s == ZT_OK) s = hf_real(r->m, "max_position_embeddings", &longest);
+    if (s == ZT_OK)
+        s = hf_value(r->m, "context_length", &longest);
     if (s == ZT_OK)
         s = hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
                       &factor);
     if (s == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
         s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
                     r->m->folder.data, original, longest);
-    if (s != ZT_OK) return s;
+    if (s != ZT_OK)
+        return s;
     double scale = longest / original;
-    if (isnan(factor)) factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
+    if (isnan(factor))
+        factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
     hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
     hf_put_real(r->m, "rope.scaling.attn_factor", factor);
     s = add_list(r, "long_factor", "rope_factors_long.weight");
@@ -186,8 +200,10 @@ static zt_status put_longrope(const rope *r)
 /* Llama 3's smooth way from unscaled (short waves) to scaled (long waves). */
 static double llama3_divisor(double wave, double factor, double low, double high, double original)
 {
-    if (wave < original / high) return 1;
-    if (wave > original / low) return factor;
+    if (wave < original / high)
+        return 1;
+    if (wave > original / low)
+        return factor;
     double smooth = (original / wave - low) / (high - low);
     return 1 / ((1 - smooth) / factor + smooth);
 }
@@ -196,10 +212,14 @@ static zt_status add_llama3(const rope *r)
 {
     double factor = 8, low = 1, high = 4, original = 8192, theta = 1e4;
     zt_status s = get(r, "factor", &factor);
-    if (s == ZT_OK) s = get(r, "low_freq_factor", &low);
-    if (s == ZT_OK) s = get(r, "high_freq_factor", &high);
-    if (s == ZT_OK) s = get(r, "original_max_position_embeddings", &original);
-    if (s == ZT_OK) s = get(r, "rope_theta", &theta);
+    if (s == ZT_OK)
+        s = get(r, "low_freq_factor", &low);
+    if (s == ZT_OK)
+        s = get(r, "high_freq_factor", &high);
+    if (s == ZT_OK)
+        s = get(r, "original_max_position_embeddings", &original);
+    if (s == ZT_OK)
+        s = get(r, "rope_theta", &theta);
     int64_t n = r->dims / 2;
     if (s == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && n > 0 &&
                         n <= MAX_PAIRS))
@@ -207,7 +227,8 @@ static zt_status add_llama3(const rope *r)
                     "%sconfig.json: llama3 rope by %g from %g to %g of %g, theta %g, %lld pairs",
                     r->m->folder.data, factor, low, high, original, theta, (long long)n);
     float *f = s == ZT_OK ? zt_alloc_array(r->m->ctx, (size_t)n, sizeof *f) : NULL;
-    if (!f) return s == ZT_OK ? ZT_ENOMEM : s;
+    if (!f)
+        return s == ZT_OK ? ZT_ENOMEM : s;
     for (int64_t i = 0; i < n; i++) {
         double wave = 2 * acos(-1.0) * pow(theta, 2 * (double)i / (double)r->dims);
         f[i] = (float)llama3_divisor(wave, factor, low, high, original);
@@ -220,8 +241,10 @@ static zt_status add_llama3(const rope *r)
 static zt_status put_scaling(const rope *r)
 {
     double factor = NAN;
-    if (is_type(r, "default none")) return ZT_OK;
-    if (is_type(r, "llama3")) return add_llama3(r);
+    if (is_type(r, "default none"))
+        return ZT_OK;
+    if (is_type(r, "llama3"))
+        return add_llama3(r);
     if (is_type(r, "su longrope")) {
         zt_status s = hf_put_text(r->m, "rope.scaling.type", "longrope");
         return s == ZT_OK ? put_longrope(r) : s;
@@ -229,17 +252,19 @@ static zt_status put_scaling(const rope *r)
     /* whatever it is, the reader of the key knows it or refuses it by name */
     hf_put_text(r->m, "rope.scaling.type", r->type);
     zt_status s = hf_number(r->m, json_object_get(r->global, "factor"), "factor", &factor);
-    if (s == ZT_OK && !isnan(factor)) s = hf_put_real(r->m, "rope.scaling.factor", factor);
+    if (s == ZT_OK && !isnan(factor))
+        s = hf_put_real(r->m, "rope.scaling.factor", factor);
     return s == ZT_OK && is_type(r, "yarn") ? put_yarn(r) : s;
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 zt_status hf_put_rope(hf *m)
 {
     rope r = {.m = m};
     const json_t *p = hf_get(m, "rope_parameters");
-    if (!json_is_object(p)) p = hf_get(m, "rope_scaling");
+    if (!json_is_object(p))
+        p = hf_get(m, "rope_scaling");
     const json_t *full = json_object_get(p, "full_attention");
     r.global = json_is_object(full) ? full : p;
     r.local = json_object_get(p, "sliding_attention");
@@ -247,9 +272,12 @@ zt_status hf_put_rope(hf *m)
     type = type ? type : json_object_get(r.global, "type");
     r.type = json_is_string(type) ? json_string_value(type) : "default";
     zt_status s = read_dims(&r);
-    if (s == ZT_OK) s = put_dims(&r);
-    if (s == ZT_OK) s = put_theta(&r);
-    if (s == ZT_OK) s = put_scaling(&r);
+    if (s == ZT_OK)
+        s = put_dims(&r);
+    if (s == ZT_OK)
+        s = put_theta(&r);
+    if (s == ZT_OK)
+        s = put_scaling(&r);
     /* Phi-3 reads how long its unscaled context was in any case */
     double original = NAN;
     if (s == ZT_OK && m->arch.id == HF_PHI3 && !is_type(&r, "su longrope yarn"))

@@ -15,7 +15,7 @@ struct hf_cache {
     char *bytes;
 };
 
-/* ---- the list ------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
 {
@@ -31,7 +31,8 @@ hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
         t->cache->tensor = -1;
     }
     t->name = t->arena ? zt_arena_strndup(t->arena, name, strlen(name)) : NULL;
-    if (t->name && t->cache) return t;
+    if (t->name && t->cache)
+        return t;
     hf_tensors_free(t);
     return NULL;
 }
@@ -39,7 +40,8 @@ hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
 void hf_tensors_free(void *user)
 {
     hf_tensors *t = user;
-    if (!t) return;
+    if (!t)
+        return;
     if (t->cache) {
         pthread_mutex_destroy(&t->cache->lock);
         zt_free(t->ctx, t->cache->bytes);
@@ -55,25 +57,29 @@ zt_status hf_tensors_add(hf_tensors *t, const hf_tensor *one)
 {
     hf_tensor *list = t->list;
     size_t bytes;
-    if (!zt_type_check(t->ctx, &one->type, &bytes)) return zt_ctx_status(t->ctx);
+    if (!zt_type_check(t->ctx, &one->type, &bytes))
+        return zt_ctx_status(t->ctx);
     if ((t->n & (t->n - 1)) == 0) /* a power of two: full */
         list = zt_realloc(t->ctx, list, (size_t)(t->n ? 2 * t->n : 1) * sizeof *list);
-    if (!list) return ZT_ENOMEM;
+    if (!list)
+        return ZT_ENOMEM;
     t->list = list;
     hf_tensor *copy = &list[t->n];
     *copy = *one;
     copy->name = zt_arena_strndup(t->arena, one->name, strlen(one->name));
     if (copy->name && one->values) {
         float *values = zt_arena_alloc(t->arena, bytes);
-        if (values) memcpy(values, one->values, bytes);
+        if (values)
+            memcpy(values, one->values, bytes);
         copy->values = values;
     }
-    if (!copy->name || (one->values && !copy->values)) return ZT_ENOMEM;
+    if (!copy->name || (one->values && !copy->values))
+        return ZT_ENOMEM;
     t->n++;
     return ZT_OK;
 }
 
-/* ---- elements ------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 /* Elements [at, at + n) of the source, in its own order, as the tensor's type. */
 static zt_status read_elements(const hf_tensors *t, const hf_tensor *x, int64_t at, int64_t n,
@@ -89,9 +95,11 @@ static zt_status read_elements(const hf_tensors *t, const hf_tensor *x, int64_t 
     for (int64_t k; n > 0; n -= k, at += k) {
         k = n < STEP ? n : STEP;
         zt_status s = zt_safetensors_read(t->from, x->source, (size_t)at * es, raw, (size_t)k * es);
-        if (s != ZT_OK) return s;
+        if (s != ZT_OK)
+            return s;
         from->decode(raw, f, k);
-        for (int64_t i = 0; x->add != 0 && i < k; i++) f[i] += x->add;
+        for (int64_t i = 0; x->add != 0 && i < k; i++)
+            f[i] += x->add;
         memcpy(dst, f, (size_t)k * sizeof *f);
         dst += (size_t)k * sizeof *f;
     }
@@ -115,7 +123,8 @@ static zt_status read_paired(const hf_tensors *t, const hf_tensor *x, int64_t at
         int64_t r = at / width, column = at % width;
         int64_t k = width - column < n ? width - column : n;
         zt_status s = read_elements(t, x, source_row(x, rows, r) * width + column, k, dst);
-        if (s != ZT_OK) return s;
+        if (s != ZT_OK)
+            return s;
         at += k;
         n -= k;
         dst += (size_t)k * es;
@@ -123,7 +132,7 @@ static zt_status read_paired(const hf_tensors *t, const hf_tensor *x, int64_t at
     return ZT_OK;
 }
 
-/* ---- transposed matrices -------------------------------------------------------------------- */
+/* ---- transposed matrices --------------------------------------------------------------------- */
 
 static void transpose_rows(const char *src, char *dst, size_t es, int64_t first, int64_t n,
                            int64_t rows, int64_t columns)
@@ -146,7 +155,8 @@ static zt_status transpose(const hf_tensors *t, const hf_tensor *x, char *bytes)
     for (int64_t r = 0, n; s == ZT_OK && r < rows; r += n) {
         n = rows - r < STEP ? rows - r : STEP;
         s = zt_safetensors_read(t->from, x->source, (size_t)r * row, strip, (size_t)n * row);
-        if (s == ZT_OK) transpose_rows(strip, bytes, es, r, n, rows, columns);
+        if (s == ZT_OK)
+            transpose_rows(strip, bytes, es, r, n, rows, columns);
     }
     zt_free(t->ctx, strip);
     return s;
@@ -156,12 +166,14 @@ static zt_status transpose(const hf_tensors *t, const hf_tensor *x, char *bytes)
 static zt_status fill_cache(const hf_tensors *t, int64_t i)
 {
     struct hf_cache *c = t->cache;
-    if (c->tensor == i) return ZT_OK;
+    if (c->tensor == i)
+        return ZT_OK;
     zt_free(t->ctx, c->bytes);
     c->tensor = -1;
     c->bytes = zt_alloc(t->ctx, zt_type_bytes(&t->list[i].type));
     zt_status s = c->bytes ? transpose(t, &t->list[i], c->bytes) : ZT_ENOMEM;
-    if (s == ZT_OK) c->tensor = i;
+    if (s == ZT_OK)
+        c->tensor = i;
     return s;
 }
 
@@ -169,12 +181,13 @@ static zt_status read_transposed(const hf_tensors *t, int64_t i, size_t offset, 
 {
     pthread_mutex_lock(&t->cache->lock);
     zt_status s = fill_cache(t, i);
-    if (s == ZT_OK) memcpy(dst, t->cache->bytes + offset, n);
+    if (s == ZT_OK)
+        memcpy(dst, t->cache->bytes + offset, n);
     pthread_mutex_unlock(&t->cache->lock);
     return s;
 }
 
-/* ---- the store ------------------------------------------------------------------------------ */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static zt_status read_whole(const hf_tensors *t, const hf_tensor *x, int64_t at, int64_t n,
                             char *dst)
@@ -199,7 +212,8 @@ static zt_status read_bytes(const hf_tensors *t, const hf_tensor *x, size_t offs
             s = read_whole(t, x, at, 1, one);
             memcpy(dst, one + skip, k);
         }
-        if (s != ZT_OK) return s;
+        if (s != ZT_OK)
+            return s;
         offset += k;
         dst += k;
         n -= k;
@@ -217,7 +231,8 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     if (!zt_add_size(offset, n, &end) || end > zt_type_bytes(&x->type))
         return zt_fail(t->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu asked for", t->name,
                        x->name, n, offset);
-    if (n == 0) return ZT_OK;
+    if (n == 0)
+        return ZT_OK;
     if (x->values) {
         memcpy(dst, (const char *)x->values + offset, n);
         return ZT_OK;

@@ -15,7 +15,8 @@ enum { MAX_IDS = 256 };
 static zt_status put_whole_file(hf *m, const char *name, const char *key)
 {
     size_t n;
-    if (!hf_has_file(m, name)) return ZT_OK;
+    if (!hf_has_file(m, name))
+        return ZT_OK;
     const char *path = hf_file(m, name);
     char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
     zt_status s = text ? zt_gguf_put_str(m->w, key, text, n) : zt_ctx_status(m->ctx);
@@ -23,7 +24,7 @@ static zt_status put_whole_file(hf *m, const char *name, const char *key)
     return s;
 }
 
-/* ---- special tokens ------------------------------------------------------------------------- */
+/* ---- special tokens -------------------------------------------------------------------------- */
 
 /* The text of a special token: a string, or an object that has it as "content". */
 static const char *token_text(const json_t *tokenizer, const char *name)
@@ -41,7 +42,8 @@ static int64_t added_id(json_t *tokenizer, const char *text)
     json_object_foreach(added, key, v)
     {
         const char *content = json_string_value(json_object_get(v, "content"));
-        if (content && strcmp(content, text) == 0 && zt_parse_i64(key, &id)) return id;
+        if (content && strcmp(content, text) == 0 && zt_parse_i64(key, &id))
+            return id;
     }
     return -1;
 }
@@ -50,7 +52,8 @@ static int64_t added_id(json_t *tokenizer, const char *text)
 static int read_ids(const json_t *v, int32_t ids[MAX_IDS])
 {
     size_t n = json_is_array(v) ? json_array_size(v) : json_is_integer(v);
-    if (n > MAX_IDS || (!json_is_array(v) && !json_is_integer(v))) return -1;
+    if (n > MAX_IDS || (!json_is_array(v) && !json_is_integer(v)))
+        return -1;
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_integer(one) || json_integer_value(one) < 0 ||
@@ -81,14 +84,16 @@ static zt_status put_special(hf *m, const special *sp, json_t *tokenizer, const 
     const json_t *v = json_object_get(generation, sp->id);
     int64_t id = text ? added_id(tokenizer, text) : -1;
     int32_t ids[MAX_IDS];
-    if (!v || json_is_null(v)) v = hf_get(m, sp->id);
+    if (!v || json_is_null(v))
+        v = hf_get(m, sp->id);
     if (v && !json_is_null(v)) {
         int n = read_ids(v, ids);
         if (n < 0)
             return zt_fail(m->ctx, ZT_EDATA,
                            "%sconfig.json or generation_config.json: '%s' is no token id",
                            m->folder.data, sp->id);
-        if (id < 0 && n > 0) id = ids[0];
+        if (id < 0 && n > 0)
+            id = ids[0];
     }
     return id < 0 || id > INT32_MAX ? ZT_OK : zt_gguf_put_int(m->w, sp->key, ZT_GGUF_U32, id);
 }
@@ -116,18 +121,20 @@ static zt_status put_switches(hf *m, const json_t *tokenizer)
     return s;
 }
 
-/* ---- chat templates ------------------------------------------------------------------------- */
+/* ---- chat templates -------------------------------------------------------------------------- */
 
 /* The template, or of several named ones "default"; NULL: there is none. */
 static const json_t *default_template(const json_t *v)
 {
     size_t i;
     json_t *one;
-    if (json_is_string(v)) return v;
+    if (json_is_string(v))
+        return v;
     json_array_foreach(v, i, one)
     {
         const char *name = json_string_value(json_object_get(one, "name"));
-        if (name && strcmp(name, "default") == 0) return json_object_get(one, "template");
+        if (name && strcmp(name, "default") == 0)
+            return json_object_get(one, "template");
     }
     return NULL;
 }
@@ -136,17 +143,19 @@ static zt_status put_template(hf *m, const json_t *tokenizer)
 {
     static const char key[] = "tokenizer.chat_template";
     zt_status s = ZT_OK;
-    if (hf_has_file(m, "chat_template.jinja")) return put_whole_file(m, "chat_template.jinja", key);
+    if (hf_has_file(m, "chat_template.jinja"))
+        return put_whole_file(m, "chat_template.jinja", key);
     const json_t *t = default_template(json_object_get(tokenizer, "chat_template"));
     json_t *file = t ? NULL : hf_load(m, "chat_template.json", &s);
-    if (file) t = default_template(json_object_get(file, "chat_template"));
+    if (file)
+        t = default_template(json_object_get(file, "chat_template"));
     if (s == ZT_OK && json_is_string(t))
         s = zt_gguf_put_str(m->w, key, json_string_value(t), json_string_length(t));
     json_decref(file);
     return s;
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 zt_status hf_put_tokenizer(hf *m)
 {
@@ -155,10 +164,14 @@ zt_status hf_put_tokenizer(hf *m)
     json_t *generation = s == ZT_OK ? hf_load(m, "generation_config.json", &s) : NULL;
     for (size_t i = 0; s == ZT_OK && i < sizeof specials / sizeof *specials; i++)
         s = put_special(m, &specials[i], tokenizer, generation);
-    if (s == ZT_OK) s = put_ends(m, generation);
-    if (s == ZT_OK) s = put_switches(m, tokenizer);
-    if (s == ZT_OK) s = put_template(m, tokenizer);
-    if (s == ZT_OK) s = put_whole_file(m, "tokenizer.json", "tokenizer.huggingface.json");
+    if (s == ZT_OK)
+        s = put_ends(m, generation);
+    if (s == ZT_OK)
+        s = put_switches(m, tokenizer);
+    if (s == ZT_OK)
+        s = put_template(m, tokenizer);
+    if (s == ZT_OK)
+        s = put_whole_file(m, "tokenizer.json", "tokenizer.huggingface.json");
     json_decref(generation);
     json_decref(tokenizer);
     return s;
