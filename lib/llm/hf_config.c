@@ -230,6 +230,8 @@ static zt_status value_of(const hf *m, const hf_key *k, double *out)
     double otherwise = k->otherwise[m->arch.id];
     int64_t n = 0;
     *out = !given && otherwise > 0 ? otherwise : NAN;
+    if (json_is_null(given) && k->kind == 'f' && otherwise > 0)
+        *out = 0; /* whose meaning is none, where GGUF's silence means a number (gemma2's caps) */
     if (!given || json_is_null(given) || otherwise < 0)
         return ZT_OK;
     zt_status s = k->kind == 'u' ? hf_int(m, k->names, &n) : hf_real(m, k->names, out);
