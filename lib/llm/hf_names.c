@@ -239,9 +239,10 @@ static zt_status add_tensor(hf *m, int64_t i)
     if (!find_name(m, e->name, &f))
         return zt_fail(m->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", m->path,
                        zt_escape(text, sizeof text, e->name, strlen(e->name)), m->arch.name);
-    /* a tied head is the embedding once more */
+    /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(f.name, "output.weight") == 0 && zt_safetensors_count(m->tensors->from) > 1 &&
-        (hf_is(m, HF_GEMMAS) || json_is_true(hf_get(m, "tie_word_embeddings"))))
+        (json_is_true(hf_get(m, "tie_word_embeddings")) ||
+         (hf_is(m, HF_GEMMAS) && !json_is_false(hf_get(m, "tie_word_embeddings")))))
         snprintf(f.name, sizeof f.name, "tied");
     zt_status s = plan(m, e, &f, &t);
     if (s == ZT_OK)
