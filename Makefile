@@ -145,11 +145,18 @@ $(BUILD)/archs: tests/archs/archs.tar.xz
 	@touch $@
 $(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
 
+# Tokenizers of every component that tokenizer.json may have, ours: likewise.
+$(BUILD)/tokenizers: tests/tokenizers/made.tar.xz
+	@rm -rf $@ && mkdir -p $@
+	@tar -C $@ -xJf $<
+	@touch $@
+$(BUILD)/tests/golden_tokjson: | $(BUILD)/tokenizers
+
 test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs
+run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/tokenizers
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
@@ -215,7 +222,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

@@ -24,3 +24,7 @@ drive() {
 @test "prog: a program, changed" {
     drive prog "$tests"/seeds/prog/*
 }
+
+@test "tokjson: tokenizers, changed" {
+    drive tokjson "$tests"/seeds/tokjson/*
+}

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <libgen.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct vocab { /* one tokenizer.json, open */
     zt_ctx *ctx;
@@ -121,9 +122,9 @@ static void one_letter(const vocab *o, const char *name)
         zt_ids ids = {0};
         for (size_t i = 0; i < total; i += len)
             memcpy(text + i, units[u], len);
-        double start = zt_seconds();
+        clock_t start = clock();
         zt_status s = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
-        double took = zt_seconds() - start;
+        double took = (double)(clock() - start) / CLOCKS_PER_SEC;
         char buf[16];
         ok(!s && took < 30, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len), ids.n);
         diag("%.3f s", took);
@@ -132,7 +133,7 @@ static void one_letter(const vocab *o, const char *name)
     free(text);
 }
 
-static void check_tokenizer(const char *cases_path)
+static void check_tokenizer(const char *cases_path, bool long_texts)
 {
     char path[4096], *copy = strdup(cases_path);
     const char *name = basename(copy);
@@ -142,7 +143,8 @@ static void check_tokenizer(const char *cases_path)
     vocab o = open_file(path);
     if (ok(o.v && j, "%s: opens", name)) {
         check_cases(&o, name, json_object_get(j, "cases"));
-        one_letter(&o, name);
+        if (long_texts)
+            one_letter(&o, name);
     } else {
         diag("%s", zt_ctx_error(o.ctx));
     }
@@ -151,15 +153,17 @@ static void check_tokenizer(const char *cases_path)
     free(copy);
 }
 
-static void check_folder(const char *folder)
+/* How many there were. */
+static size_t check_folder(const char *folder, bool long_texts)
 {
     char pattern[4096];
     glob_t g;
     snprintf(pattern, sizeof pattern, "%s/*.cases.json", folder);
-    if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = 0; i < g.gl_pathc; i++)
-            check_tokenizer(g.gl_pathv[i]);
+    size_t n = glob(pattern, 0, NULL, &g) ? 0 : g.gl_pathc;
+    for (size_t i = 0; i < n; i++)
+        check_tokenizer(g.gl_pathv[i], long_texts);
     globfree(&g);
+    return n;
 }
 
 /* ---- Loom ---------------------------------------------------------------------------------------------- */
@@ -228,17 +232,17 @@ int main(int argc, char **argv)
     const char *golden = golden_folder(), *tests = getenv("ZT_TESTS");
     char path[4096];
     if (argc > 1) { /* another folder of tokenizers and cases */
-        check_folder(argv[1]);
+        check_folder(argv[1], false);
         return tap_done();
     }
     snprintf(path, sizeof path, "%s/../tokenizers", tests && *tests ? tests : dirname(argv[0]));
-    check_folder(path);
+    ok(check_folder(path, false) > 0, "made tokenizers are in %s", path);
     if (!golden) {
         skip("no golden data");
         return tap_done();
     }
     snprintf(path, sizeof path, "%s/tokenizers/hf", golden);
-    check_folder(path);
+    check_folder(path, true);
     snprintf(path, sizeof path, "%s/loom/tokenizer", golden);
     check_loom(path);
     return tap_done();

@@ -399,7 +399,7 @@ static zt_status read_replace(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
     return st ? st : zt_pattern_read(r, o, "pattern", &s->pattern);
 }
 
-/* New text comes from where the last character that it replaces came from. */
+/* New text comes from where the character before its end in the old text came from. */
 static zt_status replace(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)
 {
     zt_finder f = {.p = s->pattern, .work = w, .text = in.s, .n = in.n};
@@ -413,7 +413,7 @@ static zt_status replace(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str 
             st = zt_str_put(out, s->text.data, s->text.n);
         if (st)
             return st;
-        if (from < in.zero)
+        if (in.zero && from <= in.zero)
             *zero = to <= in.zero ? out->len + (in.zero - to) : out->len - s->text.n;
         done = to;
     }

@@ -2,13 +2,15 @@
  * uses it) anew for PCRE2.
  *
  * What differs and is translated: \s \S are Unicode's White_Space, \w \W Alphabetic, marks, decimal
- * digits and connectors, \d is Nd, \h a hexadecimal digit, \b and \B go by that \w; (?m) is PCRE2's
+ * digits and connectors (and Latin-1's other numbers, but not in a class), \d is Nd, \h a hexadecimal digit, \b and \B go by that \w; (?m) is PCRE2's
  * (?s); a (?i) in the middle reaches to the end of its group over any |; classes nest, negate and
  * intersect (&&); {,n} is {0,n}; {n,m}+ and {n}? repeat a repetition; \Q is a plain Q; names of
- * properties. Refused: (?x), absent operators, callouts, \y, other option letters, {m,n} with m > n.
+ * properties. Refused: (?x), absent operators, callouts, \y \Y \X, other option letters, {m,n} with m > n.
  */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/llm/vocab_onig.h"
 
+#include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -17,6 +19,7 @@
 #define SPACE                                                                                      \
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}" /* not in a class */
 #define HEX "0-9A-Fa-f"
 
 enum { MOST_DEPTH = 100, MOST_CLASS_DEPTH = 16, NONE = -1 };
@@ -67,7 +70,7 @@ static const struct {
     {"cntrl", "\\p{Cc}"},
     {"digit", "\\p{Nd}"},
     {"lower", "\\p{Lowercase}"},
-    {"punct", "\\p{P}$+<=>^`|~"},
+    {"punct", "\\p{P}"}, /* and in [:punct:] symbols */
     {"space", SPACE},
     {"upper", "\\p{Uppercase}"},
     {"word", WORD},
@@ -103,6 +106,32 @@ static const struct {
     {"format", "\\p{Cf}"},
 };
 
+static void *pcre_alloc(size_t n, void *ctx)
+{
+    return zt_alloc(ctx, n);
+}
+
+static void pcre_free(void *p, void *ctx)
+{
+    zt_free(ctx, p);
+}
+
+static bool pcre2_knows(zt_ctx *ctx, const char *set)
+{
+    int code;
+    PCRE2_SIZE at;
+    pcre2_general_context *memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
+    pcre2_compile_context *cc = memory ? pcre2_compile_context_create(memory) : NULL;
+    pcre2_code *c = cc ? pcre2_compile((PCRE2_SPTR)set, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                       &code, &at, cc)
+                       : NULL;
+    bool known = c != NULL;
+    pcre2_code_free(c);
+    pcre2_compile_context_free(cc);
+    pcre2_general_context_free(memory);
+    return known;
+}
+
 /* The set of the name (case, blanks, - and _ do not count), or \p{name} left to PCRE2, into set. */
 static zt_status name_set(const onig *o, const char *name, size_t n, char *set, size_t cap)
 {
@@ -124,7 +153,10 @@ static zt_status name_set(const onig *o, const char *name, size_t n, char *set, 
             snprintf(set, cap, "%s", sets[i].set);
             return ZT_OK;
         }
-    snprintf(set, cap, "\\p{%s}", plain);
+    /* PCRE2's \\p{Han} goes by Script_Extensions, which is more. */
+    snprintf(set, cap, "\\p{sc:%s}", plain);
+    if (len <= 2 || !pcre2_knows(o->ctx, set))
+        snprintf(set, cap, "\\p{%s}", plain);
     return ZT_OK;
 }
 
@@ -289,6 +321,8 @@ static bool posix(onig *o, set *s, zt_status *st)
         if ((*c | 32) < 'a' || (*c | 32) > 'z')
             return false;
     *st = name_set(o, name, (size_t)(close - name), text, sizeof text);
+    if (!*st && close - name == 5 && strncasecmp(name, "punct", 5) == 0)
+        snprintf(text, sizeof text, "\\p{P}\\p{S}");
     if (!*st)
         *st = set_add(s, text, negative);
     o->p = close + 2;
@@ -392,10 +426,25 @@ static void mark_atom(onig *o)
     o->atom = (ptrdiff_t)o->out->len;
 }
 
+/* A group's name with what closes it, as it is; what opens it may have been copied. */
+static zt_status copy_name(onig *o)
+{
+    const char *from = o->p;
+    o->p += o->p < o->end && among("<'", *o->p);
+    while (o->p < o->end && !among(">')", *o->p))
+        o->p++;
+    if (o->p == o->end || *o->p == ')')
+        return fail(o, ZT_EDATA, "a name without its end");
+    o->p++;
+    return zt_str_put(o->out, from, (size_t)(o->p - from));
+}
+
 static zt_status escape(onig *o)
 {
-    static const char word_edge[] = "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
-    static const char no_edge[] = "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+    static const char word_edge[] = "(?:(?<=[" WORD_ALONE "])(?![" WORD_ALONE
+                                    "])|(?<![" WORD_ALONE "])(?=[" WORD_ALONE "]))";
+    static const char no_edge[] = "(?:(?<=[" WORD_ALONE "])(?=[" WORD_ALONE
+                                  "])|(?<![" WORD_ALONE "])(?![" WORD_ALONE "]))";
     char text[128];
     uint32_t cp;
     bool negative = false;
@@ -411,17 +460,20 @@ static zt_status escape(onig *o)
             negative = c == 'P';
             st = property(o, &negative, text, sizeof text);
         }
-        return st ? st : zt_str_printf(o->out, "[%s%s]", negative ? "^" : "", named ? named : text);
+        named = named ? named : text;
+        named = strcmp(named, WORD) == 0 ? WORD_ALONE : named;
+        return st ? st : zt_str_printf(o->out, "[%s%s]", negative ? "^" : "", named);
     }
-    if (c == 'y' || c == 'Y')
-        return fail(o, ZT_ENOTSUP, "boundaries of text segments");
+    if (among("yYX", c))
+        return fail(o, ZT_ENOTSUP, "text segments");
     if (among("bBO", c)) {
         o->p++;
         return zt_str_puts(o->out, c == 'b' ? word_edge : c == 'B' ? no_edge : "(?s:.)");
     }
-    if (among("AZzGKRXNgk123456789", c)) {
+    if (among("AZzGKRNgk123456789", c)) {
         o->p++;
-        return zt_str_printf(o->out, "\\%c", c);
+        zt_status st = zt_str_printf(o->out, "\\%c", c);
+        return !st && among("gk", c) ? copy_name(o) : st;
     }
     zt_status st = character(o, true, &cp);
     return st ? st : put_char(o->out, cp);
@@ -459,7 +511,8 @@ static zt_status open_group(onig *o)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (more(o, plain[i])) {
             o->p += strlen(plain[i]);
-            return zt_str_puts(o->out, plain[i]);
+            zt_status st = zt_str_puts(o->out, plain[i]);
+            return !st && i >= 6 ? copy_name(o) : st;
         }
     if (more(o, "(?")) {
         o->p += 2;
