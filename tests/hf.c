@@ -136,7 +136,7 @@ static const key_case keys[] = {
      4096},
     {"{\"model_type\":\"gemma2\"}", "gemma2.attn_logit_softcapping", 50},
     {"{\"model_type\":\"gemma2\",\"attn_logit_softcapping\":null}", "gemma2.attn_logit_softcapping",
-     NAN},
+     0},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.rope.freq_base", 1e6},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.rope.freq_base_swa", 1e4},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.attention.scale", NAN},
@@ -560,6 +560,26 @@ static void test_shards(zt_ctx *ctx)
     hfw_end(&d);
 }
 
+/* Two models that differ in nothing but a weight are two models, and one is itself. */
+static void test_identity(zt_ctx *ctx)
+{
+    char id[3][40] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        hfw d = hfw_new();
+        hfw_text(&d, "config.json", LLAMA);
+        put_layer(&d, "model.");
+        hfw_f32(&d, "model.norm.weight", 1, D(8), (float)(i / 2));
+        hfw_save(&d, "model.safetensors");
+        zt_gguf *g = zt_model_open(ctx, d.path);
+        if (g)
+            snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(g));
+        zt_gguf_close(g);
+        hfw_end(&d);
+    }
+    ok(*id[0] && strcmp(id[0], id[1]) == 0 && strcmp(id[0], id[2]) != 0,
+       "the identity follows the weights, not the folder's name");
+}
+
 static void test_unknown(zt_ctx *ctx)
 {
     hfw d = hfw_new();
@@ -606,7 +626,7 @@ int main(void)
         test_keys,      test_layer_types, test_paired,      test_gemma,     test_transposed,
         test_factors,   test_prefixes,    test_head_only,   test_names,     test_types,
         test_tokenizer, test_pooling,     test_bad_configs, test_bad_heads, test_files,
-        test_shards,    test_unknown,     test_no_memory};
+        test_shards,    test_identity,    test_unknown,     test_no_memory};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");

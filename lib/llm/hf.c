@@ -3,11 +3,13 @@
 #include "lib/llm/hf.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
-enum { MAX_JSON = 16 << 20 }; /* bytes of a small file; tokenizer.json is not read here */
+enum { MAX_JSON = 4 << 20 }; /* bytes of a small file; tokenizer.json is not read here */
 
 /* ---- files beside each other ----------------------------------------------------------------- */
 
@@ -110,6 +112,27 @@ static zt_status load_config(hf *m)
     return s;
 }
 
+/* The identity of a GGUF is its header's, and models that were tuned apart from one another may
+ * have the same one here: a sample of the weights goes into it. */
+static zt_status put_sample(hf *m)
+{
+    enum { SAMPLES = 32, BYTES = 256 };
+    const zt_safetensors *st = m->tensors->from;
+    int64_t n = zt_safetensors_count(st);
+    char sample[SAMPLES * BYTES], text[40];
+    size_t used = 0;
+    for (int64_t i = 0; i < SAMPLES && i < n; i++) {
+        int64_t tensor = n <= SAMPLES ? i : i * n / SAMPLES;
+        size_t bytes = zt_safetensors_get(st, tensor)->bytes, k = bytes < BYTES ? bytes : BYTES;
+        zt_status s = zt_safetensors_read(st, tensor, (bytes - k) / 2, sample + used, k);
+        if (s != ZT_OK)
+            return s;
+        used += k;
+    }
+    snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits(sample, used));
+    return zt_gguf_put_str(m->w, "zt.weights.sample", text, strlen(text));
+}
+
 static zt_status put_tensors(hf *m)
 {
     hf_tensors *t = m->tensors;
@@ -142,7 +165,9 @@ static zt_status build(hf *m)
         s = hf_put_tokenizer(m);
     if (s == ZT_OK && m->known && m->tensors->from)
         s = hf_add_tensors(m);
-    return s == ZT_OK && m->tensors->from ? put_tensors(m) : s;
+    if (s == ZT_OK && m->tensors->from)
+        s = put_sample(m);
+    return s == ZT_OK ? put_tensors(m) : s;
 }
 
 /* Hands over the header and the tensors. */
