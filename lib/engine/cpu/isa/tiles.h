@@ -1,7 +1,8 @@
 /* tiles.h - private to isa/linalg.c: the product of a few groups of 16 rows by a few tokens, for
  * each form of weights and activations, and the table of them.
  *
- * One value is one f32 accumulator that takes the columns in order, whatever the tile's size.
+ * One value is one f32 accumulator that takes the columns in order (with plain weights and AVX-512:
+ * one for the even and one for the odd), whatever the tile's size.
  */
 #ifndef ZT_CPU_TILES_H
 #define ZT_CPU_TILES_H
@@ -49,8 +50,7 @@ TEMPLATE void part_codes(zt_pack_form f, int n, int T, const cv *c, fv scale, fv
 {
     iv dot[MOST];
     cv_dots(zt_pack_wide(f), n, T, c, x, zt_pack_mins(f) ? NULL : s, dot);
-    UNROLL for (int t = 0; t < T; t++)
-    {
+    UNROLL for (int t = 0; t < T; t++) {
         fv dx = fv_set(load_f32(d + 4 * t));
         sum[t] = fv_fma(fv_of_iv(dot[t]), fv_mul(scale, dx), sum[t]);
         if (zt_pack_mins(f)) sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * t)), sum[t]);
@@ -65,8 +65,7 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int r, const uint8_t *p, const 
     const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
     cv c[8];
     cv_unpack(f, q + 4 * r, c);
-    UNROLL for (int h = 0; h < parts; h++)
-    {
+    UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, tail, b, h, r), min = scale;
         if (zt_pack_mins(f)) min = min_of(f, p, tail, b, h, r);
         part_codes(f, n, T, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
@@ -80,7 +79,8 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t
     const int blocks = f.head ? 8 : 1;
     const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
     fv sum[MOST];
-    UNROLL for (int t = 0; t < T; t++) sum[t] = fv_zero();
+    UNROLL for (int t = 0; t < T; t++)
+        sum[t] = fv_zero();
     for (int64_t k = 0; k < K; k += 32 * blocks) {
         const uint8_t *q = p + f.head;
         for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f)) {
@@ -90,7 +90,8 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t
         }
         p = q;
     }
-    UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * t + r, sum[t]);
+    UNROLL for (int t = 0; t < T; t++)
+        fv_store(acc + 16 * t + r, sum[t]);
 }
 
 /* ---- tiles: f32 activations ------------------------------------------------------------------ */
@@ -102,13 +103,36 @@ typedef struct sums {
 
 TEMPLATE void sums_zero(sums *s, int G, int T)
 {
-    UNROLL for (int g = 0; g < G; g++) UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
+    UNROLL for (int g = 0; g < G; g++)
+        UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
 }
 
 TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc)
 {
-    UNROLL for (int g = 0; g < G; g++) UNROLL for (int t = 0; t < T; t++)
-        fv_store(acc + 16 * (g * T + t) + r, s->v[g][t]);
+    UNROLL for (int g = 0; g < G; g++)
+        UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * (g * T + t) + r, s->v[g][t]);
+}
+
+/* Plain weights come from memory as fast as it gives them where one group is read from its
+ * beginning to its end and no other beside it. To have enough sums going then, each is kept in two
+ * chains, of the even and of the odd columns, where there are registers for that. */
+#if defined(ZT_ISA_avx512)
+enum { CHAINS = 2 };
+#define PLAIN_GROUPS 1, 1, 1, 1
+#define EACH_PLAIN_SIZE(X, NAME, arg)                                                              \
+    X(NAME, arg, 1, 1) X(NAME, arg, 1, 2) X(NAME, arg, 1, 4) X(NAME, arg, 1, 8)
+#else
+enum { CHAINS = 1 };
+#define PLAIN_GROUPS    4, 4, 2, 1
+#define EACH_PLAIN_SIZE EACH_SIZE
+#endif
+
+TEMPLATE void chains_store(sums *s, int G, int T, int r, float *acc)
+{
+    UNROLL for (int c = 1; c < CHAINS; c++)
+        UNROLL for (int g = 0; g < G; g++)
+            UNROLL for (int t = 0; t < T; t++) s[0].v[g][t] = fv_add(s[0].v[g][t], s[c].v[g][t]);
+    sums_store(&s[0], G, T, r, acc);
 }
 
 /* 16 columns of G groups as f32 weights, times T tokens. c: their codes, stored. */
@@ -117,12 +141,11 @@ TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64],
 {
     const iv offset = iv_set(f.offset);
     for (int i = 0; i < 16; i++) {
-        UNROLL for (int g = 0; g < G; g++)
-        {
+        UNROLL for (int g = 0; g < G; g++) {
             fv w = fv_mul(fv_of_iv(iv_sub(iv_byte(c[g][4 * h + i / 4], i % 4), offset)), scale[g]);
             if (zt_pack_mins(f)) w = fv_add(w, min[g]);
-            UNROLL for (int t = 0; t < T; t++) s->v[g][t] =
-                fv_fma(w, fv_set(x[(size_t)t * step + (size_t)i]), s->v[g][t]);
+            UNROLL for (int t = 0; t < T; t++)
+                s->v[g][t] = fv_fma(w, fv_set(x[(size_t)t * step + (size_t)i]), s->v[g][t]);
         }
     }
 }
@@ -143,11 +166,11 @@ TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *cons
             for (int g = 0; g < G; g++) {
                 cv c[8];
                 cv_unpack(f, w[g] + q + 4 * r, c);
-                UNROLL for (int i = 0; i < 8; i++) cv_store(codes[g][i], c[i]);
+                UNROLL for (int i = 0; i < 8; i++)
+                    cv_store(codes[g][i], c[i]);
             }
             for (int h = 0; h < 2; h++) {
-                UNROLL for (int g = 0; g < G; g++)
-                {
+                UNROLL for (int g = 0; g < G; g++) {
                     const uint8_t *tail = w[g] + q + ZT_PACK_CODES(f.bits);
                     scale[g] = scale_of(f, w[g] + at, tail, b, h, r);
                     if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, tail, b, h, r);
@@ -167,42 +190,59 @@ INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k, int r)
     return fv_of_brain(w + 64 * (k / 2) + 4 * r, (int)(k % 2));
 }
 
+/* Columns k.. into the chains of sums, as many as there are chains. */
+TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uint8_t *const *w,
+                            int64_t k, const float *x, size_t step, sums *s)
+{
+    UNROLL for (int c = 0; c < n; c++) {
+        UNROLL for (int g = 0; g < G; g++) {
+            fv v = plain_column(type, w[g], k + c, r);
+            UNROLL for (int t = 0; t < T; t++)
+                s[c].v[g][t] =
+                    fv_fma(v, fv_set(x[(size_t)t * step + (size_t)(k + c)]), s[c].v[g][t]);
+        }
+    }
+}
+
 TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
                          const float *x, size_t step, float *acc)
 {
-    sums s;
-    sums_zero(&s, G, T);
-    for (int64_t k = 0; k < K; k++) {
-        UNROLL for (int g = 0; g < G; g++)
-        {
-            fv v = plain_column(type, w[g], k, r);
-            UNROLL for (int t = 0; t < T; t++) s.v[g][t] =
-                fv_fma(v, fv_set(x[(size_t)t * step + (size_t)k]), s.v[g][t]);
-        }
-    }
-    sums_store(&s, G, T, r, acc);
+    sums s[CHAINS];
+    int64_t k = 0;
+    UNROLL for (int c = 0; c < CHAINS; c++)
+        sums_zero(&s[c], G, T);
+    for (; k + CHAINS <= K; k += CHAINS) plain_columns(type, CHAINS, G, T, r, w, k, x, step, s);
+    for (; k < K; k++) plain_columns(type, 1, G, T, r, w, k, x, step, s);
+    chains_store(s, G, T, r, acc);
 }
 
 /* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
 
 #if defined(ZT_ISA_avx512)
-/* x: words of two columns, rows `step` words apart. */
-INLINE void tile_brain(int G, int T, int r, const uint8_t *const *w, int64_t K, const four *x,
-                       size_t step, float *acc)
+/* Words k.. of two columns into the chains of sums. */
+INLINE void brain_columns(int n, int T, int r, const uint8_t *w, int64_t k, const four *x,
+                          size_t step, sums *s)
 {
-    sums s;
-    sums_zero(&s, G, T);
-    for (int64_t k = 0; k < (K + 1) / 2; k++) {
-        UNROLL for (int g = 0; g < G; g++)
-        {
-            __m512i v = _mm512_loadu_si512(w[g] + 64 * k);
-            UNROLL for (int t = 0; t < T; t++) __asm__(
-                "vdpbf16ps %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
-                : "+v"(s.v[g][t]) : "v"(v),
-                "m"(x[(size_t)t * step + (size_t)k]));
-        }
+    UNROLL for (int c = 0; c < n; c++) {
+        __m512i v = _mm512_loadu_si512(w + 64 * (k + c) + 4 * r);
+        UNROLL for (int t = 0; t < T; t++)
+            __asm__("vdpbf16ps %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
+                    : "+v"(s[c].v[0][t])
+                    : "v"(v), "m"(x[(size_t)t * step + (size_t)(k + c)]));
     }
-    sums_store(&s, G, T, r, acc);
+}
+
+/* x: words of two columns, rows `step` words apart. */
+INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x, size_t step,
+                       float *acc)
+{
+    sums s[CHAINS];
+    int64_t k = 0, words = (K + 1) / 2;
+    UNROLL for (int c = 0; c < CHAINS; c++)
+        sums_zero(&s[c], 1, T);
+    for (; k + CHAINS <= words; k += CHAINS) brain_columns(CHAINS, T, r, w, k, x, step, s);
+    for (; k < words; k++) brain_columns(1, T, r, w, k, x, step, s);
+    chains_store(s, 1, T, r, acc);
 }
 #endif
 
@@ -238,52 +278,44 @@ typedef struct weights {
 #define DECODED_TILE(NAME, type, G, T)                                                             \
     TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
-    TILE(brain_##NAME##_##T, tile_brain(G, T, r, w, K, x, step, acc))
+    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
     EACH_SIZE(CODES_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))
 ZT_PACK_BLOCKS(X)
 #undef X
-EACH_SIZE(PLAIN_TILE, F32, ZT_F32)
+EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
+EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
+EACH_PLAIN_SIZE(PLAIN_TILE, BF16, ZT_BF16)
 EACH_SIZE(DECODED_TILE, F32, ZT_F32)
-EACH_SIZE(PLAIN_TILE, F16, ZT_F16)
-EACH_SIZE(PLAIN_TILE, BF16, ZT_BF16)
 #if defined(ZT_ISA_avx512)
 EACH_SIZE(BRAIN_TILE, BF16, 0)
-#define BRAIN_TILES                                                                                \
-    {                                                                                              \
-        {brain_BF16_1, brain_BF16_2, brain_BF16_4, brain_BF16_8}, { 4, 4, 2, 1 }                   \
-    }
-#else
-#define BRAIN_TILES ROWS_TILES(BF16)
 #endif
 
-#define ROWS_TILES(NAME)                                                                           \
-    {                                                                                              \
-        {rows_##NAME##_1, rows_##NAME##_2, rows_##NAME##_4, rows_##NAME##_8}, { 4, 4, 2, 1 }       \
-    }
-#define CODES_TILES(NAME)                                                                          \
-    {                                                                                              \
-        {codes_##NAME##_1, codes_##NAME##_2, codes_##NAME##_4, codes_##NAME##_8}, { 1, 1, 1, 1 }   \
-    }
-
-/* Of a group that was decoded to f32: one at a time. */
-#define DECODED_TILES                                                                              \
-    {                                                                                              \
-        {decoded_F32_1, decoded_F32_2, decoded_F32_4, decoded_F32_8}, { 1, 1, 1, 1 }               \
-    }
+/* `kind` of tiles, and how many groups those of each size take. */
+#define TILES(kind, NAME, ...)                                                                     \
+    {{kind##_##NAME##_1, kind##_##NAME##_2, kind##_##NAME##_4, kind##_##NAME##_8}, {__VA_ARGS__}}
+#define ROWS_TILES(NAME)  TILES(rows, NAME, 4, 4, 2, 1)
+#define PLAIN_TILES(NAME) TILES(rows, NAME, PLAIN_GROUPS)
+#define CODES_TILES(NAME) TILES(codes, NAME, 1, 1, 1, 1)
+#define DECODED_TILES     TILES(decoded, F32, 1, 1, 1, 1) /* of a group that was decoded to f32 */
+#if defined(ZT_ISA_avx512)
+#define BRAIN_TILES TILES(brain, BF16, PLAIN_GROUPS)
+#else
+#define BRAIN_TILES PLAIN_TILES(BF16)
+#endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {ROWS_TILES(F32), ROWS_TILES(F32), ROWS, {0}},
-    [ZT_F16] = {ROWS_TILES(F16), ROWS_TILES(F16), ROWS, {0}},
-    [ZT_BF16] = {ROWS_TILES(BF16), BRAIN_TILES, BRAIN, {0}},
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, BRAIN, {0}},
 #define X(NAME, ...)                                                                               \
     [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), CODES, ZT_PACK_FORM(__VA_ARGS__)},
     ZT_PACK_BLOCKS(X)
 #undef X
 #define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, ROWS, {0}},
-        ZT_PACK_WHOLE(X)
+    ZT_PACK_WHOLE(X)
 #undef X
 };
 
