@@ -28,3 +28,7 @@ drive() {
 @test "tokjson: tokenizers, changed" {
     drive tokjson "$tests"/seeds/tokjson/*
 }
+
+@test "vocab: texts and tokenizer keys, changed" {
+    drive vocab "$tests"/seeds/vocab/*
+}

@@ -84,7 +84,11 @@
     CUT(" ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+")
 
 /* \d{1,3}(?=(?:\d{3})*\b): a number that no word goes on from, in threes from its end. */
-#define THREES_AT_WORD_END THREES("(?<!\\d)\\d++(?![\\w\\p{M}\\p{Pc}])")
+#define THREES_AT_WORD_END THREES("(?<!\\d)\\d++(?![\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}])")
+
+/* (?=(\d{3})+(?!\d)), where it cuts before threes. A number's sign that is no digit (one half) right
+ * behind them is cut off too. */
+#define THREES_AT_END THREES("(?:\\d{3})++(?!\\d)")
 
 /* (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+: words with single spaces between, as one. */
 #define PHRASE "[^\\r\\n\\p{L}\\p{N}]?\\p{L}[\\p{L}\\p{M}]*+(?: \\p{L}[\\p{L}\\p{M}]*+)*+"
@@ -226,7 +230,7 @@ static const zt_pre pre_table[] = {
     {.name = "stablelm", .rule = {GPT2}},
     {.name = "stablelm2", .rule = {QWEN2}},
     {.name = "starcoder", .rule = {DIGIT, GPT2}},
-    {.name = "superbpe", .rule = {CUT("\\p{N}+"), THREES("(?:\\d{3})++(?!\\d)")}},
+    {.name = "superbpe", .rule = {CUT("\\p{N}+"), THREES_AT_END}},
     {.name = "talkie", .rule = {GPT4O}},
     {.name = "tekken",
      .rule = {CUT(CASED(UPPER, LOWER, "") "|\\p{N}|" SIGNS_OR_PATH "|" LINES "|" BLANKS)},
