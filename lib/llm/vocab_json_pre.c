@@ -13,7 +13,7 @@ zt_status zt_pre_run(zt_tj_work *w, const zt_tj_step *step, zt_text in)
 {
     if (!in.n)
         return ZT_OK;
-    if (step == w->t->pre.step + w->t->pre.n)
+    if (!w->t->pre.n || step == w->t->pre.step + w->t->pre.n)
         return w->t->model->piece(w->t, w, in.s, in.n);
     return step->row->pre(step, w, in);
 }
