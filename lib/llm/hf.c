@@ -240,5 +240,9 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
     if (!weights && !index)
         return zt_gguf_take(ctx, s);
     zt_source_close(s);
+    if (strcmp(path, "-") == 0) {
+        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
+        return NULL;
+    }
     return open_model(ctx, path, false, index && !weights);
 }

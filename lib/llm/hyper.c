@@ -350,6 +350,9 @@ zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h)
     h->arch = zt_arch_of(g);
     if (!h->arch)
         return zt_ctx_status(zt_gguf_ctx(g));
+    if (zt_gguf_n_tensors(g) == 0)
+        return zt_fail(zt_gguf_ctx(g), ZT_EDATA, "%s: has a vocabulary, and no tensors",
+                       zt_gguf_name(g));
     reader r = {.ctx = zt_gguf_ctx(g), .g = g, .arch = h->arch};
     read_sizes(&r, h);
     read_heads(&r, h);
