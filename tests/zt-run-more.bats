@@ -234,3 +234,115 @@ END
     run --separate-stderr zt-run -m model.gguf --dry-run -o out
     [ "$status" -eq 73 ]
 }
+
+# ---- many requests -----------------------------------------------------------------------------------
+
+# The request's answer without what only tells times.
+answers() {
+    perl -MJSON::PP -ne 'my $j = decode_json($_); delete @$j{qw(load_s prompt_s generate_s id)};
+                         print JSON::PP->new->canonical->encode($j), "\n"'
+}
+
+@test "--jsonl answers as runs by themselves, in order" {
+    cat >requests <<'END'
+{"id": 1, "prompt": "hello", "n": 6, "temp": 0}
+{"id": "two", "prompt": "hello on", "n": 6, "seed": 5, "temp": 2, "top-k": 0, "top_p": 1, "min-p": 0}
+
+{"id": {"x": null}, "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "hello"}], "n": 6, "temp": 0}
+{"prompt": "hello on the", "raw": true, "n": 6, "temp": 0, "ignore_eos": true, "logprobs": 2}
+{"prompt": "hello", "system": "S", "n": 40, "temp": 0, "stop": ["a", "zz"], "repeat_penalty": 1.5, "repeat_last": -1}
+END
+    zt-run -m model.gguf --jsonl -i requests >got
+    [ "$(perl -MJSON::PP -ne 'print JSON::PP->new->canonical->allow_nonref->encode(decode_json($_)->{id}), " "' got)" = \
+        '1 "two" {"x":null} null null ' ]
+    {
+        zt-run -m model.gguf -p hello -n 6 --temp 0 --json
+        zt-run -m model.gguf -p 'hello on' -n 6 --seed 5 --temp 2 --top-k 0 --top-p 1 --min-p 0 --json
+        zt-run -m model.gguf -p hello --system S -n 6 --temp 0 --json
+        zt-run -m model.gguf -p 'hello on the' --raw -n 6 --temp 0 --ignore-eos --logprobs 2 --json
+        zt-run -m model.gguf -p hello --system S -n 40 --temp 0 --stop a --stop zz --repeat-penalty 1.5 --repeat-last -1 --json
+    } >want
+    diff <(answers <want) <(answers <got)
+    # from stdin, with options of the command line where the request has none
+    grep -v messages requests | sed 's/"n": 6, //; s/"temp": 0, //; s/, "temp": 0//' |
+        zt-run -m model.gguf --jsonl -n 6 --temp 0 -o out
+    [ "$(wc -l <out)" -eq 4 ]
+    diff <(head -1 want | answers) <(head -1 out | answers)
+}
+
+@test "--jsonl answers a request before the next one comes" {
+    mkfifo in
+    zt-run -m model.gguf --jsonl <in >out &
+    pid=$!
+    exec 5>in
+    echo '{"prompt": "hello", "n": 2}' >&5
+    for _ in $(seq 300); do [ -s out ] && break; sleep 0.1; done
+    [ "$(wc -l <out)" -eq 1 ]
+    printf '{"prompt": "hello", "n": 2}' >&5
+    exec 5>&-
+    wait $pid
+    [ "$(wc -l <out)" -eq 2 ]
+}
+
+@test "a bad request is answered by an error, and the next one by an answer" {
+    cat >requests <<'END'
+{"id": 1}
+{"id": 2, "prompt": "x", "messages": []}
+{"id": 3, "prompt": 5}
+{"id": 4, "prompt": "hello", "temp": "hot"}
+{"id": 5, "prompt": "hello", "temp": -1}
+{"id": 6, "prompt": "hello", "n": -5}
+{"id": 7, "messages": [{"role": "tool", "content": ""}]}
+{"id": 8, "messages": []}
+{"id": 9, "messages": [{"role": "user"}]}
+{"id": 10, "prompt": "hello", "colour": 1}
+{"id": 11, "prompt": ""}
+{"id": 12, "id": 13}
+[1]
+nonsense
+END
+    printf '{"id": 15, "prompt": "%s"}\n' "$(printf 'hello %.0s' $(seq 300))" >>requests
+    echo '{"id": 16, "prompt": "hello", "n": 2}' >>requests
+    run --separate-stderr zt-run -m model.gguf --jsonl -i requests
+    echo "$output"
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    [[ $stderr == *"15 requests"* ]]
+    [ "${#lines[@]}" -eq 16 ]
+    for ((i = 0; i < 15; i++)); do
+        json '$j->{error} && $j->{status} >= 64 && !exists $j->{text}' <<<"${lines[i]}"
+    done
+    json '$j->{id} == 16 && $j->{generated_tokens} == 2 && !exists $j->{error}' <<<"${lines[15]}"
+    run --separate-stderr zt-run -m model.gguf --jsonl -i none
+    [ "$status" -eq 66 ]
+    one_message zt-run
+    run --separate-stderr zt-run -m model.gguf --jsonl -p hi
+    [ "$status" -eq 64 ]
+}
+
+# ---- embeddings --------------------------------------------------------------------------------------
+
+@test "--embed writes one vector, or one for each line" {
+    zt-run -m model.gguf --embed -p 'hello on' >a.npy
+    head -c 128 a.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (64,), }"
+    [ "$(stat -c %s a.npy)" -eq $((128 + 256)) ]
+    zt-run -m model.gguf --embed -p 'hello on' -o b.npy
+    cmp a.npy b.npy
+    printf 'hello on\n\nthe she\nhello on' >text
+    zt-run -m model.gguf --embed -i text --format ndjson >lines
+    [ "$(wc -l <lines)" -eq 4 ]
+    [ "$(sed -n 1p lines | sed 's/"index":0//')" = "$(sed -n 4p lines | sed 's/"index":3//')" ]
+    sed -n 2p lines | json '$j->{tokens} == 0 && !defined $j->{embedding}'
+    sed -n 3p lines | json '$j->{index} == 2 && @{$j->{embedding}} == 64'
+    sed -n 1p lines | json 'do { local $/; open F, "<:raw", "a.npy"; my @x = unpack "f<*", substr(<F>, 128);
+                                 my $e = 0; $e += abs($x[$_] - $j->{embedding}[$_]) for 0 .. 63; $e < 1e-6 }'
+    zt-run -m model.gguf --embed -p 'hello on' --format json | cmp - <(sed -n 1p lines)
+    for args in '--json' '--session s' '--system x' '--format md' '--perplexity x' '--chat'; do
+        run --separate-stderr zt-run -m model.gguf --embed -p x $args
+        [ "$status" -eq 64 ]
+        one_message zt-run
+    done
+    run --separate-stderr zt-run -m model.gguf --embed -p "$(printf 'hello %.0s' $(seq 300))"
+    [ "$status" -eq 75 ]
+    one_message zt-run
+}

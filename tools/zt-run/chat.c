@@ -265,7 +265,7 @@ zt_status run_chat(run *r)
         s = zt_fail(r->ctx, ZT_EUSAGE, "%s has no chat template: --template names one",
                     zt_gguf_name(r->gguf));
     if (s == ZT_OK)
-        s = run_open_model(r, 0);
+        s = run_open_llm(r, 0, false);
     if (s == ZT_OK)
         s = go_on(&c);
     if (s == ZT_OK)

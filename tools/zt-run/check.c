@@ -48,9 +48,11 @@ static zt_status check_job(zt_ctx *ctx, const run_options *o)
     choice tokens = {o->tokenize ? "--tokenize" : o->detokenize ? "--detokenize" : "--count",
                      o->tokenize || o->detokenize || o->count};
     choice perplexity = {"--perplexity", o->perplexity}, chat = {"--chat", o->chat};
+    choice embed = {"--embed", o->embed}, jsonl = {"--jsonl", o->jsonl};
     zt_status s = AT_MOST_ONE(ctx, {"--tokenize", o->tokenize}, {"--detokenize", o->detokenize},
                               {"--count", o->count}, {"--dry-run", o->dry_run},
-                              {"--perplexity", o->perplexity}, {"--chat", o->chat});
+                              {"--perplexity", o->perplexity}, {"--chat", o->chat},
+                              {"--embed", o->embed}, {"--jsonl", o->jsonl});
     if (s == ZT_OK)
         s = NONE_BESIDE(ctx, tokens, {"--json", o->json}, {"--ids", o->ids},
                         {"--logits", o->logits}, {"--session", o->session},
@@ -63,6 +65,15 @@ static zt_status check_job(zt_ctx *ctx, const run_options *o)
     if (s == ZT_OK)
         s = NONE_BESIDE(ctx, chat, {"-p", o->prompt}, {"-i", o->input}, {"--json", o->json},
                         {"--ids", o->ids}, {"--logits", o->logits}, {"--raw", o->raw},
+                        {"--stats", o->stats});
+    if (s == ZT_OK)
+        s = NONE_BESIDE(ctx, embed, {"--json", o->json}, {"--ids", o->ids},
+                        {"--logits", o->logits}, {"--session", o->session},
+                        {"--template", o->template}, {"--system", o->system},
+                        {"--stats", o->stats}, {"--no-kv-cache", o->no_kv_cache});
+    if (s == ZT_OK)
+        s = NONE_BESIDE(ctx, jsonl, {"-p", o->prompt}, {"--json", o->json}, {"--ids", o->ids},
+                        {"--logits", o->logits}, {"--session", o->session},
                         {"--stats", o->stats});
     return s;
 }
@@ -81,8 +92,8 @@ static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
         s = AT_MOST_ONE(ctx, {"--session", o->session}, {"--no-kv-cache", o->no_kv_cache});
     if (s == ZT_OK && o->all_logits && !o->logits)
         s = zt_fail(ctx, ZT_EUSAGE, "--all-logits needs --logits FILE.npy");
-    if (s == ZT_OK && o->logprobs >= 0 && !o->json)
-        s = zt_fail(ctx, ZT_EUSAGE, "--logprobs needs --json");
+    if (s == ZT_OK && o->logprobs >= 0 && !o->json && !o->jsonl)
+        s = zt_fail(ctx, ZT_EUSAGE, "--logprobs needs --json or --jsonl");
     return s == ZT_OK ? check_job(ctx, o) : s;
 }
 
@@ -103,7 +114,7 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
         piped = from_stdin(o->perplexity);
     if (piped && from_stdin(o->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model comes from stdin: give the prompt with -p or -i");
-    if (piped && !o->perplexity && !o->input && isatty(STDIN_FILENO))
+    if (piped && !o->perplexity && !o->jsonl && !o->input && isatty(STDIN_FILENO))
         return zt_fail(ctx, ZT_EUSAGE, "no prompt: give one with -p or -i, or pipe it in");
     return ZT_OK;
 }
@@ -112,6 +123,11 @@ static zt_status check_outputs(zt_cli *cli, const run_options *o)
 {
     if (o->chat && cli->output)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--chat and --output exclude each other");
+    if (o->embed && cli->format != ZT_FMT_AUTO && cli->format != ZT_FMT_JSON &&
+        cli->format != ZT_FMT_NDJSON)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--embed writes npy, or --format json or ndjson");
+    if (o->embed && cli->format == ZT_FMT_AUTO && !cli->output)
+        return zt_cli_refuse_terminal(cli, "npy");
     if (!from_stdin(o->logits))
         return ZT_OK;
     if ((o->n != 0 || o->json) && (!cli->output || from_stdin(cli->output)))

@@ -107,7 +107,7 @@ static bool ends_text(const run *r, int32_t id)
 static int32_t choose(run *r)
 {
     zt_sampler sampler = r->o->sampler;
-    sampler.seed = r->cli->seed;
+    sampler.seed = r->seed;
     for (int64_t id = 0; r->o->ignore_eos && id < r->vocab_rows; id++)
         if (ends_text(r, (int32_t)id))
             r->logits[id] = -INFINITY;
@@ -196,6 +196,7 @@ static zt_status check_room(run *r)
 zt_status run_answer(run *r)
 {
     run_text_begin(r);
+    r->asked = zt_seconds();
     zt_status s = check_room(r);
     if (s == ZT_OK)
         s = feed_prompt(r);
@@ -241,21 +242,24 @@ static zt_status make_buffers(run *r)
     return r->logits && r->scratch ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status run_open_model(run *r, int64_t max_tokens)
+zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
 {
     zt_llm_opts opts = run_llm_opts(r->cli, r->o);
-    if (r->o->eos && parse_eos(r) != ZT_OK)
-        return zt_ctx_status(r->ctx);
     r->engine = zt_cli_engine(r->cli);
     if (!r->engine)
         return zt_ctx_status(r->ctx);
     opts.engine = r->engine;
     opts.max_tokens = max_tokens;
-    r->llm = zt_llm_open(r->gguf, &opts);
+    opts.embed = embed;
+    r->seed = r->cli->seed;
+    zt_status s = r->o->eos ? parse_eos(r) : ZT_OK;
+    if (s == ZT_OK)
+        r->llm = zt_llm_open(r->gguf, &opts);
     r->loaded = zt_seconds();
     if (!r->llm)
         return zt_ctx_status(r->ctx);
-    zt_status s = make_buffers(r);
+    if (!embed)
+        s = make_buffers(r);
     return s == ZT_OK && r->o->session ? run_session_load(r) : s;
 }
 
@@ -271,7 +275,7 @@ zt_status run_generate(run *r)
 {
     zt_status s = run_encode_prompt(r);
     if (s == ZT_OK)
-        s = run_open_model(r, r->o->n < 0 ? 0 : (int64_t)r->n_prompt + r->o->n);
+        s = run_open_llm(r, r->o->n < 0 ? 0 : (int64_t)r->n_prompt + r->o->n, false);
     if (s == ZT_OK)
         s = run_answer(r);
     if (r->o->session && (s == ZT_OK || s == ZT_EINTR)) {

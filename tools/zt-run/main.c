@@ -33,7 +33,7 @@ static zt_status work(run *r)
         return zt_ctx_status(r->ctx);
     if (o->dry_run)
         return with_output(r, run_dry);
-    if (!o->perplexity && !o->chat)
+    if (!o->perplexity && !o->chat && !o->jsonl)
         s = run_read_prompt(r);
     if (s == ZT_OK)
         r->vocab = zt_vocab_open(r->gguf);
@@ -44,6 +44,8 @@ static zt_status work(run *r)
                           : o->count      ? run_count
                           : o->perplexity ? run_perplexity
                           : o->chat       ? run_chat
+                          : o->jsonl      ? run_jsonl
+                          : o->embed      ? run_embed
                                           : run_generate);
 }
 

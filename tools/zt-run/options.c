@@ -34,9 +34,10 @@ static const zt_opt options[] = {
     FLAG("count", count, "text in, number of tokens out"),
     ROW(0, "logits", STR, logits, "FILE.npy", "write the logits after the prompt's last token", ),
     FLAG("all-logits", all_logits, "with --logits: after every token of the prompt"),
-    ROW(0, "logprobs", I64, logprobs, "N", "with --json: log probabilities, and the N likeliest",
+    ROW(0, "logprobs", I64, logprobs, "N", "in JSON: log probabilities, and the N likeliest",
         .min = 0, .max = 1000),
     ROW(0, "perplexity", STR, perplexity, "FILE", "how well the model foresees the text of FILE", ),
+    FLAG("embed", embed, "the text as one vector: npy, or with --format ndjson a line each"),
     ROW(0, "session", STR, session, "FILE", "the KV cache from FILE, and at the end into it", ),
     FLAG("no-kv-cache", no_kv_cache, "compute everything anew for each token (slow)"),
     ROW(0, "chunk", I64, chunk, "N", "tokens of a prompt at a time (default: 512)",
@@ -49,6 +50,7 @@ static const zt_opt options[] = {
         .min = 1, .max = INT32_MAX - 64),
     ROW(0, "kv", WORD, kv, "f16|f32", "type of the KV cache (default: f16; with --exact f32)", ),
     FLAG("json", json, "one JSON object instead of text"),
+    FLAG("jsonl", jsonl, "requests, a JSON object a line; answers likewise, in the same order"),
     FLAG("stats", stats, "times, speeds and memory on stderr at the end"),
     FLAG("dry-run", dry_run, "what it would need; exit 1 if that does not fit"),
     {0}};
@@ -57,7 +59,9 @@ static const char *const synopsis[] = {
     "-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
     "-m MODEL --chat [OPTION...]",
     "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]",
-    "-m MODEL --perplexity FILE [OPTION...]", NULL};
+    "-m MODEL --perplexity FILE [OPTION...]",
+    "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
+    "-m MODEL --jsonl [-i FILE] [OPTION...]", NULL};
 
 const zt_tool run_tool = {
     .name = "zt-run",

@@ -69,7 +69,7 @@ zt_status run_perplexity(run *r)
     zt_score score = {0};
     zt_status s = encode_text(r);
     if (s == ZT_OK)
-        s = run_open_model(r, window);
+        s = run_open_llm(r, window, false);
     if (s == ZT_OK && window > zt_llm_get(r->llm).ctx_len)
         window = zt_llm_get(r->llm).ctx_len; /* all that the model was trained for */
     if (s == ZT_OK && (int64_t)r->ids.n < window)

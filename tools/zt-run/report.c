@@ -75,14 +75,14 @@ zt_status run_put_logprobs(run *r, int32_t id)
     return zt_ctx_status(r->ctx);
 }
 
-/* id is null: it names a request, and one alone has no name. */
+/* id is null where the request has no name. */
 zt_status run_report_json(run *r)
 {
     zt_str s;
     size_t made = r->ids.n - r->n_prompt;
     const char *name = zt_gguf_name(r->gguf);
     zt_str_init(&s, r->ctx);
-    zt_str_puts(&s, "{\"id\":null,\"text\":");
+    zt_str_printf(&s, "{\"id\":%s,\"text\":", r->id ? r->id : "null");
     zt_str_put_json(&s, r->text.data ? r->text.data : "", r->text.len);
     zt_str_puts(&s, ",\"ids\":");
     put_ids(&s, r->ids.id + r->n_prompt, made);
@@ -91,9 +91,9 @@ zt_status run_report_json(run *r)
     if (r->o->logprobs >= 0)
         zt_str_printf(&s, ",\"logprobs\":[%s]", r->logprobs.data ? r->logprobs.data : "");
     put_seconds(&s, "load_s", r->loaded - r->start);
-    put_seconds(&s, "prompt_s", r->prompted - r->loaded);
+    put_seconds(&s, "prompt_s", r->prompted - r->asked);
     put_seconds(&s, "generate_s", r->ended - r->prompted);
-    zt_str_printf(&s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->cli->seed,
+    zt_str_printf(&s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
                   r->engine->vt->name);
     zt_str_put_json(&s, name, strlen(name));
     zt_str_printf(&s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
@@ -121,7 +121,7 @@ void run_report_stats(run *r)
     if (r->first > 0)
         zt_cli_note(r->cli, "first token  %9.3f s", r->first - r->start);
     zt_cli_note(r->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
-                rate(r->n_prompt - r->reused, r->prompted - r->loaded), r->n_prompt);
+                rate(r->n_prompt - r->reused, r->prompted - r->asked), r->n_prompt);
     if (r->reused > 0)
         zt_cli_note(r->cli, "session      %9zu tokens    of the prompt were there", r->reused);
     if (steps > 0)

@@ -12,7 +12,7 @@ typedef struct run_options {
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
     const char *logits;
-    bool all_logits, exact, ignore_eos, json, stats, dry_run;
+    bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run;
     int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
     int kv; /* index into f16|f32; -1: the default */
     zt_opt_list stop;
@@ -58,7 +58,9 @@ typedef struct run {
     double log_sum;
     size_t cut;       /* bytes generated from the text on that ended the answer */
     const char *stop; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
-    double loaded, prompted, first, ended; /* when, as zt_seconds */
+    uint64_t seed;
+    const char *id; /* of a request, as JSON; NULL: none */
+    double loaded, asked, prompted, first, ended; /* when, as zt_seconds */
 } run;
 
 /* Data goes to --output, or to stdout at once. */
@@ -87,7 +89,9 @@ zt_status run_text_end(run *r);
 
 /* generate.c: the prompt through the model, logits out, then token after token. */
 zt_status run_generate(run *r);
-zt_status run_open_model(run *r, int64_t max_tokens); /* and buffers; max_tokens 0: any number */
+/* The model, with a cache for as many tokens as can come (0: any number), and what answering needs;
+ * `embed`: for embeddings only. */
+zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
 zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
 
 zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
@@ -96,9 +100,11 @@ zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
 zt_status run_session_load(run *r);
 zt_status run_session_save(run *r);
 
-/* chat.c, perplexity.c: what else is done with a model. */
+/* chat.c, jsonl.c, perplexity.c, embed.c: what else is done with a model. */
 zt_status run_chat(run *r);
+zt_status run_jsonl(run *r);
 zt_status run_perplexity(run *r);
+zt_status run_embed(run *r);
 
 /* report.c */
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */

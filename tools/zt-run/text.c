@@ -60,7 +60,8 @@ static zt_status put_text(run *r, const char *text, size_t n)
 {
     if (n == 0 || r->o->ids)
         return ZT_OK;
-    return r->o->json ? zt_str_put(&r->text, text, n) : run_write_text(r, text, n);
+    bool kept = r->o->json || r->o->jsonl;
+    return kept ? zt_str_put(&r->text, text, n) : run_write_text(r, text, n);
 }
 
 /* What is shown of the first n bytes held. */
