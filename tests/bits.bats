@@ -16,6 +16,9 @@ END
     # More tokens than the largest chunk; weights of two families, and a window of 16 tokens.
     "$tests/mkmodel" --ctx 1024 --heads 6 --kv-heads 2 --type q4_1 llama.gguf
     "$tests/mkmodel" --ctx 1024 --arch gemma3 --width 256 --ffn 256 --head 64 --type q4_k gemma.gguf
+    # Sizes that K-quants take, and their mixture.
+    "$tests/mkmodel" --ctx 512 --layers 1 --width 1024 --ffn 2816 --heads 8 --kv-heads 2 --head 128 \
+        --type q4_k --also q6_k k.gguf
     sanitized='' threads='1 2 3 7' chunks='1 7 64 512' text=prompt
     if grep -qs fsanitize "$(dirname "$bin")/flags"; then # slow
         sanitized=1 threads='1 3' chunks='7 512' text=short
@@ -59,6 +62,26 @@ same() {
         same llama.gguf long "$threads" "$chunks" --isa "$isa"
         same gemma.gguf long "$threads" "$chunks" --isa "$isa"
     done
+}
+
+@test "a made model of K-quants, width 1024, ff 2816: one sum, for each instruction set" {
+    for isa in $(isas); do
+        if [ "$isa" = scalar ] || [ "$sanitized" ]; then
+            same k.gguf short '1 3' '7 512' --isa "$isa"
+        else
+            same k.gguf prompt '1 2 3 7' '1 7 512' --isa "$isa"
+        fi
+    done
+    [ "$sanitized" ] || same k.gguf short '1 3' '7 512' --exact
+}
+
+@test "made models: one sum for every type of weights" {
+    for type in f32 f16 bf16 q4_0 q5_0 q5_1 q8_0 q2_k q3_k q5_k q6_k iq4_nl iq4_xs q1_0 q2_0 tq1_0 tq2_0 \
+        iq3_xxs iq3_s iq2_xxs iq2_xs iq2_s iq1_s; do
+        "$tests/mkmodel" --width 256 --ffn 512 --head 64 --layers 1 --type $type $type.gguf
+        same $type.gguf short '1 3' '1 5 512'
+    done | tee sums
+    [ "$(sort -u sums | wc -l)" -eq 23 ]
 }
 
 @test "made models: the same with --exact, and with a cache in f32" {
@@ -114,10 +137,19 @@ real() {
     [ "$a" != "$b" ]
 }
 
-@test "Gemma 3: one sum over threads and chunks" {
+@test "Gemma 3: one sum over threads and chunks, for each instruction set" {
     [ -z "$sanitized" ] || skip "with a sanitizer this takes minutes"
     real gemma3
-    same "$model" short '1 2 7' '5 512'
+    [ "$(zt-run -m "$model" --count -i prompt)" -gt 60 ]
+    for isa in $(isas); do
+        if [ "$isa" = "$(isas | awk '{print $NF}')" ]; then
+            same "$model" prompt '1 2 3 7' '1 7 512' --isa "$isa"
+        elif [ "$isa" = scalar ]; then
+            same "$model" short '1 3' '3 512' --isa "$isa" # as slow as it is
+        else
+            same "$model" prompt '1 3' '7 512' --isa "$isa"
+        fi
+    done
 }
 
 @test "SmolLM2: drawn text is one text" {

@@ -1,7 +1,8 @@
 /* mkmodel.c - not a test: writes a made model, for tests of the tools. See tests/mkmodel.h.
  *
  *   mkmodel [--arch llama|gemma3|...] [--seed N] [--layers L] [--width W] [--heads H] [--kv-heads G]
- *           [--head D] [--ffn F] [--vocab V] [--ctx C] [--window W] [--untied] [--type T] OUT.gguf
+ *           [--head D] [--ffn F] [--vocab V] [--ctx C] [--window W] [--untied] [--type T]
+ *           [--also T] OUT.gguf
  */
 #include "tests/mkmodel.h"
 
@@ -21,10 +22,11 @@ int main(int argc, char **argv)
                                             {"head", 1, NULL, 5},     {"ffn", 1, NULL, 6},
                                             {"vocab", 1, NULL, 7},    {"ctx", 1, NULL, 8},
                                             {"window", 1, NULL, 9},   {"type", 1, NULL, 't'},
-                                            {"untied", 0, NULL, 'u'}, {0}};
+                                            {"untied", 0, NULL, 'u'}, {"also", 1, NULL, 'b'},
+                                            {0}};
     int64_t given[10]; /* by option value; -1: not given */
     memset(given, 0xff, sizeof given);
-    const char *arch = "llama", *type = "q8_0";
+    const char *arch = "llama", *type = "q8_0", *also = NULL;
     bool untied = false;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == '?')
@@ -33,6 +35,8 @@ int main(int argc, char **argv)
             arch = optarg;
         else if (c == 't')
             type = optarg;
+        else if (c == 'b')
+            also = optarg;
         else if (c == 'u')
             untied = true;
         else if (!zt_parse_i64(optarg, &given[c]) || given[c] < 0)
@@ -49,6 +53,9 @@ int main(int argc, char **argv)
     }
     o.seed = given[0] >= 0 ? (uint64_t)given[0] : 0;
     o.type = mkmodel_type(type);
+    o.also = also ? mkmodel_type(also) : NULL;
+    if (also && !o.also)
+        return fail(also, "no type of weights");
     o.untied = untied;
     ggufw w = {0};
     const char *why = mkmodel(&o, &w);

@@ -35,6 +35,7 @@ typedef struct mkmodel_opts {
     int64_t window; /* of gemma2 and gemma3: sliding window */
     bool untied;    /* an output matrix of its own */
     const mkmodel_kind *type;
+    const mkmodel_kind *also; /* NULL, or the type of attn_v and ffn_down, as in Q4_K_M */
 } mkmodel_opts;
 
 /* What an architecture has; mkmodel_layer asks for any of a weight's bits. */
@@ -98,12 +99,19 @@ GGUFW_FN bool mkmodel_has(const char *arch, unsigned what)
 
 /* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
 static const mkmodel_kind mkmodel_kinds[] = {
-    {"f32", 0, ZT_F32, 0, 0, -1, 0},         {"f16", 1, ZT_F16, 0, 0, -1, 0},
-    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},      {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
-    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},   {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
-    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5},  {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
-    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},   {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
-    {"q6_k", 14, ZT_Q6_K, 1370, 208, -1, 0},
+    {"f32", 0, ZT_F32, 0, 0, -1, 0},           {"f16", 1, ZT_F16, 0, 0, -1, 0},
+    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},        {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
+    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},     {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
+    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5},    {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
+    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},     {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
+    {"q6_k", 14, ZT_Q6_K, 1370, 208, -1, 0},   {"q2_k", 10, ZT_Q2_K, 14, 80, 82, 1.5},
+    {"q3_k", 11, ZT_Q3_K, 43, 108, -1, 0},     {"iq4_nl", 20, ZT_IQ4_NL, 67, 0, -1, 0},
+    {"iq4_xs", 23, ZT_IQ4_XS, 1250, 0, -1, 0}, {"q1_0", 41, ZT_Q1_0, 1, 0, -1, 0},
+    {"q2_0", 42, ZT_Q2_0, 1.2, 0, -1, 0},      {"tq1_0", 34, ZT_TQ1_0, 0.8, 52, -1, 0},
+    {"tq2_0", 35, ZT_TQ2_0, 1.2, 64, -1, 0},   {"iq3_xxs", 18, ZT_IQ3_XXS, 110, 0, -1, 0},
+    {"iq3_s", 21, ZT_IQ3_S, 150, 0, -1, 0},    {"iq2_xxs", 16, ZT_IQ2_XXS, 40, 0, -1, 0},
+    {"iq2_xs", 17, ZT_IQ2_XS, 40, 0, -1, 0},   {"iq2_s", 22, ZT_IQ2_S, 40, 0, -1, 0},
+    {"iq1_s", 19, ZT_IQ1_S, 6, 0, -1, 0},
 };
 
 GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
@@ -176,7 +184,8 @@ typedef struct mkmodel_out {
 GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols,
                              double dev)
 {
-    const mkmodel_kind *k = m->o->type;
+    bool other = m->o->also && (strstr(name, "attn_v") || strstr(name, "ffn_down"));
+    const mkmodel_kind *k = other ? m->o->also : m->o->type;
     zt_type type = zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
     size_t bytes = zt_type_bytes(&type);
     uint8_t *data = malloc(bytes);
