@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { MAX_KEY = 65535 }; /* bytes of a member's name, as it is written */
+
 /* ---- whole documents ------------------------------------------------------------------------- */
 
 json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n)
@@ -113,9 +115,12 @@ static bool skip_value(walker *w)
     return w->p > from;
 }
 
-/* The text has no escape and no control byte and is valid UTF-8: it stands for itself. */
-static bool is_plain(const char *s, size_t n)
+bool zt_json_is_plain(const char *s, size_t n)
 {
+    if (n < 2 || s[0] != '"' || s[n - 1] != '"')
+        return false;
+    s++;
+    n -= 2;
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
         uint32_t cp;
@@ -129,7 +134,7 @@ static bool is_plain(const char *s, size_t n)
 
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out)
 {
-    if (n >= 2 && text[0] == '"' && text[n - 1] == '"' && is_plain(text + 1, n - 2))
+    if (zt_json_is_plain(text, n))
         return zt_str_put(out, text + 1, n - 2);
     json_t *j = zt_json_load(ctx, file, text, n);
     if (!j)
@@ -145,8 +150,8 @@ static zt_status member(walker *w, zt_str *key, zt_json_member_fn *fn, void *use
 {
     skip_space(w);
     const char *from = w->p;
-    if (from == w->end || *from != '"' || !skip_string(w))
-        return bad(w, "a member's name expected");
+    if (from == w->end || *from != '"' || !skip_string(w) || w->p - from > MAX_KEY)
+        return bad(w, "a member's name expected, of less than 64 KiB");
     zt_str_clear(key);
     zt_status s = zt_json_string(w->ctx, w->file, from, (size_t)(w->p - from), key);
     if (s == ZT_OK)

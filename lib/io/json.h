@@ -25,5 +25,7 @@ zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_
                           zt_json_member_fn *fn, void *user);
 /* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out);
+/* Is the text a string that stands for itself between its quotes: no escapes, valid UTF-8? */
+bool zt_json_is_plain(const char *text, size_t n);
 
 #endif

@@ -174,27 +174,39 @@ static zt_status read_tensor(parser *p, const char *name, const char *text, size
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
+/* The decoded text, in the arena: a long one that needs no decoding is not held twice. */
+static zt_status keep_text(const parser *p, const char *text, size_t n, st_meta *m)
+{
+    zt_str value;
+    zt_status s = ZT_OK;
+    zt_str_init(&value, p->s->ctx);
+    if (zt_json_is_plain(text, n)) {
+        m->n = n - 2;
+        m->value = zt_arena_strndup(p->s->texts, text + 1, m->n);
+    } else {
+        s = zt_json_string(p->s->ctx, p->file, text, n, &value);
+        m->n = value.len;
+        m->value = s == ZT_OK ? zt_arena_strndup(p->s->texts, value.data, value.len) : NULL;
+    }
+    zt_str_fini(&value);
+    return s == ZT_OK && !m->value ? ZT_ENOMEM : s;
+}
+
 static zt_status read_meta(void *user, const char *key, const char *text, size_t n)
 {
     parser *p = user;
     zt_safetensors *s = p->s;
     st_meta *list = zt_st_room(s->ctx, s->meta, s->n_meta, sizeof *list);
-    zt_str value;
     if (!list)
         return ZT_ENOMEM;
     s->meta = list;
-    zt_str_init(&value, s->ctx);
-    zt_status st = zt_json_string(s->ctx, p->file, text, n, &value);
-    st_meta m = {.n = value.len};
-    if (st == ZT_OK) {
-        m.key = zt_arena_strndup(s->texts, key, strlen(key));
-        m.value = zt_arena_strndup(s->texts, value.data, value.len);
-        st = m.key && m.value ? ZT_OK : ZT_ENOMEM;
-    }
-    zt_str_fini(&value);
-    if (st == ZT_OK)
-        s->meta[s->n_meta++] = m;
-    return st;
+    st_meta *m = &list[s->n_meta];
+    zt_status st = keep_text(p, text, n, m);
+    m->key = st == ZT_OK ? zt_arena_strndup(s->texts, key, strlen(key)) : NULL;
+    if (!m->key)
+        return st == ZT_OK ? ZT_ENOMEM : st;
+    s->n_meta++;
+    return ZT_OK;
 }
 
 static zt_status check_meta(const parser *p)
