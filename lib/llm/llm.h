@@ -1,6 +1,6 @@
 /* llm.h - language models: vocabulary, templates, sampling, and the forward pass as a program.
  *
- *     zt_gguf *g = zt_gguf_open(ctx, "m.gguf");
+ *     zt_gguf *g = zt_model_open(ctx, "m.gguf");
  *     zt_vocab *v = zt_vocab_open(g);
  *     zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 4096});
  *     zt_ids ids = {0};
