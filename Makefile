@@ -138,8 +138,8 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
-# Made models of every architecture, ours: tests find them beside their own folder, $(BUILD)/tests.
-$(BUILD)/archs: tests/archs/archs.tar.xz
+# Made models of every architecture, and whole directories: tests find them beside their own folder.
+$(BUILD)/archs $(BUILD)/whole: $(BUILD)/%: tests/archs/%.tar.xz
 	@rm -rf $@ && mkdir -p $@
 	@tar -C $@ -xJf $<
 	@touch $@
@@ -156,7 +156,7 @@ test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/tokenizers
+run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
@@ -222,7 +222,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

@@ -95,7 +95,7 @@ static size_t try_config(const json_t *whole_config, const char *name, const cha
     return !refused(&o, o.code == 75 ? 75 : 0, 1 << 20, label);
 }
 
-/* Two odd values for each member, those of objects in it too. */
+/* Two odd values for each member (one under a sanitizer), those of objects in it too. */
 static size_t try_members(const json_t *whole_config, json_t *object, const char *name, int *turn,
                           size_t *runs)
 {
@@ -107,7 +107,7 @@ static size_t try_members(const json_t *whole_config, json_t *object, const char
         json_incref(value);
         if (json_is_object(value))
             wrong += try_members(whole_config, value, name, turn, runs);
-        for (int i = 0; i < 2; i++, ++*turn, ++*runs) {
+        for (int i = 0; i < 2 - SANITIZED; i++, ++*turn, ++*runs) {
             json_object_set_new(object, key, odd_value(*turn));
             wrong += try_config(whole_config, name, key, *turn);
         }
@@ -142,7 +142,7 @@ static void test_configs(const char *folder)
     ok(runs > 500 && wrong == 0, "%zu configs with an odd value (%zu do harm)", runs, wrong);
 }
 
-/* ---- a directory that shrinks ----------------------------------------------------------------- */
+/* ---- a directory that shrinks ---------------------------------------------------------------- */
 
 /* Cut between opening and loading. */
 static void test_shrunk(const char *archs, const char *name)

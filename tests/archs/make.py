@@ -448,7 +448,7 @@ def mutate():
 
 # ---- one archive --------------------------------------------------------------------------------
 
-def pack(root):
+def pack(root, name="archs.tar.xz"):
     """Sorted, and without times and owners: the same bytes from the same files."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -458,7 +458,7 @@ def pack(root):
             info.size, info.mode = os.path.getsize(path), 0o644
             with open(path, "rb") as f:
                 tar.addfile(info, f)
-    with open(f"{HERE}/archs.tar.xz", "wb") as f:
+    with open(f"{HERE}/{name}", "wb") as f:
         f.write(lzma.compress(raw.getvalue(), preset=9 | lzma.PRESET_EXTREME))
 
 

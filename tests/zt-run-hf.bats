@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# Hugging Face directories as they are, through zt-run: ids of texts and conversations as the library
+# tokenizers and transformers have them (tests/archs/whole.py).
+
+load helper
+
+whole=$tests/../whole
+
+@test "tokenizer, template and model of whole directories: the ids that transformers writes" {
+    local wrong=0 runs=0
+    for dir in "$whole"/*/; do
+        while IFS=$'\t' read -r want args; do
+            eval "set -- $args"
+            run --separate-stderr zt-run -m "$dir" "$@"
+            runs=$((runs + 1))
+            [ "$status" -eq 0 ] && [ "$output" = "$want" ] && continue
+            wrong=$((wrong + 1))
+            printf '%s\n' "$dir $args: $status $stderr" " wanted $want" " got    $output"
+        done <"$dir/runs.tsv"
+    done
+    echo "$runs runs, $wrong wrong"
+    [ "$runs" -gt 0 ] && [ "$wrong" -eq 0 ]
+}
+
+@test "a file of weights is its directory; what is missing is named" {
+    cp -r "$whole/llama3" "$BATS_TEST_TMPDIR/m"
+    cd "$BATS_TEST_TMPDIR"
+    want=$(zt-run -m m -p hi -n 4 --temp 0 --ids)
+    [ -n "$want" ]
+    [ "$(zt-run -m m/ -p hi -n 4 --temp 0 --ids)" = "$want" ]
+    [ "$(zt-run -m m/model.safetensors -p hi -n 4 --temp 0 --ids)" = "$want" ]
+    mv m/model.safetensors m/elsewhere
+    [ "$(zt-run -m m --count -p hi)" -gt 0 ] # only the vocabulary is needed
+    run --separate-stderr zt-run -m m -p hi -n 4
+    [ "$status" -eq 65 ] && one_message zt-run
+    mv m/elsewhere m/model.safetensors
+    mv m/tokenizer.json m/elsewhere
+    run --separate-stderr zt-run -m m -p hi -n 4
+    [ "$status" -eq 65 ] && one_message zt-run
+    mv m/elsewhere m/tokenizer.json
+    rm m/config.json
+    run --separate-stderr zt-run -m m -p hi -n 4
+    [ "$status" -eq 66 ] && one_message zt-run
+    [[ $stderr == *config.json* ]]
+}
