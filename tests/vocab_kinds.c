@@ -169,6 +169,7 @@ static void test_t5(void)
 {
     made plain = open_t5(false, false, false), spaced = open_t5(true, false, false);
     made merged = open_t5(true, true, false), bytes = open_t5(false, false, true);
+    made words = open_t5(false, true, false);
     zt_str s;
     zt_str_init(&s, merged.ctx);
     cuts_into(&plain, "ab", 0, "ab");
@@ -184,6 +185,7 @@ static void test_t5(void)
     cuts_into(&spaced, "[u]a", 0, "[u]| a");
     cuts_into(&merged, "  ab   a  ", 0, " ab| a");
     cuts_into(&merged, "   ", 0, "");
+    cuts_into(&words, "ab  a ", 0, " ab| a"); /* as llama.cpp: a space before each word */
     cuts_into(&bytes, "a\xe4\xb8\xad", 0, "a|\xe4|\xb8|\xad");
     ok(!zt_vocab_decode(merged.v, 10, false, true, &s) && strcmp(s.data, "a") == 0,
        "the first token loses the space that was added");
@@ -193,6 +195,7 @@ static void test_t5(void)
     close_made(&plain);
     close_made(&spaced);
     close_made(&merged);
+    close_made(&words);
     close_made(&bytes);
 }
 

@@ -82,7 +82,7 @@ typedef struct zt_vocab_spec {
     bool ignore_merges; /* BPE: a piece that is a token is that token */
     bool byte_fallback; /* what is no token becomes the tokens <0xNN> of its bytes */
     bool add_space;     /* a space goes before a text; decoding takes it away */
-    bool merge_spaces;  /* t5: blanks at the ends go, those between words become one */
+    bool merge_spaces;  /* t5: one space before each word, whatever blanks there were */
     bool lowercase, strip_accents; /* bert */
 } zt_vocab_spec;
 

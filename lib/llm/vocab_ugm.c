@@ -70,7 +70,7 @@ static zt_status put_byte(normal *m, char c)
         return merge ? ZT_OK : zt_str_put(m->out, ZT_SPACE, ZT_SPACE_LEN);
     }
     bool first = m->v->add_space && !m->prefixed;
-    if (!m->in_word && (first || (merge && (m->out->len || m->v->add_space))))
+    if (!m->in_word && (first || merge))
         s = zt_str_put(m->out, ZT_SPACE, ZT_SPACE_LEN);
     m->prefixed = m->in_word = true;
     return s ? s : zt_str_putc(m->out, c);
