@@ -266,11 +266,11 @@ static zt_status put_key(hf *m, const hf_key *k)
 /* Where it is not said, four times the width. */
 static zt_status put_feed_forward(hf *m)
 {
-    double width = 0, n = 0;
+    double width = 0, n = NAN;
     zt_status s = hf_value(m, "embedding_length", &width);
     if (s == ZT_OK)
         s = hf_value(m, "feed_forward_length", &n);
-    return s == ZT_OK && n == 0 ? hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
+    return s == ZT_OK && isnan(n) ? hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
 }
 
 /* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
