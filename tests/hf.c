@@ -387,7 +387,8 @@ static void test_tokenizer(zt_ctx *ctx)
     hfw d = hfw_new();
     int64_t ends[2] = {0};
     hfw_text(&d, "config.json",
-             "{\"model_type\":\"llama\"," SIZES ",\"bos_token_id\":3,\"eos_token_id\":4}");
+             "{\"model_type\":\"llama\"," SIZES
+             ",\"bos_token_id\":3,\"pad_token_id\":-1,\"eos_token_id\":4}");
     hfw_text(&d, "generation_config.json", "{\"eos_token_id\":[5,6]}");
     hfw_text(&d, "tokenizer_config.json",
              "{\"bos_token\":{\"content\":\"<b>\"},\"unk_token\":\"<u>\",\"add_bos_token\":true,"
@@ -557,6 +558,19 @@ static void test_shards(zt_ctx *ctx)
     hfw_text(&d, "model.safetensors.index.json",
              "{\"weight_map\":{\"lm_head.weight\":\"model-00001-of-00002.safetensors\"}}");
     refused(ctx, d.path, ZT_EDATA, "a tensor in another shard than the index says");
+    unlink(hfw_path(&d, "model.safetensors.index.json"));
+    refused(ctx, d.path, ZT_ENOTSUP, "without an index all shards count");
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&d, "model-00002-of-00002.safetensors");
+    zt_gguf *g = zt_model_open(ctx, d.path);
+    ok(g && zt_gguf_n_tensors(g) == 12, "shards without an index %s", zt_ctx_error(ctx));
+    zt_gguf_close(g);
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&d, "model-00001-of-00002.safetensors");
+    refused(ctx, d.path, ZT_EDATA, "a tensor in two shards");
+    unlink(hfw_path(&d, "model-00001-of-00002.safetensors"));
+    if (mkfifo(hfw_path(&d, "model-00001-of-00002.safetensors"), 0600) == 0)
+        refused(ctx, d.path, ZT_EDATA, "a shard that is a pipe");
     hfw_end(&d);
 }
 

@@ -26,6 +26,9 @@ zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows t
 /* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
  * shard outside of the folder, or a tensor that is not in the shard named, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
+/* All files PREFIX*.safetensors of a folder (its name ends in '/', or is empty) as one: none is no
+ * failure. For shards without an index. */
+zt_safetensors *zt_safetensors_open_parts(zt_ctx *ctx, const char *folder, const char *prefix);
 void zt_safetensors_close(zt_safetensors *s);
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */

@@ -1,8 +1,13 @@
-/* safetensors_index.c - owns models in several files: the index that says which tensor is where. */
+/* safetensors_index.c - owns models in several files: by an index that says which tensor is where,
+ * or by their names. */
 #include "lib/io/json.h"
 #include "lib/io/safetensors_file.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MAX_INDEX = 64 << 20, /* bytes */
@@ -24,18 +29,27 @@ static bool is_plain_name(const char *name)
            !strpbrk(name, "/\\");
 }
 
-static zt_status open_shard(indexer *x, const char *name)
+/* Opens and reads the file of that name in a folder: a file, not a pipe that would never end. */
+static zt_status open_shard(zt_safetensors *s, const char *folder, size_t n, const char *name)
 {
-    zt_safetensors *s = x->s;
     zt_str path;
-    zt_str_init(&path, s->ctx);
+    struct stat is;
     zt_source *in = NULL;
-    if (zt_str_put(&path, s->name, x->folder) == ZT_OK && zt_str_puts(&path, name) == ZT_OK)
-        in = zt_source_open(s->ctx, path.data);
+    zt_status st;
+    zt_str_init(&path, s->ctx);
+    if (zt_str_put(&path, folder, n) == ZT_OK && zt_str_puts(&path, name) == ZT_OK) {
+        if (stat(path.data, &is) == 0 && !S_ISREG(is.st_mode))
+            zt_fail(s->ctx, ZT_EDATA, "%s: is no regular file", path.data);
+        else
+            in = zt_source_open(s->ctx, path.data);
+    }
     zt_str_fini(&path);
-    zt_status st = in ? zt_st_add_shard(s, in) : zt_ctx_status(s->ctx);
+    st = in ? zt_st_add_shard(s, in) : zt_ctx_status(s->ctx);
     if (in && st != ZT_OK)
         zt_source_close(in);
+    if (st == ZT_OK)
+        st = zt_st_parse(s);
+    s->n_meta = 0;
     return st;
 }
 
@@ -51,16 +65,12 @@ static zt_status find_shard(indexer *x, const char *name, int64_t *shard)
                        zt_escape(text, sizeof text, name, strlen(name)));
     if (s->n_shards == MAX_SHARDS)
         return zt_fail(s->ctx, ZT_EDATA, "%s: more than %d shards", s->name, MAX_SHARDS);
-    zt_status st = open_shard(x, name);
+    zt_status st = open_shard(s, s->name, x->folder, name);
     char *key = st == ZT_OK ? zt_arena_strndup(s->texts, name, strlen(name)) : NULL;
     if (!key)
         return st == ZT_OK ? ZT_ENOMEM : st;
     *shard = s->n_shards - 1;
-    st = zt_map_put(x->shards, key, strlen(key), *shard);
-    if (st == ZT_OK)
-        st = zt_st_parse(s);
-    s->n_meta = 0;
-    return st;
+    return zt_map_put(x->shards, key, strlen(key), *shard);
 }
 
 static zt_status read_mapping(void *user, const char *tensor, const char *text, size_t n)
@@ -158,6 +168,58 @@ zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path)
     zt_map_free(x.shards);
     zt_map_free(x.wanted);
     if (done)
+        return s;
+    zt_safetensors_close(s);
+    return NULL;
+}
+
+/* ---- parts without an index ------------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_part(const char *name, const char *prefix)
+{
+    static const char end[] = ".safetensors";
+    size_t n = strlen(name), k = sizeof end - 1;
+    return n > k && strcmp(name + n - k, end) == 0 && strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Names of the parts into list; how many. */
+static zt_status list_parts(zt_safetensors *s, const char *prefix, char **list, size_t *n)
+{
+    DIR *d = opendir(*s->name ? s->name : ".");
+    zt_status st = ZT_OK;
+    if (!d)
+        return zt_fail(s->ctx, ZT_ENOENT, "%s: %s", s->name, strerror(errno));
+    for (struct dirent *e; st == ZT_OK && (e = readdir(d));) {
+        if (!is_part(e->d_name, prefix))
+            continue;
+        if (*n == MAX_SHARDS)
+            st = zt_fail(s->ctx, ZT_EDATA, "%s: more than %d shards", s->name, MAX_SHARDS);
+        else if (!(list[(*n)++] = zt_arena_strndup(s->texts, e->d_name, strlen(e->d_name))))
+            st = ZT_ENOMEM;
+    }
+    closedir(d);
+    return st;
+}
+
+zt_safetensors *zt_safetensors_open_parts(zt_ctx *ctx, const char *folder, const char *prefix)
+{
+    zt_safetensors *s = zt_st_new(ctx, folder);
+    char *list[MAX_SHARDS];
+    size_t n = 0;
+    if (!s)
+        return NULL;
+    s->owns_sources = true;
+    zt_status st = list_parts(s, prefix, list, &n);
+    if (st == ZT_OK)
+        qsort(list, n, sizeof *list, by_name);
+    for (size_t i = 0; st == ZT_OK && i < n; i++)
+        st = open_shard(s, folder, strlen(folder), list[i]);
+    if (st == ZT_OK && zt_st_map_names(s) == ZT_OK)
         return s;
     zt_safetensors_close(s);
     return NULL;

@@ -25,7 +25,7 @@ bool hf_has_file(hf *m, const char *name)
 {
     struct stat st;
     const char *path = hf_file(m, name);
-    return path && stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    return path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 json_t *hf_load(hf *m, const char *name, zt_status *status)
@@ -83,16 +83,16 @@ static zt_safetensors *open_file(hf *m, const char *path)
 /* Of a folder; a folder without weights still has a vocabulary: NULL and ZT_OK. */
 static zt_safetensors *open_in_folder(hf *m, zt_status *status)
 {
-    zt_safetensors *s = NULL;
-    bool has = true;
+    zt_safetensors *s;
     if (hf_has_file(m, "model.safetensors.index.json"))
         s = zt_safetensors_open_index(m->ctx, hf_file(m, "model.safetensors.index.json"));
-    else if (hf_has_file(m, "model.safetensors"))
-        s = zt_safetensors_open(m->ctx, hf_file(m, "model.safetensors"));
     else
-        has = false;
-    *status = has && !s ? zt_ctx_status(m->ctx) : ZT_OK;
-    return s;
+        s = zt_safetensors_open_parts(m->ctx, m->folder.data, "model");
+    *status = s ? ZT_OK : zt_ctx_status(m->ctx);
+    if (!s || zt_safetensors_count(s) > 0)
+        return s;
+    zt_safetensors_close(s);
+    return NULL;
 }
 
 /* ---- building the header --------------------------------------------------------------------- */

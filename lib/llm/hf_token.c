@@ -48,20 +48,21 @@ static int64_t added_id(json_t *tokenizer, const char *text)
     return -1;
 }
 
-/* Ids of a number or a list of them: how many; -1: it is neither. */
+/* Ids of a number or a list of them: how many; -1: it is neither. Below 0 stands for none. */
 static int read_ids(const json_t *v, int32_t ids[MAX_IDS])
 {
     size_t n = json_is_array(v) ? json_array_size(v) : json_is_integer(v);
+    int kept = 0;
     if (n > MAX_IDS || (!json_is_array(v) && !json_is_integer(v)))
         return -1;
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-        if (!json_is_integer(one) || json_integer_value(one) < 0 ||
-            json_integer_value(one) > INT32_MAX)
+        if (!json_is_integer(one) || json_integer_value(one) > INT32_MAX)
             return -1;
-        ids[i] = (int32_t)json_integer_value(one);
+        if (json_integer_value(one) >= 0)
+            ids[kept++] = (int32_t)json_integer_value(one);
     }
-    return (int)n;
+    return kept;
 }
 
 typedef struct special {
