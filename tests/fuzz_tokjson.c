@@ -1,7 +1,8 @@
-/* fuzz_tokjson.c - a fuzz target for tokenizer.json: any JSON is refused, or makes a vocabulary by which
- * any text becomes tokens that there are, and tokens become text again.
+/* fuzz_tokjson.c - a fuzz target for tokenizer.json: any JSON is refused, or makes a vocabulary by
+ * which any text becomes tokens that there are, and tokens become text again.
  *
- * Bytes up to the first zero are the JSON, those after it a text. Drivers: see fuzz_main.c and make fuzz.
+ * Bytes up to the first zero are the JSON, those after it a text. Drivers: see fuzz_main.c and make
+ * fuzz.
  */
 #include "lib/llm/vocab.h"
 
@@ -11,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-enum { MOST_SHOWN = 300 }; /* tokens decoded one by one */
+enum { MOST_SHOWN = 20, MOST_TEXT = 600 }; /* tokens decoded one by one; bytes of a text */
 
 /* What may go wrong with a sound context: bad data, or limits. */
 static void check_status(zt_ctx *ctx, zt_status s)
@@ -63,8 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     zt_ctx_clear(ctx);
     if (v) {
         try_text(v, text, sizeof text - 1);
+        size_t rest = zero ? n - json - 1 : 0;
         if (zero)
-            try_text(v, (const char *)zero + 1, n - json - 1);
+            try_text(v, (const char *)zero + 1, rest < MOST_TEXT ? rest : MOST_TEXT);
     }
     zt_vocab_free(v);
     if (zt_mem_get(ctx).blocks)

@@ -1,6 +1,6 @@
-/* golden_tokjson.c - vocabularies from tokenizer.json: every case of golden/tokenizers/hf and of those
- * that tests/tokenizers/make.py made with the library itself (ids, decoded text); Loom's tokenizer
- * cases, where each case's note says that they are right; a mebibyte of one letter. */
+/* golden_tokjson.c - vocabularies from tokenizer.json: every case of golden/tokenizers/hf and of
+ * those that tests/tokenizers/make.py made with the library itself (ids, decoded text); Loom's
+ * tokenizer cases, where each case's note says that they are right; a mebibyte of one letter. */
 #include "lib/llm/llm.h"
 #include "tests/golden.h"
 #include "tests/tap.h"
@@ -34,7 +34,7 @@ static void close_file(vocab *o)
     zt_ctx_free(o->ctx);
 }
 
-/* ---- one case ------------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static bool same_ids(const zt_ids *got, const json_t *want)
 {
@@ -90,7 +90,7 @@ static bool check_text(const vocab *o, const json_t *ids, bool special, const js
     return same;
 }
 
-/* ---- one tokenizer ----------------------------------------------------------------------------------- */
+/* ---- one tokenizer --------------------------------------------------------------------------- */
 
 static void check_cases(const vocab *o, const char *name, const json_t *cases)
 {
@@ -98,7 +98,8 @@ static void check_cases(const vocab *o, const char *name, const json_t *cases)
     json_t *c;
     json_array_foreach(cases, i, c) {
         const json_t *text = json_object_get(c, "text"), *ids = json_object_get(c, "ids");
-        const json_t *with = json_object_get(c, "ids_special"), *all = json_object_get(c, "decoded");
+        const json_t *with = json_object_get(c, "ids_special");
+        const json_t *all = json_object_get(c, "decoded");
         const json_t *skip = json_object_get(c, "decoded_skip");
         zt_bytes t = {json_string_value(text), json_string_length(text)};
         bad[0] += !check_ids(o, t, ZT_TOK_SPECIAL, ids);
@@ -126,7 +127,8 @@ static void one_letter(const vocab *o, const char *name)
         zt_status s = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
         double took = (double)(clock() - start) / CLOCKS_PER_SEC;
         char buf[16];
-        ok(!s && took < 30, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len), ids.n);
+        ok(!s && took < 30, "%s: 1 MiB of '%s': %zu ids", name,
+           zt_escape(buf, sizeof buf, units[u], len), ids.n);
         diag("%.3f s", took);
         zt_ids_fini(o->ctx, &ids);
     }
@@ -166,7 +168,7 @@ static size_t check_folder(const char *folder, bool long_texts)
     return n;
 }
 
-/* ---- Loom ---------------------------------------------------------------------------------------------- */
+/* ---- Loom ------------------------------------------------------------------------------------ */
 
 /* The original has the byte alphabet wrong from 0xA1 on: up to there its ids are right. */
 static bool is_plain(zt_bytes t)

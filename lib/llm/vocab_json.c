@@ -1,10 +1,10 @@
 /* vocab_json.c - a vocabulary from Hugging Face's tokenizer.json: opening it, and the way of a text
  * through its parts (vocab_json.h draws it).
  *
- * Text may be any bytes. A stretch that is no UTF-8 goes past normalizers and pre-tokenizers: its bytes
- * become tokens of bytes where the vocabulary has such, else each is as U+FFFD. Truncation and padding
- * are not done: how long a text may be is not the vocabulary's matter. A file without the member
- * 'decoder' (the library always writes one) is decoded as its pre-tokenizer's ByteLevel says.
+ * Text may be any bytes. A stretch that is no UTF-8 goes past normalizers and pre-tokenizers: its
+ * bytes become tokens of bytes where the vocabulary has such, else each is as U+FFFD. Truncation
+ * and padding are not done: how long a text may be is not the vocabulary's matter. A file without
+ * the member 'decoder' (the library always writes one) is decoded as its ByteLevel says.
  */
 #include "lib/llm/vocab_json.h"
 
@@ -12,13 +12,13 @@
 
 static const zt_vocab_kind huggingface;
 
-/* ---- working memory ---------------------------------------------------------------------------------------- */
+/* ---- working memory -------------------------------------------------------------------------- */
 
 void zt_tj_work_init(zt_tj_work *w, const zt_tj *t, const zt_vocab *v, zt_ids *ids)
 {
     *w = (zt_tj_work){.t = t, .v = v, .ids = ids};
     zt_merger_init(&w->merger, t->ctx);
-    for (int i = 0; i < ZT_MOST_STEPS; i++)
+    for (int i = 0; i < t->pre.n; i++)
         zt_str_init(&w->step[i], t->ctx);
     zt_str_init(&w->norm[0], t->ctx);
     zt_str_init(&w->norm[1], t->ctx);
@@ -26,7 +26,7 @@ void zt_tj_work_init(zt_tj_work *w, const zt_tj *t, const zt_vocab *v, zt_ids *i
 
 void zt_tj_work_fini(zt_tj_work *w)
 {
-    for (int i = 0; i < ZT_MOST_STEPS; i++)
+    for (int i = 0; i < w->t->pre.n; i++)
         zt_str_fini(&w->step[i]);
     zt_str_fini(&w->norm[0]);
     zt_str_fini(&w->norm[1]);
@@ -35,7 +35,7 @@ void zt_tj_work_fini(zt_tj_work *w)
     zt_free(w->t->ctx, w->path);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void tj_free(zt_tj *t)
 {
@@ -114,7 +114,7 @@ static zt_tj *tj_new(zt_ctx *ctx, const char *file, const char *text, size_t n)
     return NULL;
 }
 
-/* ---- the vocabulary of it ---------------------------------------------------------------------------------------- */
+/* ---- the vocabulary of it -------------------------------------------------------------------- */
 
 static int32_t size_of(const zt_tj *t)
 {
@@ -180,8 +180,8 @@ static zt_status key_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g)
         return zt_fail(ctx, ZT_EDATA, "%s: '%s' is no list of at most 256 ids", s->file, key);
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= s->n)
-            return zt_fail(ctx, ZT_EDATA, "%s: '%s' has %lld, but there are %d tokens", s->file, key,
-                           (long long)ids[i], s->n);
+            return zt_fail(ctx, ZT_EDATA, "%s: '%s' has %lld, but there are %d tokens", s->file,
+                           key, (long long)ids[i], s->n);
         s->attr[ids[i]] |= ZT_TOK_EOG;
     }
     return ZT_OK;
@@ -204,7 +204,8 @@ static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_tj *t, const z
     return st ? st : key_ends(ctx, s, g);
 }
 
-static zt_vocab *open_text(zt_ctx *ctx, const char *name, const char *text, size_t n, const zt_gguf *g)
+static zt_vocab *open_text(zt_ctx *ctx, const char *name, const char *text, size_t n,
+                           const zt_gguf *g)
 {
     zt_tj *t = tj_new(ctx, name, text, n);
     zt_vocab_spec s = {.file = name, .kind = &huggingface, .extra = t};
@@ -231,7 +232,7 @@ zt_vocab *zt_vocab_from_json(const zt_gguf *g, zt_bytes text)
     return open_text(zt_gguf_ctx(g), zt_gguf_name(g), text.data, text.n, g);
 }
 
-/* ---- text to ids ---------------------------------------------------------------------------------------------------- */
+/* ---- text to ids ----------------------------------------------------------------------------- */
 
 /* Normalized text without added tokens in it. */
 static zt_status stretch(zt_tj_work *w, zt_text in, size_t from, size_t to)
@@ -263,7 +264,8 @@ static zt_status valid(zt_tj_work *w, const char *text, size_t n, bool opens, bo
 {
     size_t from, to, zero = 0;
     zt_status s = ZT_OK;
-    zt_added_finder f = {.t = w->t, .trie = w->t->added.raw, .text = text, .n = n, .special = special};
+    zt_added_finder f = {.t = w->t, .trie = w->t->added.raw, .text = text, .n = n,
+                         .special = special};
     if (opens)
         zt_char_next(text, n, &zero);
     for (const zt_added *a; !s && (a = zt_added_next(&f, &from, &to)); f.done = to) {
@@ -318,7 +320,8 @@ static zt_status put_all(const zt_tj *t, zt_tj_work *w, const zt_ids *ids)
     return s;
 }
 
-static zt_status encode_all(const zt_vocab *v, const char *text, size_t n, unsigned flags, zt_ids *ids)
+static zt_status encode_all(const zt_vocab *v, const char *text, size_t n, unsigned flags,
+                            zt_ids *ids)
 {
     const zt_tj *t = v->extra;
     bool rule = flags & ZT_TOK_BOS_RULE, special = flags & ZT_TOK_SPECIAL;
@@ -346,7 +349,7 @@ static zt_status encode_all(const zt_vocab *v, const char *text, size_t n, unsig
     return s;
 }
 
-/* ---- ids to text ------------------------------------------------------------------------------------------------------- */
+/* ---- ids to text ----------------------------------------------------------------------------- */
 
 static zt_status put_part(const zt_vocab *v, int32_t id, bool special, zt_parts *p)
 {
@@ -377,7 +380,8 @@ static zt_status decode(const zt_vocab *v, const int32_t *ids, size_t n, bool sp
     return s;
 }
 
-static zt_status decode_all(const zt_vocab *v, const int32_t *ids, size_t n, bool special, zt_str *out)
+static zt_status decode_all(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
+                            zt_str *out)
 {
     return decode(v, ids, n, special, false, true, out);
 }
@@ -387,7 +391,7 @@ static zt_status decode_one(const zt_vocab *v, int32_t id, bool first, zt_str *o
     return decode(v, &id, 1, true, true, first, out);
 }
 
-/* ---- the kind ------------------------------------------------------------------------------------------------------------ */
+/* ---- the kind -------------------------------------------------------------------------------- */
 
 static zt_status open_kind(zt_vocab *v, const zt_vocab_spec *spec)
 {

@@ -1,11 +1,11 @@
-/* vocab_json.h - private to the vocabularies read from Hugging Face's tokenizer.json: the parts that
- * vocab_json*.c, vocab_norm.c and vocab_regex.c share.
+/* vocab_json.h - private to the vocabularies read from Hugging Face's tokenizer.json: the parts
+ * that vocab_json*.c, vocab_norm.c, vocab_precompiled.c and vocab_regex.c share.
  *
  * Text to ids: text is cut at added tokens that want it raw; each stretch between them goes through
  * the normalizers, is cut at the added tokens that want it normalized, goes through the
- * pre-tokenizers, and each piece that comes out goes through the model. Ids to text: texts of tokens
- * go through the decoders as one list. Every component is one row of its family's table, and what a
- * file asks for beyond the rows is ZT_ENOTSUP with its name.
+ * pre-tokenizers, and each piece that comes out goes through the model. Ids to text: the texts of
+ * tokens go through the decoders as one list. Every component is one row of its family's table, and
+ * what a file asks for beyond the rows is ZT_ENOTSUP with its name.
  *
  * Meanings of components and fields: huggingface/tokenizers 0.23, as facts.
  */
@@ -19,7 +19,7 @@
 typedef struct zt_tj zt_tj;           /* one tokenizer.json */
 typedef struct zt_tj_work zt_tj_work; /* working memory of one call of encode or decode */
 
-/* ---- reading (vocab_json_read.c) ---------------------------------------------------------------- */
+/* ---- reading (vocab_json_read.c) ------------------------------------------------------------- */
 
 typedef struct zt_tj_reader {
     zt_ctx *ctx;
@@ -29,8 +29,8 @@ typedef struct zt_tj_reader {
     bool zeros;        /* U+FDD0 stands for U+0000, which jansson takes in no key */
 } zt_tj_reader;
 
-/* One JSON value of n bytes, NULL with ZT_EDATA. No member comes twice. Memory that jansson takes is
- * held from the context's for so long: *held, to be freed after json_decref. */
+/* One JSON value of n bytes, NULL with ZT_EDATA. No member comes twice. Memory that jansson takes
+ * is held from the context's for so long: *held, to be freed after json_decref. */
 json_t *zt_tj_load(zt_tj_reader *r, const char *text, size_t n, void **held);
 /* A copy that lives as long as the arena; data NULL: no memory. */
 zt_bytes zt_tj_keep(zt_tj_reader *r, const char *text, size_t n);
@@ -45,7 +45,7 @@ zt_status zt_tj_need(zt_tj_reader *r, const json_t *o, const char *name);
 zt_status zt_tj_word(zt_tj_reader *r, const json_t *o, const char *name, const char *const *names,
                      int *out);
 
-/* ---- patterns (vocab_regex.c) ------------------------------------------------------------------- */
+/* ---- patterns (vocab_regex.c) ---------------------------------------------------------------- */
 
 typedef struct zt_pattern zt_pattern;
 
@@ -64,7 +64,7 @@ typedef struct zt_finder {
 /* *found: text[*from .. *to). A pattern that takes more steps than any honest one: ZT_EDATA. */
 zt_status zt_finder_next(zt_finder *f, bool *found, size_t *from, size_t *to);
 
-/* ---- steps: normalizers, pre-tokenizers, decoders ------------------------------------------------- */
+/* ---- steps: normalizers, pre-tokenizers, decoders -------------------------------------------- */
 
 typedef struct zt_tj_step zt_tj_step;
 
@@ -113,7 +113,8 @@ typedef struct zt_tj_steps { /* a component, its Sequences laid out flat */
     int n;
 } zt_tj_steps;
 /* j may be NULL or null: no steps. */
-zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j, zt_tj_steps *out);
+zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
+                           zt_tj_steps *out);
 void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *s);
 
 zt_status zt_metaspace_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s); /* vocab_json_pre.c */
@@ -121,7 +122,7 @@ zt_status zt_metaspace_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s); /*
 zt_status zt_precompiled_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s);
 zt_status zt_precompiled(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero);
 
-/* ---- characters (vocab_norm.c) ------------------------------------------------------------------- */
+/* ---- characters (vocab_norm.c) --------------------------------------------------------------- */
 
 bool zt_char_space(uint32_t cp);  /* Unicode's White_Space */
 bool zt_char_word(uint32_t cp);   /* \w of Rust's regex crate */
@@ -132,7 +133,7 @@ zt_status zt_char_print(const char *bytes, size_t n, zt_str *out);
 /* Decodes a character known to be valid; advances *i. */
 uint32_t zt_char_next(const char *s, size_t n, size_t *i);
 
-/* ---- models --------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 typedef struct zt_pairs zt_pairs; /* vocab_json_bpe.c: (left, right) -> rank, merged */
 
@@ -143,7 +144,7 @@ typedef struct zt_model_row {
 } zt_model_row;
 extern const zt_model_row zt_model_bpe, zt_model_unigram, zt_model_wordpiece, zt_model_wordlevel;
 
-/* ---- added tokens (vocab_json_added.c) ------------------------------------------------------------- */
+/* ---- added tokens (vocab_json_added.c) ------------------------------------------------------- */
 
 typedef struct zt_added {
     zt_bytes content, shown; /* as the file has it; normalized, if it is to be */
@@ -173,7 +174,7 @@ typedef struct zt_added_finder {
  * takes it sets done to *to. */
 const zt_added *zt_added_next(zt_added_finder *f, size_t *from, size_t *to);
 
-/* ---- the whole -------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 struct zt_tj {
     zt_ctx *ctx;

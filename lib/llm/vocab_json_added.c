@@ -1,14 +1,15 @@
 /* vocab_json_added.c - owns tokenizer.json's added tokens: their ids, and finding them in text.
  *
- * Those that are normalized are looked for in normalized text by their normalized content, the others
- * in raw text. At each place the longest counts; one that then fails to be a single word is passed over,
- * with all that is in it. Source: huggingface/tokenizers, tokenizer/added_vocabulary.rs, as facts.
+ * Those that are normalized are looked for in normalized text by their normalized content, the
+ * others in raw text. At each place the longest counts; one that then fails to be a single word is
+ * passed over, with all that is in it. Source: huggingface/tokenizers,
+ * tokenizer/added_vocabulary.rs, as facts.
  */
 #include "lib/llm/vocab_json.h"
 
 #include <string.h>
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static zt_status read_token(zt_tj_reader *r, const json_t *o, zt_added *a)
 {
@@ -55,7 +56,7 @@ static zt_status give_ids(zt_tj *t, zt_added_set *set, size_t n)
     return s;
 }
 
-/* The content as it is looked for and shown: normalized if that is wanted and makes a difference. */
+/* The content as it is looked for and shown: normalized if that is wanted and changes it. */
 static zt_status normalize(zt_tj_reader *r, zt_tj *t, zt_tj_work *w, zt_added *a)
 {
     zt_text out;
@@ -114,7 +115,7 @@ void zt_added_free(zt_ctx *ctx, zt_added_set *a)
     zt_free(ctx, a->token);
 }
 
-/* ---- finding --------------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* The longest token that begins at f->at; *end is where it ends. */
 static const zt_added *longest(const zt_added_finder *f, size_t *end)

@@ -1,8 +1,8 @@
 /* vocab_json_bpe.c - tokenizer.json's BPE: symbols are characters, pairs of ids merge by rank.
  *
  * A character that is no token becomes the tokens of its bytes (byte_fallback), else the unknown
- * token, several in a row one (fuse_unk), else nothing. An unknown token waits until a known one or the
- * end comes: tokens of bytes overtake it. So the library does. Source: huggingface/tokenizers,
+ * token, several in a row one (fuse_unk), else nothing. An unknown token waits until a known one or
+ * the end comes: tokens of bytes overtake it. So the library does. Source: huggingface/tokenizers,
  * models/bpe/, as facts.
  */
 #include "lib/llm/vocab_json.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* ---- merges ---------------------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 typedef struct pair {
     uint64_t key; /* left id << 32 | right id */
@@ -39,7 +39,8 @@ static zt_pairs *pairs_new(zt_ctx *ctx, size_t n)
     size_t slots = 16, bytes;
     while (slots < 2 * n)
         slots *= 2;
-    if (!zt_mul_size(slots, sizeof(pair), &bytes) || !zt_add_size(bytes, sizeof(zt_pairs), &bytes)) {
+    if (!zt_mul_size(slots, sizeof(pair), &bytes) ||
+        !zt_add_size(bytes, sizeof(zt_pairs), &bytes)) {
         zt_fail(ctx, ZT_ENOMEM, "%zu merges are too many", n);
         return NULL;
     }
@@ -74,7 +75,8 @@ static bool sides(const json_t *j, zt_bytes *a, zt_bytes *b)
 
 /* A pair of which a side is no token can never be met, and is passed over (the library refuses the
  * file); what two tokens make has to be one. Of a pair listed twice the last line counts. */
-static zt_status put_merge(zt_tj_reader *r, zt_tj *t, size_t rank, zt_bytes a, zt_bytes b, zt_str *both)
+static zt_status put_merge(zt_tj_reader *r, zt_tj *t, size_t rank, zt_bytes a, zt_bytes b,
+                           zt_str *both)
 {
     char buf[80];
     int32_t left = zt_model_find(t, a.data, a.n), right = zt_model_find(t, b.data, b.n);
@@ -89,8 +91,8 @@ static zt_status put_merge(zt_tj_reader *r, zt_tj *t, size_t rank, zt_bytes a, z
         return s;
     int32_t id = zt_model_find(t, both->data, both->len);
     if (id < 0)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: merge %zu makes '%s', which is no token", r->file, rank,
-                       zt_escape(buf, sizeof buf, both->data, both->len));
+        return zt_fail(r->ctx, ZT_EDATA, "%s: merge %zu makes '%s', which is no token", r->file,
+                       rank, zt_escape(buf, sizeof buf, both->data, both->len));
     uint64_t key = (uint64_t)left << 32 | (uint32_t)right;
     *find(t->pairs, key) = (pair){key, (uint32_t)rank, (uint32_t)id + 1};
     return ZT_OK;
@@ -146,11 +148,11 @@ static zt_status read_bpe(zt_tj_reader *r, const json_t *o, zt_tj *t)
     return s ? s : read_merges(r, o, t);
 }
 
-/* ---- text to ids ----------------------------------------------------------------------------------------- */
+/* ---- text to ids ----------------------------------------------------------------------------- */
 
 /* The symbol that begins at text[at]: the character, with prefix and suffix where they belong. */
-static zt_status symbol(const zt_tj *t, const char *text, size_t n, size_t at, size_t len, zt_str *tmp,
-                        zt_bytes *out)
+static zt_status symbol(const zt_tj *t, const char *text, size_t n, size_t at, size_t len,
+                        zt_str *tmp, zt_bytes *out)
 {
     bool first = at == 0, last = at + len == n;
     *out = (zt_bytes){text + at, len};
@@ -172,7 +174,7 @@ static void add(zt_merger *m, int32_t id)
     m->sym[n] = (zt_sym){.at = (uint32_t)n, .len = 1, .id = id};
 }
 
-/* Symbols need no place in the text here: each has length 1, which is all that the merger asks for. */
+/* Symbols need no place in the text here: each has length 1, all that the merger asks for. */
 static zt_status add_symbol(const zt_tj *t, zt_merger *m, zt_bytes sym, int *waiting)
 {
     int32_t id = zt_model_find(t, sym.data, sym.n);
@@ -207,8 +209,8 @@ static zt_status symbols(const zt_tj *t, zt_tj_work *w, const char *text, size_t
     int waiting = 0;
     size_t around = t->prefix.n + t->suffix.n, most;
     if (around && (!zt_mul_size(n, around + 4, &most) || most > INT32_MAX / 4))
-        return zt_fail(t->ctx, ZT_ENOMEM, "a piece of %zu bytes with prefixes of %zu is too long", n,
-                       around);
+        return zt_fail(t->ctx, ZT_ENOMEM, "a piece of %zu bytes with prefixes of %zu is too long",
+                       n, around);
     zt_status s = zt_merger_reserve(m, around ? n * (around + 1) + 1 : n + 1);
     m->n = 0;
     zt_str_init(&tmp, t->ctx);

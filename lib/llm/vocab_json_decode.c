@@ -1,8 +1,8 @@
 /* vocab_json_decode.c - owns tokenizer.json's decoders: lists of tokens' texts made into one text.
  *
  * One token may also be decoded alone, while a model writes: bytes are then bytes, not U+FFFD, what
- * belongs to the first token is done when it opens the text, and what belongs to the last is not done.
- * Source: huggingface/tokenizers, decoders/, as facts.
+ * belongs to the first token is done when it opens the text, and what belongs to the last is not
+ * done. Source: huggingface/tokenizers, decoders/, as facts.
  */
 #include "lib/llm/vocab_json.h"
 
@@ -37,14 +37,17 @@ static bool begins(zt_bytes t, zt_bytes with)
     return t.n >= with.n && memcmp(t.data, with.data, with.n) == 0;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* How many bytes at the start of broken text one U+FFFD stands for: the longest beginning of some
  * character that is there, at least 1. */
 static size_t broken_bytes(const char *text, size_t n)
 {
     unsigned char c = (unsigned char)text[0], low = 0x80, high = 0xbf;
-    size_t len = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 1;
+    size_t len = c >= 0xc2 && c <= 0xdf   ? 2
+                 : c >= 0xe0 && c <= 0xef ? 3
+                 : c >= 0xf0 && c <= 0xf4 ? 4
+                                          : 1;
     if (c == 0xe0)
         low = 0xa0;
     else if (c == 0xed)
@@ -155,7 +158,8 @@ static zt_status put_run(const zt_tj_work *w, const zt_str *run, zt_parts *out)
     return s;
 }
 
-static zt_status byte_fallback(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)
+static zt_status byte_fallback(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in,
+                               zt_parts *out)
 {
     zt_str run;
     zt_status st = ZT_OK;
@@ -179,12 +183,14 @@ static zt_status byte_fallback(const zt_tj_step *s, zt_tj_work *w, const zt_part
     return st;
 }
 
-/* ---- part by part ------------------------------------------------------------------------------------------ */
+/* ---- part by part ---------------------------------------------------------------------------- */
 
 /* Appends what the i-th of n texts becomes. */
-typedef zt_status part_fn(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out);
+typedef zt_status part_fn(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                          zt_str *out);
 
-static zt_status each(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out, part_fn *fn)
+static zt_status each(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out,
+                      part_fn *fn)
 {
     zt_status st = ZT_OK;
     for (size_t i = 0; !st && i < in->n; i++) {
@@ -195,10 +201,10 @@ static zt_status each(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt
     return st;
 }
 
-#define EACH(name, fn)                                                                              \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)      \
-    {                                                                                               \
-        return each(s, w, in, out, fn);                                                             \
+#define EACH(name, fn)                                                                             \
+    static zt_status name(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)   \
+    {                                                                                              \
+        return each(s, w, in, out, fn);                                                            \
     }
 
 static bool opens(const zt_tj_work *w, size_t i)
@@ -222,7 +228,8 @@ static zt_status put_replaced(zt_str *out, zt_bytes t, zt_bytes from, zt_bytes t
 }
 
 /* Metaspace: blanks for the replacement; in the text that opens, nothing, if one is prepended. */
-static zt_status unmeta(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out)
+static zt_status unmeta(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                        zt_str *out)
 {
     enum { NEVER = 2 };
     (void)n;
@@ -237,7 +244,8 @@ static zt_status read_bpe(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
     return zt_tj_text(r, o, "suffix", &s->text);
 }
 
-static zt_status unsuffix(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out)
+static zt_status unsuffix(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                          zt_str *out)
 {
     bool last = i + 1 == n && !w->alone;
     return put_replaced(out, t, s->text, (zt_bytes){" ", last ? 0 : 1});
@@ -258,7 +266,8 @@ static zt_status read_strip(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
 
 /* Up to `start` and `stop` characters from the ends. After a Fuse the text's ends are meant, and a
  * token alone has only the first of them. */
-static zt_status strip_ends(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out)
+static zt_status strip_ends(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                            zt_str *out)
 {
     bool fused = w->alone && s->flag[0];
     (void)n;
@@ -292,7 +301,8 @@ static bool is_utf8(zt_bytes t)
 }
 
 /* Bytes that are not UTF-8, which only a token alone can be, are left as they are. */
-static zt_status replace_in(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out)
+static zt_status replace_in(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                            zt_str *out)
 {
     zt_finder f = {.p = s->pattern, .work = w, .text = t.data, .n = t.n};
     size_t done = 0, from, to;
@@ -320,7 +330,7 @@ static zt_status fuse(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt
     return st ? st : zt_parts_end(out);
 }
 
-/* ---- WordPiece --------------------------------------------------------------------------------------------- */
+/* ---- WordPiece ------------------------------------------------------------------------------- */
 
 enum { CLEANUP };
 
@@ -354,7 +364,8 @@ static zt_status clean_up(zt_str *text)
     return s;
 }
 
-static zt_status join_word(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n, zt_str *out)
+static zt_status join_word(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
+                           zt_str *out)
 {
     zt_str text;
     zt_status st = ZT_OK;
@@ -375,7 +386,7 @@ static zt_status join_word(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_
 }
 EACH(wordpiece, join_word)
 
-/* ---- the family ---------------------------------------------------------------------------------------------- */
+/* ---- the family ------------------------------------------------------------------------------ */
 
 static const zt_tj_row rows[] = {
     {"BPEDecoder", .read = read_bpe, .decode = bpe},

@@ -9,7 +9,7 @@
 /* Ids may have gaps, but not such that a small file asks for much memory. */
 enum { GAPS = 1 << 20 };
 
-/* ---- the vocabulary -------------------------------------------------------------------------------------- */
+/* ---- the vocabulary -------------------------------------------------------------------------- */
 
 static zt_status bad_id(zt_tj_reader *r, const char *key, const char *what)
 {
@@ -114,7 +114,7 @@ bool zt_tj_has_bytes(const zt_tj *t, const char *text, size_t n)
     return true;
 }
 
-/* ---- WordLevel ------------------------------------------------------------------------------------------- */
+/* ---- WordLevel ------------------------------------------------------------------------------- */
 
 static zt_status read_wordlevel(zt_tj_reader *r, const json_t *o, zt_tj *t)
 {
@@ -130,10 +130,10 @@ static zt_status wordlevel(const zt_tj *t, zt_tj_work *w, const char *text, size
 
 const zt_model_row zt_model_wordlevel = {"WordLevel", read_wordlevel, wordlevel};
 
-/* ---- which model ------------------------------------------------------------------------------------------- */
+/* ---- which model ----------------------------------------------------------------------------- */
 
-/* Files of old do not say: only Unigram has a list of tokens, only BPE has merges, only WordPiece has
- * a prefix. */
+/* Files of old do not say: only Unigram has a list of tokens, only BPE has merges, only WordPiece
+ * has a limit. */
 static const char *guess(const json_t *o)
 {
     return json_is_array(json_object_get(o, "vocab")) ? "Unigram"

@@ -59,7 +59,8 @@ static zt_status template(post *p, const json_t *o)
     zt_ids *to = &p->t->before;
     zt_status s = json_is_array(single) ? ZT_OK : bad(p, "a template without 'single'");
     for (size_t i = 0; !s && i < json_array_size(single); i++) {
-        const json_t *piece = json_array_get(single, i), *sequence = json_object_get(piece, "Sequence");
+        const json_t *piece = json_array_get(single, i);
+        const json_t *sequence = json_object_get(piece, "Sequence");
         const char *which = json_string_value(json_object_get(sequence, "id"));
         if (!sequence)
             s = push_special(p, o, json_object_get(piece, "SpecialToken"), to);
@@ -117,8 +118,9 @@ static zt_status read_post(post *p, const json_t *o, int depth)
         if (strcmp(rows[i].name, name) != 0)
             continue;
         if (rows[i].adds && p->done)
-            return zt_fail(p->r->ctx, ZT_ENOTSUP, "%s: post_processor: a second one that adds tokens, "
-                           "'%s'", p->r->file, name);
+            return zt_fail(p->r->ctx, ZT_ENOTSUP,
+                           "%s: post_processor: a second one that adds tokens, '%s'", p->r->file,
+                           name);
         p->done = p->done || rows[i].adds;
         return rows[i].read(p, o);
     }

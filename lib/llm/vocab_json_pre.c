@@ -1,8 +1,8 @@
 /* vocab_json_pre.c - owns tokenizer.json's pre-tokenizers.
  *
- * A step cuts its text, or writes it anew, and hands each piece to the step after it; after the last
- * comes the model. Cutting by a pattern goes over items, its matches and what lies between them, and a
- * behaviour says which items join. Source: huggingface/tokenizers, pre_tokenizers/ and
+ * A step cuts its text, or writes it anew, and hands each piece to the step after it; after the
+ * last comes the model. Cutting by a pattern goes over items, its matches and what lies between
+ * them, and a behaviour says which items join. Source: huggingface/tokenizers, pre_tokenizers/ and
  * tokenizer/normalizer.rs, as facts.
  */
 #include "lib/llm/vocab_json.h"
@@ -22,7 +22,8 @@ zt_status zt_pre_run(zt_tj_work *w, const zt_tj_step *step, zt_text in)
 static zt_status pass(const zt_tj_step *s, zt_tj_work *w, zt_text in, size_t from, size_t to)
 {
     size_t zero = in.zero > from ? in.zero - from : 0;
-    return zt_pre_run(w, s + 1, (zt_text){in.s + from, to - from, zero < to - from ? zero : to - from});
+    zero = zero < to - from ? zero : to - from;
+    return zt_pre_run(w, s + 1, (zt_text){in.s + from, to - from, zero});
 }
 
 static zt_str *scratch(const zt_tj_step *s, zt_tj_work *w)
@@ -32,7 +33,7 @@ static zt_str *scratch(const zt_tj_step *s, zt_tj_work *w)
     return str;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------- */
 
 typedef bool char_fn(uint32_t cp);
 
@@ -78,7 +79,7 @@ static zt_status next_item(items *it, bool *more, size_t *from, size_t *to, bool
     return ZT_OK;
 }
 
-/* ---- behaviours ---------------------------------------------------------------------------------------- */
+/* ---- behaviours ------------------------------------------------------------------------------ */
 
 enum { REMOVED, ISOLATED, WITH_PREVIOUS, WITH_NEXT, CONTIGUOUS };
 static const char *const behaviours[] = {"Removed",        "Isolated",   "MergedWithPrevious",
@@ -93,7 +94,8 @@ static bool joins(int how, bool match, bool last)
                                 : false;
 }
 
-static zt_status cut(const zt_tj_step *s, zt_tj_work *w, zt_text in, items *it, int how, bool invert)
+static zt_status cut(const zt_tj_step *s, zt_tj_work *w, zt_text in, items *it, int how,
+                     bool invert)
 {
     size_t from, to, held_from = 0, held_to = 0;
     bool held = false, last = false, match, more;
@@ -123,7 +125,7 @@ static zt_status cut_chars(const zt_tj_step *s, zt_tj_work *w, zt_text in, char_
     return cut(s, w, in, &it, how, false);
 }
 
-/* ---- by pattern ------------------------------------------------------------------------------------------ */
+/* ---- by pattern ------------------------------------------------------------------------------ */
 
 enum { INVERT };
 
@@ -143,7 +145,7 @@ static zt_status split(const zt_tj_step *s, zt_tj_work *w, zt_text in)
     return cut(s, w, in, &it, s->how, s->flag[INVERT]);
 }
 
-/* ---- by kinds of characters ------------------------------------------------------------------------------ */
+/* ---- by kinds of characters ------------------------------------------------------------------ */
 
 static zt_status read_punctuation(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
 {
@@ -218,7 +220,8 @@ static zt_status read_delimiter(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
     if (!st)
         st = zt_tj_text(r, o, "delimiter", &s->text);
     if (!st && (size_t)zt_utf8_decode(s->text.data, s->text.n, &cp) != s->text.n)
-        st = zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'delimiter' is not one character", r->file, r->where);
+        st = zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'delimiter' is not one character", r->file,
+                     r->where);
     return st;
 }
 
@@ -238,7 +241,9 @@ static zt_status read_fixed(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
 {
     s->start = 5;
     zt_status st = zt_tj_size(r, o, "length", &s->start);
-    return !st && !s->start ? zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'length' is 0", r->file, r->where) : st;
+    if (!st && !s->start)
+        st = zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'length' is 0", r->file, r->where);
+    return st;
 }
 
 static zt_status fixed_length(const zt_tj_step *s, zt_tj_work *w, zt_text in)
@@ -252,7 +257,7 @@ static zt_status fixed_length(const zt_tj_step *s, zt_tj_work *w, zt_text in)
     return st;
 }
 
-/* ---- ByteLevel --------------------------------------------------------------------------------------------- */
+/* ---- ByteLevel ------------------------------------------------------------------------------- */
 
 enum { ADD_SPACE, USE_REGEX };
 
@@ -321,7 +326,7 @@ static zt_status byte_level(const zt_tj_step *s, zt_tj_work *w, zt_text in)
     return st;
 }
 
-/* ---- Metaspace --------------------------------------------------------------------------------------------- */
+/* ---- Metaspace ------------------------------------------------------------------------------- */
 
 enum { SPLIT };
 enum { ALWAYS, FIRST, NEVER };

@@ -1,5 +1,5 @@
-/* vocab_json_read.c - reads tokenizer.json's JSON: the text into a tree with bounded memory, members
- * of objects with messages that name them, and components with their Sequences.
+/* vocab_json_read.c - reads tokenizer.json's JSON: the text into a tree with bounded memory,
+ * members of objects with messages that name them, and components with their Sequences.
  */
 #include "lib/llm/vocab_json.h"
 
@@ -7,7 +7,7 @@
 
 enum { MOST_JSON = 256 << 20 };
 
-/* ---- the tree ------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 /* A bound on what jansson takes for a text: by how many values can be in it. */
 static size_t tree_bytes(const char *text, size_t n)
@@ -104,7 +104,7 @@ zt_bytes zt_tj_keep(zt_tj_reader *r, const char *text, size_t n)
     return (zt_bytes){p, n};
 }
 
-/* ---- members --------------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static zt_status wrong(zt_tj_reader *r, const char *name, const char *what)
 {
@@ -158,21 +158,22 @@ zt_status zt_tj_word(zt_tj_reader *r, const json_t *o, const char *name, const c
                      int *out)
 {
     const json_t *j = member(o, name);
+    const char *word = json_string_value(j);
     char buf[80];
     if (!j)
         return ZT_OK;
-    if (!json_is_string(j))
+    if (!word)
         return wrong(r, name, "no text");
     for (int i = 0; names[i]; i++)
-        if (strcmp(json_string_value(j), names[i]) == 0) {
+        if (strcmp(word, names[i]) == 0) {
             *out = i;
             return ZT_OK;
         }
-    return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: '%s' is '%s', which is not known", r->file, r->where,
-                   name, zt_escape(buf, sizeof buf, json_string_value(j), json_string_length(j)));
+    return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: '%s' is '%s', which is not known", r->file,
+                   r->where, name, zt_escape(buf, sizeof buf, word, json_string_length(j)));
 }
 
-/* ---- components ------------------------------------------------------------------------------------ */
+/* ---- components ------------------------------------------------------------------------------ */
 
 static zt_status add_step(zt_tj_reader *r, const zt_tj_family *f, const json_t *j, zt_tj_steps *out)
 {
@@ -195,8 +196,8 @@ static zt_status add_step(zt_tj_reader *r, const zt_tj_family *f, const json_t *
 }
 
 /* A Sequence may hold Sequences; jansson bounds how deep. */
-static zt_status add_steps(zt_tj_reader *r, const zt_tj_family *f, const json_t *j, zt_tj_steps *out,
-                           int depth)
+static zt_status add_steps(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
+                           zt_tj_steps *out, int depth)
 {
     const char *name = json_string_value(json_object_get(j, "type"));
     zt_status s = ZT_OK;
@@ -211,7 +212,8 @@ static zt_status add_steps(zt_tj_reader *r, const zt_tj_family *f, const json_t 
     return s;
 }
 
-zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j, zt_tj_steps *out)
+zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
+                           zt_tj_steps *out)
 {
     r->where = f->key;
     if (!j || json_is_null(j))

@@ -1,9 +1,9 @@
 /* vocab_json_words.c - tokenizer.json's WordPiece and Unigram: pieces of a word found in a trie.
  *
- * WordPiece takes the longest piece from the left, and the whole word is unknown when one is missing.
- * Unigram takes the pieces with the greatest sum of scores (Viterbi); an unknown character costs 10
- * more than the worst piece, and unknown ones in a row are one. Source: huggingface/tokenizers,
- * models/wordpiece and models/unigram, as facts.
+ * WordPiece takes the longest piece from the left, and the whole word is unknown when one is
+ * missing. Unigram takes the pieces with the greatest sum of scores (Viterbi); an unknown character
+ * costs 10 more than the worst piece, and unknown ones in a row are one. Source:
+ * huggingface/tokenizers, models/wordpiece and models/unigram, as facts.
  */
 #include "lib/llm/vocab_json.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- WordPiece ------------------------------------------------------------------------------------------- */
+/* ---- WordPiece ------------------------------------------------------------------------------- */
 
 /* A piece may open a word, and with the prefix it may go on: each trie has what applies. */
 static zt_status fill_tries(zt_tj_reader *r, zt_tj *t)
@@ -96,7 +96,7 @@ static zt_status wordpiece(const zt_tj *t, zt_tj_work *w, const char *text, size
 
 const zt_model_row zt_model_wordpiece = {"WordPiece", read_wordpiece, wordpiece};
 
-/* ---- Unigram --------------------------------------------------------------------------------------------- */
+/* ---- Unigram --------------------------------------------------------------------------------- */
 
 static const double unk_penalty = 10;
 
@@ -122,8 +122,8 @@ static zt_status read_unk_id(zt_tj_reader *r, const json_t *o, zt_tj *t)
     int64_t unk = -1;
     zt_status s = zt_tj_size(r, o, "unk_id", &unk);
     if (!s && unk >= t->n)
-        s = zt_fail(r->ctx, ZT_EDATA, "%s: model: 'unk_id' is %lld, but there are %d tokens", r->file,
-                    (long long)unk, t->n);
+        s = zt_fail(r->ctx, ZT_EDATA, "%s: model: 'unk_id' is %lld, but there are %d tokens",
+                    r->file, (long long)unk, t->n);
     t->unk = s ? -1 : (int32_t)unk;
     t->unk_missing = t->unk < 0;
     return s;
@@ -184,8 +184,9 @@ static void reach(node *to, double score, size_t from, int32_t id)
         *to = (node){score, (uint32_t)from, id};
 }
 
-/* All pieces that begin at `at`. False: the character there is unknown and there is no unknown token. */
-static bool advance(const zt_tj *t, node *path, const char *text, size_t n, size_t at, size_t char_len)
+/* All pieces that begin at `at`. False: the character is unknown and there is no token for that. */
+static bool advance(const zt_tj *t, node *path, const char *text, size_t n, size_t at,
+                    size_t char_len)
 {
     bool single = false;
     uint32_t place = ZT_TRIE_ROOT;

@@ -2,15 +2,15 @@
  *
  * Besides the text a normalizer follows `zero`, how many leading bytes come from the very first
  * character of the whole text: a Metaspace that prepends only to the first word asks for it.
- * Characters' properties are utf8proc's. Source of the meanings: huggingface/tokenizers, normalizers/,
- * as facts.
+ * Characters' properties are utf8proc's. Source of the meanings: huggingface/tokenizers,
+ * normalizers/, as facts.
  */
 #include "lib/llm/vocab_json.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- characters ------------------------------------------------------------------------------------ */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 uint32_t zt_char_next(const char *s, size_t n, size_t *i)
 {
@@ -56,8 +56,8 @@ static unsigned category_bit(uint32_t cp)
 #define PUNCTS (CAT(PC) | CAT(PD) | CAT(PS) | CAT(PE) | CAT(PI) | CAT(PF) | CAT(PO))
 #define LETTERS (CAT(LU) | CAT(LL) | CAT(LT) | CAT(LM) | CAT(LO))
 
-/* Alphabetic, marks, decimal digits, connectors, joiners. Alphabetic is letters, letter numbers, some
- * marks and the letters in circles and squares. */
+/* Alphabetic, marks, decimal digits, connectors, joiners. Alphabetic is letters, letter numbers,
+ * some marks and the letters in circles and squares. */
 bool zt_char_word(uint32_t cp)
 {
     if (cp < 0x80)
@@ -96,7 +96,7 @@ zt_status zt_char_print(const char *bytes, size_t n, zt_str *out)
     return s;
 }
 
-/* ---- character by character ------------------------------------------------------------------------- */
+/* ---- character by character ------------------------------------------------------------------ */
 
 /* What becomes of one character is appended to out. */
 typedef zt_status map_fn(const zt_tj_step *s, uint32_t cp, zt_str *out);
@@ -150,18 +150,19 @@ static zt_status byte_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
     return zt_char_print(utf8, (size_t)zt_utf8_encode(cp, utf8), out);
 }
 
-#define BY_CHAR(name, fn)                                                                           \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)  \
-    {                                                                                               \
-        (void)w;                                                                                    \
-        return map_text(s, in, fn, out, zero);                                                      \
+#define BY_CHAR(name, fn)                                                                          \
+    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out,             \
+                          size_t *zero)                                                            \
+    {                                                                                              \
+        (void)w;                                                                                   \
+        return map_text(s, in, fn, out, zero);                                                     \
     }
 BY_CHAR(lowercase, lower_char)
 BY_CHAR(strip_accents, unmark_char)
 BY_CHAR(nmt, nmt_char)
 BY_CHAR(byte_level, byte_char)
 
-/* ---- normal forms ------------------------------------------------------------------------------------ */
+/* ---- normal forms ---------------------------------------------------------------------------- */
 
 /* Marks in the order of their combining classes, those of one class as they came: counted, since a
  * text may be nothing but marks. Characters of class 0 part them. */
@@ -268,18 +269,19 @@ static zt_status normal_text(zt_ctx *ctx, zt_text in, int how, zt_str *out, size
 
 enum { NFD = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, NFC = UTF8PROC_STABLE | UTF8PROC_COMPOSE };
 
-#define NORMAL_FORM(name, how)                                                                      \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)  \
-    {                                                                                               \
-        (void)s;                                                                                    \
-        return normal_text(w->t->ctx, in, how, out, zero);                                          \
+#define NORMAL_FORM(name, how)                                                                     \
+    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out,             \
+                          size_t *zero)                                                            \
+    {                                                                                              \
+        (void)s;                                                                                   \
+        return normal_text(w->t->ctx, in, how, out, zero);                                         \
     }
 NORMAL_FORM(nfc, NFC | UTF8PROC_DECOMPOSE)
 NORMAL_FORM(nfd, NFD)
 NORMAL_FORM(nfkc, NFC | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)
 NORMAL_FORM(nfkd, NFD | UTF8PROC_COMPAT)
 
-/* ---- BERT --------------------------------------------------------------------------------------------- */
+/* ---- BERT ------------------------------------------------------------------------------------ */
 
 enum { CLEAN, CHINESE, ACCENTS, LOWER };
 
@@ -354,7 +356,7 @@ static zt_status bert(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *ou
     return st;
 }
 
-/* ---- ends and parts of the text ------------------------------------------------------------------------ */
+/* ---- ends and parts of the text -------------------------------------------------------------- */
 
 static zt_status read_strip(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
 {
@@ -420,7 +422,7 @@ static zt_status replace(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str 
     return st ? st : zt_str_put(out, in.s + done, in.n - done);
 }
 
-/* ---- the family ------------------------------------------------------------------------------------------ */
+/* ---- the family ------------------------------------------------------------------------------ */
 
 static const zt_tj_row rows[] = {
     {"BertNormalizer", .read = read_bert, .norm = bert},

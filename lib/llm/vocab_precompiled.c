@@ -1,8 +1,8 @@
 /* vocab_precompiled.c - tokenizer.json's Precompiled normalizer: SentencePiece's charsmap.
  *
- * A grapheme cluster below 6 bytes, else each of its characters, is replaced as a whole when some key
- * is its prefix; the shortest such key counts. Source: the crates spm_precompiled and tokenizers
- * (normalizers/precompiled.rs), as facts.
+ * A grapheme cluster below 6 bytes, else each of its characters, is replaced as a whole when some
+ * key is its prefix; the shortest such key counts. Source: the crates spm_precompiled and
+ * tokenizers (normalizers/precompiled.rs), as facts.
  */
 #include "lib/llm/vocab_json.h"
 
@@ -11,7 +11,7 @@
 
 enum { CLUSTER = 6 };
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int base64_value(char c)
 {
@@ -60,10 +60,11 @@ zt_status zt_precompiled_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
     return s->map ? ZT_OK : zt_ctx_status(r->ctx);
 }
 
-/* ---- looking up --------------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 /* The text is replaced if some key is a prefix: then *done. */
-static zt_status transform(const zt_charsmap *m, const char *text, size_t n, zt_str *out, bool *done)
+static zt_status transform(const zt_charsmap *m, const char *text, size_t n, zt_str *out,
+                           bool *done)
 {
     zt_bytes to;
     size_t used = 0;

@@ -11,7 +11,8 @@
 #include <pcre2.h>
 #include <string.h>
 
-enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10, JIT_STACK = 1 << 20, MOST_PATTERN = 1 << 16 };
+enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10, JIT_STACK = 1 << 20 };
+enum { MOST_PATTERN = 1 << 16 }; /* bytes */
 
 struct zt_pattern {
     zt_ctx *ctx;
@@ -21,7 +22,7 @@ struct zt_pattern {
     pcre2_code *code;
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void *pcre_alloc(size_t n, void *ctx)
 {
@@ -109,7 +110,7 @@ void zt_pattern_free(zt_pattern *p)
     zt_free(p->ctx, p);
 }
 
-/* ---- matching ----------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 static zt_status prepare(zt_tj_work *w)
 {
