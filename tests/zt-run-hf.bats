@@ -43,3 +43,22 @@ whole=$tests/../whole
     [ "$status" -eq 66 ] && one_message zt-run
     [[ $stderr == *config.json* ]]
 }
+
+@test "rows of the embedding that the vocabulary does not name are never drawn" {
+    run --separate-stderr zt-run -m "$whole/qwen3" --raw -p Copyright -n 1500 -c 2000 --ignore-eos \
+        --temp 50 --top-k 0 --top-p 1 --min-p 0 --ids
+    echo "$stderr"
+    [ "$status" -eq 0 ]
+    [ "$(tr ' ' '\n' <<<"$output" | awk '$1 >= 3900 && $1 < 4004' | wc -l)" -gt 10 ]
+    [ "$(tr ' ' '\n' <<<"$output" | awk '$1 >= 4004' | wc -l)" -eq 0 ] # of 4032
+}
+
+@test "tokens without an embedding: 65 at load" {
+    cp -r "$whole/llama3" "$BATS_TEST_TMPDIR/m"
+    cp "$whole/llama2"/{config.json,model.safetensors} "$BATS_TEST_TMPDIR/m"
+    run --separate-stderr zt-run -m "$BATS_TEST_TMPDIR/m" --raw -p x -n 2
+    echo "$status $stderr"
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    [[ $stderr == *4000*3000* ]]
+}

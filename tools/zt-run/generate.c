@@ -108,10 +108,10 @@ static int32_t choose(run *r)
 {
     zt_sampler sampler = r->o->sampler;
     sampler.seed = r->seed;
-    for (int64_t id = 0; r->o->ignore_eos && id < r->vocab_rows; id++)
+    for (int64_t id = 0; r->o->ignore_eos && id < r->choices; id++)
         if (ends_text(r, (int32_t)id))
             r->logits[id] = -INFINITY;
-    return zt_sample(&sampler, r->logits, r->vocab_rows, r->ids.id, r->ids.n, (int64_t)r->ids.n,
+    return zt_sample(&sampler, r->logits, r->choices, r->ids.id, r->ids.n, (int64_t)r->ids.n,
                      r->scratch);
 }
 
@@ -232,6 +232,9 @@ static zt_status parse_eos(run *r)
 static zt_status make_buffers(run *r)
 {
     r->vocab_rows = zt_llm_get(r->llm).vocab;
+    r->choices = zt_vocab_size(r->vocab);
+    if (r->choices > r->vocab_rows)
+        r->choices = r->vocab_rows;
     size_t row = (size_t)r->vocab_rows * sizeof(float);
     int64_t fit = (int64_t)(LOGITS_BYTES / row) + 1;
     r->rows = r->o->all_logits ? (int64_t)r->n_prompt : 1;
@@ -240,6 +243,19 @@ static zt_status make_buffers(run *r)
     r->logits = zt_alloc_array(r->ctx, (size_t)r->rows, row);
     r->scratch = zt_alloc_array(r->ctx, 2, row);
     return r->logits && r->scratch ? ZT_OK : ZT_ENOMEM;
+}
+
+/* Each token has an embedding, save controls that no text has: Gemma 3's stand-in for an image is
+ * one more than its embedding. A GGUF file has as many of one as of the other, or is refused. */
+static zt_status check_vocab(run *r)
+{
+    int64_t rows = zt_llm_get(r->llm).vocab;
+    for (int64_t id = rows; id < zt_vocab_size(r->vocab); id++)
+        if (!zt_vocab_is_control(r->vocab, (int32_t)id))
+            return zt_fail(r->ctx, ZT_EDATA,
+                           "%s: the vocabulary has %" PRId32 " tokens, the embedding %" PRId64,
+                           zt_gguf_name(r->gguf), zt_vocab_size(r->vocab), rows);
+    return ZT_OK;
 }
 
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
@@ -258,7 +274,8 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     r->loaded = zt_seconds();
     if (!r->llm)
         return zt_ctx_status(r->ctx);
-    if (!embed)
+    s = check_vocab(r);
+    if (s == ZT_OK && !embed)
         s = make_buffers(r);
     return s == ZT_OK && r->o->session ? run_session_load(r) : s;
 }

@@ -52,10 +52,10 @@ static void put_likely(run *r, zt_str *s, int32_t id, double logprob)
 
 zt_status run_note_likeliest(run *r)
 {
-    int want = r->o->logprobs < r->vocab_rows ? (int)r->o->logprobs : (int)r->vocab_rows;
+    int want = r->o->logprobs < r->choices ? (int)r->o->logprobs : (int)r->choices;
     int32_t *best = zt_alloc_array(r->ctx, (size_t)want, sizeof *best);
-    int have = best ? zt_likeliest(r->logits, r->vocab_rows, want, best) : 0;
-    r->log_sum = zt_log_sum_exp(r->logits, r->vocab_rows);
+    int have = best ? zt_likeliest(r->logits, r->choices, want, best) : 0;
+    r->log_sum = zt_log_sum_exp(r->logits, r->choices);
     zt_str_clear(&r->likeliest);
     for (int i = 0; i < have; i++) {
         zt_str_puts(&r->likeliest, i ? "," : "");

@@ -47,6 +47,7 @@ typedef struct run {
     size_t reused;   /* tokens of the prompt that it held already */
     /* generation */
     int64_t vocab_rows; /* V of the logits */
+    int64_t choices;    /* the first of them that the vocabulary names: the rest pads the embedding */
     float *logits;      /* [rows, V]: of the last token, or of a piece of the prompt */
     int64_t rows;
     float *scratch; /* of the sampler, f32[2 * V] */
