@@ -13,7 +13,7 @@ enum { MAX_JSON = 4 << 20 }; /* bytes of a small file; tokenizer.json is not rea
 
 /* ---- files beside each other ----------------------------------------------------------------- */
 
-const char *hf_file(hf *m, const char *name)
+const char *zt_hf_file(hf *m, const char *name)
 {
     zt_str_clear(&m->file);
     bool done =
@@ -21,19 +21,19 @@ const char *hf_file(hf *m, const char *name)
     return done ? m->file.data : NULL;
 }
 
-bool hf_has_file(hf *m, const char *name)
+bool zt_hf_has_file(hf *m, const char *name)
 {
     struct stat st;
-    const char *path = hf_file(m, name);
+    const char *path = zt_hf_file(m, name);
     return path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-json_t *hf_load(hf *m, const char *name, zt_status *status)
+json_t *zt_hf_load(hf *m, const char *name, zt_status *status)
 {
     *status = ZT_OK;
-    if (!hf_has_file(m, name))
+    if (!zt_hf_has_file(m, name))
         return NULL;
-    const char *path = hf_file(m, name);
+    const char *path = zt_hf_file(m, name);
     json_t *j = path ? zt_json_file(m->ctx, path, MAX_JSON) : NULL;
     if (!j)
         *status = zt_ctx_status(m->ctx);
@@ -84,8 +84,8 @@ static zt_safetensors *open_file(hf *m, const char *path)
 static zt_safetensors *open_in_folder(hf *m, zt_status *status)
 {
     zt_safetensors *s;
-    if (hf_has_file(m, "model.safetensors.index.json"))
-        s = zt_safetensors_open_index(m->ctx, hf_file(m, "model.safetensors.index.json"));
+    if (zt_hf_has_file(m, "model.safetensors.index.json"))
+        s = zt_safetensors_open_index(m->ctx, zt_hf_file(m, "model.safetensors.index.json"));
     else
         s = zt_safetensors_open_parts(m->ctx, m->folder.data, "model");
     *status = s ? ZT_OK : zt_ctx_status(m->ctx);
@@ -100,12 +100,12 @@ static zt_safetensors *open_in_folder(hf *m, zt_status *status)
 static zt_status load_config(hf *m)
 {
     zt_status s;
-    if (!hf_has_file(m, "config.json"))
+    if (!zt_hf_has_file(m, "config.json"))
         return zt_fail(m->ctx, ZT_ENOENT, "%s: is a %s without config.json", m->path,
                        m->is_folder ? "directory" : "file of weights");
-    m->config = hf_load(m, "config.json", &s);
+    m->config = zt_hf_load(m, "config.json", &s);
     if (m->config && !json_is_object(m->config))
-        return zt_fail(m->ctx, ZT_EDATA, "%s: not a JSON object", hf_file(m, "config.json"));
+        return zt_fail(m->ctx, ZT_EDATA, "%s: not a JSON object", zt_hf_file(m, "config.json"));
     m->text = json_object_get(m->config, "text_config");
     if (!json_is_object(m->text))
         m->text = m->config;
@@ -154,17 +154,17 @@ static zt_status put_tensors(hf *m)
 
 static zt_status build(hf *m)
 {
-    zt_status s = hf_find_arch(m);
+    zt_status s = zt_hf_find_arch(m);
     if (s == ZT_OK && m->arch.name)
         s = zt_gguf_put_str(m->w, "general.architecture", m->arch.name, strlen(m->arch.name));
     if (s == ZT_OK && m->known)
-        s = hf_put_config(m);
+        s = zt_hf_put_config(m);
     if (s == ZT_OK && m->known)
-        s = hf_put_rope(m);
+        s = zt_hf_put_rope(m);
     if (s == ZT_OK)
-        s = hf_put_tokenizer(m);
+        s = zt_hf_put_tokenizer(m);
     if (s == ZT_OK && m->known && m->tensors->from)
-        s = hf_add_tensors(m);
+        s = zt_hf_add_tensors(m);
     if (s == ZT_OK && m->tensors->from)
         s = put_sample(m);
     return s == ZT_OK ? put_tensors(m) : s;
@@ -176,13 +176,13 @@ static zt_gguf *finish(hf *m)
     size_t n;
     uint64_t data_bytes;
     char *header = zt_gguf_writer_finish(m->w, &n, &data_bytes);
-    zt_store store = hf_tensors_store(m->tensors);
+    zt_store store = zt_hf_tensors_store(m->tensors);
     if (!header)
         return NULL;
     zt_gguf_writer_free(m->w);
     m->w = NULL;
     m->tensors = NULL;
-    return zt_gguf_over(m->ctx, m->path, header, n, data_bytes, &store, hf_tensors_free);
+    return zt_gguf_over(m->ctx, m->path, header, n, data_bytes, &store, zt_hf_tensors_free);
 }
 
 /* `file` NULL: a folder, else a file of weights or an index. */
@@ -202,12 +202,12 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool i
         s = load_config(&m);
     if (s == ZT_OK && is_folder)
         st = open_in_folder(&m, &s);
-    m.tensors = hf_tensors_new(ctx, path, st);
+    m.tensors = zt_hf_tensors_new(ctx, path, st);
     m.w = zt_gguf_writer_new(ctx);
     if (s == ZT_OK && m.tensors && m.w && build(&m) == ZT_OK)
         g = finish(&m);
     zt_gguf_writer_free(m.w);
-    hf_tensors_free(m.tensors);
+    zt_hf_tensors_free(m.tensors);
     json_decref(m.config);
     zt_str_fini(&m.folder);
     zt_str_fini(&m.file);

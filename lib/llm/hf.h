@@ -75,10 +75,11 @@ typedef struct hf_tensors {
 } hf_tensors;
 
 /* NULL on failure; takes over `from`, also then. */
-hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from);
-void hf_tensors_free(void *t);
-zt_status hf_tensors_add(hf_tensors *t, const hf_tensor *one); /* its name and values are copied */
-zt_store hf_tensors_store(hf_tensors *t);
+hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from);
+void zt_hf_tensors_free(void *t);
+zt_status zt_hf_tensors_add(hf_tensors *t,
+                            const hf_tensor *one); /* its name and values are copied */
+zt_store zt_hf_tensors_store(hf_tensors *t);
 
 /* ---- a model being opened -------------------------------------------------------------------- */
 
@@ -97,36 +98,36 @@ typedef struct hf {
 } hf;
 
 /* "folder/name", good until the next call; NULL without memory. */
-const char *hf_file(hf *m, const char *name);
-bool hf_has_file(hf *m, const char *name);
+const char *zt_hf_file(hf *m, const char *name);
+bool zt_hf_has_file(hf *m, const char *name);
 /* The object that the file is; NULL when there is no such file (status ZT_OK) or it is bad. */
-json_t *hf_load(hf *m, const char *name, zt_status *status);
+json_t *zt_hf_load(hf *m, const char *name, zt_status *status);
 
 /* Of the first of these names ("a|b") that config.json has, text part first; NULL: none has it. It
  * may be null. */
-const json_t *hf_get(const hf *m, const char *names);
+const json_t *zt_hf_get(const hf *m, const char *names);
 /* Numbers of config.json: `out` stays when it is absent or null; ZT_EDATA when it is something
  * else. */
-zt_status hf_int(const hf *m, const char *names, int64_t *out);
-zt_status hf_real(const hf *m, const char *names, double *out);
+zt_status zt_hf_int(const hf *m, const char *names, int64_t *out);
+zt_status zt_hf_real(const hf *m, const char *names, double *out);
 /* A number in any object of it; `what` names it in messages. */
-zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out);
+zt_status zt_hf_number(const hf *m, const json_t *v, const char *what, double *out);
 /* The number of a key of GGUF: config.json's, else what holds where it is silent; `out` stays where
  * neither says one. */
-zt_status hf_value(const hf *m, const char *suffix, double *out);
-bool hf_is(const hf *m, unsigned set); /* is the architecture of the set? */
+zt_status zt_hf_value(const hf *m, const char *suffix, double *out);
+bool zt_hf_is(const hf *m, unsigned set); /* is the architecture of the set? */
 
-zt_status hf_find_arch(hf *m);     /* from config.json; ZT_OK also when it is not known */
-zt_status hf_put_config(hf *m);    /* sizes, norms, windows, scales */
-zt_status hf_put_layers(hf *m);    /* what differs from layer to layer */
-zt_status hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
-zt_status hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
-zt_status hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
+zt_status zt_hf_find_arch(hf *m);     /* from config.json; ZT_OK also when it is not known */
+zt_status zt_hf_put_config(hf *m);    /* sizes, norms, windows, scales */
+zt_status zt_hf_put_layers(hf *m);    /* what differs from layer to layer */
+zt_status zt_hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
+zt_status zt_hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
+zt_status zt_hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
 
 /* The key ARCH.SUFFIX */
-zt_status hf_put_int(hf *m, const char *suffix, int64_t v);
-zt_status hf_put_real(hf *m, const char *suffix, double v);
-zt_status hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n);
-zt_status hf_put_text(hf *m, const char *suffix, const char *text);
+zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v);
+zt_status zt_hf_put_real(hf *m, const char *suffix, double v);
+zt_status zt_hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n);
+zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text);
 
 #endif

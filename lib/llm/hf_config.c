@@ -34,13 +34,13 @@ static const json_t *find(const hf *m, const char *names, char name[MAX_NAME])
     return v ? v : get_in(m->config, names, name);
 }
 
-const json_t *hf_get(const hf *m, const char *names)
+const json_t *zt_hf_get(const hf *m, const char *names)
 {
     char name[MAX_NAME];
     return find(m, names, name);
 }
 
-zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out)
+zt_status zt_hf_number(const hf *m, const json_t *v, const char *what, double *out)
 {
     if (!v || json_is_null(v))
         return ZT_OK;
@@ -51,18 +51,18 @@ zt_status hf_number(const hf *m, const json_t *v, const char *what, double *out)
     return ZT_OK;
 }
 
-zt_status hf_real(const hf *m, const char *names, double *out)
+zt_status zt_hf_real(const hf *m, const char *names, double *out)
 {
     char name[MAX_NAME];
     const json_t *v = find(m, names, name);
-    return hf_number(m, v, name, out);
+    return zt_hf_number(m, v, name, out);
 }
 
-zt_status hf_int(const hf *m, const char *names, int64_t *out)
+zt_status zt_hf_int(const hf *m, const char *names, int64_t *out)
 {
     char name[MAX_NAME];
     double d = (double)*out;
-    zt_status s = hf_number(m, find(m, names, name), name, &d);
+    zt_status s = zt_hf_number(m, find(m, names, name), name, &d);
     if (s == ZT_OK && !(d >= 0 && d <= UINT32_MAX && d == floor(d)))
         s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32",
                     m->folder.data, name, d);
@@ -71,7 +71,7 @@ zt_status hf_int(const hf *m, const char *names, int64_t *out)
     return s;
 }
 
-bool hf_is(const hf *m, unsigned set)
+bool zt_hf_is(const hf *m, unsigned set)
 {
     return m->known && (set & HF_SET(m->arch.id));
 }
@@ -84,25 +84,25 @@ static const char *key_of(const hf *m, const char *suffix, char key[128])
     return key;
 }
 
-zt_status hf_put_int(hf *m, const char *suffix, int64_t v)
+zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v)
 {
     char key[128];
     return zt_gguf_put_int(m->w, key_of(m, suffix, key), ZT_GGUF_U32, v);
 }
 
-zt_status hf_put_real(hf *m, const char *suffix, double v)
+zt_status zt_hf_put_real(hf *m, const char *suffix, double v)
 {
     char key[128];
     return zt_gguf_put_real(m->w, key_of(m, suffix, key), ZT_GGUF_F32, v);
 }
 
-zt_status hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n)
+zt_status zt_hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n)
 {
     char key[128];
     return zt_gguf_put_array(m->w, key_of(m, suffix, key), ZT_GGUF_BOOL, flag, (int64_t)n);
 }
 
-zt_status hf_put_text(hf *m, const char *suffix, const char *text)
+zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text)
 {
     char key[128];
     return zt_gguf_put_str(m->w, key_of(m, suffix, key), text, strlen(text));
@@ -123,15 +123,15 @@ static const hf_arch archs[] = {
 /* An encoder in the dress of a language model has another name in GGUF. */
 static bool is_bidirectional(const hf *m)
 {
-    return json_is_true(hf_get(m, "use_bidirectional_attention"));
+    return json_is_true(zt_hf_get(m, "use_bidirectional_attention"));
 }
 
-zt_status hf_find_arch(hf *m)
+zt_status zt_hf_find_arch(hf *m)
 {
     const json_t *type = json_object_get(m->text, "model_type");
     const char *name = json_string_value(type ? type : json_object_get(m->config, "model_type"));
     if (!name) /* the name of a class is better than none: it will be named as not supported */
-        name = json_string_value(json_array_get(hf_get(m, "architectures"), 0));
+        name = json_string_value(json_array_get(zt_hf_get(m, "architectures"), 0));
     if (!name || !*name) /* whoever needs one will miss the key */
         return ZT_OK;
     m->arch.name = name;
@@ -226,7 +226,7 @@ static const hf_key keys[] = {
  * switches off what would hold. */
 static zt_status value_of(const hf *m, const hf_key *k, double *out)
 {
-    const json_t *given = hf_get(m, k->names);
+    const json_t *given = zt_hf_get(m, k->names);
     double otherwise = k->otherwise[m->arch.id];
     int64_t n = 0;
     *out = !given && otherwise > 0 ? otherwise : NAN;
@@ -234,13 +234,13 @@ static zt_status value_of(const hf *m, const hf_key *k, double *out)
         *out = 0; /* whose meaning is none, where GGUF's silence means a number (gemma2's caps) */
     if (!given || json_is_null(given) || otherwise < 0)
         return ZT_OK;
-    zt_status s = k->kind == 'u' ? hf_int(m, k->names, &n) : hf_real(m, k->names, out);
+    zt_status s = k->kind == 'u' ? zt_hf_int(m, k->names, &n) : zt_hf_real(m, k->names, out);
     if (k->kind == 'u')
         *out = (double)n;
     return s;
 }
 
-zt_status hf_value(const hf *m, const char *suffix, double *out)
+zt_status zt_hf_value(const hf *m, const char *suffix, double *out)
 {
     double v = NAN;
     zt_status s = ZT_OK;
@@ -258,7 +258,8 @@ static zt_status put_key(hf *m, const hf_key *k)
     zt_status s = value_of(m, k, &v);
     if (s != ZT_OK || isnan(v))
         return s;
-    return k->kind == 'u' ? hf_put_int(m, k->suffix, (int64_t)v) : hf_put_real(m, k->suffix, v);
+    return k->kind == 'u' ? zt_hf_put_int(m, k->suffix, (int64_t)v)
+                          : zt_hf_put_real(m, k->suffix, v);
 }
 
 /* ---- what the tables cannot say -------------------------------------------------------------- */
@@ -267,10 +268,10 @@ static zt_status put_key(hf *m, const hf_key *k)
 static zt_status put_feed_forward(hf *m)
 {
     double width = 0, n = NAN;
-    zt_status s = hf_value(m, "embedding_length", &width);
+    zt_status s = zt_hf_value(m, "embedding_length", &width);
     if (s == ZT_OK)
-        s = hf_value(m, "feed_forward_length", &n);
-    return s == ZT_OK && isnan(n) ? hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
+        s = zt_hf_value(m, "feed_forward_length", &n);
+    return s == ZT_OK && isnan(n) ? zt_hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
 }
 
 /* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
@@ -278,12 +279,12 @@ static zt_status put_feed_forward(hf *m)
 static zt_status put_gemma_scale(hf *m)
 {
     double scalar = 256, head = 0;
-    zt_status s = hf_real(m, "query_pre_attn_scalar", &scalar);
+    zt_status s = zt_hf_real(m, "query_pre_attn_scalar", &scalar);
     if (s == ZT_OK)
-        s = hf_value(m, "attention.key_length", &head);
+        s = zt_hf_value(m, "attention.key_length", &head);
     if (s != ZT_OK || !(scalar > 0) || scalar == head)
         return s;
-    return hf_put_real(m, "attention.scale", 1 / sqrt(scalar));
+    return zt_hf_put_real(m, "attention.scale", 1 / sqrt(scalar));
 }
 
 /* ---- what must be so ------------------------------------------------------------------------- */
@@ -314,7 +315,7 @@ static zt_status check_demands(const hf *m)
     for (size_t i = 0; i < sizeof demands / sizeof *demands; i++) {
         const hf_demand *d = &demands[i];
         char name[MAX_NAME];
-        const json_t *v = hf_is(m, d->archs) ? find(m, d->names, name) : NULL;
+        const json_t *v = zt_hf_is(m, d->archs) ? find(m, d->names, name) : NULL;
         if (!v || json_is_null(v))
             continue;
         const char *word =
@@ -327,7 +328,7 @@ static zt_status check_demands(const hf *m)
                            m->folder.data, m->arch.name, name,
                            zt_escape(text, sizeof text, is + 1, strlen(is) - 2));
     }
-    if (json_is_object(hf_get(m, "quantization_config")))
+    if (json_is_object(zt_hf_get(m, "quantization_config")))
         return zt_fail(m->ctx, ZT_ENOTSUP,
                        "%sconfig.json: weights with a quantization_config are not supported",
                        m->folder.data);
@@ -363,13 +364,13 @@ static zt_status put_pooling(hf *m)
                  {"pooling_mode_lasttoken", 3}};
     char file[300];
     zt_status s = ZT_OK;
-    json_t *modules = hf_load(m, "modules.json", &s);
+    json_t *modules = zt_hf_load(m, "modules.json", &s);
     const char *folder = pooling_folder(modules);
     snprintf(file, sizeof file, "%s/config.json", folder ? folder : "");
-    json_t *pooling = s == ZT_OK && folder && strlen(folder) < 256 ? hf_load(m, file, &s) : NULL;
+    json_t *pooling = s == ZT_OK && folder && strlen(folder) < 256 ? zt_hf_load(m, file, &s) : NULL;
     for (size_t i = 0; s == ZT_OK && i < sizeof modes / sizeof *modes; i++) {
         if (json_is_true(json_object_get(pooling, modes[i].name))) {
-            s = hf_put_int(m, "pooling_type", modes[i].type);
+            s = zt_hf_put_int(m, "pooling_type", modes[i].type);
             break;
         }
     }
@@ -383,7 +384,7 @@ static zt_status put_encoder(hf *m)
     char key[128];
     int64_t types = 2;
     zt_gguf_put_int(m->w, key_of(m, "attention.causal", key), ZT_GGUF_BOOL, 0);
-    zt_status s = hf_int(m, "type_vocab_size", &types);
+    zt_status s = zt_hf_int(m, "type_vocab_size", &types);
     if (s == ZT_OK)
         s = zt_gguf_put_int(m->w, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
     return s == ZT_OK ? put_pooling(m) : s;
@@ -391,16 +392,16 @@ static zt_status put_encoder(hf *m)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-zt_status hf_put_config(hf *m)
+zt_status zt_hf_put_config(hf *m)
 {
     zt_status s = check_demands(m);
     for (size_t i = 0; s == ZT_OK && i < sizeof keys / sizeof *keys; i++)
         s = put_key(m, &keys[i]);
     if (s == ZT_OK)
         s = put_feed_forward(m);
-    if (s == ZT_OK && hf_is(m, HF_GEMMAS))
+    if (s == ZT_OK && zt_hf_is(m, HF_GEMMAS))
         s = put_gemma_scale(m);
     if (s == ZT_OK)
-        s = hf_put_layers(m);
-    return s == ZT_OK && hf_is(m, HF_BERTS) ? put_encoder(m) : s;
+        s = zt_hf_put_layers(m);
+    return s == ZT_OK && zt_hf_is(m, HF_BERTS) ? put_encoder(m) : s;
 }

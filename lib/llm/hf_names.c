@@ -111,9 +111,9 @@ static bool is_left_out(const hf *m, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (hf_is(m, left_out[i].archs) && strstr(name, left_out[i].part))
+        if (zt_hf_is(m, left_out[i].archs) && strstr(name, left_out[i].part))
             return true;
-    return hf_is(m, GPT2) && n >= 10 &&
+    return zt_hf_is(m, GPT2) && n >= 10 &&
            strcmp(name + n - 10, ".attn.bias") == 0; /* the causal mask */
 }
 
@@ -151,7 +151,7 @@ static const hf_name *look_up(const hf *m, const hf_name *table, size_t rows, co
                               size_t n, bool prefix)
 {
     for (size_t i = 0; i < rows; i++)
-        if (hf_is(m, table[i].archs) && ends_in(text, n, table[i].hf, prefix))
+        if (zt_hf_is(m, table[i].archs) && ends_in(text, n, table[i].hf, prefix))
             return &table[i];
     return NULL;
 }
@@ -199,7 +199,7 @@ static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f
     *t = (hf_tensor){.name = f->name, .type = e->type, .from = e->type.dtype};
     if (e->type.rank < 2 || e->type.dtype == ZT_F64)
         t->type.dtype = ZT_F32;
-    if ((f->todo & NORM) && hf_is(m, HF_GEMMAS)) {
+    if ((f->todo & NORM) && zt_hf_is(m, HF_GEMMAS)) {
         t->type.dtype = ZT_F32;
         t->add = 1;
     }
@@ -216,11 +216,11 @@ static zt_status pair_rows(const hf *m, const found *f, hf_tensor *t)
 {
     double heads = 0;
     int64_t rows = t->type.rank ? t->type.dim[0] : 0;
-    if (!(f->todo & (PAIR_Q | PAIR_K)) || !hf_is(m, HF_PAIRED))
+    if (!(f->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(m, HF_PAIRED))
         return ZT_OK;
-    zt_status s = hf_value(m, "attention.head_count", &heads);
+    zt_status s = zt_hf_value(m, "attention.head_count", &heads);
     if (s == ZT_OK && (f->todo & PAIR_K))
-        s = hf_value(m, "attention.head_count_kv", &heads);
+        s = zt_hf_value(m, "attention.head_count_kv", &heads);
     t->heads = (int64_t)heads;
     if (s == ZT_OK && (t->heads < 1 || rows % t->heads != 0 || rows / t->heads % 2 != 0))
         s = zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads",
@@ -241,14 +241,14 @@ static zt_status add_tensor(hf *m, int64_t i)
                        zt_escape(text, sizeof text, e->name, strlen(e->name)), m->arch.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(f.name, "output.weight") == 0 && zt_safetensors_count(m->tensors->from) > 1 &&
-        (json_is_true(hf_get(m, "tie_word_embeddings")) ||
-         (hf_is(m, HF_GEMMAS) && !json_is_false(hf_get(m, "tie_word_embeddings")))))
+        (json_is_true(zt_hf_get(m, "tie_word_embeddings")) ||
+         (zt_hf_is(m, HF_GEMMAS) && !json_is_false(zt_hf_get(m, "tie_word_embeddings")))))
         snprintf(f.name, sizeof f.name, "tied");
     zt_status s = plan(m, e, &f, &t);
     if (s == ZT_OK)
         s = pair_rows(m, &f, &t);
     t.source = i;
-    return s == ZT_OK ? hf_tensors_add(m->tensors, &t) : s;
+    return s == ZT_OK ? zt_hf_tensors_add(m->tensors, &t) : s;
 }
 
 /* ---- what is missing ------------------------------------------------------------------------- */
@@ -285,7 +285,7 @@ static zt_status add_constant(hf *m, const char *name, float value, int64_t n)
         v[i] = value;
     hf_tensor t = {.name = name, .source = -1, .from = ZT_F32, .values = v};
     t.type = zt_type_make(ZT_F32, 1, &n);
-    zt_status s = hf_tensors_add(m->tensors, &t);
+    zt_status s = zt_hf_tensors_add(m->tensors, &t);
     zt_free(m->ctx, v);
     return s;
 }
@@ -294,15 +294,15 @@ static zt_status add_constant(hf *m, const char *name, float value, int64_t n)
 static zt_status add_final_norm(hf *m)
 {
     const hf_tensor *embedding = find_added(m, "token_embd.weight");
-    if (hf_is(m, HF_BERTS) || !embedding || embedding->type.rank != 2 ||
+    if (zt_hf_is(m, HF_BERTS) || !embedding || embedding->type.rank != 2 ||
         find_added(m, "output_norm.weight"))
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
     zt_status s = add_constant(m, "output_norm.weight", 1, width);
-    return s == ZT_OK && hf_is(m, GPT2) ? add_constant(m, "output_norm.bias", 0, width) : s;
+    return s == ZT_OK && zt_hf_is(m, GPT2) ? add_constant(m, "output_norm.bias", 0, width) : s;
 }
 
-zt_status hf_add_tensors(hf *m)
+zt_status zt_hf_add_tensors(hf *m)
 {
     zt_status s = ZT_OK;
     for (int64_t i = 0; s == ZT_OK && i < zt_safetensors_count(m->tensors->from); i++)

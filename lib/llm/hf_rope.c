@@ -31,8 +31,8 @@ static zt_status get(const rope *r, const char *name, double *out)
 {
     const json_t *v = json_object_get(r->global, name);
     if (v && !json_is_null(v))
-        return hf_number(r->m, v, name, out);
-    return hf_real(r->m, name, out);
+        return zt_hf_number(r->m, v, name, out);
+    return zt_hf_real(r->m, name, out);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -41,11 +41,11 @@ static zt_status read_dims(rope *r)
 {
     hf *m = r->m;
     double width = 0, heads = 0, head = 0, part = 1;
-    zt_status s = hf_value(m, "embedding_length", &width);
+    zt_status s = zt_hf_value(m, "embedding_length", &width);
     if (s == ZT_OK)
-        s = hf_value(m, "attention.head_count", &heads);
+        s = zt_hf_value(m, "attention.head_count", &heads);
     if (s == ZT_OK)
-        s = hf_value(m, "attention.key_length", &head);
+        s = zt_hf_value(m, "attention.key_length", &head);
     if (s == ZT_OK && m->arch.id == HF_PHI3)
         s = get(r, "partial_rotary_factor", &part);
     if (s == ZT_OK && !(part > 0 && part <= 1))
@@ -58,9 +58,9 @@ static zt_status read_dims(rope *r)
 
 static zt_status put_dims(const rope *r)
 {
-    if (!hf_is(r->m, HF_PAIRED | HF_SET(HF_PHI3)) || r->dims == 0)
+    if (!zt_hf_is(r->m, HF_PAIRED | HF_SET(HF_PHI3)) || r->dims == 0)
         return ZT_OK;
-    return hf_put_int(r->m, "rope.dimension_count", r->dims);
+    return zt_hf_put_int(r->m, "rope.dimension_count", r->dims);
 }
 
 /* ---- the angle's base ------------------------------------------------------------------------ */
@@ -71,16 +71,16 @@ static zt_status put_theta(const rope *r)
     hf *m = r->m;
     double theta = usual[m->arch.id] > 0 ? usual[m->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(r->global, "rope_theta");
-    zt_status s = given ? hf_number(m, given, "rope_theta", &theta)
-                        : hf_real(m, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
+    zt_status s = given ? zt_hf_number(m, given, "rope_theta", &theta)
+                        : zt_hf_real(m, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     if (s == ZT_OK)
-        s = hf_put_real(m, "rope.freq_base", theta);
+        s = zt_hf_put_real(m, "rope.freq_base", theta);
     if (s != ZT_OK || m->arch.id != HF_GEMMA3)
         return s;
     given = json_object_get(r->local, "rope_theta");
-    s = given ? hf_number(m, given, "rope_theta", &local)
-              : hf_real(m, "rope_local_base_freq", &local);
-    return s == ZT_OK ? hf_put_real(m, "rope.freq_base_swa", local) : s;
+    s = given ? zt_hf_number(m, given, "rope_theta", &local)
+              : zt_hf_real(m, "rope_local_base_freq", &local);
+    return s == ZT_OK ? zt_hf_put_real(m, "rope.freq_base_swa", local) : s;
 }
 
 /* ---- scaling --------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static zt_status put_theta(const rope *r)
 /* Positions of the model before it was stretched. */
 static zt_status original_positions(const rope *r, double *out)
 {
-    zt_status s = hf_value(r->m, "context_length", out);
+    zt_status s = zt_hf_value(r->m, "context_length", out);
     return s == ZT_OK ? get(r, "original_max_position_embeddings", out) : s;
 }
 
@@ -105,17 +105,18 @@ static zt_status put_yarn_amplitude(const rope *r)
     double factor = 1, wanted = NAN, by = NAN, all = NAN;
     zt_status s = get(r, "factor", &factor);
     if (s == ZT_OK)
-        s = hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
-                      &wanted);
+        s = zt_hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
+                         &wanted);
     if (s == ZT_OK)
-        s = hf_number(r->m, json_object_get(r->global, "mscale"), "mscale", &by);
+        s = zt_hf_number(r->m, json_object_get(r->global, "mscale"), "mscale", &by);
     if (s == ZT_OK)
-        s = hf_number(r->m, json_object_get(r->global, "mscale_all_dim"), "mscale_all_dim", &all);
+        s = zt_hf_number(r->m, json_object_get(r->global, "mscale_all_dim"), "mscale_all_dim",
+                         &all);
     if (isnan(wanted) && by > 0 && all > 0)
         wanted = amplitude(factor, by) / amplitude(factor, all);
     if (s != ZT_OK || isnan(wanted))
         return s;
-    return hf_put_real(r->m, "rope.scaling.attn_factor", wanted / amplitude(factor, 1));
+    return zt_hf_put_real(r->m, "rope.scaling.attn_factor", wanted / amplitude(factor, 1));
 }
 
 static zt_status put_yarn(const rope *r)
@@ -133,12 +134,12 @@ static zt_status put_yarn(const rope *r)
         s = zt_fail(r->m->ctx, ZT_ENOTSUP,
                     "%sconfig.json: yarn without 'truncate' is not supported", r->m->folder.data);
     if (s == ZT_OK)
-        s = hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
+        s = zt_hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
     for (size_t i = 0; s == ZT_OK && i < sizeof names / sizeof *names; i++) {
         double v = NAN;
-        s = hf_number(r->m, json_object_get(r->global, names[i][0]), names[i][0], &v);
+        s = zt_hf_number(r->m, json_object_get(r->global, names[i][0]), names[i][0], &v);
         if (s == ZT_OK && !isnan(v))
-            s = hf_put_real(r->m, names[i][1], v);
+            s = zt_hf_put_real(r->m, names[i][1], v);
     }
     return s == ZT_OK ? put_yarn_amplitude(r) : s;
 }
@@ -147,7 +148,7 @@ static zt_status add_factors(const rope *r, const char *name, const float *value
 {
     hf_tensor t = {.name = name, .source = -1, .from = ZT_F32, .values = values};
     t.type = zt_type_make(ZT_F32, 1, &n);
-    return hf_tensors_add(r->m->tensors, &t);
+    return zt_hf_tensors_add(r->m->tensors, &t);
 }
 
 /* A list of one number for each rotation, as the tensor `name`. */
@@ -162,7 +163,7 @@ static zt_status add_list(const rope *r, const char *list, const char *name)
     zt_status s = f ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; s == ZT_OK && i < n; i++) {
         double x = NAN;
-        s = hf_number(r->m, json_array_get(v, i), list, &x);
+        s = zt_hf_number(r->m, json_array_get(v, i), list, &x);
         f[i] = (float)x;
         if (s == ZT_OK && !(isfinite(f[i]) && f[i] > 0))
             s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
@@ -179,10 +180,10 @@ static zt_status put_longrope(const rope *r)
     double original = 0, longest = 0, factor = NAN;
     zt_status s = original_positions(r, &original);
     if (s == ZT_OK)
-        s = hf_value(r->m, "context_length", &longest);
+        s = zt_hf_value(r->m, "context_length", &longest);
     if (s == ZT_OK)
-        s = hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
-                      &factor);
+        s = zt_hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
+                         &factor);
     if (s == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
         s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
                     r->m->folder.data, original, longest);
@@ -191,8 +192,8 @@ static zt_status put_longrope(const rope *r)
     double scale = longest / original;
     if (isnan(factor))
         factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
-    hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
-    hf_put_real(r->m, "rope.scaling.attn_factor", factor);
+    zt_hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
+    zt_hf_put_real(r->m, "rope.scaling.attn_factor", factor);
     s = add_list(r, "long_factor", "rope_factors_long.weight");
     return s == ZT_OK ? add_list(r, "short_factor", "rope_factors_short.weight") : s;
 }
@@ -246,25 +247,25 @@ static zt_status put_scaling(const rope *r)
     if (is_type(r, "llama3"))
         return add_llama3(r);
     if (is_type(r, "su longrope")) {
-        zt_status s = hf_put_text(r->m, "rope.scaling.type", "longrope");
+        zt_status s = zt_hf_put_text(r->m, "rope.scaling.type", "longrope");
         return s == ZT_OK ? put_longrope(r) : s;
     }
     /* whatever it is, the reader of the key knows it or refuses it by name */
-    hf_put_text(r->m, "rope.scaling.type", r->type);
-    zt_status s = hf_number(r->m, json_object_get(r->global, "factor"), "factor", &factor);
+    zt_hf_put_text(r->m, "rope.scaling.type", r->type);
+    zt_status s = zt_hf_number(r->m, json_object_get(r->global, "factor"), "factor", &factor);
     if (s == ZT_OK && !isnan(factor))
-        s = hf_put_real(r->m, "rope.scaling.factor", factor);
+        s = zt_hf_put_real(r->m, "rope.scaling.factor", factor);
     return s == ZT_OK && is_type(r, "yarn") ? put_yarn(r) : s;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-zt_status hf_put_rope(hf *m)
+zt_status zt_hf_put_rope(hf *m)
 {
     rope r = {.m = m};
-    const json_t *p = hf_get(m, "rope_parameters");
+    const json_t *p = zt_hf_get(m, "rope_parameters");
     if (!json_is_object(p))
-        p = hf_get(m, "rope_scaling");
+        p = zt_hf_get(m, "rope_scaling");
     const json_t *full = json_object_get(p, "full_attention");
     r.global = json_is_object(full) ? full : p;
     r.local = json_object_get(p, "sliding_attention");
@@ -283,6 +284,6 @@ zt_status hf_put_rope(hf *m)
     if (s == ZT_OK && m->arch.id == HF_PHI3 && !is_type(&r, "su longrope yarn"))
         s = get(&r, "original_max_position_embeddings", &original);
     if (s == ZT_OK && original >= 1 && original <= UINT32_MAX)
-        s = hf_put_int(m, "rope.scaling.original_context_length", (int64_t)original);
+        s = zt_hf_put_int(m, "rope.scaling.original_context_length", (int64_t)original);
     return s;
 }

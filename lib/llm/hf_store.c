@@ -17,7 +17,7 @@ struct hf_cache {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
+hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
 {
     hf_tensors *t = zt_calloc(ctx, 1, sizeof *t);
     if (!t) {
@@ -33,11 +33,11 @@ hf_tensors *hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
     t->name = t->arena ? zt_arena_strndup(t->arena, name, strlen(name)) : NULL;
     if (t->name && t->cache)
         return t;
-    hf_tensors_free(t);
+    zt_hf_tensors_free(t);
     return NULL;
 }
 
-void hf_tensors_free(void *user)
+void zt_hf_tensors_free(void *user)
 {
     hf_tensors *t = user;
     if (!t)
@@ -53,7 +53,7 @@ void hf_tensors_free(void *user)
     zt_free(t->ctx, t);
 }
 
-zt_status hf_tensors_add(hf_tensors *t, const hf_tensor *one)
+zt_status zt_hf_tensors_add(hf_tensors *t, const hf_tensor *one)
 {
     hf_tensor *list = t->list;
     size_t bytes;
@@ -254,7 +254,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     return ZT_ENOENT;
 }
 
-zt_store hf_tensors_store(hf_tensors *t)
+zt_store zt_hf_tensors_store(hf_tensors *t)
 {
     return (zt_store){.user = t, .find = store_find, .read = store_read};
 }

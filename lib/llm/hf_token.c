@@ -15,9 +15,9 @@ enum { MAX_IDS = 256 };
 static zt_status put_whole_file(hf *m, const char *name, const char *key)
 {
     size_t n;
-    if (!hf_has_file(m, name))
+    if (!zt_hf_has_file(m, name))
         return ZT_OK;
-    const char *path = hf_file(m, name);
+    const char *path = zt_hf_file(m, name);
     char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
     zt_status s = text ? zt_gguf_put_str(m->w, key, text, n) : zt_ctx_status(m->ctx);
     zt_free(m->ctx, text);
@@ -86,7 +86,7 @@ static zt_status put_special(hf *m, const special *sp, json_t *tokenizer, const 
     int64_t id = text ? added_id(tokenizer, text) : -1;
     int32_t ids[MAX_IDS];
     if (!v || json_is_null(v))
-        v = hf_get(m, sp->id);
+        v = zt_hf_get(m, sp->id);
     if (v && !json_is_null(v)) {
         int n = read_ids(v, ids);
         if (n < 0)
@@ -104,7 +104,7 @@ static zt_status put_ends(hf *m, const json_t *generation)
 {
     const json_t *v = json_object_get(generation, "eos_token_id");
     int32_t ids[MAX_IDS];
-    int n = read_ids(v && !json_is_null(v) ? v : hf_get(m, "eos_token_id"), ids);
+    int n = read_ids(v && !json_is_null(v) ? v : zt_hf_get(m, "eos_token_id"), ids);
     return n > 0 ? zt_gguf_put_array(m->w, "tokenizer.ggml.eos_token_ids", ZT_GGUF_I32, ids, n)
                  : ZT_OK;
 }
@@ -144,10 +144,10 @@ static zt_status put_template(hf *m, const json_t *tokenizer)
 {
     static const char key[] = "tokenizer.chat_template";
     zt_status s = ZT_OK;
-    if (hf_has_file(m, "chat_template.jinja"))
+    if (zt_hf_has_file(m, "chat_template.jinja"))
         return put_whole_file(m, "chat_template.jinja", key);
     const json_t *t = default_template(json_object_get(tokenizer, "chat_template"));
-    json_t *file = t ? NULL : hf_load(m, "chat_template.json", &s);
+    json_t *file = t ? NULL : zt_hf_load(m, "chat_template.json", &s);
     if (file)
         t = default_template(json_object_get(file, "chat_template"));
     if (s == ZT_OK && json_is_string(t))
@@ -158,11 +158,11 @@ static zt_status put_template(hf *m, const json_t *tokenizer)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-zt_status hf_put_tokenizer(hf *m)
+zt_status zt_hf_put_tokenizer(hf *m)
 {
     zt_status s = ZT_OK;
-    json_t *tokenizer = hf_load(m, "tokenizer_config.json", &s);
-    json_t *generation = s == ZT_OK ? hf_load(m, "generation_config.json", &s) : NULL;
+    json_t *tokenizer = zt_hf_load(m, "tokenizer_config.json", &s);
+    json_t *generation = s == ZT_OK ? zt_hf_load(m, "generation_config.json", &s) : NULL;
     for (size_t i = 0; s == ZT_OK && i < sizeof specials / sizeof *specials; i++)
         s = put_special(m, &specials[i], tokenizer, generation);
     if (s == ZT_OK)
