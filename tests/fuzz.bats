@@ -25,6 +25,10 @@ drive() {
     drive prog "$tests"/seeds/prog/*
 }
 
+@test "safetensors: headers and files, changed" {
+    drive safetensors "$tests"/seeds/safetensors/*
+}
+
 @test "tokjson: tokenizers, changed" {
     drive tokjson "$tests"/seeds/tokjson/*
 }

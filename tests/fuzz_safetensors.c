@@ -1,9 +1,7 @@
 /* fuzz_safetensors.c - a fuzz target for the safetensors reader: any bytes are refused, or read
  * without harm. Bytes that do not begin with a length are taken as the header alone, so that a
  * mutation need not keep the two in step.
- *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined -I. tests/fuzz_safetensors.c libzt.a
- * ... With files (a corpus, a crash, afl's @@): the same with -DZT_FUZZ_MAIN and no fuzzer. */
+ * `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
 #include "tests/st_walk.h"
 
 #include <stdint.h>
@@ -56,19 +54,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         read_file(bytes, n);
     return 0;
 }
-
-#ifdef ZT_FUZZ_MAIN
-#include "tests/npy.h"
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        size_t n;
-        uint8_t *bytes = npy_file(argv[i], &n);
-        if (bytes)
-            LLVMFuzzerTestOneInput(bytes, n);
-        free(bytes);
-    }
-    return 0;
-}
-#endif
