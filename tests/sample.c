@@ -1,9 +1,12 @@
 /* sample.c - tests of sampling: against a plain implementation that sorts everything, frequencies
- * against probabilities, and the values that are not numbers. */
+ * against probabilities and against Loom's, and the values that are not numbers; log probabilities. */
 #include "lib/llm/llm.h"
+#include "tests/golden.h"
 #include "tests/tap.h"
 
 #include <float.h>
+#include <glob.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,8 +253,95 @@ static void test_extremes(void)
     free(scratch);
 }
 
+/* ---- golden ---------------------------------------------------------------------------------------- */
+
+enum { MOST = 4096 };
+
+/* How far two counts of as many draws are from one distribution: chi-square, in deviations. */
+static double apart(const int *a, const int *b, int64_t V)
+{
+    double chi = 0;
+    int cells = 0;
+    for (int64_t i = 0; i < V; i++) {
+        if (a[i] + b[i] == 0)
+            continue;
+        chi += (double)(a[i] - b[i]) * (a[i] - b[i]) / (a[i] + b[i]);
+        cells++;
+    }
+    return cells > 1 ? (chi - (cells - 1)) / sqrt(2.0 * (cells - 1)) : chi;
+}
+
+static void golden_case(const char *path)
+{
+    json_t *c = json_load_file(path, 0, NULL);
+    const json_t *logits = json_object_get(c, "logits"), *counts = json_object_get(c, "counts");
+    int64_t V = (int64_t)json_array_size(logits), draws = json_integer_value(json_object_get(c, "draws"));
+    static float x[MOST];
+    static int want[MOST], got[MOST];
+    zt_sampler s = plain;
+    memset(got, 0, sizeof got);
+    for (int64_t i = 0; i < V && i < MOST; i++) {
+        x[i] = (float)json_number_value(json_array_get(logits, (size_t)i));
+        want[i] = (int)json_integer_value(json_array_get(counts, (size_t)i));
+    }
+    ok(V > 0 && V <= MOST && sample(&greedy, x, V, 0) == json_integer_value(json_object_get(c, "greedy")),
+       "%s: greedy", path);
+    s.temp = json_number_value(json_object_get(c, "temperature"));
+    s.temp = s.temp > 0 ? s.temp : 0;
+    s.top_k = json_integer_value(json_object_get(c, "top_k"));
+    for (int64_t i = 0; i < draws; i++)
+        got[sample(&s, x, V, i)]++;
+    double far = apart(want, got, V);
+    bool both = true; /* nothing is drawn often by one and never by the other */
+    for (int64_t i = 0; i < V; i++)
+        both = both && !(want[i] > 20 && got[i] == 0) && !(got[i] > 20 && want[i] == 0);
+    if (!ok(both && far < 6, "%s: %d draws", path, (int)draws))
+        diag("%g deviations apart", far);
+    json_decref(c);
+}
+
+static void test_golden(void)
+{
+    char pattern[512];
+    glob_t g;
+    if (!golden_folder()) {
+        skip("no golden folder");
+        return;
+    }
+    snprintf(pattern, sizeof pattern, "%s/loom/sampling/*.json", golden_folder());
+    if (glob(pattern, 0, NULL, &g) == 0)
+        for (size_t i = 0; i < g.gl_pathc; i++)
+            golden_case(g.gl_pathv[i]);
+    globfree(&g);
+}
+
+/* ---- log probabilities ----------------------------------------------------------------------------- */
+
+static void test_scores(void)
+{
+    static const float x[] = {1, 3, -INFINITY, 3, NAN, 2};
+    int32_t id[6];
+    double all = zt_log_sum_exp(x, 6), want = log(exp(1) + 2 * exp(3) + exp(2));
+    ok(fabs(all - want) < 1e-6, "the sum of exp passes over what is no number");
+    int n = zt_likeliest(x, 6, 3, id);
+    ok(n == 3 && id[0] == 1 && id[1] == 3 && id[2] == 5, "the likeliest, ties by id");
+    n = zt_likeliest(x, 6, 6, id);
+    ok(n == 5 && id[3] == 0 && id[4] == 2, "all that have a probability");
+    ok(zt_likeliest(x, 6, 0, id) == 0, "none wanted, none given");
+    static const float huge[] = {1e30f, -1e30f}, none[] = {NAN, NAN};
+    ok(zt_log_sum_exp(huge, 2) == 1e30f && isinf(zt_log_sum_exp(none, 2)), "huge logits, and none");
+    zt_score score = {.n = 4, .sum = 4 * log(8), .sum2 = 4 * log(8) * log(8)};
+    double error, p = zt_score_perplexity(&score, &error);
+    ok(fabs(p - 8) < 1e-9 && error < 1e-6, "the perplexity of one in eight is 8");
+    score = (zt_score){.n = 2, .sum = 2, .sum2 = 4}; /* 0 and 2 */
+    p = zt_score_perplexity(&score, &error);
+    ok(fabs(p - exp(1)) < 1e-9 && fabs(error - exp(1)) < 1e-9, "its standard error");
+}
+
 int main(void)
 {
+    test_golden();
+    test_scores();
     test_greedy();
     test_penalty();
     test_check();

@@ -44,7 +44,8 @@ static char *temp_name(zt_ctx *ctx, const char *path, int attempt)
     return s.data;
 }
 
-static bool open_unnamed(zt_sink *s)
+/* Where the system cannot do that, s->fd stays -1. */
+static zt_status open_unnamed(zt_sink *s)
 {
     const char *slash = strrchr(s->path, '/');
     char *dir = slash ? zt_strndup(s->ctx, s->path, (size_t)(slash - s->path) + 1)
@@ -52,7 +53,7 @@ static bool open_unnamed(zt_sink *s)
     if (dir && access("/proc/self/fd", X_OK) == 0) /* needed to give it a name */
         s->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     zt_free(s->ctx, dir);
-    return s->fd >= 0;
+    return dir ? ZT_OK : ZT_ENOMEM;
 }
 
 static zt_status open_temp(zt_sink *s)
@@ -60,8 +61,9 @@ static zt_status open_temp(zt_sink *s)
     s->temp = temp_name(s->ctx, s->path, 0);
     if (!s->temp)
         return ZT_ENOMEM;
-    if (open_unnamed(s))
-        return ZT_OK;
+    zt_status unnamed = open_unnamed(s);
+    if (unnamed != ZT_OK || s->fd >= 0)
+        return unnamed;
     for (int attempt = 1; s->fd < 0 && attempt < 100; attempt++) {
         s->fd = open(s->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
         if (s->fd >= 0 || errno != EEXIST)
