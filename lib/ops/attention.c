@@ -1,4 +1,7 @@
-/* attention.c - the row of causal attention over a cache. */
+/* attention.c - the row of causal attention over a cache.
+ *
+ * k and v need not be a cache: with the step's own rows there, and in `pos` the last row that each
+ * sees, every row sees the same ones, as in an encoder. */
 #include "lib/ops/row.h"
 
 #include <math.h>
