@@ -1,41 +1,54 @@
 /* dtype_iq.c - owns the IQ types: a code stands for a vector of a grid (grids.c), whose elements
- * are places in a short list of values; signs come beside it. */
+ * are places in a short list of values; signs come beside it. Elements are worked on as the bytes
+ * of a 64-bit word. */
 #include "lib/tensor/decode.h"
 
-/* ---- vectors ------------------------------------------------------------------------------- */
+/* ---- vectors: eight elements as the bytes of a word --------------------------------------- */
 
-/* Eight elements of three values a side: v has them as they are at 0..2, negated at 4..6. */
-static void put_iq2(float *dst, uint32_t vector, uint32_t signs, const float *v)
+#define EACH(byte) (0x0101010101010101u * (byte))
+
+/* Eight fields of two bits to bytes. */
+static inline uint64_t spread2(uint64_t x)
 {
+    x = (x | x << 24) & 0x000000ff000000ff;
+    x = (x | x << 12) & 0x000f000f000f000f;
+    return (x | x << 6) & EACH(3);
+}
+
+/* Two times four fields of four bits to bytes. */
+static inline uint64_t spread4(uint32_t low, uint32_t high)
+{
+    uint64_t x = low | (uint64_t)high << 32;
+    x = (x | x << 8) & 0x00ff00ff00ff00ff;
+    return (x | x << 4) & EACH(15);
+}
+
+/* Bytes, none of them 0, negated where their bit of signs is set: 255 - byte + 1. */
+static inline uint64_t negate(uint64_t x, uint32_t signs)
+{
+    uint64_t bits = (EACH(1) * (signs & 255) & 0x8040201008040201) + EACH(127); /* to the top */
+    uint64_t one = bits >> 7 & EACH(1);
+    return (x ^ one * 255) + one;
+}
+
+/* Eight elements: a scale times signed bytes, to which `more` is added. */
+static inline void put_bytes(float *dst, uint64_t x, float more, float scale)
+{
+    int8_t v[8];
+    memcpy(v, &x, 8);
     for (int j = 0; j < 8; j++)
-        dst[j] = v[(vector >> 2 * j & 3) | (signs >> j & 1) << 2];
+        dst[j] = scale * ((float)v[j] + more);
 }
 
-/* Four elements of eight values a side: negated at 8..15. */
-static void put_iq3(float *dst, uint32_t vector, uint32_t signs, const float *v)
+/* 8, 25, 43 */
+static inline void put_iq2(float *dst, uint32_t vector, uint32_t signs, float scale)
 {
-    for (int j = 0; j < 4; j++)
-        dst[j] = v[(vector >> 4 * j & 7) | (signs >> j & 1) << 3];
-}
-
-/* The values times a scale, and their negatives. */
-static void scale_values(float scale, const uint8_t *values, int n, int half, float *v)
-{
-    for (int i = 0; i < n; i++) {
-        v[i] = scale * (float)values[i];
-        v[half + i] = -v[i];
-    }
-}
-
-static void iq2_values(float scale, float v[8])
-{
-    static const uint8_t values[3] = {8, 25, 43};
-    v[3] = v[7] = 0; /* no code */
-    scale_values(scale, values, 3, 4, v);
+    uint64_t code = spread2(vector);
+    put_bytes(dst, negate(EACH(8) + code * 17 + (code >> 1 & EACH(1)), signs), 0, scale);
 }
 
 /* Eight signs of which seven are kept: their number is even. */
-static uint32_t even_signs(uint32_t seven)
+static inline uint32_t even_signs(uint32_t seven)
 {
     uint32_t odd = seven ^ seven >> 4;
     odd ^= odd >> 2;
@@ -49,14 +62,14 @@ void zt_decode_iq2_xxs(const void *src, float *dst, int64_t n)
 {
     const uint8_t *b = src;
     for (int64_t i = 0; i < n; i += 256, b += 66) {
-        float d = zt_load_half(b), v[8];
+        float d = zt_load_half(b);
         for (int g = 0; g < 8; g++) {
             const uint8_t *q = b + 2 + 8 * g;
             uint32_t rest = zt_load_u32(q + 4);
-            iq2_values(d * (0.5f + (float)(rest >> 28)) * 0.25f, v);
+            float scale = d * (0.5f + (float)(rest >> 28)) * 0.25f;
             for (int k = 0; k < 4; k++)
                 put_iq2(dst + i + 32 * g + 8 * k, zt_grid_iq2_xxs[q[k]],
-                        even_signs(rest >> 7 * k & 127), v);
+                        even_signs(rest >> 7 * k & 127), scale);
         }
     }
 }
@@ -66,12 +79,11 @@ void zt_decode_iq2_xs(const void *src, float *dst, int64_t n)
 {
     const uint8_t *b = src;
     for (int64_t i = 0; i < n; i += 256, b += 74) {
-        float d = zt_load_half(b), v[8];
+        float d = zt_load_half(b);
         for (int k = 0; k < 32; k++) {
             uint32_t q = zt_load_u16(b + 2 + 2 * k);
-            int scale = b[66 + k / 4] >> k / 2 % 2 * 4 & 15;
-            iq2_values(d * (0.5f + (float)scale) * 0.25f, v);
-            put_iq2(dst + i + 8 * k, zt_grid_iq2_xs[q & 511], even_signs(q >> 9), v);
+            float scale = d * (0.5f + (float)(b[66 + k / 4] >> k / 2 % 2 * 4 & 15)) * 0.25f;
+            put_iq2(dst + i + 8 * k, zt_grid_iq2_xs[q & 511], even_signs(q >> 9), scale);
         }
     }
 }
@@ -81,12 +93,11 @@ void zt_decode_iq2_s(const void *src, float *dst, int64_t n)
 {
     const uint8_t *b = src;
     for (int64_t i = 0; i < n; i += 256, b += 82) {
-        float d = zt_load_half(b), v[8];
+        float d = zt_load_half(b);
         for (int k = 0; k < 32; k++) {
             uint32_t high = b[66 + k / 4] >> k % 4 * 2 & 3;
-            int scale = b[74 + k / 4] >> k / 2 % 2 * 4 & 15;
-            iq2_values(d * (0.5f + (float)scale) * 0.25f, v);
-            put_iq2(dst + i + 8 * k, zt_grid_iq2_s[b[2 + k] | high << 8], b[34 + k], v);
+            float scale = d * (0.5f + (float)(b[74 + k / 4] >> k / 2 % 2 * 4 & 15)) * 0.25f;
+            put_iq2(dst + i + 8 * k, zt_grid_iq2_s[b[2 + k] | high << 8], b[34 + k], scale);
         }
     }
 }
@@ -94,38 +105,44 @@ void zt_decode_iq2_s(const void *src, float *dst, int64_t n)
 /* ---- about three bits ---------------------------------------------------------------------- */
 
 /* f16 d, 64 codes of four elements each, for 32 elements a word of signs and a scale as in iq2_xxs.
- */
+ * Values 4, 12, 20 ... 52, 62. */
 void zt_decode_iq3_xxs(const void *src, float *dst, int64_t n)
 {
-    static const uint8_t values[8] = {4, 12, 20, 28, 36, 44, 52, 62};
     const uint8_t *b = src;
     for (int64_t i = 0; i < n; i += 256, b += 98) {
-        float d = zt_load_half(b), v[16];
+        float d = zt_load_half(b);
         for (int g = 0; g < 8; g++) {
+            const uint8_t *q = b + 2 + 8 * g;
             uint32_t rest = zt_load_u32(b + 66 + 4 * g);
-            scale_values(d * (0.5f + (float)(rest >> 28)) * 0.5f, values, 8, 8, v);
-            for (int k = 0; k < 8; k++) {
-                uint32_t signs = even_signs(rest >> k / 2 * 7 & 127) >> k % 2 * 4;
-                put_iq3(dst + i + 32 * g + 4 * k, zt_grid_iq3_xxs[b[2 + 8 * g + k]], signs, v);
+            float scale = d * (0.5f + (float)(rest >> 28)) * 0.5f;
+            for (int k = 0; k < 4; k++) {
+                uint64_t code =
+                    spread4(zt_grid_iq3_xxs[q[2 * k]], zt_grid_iq3_xxs[q[2 * k + 1]]);
+                uint64_t last = (code + EACH(1)) >> 3 & EACH(1);
+                uint64_t x = EACH(4) + code * 8 + last * 2;
+                x = negate(x, even_signs(rest >> 7 * k & 127));
+                put_bytes(dst + i + 32 * g + 8 * k, x, 0, scale);
             }
         }
     }
 }
 
-/* f16 d, 64 codes, 8 bytes of their ninth bits, 32 bytes of signs, 8 scales of four bits. */
+/* f16 d, 64 codes, 8 bytes of their ninth bits, 32 bytes of signs, 8 scales of four bits. Values
+ * 1, 3 ... 15. */
 void zt_decode_iq3_s(const void *src, float *dst, int64_t n)
 {
-    static const uint8_t values[8] = {1, 3, 5, 7, 9, 11, 13, 15};
     const uint8_t *b = src;
     for (int64_t i = 0; i < n; i += 256, b += 110) {
-        float d = zt_load_half(b), v[16];
+        float d = zt_load_half(b);
         for (int g = 0; g < 8; g++) {
-            int scale = b[106 + g / 2] >> g % 2 * 4 & 15;
-            scale_values(d * (float)(1 + 2 * scale), values, 8, 8, v);
-            for (int k = 0; k < 8; k++) {
-                uint32_t high = b[66 + g] >> k & 1, code = b[2 + 8 * g + k] | high << 8;
-                uint32_t signs = (uint32_t)b[74 + 4 * g + k / 2] >> k % 2 * 4;
-                put_iq3(dst + i + 32 * g + 4 * k, zt_grid_iq3_s[code], signs, v);
+            const uint8_t *q = b + 2 + 8 * g;
+            float scale = d * (float)(1 + 2 * (b[106 + g / 2] >> g % 2 * 4 & 15));
+            for (int k = 0; k < 4; k++) {
+                uint32_t high = (uint32_t)b[66 + g] >> 2 * k;
+                uint64_t code = spread4(zt_grid_iq3_s[q[2 * k] | (high & 1) << 8],
+                                        zt_grid_iq3_s[q[2 * k + 1] | (high & 2) << 7]);
+                uint64_t x = negate(EACH(1) + code * 2, b[74 + 4 * g + k]);
+                put_bytes(dst + i + 32 * g + 8 * k, x, 0, scale);
             }
         }
     }
@@ -134,13 +151,9 @@ void zt_decode_iq3_s(const void *src, float *dst, int64_t n)
 /* ---- below two bits ------------------------------------------------------------------------ */
 
 /* Eight elements of -1, 0 and 1, all moved by an eighth to one side, times a scale. */
-static void put_iq1(float *dst, uint32_t code, bool down, float scale)
+static inline void put_iq1(float *dst, uint32_t code, bool down, float scale)
 {
-    float move = down ? -0.125f : 0.125f;
-    const float v[4] = {scale * (-1 + move), scale * move, scale * (1 + move), 0};
-    uint32_t vector = zt_grid_iq1_s[code];
-    for (int j = 0; j < 8; j++)
-        dst[j] = v[vector >> 2 * j & 3];
+    put_bytes(dst, spread2(zt_grid_iq1_s[code]), down ? -1.125f : -0.875f, scale);
 }
 
 /* f16 d, 32 bytes of codes; for 32 elements a u16 of the four codes' upper three bits, a scale of
