@@ -333,17 +333,20 @@ int zt_vocab_hex_byte(zt_bytes t)
 
 static zt_status replace(zt_str *out, const char *text, size_t n, const char *old, const char *with)
 {
-    size_t n_old = strlen(old);
+    size_t n_old = strlen(old), done = 0; /* all before done is written */
     zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < n;) {
-        const char *at = memmem(text + i, n - i, old, n_old);
-        size_t len = at ? (size_t)(at - text) - i : n - i;
-        s = zt_str_put(out, text + i, len);
-        if (!s && at)
+    for (size_t i = 0; !s && i < n; i++) {
+        const char *at = memchr(text + i, old[0], n - i);
+        i = at ? (size_t)(at - text) : n;
+        if (n - i < n_old || memcmp(text + i, old, n_old) != 0)
+            continue;
+        s = zt_str_put(out, text + done, i - done);
+        if (!s)
             s = zt_str_puts(out, with);
-        i += len + (at ? n_old : 0);
+        done = i + n_old;
+        i = done - 1;
     }
-    return s;
+    return s ? s : zt_str_put(out, text + done, n - done);
 }
 
 zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t n)
