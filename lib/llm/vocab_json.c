@@ -207,19 +207,23 @@ static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_tj *t, const z
 static zt_vocab *open_text(zt_ctx *ctx, const char *name, const char *text, size_t n,
                            const zt_gguf *g)
 {
-    zt_tj *t = tj_new(ctx, name, text, n);
-    zt_vocab_spec s = {.file = name, .kind = &huggingface, .extra = t};
+    zt_tj *t = tj_new(ctx, name, text, n), *left = t; /* not yet the vocabulary's */
+    zt_vocab_spec s = {.file = name, .kind = &huggingface, .extra = &left};
+    zt_vocab *v = NULL;
     if (!t)
         return NULL;
     zt_status st = set_texts(ctx, &s, t);
     if (!st)
         st = set_ends(ctx, &s, t, g);
-    if (!st)
-        return zt_vocab_from(ctx, &s);
-    zt_free(ctx, s.text);
-    zt_free(ctx, s.attr);
-    tj_free(t);
-    return NULL;
+    if (!st) {
+        v = zt_vocab_from(ctx, &s);
+    } else {
+        zt_free(ctx, s.text);
+        zt_free(ctx, s.attr);
+    }
+    if (left)
+        tj_free(left);
+    return v;
 }
 
 zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t n)
@@ -395,7 +399,9 @@ static zt_status decode_one(const zt_vocab *v, int32_t id, bool first, zt_str *o
 
 static zt_status open_kind(zt_vocab *v, const zt_vocab_spec *spec)
 {
-    v->extra = spec->extra;
+    zt_tj **left = spec->extra;
+    v->extra = *left;
+    *left = NULL;
     return ZT_OK;
 }
 

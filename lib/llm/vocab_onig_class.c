@@ -78,9 +78,9 @@ static void pcre_free(void *p, void *ctx)
     zt_free(ctx, p);
 }
 
-static bool pcre2_knows(zt_ctx *ctx, const char *set)
+static zt_status pcre2_knows(zt_ctx *ctx, const char *set, bool *known)
 {
-    int code;
+    int code = PCRE2_ERROR_HEAP_FAILED;
     PCRE2_SIZE at;
     pcre2_general_context *memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
     pcre2_compile_context *cc = memory ? pcre2_compile_context_create(memory) : NULL;
@@ -88,11 +88,11 @@ static bool pcre2_knows(zt_ctx *ctx, const char *set)
     if (cc)
         c = pcre2_compile((PCRE2_SPTR)set, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at,
                           cc);
-    bool known = c != NULL;
+    *known = c != NULL;
     pcre2_code_free(c);
     pcre2_compile_context_free(cc);
     pcre2_general_context_free(memory);
-    return known;
+    return !c && code == PCRE2_ERROR_HEAP_FAILED ? ZT_ENOMEM : ZT_OK;
 }
 
 /* The set of the name (case, blanks, - and _ do not count), or \p{name} left to PCRE2, into set. */
@@ -116,11 +116,13 @@ static zt_status name_set(const zt_onig *o, const char *name, size_t n, char *se
             snprintf(set, cap, "%s", sets[i].set);
             return ZT_OK;
         }
-    /* PCRE2's \\p{Han} goes by Script_Extensions, which is more. */
+    /* PCRE2's \p{Han} goes by Script_Extensions, which is more. */
+    bool script = false;
     snprintf(set, cap, "\\p{sc:%s}", plain);
-    if (len <= 2 || !pcre2_knows(o->ctx, set))
+    zt_status s = len > 2 ? pcre2_knows(o->ctx, set, &script) : ZT_OK;
+    if (!script)
         snprintf(set, cap, "\\p{%s}", plain);
-    return ZT_OK;
+    return s;
 }
 
 /* After \p or \P: {name} or {^name}. */

@@ -11,7 +11,7 @@
 #include <pcre2.h>
 #include <string.h>
 
-enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10, JIT_STACK = 1 << 20 };
+enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10 };
 enum { MOST_PATTERN = 1 << 16 }; /* bytes */
 
 struct zt_pattern {
@@ -53,7 +53,7 @@ static zt_status compile(zt_tj_reader *r, zt_pattern *p, const zt_str *regex, zt
         int rc = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
         return rc == PCRE2_ERROR_NOMEMORY && zt_ctx_status(r->ctx) ? ZT_ENOMEM : ZT_OK;
     }
-    if (zt_ctx_status(r->ctx))
+    if (code == PCRE2_ERROR_HEAP_FAILED)
         return ZT_ENOMEM;
     pcre2_get_error_message(code, why, sizeof why);
     return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: regular expression '%s': %s", r->file, r->where,
@@ -118,23 +118,25 @@ static zt_status prepare(zt_tj_work *w)
         return ZT_OK;
     w->memory = pcre2_general_context_create(pcre_alloc, pcre_free, w->t->ctx);
     w->context = w->memory ? pcre2_match_context_create(w->memory) : NULL;
-    w->stack = w->context ? pcre2_jit_stack_create(32 << 10, JIT_STACK, w->memory) : NULL;
     w->match = w->context ? pcre2_match_data_create(1, w->memory) : NULL;
     if (!w->match)
         return ZT_ENOMEM;
     pcre2_set_match_limit(w->context, MOST_STEPS);
     pcre2_set_heap_limit(w->context, MOST_HEAP_KIB);
-    if (w->stack)
-        pcre2_jit_stack_assign(w->context, NULL, w->stack);
     return ZT_OK;
 }
 
 void zt_pattern_work_fini(zt_tj_work *w)
 {
     pcre2_match_data_free(w->match);
-    pcre2_jit_stack_free(w->stack);
     pcre2_match_context_free(w->context);
     pcre2_general_context_free(w->memory);
+}
+
+static int match(const zt_finder *f, uint32_t how)
+{
+    return pcre2_match(f->p->code, (PCRE2_SPTR)f->text, f->n, f->at, PCRE2_NO_UTF_CHECK | how,
+                       f->work->match, f->work->context);
 }
 
 static zt_status find_regex(zt_finder *f, bool *found, size_t *from, size_t *to)
@@ -142,8 +144,9 @@ static zt_status find_regex(zt_finder *f, bool *found, size_t *from, size_t *to)
     zt_status s = prepare(f->work);
     if (s)
         return s;
-    int rc = pcre2_match(f->p->code, (PCRE2_SPTR)f->text, f->n, f->at, PCRE2_NO_UTF_CHECK,
-                         f->work->match, f->work->context);
+    int rc = match(f, 0);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has the heap */
+        rc = match(f, PCRE2_NO_JIT);
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH)
         return ZT_OK;
