@@ -7,7 +7,7 @@ static bench_options opt = {.prompt = 512, .generate = 128, .reps = 5};
 
 static const zt_opt options[] = {
     {.letter = 'm', .name = "model", .kind = ZT_OPT_STR, .value = &opt.model, .arg = "MODEL",
-     .help = "the model, a GGUF file"},
+     .help = "the model: GGUF, or a Hugging Face directory"},
     {.letter = 'p', .name = "prompt", .kind = ZT_OPT_I64, .value = &opt.prompt, .arg = "N",
      .help = "tokens of the prompt (default: 512); 0: no such row", .min = 0, .max = 1 << 24},
     {.letter = 'n', .name = "generate", .kind = ZT_OPT_I64, .value = &opt.generate, .arg = "N",

@@ -10,7 +10,7 @@ static run_options opt; /* filled by the option table, which needs constant addr
 #define FLAG(n, field, h) ROW(0, n, FLAG, field, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW('m', "model", STR, model, "MODEL", "the model to run, a GGUF file", ),
+    ROW('m', "model", STR, model, "MODEL", "the model to run: GGUF, or a Hugging Face directory", ),
     ROW('p', "prompt", STR, prompt, "TEXT", "the prompt", ),
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
     ROW('n', NULL, I64, n, "N", "new tokens at most; 0: the prompt only (default: no limit)",
@@ -28,6 +28,7 @@ static const zt_opt options[] = {
     FLAG("bos", bos, "begin with the BOS token (default: the model's rule)"),
     FLAG("no-bos", no_bos, "do not begin with the BOS token"),
     FLAG("special", special, "special tokens in the text are those tokens"),
+    ROW(0, "pre", STR, pre, "NAME", "this pre-tokenizer, where the file names none or a wrong one", ),
     FLAG("ids", ids, "write generated token ids instead of text"),
     FLAG("tokenize", tokenize, "text in, token ids out"),
     FLAG("detokenize", detokenize, "token ids in, text out"),
