@@ -387,6 +387,24 @@ static void test_questions(void)
     close_made(&m);
 }
 
+/* A file that names no pre-tokenizer, or another, and the caller's choice. */
+static void test_pre(void)
+{
+    made m = open_bpe("gpt-2");
+    char buf[100];
+    zt_vocab_free(m.v);
+    m.v = zt_vocab_open_pre(m.g, "smollm");
+    ok(m.v && strcmp(cut_text(&m, "a12", 3, 0, buf, sizeof buf), "a|1|2") == 0,
+       "the caller's pre-tokenizer instead of the file's");
+    zt_vocab_free(m.v);
+    m.v = zt_vocab_open_pre(m.g, NULL);
+    ok(m.v && strcmp(cut_text(&m, "a12", 3, 0, buf, sizeof buf), "a|12") == 0, "the file's without");
+    ok(!zt_vocab_open_pre(m.g, "gpt-9\x1b") && zt_ctx_status(m.ctx) == ZT_ENOTSUP &&
+           strstr(zt_ctx_error(m.ctx), "pre-tokenizer 'gpt-9\\x1b' is not known"),
+       "one that is not known");
+    close_made(&m);
+}
+
 /* Opens, encodes and decodes; true if all went well. */
 static bool whole_life(zt_gguf *g, zt_ctx *ctx)
 {
@@ -633,6 +651,7 @@ int main(void)
     test_plain();
     test_bytes();
     test_questions();
+    test_pre();
     test_faults();
     test_hostile();
     if (golden) {

@@ -36,7 +36,7 @@ static zt_status work(run *r)
     if (!o->perplexity && !o->chat && !o->jsonl)
         s = run_read_prompt(r);
     if (s == ZT_OK)
-        r->vocab = zt_vocab_open(r->gguf);
+        r->vocab = zt_vocab_open_pre(r->gguf, o->pre);
     if (!r->vocab)
         return zt_ctx_status(r->ctx);
     return with_output(r, o->tokenize     ? run_tokenize

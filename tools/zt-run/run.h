@@ -7,7 +7,7 @@
 /* ---- options (options.c, check.c) ------------------------------------------------------------ */
 
 typedef struct run_options {
-    const char *model, *prompt, *input, *system, *template, *session, *perplexity;
+    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre;
     int64_t n; /* -1: until the text ends or the context is full */
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
