@@ -144,6 +144,7 @@ $(BUILD)/archs $(BUILD)/whole: $(BUILD)/%: tests/archs/%.tar.xz
 	@tar -C $@ -xJf $<
 	@touch $@
 $(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
+$(BUILD)/tests/hostile: | $(BUILD)/whole
 
 # Tokenizers of every component that tokenizer.json may have, ours: likewise.
 $(BUILD)/tokenizers: tests/tokenizers/made.tar.xz

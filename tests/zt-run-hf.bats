@@ -22,28 +22,6 @@ whole=$tests/../whole
     [ "$runs" -gt 0 ] && [ "$wrong" -eq 0 ]
 }
 
-@test "a file of weights is its directory; what is missing is named" {
-    cp -r "$whole/llama3" "$BATS_TEST_TMPDIR/m"
-    cd "$BATS_TEST_TMPDIR"
-    want=$(zt-run -m m -p hi -n 4 --temp 0 --ids)
-    [ -n "$want" ]
-    [ "$(zt-run -m m/ -p hi -n 4 --temp 0 --ids)" = "$want" ]
-    [ "$(zt-run -m m/model.safetensors -p hi -n 4 --temp 0 --ids)" = "$want" ]
-    mv m/model.safetensors m/elsewhere
-    [ "$(zt-run -m m --count -p hi)" -gt 0 ] # only the vocabulary is needed
-    run --separate-stderr zt-run -m m -p hi -n 4
-    [ "$status" -eq 65 ] && one_message zt-run
-    mv m/elsewhere m/model.safetensors
-    mv m/tokenizer.json m/elsewhere
-    run --separate-stderr zt-run -m m -p hi -n 4
-    [ "$status" -eq 65 ] && one_message zt-run
-    mv m/elsewhere m/tokenizer.json
-    rm m/config.json
-    run --separate-stderr zt-run -m m -p hi -n 4
-    [ "$status" -eq 66 ] && one_message zt-run
-    [[ $stderr == *config.json* ]]
-}
-
 @test "rows of the embedding that the vocabulary does not name are never drawn" {
     run --separate-stderr zt-run -m "$whole/qwen3" --raw -p Copyright -n 1500 -c 2000 --ignore-eos \
         --temp 50 --top-k 0 --top-p 1 --min-p 0 --ids
@@ -61,4 +39,23 @@ whole=$tests/../whole
     [ "$status" -eq 65 ]
     one_message zt-run
     [[ $stderr == *4000*3000* ]]
+}
+
+@test "--embed is the mean of transformers' last states, within 1e-4" {
+    for dir in "$whole"/*/; do
+        perl -MJSON::PP -e '
+            local $/; my ($dir) = @ARGV; my $bad = 0;
+            open my $f, "<", "$dir/embed.json" or die;
+            for my $want (@{JSON::PP->new->utf8->decode(<$f>)}) {
+                my $text = $want->{text}; utf8::encode($text);
+                open my $run, "-|", qw(zt-run --embed --exact --format ndjson -m), $dir, "-p", $text;
+                my $got = JSON::PP->new->utf8->decode(scalar <$run>)->{embedding};
+                my @w = @{$want->{embedding}};
+                my $off = @w == @$got ? 0 : 9;
+                for (0 .. $#w) { my $d = abs($w[$_] - $got->[$_]); $off = $d if $d > $off }
+                print "$dir: off by $off\n";
+                $bad++ if $off > 1e-4;
+            }
+            exit($bad > 0)' "$dir"
+    done
 }

@@ -6,7 +6,7 @@
 
 config.json, generation_config.json, model.safetensors, tokenizer.json, tokenizer_config.json (with a
 template of tests/templates/cases.json), and runs.tsv: a line a run of zt-run, what it must write, a
-tab, its arguments. Ids are by the library tokenizers and by transformers in float64, greedily; a seed
+tab, its arguments; and embed.json: texts, and the means of their last states. Ids are by the library tokenizers and by transformers in float64, greedily; a seed
 is taken with which no choice is close and no text ends early. Writes tests/archs/whole.tar.xz too.
 """
 import json, os, shlex, shutil, sys
@@ -29,12 +29,17 @@ MODELS = {
                     config=lambda **k: make.text("MistralForCausalLM", "mistral", **k), vocab=3008),
     "gpt2": dict(tokenizer="bpe_gpt2", template=None, bos="<|endoftext|>", eos="<|endoftext|>",
                  vocab=4000, config=make.gpt2),
+    "bert": dict(tokenizer="wordpiece_uncased", template=None, bos="[CLS]", eos="[SEP]", vocab=3000,
+                 config=make.bert),
 }
 TEXTS = ["Copyright (C) 1991, it's free software!", " two  spaces, caf\u00e9 \u4f60\u597d", "x"]
 STEPS, MARGIN = 12, 2e-3
 
 
 def config_of(m, ids):
+    if m["config"] is make.bert:
+        return make.bert(hidden_size=16, num_attention_heads=2, intermediate_size=32,
+                         vocab_size=m["vocab"])
     if m["config"] is make.gpt2:
         c = make.gpt2(n_embd=16, n_head=2, n_ctx=128, n_positions=128)
     else:
@@ -82,6 +87,8 @@ def prompts(m, tok, template):
 
 
 def runs_of(m, tok, model, template, ends):
+    if m["config"] is make.bert:
+        return [(tok.encode(t).ids, ["--tokenize", "-p", t]) for t in TEXTS]
     lines = []
     for args, ids in prompts(m, tok, template):
         said = greedy(model, ids, ends)
@@ -112,7 +119,8 @@ def make_one(golden, root, name, m):
     os.makedirs(folder, exist_ok=True)
     shutil.copyfile(source, f"{folder}/tokenizer.json")
     make.save_json(f"{folder}/config.json", config)
-    make.save_json(f"{folder}/generation_config.json", {"eos_token_id": [eos]})
+    if m["config"] is not make.bert:
+        make.save_json(f"{folder}/generation_config.json", {"eos_token_id": [eos]})
     make.save_json(f"{folder}/tokenizer_config.json",
                    {"bos_token": m["bos"], "eos_token": m["eos"], "chat_template": template,
                     "tokenizer_class": "PreTrainedTokenizerFast"})
@@ -120,6 +128,11 @@ def make_one(golden, root, name, m):
     with open(f"{folder}/runs.tsv", "w") as f:
         for ids, args in runs:
             f.write(" ".join(map(str, ids)) + "\t" + shlex.join(args) + "\n")
+    embedded = []
+    for text in TEXTS:
+        hidden = make.forward(model, m["config"] is make.bert, np.array(tok.encode(text).ids))[0]
+        embedded.append({"text": text, "embedding": [float(f"{x:.8g}") for x in hidden.mean(0)]})
+    make.save_json(f"{folder}/embed.json", embedded)
     print(name, "seed", seed, len(runs), "runs")
 
 
