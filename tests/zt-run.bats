@@ -184,6 +184,14 @@ END
     done
 }
 
+@test "--pre: another pre-tokenizer than the file's, or none of that name" {
+    zt-run -m "$tiny" --pre gpt-2 --tokenize -p 'a  12345' >ids
+    [ "$(zt-run -m "$tiny" --pre gpt-2 --detokenize -i ids)" = 'a  12345' ]
+    run -69 --separate-stderr zt-run -m "$tiny" --pre gpt-0 --tokenize -p a
+    one_message zt-run
+    [[ $stderr == *"pre-tokenizer 'gpt-0' is not known"* ]]
+}
+
 @test "empty text is an empty line, count 0" {
     [ "$(zt-run -m model.gguf --tokenize -p '' | od -An -tx1 | tr -d ' ')" = 0a ]
     [ "$(zt-run -m model.gguf --count -p '')" = 0 ]
