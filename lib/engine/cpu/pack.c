@@ -1,4 +1,4 @@
-/* pack.c - owns the packed form of weights: file rows to groups of 16, and a row back to f32.
+/* pack.c - owns the packed form of weights: file rows to groups of 16 (unpack.c: a row back).
  *
  * Packing a row of a block moves whole 32-bit words: register i of a group holds columns 4i..4i+3
  * of every row, so row r's word goes to word r of register i. What the file keeps in another order
@@ -210,6 +210,34 @@ INLINE void put_q2_k(uint8_t *dst, int r, const uint8_t *src)
                   gather_two_bits(src + 16 + c / 4 * 32 + 16 * h, c % 4 * 2));
 }
 
+/* tq2_0: 64 bytes of codes as in q2_k, f16 d. */
+INLINE void put_tq2_0(uint8_t *dst, int r, const uint8_t *src)
+{
+    put16(dst, r, src + 64);
+    for (int c = 0; c < 8; c++)
+        for (int h = 0; h < 2; h++)
+            put32(dst + 32 + 128 * c, h, r, gather_two_bits(src + c / 4 * 32 + 16 * h, c % 4 * 2));
+}
+
+/* Two bits j of byte i to two bits i of byte j, by swaps as in spread_fifth_bits. */
+INLINE uint32_t transpose_two_bits(uint32_t x)
+{
+    uint32_t t = (x >> 12 ^ x) & 0x0000f0f0u;
+    x ^= t ^ t << 12;
+    t = (x >> 6 ^ x) & 0x00cc00ccu;
+    return x ^ t ^ t << 6;
+}
+
+/* q2_0: two times 32 columns: f16 d, 16 bytes of four columns each. */
+INLINE void put_q2_0(uint8_t *dst, int r, const uint8_t *src)
+{
+    for (int c = 0; c < 2; c++, dst += 160) {
+        for (int h = 0; h < 2; h++)
+            put32(dst, h, r, transpose_two_bits(load32(src + 2 + 8 * c + 4 * h)));
+        put16(dst + 128, r, src);
+    }
+}
+
 /* q3_k: 32 bytes of third bits, 64 of codes as in q2_k, 12 of scales of six bits less 32 (low four
  * bits in the halves of 8 bytes, the upper two in 4 more), f16 d. */
 INLINE void put_q3_k(uint8_t *dst, int r, const uint8_t *src)
@@ -279,6 +307,8 @@ PACK(q8_0, 34, 544)
 PACK(iq4_nl, 18, 288)
 PACK(mxfp4, 17, 272)
 PACK(nvfp4, 36, 576)
+PACK(q2_0, 18, 320)
+PACK(tq2_0, 66, 1056)
 PACK(q2_k, 84, 1344)
 PACK(q3_k, 110, 1824)
 PACK(q4_k, 144, 2368)
@@ -288,15 +318,14 @@ PACK(iq4_xs, 136, 2208)
 
 typedef struct row {
     pack_fn *pack; /* NULL: not packed, or whole */
-    int columns;   /* of one step of pack; 0: not packed */
-    size_t bytes;  /* packed, of one step */
-    zt_pack_form form;
+    zt_pack_step step;
 } row;
 
-/* nvfp4's steps are its blocks of 64. */
-#define FORM_STEP(scales, head) ((head) ? 256 : ZT_SCALES_##scales == ZT_SCALES_E4M3 ? 64 : 32)
-#define FORM_BYTES(bits, scales, head, tail)                                                       \
-    ((head) + FORM_STEP(scales, head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
+/* Columns of a step: a block of 256 has a head, nvfp4 and q2_0 have blocks of 64. */
+#define FORM_STEP(NAME, head)                                                                      \
+    ((head) ? 256 : ZT_##NAME == ZT_NVFP4 || ZT_##NAME == ZT_Q2_0 ? 64 : 32)
+#define FORM_BYTES(NAME, bits, head, tail)                                                         \
+    ((head) + FORM_STEP(NAME, head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
 #define PACK_OF_Q4_0   pack_q4_0
 #define PACK_OF_Q4_1   pack_q4_1
 #define PACK_OF_Q5_0   pack_q5_0
@@ -305,6 +334,8 @@ typedef struct row {
 #define PACK_OF_IQ4_NL pack_iq4_nl
 #define PACK_OF_MXFP4  pack_mxfp4
 #define PACK_OF_NVFP4  pack_nvfp4
+#define PACK_OF_Q2_0   pack_q2_0
+#define PACK_OF_TQ2_0  pack_tq2_0
 #define PACK_OF_Q2_K   pack_q2_k
 #define PACK_OF_Q3_K   pack_q3_k
 #define PACK_OF_Q4_K   pack_q4_k
@@ -312,14 +343,14 @@ typedef struct row {
 #define PACK_OF_Q6_K   pack_q6_k
 #define PACK_OF_IQ4_XS pack_iq4_xs
 
-static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, 1, 64, {0}},
-                                          [ZT_F16] = {pack_f16, 1, 32, {0}},
-                                          [ZT_BF16] = {pack_bf16, 2, 64, {0}},
+static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, {1, 64, {0}}},
+                                          [ZT_F16] = {pack_f16, {1, 32, {0}}},
+                                          [ZT_BF16] = {pack_bf16, {2, 64, {0}}},
 #define X(NAME, bits, look, offset, scales, head, tail)                                            \
     [ZT_##NAME] = {PACK_OF_##NAME,                                                                 \
-                   FORM_STEP(scales, head),                                                        \
-                   FORM_BYTES(bits, scales, head, tail),                                           \
-                   {bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail}},
+                   {FORM_STEP(NAME, head),                                                         \
+                    FORM_BYTES(NAME, bits, head, tail),                                            \
+                    {bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail}}},
                                           ZT_PACK_BLOCKS(X)
 #undef X
 };
@@ -339,28 +370,23 @@ bool zt_pack_whole(zt_dtype t) { return (unsigned)t < ZT_DTYPE_COUNT && whole[t]
 
 bool zt_pack_has(zt_dtype t)
 {
-    return (unsigned)t < ZT_DTYPE_COUNT && (table[t].columns || whole[t]);
+    return (unsigned)t < ZT_DTYPE_COUNT && (table[t].step.columns || whole[t]);
 }
 
-/* Bytes of a whole row in the file. */
-static size_t file_bytes(zt_dtype t, int64_t K)
-{
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return (size_t)(K / d->block) * (size_t)d->block_bytes;
-}
+const zt_pack_step *zt_pack_step_of(zt_dtype t) { return &table[t].step; }
 
 size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
 {
     const row *w = &table[t];
-    if (whole[t]) return (ZT_PACK_ROWS * file_bytes(t, K) + 63) & ~(size_t)63;
-    size_t steps = (size_t)((K + w->columns - 1) / w->columns);
-    return (steps * w->bytes + 63) & ~(size_t)63;
+    if (whole[t]) return (ZT_PACK_ROWS * zt_pack_file_bytes(t, K) + 63) & ~(size_t)63;
+    size_t steps = (size_t)((K + w->step.columns - 1) / w->step.columns);
+    return (steps * w->step.bytes + 63) & ~(size_t)63;
 }
 
 static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
                        uint8_t *dst)
 {
-    size_t bytes = file_bytes(t, K), used = bytes * (size_t)rows;
+    size_t bytes = zt_pack_file_bytes(t, K), used = bytes * (size_t)rows;
     for (int r = 0; r < rows; r++)
         memcpy(dst + (size_t)r * bytes, src + (size_t)r * row_bytes, bytes);
     memset(dst + used, 0, zt_pack_group_bytes(t, K) - used);
@@ -373,135 +399,15 @@ void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int
         pack_whole(t, K, src, row_bytes, rows, dst);
         return;
     }
-    int64_t steps = K / w->columns;
-    size_t used = (size_t)steps * w->bytes, all = zt_pack_group_bytes(t, K);
+    int64_t steps = K / w->step.columns;
+    size_t used = (size_t)steps * w->step.bytes, all = zt_pack_group_bytes(t, K);
     if (rows < ZT_PACK_ROWS)
         memset(dst, 0, all);
     else
         memset((uint8_t *)dst + used, 0, all - used);
     w->pack(steps, row_bytes, rows, src, dst);
-    if (K % w->columns) /* the last column of an odd number of bf16 */
+    if (K % w->step.columns) /* the last column of an odd number of bf16 */
         for (int r = 0; r < rows; r++)
             memcpy((uint8_t *)dst + used + 4 * r,
                    (const uint8_t *)src + (size_t)r * row_bytes + 2 * (size_t)(K - 1), 2);
-}
-
-/* ---- back ------------------------------------------------------------------------------------ */
-
-INLINE float half_at(const uint8_t *line, int r)
-{
-    uint16_t h;
-    memcpy(&h, line + 2 * r, 2);
-    return zt_f16_to_f32(h);
-}
-
-/* The 32 codes of row r, in order: their two, four or eight low bits, then those above. */
-INLINE void codes_of(zt_pack_form f, const uint8_t *p, int r, uint8_t *code)
-{
-    for (int i = 0; i < 8; i++) {
-        uint32_t v;
-        if (f.bits == 8)
-            v = load32(p + 64 * i + 4 * r);
-        else if (f.bits < 4)
-            v = load32(p + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u;
-        else
-            v = load32(p + i % 4 * 64 + 4 * r) >> i / 4 * 4 & 0x0f0f0f0fu;
-        if (f.bits == 3) v |= (load32(p + 128 + 4 * r) >> i & 0x01010101u) << 2;
-        if (f.bits == 5) v |= (load32(p + 256 + 4 * r) >> i & 0x01010101u) << 4;
-        if (f.bits == 6)
-            v |= (load32(p + 256 + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u) << 4;
-        memcpy(code + 4 * i, &v, 4);
-    }
-    for (int i = 0; i < 32 && f.look; i++) code[i] = zt_pack_values[f.look][code[i]];
-}
-
-/* 2^(e - 128); subnormal below 2. */
-INLINE float e8m0_at(const uint8_t *line, int r)
-{
-    uint32_t e = line[r], bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
-/* As f16, whose exponent's bias is 8 more. */
-INLINE float e4m3_at(const uint8_t *line, int r)
-{
-    return zt_f16_to_f32((uint16_t)(line[r] << 7)) * 0x1p7f;
-}
-
-/* Scale and minimum of row r for columns 16h..16h+15 of block b of the 256 whose head is p. */
-typedef float scale_fn(const uint8_t *p, const uint8_t *tail, int b, int h, int r, float *min);
-
-#define SCALE(name)                                                                                \
-    static float scale_##name(const uint8_t *p, const uint8_t *tail, int b, int h, int r,          \
-                              float *min)
-SCALE(half) { return (void)p, (void)b, (void)h, (void)min, half_at(tail, r); }
-SCALE(half_min) { return *min = half_at(tail + 32, r), scale_half(p, tail, b, h, r, min); }
-SCALE(e8m0) { return (void)p, (void)b, (void)h, (void)min, e8m0_at(tail, r); }
-SCALE(e4m3) { return (void)p, (void)b, (void)min, e4m3_at(tail + 16 * h, r); }
-SCALE(u6_min)
-{
-    (void)tail, (void)h;
-    *min = -(half_at(p + 32, r) * (float)p[192 + 16 * b + r]);
-    return half_at(p, r) * (float)p[64 + 16 * b + r];
-}
-SCALE(u4_min)
-{
-    uint8_t both = p[64 + 16 * (2 * b + h) + r];
-    (void)tail;
-    *min = -(half_at(p + 32, r) * (float)(both >> 4));
-    return half_at(p, r) * (float)(both & 15);
-}
-SCALE(i8)
-{
-    (void)tail, (void)h, (void)min;
-    return half_at(p, r) * (float)(int8_t)p[32 + 16 * b + r];
-}
-SCALE(i8_16) { return scale_i8(p, tail, 2 * b + h, h, r, min); }
-
-static scale_fn *const scale_of[] = {
-    [ZT_SCALES_HALF] = scale_half,     [ZT_SCALES_HALF_MIN] = scale_half_min,
-    [ZT_SCALES_E8M0] = scale_e8m0,     [ZT_SCALES_E4M3] = scale_e4m3,
-    [ZT_SCALES_U6_MIN] = scale_u6_min, [ZT_SCALES_U4_MIN] = scale_u4_min,
-    [ZT_SCALES_I8] = scale_i8,         [ZT_SCALES_I8_16] = scale_i8_16,
-};
-
-static void unpack_blocks(const row *w, int64_t K, const uint8_t *p, int r, float *dst)
-{
-    const zt_pack_form f = w->form;
-    size_t block = (size_t)ZT_PACK_CODES(f.bits) + (size_t)f.tail;
-    for (int64_t k = 0; k < K; k += w->columns, p += w->bytes) {
-        const uint8_t *q = p + f.head;
-        for (int b = 0; b < w->columns / 32; b++, q += block) {
-            uint8_t code[32];
-            codes_of(f, q, r, code);
-            for (int h = 0; h < 2; h++, dst += 16) {
-                const uint8_t *tail = q + ZT_PACK_CODES(f.bits);
-                float min = 0, scale = scale_of[f.scales](p, tail, b, h, r, &min);
-                for (int j = 0; j < 16; j++) dst[j] = scale * (float)(code[16 * h + j] - f.offset);
-                for (int j = 0; j < 16 && zt_pack_mins(f); j++) dst[j] += min;
-            }
-        }
-    }
-}
-
-void zt_unpack_row(zt_dtype t, int64_t K, const void *group, int r, float *dst)
-{
-    const row *w = &table[t];
-    const uint8_t *p = group;
-    if (whole[t]) {
-        zt_dtype_get(t)->decode(p + (size_t)r * file_bytes(t, K), dst, K);
-        return;
-    }
-    if (w->form.bits) {
-        unpack_blocks(w, K, p, r, dst);
-        return;
-    }
-    size_t size = t == ZT_F32 ? 4 : 2;
-    for (int64_t k = 0; k < K; k++) {
-        size_t at = t == ZT_BF16 ? (size_t)(k / 2) * 64 + 4 * (size_t)r + 2 * (size_t)(k % 2)
-                                 : ((size_t)k * 16 + (size_t)r) * size;
-        zt_dtype_get(t)->decode(p + at, dst + k, 1);
-    }
 }

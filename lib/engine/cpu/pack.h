@@ -28,11 +28,12 @@
  *   E4M3        after   u8 d[2][16], one a 16 columns, bias 7, half of it    d (..)
  *   U6_MIN      before  f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]  d sc code - dmin mn
  *   U4_MIN      before  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
+ *   ONE         before  f16 d[16]                                            d (code - offset)
  *   I8          before  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
  *   I8_16       before  f16 d[16], i8 sc[16][16], one a 16 columns           the same
  *
  * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k, q5_k, q3_k
- * and iq4_xs.
+ * and iq4_xs, and the scale that q2_0 has for 64 columns.
  *
  *   other block types (ZT_PACK_WHOLE): 16 rows as the file has them, one after the other. They are
  *   decoded to the form of f32 a group at a time, while it is multiplied by.
@@ -52,6 +53,7 @@ typedef enum zt_pack_scales {
     ZT_SCALES_E4M3,
     ZT_SCALES_U6_MIN,
     ZT_SCALES_U4_MIN,
+    ZT_SCALES_ONE,
     ZT_SCALES_I8,
     ZT_SCALES_I8_16
 } zt_pack_scales;
@@ -71,6 +73,8 @@ extern const uint8_t zt_pack_values[3][16];
     X(IQ4_NL, 4, IQ4, 128, HALF, 0, 32)                                                            \
     X(MXFP4, 4, E2M1, 12, E8M0, 0, 16)                                                             \
     X(NVFP4, 4, E2M1, 12, E4M3, 0, 32)                                                             \
+    X(Q2_0, 2, NONE, 1, HALF, 0, 32)                                                               \
+    X(TQ2_0, 2, NONE, 1, ONE, 32, 0)                                                               \
     X(Q2_K, 2, NONE, 0, U4_MIN, 320, 0)                                                            \
     X(Q3_K, 3, NONE, 4, I8_16, 288, 0)                                                             \
     X(Q4_K, 4, NONE, 0, U6_MIN, 320, 0)                                                            \
@@ -79,8 +83,7 @@ extern const uint8_t zt_pack_values[3][16];
     X(IQ4_XS, 4, IQ4, 128, I8, 160, 0)
 
 #define ZT_PACK_WHOLE(X)                                                                           \
-    X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ3_XXS) X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S)   \
-    X(IQ1_M)
+    X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
 
 typedef struct zt_pack_form {
     int bits; /* as above; 0: no block type, or one kept whole */
@@ -110,6 +113,21 @@ static inline bool zt_pack_halves(zt_pack_form f)
 static inline int zt_pack_wide(zt_pack_form f)
 {
     return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;
+}
+
+/* Packing goes by steps of so many columns (0: not by steps), whose 16 rows take so many bytes. */
+typedef struct zt_pack_step {
+    int columns;
+    size_t bytes;
+    zt_pack_form form;
+} zt_pack_step;
+const zt_pack_step *zt_pack_step_of(zt_dtype t);
+
+/* Bytes of a row of K columns in the file. */
+static inline size_t zt_pack_file_bytes(zt_dtype t, int64_t K)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    return (size_t)(K / d->block) * (size_t)d->block_bytes;
 }
 
 bool zt_pack_has(zt_dtype t);                      /* may weights of this type be packed */

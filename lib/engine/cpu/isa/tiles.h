@@ -25,6 +25,7 @@ INLINE fv scale_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b,
     if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(tail + 16 * h + r);
     if (!f.head) return fv_of_half(tail + 2 * r);
     fv d = fv_of_half(p + 2 * r);
+    if (f.scales == ZT_SCALES_ONE) return d;
     if (f.scales == ZT_SCALES_I8) return fv_mul(d, fv_of_i8(p + 32 + coarse));
     if (f.scales == ZT_SCALES_I8_16) return fv_mul(d, fv_of_i8(p + 32 + fine));
     if (f.scales == ZT_SCALES_U4_MIN) return fv_mul(d, fv_of_low4(p + 64 + fine));

@@ -1,0 +1,135 @@
+/* unpack.c - a row of packed weights back to f32, with the bits that its dtype's decode gives. */
+#include "lib/engine/cpu/pack.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t load32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+INLINE float half_at(const uint8_t *line, int r)
+{
+    uint16_t h;
+    memcpy(&h, line + 2 * r, 2);
+    return zt_f16_to_f32(h);
+}
+
+/* The 32 codes of row r, in order: their two, four or eight low bits, then those above. */
+INLINE void codes_of(zt_pack_form f, const uint8_t *p, int r, uint8_t *code)
+{
+    for (int i = 0; i < 8; i++) {
+        uint32_t v;
+        if (f.bits == 8)
+            v = load32(p + 64 * i + 4 * r);
+        else if (f.bits < 4)
+            v = load32(p + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u;
+        else
+            v = load32(p + i % 4 * 64 + 4 * r) >> i / 4 * 4 & 0x0f0f0f0fu;
+        if (f.bits == 3) v |= (load32(p + 128 + 4 * r) >> i & 0x01010101u) << 2;
+        if (f.bits == 5) v |= (load32(p + 256 + 4 * r) >> i & 0x01010101u) << 4;
+        if (f.bits == 6)
+            v |= (load32(p + 256 + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u) << 4;
+        memcpy(code + 4 * i, &v, 4);
+    }
+    for (int i = 0; i < 32 && f.look; i++) code[i] = zt_pack_values[f.look][code[i]];
+}
+
+/* 2^(e - 128); subnormal below 2. */
+INLINE float e8m0_at(const uint8_t *line, int r)
+{
+    uint32_t e = line[r], bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* As f16, whose exponent's bias is 8 more. */
+INLINE float e4m3_at(const uint8_t *line, int r)
+{
+    return zt_f16_to_f32((uint16_t)(line[r] << 7)) * 0x1p7f;
+}
+
+/* Scale and minimum of row r for columns 16h..16h+15 of block b of the 256 whose head is p. */
+typedef float scale_fn(const uint8_t *p, const uint8_t *tail, int b, int h, int r, float *min);
+
+#define SCALE(name)                                                                                \
+    static float scale_##name(const uint8_t *p, const uint8_t *tail, int b, int h, int r,          \
+                              float *min)
+SCALE(half) { return (void)p, (void)b, (void)h, (void)min, half_at(tail, r); }
+SCALE(half_min) { return *min = half_at(tail + 32, r), scale_half(p, tail, b, h, r, min); }
+SCALE(e8m0) { return (void)p, (void)b, (void)h, (void)min, e8m0_at(tail, r); }
+SCALE(e4m3) { return (void)p, (void)b, (void)min, e4m3_at(tail + 16 * h, r); }
+SCALE(one) { return (void)tail, (void)b, (void)h, (void)min, half_at(p, r); }
+SCALE(u6_min)
+{
+    (void)tail, (void)h;
+    *min = -(half_at(p + 32, r) * (float)p[192 + 16 * b + r]);
+    return half_at(p, r) * (float)p[64 + 16 * b + r];
+}
+SCALE(u4_min)
+{
+    uint8_t both = p[64 + 16 * (2 * b + h) + r];
+    (void)tail;
+    *min = -(half_at(p + 32, r) * (float)(both >> 4));
+    return half_at(p, r) * (float)(both & 15);
+}
+SCALE(i8)
+{
+    (void)tail, (void)h, (void)min;
+    return half_at(p, r) * (float)(int8_t)p[32 + 16 * b + r];
+}
+SCALE(i8_16) { return scale_i8(p, tail, 2 * b + h, h, r, min); }
+
+static scale_fn *const scale_of[] = {
+    [ZT_SCALES_HALF] = scale_half,     [ZT_SCALES_HALF_MIN] = scale_half_min,
+    [ZT_SCALES_E8M0] = scale_e8m0,     [ZT_SCALES_E4M3] = scale_e4m3,
+    [ZT_SCALES_U6_MIN] = scale_u6_min, [ZT_SCALES_U4_MIN] = scale_u4_min,
+    [ZT_SCALES_I8] = scale_i8,         [ZT_SCALES_I8_16] = scale_i8_16,
+    [ZT_SCALES_ONE] = scale_one,
+};
+
+static void unpack_blocks(const zt_pack_step *w, int64_t K, const uint8_t *p, int r, float *dst)
+{
+    const zt_pack_form f = w->form;
+    size_t block = (size_t)ZT_PACK_CODES(f.bits) + (size_t)f.tail;
+    for (int64_t k = 0; k < K; k += w->columns, p += w->bytes) {
+        const uint8_t *q = p + f.head;
+        for (int b = 0; b < w->columns / 32; b++, q += block) {
+            uint8_t code[32];
+            codes_of(f, q, r, code);
+            for (int h = 0; h < 2; h++, dst += 16) {
+                const uint8_t *tail = q + ZT_PACK_CODES(f.bits);
+                float min = 0, scale = scale_of[f.scales](p, tail, b, h, r, &min);
+                for (int j = 0; j < 16; j++) dst[j] = scale * (float)(code[16 * h + j] - f.offset);
+                for (int j = 0; j < 16 && zt_pack_mins(f); j++) dst[j] += min;
+            }
+        }
+    }
+}
+
+void zt_unpack_row(zt_dtype t, int64_t K, const void *group, int r, float *dst)
+{
+    const zt_pack_step *w = zt_pack_step_of(t);
+    const uint8_t *p = group;
+    if (zt_pack_whole(t)) {
+        zt_dtype_get(t)->decode(p + (size_t)r * zt_pack_file_bytes(t, K), dst, K);
+        return;
+    }
+    if (w->form.bits) {
+        unpack_blocks(w, K, p, r, dst);
+        return;
+    }
+    size_t size = t == ZT_F32 ? 4 : 2;
+    for (int64_t k = 0; k < K; k++) {
+        size_t at = t == ZT_BF16 ? (size_t)(k / 2) * 64 + 4 * (size_t)r + 2 * (size_t)(k % 2)
+                                 : ((size_t)k * 16 + (size_t)r) * size;
+        zt_dtype_get(t)->decode(p + at, dst + k, 1);
+    }
+}
