@@ -1,8 +1,9 @@
 /* hyper.c - how hyper-parameters are read from a file, and checked.
  *
  * Key names and their defaults are facts from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
- * src/llama-context.cpp); rope.layer_pattern, which layers rotate, is zt's own. Every number is checked here: what comes out of zt_hyper_read multiplies
- * without overflow and divides without a remainder.
+ * src/llama-context.cpp); rope.layer_pattern, which layers rotate, is zt's own. Every number is
+ * checked here: what comes out of zt_hyper_read multiplies without overflow and divides without a
+ * remainder.
  */
 #include "lib/llm/arch.h"
 

@@ -5,7 +5,7 @@
  *     zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 4096});
  *     zt_ids ids = {0};
  *     zt_vocab_encode(v, text, n, ZT_TOK_BOS_RULE, &ids);
- *     zt_llm_feed(m, ids.id, ids.n, logits);            // f32[V] after the last token
+ *     zt_llm_feed(m, ids.id, ids.n, false, logits);     // f32[V] after the last token
  *     int32_t next = zt_sample(&sampler, logits, V, ...);
  *
  * To add an architecture: a row in arch.c (the parts it has, rope, curve, windows), and where it
