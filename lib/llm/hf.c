@@ -152,8 +152,10 @@ static zt_status put_tensors(hf *m)
     return s;
 }
 
+/* The tokenizer, by far the longest of the keys, comes last: nothing is moved to make room behind. */
 static zt_status build(hf *m)
 {
+    const bool weights = m->tensors->from != NULL;
     zt_status s = zt_hf_find_arch(m);
     if (s == ZT_OK && m->arch.name)
         s = zt_gguf_put_str(m->w, "general.architecture", m->arch.name, strlen(m->arch.name));
@@ -161,13 +163,13 @@ static zt_status build(hf *m)
         s = zt_hf_put_config(m);
     if (s == ZT_OK && m->known)
         s = zt_hf_put_rope(m);
+    if (s == ZT_OK && m->known && weights)
+        s = zt_hf_add_tensors(m);
+    if (s == ZT_OK && weights)
+        s = put_sample(m);
     if (s == ZT_OK)
         s = zt_hf_put_tokenizer(m);
-    if (s == ZT_OK && m->known && m->tensors->from)
-        s = zt_hf_add_tensors(m);
-    if (s == ZT_OK && m->tensors->from)
-        s = put_sample(m);
-    return s == ZT_OK ? put_tensors(m) : s;
+    return s == ZT_OK && weights ? put_tensors(m) : s;
 }
 
 /* Hands over the header and the tensors. */
