@@ -41,7 +41,7 @@ static void put_tokens(ggufw *w, const char *model, tokens *t)
         free(t->text[i]);
 }
 
-/* ---- one text ------------------------------------------------------------------------------------- */
+/* ---- one text -------------------------------------------------------------------------------- */
 
 /* Byte-level BPE and SentencePiece that adds no space lose nothing, but that U+2581 is a space. */
 static bool keeps_all(const zt_vocab *v, const char *text, size_t n)
@@ -67,7 +67,7 @@ static void try_text(const zt_vocab *v, const char *text, size_t n, unsigned fla
     zt_str_fini(&back);
 }
 
-/* ---- vocabularies made once ------------------------------------------------------------------------- */
+/* ---- vocabularies made once ------------------------------------------------------------------ */
 
 static uint32_t char_of_byte(int b) /* GPT-2's printable characters, the slow way */
 {
@@ -172,7 +172,6 @@ static const zt_vocab *made_vocab(unsigned i)
         zt_gguf *g = zt_gguf_from(ctx, zt_source_memory(ctx, "made", bytes, n));
         v[i] = g ? zt_vocab_open(g) : NULL;
         if (!v[i]) {
-            /* "gemma4" among the pre-tokenizers wants characters, which byte-level tokens are not */
             fprintf(stderr, "%s\n", zt_ctx_error(ctx));
             abort();
         }
@@ -180,7 +179,7 @@ static const zt_vocab *made_vocab(unsigned i)
     return v[i];
 }
 
-/* ---- keys from bytes -------------------------------------------------------------------------------- */
+/* ---- keys from bytes ------------------------------------------------------------------------- */
 
 typedef struct input {
     const uint8_t *p, *end;

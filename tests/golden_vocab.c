@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <time.h>
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static uint32_t u32(const uint8_t *p)
 {
@@ -90,7 +90,7 @@ static void close_vocab(made *m)
     free(m->bytes);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static bool same_ids(const json_t *want, const zt_ids *ids)
 {
@@ -133,7 +133,8 @@ static void try_cases(const made *m, const char *name, const json_t *top, bool d
     json_array_foreach(json_object_get(top, "cases"), i, c) {
         const json_t *text = json_object_get(c, "text");
         zt_ids ids = {0};
-        zt_status s = zt_vocab_encode(m->v, json_string_value(text), json_string_length(text), 0, &ids);
+        zt_status s = zt_vocab_encode(m->v, json_string_value(text), json_string_length(text), 0,
+                                      &ids);
         bool right = !s && same_ids(json_object_get(c, "ids"), &ids);
         bool back = !right || !decodes || same_text(m, &ids, text);
         if (!right || !back)
@@ -147,7 +148,7 @@ static void try_cases(const made *m, const char *name, const json_t *top, bool d
         ok(!lost, "%s: and they are the texts again", name);
 }
 
-/* ---- a mebibyte of one thing ----------------------------------------------------------------------- */
+/* ---- a mebibyte of one thing ----------------------------------------------------------------- */
 
 enum { MEBI = 1 << 20 };
 #define MOST_SECONDS 30.0 /* far above what is printed, far below what a quadratic step would take */

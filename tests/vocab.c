@@ -11,7 +11,7 @@
 
 #define SPACE "\xe2\x96\x81"
 
-/* ---- made vocabularies ---------------------------------------------------------------------------- */
+/* ---- made vocabularies ----------------------------------------------------------------------- */
 
 typedef struct made { /* an open vocabulary over a file in memory */
     zt_ctx *ctx;
@@ -232,7 +232,7 @@ static void test_cuts(void)
     close_made(&p);
 }
 
-/* ---- against a plain merge ------------------------------------------------------------------------ */
+/* ---- against a plain merge ------------------------------------------------------------------- */
 
 static int merge_rank(const made *m, bool spm, const char *a, const char *b)
 {
@@ -298,7 +298,7 @@ static void test_plain(void)
     }
 }
 
-/* ---- any bytes ------------------------------------------------------------------------------------ */
+/* ---- any bytes ------------------------------------------------------------------------------- */
 
 static bool round_trip(const made *m, const char *text, size_t n)
 {
@@ -357,7 +357,7 @@ static void test_bytes(void)
     free(text);
 }
 
-/* ---- questions, faults, hostile files --------------------------------------------------------------- */
+/* ---- questions, faults, hostile files -------------------------------------------------------- */
 
 static void test_questions(void)
 {
@@ -508,7 +508,7 @@ static void test_hostile(void)
     }
 }
 
-/* ---- golden --------------------------------------------------------------------------------------- */
+/* ---- golden ---------------------------------------------------------------------------------- */
 
 static bool same_ids(const json_t *want, const zt_ids *ids)
 {

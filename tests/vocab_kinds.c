@@ -84,7 +84,8 @@ static bool cuts_into(const made *m, const char *text, unsigned flags, const cha
     }
     char a[200], b[200];
     bool good = ok(!st && strcmp(s.data, want) == 0, "'%s' is cut into '%s'",
-                   zt_escape(a, sizeof a, text, strlen(text)), zt_escape(b, sizeof b, want, strlen(want)));
+                   zt_escape(a, sizeof a, text, strlen(text)),
+                   zt_escape(b, sizeof b, want, strlen(want)));
     if (!good)
         diag("got '%s'", s.data);
     zt_ids_fini(m->ctx, &ids);
@@ -92,7 +93,7 @@ static bool cuts_into(const made *m, const char *text, unsigned flags, const cha
     return good;
 }
 
-/* ---- t5 ------------------------------------------------------------------------------------------- */
+/* ---- t5 -------------------------------------------------------------------------------------- */
 
 static const word t5_words[] = {
     {"<pad>", CONTROL, 0}, {"</s>", CONTROL, 0}, {"?", UNKNOWN, 0}, {SP, NORMAL, -2.03f},
@@ -199,7 +200,7 @@ static void test_t5(void)
     close_made(&bytes);
 }
 
-/* ---- t5's charsmap --------------------------------------------------------------------------------- */
+/* ---- t5's charsmap --------------------------------------------------------------------------- */
 
 /* Three keys as a double array: "x" to "a", "xy" to "b b", U+00C9 to U+00E9. A unit's children are at
  * its own place, offset and byte combined by exclusive or; a value's byte is 0. */
@@ -285,7 +286,7 @@ static void test_charsmap(void)
     close_made(&m);
 }
 
-/* ---- bert ------------------------------------------------------------------------------------------ */
+/* ---- bert ------------------------------------------------------------------------------------ */
 
 static const word bert_words[] = {
     {"[PAD]", CONTROL, 0}, {"[UNK]", UNKNOWN, 0}, {"[CLS]", CONTROL, 0}, {"[SEP]", CONTROL, 0},
@@ -337,7 +338,7 @@ static void test_bert(void)
     close_made(&accents);
 }
 
-/* ---- gemma4; blanks that go with a token -------------------------------------------------------------- */
+/* ---- gemma4; blanks that go with a token ----------------------------------------------------- */
 
 static const word gemma4_words[] = {
     {"<pad>", CONTROL, 0}, {"<bos>", CONTROL, 0}, {"a", NORMAL, 0}, {"b", NORMAL, 0},
@@ -393,7 +394,7 @@ static void test_strip(void)
     }
 }
 
-/* ---- faults, hostile keys ------------------------------------------------------------------------------ */
+/* ---- faults, hostile keys -------------------------------------------------------------------- */
 
 /* Opens, encodes and decodes; true if all went well. */
 static bool whole_life(zt_gguf *g, zt_ctx *ctx)

@@ -102,7 +102,7 @@ static void test_cuts(void)
     }
 }
 
-/* ---- every name, any text -------------------------------------------------------------------------- */
+/* ---- every name, any text -------------------------------------------------------------------- */
 
 static zt_status add_piece(void *arg, const char *piece, size_t n)
 {
@@ -149,7 +149,7 @@ static void test_all(void)
     zt_ctx_free(ctx);
 }
 
-/* ---- a mebibyte of one thing ------------------------------------------------------------------------ */
+/* ---- a mebibyte of one thing ----------------------------------------------------------------- */
 
 enum { MEBI = 1 << 20 };
 #define MOST_SECONDS 30.0 /* far above what is printed, far below what a quadratic step would take */

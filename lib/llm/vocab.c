@@ -15,7 +15,7 @@ static const char *const eog_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~[",
-    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek */
+    ("<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"), /* DeepSeek */
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
 };
@@ -37,7 +37,7 @@ static const struct {
     {"<|constrain|>", {NULL}, ZT_TOK_USER},
 };
 
-/* ---- lists of ids -------------------------------------------------------------------------------- */
+/* ---- lists of ids ---------------------------------------------------------------------------- */
 
 zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
 {
@@ -61,7 +61,7 @@ void zt_ids_fini(zt_ctx *ctx, zt_ids *ids)
     *ids = (zt_ids){0};
 }
 
-/* ---- the text table ------------------------------------------------------------------------------- */
+/* ---- the text table -------------------------------------------------------------------------- */
 
 /* Longest run of taken slots that an honest file could make, with room to spare: beyond it the texts
  * were chosen to collide, and every look-up would be slow. */
@@ -130,7 +130,7 @@ static zt_status build_table(zt_vocab *v)
     return ZT_OK;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int32_t find_text(const zt_vocab *v, const char *text)
 {
@@ -272,7 +272,7 @@ void zt_vocab_free(zt_vocab *v)
     zt_free(v->ctx, v);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------ */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 int32_t zt_vocab_size(const zt_vocab *v)
 {
@@ -305,7 +305,7 @@ int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n)
     return n ? zt_vocab_lookup(v, h, (zt_bytes){text, n}, (zt_bytes){"", 0}) : -1;
 }
 
-/* ---- byte tokens ---------------------------------------------------------------------------------- */
+/* ---- byte tokens ----------------------------------------------------------------------------- */
 
 void zt_vocab_hex_bytes(zt_vocab *v)
 {
@@ -329,7 +329,7 @@ int zt_vocab_hex_byte(zt_bytes t)
     return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
 }
 
-/* ---- spaces as U+2581 ----------------------------------------------------------------------------- */
+/* ---- spaces as U+2581 ------------------------------------------------------------------------ */
 
 static zt_status replace(zt_str *out, const char *text, size_t n, const char *old, const char *with)
 {
@@ -371,7 +371,7 @@ zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_s
     return zt_vocab_take_spaces(out, t.data + skip, t.n - skip);
 }
 
-/* ---- text to ids ---------------------------------------------------------------------------------- */
+/* ---- text to ids ----------------------------------------------------------------------------- */
 
 /* Control and unknown tokens count only with ZT_TOK_SPECIAL, those a user defined always. */
 static bool counts(const zt_vocab *v, int32_t id, unsigned flags)
@@ -464,7 +464,7 @@ zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigne
     return s;
 }
 
-/* ---- ids to text ---------------------------------------------------------------------------------- */
+/* ---- ids to text ----------------------------------------------------------------------------- */
 
 zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool first, zt_str *out)
 {
@@ -478,12 +478,14 @@ zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool firs
     return shown ? zt_str_put(out, v->text[id].data, v->text[id].n) : ZT_OK;
 }
 
-zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special, zt_str *out)
+zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
+                              zt_str *out)
 {
     zt_status s = ZT_OK;
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= v->n)
-            return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i], v->n);
+            return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i],
+                           v->n);
     if (v->kind->decode_all)
         return v->kind->decode_all(v, ids, n, special, out);
     for (size_t i = 0; !s && i < n; i++)

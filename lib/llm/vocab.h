@@ -34,7 +34,7 @@ typedef struct zt_trie zt_trie;     /* vocab_trie.c */
 typedef struct zt_charsmap zt_charsmap; /* vocab_charsmap.c */
 typedef struct zt_vocab_kind zt_vocab_kind;
 
-/* ---- what a vocabulary is made of ---------------------------------------------------------------- */
+/* ---- what a vocabulary is made of ------------------------------------------------------------ */
 
 typedef struct zt_merge_spec { /* the texts of two tokens; earlier in the list merges first */
     zt_bytes left, right;
@@ -92,7 +92,7 @@ zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
 /* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of g name BOS, EOS, ends. */
 zt_vocab *zt_vocab_from_json(const zt_gguf *g, zt_bytes text);
 
-/* ---- the object ---------------------------------------------------------------------------------- */
+/* ---- the object ------------------------------------------------------------------------------ */
 
 typedef struct zt_slot { /* of the text table; id is one more than the token's, 0 is free */
     uint32_t tag;
@@ -128,7 +128,7 @@ struct zt_vocab {
     void *extra;       /* a kind's own */
 };
 
-/* ---- the text table ---------------------------------------------------------------------------- */
+/* ---- the text table -------------------------------------------------------------------------- */
 
 #define ZT_HASH_SEED UINT64_C(0xcbf29ce484222325)
 
@@ -143,7 +143,7 @@ static inline uint64_t zt_hash_more(uint64_t h, const char *s, size_t n)
 /* The id of the text that is a followed by b (b may be empty), whose hash is h; -1: none. */
 int32_t zt_vocab_lookup(const zt_vocab *v, uint64_t h, zt_bytes a, zt_bytes b);
 
-/* ---- the merge machine ------------------------------------------------------------------------- */
+/* ---- the merge machine ----------------------------------------------------------------------- */
 
 /* Symbols are pieces of one text, in a doubly linked list in text order. */
 typedef struct zt_sym {
@@ -179,7 +179,7 @@ zt_status zt_merger_reserve(zt_merger *m, size_t n);
 void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *m);
 
-/* ---- cutting text into pieces -------------------------------------------------------------------- */
+/* ---- cutting text into pieces ---------------------------------------------------------------- */
 
 /* Called with each piece in order; n > 0. What it returns ends the cutting unless it is ZT_OK. */
 typedef zt_status zt_split_fn(void *arg, const char *piece, size_t n);
@@ -191,7 +191,7 @@ void zt_split_free(zt_split *s);
  * than any honest one: ZT_EDATA. May be called from several threads at once. */
 zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg);
 
-/* ---- what kinds share ---------------------------------------------------------------------------- */
+/* ---- what kinds share ------------------------------------------------------------------------ */
 
 /* Spaces as U+2581 and back. */
 #define ZT_SPACE "\xe2\x96\x81"
@@ -206,7 +206,7 @@ void zt_vocab_hex_bytes(zt_vocab *v);
 /* The value of a byte token's text "<0x41>", -1: it is not of that form. */
 int zt_vocab_hex_byte(zt_bytes text);
 
-/* ---- tries --------------------------------------------------------------------------------------- */
+/* ---- tries ----------------------------------------------------------------------------------- */
 
 /* Byte strings to values, walked a byte at a time from the root. */
 enum { ZT_TRIE_ROOT = 0, ZT_TRIE_NONE = 0 }; /* nothing leads to the root */
@@ -216,7 +216,7 @@ zt_status zt_trie_put(zt_trie *t, zt_bytes key, int32_t value); /* replaces; val
 uint32_t zt_trie_step(const zt_trie *t, uint32_t node, unsigned char c);
 int32_t zt_trie_value(const zt_trie *t, uint32_t node); /* -1: no key ends here */
 
-/* ---- SentencePiece's precompiled normalization ------------------------------------------------------- */
+/* ---- SentencePiece's precompiled normalization ----------------------------------------------- */
 
 /* Bytes are borrowed: they must live as long. ZT_EDATA: its sizes do not fit. */
 zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map);
@@ -226,7 +226,7 @@ void zt_charsmap_free(zt_charsmap *c);
 zt_status zt_charsmap_prefix(const zt_charsmap *c, const char *text, size_t n, bool shortest,
                              zt_bytes *out, size_t *used);
 
-/* ---- kinds ------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 struct zt_vocab_kind {
     const char *name; /* tokenizer.ggml.model */
@@ -259,7 +259,7 @@ static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
     return t == ZT_TOK_USER || t == ZT_TOK_CONTROL || t == ZT_TOK_UNKNOWN;
 }
 
-/* ---- pre-tokenizers known by name ------------------------------------------------------------------ */
+/* ---- pre-tokenizers known by name ------------------------------------------------------------ */
 
 enum { ZT_PRE_RULES = 8 };
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- bytes as printable characters ------------------------------------------------------------------ */
+/* ---- bytes as printable characters ----------------------------------------------------------- */
 
 /* Bytes that print in Latin-1 stand for themselves; the others, in order, for U+0100 and on. */
 static uint32_t char_of_byte(int b)
@@ -36,7 +36,7 @@ static void printed_bytes(zt_vocab *v)
     }
 }
 
-/* ---- merges ----------------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 typedef struct merge {
     uint64_t key; /* left id << 32 | right id */
@@ -140,7 +140,7 @@ static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_
     return false;
 }
 
-/* ---- text to ids ------------------------------------------------------------------------------------ */
+/* ---- text to ids ----------------------------------------------------------------------------- */
 
 typedef struct job { /* one call of encode */
     const zt_vocab *v;
@@ -243,7 +243,7 @@ static zt_status encode_bpe(const zt_vocab *v, const char *text, size_t n, zt_me
     return s;
 }
 
-/* ---- ids to text ------------------------------------------------------------------------------------ */
+/* ---- ids to text ----------------------------------------------------------------------------- */
 
 /* Characters that stand for no byte are kept as they are: added tokens are written plainly. */
 static zt_status decode_bpe(const zt_vocab *v, int32_t id, bool first, zt_str *out)

@@ -44,7 +44,7 @@ typedef struct reader { /* one file on its way to a spec */
     zt_merge_spec *merge;
 } reader;
 
-/* ---- tokens --------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static bool is(zt_bytes name, const char *text)
 {
@@ -141,7 +141,7 @@ static zt_status read_scores(reader *r)
     return ZT_OK;
 }
 
-/* ---- merges --------------------------------------------------------------------------------------- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 /* "left right": the space that parts them is not the first byte. */
 static zt_status cut_merge(reader *r, zt_bytes line, int64_t i)
@@ -182,7 +182,7 @@ static zt_status read_merges(reader *r)
     return s;
 }
 
-/* ---- rules ---------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static zt_status read_pre(reader *r)
 {
@@ -390,7 +390,7 @@ static zt_status read_fallback(reader *r)
     return ZT_OK;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre)
 {

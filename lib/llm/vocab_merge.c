@@ -58,7 +58,7 @@ zt_status zt_merger_reserve(zt_merger *m, size_t n)
     return ZT_OK;
 }
 
-/* ---- the heap: smallest key on top, four children each --------------------------------------------- */
+/* ---- the heap: smallest key on top, four children each --------------------------------------- */
 
 /* Four pairs are one line of the cache, and half the levels of two children each. */
 static void sift_down(zt_pair *heap, size_t n, size_t i)
@@ -93,7 +93,7 @@ static zt_pair pop(zt_merger *m)
     return top;
 }
 
-/* ---- merging -------------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* The pair that starts at symbol i, if it may merge. */
 static bool pair_at(const zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *fn,

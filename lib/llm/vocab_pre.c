@@ -13,7 +13,7 @@
 #define CUT(pattern) {(pattern), ZT_SPLIT_ISOLATED}
 #define THREES(pattern) {(pattern), ZT_SPLIT_THREES}
 
-/* ---- pieces of patterns ----------------------------------------------------------------------------- */
+/* ---- pieces of patterns ---------------------------------------------------------------------- */
 
 #define ENGLISH "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define BLANKS "\\s+(?!\\S)|\\s+"
@@ -31,7 +31,8 @@
 #define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
 #define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
 #define CASED(upper, lower, end)                                                                   \
-    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]*[" lower "]+" end "|[^\\r\\n\\p{L}\\p{N}]?[" upper "]+[" lower "]*" end
+    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]*[" lower "]+" end "|"                                        \
+    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]+[" lower "]*" end
 #define GPT4O_TEXT(digits)                                                                         \
     CASED(UPPER, LOWER, ENGLISH "?") "|" digits "|" SIGNS_OR_PATH "|" LINES "|" BLANKS
 
@@ -40,7 +41,7 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"                                       \
     "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+"
 
-/* ---- whole patterns --------------------------------------------------------------------------------- */
+/* ---- whole patterns -------------------------------------------------------------------------- */
 
 #define GPT2 CUT(GPT2_TEXT)
 #define LLAMA3 CUT(LLAMA3_TEXT)
@@ -120,7 +121,7 @@
         "-\\x{17ff}\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}"   \
         "\\x{1100}-\\x{11ff}]+")
 
-/* ---- the table -------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define WHOLE_FIRST .ignore_merges = true
 #define BOS_FIRST .add_bos = true

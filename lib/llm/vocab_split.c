@@ -1,7 +1,7 @@
 /* vocab_split.c - cuts text into pieces by regular expressions, as pre-tokenizers do.
  *
  * Each rule cuts what the one before left: its matches, and what is between them. Text may be any
- * bytes: PCRE2 sees only the stretches that are UTF-8, and what lies between them is a piece by itself.
+ * bytes: PCRE2 sees only the stretches that are UTF-8, what lies between them is a piece by itself.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/llm/vocab.h"
@@ -33,7 +33,7 @@ struct zt_split {
     int n;
 };
 
-/* ---- compiling ------------------------------------------------------------------------------------ */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static void *pcre_alloc(size_t n, void *ctx)
 {
@@ -56,7 +56,7 @@ void zt_split_free(zt_split *s)
     zt_free(s->ctx, s);
 }
 
-/* What p begins with: bytes of it, and what to write instead (NULL: the same). *in: a class is open. */
+/* What p begins with: bytes of it, and what to write instead (NULL: the same). *in: in a class. */
 static size_t pattern_item(const char *p, bool *in, const char **out)
 {
     *out = NULL;
@@ -131,7 +131,7 @@ fail:
     return NULL;
 }
 
-/* ---- cutting -------------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 typedef struct job { /* one call of zt_split_run */
     const zt_split *s;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Scores to integers in opposite order: the best score is the smallest. */
 static uint32_t order_of(double score)
@@ -42,7 +42,7 @@ static void close_spm(zt_vocab *v)
     zt_free(v->ctx, v->order);
 }
 
-/* ---- text to ids ---------------------------------------------------------------------------------- */
+/* ---- text to ids ----------------------------------------------------------------------------- */
 
 static int32_t id_of(const zt_vocab *v, const char *text, size_t n)
 {

@@ -13,7 +13,7 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 #define UNKNOWN_PENALTY 10.0
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static zt_status fill(zt_vocab *v, double *worst)
 {
@@ -51,7 +51,7 @@ static void close_ugm(zt_vocab *v)
     zt_charsmap_free(v->charsmap);
 }
 
-/* ---- normalization -------------------------------------------------------------------------------- */
+/* ---- normalization --------------------------------------------------------------------------- */
 
 typedef struct normal { /* text being normalized */
     const zt_vocab *v;
@@ -82,7 +82,8 @@ static zt_status put_prefix(normal *m, const char *text, size_t n, size_t *used)
     zt_bytes to = {text, 0};
     uint32_t cp;
     *used = 0;
-    zt_status s = m->v->charsmap ? zt_charsmap_prefix(m->v->charsmap, text, n, false, &to, used) : ZT_OK;
+    const zt_charsmap *map = m->v->charsmap;
+    zt_status s = map ? zt_charsmap_prefix(map, text, n, false, &to, used) : ZT_OK;
     if (!s && !*used) {
         int len = zt_utf8_decode(text, n, &cp);
         to = len ? (zt_bytes){text, (size_t)len} : (zt_bytes){REPLACEMENT, 3};
@@ -93,7 +94,7 @@ static zt_status put_prefix(normal *m, const char *text, size_t n, size_t *used)
     return s;
 }
 
-/* ---- Viterbi -------------------------------------------------------------------------------------- */
+/* ---- Viterbi --------------------------------------------------------------------------------- */
 
 enum { UNREACHED = -2, UNKNOWN = -1 };
 
@@ -148,7 +149,7 @@ static zt_status put_unknown(const zt_vocab *v, const char *text, size_t a, size
     return !bytes && v->unk >= 0 ? zt_ids_push(v->ctx, ids, v->unk) : s;
 }
 
-/* The way back turns each entry's `from` into the end of the token that starts there; then forward. */
+/* The way back leaves at each start of a token where that token ends; then forward. */
 static zt_status put_best(const zt_vocab *v, const char *text, size_t n, best *b, zt_ids *ids)
 {
     zt_status s = ZT_OK;

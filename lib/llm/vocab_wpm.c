@@ -13,7 +13,7 @@
 
 enum { MOST_DECOMPOSED = 32 }; /* characters that one becomes; Unicode's longest are 18 */
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static zt_status open_wpm(zt_vocab *v, const zt_vocab_spec *spec)
 {
@@ -31,7 +31,7 @@ static void close_wpm(zt_vocab *v)
     zt_trie_free(v->trie);
 }
 
-/* ---- words ---------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 typedef struct words { /* one call of encode */
     const zt_vocab *v;
