@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<0xFF>\":3},\"merges\":[\"a b\"]}"
 
@@ -239,6 +240,23 @@ static void test_model(void)
     close_model(&m);
 }
 
+static void test_file(void)
+{
+    char path[] = "/tmp/zt-tokjson-XXXXXX";
+    int fd = mkstemp(path);
+    ok(fd >= 0 && write(fd, with_post, strlen(with_post)) == (ssize_t)strlen(with_post), "a file");
+    close(fd);
+    made m = {.ctx = zt_ctx_new()};
+    zt_gguf *g = zt_model_open(m.ctx, path);
+    m.v = g ? zt_vocab_open(g) : NULL;
+    ok(m.v && zt_vocab_size(m.v) == 6, "tokenizer.json alone opens: %s", zt_ctx_error(m.ctx));
+    zt_vocab_free(m.v);
+    m.v = NULL;
+    zt_gguf_close(g);
+    close_made(&m);
+    unlink(path);
+}
+
 /* ---- failing allocations ----------------------------------------------------------------------------- */
 
 static zt_status whole_way(zt_ctx *ctx)
@@ -286,6 +304,7 @@ int main(void)
     test_missing_unk();
     test_piecewise();
     test_model();
+    test_file();
     test_memory();
     return tap_done();
 }

@@ -216,6 +216,40 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool i
     return g;
 }
 
+/* ---- a tokenizer alone ----------------------------------------------------------------------- */
+
+static zt_status see_member(void *user, const char *key, const char *text, size_t n)
+{
+    (void)text, (void)n;
+    bool *seen = user; /* "model", "weight_map" */
+    seen[0] = seen[0] || strcmp(key, "model") == 0;
+    seen[1] = seen[1] || strcmp(key, "weight_map") == 0;
+    return ZT_OK;
+}
+
+/* tokenizer.json, under whatever name: JSON with a model and no map of weights. *is false: it is
+ * none, and NULL is no failure. */
+static zt_gguf *open_tokenizer(zt_ctx *ctx, const char *path, bool *is)
+{
+    size_t n;
+    bool seen[2] = {false, false};
+    zt_gguf *g = NULL;
+    char *text = zt_read_all(ctx, path, &n);
+    *is = !text || zt_json_members(ctx, path, text, n, see_member, seen) || (seen[0] && !seen[1]);
+    if (*is && zt_ctx_status(ctx) == ZT_OK) {
+        hf m = {.ctx = ctx, .path = path};
+        m.tensors = zt_hf_tensors_new(ctx, path, NULL);
+        m.w = zt_gguf_writer_new(ctx);
+        if (m.tensors && m.w &&
+            zt_gguf_put_str(m.w, "tokenizer.huggingface.json", text, n) == ZT_OK)
+            g = finish(&m);
+        zt_gguf_writer_free(m.w);
+        zt_hf_tensors_free(m.tensors);
+    }
+    zt_free(ctx, text);
+    return g;
+}
+
 /* ---- what a path is -------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
@@ -246,5 +280,7 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
         zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
         return NULL;
     }
-    return open_model(ctx, path, false, index && !weights);
+    bool tokenizer = false;
+    zt_gguf *g = weights ? NULL : open_tokenizer(ctx, path, &tokenizer);
+    return tokenizer ? g : open_model(ctx, path, false, index && !weights);
 }
