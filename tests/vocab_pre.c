@@ -228,9 +228,40 @@ static void test_long(void)
     zt_ctx_free(ctx);
 }
 
+/* ---- patterns that go wrong -------------------------------------------------------------------- */
+
+/* One that goes back over everything again and again fails: it does not cut otherwise. One that is
+ * too deep for JIT's small stack is interpreted. */
+static void test_limits(void)
+{
+    enum { DEEP = 200000 };
+    zt_ctx *ctx = zt_ctx_new();
+    zt_split *slow = zt_split_new(ctx, "slow", &(zt_split_rule){"(?:a+)+[!?]", ZT_SPLIT_ISOLATED}, 1);
+    zt_split *deep = zt_split_new(ctx, "deep", &(zt_split_rule){"(?:(a)|b)+", ZT_SPLIT_ISOLATED}, 1);
+    char *text = malloc(DEEP);
+    zt_str got;
+    zt_str_init(&got, ctx);
+    memset(text, 'a', DEEP);
+    ok(zt_split_run(slow, text, 60, put_piece, &got) == ZT_EDATA && !got.len &&
+           strstr(zt_ctx_error(ctx), "slow: pre-tokenizer: PCRE2 error"),
+       "a pattern that goes over a text again and again is an error");
+    zt_ctx_clear(ctx);
+    for (size_t i = 1; i < DEEP; i += 2)
+        text[i] = 'b';
+    if (!ok(!zt_split_run(deep, text, DEEP, put_piece, &got) && got.len == DEEP,
+            "a deep one is one piece"))
+        diag("%s", zt_ctx_error(ctx));
+    zt_str_fini(&got);
+    zt_split_free(slow);
+    zt_split_free(deep);
+    free(text);
+    zt_ctx_free(ctx);
+}
+
 int main(void)
 {
     test_cuts();
+    test_limits();
     test_all();
     test_long();
     return tap_done();
