@@ -1,7 +1,7 @@
-/* hostile.c - hostile files through zt-run: the golden sets of GGUF and safetensors, and JSON files of
- * Hugging Face directories in which one value is odd. What is demanded: tests/hostile.h.
+/* hostile.c - hostile files through zt-run: the golden sets of GGUF and safetensors, and JSON files
+ * of Hugging Face directories in which one value is odd. What is demanded: tests/hostile.h.
  *
- *   hostile [ARCHS [WHOLE]]   folders of such directories; default: those beside this program's folder
+ *   hostile [ARCHS [WHOLE]]   folders of such directories; default: beside this program's folder
  */
 #include <dirent.h>
 
