@@ -203,6 +203,55 @@ static void test_golden(void)
     json_decref(m);
 }
 
+/* formats/dtypes: every code of a small float and what it stands for, and values that are hard to
+ * round. Overflow to infinity (f16's rule); of the set's types GGUF has these two. */
+static bool codes_are(const zt_dtype_info *d, const npy *values, const npy *codes, bool encode)
+{
+    int64_t bad = 0, n = values->count;
+    for (int64_t i = 0; i < n; i++) {
+        float want, got;
+        uint16_t code = (uint16_t)i, made = 0;
+        memcpy(&want, (const char *)values->data + 4 * i, 4);
+        if (encode)
+            memcpy(&code, (const char *)codes->data + 2 * i, 2);
+        d->encode(&want, &made, 1);
+        d->decode(encode ? &made : &code, &got, 1);
+        if (isnan(want))
+            bad += !isnan(got);
+        else
+            bad += encode ? made != code : memcmp(&got, &want, 4) != 0;
+    }
+    if (bad)
+        diag("%s: %lld of %lld differ", d->name, (long long)bad, (long long)n);
+    return bad == 0 && n > 0;
+}
+
+static void test_golden_halves(void)
+{
+    static const struct {
+        const char *name;
+        zt_dtype dtype;
+    } types[] = {{"float16", ZT_F16}, {"bfloat16", ZT_BF16}};
+    char path[4096];
+    const char *golden = golden_folder();
+    npz z;
+    snprintf(path, sizeof path, "%s/formats/dtypes/data.npz", golden ? golden : "");
+    if (!golden || !golden_has(path) || !ok(npz_open(&z, path), "%s", path))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const zt_dtype_info *d = zt_dtype_get(types[i].dtype);
+        npy all = {0}, in = {0}, out = {0};
+        if (member(&z, types[i].name, "decode_all", &all))
+            ok(all.descr[1] == 'f' && codes_are(d, &all, NULL, false), "%s: every code", d->name);
+        if (member(&z, types[i].name, "encode_in", &in))
+            ok(member(&z, types[i].name, "encode_out", &out) && out.count == in.count &&
+                   codes_are(d, &in, &out, true),
+               "%s: rounding", d->name);
+        npy_free(&all), npy_free(&in), npy_free(&out);
+    }
+    npz_close(&z);
+}
+
 /* ---- types ---------------------------------------------------------------------------------- */
 
 static bool refused(zt_ctx *ctx, const zt_type *t, const char *word)
@@ -333,6 +382,7 @@ int main(void)
     test_table();
     test_plain_codecs();
     test_golden();
+    test_golden_halves();
     test_types(ctx);
     test_tensors(ctx);
     test_failing(ctx);
