@@ -152,31 +152,44 @@ static void make(ggufw *w, int model, const char *pre, bool space)
     ggufw_bool(w, "tokenizer.ggml.remove_extra_whitespaces", space);
 }
 
+typedef struct made { /* an open vocabulary, and what it stands on */
+    zt_ctx *ctx;
+    char *bytes;
+    zt_source *src;
+    zt_gguf *g;
+    zt_vocab *v;
+} made;
+
+static void open_made(made *m, int model, const char *pre, bool space)
+{
+    ggufw w = {0};
+    size_t n;
+    make(&w, model, pre, space);
+    m->ctx = zt_ctx_new();
+    m->bytes = ggufw_bytes(&w, &n);
+    m->src = zt_source_memory(m->ctx, "made", m->bytes, n);
+    m->g = zt_gguf_from(m->ctx, m->src);
+    m->v = m->g ? zt_vocab_open(m->g) : NULL;
+    if (!m->v) {
+        fprintf(stderr, "%s\n", zt_ctx_error(m->ctx));
+        abort();
+    }
+}
+
 /* Opened when first asked for, and kept. */
 static const zt_vocab *made_vocab(unsigned i)
 {
-    static zt_vocab *v[MADE];
+    static made all[MADE];
     static unsigned n_pre;
     while (zt_pre_name((int)n_pre))
         n_pre++;
     unsigned other = 2 * (N_MODELS - 1);
     i %= n_pre + other < MADE ? n_pre + other : MADE;
-    if (!v[i]) {
-        ggufw w = {0};
-        zt_ctx *ctx = zt_ctx_new();
-        size_t n;
-        bool gpt2 = i >= other;
-        make(&w, gpt2 ? GPT2 : 1 + (int)(i / 2), gpt2 ? zt_pre_name((int)(i - other)) : NULL,
-             !gpt2 && i % 2);
-        char *bytes = ggufw_bytes(&w, &n);
-        zt_gguf *g = zt_gguf_from(ctx, zt_source_memory(ctx, "made", bytes, n));
-        v[i] = g ? zt_vocab_open(g) : NULL;
-        if (!v[i]) {
-            fprintf(stderr, "%s\n", zt_ctx_error(ctx));
-            abort();
-        }
-    }
-    return v[i];
+    if (!all[i].v && i < other)
+        open_made(&all[i], 1 + (int)(i / 2), NULL, i % 2);
+    else if (!all[i].v)
+        open_made(&all[i], GPT2, zt_pre_name((int)(i - other)), false);
+    return all[i].v;
 }
 
 /* ---- keys from bytes ------------------------------------------------------------------------- */
