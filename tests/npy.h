@@ -32,6 +32,7 @@ typedef struct npy {
     int64_t count;
     const void *data;
     size_t bytes;
+    bool columns; /* Fortran order: the first index runs fastest. Only npz_get_any gives such */
     void *owned;
 } npy;
 
@@ -64,8 +65,8 @@ NPY_FN void npy_free(npy *a)
     *a = (npy){0};
 }
 
-/* Over bytes that stay the caller's. */
-NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
+/* Over bytes that stay the caller's, in either order. */
+NPY_FN bool npy_parse_any(const void *bytes, size_t n, npy *out)
 {
     const uint8_t *b = bytes;
     if (n < 12 || memcmp(b, "\x93NUMPY", 6) != 0)
@@ -79,9 +80,10 @@ NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
     memcpy(head, b + start, len);
     head[len] = 0;
     const char *descr = strstr(head, "'descr': '"), *shape = strstr(head, "'shape': (");
-    if (!descr || !shape || strstr(head, "'fortran_order': True"))
+    if (!descr || !shape)
         return false;
     *out = (npy){.count = 1, .data = b + start + len, .bytes = n - start - len};
+    out->columns = strstr(head, "'fortran_order': True") != NULL;
     sscanf(descr + 10, "%7[^']", out->descr);
     for (const char *p = shape + 10; *p && *p != ')';) {
         char *end;
@@ -93,6 +95,11 @@ NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
         p = end + strspn(end, ", ");
     }
     return true;
+}
+
+NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
+{
+    return npy_parse_any(bytes, n, out) && !out->columns;
 }
 
 /* f32 or f64 (rounded) values of a file; NULL when it has others or cannot be read. */
@@ -162,7 +169,7 @@ NPY_FN void npz_close(npz *z)
 }
 
 /* The member NAME.npy; free with npy_free. */
-NPY_FN bool npz_get(const npz *z, const char *name, npy *out)
+NPY_FN bool npz_get_any(const npz *z, const char *name, npy *out)
 {
     const uint8_t *e = z->file + z->dir;
     size_t len = strlen(name);
@@ -183,12 +190,21 @@ NPY_FN bool npz_get(const npz *z, const char *name, npy *out)
         done = inflate_bytes(data, packed, bytes, size);
     else if (done)
         memcpy(bytes, data, size);
-    if (!done || !npy_parse(bytes, size, out)) {
+    if (!done || !npy_parse_any(bytes, size, out)) {
         free(bytes);
         return false;
     }
     out->owned = bytes;
     return true;
+}
+
+/* The same, in C order. */
+NPY_FN bool npz_get(const npz *z, const char *name, npy *out)
+{
+    bool there = npz_get_any(z, name, out), columns = there && out->columns;
+    if (columns)
+        npy_free(out);
+    return there && !columns;
 }
 
 #endif

@@ -5,9 +5,13 @@
  * done here in plain C); and a token's bits are the same alone, in any batch, with any threads.
  */
 #include "lib/engine/cpu/pack.h"
+#include "tests/golden.h"
+#include "tests/npy.h"
 #include "tests/oneop.h"
 #include "tests/tap.h"
 
+#include <jansson.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -220,6 +224,71 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
     free_problem(&p);
 }
 
+/* ---- golden products ------------------------------------------------------------------------- */
+
+/* formats/quant: T.gemm is act times T's rows, in f64. Rows of all sorts of data, and blocks that
+ * ggml made. */
+static void test_golden_type(zt_engine *e, const npz *z, const char *type)
+{
+    char name[64] = {0};
+    zt_dtype t;
+    npy act = {0}, bytes = {0}, gemm = {0};
+    for (size_t i = 0; type[i] && i < 40; i++) name[i] = (char)tolower(type[i]);
+    if (!zt_dtype_parse(name, strlen(name), &t)) {
+        ok(false, "%s: a dtype", type);
+        return;
+    }
+    npz_get(z, "act", &act);
+    snprintf(name, sizeof name, "%.40s.bytes", type);
+    npz_get(z, name, &bytes);
+    snprintf(name, sizeof name, "%.40s.gemm", type);
+    bool there = npz_get_any(z, name, &gemm) && act.rank == 2 && bytes.rank == 2 &&
+                 gemm.rank == 2 && gemm.shape[1] == bytes.shape[0] &&
+                 gemm.shape[0] == act.shape[0] &&
+                 (size_t)bytes.shape[1] == row_bytes(t, act.shape[1]);
+    float *y = there ? malloc((size_t)gemm.count * 4) : NULL;
+    problem p = {.dtype = t, .n = there ? act.shape[0] : 0, .K = act.shape[1], .M = bytes.shape[0]};
+    p.x = there ? memcpy(malloc(act.bytes), act.data, act.bytes) : NULL;
+    p.file = there ? memcpy(malloc(bytes.bytes), bytes.data, bytes.bytes) : NULL;
+    p.want = there ? malloc(gemm.bytes) : NULL;
+    for (int64_t i = 0; there && i < gemm.count; i++) {
+        int64_t at = gemm.columns ? i % p.M * p.n + i / p.M : i;
+        memcpy(p.want + i, (const double *)gemm.data + at, 8);
+    }
+    double error[2] = {1, 1};
+    for (int q8 = 0; q8 < 2 && there; q8++) {
+        p.q8 = q8;
+        if (multiply(e, &p, 0, p.n, y)) error[q8] = error_of(&p, y);
+    }
+    ok(error[0] < 1e-11 && error[1] < 5e-4, "%s: golden products, error %.1e, 8-bit %.1e", type,
+       error[0], error[1]);
+    free(y), free(p.x), free(p.file), free(p.want);
+    npy_free(&act), npy_free(&bytes), npy_free(&gemm);
+}
+
+static void test_golden(zt_ctx *ctx)
+{
+    char path[4096];
+    json_error_t e;
+    npz z;
+    const char *golden = golden_folder();
+    if (!golden) return;
+    snprintf(path, sizeof path, "%s/formats/quant/manifest.json", golden);
+    json_t *m = golden_has(path) ? json_load_file(path, 0, &e) : NULL;
+    snprintf(path, sizeof path, "%s/formats/quant/data.npz", golden);
+    if (m && golden_has(path) && ok(npz_open(&z, path), "%s", path)) {
+        zt_engine *cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+        const json_t *cases = json_object_get(m, "cases");
+        for (size_t i = 0; cpu && i < json_array_size(cases); i++) {
+            const char *type = json_string_value(json_object_get(json_array_get(cases, i), "type"));
+            test_golden_type(cpu, &z, type ? type : "(none)");
+        }
+        zt_engine_close(cpu);
+        npz_close(&z);
+    }
+    json_decref(m);
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -232,6 +301,7 @@ int main(void)
                     ctx, isa,
                     (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
             }
+    test_golden(ctx);
     if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
