@@ -149,23 +149,32 @@ static zt_status put_unknown(const zt_vocab *v, const char *text, size_t a, size
     return !bytes && v->unk >= 0 ? zt_ids_push(v->ctx, ids, v->unk) : s;
 }
 
-/* The way back leaves at each start of a token where that token ends; then forward. */
+/* Turns the best way round: each `from` becomes the end of the token that comes next. Returns the end
+ * of the first. */
+static size_t turn(best *b, size_t n)
+{
+    size_t at = n, next = n;
+    for (;;) {
+        size_t from = b[at].from;
+        b[at].from = (uint32_t)next;
+        if (!from)
+            return at;
+        next = at;
+        at = from;
+    }
+}
+
 static zt_status put_best(const zt_vocab *v, const char *text, size_t n, best *b, zt_ids *ids)
 {
     zt_status s = ZT_OK;
-    for (size_t at = n, end = n; at; end = at, at = b[at].from)
-        b[at].score = (double)end; /* scores have done their duty; exact below 2^53 */
-    size_t first = n;
-    for (size_t at = n; at; at = b[at].from)
-        first = at;
-    for (size_t from = 0, at = first; !s; from = at, at = (size_t)b[at].score) {
-        size_t start = from;
-        int32_t id = b[at].id;
-        while (id == UNKNOWN && at < n && b[(size_t)b[at].score].id == UNKNOWN)
-            at = (size_t)b[at].score;
-        s = id == UNKNOWN ? put_unknown(v, text, start, at, ids) : zt_ids_push(v->ctx, ids, id);
-        if (at == n)
-            break;
+    size_t start = 0, end = turn(b, n);
+    while (!s && start < n) {
+        int32_t id = b[end].id;
+        while (id == UNKNOWN && end < n && b[b[end].from].id == UNKNOWN)
+            end = b[end].from;
+        s = id == UNKNOWN ? put_unknown(v, text, start, end, ids) : zt_ids_push(v->ctx, ids, id);
+        start = end;
+        end = b[end].from;
     }
     return s;
 }

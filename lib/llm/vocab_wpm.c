@@ -56,27 +56,27 @@ static size_t longest(const zt_vocab *v, const char *text, size_t n, int32_t *id
     return best;
 }
 
-/* The word so far is whole: its tokens. */
+/* The word so far is whole: its tokens, or where they do not reach its end the unknown one. */
 static zt_status end_word(words *w)
 {
+    const zt_vocab *v = w->v;
     const zt_str *word = &w->word;
-    size_t start = w->ids->n;
-    int32_t id = -1;
+    size_t before = w->ids->n, at = 0;
     zt_status s = ZT_OK;
     if (word->len <= ZT_SPACE_LEN)
         return ZT_OK;
-    for (size_t at = 0, len; !s && at < word->len; at += len) {
-        len = longest(w->v, word->data + at, word->len - at, &id);
+    while (!s && at < word->len) {
+        int32_t id;
+        size_t len = longest(v, word->data + at, word->len - at, &id);
         if (!len)
             break;
-        s = zt_ids_push(w->v->ctx, w->ids, id);
-        if (at + len == word->len)
-            start = w->ids->n; /* to the end: they stay */
+        s = zt_ids_push(v->ctx, w->ids, id);
+        at += len;
     }
-    bool whole = start == w->ids->n && id >= 0;
-    w->ids->n = start;
-    if (!s && !whole && w->v->unk >= 0)
-        s = zt_ids_push(w->v->ctx, w->ids, w->v->unk);
+    if (!s && at < word->len) {
+        w->ids->n = before;
+        s = v->unk < 0 ? ZT_OK : zt_ids_push(v->ctx, w->ids, v->unk);
+    }
     zt_str_clear(&w->word);
     return s ? s : zt_str_put(&w->word, ZT_SPACE, ZT_SPACE_LEN);
 }
