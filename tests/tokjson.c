@@ -234,6 +234,14 @@ static void test_model(void)
     ok(zt_vocab_is_eog(m.v, 1) && zt_vocab_is_eog(m.v, 2) && zt_vocab_is_eog(m.v, 5), "all ends end");
     close_model(&m);
     w = (ggufw){0};
+    ggufw_u32(&w, "tokenizer.ggml.eos_token_id", 5);
+    ggufw_bool(&w, "tokenizer.ggml.add_bos_token", false);
+    ggufw_bool(&w, "tokenizer.ggml.add_eos_token", true);
+    m = open_model(&w);
+    t = (made){m.ctx, m.v};
+    ok(m.v && ids_are(&t, "ab", 2, ZT_TOK_BOS_RULE, "0 1 5"), "keys say what goes before and after");
+    close_model(&m);
+    w = (ggufw){0};
     ggufw_u32(&w, "tokenizer.ggml.eos_token_id", 6);
     m = open_model(&w);
     ok(!m.v && zt_ctx_status(m.ctx) == ZT_EDATA, "an id beyond the vocabulary: %s", zt_ctx_error(m.ctx));

@@ -187,8 +187,32 @@ static zt_status key_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g)
     return ZT_OK;
 }
 
+/* The model's keys may say that BOS goes first, and EOS last, or that it does not. */
+static zt_status key_adds(zt_ctx *ctx, const zt_gguf *g, const char *key, zt_ids *ids, int32_t id,
+                          bool first)
+{
+    int64_t add;
+    if (!g || id < 0 || !zt_gguf_i64(g, key, &add))
+        return ZT_OK;
+    size_t at = first || !ids->n ? 0 : ids->n - 1;
+    bool there = ids->n && ids->id[at] == id;
+    if (there == (add != 0))
+        return ZT_OK;
+    if (there) {
+        ids->n--;
+        memmove(ids->id + at, ids->id + at + 1, (ids->n - at) * sizeof *ids->id);
+        return ZT_OK;
+    }
+    zt_status s = zt_ids_push(ctx, ids, id);
+    if (!s && first) {
+        memmove(ids->id + 1, ids->id, (ids->n - 1) * sizeof *ids->id);
+        ids->id[0] = id;
+    }
+    return s;
+}
+
 /* BOS and EOS are what the model's keys say, else what stands alone before a text, and after it. */
-static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_tj *t, const zt_gguf *g)
+static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, zt_tj *t, const zt_gguf *g)
 {
     int32_t bos = t->before.n ? t->before.id[0] : -1, eos = t->after.n == 1 ? t->after.id[0] : -1;
     for (size_t i = 0; i < t->before.n + t->after.n; i++) {
@@ -200,6 +224,10 @@ static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_tj *t, const z
     zt_status st = key_id(ctx, s, g, "tokenizer.ggml.bos_token_id", bos, &s->bos);
     if (!st)
         st = key_id(ctx, s, g, "tokenizer.ggml.eos_token_id", eos, &s->eos);
+    if (!st)
+        st = key_adds(ctx, g, "tokenizer.ggml.add_bos_token", &t->before, s->bos, true);
+    if (!st)
+        st = key_adds(ctx, g, "tokenizer.ggml.add_eos_token", &t->after, s->eos, false);
     s->unk = t->unk;
     return st ? st : key_ends(ctx, s, g);
 }
