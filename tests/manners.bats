@@ -255,3 +255,12 @@ interrupted() {
         [[ $stderr != *$'\e'* ]]
     done
 }
+
+@test "a stream without end that is no model is refused at its first bytes" {
+    run --separate-stderr timeout 20 "$ZT_BIN/zt-run" -m /dev/zero -p hi
+    [ "$status" -eq 65 ]
+    one_message zt-run
+    run --separate-stderr bash -c 'yes | timeout 20 "$ZT_BIN/zt-run" -m - -p hi'
+    [ "$status" -eq 65 ]
+    one_message zt-run
+}

@@ -185,6 +185,11 @@ int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quo
  * permission, a directory) is ZT_ENOENT. */
 typedef struct zt_source zt_source;
 zt_source *zt_source_open(zt_ctx *ctx, const char *path);
+/* The same, but a stream whose first bytes (ZT_HEAD of them, if it has so many) are not wanted is not
+ * spooled past them: who reads it says what is wrong, and a stream without end is no trap. */
+#define ZT_HEAD 16
+typedef bool zt_wanted(const void *head, size_t n);
+zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
 /* Bytes borrowed until close. */
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n);
 void zt_source_close(zt_source *s);

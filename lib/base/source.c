@@ -79,15 +79,30 @@ int zt_fd_write(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-static zt_status copy_all(zt_source *s, int in, const char *dir)
+/* At most n bytes, and `least` if the stream has them; less than 0 and errno. */
+static ssize_t read_some(int in, char *buf, size_t n, size_t least)
+{
+    size_t done = 0;
+    do {
+        ssize_t k = read(in, buf + done, n - done);
+        if (k <= 0)
+            return k < 0 ? k : (ssize_t)done;
+        done += (size_t)k;
+    } while (done < least);
+    return (ssize_t)done;
+}
+
+static zt_status copy_all(zt_source *s, int in, const char *dir, zt_wanted *wanted)
 {
     enum { STEP = 1 << 18 };
     char *buf = zt_alloc(s->ctx, STEP);
     zt_status st = buf ? ZT_OK : ZT_ENOMEM;
-    while (st == ZT_OK) {
-        ssize_t k = read(in, buf, STEP);
+    for (bool more = true; more && st == ZT_OK;) {
+        ssize_t k = read_some(in, buf, STEP, s->size ? 0 : ZT_HEAD);
         if (k == 0)
             break;
+        if (k > 0 && s->size == 0 && wanted && !wanted(buf, (size_t)k))
+            more = false;
         int error = k < 0 ? 0 : zt_fd_write(s->fd, buf, (size_t)k);
         if (error == EINTR || (k < 0 && errno == EINTR))
             st = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was read", s->name);
@@ -104,7 +119,7 @@ static zt_status copy_all(zt_source *s, int in, const char *dir)
 }
 
 /* Replaces the stream `in` by a copy that can be read anywhere. `in` stays the caller's. */
-static zt_status spool(zt_source *s, int in)
+static zt_status spool(zt_source *s, int in, zt_wanted *wanted)
 {
     const char *dir = getenv("TMPDIR");
     dir = dir && *dir ? dir : "/tmp";
@@ -112,13 +127,13 @@ static zt_status spool(zt_source *s, int in)
     if (s->fd < 0)
         return zt_fail(s->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", s->name, dir,
                        strerror(errno));
-    return copy_all(s, in, dir);
+    return copy_all(s, in, dir, wanted);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Takes `fd` over whatever happens, except stdin's. */
-static zt_status adopt(zt_source *s, int fd)
+static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted)
 {
     struct stat st;
     zt_status status = ZT_OK;
@@ -135,14 +150,14 @@ static zt_status adopt(zt_source *s, int fd)
             status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
         return status;
     } else {
-        status = spool(s, fd);
+        status = spool(s, fd, wanted);
     }
     if (fd != STDIN_FILENO)
         close(fd);
     return status;
 }
 
-static zt_status open_path(zt_source *s, const char *path)
+static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 && errno == EINTR)
@@ -157,20 +172,25 @@ static zt_status open_path(zt_source *s, const char *path)
             return zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(error));
         fd = up;
     }
-    return adopt(s, fd);
+    return adopt(s, fd, wanted);
 }
 
-zt_source *zt_source_open(zt_ctx *ctx, const char *path)
+zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     zt_source *s = source_new(ctx, is_stdin ? "stdin" : path);
     if (!s)
         return NULL;
-    if (is_stdin ? adopt(s, STDIN_FILENO) : open_path(s, path)) {
+    if (is_stdin ? adopt(s, STDIN_FILENO, wanted) : open_path(s, path, wanted)) {
         zt_source_close(s);
         return NULL;
     }
     return s;
+}
+
+zt_source *zt_source_open(zt_ctx *ctx, const char *path)
+{
+    return zt_source_open_if(ctx, path, NULL);
 }
 
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n)

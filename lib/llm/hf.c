@@ -258,12 +258,19 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* May a stream be a model, by its first bytes: GGUF, JSON, or weights after a length? */
+static bool may_be_model(const void *head, size_t n)
+{
+    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || (n >= 1 && *(const char *)head == '{') ||
+           zt_safetensors_sniff(head, n, UINT64_MAX);
+}
+
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
 {
     char head[9] = {0};
     if (is_folder(path))
         return open_model(ctx, path, true, false);
-    zt_source *s = zt_source_open(ctx, path);
+    zt_source *s = zt_source_open_if(ctx, path, may_be_model);
     if (!s)
         return NULL;
     uint64_t size = zt_source_size(s);

@@ -82,6 +82,8 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     o->chunk = or_default(o->chunk, DEFAULT_CHUNK);
     if (o->kv == ZT_DTYPE_COUNT)
         o->kv = o->exact ? ZT_F32 : ZT_F16;
+    /* Long or short rope factors go by the context asked for, however few tokens will come. */
+    int64_t context = o->ctx_len;
     if (o->max_tokens > 0 && o->max_tokens < o->ctx_len)
         o->ctx_len = o->max_tokens;
     s = check_opts(m->ctx, o);
@@ -92,7 +94,7 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows || m->h.arch->encoder)
         o->chunk = m->cache_rows; /* an encoder sees a text at once */
-    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = o->ctx_len, .n_seq = o->n_seq,
+    zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = context, .n_seq = o->n_seq,
                        .embed = o->embed};
     m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
