@@ -1,5 +1,5 @@
 /* elementwise.c - rows of the ops whose y[i] depends on the inputs' [i] only. */
-#include "lib/ops/row.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,6 +64,12 @@ static bool scale_cases(int i, zt_case *c)
     return unary_cases(i / ZT_LEN(by), c);
 }
 
+static void scale_vjp(zt_vjp *v)
+{
+    const zt_scale_attrs *a = v->attrs;
+    v->dx[0] = zt_e_scale(v->e, v->dy[0], a);
+}
+
 const zt_opdef zt_op_scale = {
     .synopsis = "y[i] = x[i] * by; any plain float type, y has x's",
     .n_required = 1,
@@ -71,6 +77,7 @@ const zt_opdef zt_op_scale = {
     .infer = zt_infer_same_float,
     .ref = scale_ref,
     .cases = scale_cases,
+    .vjp = scale_vjp,
 };
 
 static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -241,7 +248,6 @@ const zt_opdef zt_op_geglu = {
 
 /* ---- broadcasting ---------------------------------------------------------------------------- */
 
-/* Shapes aligned at their last dimensions; where one has 1, or no dimension, it is repeated. */
 static zt_status broadcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
@@ -250,26 +256,7 @@ static zt_status broadcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     zt_status s = zt_row_want_float(ctx, "a", a);
     if (s) return s;
     if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
-    out[0] = a->rank >= b->rank ? *a : *b;
-    for (int d = 1; d <= a->rank && d <= b->rank; d++) {
-        int64_t x = a->dim[a->rank - d], y = b->dim[b->rank - d];
-        if (x != y && x != 1 && y != 1)
-            return zt_row_fail(ctx, ZT_ESHAPE, "dimensions %lld and %lld do not broadcast",
-                               (long long)x, (long long)y);
-        out[0].dim[out[0].rank - d] = x == 1 ? y : x;
-    }
-    return ZT_OK;
-}
-
-/* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */
-static void strides_in(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK])
-{
-    int64_t step = 1;
-    for (int d = out->rank - 1; d >= 0; d--) {
-        int own = d - (out->rank - t->rank);
-        stride[d] = own >= 0 && t->dim[own] != 1 ? step : 0;
-        if (own >= 0) step *= t->dim[own];
-    }
+    return zt_row_broadcast(ctx, a, b, &out[0]);
 }
 
 static double plus(double a, double b) { return a + b; }
@@ -283,8 +270,8 @@ static void broadcast(const zt_arg *in, zt_arg *out, double (*f)(double, double)
     const zt_type *y = out->type;
     int64_t sa[ZT_MAX_RANK], sb[ZT_MAX_RANK], at[ZT_MAX_RANK] = {0}, a = 0, b = 0;
     int64_t count = zt_type_count(y);
-    strides_in(in[0].type, y, sa);
-    strides_in(in[1].type, y, sb);
+    zt_row_strides(in[0].type, y, sa);
+    zt_row_strides(in[1].type, y, sb);
     for (int64_t i = 0; i < count; i++) {
         out->f[i] = f(in[0].f[a], in[1].f[b]);
         for (int d = y->rank - 1; d >= 0; d--) {
@@ -327,6 +314,12 @@ static void add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble
     broadcast(in, out, plus);
 }
 
+static void add_vjp(zt_vjp *v)
+{
+    for (int k = 0; k < 2; k++)
+        if (v->want[k]) v->dx[k] = zt_e_reduced(v->e, v->dy[0], v->in[k]);
+}
+
 const zt_opdef zt_op_add = {
     .synopsis = "y = a + b; shapes broadcast as numpy's, a, b and y of one plain float type",
     .n_required = 2,
@@ -334,12 +327,20 @@ const zt_opdef zt_op_add = {
     .infer = broadcast_infer,
     .ref = add_ref,
     .cases = broadcast_cases,
+    .vjp = add_vjp,
 };
 
 static void sub_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     (void)attrs, (void)t;
     broadcast(in, out, minus);
+}
+
+static void sub_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
+    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_times(e, v->dy[0], -1), v->in[1]);
 }
 
 const zt_opdef zt_op_sub = {
@@ -349,12 +350,21 @@ const zt_opdef zt_op_sub = {
     .infer = broadcast_infer,
     .ref = sub_ref,
     .cases = broadcast_cases,
+    .vjp = sub_vjp,
 };
 
 static void mul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     (void)attrs, (void)t;
     broadcast(in, out, times);
+}
+
+static void mul_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    for (int k = 0; k < 2; k++)
+        if (v->want[k])
+            v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
 }
 
 const zt_opdef zt_op_mul = {
@@ -364,6 +374,7 @@ const zt_opdef zt_op_mul = {
     .infer = broadcast_infer,
     .ref = mul_ref,
     .cases = broadcast_cases,
+    .vjp = mul_vjp,
 };
 
 /* ---- cast ------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* index.c - rows of the ops that read or write at places given as data. */
-#include "lib/ops/row.h"
+#include "lib/ops/vjp.h"
 
 #include <string.h>
 
@@ -62,6 +62,13 @@ static bool gather_cases(int i, zt_case *c)
     return true;
 }
 
+static void gather_vjp(zt_vjp *v)
+{
+    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    int dy = zt_e_as(v->e, v->dy[0], zero);
+    v->dx[0] = zt_e_scatter_add(v->e, zero, v->in[1], dy);
+}
+
 const zt_opdef zt_op_gather = {
     .synopsis =
         "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
@@ -70,6 +77,85 @@ const zt_opdef zt_op_gather = {
     .infer = gather_infer,
     .ref = gather_ref,
     .cases = gather_cases,
+    .vjp = gather_vjp,
+};
+
+/* ---- scatter_add: what gather's gradient is -------------------------------------------------- */
+
+static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                   zt_type out[])
+{
+    const zt_type *x = in[0], *i = in[1], *y = in[2];
+    (void)attrs;
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (s) return s;
+    if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix");
+    bool fits = y->dtype == x->dtype && y->rank == i->rank + 1 && zt_row_cols(y) == x->dim[1];
+    for (int d = 0; d < i->rank && fits; d++) fits = y->dim[d] == i->dim[d];
+    if (!fits) return zt_row_fail(ctx, ZT_ESHAPE, "y is not a row of x for each index");
+    out[0] = *x;
+    return ZT_OK;
+}
+
+static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs;
+    int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
+    memmove(out[0].f, in[0].f, (size_t)(N * K) * sizeof(double));
+    for (int64_t r = 0; r < n; r++) {
+        int64_t i = in[1].i[r];
+        if (i < 0 || i >= N) {
+            zt_row_trouble(t, "index", i, N);
+            continue;
+        }
+        for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
+    }
+}
+
+static double scatter_add_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[2]);
+}
+
+static bool scatter_add_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_dtype x;
+        int64_t N, K;
+        int rank;
+        int64_t dim[3];
+    } rows[] = {
+        {ZT_F32, 5, 33, 1, {2}},    {ZT_F32, 3, 7, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
+        {ZT_F32, 9, 16, 2, {3, 2}}, {ZT_F32, 5, 8, 1, {0}},  {ZT_F32, 3, 0, 1, {4}},
+        {ZT_F64, 4, 5, 1, {7}},     {ZT_F16, 40, 33, 1, {7}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    int64_t dim[4] = {0};
+    memcpy(dim, rows[i].dim, sizeof rows[i].dim);
+    dim[rows[i].rank] = rows[i].K;
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
+    zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].x, rows[i].rank + 1, dim);
+    return true;
+}
+
+static void scatter_add_vjp(zt_vjp *v)
+{
+    v->dx[0] = v->dy[0];
+    if (v->want[2]) v->dx[2] = zt_e_as(v->e, zt_e_gather(v->e, v->dy[0], v->in[1]), v->in[2]);
+}
+
+const zt_opdef zt_op_scatter_add = {
+    .synopsis = "z = x with z[i[...],k] += y[...,k], in the order of i; x[N,K], y and z of one "
+                "plain float type, i i32; an index out of range is an error",
+    .n_required = 3,
+    .infer = scatter_add_infer,
+    .ref = scatter_add_ref,
+    .flops = scatter_add_flops,
+    .cases = scatter_add_cases,
+    .vjp = scatter_add_vjp,
 };
 
 /* ---- kv_put ---------------------------------------------------------------------------------- */

@@ -70,6 +70,28 @@ typedef struct zt_attrdef {
 #define ZT_NAMES_OUT1(a) #a
 #define ZT_NAMES_OUT2(a, b) #a, #b
 #define ZT_NAMES_OUT3(a, b, c) #a, #b, #c
+/* Parameters of a function that emits the op, by value numbers (ZT_PARAM_: its attributes). */
+#define ZT_EMIT_IN1(a) , int a
+#define ZT_EMIT_IN2(a, b) , int a, int b
+#define ZT_EMIT_IN3(a, b, c) , int a, int b, int c
+#define ZT_EMIT_IN4(a, b, c, d) , int a, int b, int c, int d
+#define ZT_EMIT_IN5(a, b, c, d, e) , int a, int b, int c, int d, int e
+#define ZT_EMIT_IN6(a, b, c, d, e, f) , int a, int b, int c, int d, int e, int f
+#define ZT_EMIT_OUT1(a)
+#define ZT_EMIT_OUT2(a, b) , int *b
+#define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
+#define ZT_PARAM_NONE(op)
+#define ZT_PARAM_SOME(op) , const zt_##op##_attrs *attrs
+#define ZT_PARAM_ATTR0 ZT_PARAM_NONE
+#define ZT_PARAM_ATTR1(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR2(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR3(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR4(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR5(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR6(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
 /* M(kind, name, default) for every attribute of a list, in order. */
 #define ZT_EACH1(M, k, n, d) M(k, n, d)
 #define ZT_EACH2(M, k, n, d, ...) M(k, n, d) ZT_EACH1(M, __VA_ARGS__)
@@ -157,6 +179,30 @@ enum {
     ZT_OPF_WEIGHT1 = 1 << 6      /* input 1 may be of any float dtype, block types too */
 };
 
+/* ---- ops written as ops: gradients and expansions ----------------------------------------------- */
+
+#define ZT_NONE (-2) /* an absent value; -1 is a failure passed on */
+
+/* What a row writes ops through; lib/prog fills it in (zt_builder). Values are numbers. */
+typedef struct zt_emit {
+    void *user;
+    /* One op more: in[k] ZT_NONE is absent, out[k] gets the outputs' values. On failure (a message
+     * in the context) they are -1, which every later op refuses, so that rows need not look. */
+    zt_status (*op)(void *user, zt_op op, const void *attrs, const int *in, int *out);
+    /* Dtype and rank of a value; its dims, or -1 each where symbols may change them. */
+    zt_type (*type)(void *user, int value);
+} zt_emit;
+
+/* The vector-Jacobian product of one step: dx[k] = sum over outputs of dy^T (d out / d in[k]). */
+typedef struct zt_vjp {
+    const zt_emit *e;
+    const void *attrs;
+    const int *in, *out; /* the step's values; outputs that it reads are what the row saves */
+    int dy[ZT_MAX_OUT];  /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
+    bool want[ZT_MAX_IN]; /* is in[k]'s gradient asked for */
+    int dx[ZT_MAX_IN];   /* starts as ZT_NONE, which says 0; each of the input's type */
+} zt_vjp;
+
 typedef struct zt_opdef {
     const char *synopsis; /* one line: "y[t,m] = sum_k x[t,k] w[m,k] + b[m]" */
     int n_required;       /* inputs from here on may be absent */
@@ -171,6 +217,13 @@ typedef struct zt_opdef {
     /* The i-th case for tests and benchmarks; false past the last. Small, odd and empty shapes,
      * absent inputs, every attribute. */
     bool (*cases)(int i, zt_case *c);
+    /* Writes the gradient as ops; NULL: that of `expand`, or none. */
+    void (*vjp)(zt_vjp *v);
+    /* A fused op in simpler ones, into out[k] (ZT_NONE at first; those that nobody wants may stay
+     * so): its test, and its gradient where it has no vjp. */
+    void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
+    /* Float inputs (bit k) that are taken for constants: tables, masks. */
+    unsigned constant;
 } zt_opdef;
 
 /* What ops.def knows of an op, with its row. */

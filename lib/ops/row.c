@@ -58,6 +58,29 @@ int64_t zt_row_rows(const zt_type *t)
     return rows;
 }
 
+zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y)
+{
+    *y = a->rank >= b->rank ? *a : *b;
+    for (int d = 1; d <= a->rank && d <= b->rank; d++) {
+        int64_t m = a->dim[a->rank - d], n = b->dim[b->rank - d];
+        if (m != n && m != 1 && n != 1)
+            return zt_row_fail(ctx, ZT_ESHAPE, "dimensions %lld and %lld do not broadcast",
+                               (long long)m, (long long)n);
+        y->dim[y->rank - d] = m == 1 ? n : m;
+    }
+    return ZT_OK;
+}
+
+void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK])
+{
+    int64_t step = 1;
+    for (int d = out->rank - 1; d >= 0; d--) {
+        int own = d - (out->rank - t->rank);
+        stride[d] = own >= 0 && t->dim[own] != 1 ? step : 0;
+        if (own >= 0) step *= t->dim[own];
+    }
+}
+
 void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit)
 {
     if (!t->what) *t = (zt_trouble){what, value, limit};

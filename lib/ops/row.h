@@ -22,6 +22,10 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
 int64_t zt_row_cols(const zt_type *t);
 int64_t zt_row_rows(const zt_type *t);
+/* Shapes aligned at their last dimensions; where one has 1, or no dimension, it is repeated. */
+zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y);
+/* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */
+void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK]);
 
 void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit);
 

@@ -1,5 +1,5 @@
 /* shape.c - rows of the ops that move elements, or look at the same bytes in another way. */
-#include "lib/ops/row.h"
+#include "lib/ops/vjp.h"
 
 #include <string.h>
 
@@ -62,6 +62,11 @@ static bool reshape_cases(int i, zt_case *c)
     return true;
 }
 
+static void reshape_vjp(zt_vjp *v)
+{
+    v->dx[0] = zt_e_reshape_like(v->e, v->dy[0], v->in[0]);
+}
+
 const zt_opdef zt_op_reshape = {
     .synopsis = "y has x's elements in row-major order under another shape of as many; a view",
     .n_required = 1,
@@ -70,6 +75,7 @@ const zt_opdef zt_op_reshape = {
     .ref = reshape_ref,
     .flops = reshape_flops,
     .cases = reshape_cases,
+    .vjp = reshape_vjp,
 };
 
 /* ---- slice ----------------------------------------------------------------------------------- */
@@ -142,6 +148,13 @@ static bool slice_cases(int i, zt_case *c)
     return true;
 }
 
+static void slice_vjp(zt_vjp *v)
+{
+    const zt_slice_attrs *a = v->attrs;
+    zt_slice_put_attrs put = {a->axis, a->from, a->to};
+    v->dx[0] = zt_e_slice_put(v->e, v->dy[0], v->in[0], &put);
+}
+
 const zt_opdef zt_op_slice = {
     .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` along `axis`; below 0 all three count "
                 "from the end, and to=0 is the end itself; any but block types, y has x's",
@@ -150,4 +163,71 @@ const zt_opdef zt_op_slice = {
     .ref = slice_ref,
     .flops = reshape_flops,
     .cases = slice_cases,
+    .vjp = slice_vjp,
+};
+
+/* ---- slice_put: what slice's gradient is ----------------------------------------------------- */
+
+static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                 zt_type out[])
+{
+    zt_type part;
+    const zt_type *like = in[1];
+    zt_status s = slice_infer(ctx, attrs, &like, &part);
+    if (s) return s;
+    out[0] = zt_type_make(in[0]->dtype, like->rank, like->dim);
+    part.dtype = in[0]->dtype;
+    if (zt_type_equal(&part, in[0])) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the slice's shape");
+}
+
+static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_type *x = in[0].type, *y = out[0].type;
+    const zt_slice_put_attrs *put = attrs;
+    zt_slice_attrs a = {put->axis, put->from, put->to};
+    int axis;
+    int64_t from, to, inner = 1, outer = 1;
+    (void)t;
+    slice_bounds(&a, y, &axis, &from, &to);
+    for (int d = 0; d < axis; d++) outer *= y->dim[d];
+    for (int d = axis + 1; d < y->rank; d++) inner *= y->dim[d];
+    memset(out[0].f ? (void *)out[0].f : out[0].i, 0, (size_t)zt_type_count(y) * 8);
+    for (int64_t o = 0, n = x->dim[axis] * inner; o < outer; o++)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = (o * y->dim[axis] + from) * inner + i;
+            if (out[0].f)
+                out[0].f[at] = in[0].f[o * n + i];
+            else
+                out[0].i[at] = in[0].i[o * n + i];
+        }
+}
+
+static bool slice_put_cases(int i, zt_case *c)
+{
+    const zt_type *like = &c->in[1];
+    if (!slice_cases(i, c)) return false;
+    c->in[1] = c->in[0];
+    c->fill[1] = c->fill[0];
+    c->limit[1] = c->limit[0];
+    return slice_infer(NULL, c->attrs, &like, &c->in[0]) == ZT_OK;
+}
+
+static void slice_put_vjp(zt_vjp *v)
+{
+    const zt_slice_put_attrs *a = v->attrs;
+    zt_slice_attrs part = {a->axis, a->from, a->to};
+    v->dx[0] = zt_e_slice(v->e, v->dy[0], &part);
+}
+
+const zt_opdef zt_op_slice_put = {
+    .synopsis = "y is 0, of like's shape and x's type, but for y[...,from+i,...] = x[...,i,...] up "
+                "to `to` along `axis`, as slice counts them; any but block types",
+    .n_required = 2,
+    .infer = slice_put_infer,
+    .ref = slice_put_ref,
+    .flops = reshape_flops,
+    .cases = slice_put_cases,
+    .vjp = slice_put_vjp,
+    .constant = 2,
 };

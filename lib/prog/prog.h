@@ -42,7 +42,6 @@ extern "C" {
 #endif
 
 #define ZT_MAX_SYMBOLS 16
-#define ZT_NONE (-2) /* an absent optional input; -1 is a failure passed on */
 
 typedef struct zt_prog zt_prog;
 
@@ -75,27 +74,6 @@ zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the he
  *                      int *rstd);
  * The first output's number; its name is `label`. Outputs after the first come through pointers
  * and get made-up names; NULL: not wanted. Ops without attributes have no such parameter. */
-#define ZT_EMIT_IN1(a) , int a
-#define ZT_EMIT_IN2(a, b) , int a, int b
-#define ZT_EMIT_IN3(a, b, c) , int a, int b, int c
-#define ZT_EMIT_IN4(a, b, c, d) , int a, int b, int c, int d
-#define ZT_EMIT_IN5(a, b, c, d, e) , int a, int b, int c, int d, int e
-#define ZT_EMIT_IN6(a, b, c, d, e, f) , int a, int b, int c, int d, int e, int f
-#define ZT_EMIT_OUT1(a)
-#define ZT_EMIT_OUT2(a, b) , int *b
-#define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
-#define ZT_PARAM_NONE(op)
-#define ZT_PARAM_SOME(op) , const zt_##op##_attrs *attrs
-#define ZT_PARAM_ATTR0 ZT_PARAM_NONE
-#define ZT_PARAM_ATTR1(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR2(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR3(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR4(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR5(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR6(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
 #define OP(name, ins, outs, attrs)                                                                 \
     int zt_emit_##name(zt_prog *p,                                                                 \
                        const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
@@ -174,6 +152,22 @@ typedef struct zt_bound {
 
 zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);
 void zt_bound_free(zt_bound *b);
+
+/* ---- ops written by rows --------------------------------------------------------------------- */
+
+/* A new program with p's symbols, dimensions, model line and declarations, and none of its ops.
+ * map[v], for every value of p: its number in the new one, -1 for what ops make. */
+zt_prog *zt_prog_like(const zt_prog *p, int *map);
+
+/* A zt_emit on a program: each op is inferred as it is added, with `sample` for the symbols, so
+ * that rows can ask for dtypes and ranks. No symbols or expressions may be added beside it. */
+typedef struct zt_builder zt_builder;
+zt_builder *zt_builder_new(zt_prog *p, const zt_binding *sample, int n);
+void zt_builder_free(zt_builder *b);
+const zt_emit *zt_builder_emit(zt_builder *b);
+zt_status zt_builder_op(zt_builder *b, zt_op op, const void *attrs, const int *in,
+                        const char *const *names, int *out); /* zt_prog_op */
+zt_type zt_builder_type(zt_builder *b, int v); /* with the sample's dims */
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,25 @@ zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
 #include "lib/ops/ops.def"
 #undef OP
 
+/* ---- gradients: a pass over programs ------------------------------------------------------------- */
+
+typedef struct zt_grad_opts {
+    const char *const *of; /* names of the outputs that it is taken of; n_of 0: all of floats */
+    int n_of;
+    bool seeds; /* the cotangent of output y is an input d.y, of y's type; else ones */
+    const zt_binding *sample; /* some number for each symbol, by which ranks and dtypes are known */
+    int n_sample;
+} zt_grad_opts;
+
+/* The program that computes what p does and, after p's outputs, the gradient d.x for each of the n
+ * inputs or data wrt[i] of plain float type: the sum over outputs y of d.y^T (dy / dx). Its ops are
+ * ordinary ones, so that it has a gradient itself: where d.x is an output already, the next is
+ * d.d.x. With `seeds` its inputs d.y come after p's (shapes must be numbers). What rows take for
+ * constants, integers, and what an op rounds to integers, has the gradient 0. NULL: a program with
+ * states, or an op on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+                      const zt_grad_opts *opts);
+
 #ifdef __cplusplus
 }
 #endif

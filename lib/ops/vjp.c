@@ -1,0 +1,73 @@
+/* vjp.c - the functions through which rows write ops, made from ops.def. */
+#include "lib/ops/vjp.h"
+
+#include <string.h>
+
+static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, int *const *more)
+{
+    int out[ZT_MAX_OUT] = {-1, -1, -1};
+    if (e->op(e->user, op, attrs, in, out)) out[0] = out[1] = out[2] = -1;
+    for (int k = 1; k < zt_op_info(op)->n_out; k++)
+        if (more[k]) *more[k] = out[k];
+    return out[0];
+}
+
+#define ARGS_IN1(a) a
+#define ARGS_IN2(a, b) a, b
+#define ARGS_IN3(a, b, c) a, b, c
+#define ARGS_IN4(a, b, c, d) a, b, c, d
+#define ARGS_IN5(a, b, c, d, e) a, b, c, d, e
+#define ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
+#define MORE_OUT1(a) NULL
+#define MORE_OUT2(a, b) NULL, b
+#define MORE_OUT3(a, b, c) NULL, b, c
+#define ATTRS_ATTR0 NULL
+#define ATTRS_ATTR1(...) attrs
+#define ATTRS_ATTR2(...) attrs
+#define ATTRS_ATTR3(...) attrs
+#define ATTRS_ATTR4(...) attrs
+#define ATTRS_ATTR5(...) attrs
+#define ATTRS_ATTR6(...) attrs
+#define ATTRS_ATTR7(...) attrs
+#define ATTRS_ATTR8(...) attrs
+#define ATTRS_ATTR9(...) attrs
+#define OP(name, ins, outs, attributes)                                                            \
+    int zt_e_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attributes(name)               \
+                        ZT_EMIT_##outs)                                                            \
+    {                                                                                              \
+        return emit(emitter, ZT_OP_##name, ATTRS_##attributes, (const int[]){ARGS_##ins},          \
+                    (int *const[]){MORE_##outs});                                                  \
+    }
+#include "lib/ops/ops.def"
+#undef OP
+
+int zt_e_times(const zt_emit *e, int x, double by)
+{
+    return by == 1 ? x : zt_e_scale(e, x, &(zt_scale_attrs){.by = by});
+}
+
+static bool surely_one_shape(const zt_type *a, const zt_type *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->dim[d] < 0 || a->dim[d] != b->dim[d]) return false;
+    return true;
+}
+
+int zt_e_reduced(const zt_emit *e, int x, int like)
+{
+    if (x < 0) return x;
+    zt_type a = e->type(e->user, x), b = e->type(e->user, like);
+    return surely_one_shape(&a, &b) ? x : zt_e_sum_to(e, x, like);
+}
+
+int zt_e_as(const zt_emit *e, int x, int like)
+{
+    if (x < 0) return x;
+    zt_type a = e->type(e->user, x), b = e->type(e->user, like);
+    zt_cast_attrs to = {{{0}}};
+    if (a.dtype == b.dtype) return x;
+    const char *name = zt_dtype_get(b.dtype)->name;
+    memcpy(to.to.s, name, strlen(name));
+    return zt_e_cast(e, x, &to);
+}

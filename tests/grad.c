@@ -1,0 +1,418 @@
+/* grad.c - gradients: every row with a vjp or an expansion, all its small cases, against central
+ * differences of the reference loops in f64; second gradients; what the pass refuses. */
+#include "lib/run/run.h"
+#include "tests/f64run.h"
+#include "tests/tap.h"
+
+#include <math.h>
+
+enum { SMALL = 5000, COORDINATES = 40 };
+
+static const double tolerance = 1e-6; /* of the largest entry of the gradient */
+
+/* ---- a case as a program --------------------------------------------------------------------- */
+
+typedef struct sample {
+    zt_ctx *ctx;
+    zt_op op;
+    int index;
+    zt_case c;
+    zt_prog *p;
+    int in[ZT_MAX_IN]; /* values; ZT_NONE: absent */
+} sample;
+
+static bool is_plain(zt_dtype t) { return zt_dtype_get(t)->kind == 'F'; }
+
+static bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    char name[24];
+    *s = (sample){.ctx = ctx, .op = op, .index = i};
+    if (!zt_op_case(op, i, &s->c)) return false;
+    s->p = zt_prog_new(ctx);
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        const zt_type *t = &s->c.in[k];
+        s->in[k] = ZT_NONE;
+        if (k >= info->n_in || s->c.fill[k] == ZT_FILL_ABSENT) continue;
+        snprintf(name, sizeof name, "in%d", k);
+        s->in[k] = zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
+    }
+    int out[ZT_MAX_OUT];
+    if (zt_prog_op(s->p, op, s->c.attrs, s->in, NULL, out)) return true;
+    for (int k = 0; k < info->n_out; k++) {
+        snprintf(name, sizeof name, "y%d", k);
+        zt_prog_out(s->p, name, out[k]);
+    }
+    return true;
+}
+
+static void sample_close(sample *s) { zt_prog_free(s->p); }
+
+/* The case's values into a run of a program whose first inputs are the sample's; others random. */
+static void fill_inputs(const sample *s, f64run *r)
+{
+    for (int i = 0, n = zt_prog_count(r->p, ZT_VALUE_IN); i < n; i++) {
+        int v = zt_prog_nth(r->p, ZT_VALUE_IN, i), k = 0;
+        zt_arg *a = &r->arg[v];
+        int64_t count = zt_type_count(a->type);
+        while (k < ZT_MAX_IN && s->in[k] != v) k++;
+        if (k == ZT_MAX_IN) {
+            for (int64_t e = 0; e < count; e++)
+                a->f[e] = zt_normal(7, (uint64_t)i, (uint64_t)e);
+            continue;
+        }
+        const zt_dtype_info *d = zt_dtype_get(a->type->dtype);
+        char *raw = malloc(zt_type_bytes(a->type) + 1);
+        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, raw);
+        for (int64_t e = 0; e < count; e++) {
+            const char *at = raw + e * d->block_bytes;
+            if (a->type->dtype == ZT_F64) {
+                memcpy(&a->f[e], at, sizeof(double));
+            } else if (d->kind == 'F') {
+                float x;
+                d->decode(at, &x, 1);
+                a->f[e] = x;
+            } else if (d->kind != 'Q') {
+                int64_t x = 0;
+                memcpy(&x, at, (size_t)d->block_bytes);
+                int unused = 64 - 8 * d->block_bytes;
+                a->i[e] = d->kind == 'I' ? (int64_t)((uint64_t)x << unused) >> unused : x;
+            }
+        }
+        if (d->kind == 'Q') {
+            float *x = malloc((size_t)count * sizeof *x);
+            d->decode(raw, x, count);
+            for (int64_t e = 0; e < count; e++) a->f[e] = x[e];
+            free(x);
+        }
+        free(raw);
+    }
+}
+
+/* Cases that are small enough and have floats to differentiate. */
+static bool is_small(const sample *s, const zt_opdef *def)
+{
+    int64_t total = 0;
+    bool floats = false;
+    const zt_type *in[ZT_MAX_IN] = {0};
+    zt_type out[ZT_MAX_OUT];
+    for (int k = 0; k < zt_op_info(s->op)->n_in; k++) {
+        if (s->in[k] < 0) continue;
+        in[k] = &s->c.in[k];
+        total += zt_type_count(in[k]);
+        floats |= is_plain(in[k]->dtype) && !(def->constant >> k & 1);
+    }
+    if (zt_op_infer(NULL, s->op, s->c.attrs, in, out)) return false;
+    return floats && is_plain(out[0].dtype) && total <= SMALL &&
+           zt_type_count(&out[0]) <= SMALL;
+}
+
+/* ---- central differences --------------------------------------------------------------------- */
+
+/* The output that a gradient is of; NULL: all with a cotangent d.y among the inputs. */
+static const char *only;
+
+/* The sum of outputs y times their cotangents d.y, in a run of the gradient program. */
+static double weighed(f64run *r)
+{
+    double sum = 0;
+    f64run_go(r);
+    for (int o = 0; o < zt_prog_n_outputs(r->p); o++) {
+        char name[80];
+        const zt_output *out = zt_prog_output(r->p, o);
+        if (only && strcmp(only, out->name)) continue;
+        snprintf(name, sizeof name, "d.%s", out->name);
+        int d = zt_prog_find(r->p, name);
+        if (d < 0 || zt_prog_value(r->p, d)->kind != ZT_VALUE_IN) continue;
+        const zt_arg *y = &r->arg[out->value], *dy = &r->arg[d];
+        for (int64_t i = 0; i < zt_type_count(y->type); i++) sum += y->f[i] * dy->f[i];
+    }
+    return sum;
+}
+
+/* (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h */
+static double slope(f64run *r, double *x, double h)
+{
+    static const double at[] = {1, -1, 2, -2}, by[] = {8, -8, -1, 1};
+    double was = *x, sum = 0;
+    for (int i = 0; i < 4; i++) {
+        *x = was + at[i] * h;
+        sum += by[i] * weighed(r);
+    }
+    *x = was;
+    return sum / (12 * h);
+}
+
+static double largest(const double *x, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
+    return most;
+}
+
+/* Is dx the slope at COORDINATES entries of x? Where a kink is within 2h, a smaller h decides. */
+static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
+{
+    int64_t n = zt_type_count(x->type), step = n / COORDINATES + 1;
+    double scale = fmax(largest(dx, n), 1e-2);
+    for (int64_t i = 0; i < n; i += step) {
+        double error = INFINITY;
+        for (double h = 1e-3; h > 1e-7 && !(error <= tolerance); h /= 30)
+            error = fmin(error, fabs(slope(r, &x->f[i], h) - dx[i]) / scale);
+        *worst = fmax(*worst, error);
+        if (!(error <= tolerance)) {
+            diag("entry %lld: gradient %.12g, slope %.12g", (long long)i, dx[i],
+                 slope(r, &x->f[i], 1e-4));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every input's gradient of a gradient program. */
+static bool check_program(const sample *s, const zt_prog *g, const int *wrt, int n,
+                          const char *prefix, double *worst)
+{
+    f64run r;
+    bool good = f64run_open(&r, g);
+    if (!good) return false;
+    fill_inputs(s, &r);
+    weighed(&r);
+    double *dx[ZT_MAX_IN] = {0};
+    for (int i = 0; i < n && good; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s%s", prefix, zt_prog_value(g, wrt[i])->name);
+        const zt_arg *d = f64run_out(&r, name);
+        int64_t count = d ? zt_type_count(d->type) : 0;
+        good = d && zt_type_equal(d->type, r.arg[wrt[i]].type);
+        dx[i] = malloc((size_t)count * sizeof(double) + 8);
+        for (int64_t e = 0; e < count && good; e++) {
+            dx[i][e] = d->f[e];
+            good = isfinite(d->f[e]);
+        }
+    }
+    for (int i = 0; i < n && good; i++) good = is_gradient(&r, &r.arg[wrt[i]], dx[i], worst);
+    for (int i = 0; i < n; i++) free(dx[i]);
+    f64run_close(&r);
+    return good;
+}
+
+static int wanted(const sample *s, const zt_opdef *def, int *wrt)
+{
+    int n = 0;
+    for (int k = 0; k < ZT_MAX_IN; k++)
+        if (s->in[k] >= 0 && is_plain(s->c.in[k].dtype) && !(def->constant >> k & 1))
+            wrt[n++] = s->in[k];
+    return n;
+}
+
+static bool says(const sample *s, const char *what)
+{
+    diag("%s case %d: %s: %s", zt_op_info(s->op)->name, s->index, what, zt_ctx_error(s->ctx));
+    zt_ctx_clear(s->ctx);
+    return false;
+}
+
+/* The gradient, and the gradient of the gradient (which an op on the way may not have). */
+static bool check_sample(const sample *s, double *worst, int *seconds)
+{
+    const zt_opdef *def = zt_op_info(s->op)->def;
+    int wrt[ZT_MAX_IN], n = wanted(s, def, wrt);
+    zt_prog *g = zt_prog_grad(s->ctx, s->p, wrt, n, &(zt_grad_opts){.seeds = true});
+    if (!g) return says(s, "no gradient");
+    bool good = check_program(s, g, wrt, n, "d.", worst) || says(s, "not the slope");
+    if (good && n > 0) {
+        char name[32];
+        snprintf(name, sizeof name, "d.%s", zt_prog_value(s->p, wrt[0])->name);
+        const char *of[] = {name};
+        zt_prog *gg = zt_prog_grad(s->ctx, g, wrt, n,
+                                   &(zt_grad_opts){.of = of, .n_of = 1, .seeds = true});
+        if (gg) {
+            double unused = 0;
+            only = name;
+            good = check_program(s, gg, wrt, n, "d.d.", &unused) || says(s, "second gradient");
+            only = NULL;
+            ++*seconds;
+        } else if (zt_ctx_status(s->ctx) != ZT_ENOTSUP) {
+            good = says(s, "second gradient");
+        }
+        zt_ctx_clear(s->ctx);
+        zt_prog_free(gg);
+    }
+    zt_prog_free(g);
+    return good;
+}
+
+static void check_row(zt_ctx *ctx, zt_op op)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    int tried = 0, seconds = 0;
+    double worst = 0;
+    bool good = true;
+    sample s;
+    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s)) {
+        if (!is_small(&s, info->def)) continue;
+        tried++;
+        good = check_sample(&s, &worst, &seconds) && good;
+    }
+    ok(good && tried > 0, "%s: gradient of %d cases within %.1e, second gradient of %d", info->name,
+       tried, worst, seconds);
+}
+
+/* ---- expansions ------------------------------------------------------------------------------ */
+
+static double distance(const zt_arg *a, const zt_arg *b)
+{
+    double num = 0, den = 0;
+    for (int64_t i = 0; i < zt_type_count(a->type); i++) {
+        if (a->i && a->i[i] != b->i[i]) return INFINITY;
+        if (!a->f) continue;
+        num = fmax(num, fabs(a->f[i] - b->f[i]));
+        den = fmax(den, fabs(b->f[i]));
+    }
+    return num == 0 ? 0 : num / den;
+}
+
+static bool check_expansion(const sample *s)
+{
+    const zt_opinfo *info = zt_op_info(s->op);
+    int map[64], in[ZT_MAX_IN], out[ZT_MAX_OUT] = {ZT_NONE, ZT_NONE, ZT_NONE};
+    zt_prog *p = zt_prog_like(s->p, map);
+    zt_builder *b = zt_builder_new(p, NULL, 0);
+    f64run one, many;
+    bool good = true;
+    for (int k = 0; k < info->n_in; k++) in[k] = s->in[k] < 0 ? ZT_NONE : map[s->in[k]];
+    info->def->expand(zt_builder_emit(b), s->c.attrs, in, out);
+    zt_builder_free(b);
+    if (zt_ctx_status(s->ctx) || !f64run_open(&many, p)) {
+        zt_prog_free(p);
+        return says(s, "the expansion");
+    }
+    f64run_open(&one, s->p);
+    fill_inputs(s, &one);
+    fill_inputs(s, &many);
+    f64run_go(&one);
+    f64run_go(&many);
+    for (int k = 0; k < info->n_out; k++) {
+        if (out[k] == ZT_NONE) continue;
+        const zt_arg *want = &one.arg[zt_prog_output(s->p, k)->value], *got = &many.arg[out[k]];
+        if (!zt_type_equal(got->type, want->type))
+            good = says(s, "the expansion is of another type");
+        else if (!(distance(got, want) <= 1e-12))
+            good = says(s, "the expansion differs");
+    }
+    f64run_close(&one);
+    f64run_close(&many);
+    zt_prog_free(p);
+    return good;
+}
+
+static void check_expansions(zt_ctx *ctx, zt_op op)
+{
+    bool good = true;
+    int tried = 0;
+    sample s;
+    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s), tried++)
+        good = check_expansion(&s) && good;
+    ok(good && tried > 0, "%s: expansion of %d cases", zt_op_info(op)->name, tried);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static bool prints(const zt_prog *p, zt_ctx *ctx, const char *part)
+{
+    zt_str text;
+    zt_str_init(&text, ctx);
+    bool found = p && zt_prog_print(p, &text) == ZT_OK && strstr(text.data, part);
+    if (!found && p) diag("%s", text.data);
+    zt_str_fini(&text);
+    return found;
+}
+
+static zt_prog *parse(zt_ctx *ctx, const char *text)
+{
+    return zt_prog_parse(ctx, "test", text, strlen(text));
+}
+
+static void symbols_stay(zt_ctx *ctx)
+{
+    static const char text[] = "zt program 1\nin    x: f32[n,4]\nin    w: f32[n+1,4]\nin    b: f32[4]\n"
+                               "h = linear x w\ny = mul h h\nz = add x b\nout   y = y\nout   z = z\n";
+    const zt_binding three[] = {{"n", 3}};
+    zt_prog *p = parse(ctx, text);
+    int wrt[] = {zt_prog_find(p, "x"), zt_prog_find(p, "w"), zt_prog_find(p, "b")};
+    zt_prog *g = zt_prog_grad(ctx, p, wrt, 3, &(zt_grad_opts){.sample = three, .n_sample = 1});
+    ok(g && prints(g, ctx, "in    w: f32[n+1,4]") && prints(g, ctx, "out   d.b = "),
+       "a gradient has the symbols of its program: %s", zt_ctx_error(ctx));
+    zt_bound *b = g ? zt_prog_bind(g, (zt_binding[]){{"n", 7}}, 1) : NULL;
+    ok(b != NULL, "and binds to other numbers than the sample's");
+    zt_bound_free(b);
+    zt_prog_free(g);
+    g = zt_prog_grad(ctx, p, wrt, 3, NULL);
+    ok(!g && strstr(zt_ctx_error(ctx), "symbol 'n' has no sample value"), "a sample is needed");
+    zt_ctx_clear(ctx);
+    zt_prog_free(p);
+}
+
+static void refusal(zt_ctx *ctx, const char *text, const char *wrt, zt_status status,
+                    const char *words)
+{
+    zt_prog *p = parse(ctx, text);
+    int v = p ? zt_prog_find(p, wrt) : -1;
+    zt_prog *g = p ? zt_prog_grad(ctx, p, &v, 1, NULL) : NULL;
+    if (!ok(p && !g && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words),
+            "refused: %s", words))
+        diag("%s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_prog_free(g);
+    zt_prog_free(p);
+}
+
+static void refusals(zt_ctx *ctx)
+{
+    refusal(ctx,
+            "zt program 1\nin    x: f32[2,4]\nin    p: i32[2]\nstate c: f32[8,4]\n"
+            "c1 = kv_put c x p\ny = add x x\nkeep  c = c1\nout   y = y\n",
+            "x", ZT_ENOTSUP, "state 'c'");
+    refusal(ctx, "zt program 1\nin    x: i32[2]\ny = cast x\nout   y = y\n", "x", ZT_EUSAGE,
+            "'x' is i32");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = argmax x\nout   y = y\n", "x", ZT_EUSAGE,
+            "0 of 0 outputs");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = add x x\nout   y = y\n", "y", ZT_EUSAGE,
+            "no input or data");
+}
+
+static void unreached_is_zero(zt_ctx *ctx)
+{
+    zt_prog *p = parse(ctx, "zt program 1\nin    x: f32[2]\nin    u: f32[3]\ny = add x x\n"
+                            "out   y = y\n");
+    int wrt[] = {zt_prog_find(p, "x"), zt_prog_find(p, "u")};
+    zt_prog *g = zt_prog_grad(ctx, p, wrt, 2, NULL);
+    f64run r;
+    bool good = g && f64run_open(&r, g);
+    if (good) {
+        f64run_go(&r);
+        good = f64run_out(&r, "d.x")->f[1] == 2 && f64run_out(&r, "d.u")->f[2] == 0;
+        f64run_close(&r);
+    }
+    ok(good, "x + x has gradient 2 in x, 0 in what it does not depend on");
+    zt_prog_free(g);
+    zt_prog_free(p);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        const zt_opdef *def = zt_op_info((zt_op)op)->def;
+        if (def->vjp || def->expand) check_row(ctx, (zt_op)op);
+        if (def->expand) check_expansions(ctx, (zt_op)op);
+        if (!def->vjp && !def->expand) diag("%s has no gradient", zt_op_info((zt_op)op)->name);
+    }
+    symbols_stay(ctx);
+    refusals(ctx);
+    unreached_is_zero(ctx);
+    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_ctx_free(ctx);
+    return tap_done();
+}
