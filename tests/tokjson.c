@@ -137,6 +137,23 @@ static void test_explosion(void)
     close_made(&m);
 }
 
+/* Every step of a repeated group can be gone back to: that wants room, not failure. */
+static void test_long_group(void)
+{
+    enum { N = 100000 };
+    made m = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z&&[^b]]+\"},"
+                       "\"behavior\":\"Removed\",\"invert\":false}," MODEL "}");
+    char *text = malloc(N);
+    zt_ids ids = {0};
+    memset(text, 'a', N);
+    text[N - 1] = 'b';
+    zt_status s = zt_vocab_encode(m.v, text, N, 0, &ids);
+    ok(!s && ids.n == 1 && ids.id[0] == 1, "a class repeated %d times: %s", N, zt_ctx_error(m.ctx));
+    zt_ids_fini(m.ctx, &ids);
+    free(text);
+    close_made(&m);
+}
+
 static void test_missing_unk(void)
 {
     made m = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"a\":0}}}");
@@ -309,6 +326,7 @@ int main(void)
     test_deep();
     test_bytes();
     test_explosion();
+    test_long_group();
     test_missing_unk();
     test_piecewise();
     test_model();

@@ -209,7 +209,7 @@ struct zt_tj_work {
     zt_merger merger;
     zt_str step[ZT_MOST_STEPS]; /* what pre-tokenizers make of their text */
     zt_str norm[2];
-    void *match, *context, *memory; /* PCRE2's, made when first needed */
+    void *match, *context, *memory, *stack; /* PCRE2's, made when first needed */
     bool alone, first; /* decoding one token by itself; it opens the text */
     void *path;        /* Unigram's best path */
     size_t path_cap;

@@ -11,7 +11,7 @@
 #include <pcre2.h>
 #include <string.h>
 
-enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10 };
+enum { MOST_STEPS = 10000000, MOST_HEAP_KIB = 64 << 10, JIT_STACK = 128 << 20 };
 enum { MOST_PATTERN = 1 << 16 }; /* bytes */
 
 struct zt_pattern {
@@ -129,8 +129,20 @@ static zt_status prepare(zt_tj_work *w)
 void zt_pattern_work_fini(zt_tj_work *w)
 {
     pcre2_match_data_free(w->match);
+    pcre2_jit_stack_free(w->stack);
     pcre2_match_context_free(w->context);
     pcre2_general_context_free(w->memory);
+}
+
+/* A repeated group over a long text asks for much; the system gives it page by page. */
+static bool grow_stack(zt_tj_work *w)
+{
+    if (w->stack)
+        return false;
+    w->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, w->memory);
+    if (w->stack)
+        pcre2_jit_stack_assign(w->context, NULL, w->stack);
+    return w->stack;
 }
 
 static int match(const zt_finder *f, uint32_t how)
@@ -145,6 +157,8 @@ static zt_status find_regex(zt_finder *f, bool *found, size_t *from, size_t *to)
     if (s)
         return s;
     int rc = match(f, 0);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && grow_stack(f->work))
+        rc = match(f, 0);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has the heap */
         rc = match(f, PCRE2_NO_JIT);
     *found = rc >= 0;
