@@ -108,10 +108,10 @@ static const mkmodel_kind mkmodel_kinds[] = {
     {"q3_k", 11, ZT_Q3_K, 43, 108, -1, 0},     {"iq4_nl", 20, ZT_IQ4_NL, 67, 0, -1, 0},
     {"iq4_xs", 23, ZT_IQ4_XS, 1250, 0, -1, 0}, {"q1_0", 41, ZT_Q1_0, 1, 0, -1, 0},
     {"q2_0", 42, ZT_Q2_0, 1.2, 0, -1, 0},      {"tq1_0", 34, ZT_TQ1_0, 0.8, 52, -1, 0},
-    {"tq2_0", 35, ZT_TQ2_0, 1.2, 64, -1, 0},   {"iq3_xxs", 18, ZT_IQ3_XXS, 110, 0, -1, 0},
-    {"iq3_s", 21, ZT_IQ3_S, 150, 0, -1, 0},    {"iq2_xxs", 16, ZT_IQ2_XXS, 40, 0, -1, 0},
-    {"iq2_xs", 17, ZT_IQ2_XS, 40, 0, -1, 0},   {"iq2_s", 22, ZT_IQ2_S, 40, 0, -1, 0},
-    {"iq1_s", 19, ZT_IQ1_S, 6, 0, -1, 0},
+    {"tq2_0", 35, ZT_TQ2_0, 1.2, 64, -1, 0},   {"iq3_xxs", 18, ZT_IQ3_XXS, 150, 0, -1, 0},
+    {"iq3_s", 21, ZT_IQ3_S, 150, 0, -1, 0},    {"iq2_xxs", 16, ZT_IQ2_XXS, 56, 0, -1, 0},
+    {"iq2_xs", 17, ZT_IQ2_XS, 58, 0, -1, 0},   {"iq2_s", 22, ZT_IQ2_S, 58, 0, -1, 0},
+    {"iq1_s", 19, ZT_IQ1_S, 7.4, 0, -1, 0},
 };
 
 GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
