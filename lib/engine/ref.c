@@ -363,6 +363,8 @@ static zt_status run_step(ref_engine *e, const zt_ready *r, int s)
     if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, in, out, &t);
     e->report.kernels++;
     if (!t.what) return ZT_OK;
+    if (t.limit < 0)
+        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s", info->name, s, t.what);
     if (t.value < 0)
         return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", info->name, s,
                        t.what, (long long)t.value);

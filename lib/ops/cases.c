@@ -61,6 +61,8 @@ static float zero(const fill_args *a, int64_t i)
     return 0;
 }
 
+static float positive(const fill_args *a, int64_t i) { return fabsf(normal(a, i)) + 0.2f; }
+
 static float tie(const fill_args *a, int64_t i)
 {
     uint32_t r = draw(a, i, 0);
@@ -226,8 +228,9 @@ void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst)
         fill_blocks(t, &a, dst);
     else
         fill_float(t, &a,
-                   c->fill[k] == ZT_FILL_TIES   ? tie
-                   : c->fill[k] == ZT_FILL_ZERO ? zero
-                                                : normal,
+                   c->fill[k] == ZT_FILL_TIES       ? tie
+                   : c->fill[k] == ZT_FILL_ZERO     ? zero
+                   : c->fill[k] == ZT_FILL_POSITIVE ? positive
+                                                    : normal,
                    dst);
 }

@@ -20,6 +20,11 @@ static double gelu_erf(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
 
 typedef double unary_fn(double x);
 
+static int plus(const zt_emit *e, int x, double by)
+{
+    return zt_e_add_scalar(e, x, &(zt_add_scalar_attrs){by});
+}
+
 static unary_fn *gelu_form(const zt_word *form)
 {
     return strcmp(form->s, "erf") ? gelu_tanh : gelu_erf;
@@ -110,6 +115,15 @@ static bool softcap_cases(int i, zt_case *c)
     return unary_cases(i / ZT_LEN(caps), c);
 }
 
+/* 1 - (y / cap)^2 */
+static void softcap_vjp(zt_vjp *v)
+{
+    const zt_softcap_attrs *a = v->attrs;
+    const zt_emit *e = v->e;
+    int part = zt_e_square(e, zt_e_times(e, v->out[0], 1 / a->cap));
+    v->dx[0] = zt_e_mul(e, v->dy[0], plus(e, zt_e_neg(e, part), 1));
+}
+
 const zt_opdef zt_op_softcap = {
     .synopsis = "y[i] = cap * tanh(x[i] / cap), cap > 0; any plain float type, y has x's",
     .n_required = 1,
@@ -118,12 +132,22 @@ const zt_opdef zt_op_softcap = {
     .ref = softcap_ref,
     .flops = curve_flops,
     .cases = softcap_cases,
+    .vjp = softcap_vjp,
 };
 
 static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     (void)attrs, (void)t;
     map(in, out, silu);
+}
+
+/* s + y (1 - s), s = sigmoid(x) */
+static void silu_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int s = zt_e_sigmoid(e, v->in[0]);
+    int rest = zt_e_mul(e, v->out[0], plus(e, zt_e_neg(e, s), 1));
+    v->dx[0] = zt_e_mul(e, v->dy[0], zt_e_add(e, s, rest));
 }
 
 const zt_opdef zt_op_silu = {
@@ -134,6 +158,7 @@ const zt_opdef zt_op_silu = {
     .ref = silu_ref,
     .flops = curve_flops,
     .cases = unary_cases,
+    .vjp = silu_vjp,
 };
 
 static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -159,6 +184,34 @@ static bool gelu_cases(int i, zt_case *c)
     return unary_cases(i / 2, c);
 }
 
+/* (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2), t = tanh(c (x + k x^3)) */
+static int gelu_tanh_slope(const zt_emit *e, int x)
+{
+    const double c = sqrt(2 / M_PI), k = 0.044715;
+    int xx = zt_e_square(e, x), inner = plus(e, zt_e_times(e, xx, k), 1);
+    int t = zt_e_tanh(e, zt_e_times(e, zt_e_mul(e, x, inner), c));
+    int du = zt_e_times(e, plus(e, zt_e_times(e, xx, 3 * k), 1), c);
+    int dt = zt_e_mul(e, plus(e, zt_e_neg(e, zt_e_square(e, t)), 1), du);
+    return zt_e_times(e, plus(e, zt_e_add(e, t, zt_e_mul(e, x, dt)), 1), 0.5);
+}
+
+/* P(X < x) + x p(x) of a normal X */
+static int gelu_erf_slope(const zt_emit *e, int x)
+{
+    int below = zt_e_times(e, plus(e, zt_e_erf(e, zt_e_times(e, x, M_SQRT1_2)), 1), 0.5);
+    int density = zt_e_times(e, zt_e_exp(e, zt_e_times(e, zt_e_square(e, x), -0.5)),
+                             M_SQRT1_2 * M_2_SQRTPI / 2);
+    return zt_e_add(e, below, zt_e_mul(e, x, density));
+}
+
+static void gelu_vjp(zt_vjp *v)
+{
+    const zt_gelu_attrs *a = v->attrs;
+    int slope = gelu_form(&a->form) == gelu_erf ? gelu_erf_slope(v->e, v->in[0])
+                                                : gelu_tanh_slope(v->e, v->in[0]);
+    v->dx[0] = zt_e_mul(v->e, v->dy[0], slope);
+}
+
 const zt_opdef zt_op_gelu = {
     .synopsis = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), or form=erf: "
                 "x/2 (1 + erf(x / sqrt(2))); any plain float type, y has x's",
@@ -168,6 +221,7 @@ const zt_opdef zt_op_gelu = {
     .ref = gelu_ref,
     .flops = curve_flops,
     .cases = gelu_cases,
+    .vjp = gelu_vjp,
 };
 
 /* ---- gated units (Shazeer, "GLU Variants Improve Transformer", 2020) ------------------------- */
@@ -202,6 +256,12 @@ static bool swiglu_cases(int i, zt_case *c)
     return true;
 }
 
+static void swiglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    (void)attrs;
+    out[0] = zt_e_mul(e, zt_e_silu(e, in[0]), in[1]);
+}
+
 const zt_opdef zt_op_swiglu = {
     .synopsis = "y[i] = silu(gate[i]) * up[i]; gate, up and y of one plain float type and shape",
     .n_required = 2,
@@ -210,6 +270,7 @@ const zt_opdef zt_op_swiglu = {
     .ref = swiglu_ref,
     .flops = curve_flops,
     .cases = swiglu_cases,
+    .expand = swiglu_expand,
 };
 
 static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -235,6 +296,12 @@ static bool geglu_cases(int i, zt_case *c)
     return swiglu_cases(i / 2, c);
 }
 
+static void geglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_geglu_attrs *a = attrs;
+    out[0] = zt_e_mul(e, zt_e_gelu(e, in[0], &(zt_gelu_attrs){a->form}), in[1]);
+}
+
 const zt_opdef zt_op_geglu = {
     .synopsis = "y[i] = gelu(gate[i]) * up[i], gelu's form; gate, up and y of one plain float type "
                 "and shape",
@@ -244,137 +311,47 @@ const zt_opdef zt_op_geglu = {
     .ref = geglu_ref,
     .flops = curve_flops,
     .cases = geglu_cases,
+    .expand = geglu_expand,
 };
 
-/* ---- broadcasting ---------------------------------------------------------------------------- */
+/* ---- the gradient of tanh ------------------------------------------------------------------- */
 
-static zt_status broadcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
 {
-    const zt_type *a = in[0], *b = in[1];
     (void)attrs;
-    zt_status s = zt_row_want_float(ctx, "a", a);
-    if (s) return s;
-    if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
-    return zt_row_broadcast(ctx, a, b, &out[0]);
+    out[0] = *in[0];
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (s || zt_type_equal(in[0], in[1])) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x and dy are not of one type");
 }
 
-static double plus(double a, double b) { return a + b; }
-
-static double minus(double a, double b) { return a - b; }
-
-static double times(double a, double b) { return a * b; }
-
-static void broadcast(const zt_arg *in, zt_arg *out, double (*f)(double, double))
+static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    const zt_type *y = out->type;
-    int64_t sa[ZT_MAX_RANK], sb[ZT_MAX_RANK], at[ZT_MAX_RANK] = {0}, a = 0, b = 0;
-    int64_t count = zt_type_count(y);
-    zt_row_strides(in[0].type, y, sa);
-    zt_row_strides(in[1].type, y, sb);
+    int64_t count = zt_type_count(out->type);
+    (void)attrs, (void)t;
     for (int64_t i = 0; i < count; i++) {
-        out->f[i] = f(in[0].f[a], in[1].f[b]);
-        for (int d = y->rank - 1; d >= 0; d--) {
-            a += sa[d];
-            b += sb[d];
-            if (++at[d] < y->dim[d]) break;
-            a -= at[d] * sa[d];
-            b -= at[d] * sb[d];
-            at[d] = 0;
-        }
+        double y = tanh(in[0].f[i]);
+        out->f[i] = in[1].f[i] * (1 - y * y);
     }
 }
 
-static bool broadcast_cases(int i, zt_case *c)
+static void tanh_prime_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
-    static const zt_case_type pairs[][2] = {
-        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},
-        {{ZT_F32, 2, {9, 576}}, {ZT_F32, 2, {9, 576}}},
-        {{ZT_F32, 2, {7, 576}}, {ZT_F32, 1, {576}}},
-        {{ZT_F32, 1, {33}}, {ZT_F32, 2, {5, 33}}},
-        {{ZT_F32, 2, {5, 33}}, {ZT_F32, 2, {5, 1}}},
-        {{ZT_F32, 2, {1, 33}}, {ZT_F32, 2, {5, 1}}},
-        {{ZT_F32, 3, {3, 1, 4}}, {ZT_F32, 2, {2, 1}}},
-        {{ZT_F32, 0, {0}}, {ZT_F32, 1, {5}}},
-        {{ZT_F32, 0, {0}}, {ZT_F32, 0, {0}}},
-        {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},
-        {{ZT_F32, 2, {1, 4}}, {ZT_F32, 2, {0, 4}}},
-        {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
-        {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}},
-    };
-    if (i >= ZT_LEN(pairs)) return false;
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &pairs[i][0]);
-    zt_case_type_in(c, 1, ZT_FILL_NORMAL, &pairs[i][1]);
-    return true;
+    (void)attrs;
+    out[0] = zt_e_mul(e, in[1],
+                      plus(e, zt_e_neg(e, zt_e_square(e, zt_e_tanh(e, in[0]))), 1));
 }
 
-static void add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    broadcast(in, out, plus);
-}
-
-static void add_vjp(zt_vjp *v)
-{
-    for (int k = 0; k < 2; k++)
-        if (v->want[k]) v->dx[k] = zt_e_reduced(v->e, v->dy[0], v->in[k]);
-}
-
-const zt_opdef zt_op_add = {
-    .synopsis = "y = a + b; shapes broadcast as numpy's, a, b and y of one plain float type",
-    .n_required = 2,
-    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_COMMUTATIVE | ZT_OPF_INPLACE,
-    .infer = broadcast_infer,
-    .ref = add_ref,
-    .cases = broadcast_cases,
-    .vjp = add_vjp,
-};
-
-static void sub_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    broadcast(in, out, minus);
-}
-
-static void sub_vjp(zt_vjp *v)
-{
-    const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
-    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_times(e, v->dy[0], -1), v->in[1]);
-}
-
-const zt_opdef zt_op_sub = {
-    .synopsis = "y = a - b; shapes broadcast as numpy's, a, b and y of one plain float type",
+const zt_opdef zt_op_tanh_prime = {
+    .synopsis = "y[i] = dy[i] (1 - tanh(x[i])^2); x, dy and y of one plain float type and shape",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
-    .infer = broadcast_infer,
-    .ref = sub_ref,
-    .cases = broadcast_cases,
-    .vjp = sub_vjp,
-};
-
-static void mul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    broadcast(in, out, times);
-}
-
-static void mul_vjp(zt_vjp *v)
-{
-    const zt_emit *e = v->e;
-    for (int k = 0; k < 2; k++)
-        if (v->want[k])
-            v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
-}
-
-const zt_opdef zt_op_mul = {
-    .synopsis = "y = a * b; shapes broadcast as numpy's, a, b and y of one plain float type",
-    .n_required = 2,
-    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_COMMUTATIVE | ZT_OPF_INPLACE,
-    .infer = broadcast_infer,
-    .ref = mul_ref,
-    .cases = broadcast_cases,
-    .vjp = mul_vjp,
+    .infer = tanh_prime_infer,
+    .ref = tanh_prime_ref,
+    .flops = curve_flops,
+    .cases = swiglu_cases,
+    .expand = tanh_prime_expand,
 };
 
 /* ---- cast ------------------------------------------------------------------------------------ */
@@ -443,6 +420,8 @@ static bool cast_cases(int i, zt_case *c)
     return true;
 }
 
+static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_e_as(v->e, v->dy[0], v->in[0]); }
+
 const zt_opdef zt_op_cast = {
     .synopsis = "y[i] = x[i] as dtype `to`, rounded to nearest even: anything to f64 f32 f16 bf16, "
                 "integers and bool to wider integers",
@@ -451,4 +430,5 @@ const zt_opdef zt_op_cast = {
     .infer = cast_infer,
     .ref = cast_ref,
     .cases = cast_cases,
+    .vjp = cast_vjp,
 };

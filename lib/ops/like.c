@@ -251,6 +251,50 @@ const zt_opdef zt_op_reshape_like = {
     .constant = 2,
 };
 
+/* ---- group ----------------------------------------------------------------------------------- */
+
+static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    const zt_group_attrs *a = attrs;
+    const zt_type *x = in[0];
+    if (x->rank < 1 || x->rank == ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
+                           ZT_MAX_RANK - 1);
+    if (a->size < 1 || x->dim[x->rank - 1] % a->size)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld",
+                           (long long)x->dim[x->rank - 1], (long long)a->size);
+    out[0] = *x;
+    out[0].dim[x->rank - 1] /= a->size;
+    out[0].dim[out[0].rank++] = a->size;
+    return want_plain(ctx, x);
+}
+
+static bool group_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        int64_t size;
+    } rows[] = {{{ZT_F32, 2, {2, 33}}, 11}, {{ZT_F32, 1, {7}}, 1},    {{ZT_F32, 1, {7}}, 7},
+                {{ZT_F16, 3, {2, 3, 8}}, 4}, {{ZT_F32, 2, {0, 8}}, 2}, {{ZT_F32, 2, {3, 0}}, 2}};
+    if (i >= ZT_LEN(rows)) return false;
+    zt_group_attrs a = {rows[i].size};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    return true;
+}
+
+const zt_opdef zt_op_group = {
+    .synopsis = "y[...,g,i] = x[...,g*size+i]: the last dimension in groups of `size`; a view",
+    .n_required = 1,
+    .flags = ZT_OPF_VIEW,
+    .infer = group_infer,
+    .ref = reshape_like_ref,
+    .flops = no_flops,
+    .cases = group_cases,
+    .vjp = reshape_like_vjp,
+};
+
 /* ---- fill_like ------------------------------------------------------------------------------- */
 
 static zt_status fill_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],

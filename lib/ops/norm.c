@@ -1,5 +1,5 @@
 /* norm.c - rows of normalisation and of rotary positions. */
-#include "lib/ops/row.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,6 +78,45 @@ static bool rms_norm_cases(int i, zt_case *c)
     return true;
 }
 
+/* x, or x in groups: [...,K/dims,dims]. */
+static int grouped(const zt_emit *e, int x, int64_t dims)
+{
+    return dims ? zt_e_group(e, x, &(zt_group_attrs){dims}) : x;
+}
+
+/* The mean over what was summed to get `like`'s shape. */
+static int mean_to(const zt_emit *e, int x, int like)
+{
+    int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
+    return zt_e_div(e, zt_e_sum_to(e, x, like), zt_e_sum_to(e, one, like));
+}
+
+/* With h = dy g and the means over a group: dx = r h - x r^3 mean(h x), and what the cotangent of r
+ * itself adds, -x r^3 dr / dims. dg = sum dy x r. */
+static void rms_norm_vjp(zt_vjp *v)
+{
+    const zt_rms_norm_attrs *a = v->attrs;
+    const zt_emit *e = v->e;
+    int x = grouped(e, v->in[0], a->dims), r = a->dims ? grouped(e, v->out[1], 1) : v->out[1];
+    int dx = ZT_NONE, s = ZT_NONE, rrr = zt_e_mul(e, r, zt_e_square(e, r));
+    if (v->dy[0] != ZT_NONE) {
+        int dy = grouped(e, v->dy[0], a->dims), h = zt_e_mul(e, dy, v->in[1]);
+        dx = zt_e_mul(e, r, h);
+        s = mean_to(e, zt_e_mul(e, h, x), r);
+        if (v->want[1])
+            v->dx[1] = zt_e_sum_to(e, zt_e_mul(e, dy, zt_e_mul(e, x, r)), v->in[1]);
+    }
+    if (v->dy[1] != ZT_NONE) {
+        int dr = a->dims ? grouped(e, v->dy[1], 1) : v->dy[1];
+        int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
+        dr = zt_e_div(e, dr, zt_e_sum_to(e, one, r));
+        s = s == ZT_NONE ? dr : zt_e_add(e, s, dr);
+    }
+    int back = zt_e_mul(e, x, zt_e_mul(e, rrr, s));
+    dx = dx == ZT_NONE ? zt_e_neg(e, back) : zt_e_sub(e, dx, back);
+    if (v->want[0]) v->dx[0] = a->dims ? zt_e_reshape_like(e, dx, v->in[0]) : dx;
+}
+
 const zt_opdef zt_op_rms_norm = {
     .synopsis =
         "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
@@ -88,6 +127,7 @@ const zt_opdef zt_op_rms_norm = {
     .ref = rms_norm_ref,
     .flops = rms_norm_flops,
     .cases = rms_norm_cases,
+    .vjp = rms_norm_vjp,
 };
 
 /* ---- layer_norm ------------------------------------------------------------------------------ */
@@ -164,6 +204,34 @@ static bool layer_norm_cases(int i, zt_case *c)
     return true;
 }
 
+/* With n = (x - mean) r and h = dy g: dx = r (h - mean h - n mean(h n)); the cotangents of mean and r
+ * add dmean / K and -dr r^2 n / K. */
+static void layer_norm_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int mean = v->out[1], r = v->out[2], dx = ZT_NONE;
+    int n = zt_e_mul(e, zt_e_sub(e, v->in[0], mean), r);
+    int inverse = zt_e_recip(e, zt_e_sum_to(e, zt_e_fill_like(e, n, &(zt_fill_like_attrs){1}), r));
+    if (v->dy[0] != ZT_NONE) {
+        int dy = v->dy[0], h = v->in[1] == ZT_NONE ? dy : zt_e_mul(e, dy, v->in[1]);
+        int part = zt_e_mul(e, n, mean_to(e, zt_e_mul(e, h, n), r));
+        part = zt_e_add(e, mean_to(e, h, r), part);
+        dx = zt_e_mul(e, r, zt_e_sub(e, h, part));
+        if (v->want[1]) v->dx[1] = zt_e_sum_to(e, zt_e_mul(e, dy, n), v->in[1]);
+        if (v->want[2]) v->dx[2] = zt_e_sum_to(e, dy, v->in[2]);
+    }
+    if (v->dy[1] != ZT_NONE) {
+        int part = zt_e_broadcast_to(e, zt_e_mul(e, v->dy[1], inverse), v->in[0], NULL);
+        dx = dx == ZT_NONE ? part : zt_e_add(e, dx, part);
+    }
+    if (v->dy[2] != ZT_NONE) {
+        int by = zt_e_mul(e, zt_e_mul(e, v->dy[2], inverse), zt_e_square(e, r));
+        int part = zt_e_neg(e, zt_e_mul(e, n, by));
+        dx = dx == ZT_NONE ? part : zt_e_add(e, dx, part);
+    }
+    if (v->want[0]) v->dx[0] = dx;
+}
+
 const zt_opdef zt_op_layer_norm = {
     .synopsis =
         "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
@@ -175,6 +243,7 @@ const zt_opdef zt_op_layer_norm = {
     .ref = layer_norm_ref,
     .flops = layer_norm_flops,
     .cases = layer_norm_cases,
+    .vjp = layer_norm_vjp,
 };
 
 /* ---- rope ------------------------------------------------------------------------------------ */
@@ -303,6 +372,14 @@ static bool rope_cases(int i, zt_case *c)
     return true;
 }
 
+/* A turn's transpose is the turn back: by the positions below 0. */
+static void rope_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int zero = zt_e_sub(e, v->in[1], v->in[1]);
+    v->dx[0] = zt_e_rope(e, v->dy[0], zt_e_sub(e, zero, v->in[1]), v->in[2], v->attrs);
+}
+
 const zt_opdef zt_op_rope = {
     .synopsis =
         "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
@@ -316,4 +393,6 @@ const zt_opdef zt_op_rope = {
     .ref = rope_ref,
     .flops = rope_flops,
     .cases = rope_cases,
+    .vjp = rope_vjp,
+    .constant = 4,
 };

@@ -141,7 +141,7 @@ typedef enum zt_op {
  * first it meets and goes on without harm; whoever runs programs turns it into an error. */
 typedef struct zt_trouble {
     const char *what; /* NULL: none. "index", ... a constant */
-    int64_t value, limit;
+    int64_t value, limit; /* limit -1: `what` says it all */
 } zt_trouble;
 
 /* An operand of a reference loop: every float value is f64, every integer and bool int64. */
@@ -159,6 +159,7 @@ typedef enum zt_fill {
     ZT_FILL_RISING, /* limit, limit + 1, ... : positions */
     ZT_FILL_ZERO,
     ZT_FILL_PERM, /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
+    ZT_FILL_POSITIVE, /* a normal draw's size, and 0.2 */
     ZT_FILL_TIES  /* floats from -2 to 2, whole numbers, with a NaN now and then */
 } zt_fill;
 

@@ -41,6 +41,8 @@ static zt_status trouble(const zt_cpu_engine *e, const zt_ready *r, zt_cpu_task 
     zt_trouble was = t->call.trouble;
     const char *op = zt_op_info(r->plan.step[t->step].op)->name;
     t->call.trouble = (zt_trouble){0};
+    if (was.limit < 0)
+        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s", op, t->step, was.what);
     if (was.value < 0)
         return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op, t->step,
                        was.what, (long long)was.value);

@@ -1,0 +1,414 @@
+/* binary.c - rows of the ops on two values (and where, on three) whose shapes broadcast as numpy's:
+ * arithmetic, comparisons, logic. */
+#include "lib/ops/vjp.h"
+
+#include <math.h>
+
+/* ---- broadcasting ---------------------------------------------------------------------------- */
+
+/* Up to three operands stepped through together, in the order of the output's elements. */
+typedef struct walk {
+    const zt_type *y;
+    int n;
+    int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
+} walk;
+
+static walk walk_start(const zt_arg *in, int n, const zt_type *y)
+{
+    walk w = {.y = y, .n = n};
+    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
+    return w;
+}
+
+static void walk_on(walk *w)
+{
+    for (int d = w->y->rank - 1; d >= 0; d--) {
+        bool inside = ++w->index[d] < w->y->dim[d];
+        for (int k = 0; k < w->n; k++)
+            w->at[k] += inside ? w->stride[k][d] : -(w->index[d] - 1) * w->stride[k][d];
+        if (inside) return;
+        w->index[d] = 0;
+    }
+}
+
+static zt_status same_dtype(zt_ctx *ctx, const zt_type *const in[])
+{
+    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
+        return zt_row_fail(ctx, ZT_ESHAPE, "a is of a block type");
+    if (in[0]->dtype == in[1]->dtype) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
+}
+
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    (void)attrs;
+    if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool, no number");
+    zt_status s = same_dtype(ctx, in);
+    return s ? s : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+}
+
+static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    zt_status s = zt_row_want_float(ctx, "a", in[0]);
+    return s ? s : number_infer(ctx, attrs, in, out);
+}
+
+static zt_status bool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    (void)attrs;
+    zt_status s = same_dtype(ctx, in);
+    if (!s) s = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+    out[0].dtype = ZT_BOOL;
+    return s;
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static const zt_case_type float_pairs[][2] = {
+    {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},   {{ZT_F32, 2, {9, 576}}, {ZT_F32, 2, {9, 576}}},
+    {{ZT_F32, 2, {7, 576}}, {ZT_F32, 1, {576}}},    {{ZT_F32, 1, {33}}, {ZT_F32, 2, {5, 33}}},
+    {{ZT_F32, 2, {5, 33}}, {ZT_F32, 2, {5, 1}}},    {{ZT_F32, 2, {1, 33}}, {ZT_F32, 2, {5, 1}}},
+    {{ZT_F32, 3, {3, 1, 4}}, {ZT_F32, 2, {2, 1}}},  {{ZT_F32, 0, {0}}, {ZT_F32, 1, {5}}},
+    {{ZT_F32, 0, {0}}, {ZT_F32, 0, {0}}},           {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},
+    {{ZT_F32, 2, {1, 4}}, {ZT_F32, 2, {0, 4}}},     {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
+    {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}},
+};
+static const zt_case_type int_pairs[][2] = {
+    {{ZT_I32, 2, {5, 13}}, {ZT_I32, 2, {5, 13}}}, {{ZT_I64, 2, {3, 1}}, {ZT_I64, 1, {5}}},
+    {{ZT_I16, 1, {33}}, {ZT_I16, 0, {0}}},        {{ZT_I8, 2, {7, 9}}, {ZT_I8, 1, {9}}},
+    {{ZT_U8, 2, {7, 9}}, {ZT_U8, 2, {7, 1}}},     {{ZT_I32, 1, {0}}, {ZT_I32, 1, {0}}},
+};
+static const zt_case_type bool_pairs[][2] = {
+    {{ZT_BOOL, 2, {5, 13}}, {ZT_BOOL, 1, {13}}},
+    {{ZT_BOOL, 1, {3000}}, {ZT_BOOL, 1, {3000}}},
+};
+
+static bool pair_at(const zt_case_type (*list)[2], int n, int *i, zt_fill fill, zt_case *c)
+{
+    if (*i >= n) {
+        *i -= n;
+        return false;
+    }
+    for (int k = 0; k < 2; k++) zt_case_type_in(c, k, fill, &list[*i][k]);
+    return true;
+}
+
+static bool float_cases(int i, zt_case *c)
+{
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_NORMAL, c);
+}
+
+static bool positive_cases(int i, zt_case *c)
+{
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_POSITIVE, c);
+}
+
+/* b counts up from 1, so that it divides. */
+static bool int_cases(int i, zt_case *c)
+{
+    if (!pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c)) return false;
+    c->limit[0] = 120;
+    c->fill[1] = ZT_FILL_RISING;
+    c->limit[1] = 1;
+    return true;
+}
+
+static bool number_cases(int i, zt_case *c)
+{
+    return i < ZT_LEN(float_pairs) ? float_cases(i, c) : int_cases(i - ZT_LEN(float_pairs), c);
+}
+
+static bool divide_cases(int i, zt_case *c)
+{
+    return i < ZT_LEN(float_pairs) ? positive_cases(i, c) : int_cases(i - ZT_LEN(float_pairs), c);
+}
+
+static bool compare_cases(int i, zt_case *c)
+{
+    if (pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_TIES, c)) return true;
+    bool ids = pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c) ||
+               pair_at(bool_pairs, ZT_LEN(bool_pairs), &i, ZT_FILL_IDS, c);
+    c->limit[0] = c->limit[1] = c->in[0].dtype == ZT_BOOL ? 2 : 4;
+    return ids;
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+/* Integers wrap to their type as they do in its bits. */
+static int64_t wrapped(zt_dtype t, uint64_t v)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int unused = 64 - 8 * d->block_bytes;
+    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+}
+
+/* Towards zero; the least divided by -1 is itself, wrapped; by zero an error and 0. */
+static uint64_t quotient(int64_t a, int64_t b, zt_trouble *t)
+{
+    if (b == 0) zt_row_trouble(t, "an integer is divided by zero", 0, -1);
+    if (b == 0) return 0;
+    return b == -1 ? -(uint64_t)a : (uint64_t)(a / b);
+}
+
+/* NaN wins, as numpy's maximum and minimum have it. */
+static double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
+
+static double smaller(double a, double b) { return a < b || isnan(a) ? a : b; }
+
+/* REF(name, float expression of doubles a and b, integer expression of int64_t a and b) */
+#define REF(NAME, F, I)                                                                            \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    {                                                                                              \
+        int64_t n = zt_type_count(out[0].type);                                                    \
+        walk w = walk_start(in, 2, out[0].type);                                                   \
+        (void)attrs, (void)t;                                                                      \
+        for (int64_t i = 0; i < n && out[0].f; i++, walk_on(&w)) {                                 \
+            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+            out[0].f[i] = F;                                                                       \
+        }                                                                                          \
+        for (int64_t i = 0; i < n && out[0].i; i++, walk_on(&w)) {                                 \
+            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
+            out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
+        }                                                                                          \
+    }
+REF(add, a + b, (uint64_t)a + (uint64_t)b)
+REF(sub, a - b, (uint64_t)a - (uint64_t)b)
+REF(mul, a *b, (uint64_t)a *(uint64_t)b)
+REF(div, a / b, quotient(a, b, t))
+REF(max, larger(a, b), (uint64_t)(a > b ? a : b))
+REF(min, smaller(a, b), (uint64_t)(a < b ? a : b))
+REF(pow, pow(a, b), 0 * (uint64_t)(a + b))
+
+static void add_vjp(zt_vjp *v)
+{
+    for (int k = 0; k < 2; k++)
+        if (v->want[k]) v->dx[k] = zt_e_reduced(v->e, v->dy[0], v->in[k]);
+}
+
+static void sub_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
+    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_neg(e, v->dy[0]), v->in[1]);
+}
+
+static void mul_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    for (int k = 0; k < 2; k++)
+        if (v->want[k])
+            v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
+}
+
+static void div_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int da = zt_e_div(e, v->dy[0], v->in[1]);
+    if (v->want[0]) v->dx[0] = zt_e_reduced(e, da, v->in[0]);
+    if (v->want[1])
+        v->dx[1] = zt_e_reduced(e, zt_e_neg(e, zt_e_mul(e, da, v->out[0])), v->in[1]);
+}
+
+/* da = dy b a^(b-1); db = dy y log a, and 0 where y is 0. */
+static void pow_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int a = v->in[0], b = v->in[1], y = v->out[0], dy = v->dy[0];
+    if (v->want[0]) {
+        int lower = zt_e_pow(e, a, zt_e_add_scalar(e, b, &(zt_add_scalar_attrs){-1}));
+        v->dx[0] = zt_e_reduced(e, zt_e_mul(e, dy, zt_e_mul(e, b, lower)), a);
+    }
+    if (v->want[1]) {
+        int log_a = zt_e_where(e, y, zt_e_ln(e, a), zt_e_fill_like(e, y, &(zt_fill_like_attrs){0}));
+        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, dy, zt_e_mul(e, y, log_a)), b);
+    }
+}
+
+/* The side that gives the value gets all of dy, each of two equal ones half. */
+static void larger_vjp(zt_vjp *v, double side)
+{
+    const zt_emit *e = v->e;
+    int which = zt_e_sign(e, zt_e_sub(e, v->in[0], v->in[1]));
+    for (int k = 0; k < 2; k++) {
+        if (!v->want[k]) continue;
+        int share = zt_e_add_scalar(e, zt_e_times(e, which, k ? -side / 2 : side / 2),
+                                    &(zt_add_scalar_attrs){0.5});
+        v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], share), v->in[k]);
+    }
+}
+
+static void max_vjp(zt_vjp *v) { larger_vjp(v, 1); }
+
+static void min_vjp(zt_vjp *v) { larger_vjp(v, -1); }
+
+#define NUMBER "; shapes broadcast as numpy's; a, b and y of one plain float or integer type"
+
+#define ROW(NAME, SYNOPSIS, INFER, CASES, MORE)                                                    \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS,                                                                      \
+        .n_required = 2,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE | MORE,                                       \
+        .infer = INFER,                                                                            \
+        .ref = NAME##_ref,                                                                         \
+        .cases = CASES,                                                                            \
+        .vjp = NAME##_vjp,                                                                         \
+    };
+ROW(add, "y = a + b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
+ROW(sub, "y = a - b, integers wrap" NUMBER, number_infer, number_cases, 0)
+ROW(mul, "y = a * b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
+ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an error" NUMBER,
+    number_infer, divide_cases, 0)
+ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER,
+    number_infer, number_cases, ZT_OPF_COMMUTATIVE)
+ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER,
+    number_infer, number_cases, ZT_OPF_COMMUTATIVE)
+ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float type", float_infer,
+    positive_cases, 0)
+
+/* ---- comparisons and logic ------------------------------------------------------------------- */
+
+/* TEST(name, synopsis, expression of a and b, doubles or int64_t) */
+#define TEST(NAME, SYNOPSIS, EXPR, MORE)                                                           \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    {                                                                                              \
+        int64_t n = zt_type_count(out[0].type);                                                    \
+        walk w = walk_start(in, 2, out[0].type);                                                   \
+        (void)attrs, (void)t;                                                                      \
+        for (int64_t i = 0; i < n && in[0].f; i++, walk_on(&w)) {                                  \
+            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+            out[0].i[i] = EXPR;                                                                    \
+        }                                                                                          \
+        for (int64_t i = 0; i < n && in[0].i; i++, walk_on(&w)) {                                  \
+            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
+            out[0].i[i] = EXPR;                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS "; shapes broadcast as numpy's; a and b of one type, any but block "  \
+                             "types, y bool",                                                      \
+        .n_required = 2,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE | MORE,                                                        \
+        .infer = bool_infer,                                                                       \
+        .ref = NAME##_ref,                                                                         \
+        .cases = compare_cases,                                                                    \
+    };
+TEST(eq, "y = a is b", a == b, ZT_OPF_COMMUTATIVE)
+TEST(ne, "y = a is not b", a != b, ZT_OPF_COMMUTATIVE)
+TEST(lt, "y = a is below b", a < b, 0)
+TEST(le, "y = a is at most b", a <= b, 0)
+TEST(gt, "y = a is above b", a > b, 0)
+TEST(ge, "y = a is at least b", a >= b, 0)
+TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATIVE)
+TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE)
+TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE)
+
+static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                   zt_type out[])
+{
+    (void)attrs;
+    out[0] = zt_type_make(ZT_BOOL, in[0]->rank, in[0]->dim);
+    if (zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
+}
+
+static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    int64_t n = zt_type_count(out[0].type);
+    (void)attrs, (void)t;
+    for (int64_t i = 0; i < n; i++) out[0].i[i] = in[0].f ? in[0].f[i] == 0 : in[0].i[i] == 0;
+}
+
+static bool logical_not_cases(int i, zt_case *c)
+{
+    if (!compare_cases(i, c)) return false;
+    c->in[1] = (zt_type){0};
+    c->fill[1] = ZT_FILL_ABSENT;
+    return true;
+}
+
+const zt_opdef zt_op_logical_not = {
+    .synopsis = "y[i] = x[i] is 0; any but block types, y bool",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE,
+    .infer = logical_not_infer,
+    .ref = logical_not_ref,
+    .cases = logical_not_cases,
+};
+
+/* ---- where ----------------------------------------------------------------------------------- */
+
+static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    zt_type both;
+    (void)attrs;
+    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
+        return zt_row_fail(ctx, ZT_ESHAPE, "c is of a block type");
+    zt_status s = same_dtype(ctx, in + 1);
+    if (!s) s = zt_row_broadcast(ctx, in[1], in[2], &both);
+    if (!s) s = zt_row_broadcast(ctx, in[0], &both, &out[0]);
+    out[0].dtype = in[1]->dtype;
+    return s;
+}
+
+static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    int64_t n = zt_type_count(out[0].type);
+    walk w = walk_start(in, 3, out[0].type);
+    (void)attrs, (void)t;
+    for (int64_t i = 0; i < n; i++, walk_on(&w)) {
+        bool c = in[0].f ? in[0].f[w.at[0]] != 0 : in[0].i[w.at[0]] != 0;
+        const zt_arg *from = &in[c ? 1 : 2];
+        int64_t at = w.at[c ? 1 : 2];
+        if (out[0].f)
+            out[0].f[i] = from->f[at];
+        else
+            out[0].i[i] = from->i[at];
+    }
+}
+
+static bool where_cases(int i, zt_case *c)
+{
+    static const zt_case_type rows[][3] = {
+        {{ZT_BOOL, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},
+        {{ZT_BOOL, 1, {33}}, {ZT_F32, 2, {5, 1}}, {ZT_F32, 0, {0}}},
+        {{ZT_BOOL, 3, {3, 1, 4}}, {ZT_F32, 2, {2, 1}}, {ZT_F32, 1, {4}}},
+        {{ZT_BOOL, 1, {3000}}, {ZT_F32, 1, {3000}}, {ZT_F32, 1, {1}}},
+        {{ZT_I32, 1, {7}}, {ZT_I64, 1, {7}}, {ZT_I64, 1, {7}}},
+        {{ZT_BOOL, 2, {0, 4}}, {ZT_F32, 1, {4}}, {ZT_F32, 1, {4}}},
+        {{ZT_BOOL, 1, {33}}, {ZT_F16, 1, {33}}, {ZT_F16, 1, {33}}},
+        {{ZT_BOOL, 1, {33}}, {ZT_U8, 1, {33}}, {ZT_U8, 0, {0}}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    for (int k = 0; k < 3; k++) {
+        bool real = zt_dtype_is_float(rows[i][k].dtype);
+        zt_case_type_in(c, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i][k]);
+        c->limit[k] = k ? 100 : 2;
+    }
+    return true;
+}
+
+static void where_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int zero = zt_e_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
+    if (v->want[1])
+        v->dx[1] = zt_e_reduced(e, zt_e_where(e, v->in[0], v->dy[0], zero), v->in[1]);
+    if (v->want[2])
+        v->dx[2] = zt_e_reduced(e, zt_e_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
+}
+
+const zt_opdef zt_op_where = {
+    .synopsis = "y = a where c is not 0, else b; shapes broadcast as numpy's; a, b and y of one "
+                "type, c of any, but block types",
+    .n_required = 3,
+    .flags = ZT_OPF_ELEMENTWISE,
+    .infer = where_infer,
+    .ref = where_ref,
+    .cases = where_cases,
+    .vjp = where_vjp,
+    .constant = 1,
+};
