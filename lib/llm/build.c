@@ -60,14 +60,16 @@ static int weight(builder *b, zt_weight w)
 }
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
- * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. */
-static int linear(builder *b, const char *what, int x, int w, int bias)
+ * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `kept`: they do not go to 8
+ * bits. So it is for K and V, which every later token reads: SmolLM2's Q4_1 then is a third nearer to
+ * exact arithmetic (KL .0034 to .0027), for a sixteenth of the weights (bench/results/perplexity.md). */
+static int linear(builder *b, const char *what, int x, int w, int bias, bool kept)
 {
     zt_linear_attrs a = zt_linear_defaults();
     if (w < 0)
         return -1;
     zt_dtype t = zt_prog_value(b->p, w)->type.dtype;
-    bool round = zt_dtype_get(t)->kind == 'Q' || t == ZT_BF16;
+    bool round = (zt_dtype_get(t)->kind == 'Q' && !kept) || t == ZT_BF16;
     snprintf(a.act.s, sizeof a.act.s, "%s", round && !b->o->exact ? "q8" : "f32");
     return zt_emit_linear(b->p, what, x, w, bias, &a);
 }
@@ -75,7 +77,7 @@ static int linear(builder *b, const char *what, int x, int w, int bias)
 static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_weight bias)
 {
     int data = weight(b, w), more = weight(b, bias);
-    return linear(b, named(b, what), x, data, more);
+    return linear(b, named(b, what), x, data, more, w == ZT_W_K || w == ZT_W_V);
 }
 
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
@@ -264,7 +266,7 @@ static int output(builder *b, int x, int embedding)
     if (b->o->embed)
         return x;
     int w = weight(b, ZT_W_OUT);
-    x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE);
+    x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE, false);
     x = scaled(b, "less", x, b->h->logit_scale);
     if (b->h->final_cap == 0)
         return x;
