@@ -154,7 +154,7 @@ static const refusal refusals[] = {
     {ZT_OP_cast, &to_i16, ZT_ESHAPE, "i16 may lose values of i32", {"i32 32"}},
     {ZT_OP_cast, &to_nothing, ZT_EUSAGE, "'f33\\x0a'", {"f32 32"}},
     {ZT_OP_argmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
-    {ZT_OP_softmax, NULL, ZT_ESHAPE, "x is f16, not f32", {"f16 2 3"}},
+    {ZT_OP_softmax, NULL, ZT_ESHAPE, "x is i32, not a plain float", {"i32 2 3"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "w has 64 columns, x 63", {"f32 2 63", "q8_0 5 64"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "x has 1 dimensions, not 2", {"f32 64", "q8_0 5 64"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "w is not a matrix", {"f32 2 64", "i8 5 64"}},

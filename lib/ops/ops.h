@@ -31,10 +31,15 @@ typedef struct zt_dims {
     int64_t n; /* how many; at most ZT_MAX_RANK */
     int64_t dim[ZT_MAX_RANK];
 } zt_dims;
+typedef struct zt_ints {
+    int64_t n; /* how many; at most ZT_MAX_RANK */
+    int64_t v[ZT_MAX_RANK];
+} zt_ints;
 typedef int64_t zt_attr_i64;
 typedef double zt_attr_f64;
 typedef zt_word zt_attr_word;
 typedef zt_dims zt_attr_dims;
+typedef zt_ints zt_attr_ints;
 typedef const char *zt_attr_str;
 
 typedef enum zt_attr_kind {
@@ -42,6 +47,7 @@ typedef enum zt_attr_kind {
     ZT_ATTR_f64,
     ZT_ATTR_word,
     ZT_ATTR_dims, /* entries may be symbol expressions inside a program, never after binding */
+    ZT_ATTR_ints, /* axes and the like: plain numbers, below 0 too */
     ZT_ATTR_str
 } zt_attr_kind;
 

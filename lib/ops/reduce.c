@@ -1,118 +1,397 @@
-/* reduce.c - rows of the ops that walk the last dimension. */
-#include "lib/ops/row.h"
+/* reduce.c - rows of the ops that reduce a list of axes, and of `spread`, which their gradients are
+ * made of: a program's dims may be symbols, so it takes the shape to go back to from a value.
+ */
+#include "lib/ops/vjp.h"
 
 #include <math.h>
+#include <string.h>
 
-/* ---- argmax ---------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
-static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+/* x's dimensions, those that stay and those that are reduced, with their strides in elements. */
+typedef struct parts {
+    int n_kept, n_gone;
+    int64_t kept_dim[ZT_MAX_RANK], kept_stride[ZT_MAX_RANK];
+    int64_t gone_dim[ZT_MAX_RANK], gone_stride[ZT_MAX_RANK];
+    int64_t kept, gone; /* elements of each */
+} parts;
+
+static zt_status reduced_axes(zt_ctx *ctx, const zt_ints *axes, int rank, bool *reduced)
+{
+    for (int d = 0; d < rank; d++) reduced[d] = axes->n == 0;
+    for (int64_t i = 0; i < axes->n; i++) {
+        int64_t d = axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i];
+        if (axes->v[i] < -rank || d >= rank)
+            return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions",
+                               (long long)axes->v[i], rank);
+        if (reduced[d])
+            return zt_row_fail(ctx, ZT_EUSAGE, "axis %lld is given twice", (long long)d);
+        reduced[d] = true;
+    }
+    return ZT_OK;
+}
+
+static parts parts_of(const zt_type *x, const zt_ints *axes)
+{
+    parts p = {.kept = 1, .gone = 1};
+    bool reduced[ZT_MAX_RANK];
+    int64_t stride[ZT_MAX_RANK], step = 1;
+    reduced_axes(NULL, axes, x->rank, reduced);
+    for (int d = x->rank - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= x->dim[d];
+    }
+    for (int d = 0; d < x->rank; d++) {
+        int *n = reduced[d] ? &p.n_gone : &p.n_kept;
+        (reduced[d] ? p.gone_dim : p.kept_dim)[*n] = x->dim[d];
+        (reduced[d] ? p.gone_stride : p.kept_stride)[*n] = stride[d];
+        *(reduced[d] ? &p.gone : &p.kept) *= x->dim[d];
+        ++*n;
+    }
+    return p;
+}
+
+/* Where the i-th of these dimensions' indices lies. */
+static int64_t place(int n, const int64_t *dim, const int64_t *stride, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = n - 1; d >= 0; d--) {
+        at += i % dim[d] * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+static int64_t kept_at(const parts *p, int64_t i)
+{
+    return place(p->n_kept, p->kept_dim, p->kept_stride, i);
+}
+
+static int64_t gone_at(const parts *p, int64_t i)
+{
+    return place(p->n_gone, p->gone_dim, p->gone_stride, i);
+}
+
+/* Every reduction's attributes begin, and end, like sum's. */
+typedef zt_sum_attrs reduce_attrs;
+
+static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type *x, zt_type *y)
+{
+    bool reduced[ZT_MAX_RANK];
+    if (a->axes.n < 0 || a->axes.n > ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_EUSAGE, "%lld axes", (long long)a->axes.n);
+    if (a->keepdims != 0 && a->keepdims != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1",
+                           (long long)a->keepdims);
+    zt_status s = reduced_axes(ctx, &a->axes, x->rank, reduced);
+    if (s) return s;
+    *y = zt_type_make(x->dtype, 0, NULL);
+    for (int d = 0; d < x->rank; d++)
+        if (!reduced[d] || a->keepdims) y->dim[y->rank++] = reduced[d] ? 1 : x->dim[d];
+    return ZT_OK;
+}
+
+static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    return s ? s : reduced_type(ctx, attrs, in[0], &out[0]);
+}
+
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    (void)attrs;
-    zt_status s = zt_row_want(ctx, "x", in[0], ZT_F32, -1);
-    if (!s && in[0]->rank < 1) s = zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (!s) out[0] = zt_type_make(ZT_I32, in[0]->rank - 1, in[0]->dim);
-    return s;
+    char kind = zt_dtype_get(in[0]->dtype)->kind;
+    if (kind != 'F' && kind != 'I' && kind != 'U')
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type",
+                           zt_dtype_get(in[0]->dtype)->name);
+    return reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
-static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+/* The largest and smallest of nothing are infinite, which no integer is. */
+static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
 {
-    (void)attrs, (void)t;
-    int64_t rows = zt_row_rows(in[0].type), V = zt_row_cols(in[0].type);
-    for (int64_t r = 0; r < rows; r++) {
-        const double *x = in[0].f + r * V;
-        int64_t best = -1;
-        for (int64_t i = 0; i < V; i++)
-            if (!isnan(x[i]) && (best < 0 || x[i] > x[best])) best = i;
-        out[0].i[r] = best < 0 ? 0 : best;
-    }
+    zt_status s = number_infer(ctx, attrs, in, out);
+    if (s || zt_dtype_is_float(in[0]->dtype)) return s;
+    if (zt_type_count(in[0]) || !zt_type_count(&out[0])) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "no integers to choose from");
 }
 
-static double argmax_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+static double in_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)attrs, (void)out;
     return (double)zt_type_count(in[0]);
 }
 
-static bool argmax_cases(int i, zt_case *c)
+static double exp_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    static const struct {
-        zt_case_type x;
-        zt_fill fill;
-    } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, ZT_FILL_NORMAL},   {{ZT_F32, 1, {100}}, ZT_FILL_NORMAL},
-        {{ZT_F32, 2, {9, 1}}, ZT_FILL_NORMAL},    {{ZT_F32, 2, {65, 49}}, ZT_FILL_TIES},
-        {{ZT_F32, 2, {1, 4921}}, ZT_FILL_NORMAL}, {{ZT_F32, 2, {3, 4096}}, ZT_FILL_TIES},
-        {{ZT_F32, 3, {2, 3, 17}}, ZT_FILL_TIES},  {{ZT_F32, 2, {65, 1}}, ZT_FILL_TIES},
-        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL},
-    };
-    if (i >= ZT_LEN(rows)) return false;
-    zt_case_type_in(c, 0, rows[i].fill, &rows[i].x);
-    return true;
+    return 10 * in_flops(attrs, in, out);
 }
 
-const zt_opdef zt_op_argmax = {
-    .synopsis = "i[...] = where x[...,V] is largest: f32 to i32, ties to the lowest index; NaN "
-                "never wins; 0 when all are NaN or V is 0",
-    .n_required = 1,
-    .infer = argmax_infer,
-    .ref = argmax_ref,
-    .flops = argmax_flops,
-    .cases = argmax_cases,
-};
+/* ---- folding --------------------------------------------------------------------------------- */
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* A start, and what comes of the value so far and one more. */
+typedef struct fold {
+    double start;
+    double (*next)(double, double);
+    int64_t istart;
+    int64_t (*inext)(int64_t, int64_t);
+} fold;
 
-static zt_status softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static double plus(double a, double b) { return a + b; }
+static double times(double a, double b) { return a * b; }
+static double larger(double a, double b) { return b > a || isnan(b) ? b : a; }
+static double smaller(double a, double b) { return b < a || isnan(b) ? b : a; }
+static int64_t iplus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t itimes(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t ilarger(int64_t a, int64_t b) { return b > a ? b : a; }
+static int64_t ismaller(int64_t a, int64_t b) { return b < a ? b : a; }
+
+static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_arg *out)
 {
-    (void)attrs;
-    zt_status s = zt_row_want(ctx, "x", in[0], ZT_F32, -1);
-    if (!s && in[0]->rank < 1) s = zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    out[0] = *in[0];
-    return s;
-}
-
-static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    int64_t rows = zt_row_rows(in[0].type), K = zt_row_cols(in[0].type);
-    for (int64_t r = 0; r < rows; r++) {
-        const double *x = in[0].f + r * K;
-        double *y = out[0].f + r * K, max = -INFINITY, sum = 0;
-        for (int64_t i = 0; i < K; i++) max = x[i] > max ? x[i] : max;
-        for (int64_t i = 0; i < K; i++) sum += y[i] = exp(x[i] - max);
-        for (int64_t i = 0; i < K; i++) y[i] /= sum;
+    parts p = parts_of(in[0].type, &a->axes);
+    for (int64_t o = 0; o < p.kept; o++) {
+        int64_t base = kept_at(&p, o), isum = f->istart;
+        double sum = f->start;
+        for (int64_t r = 0; r < p.gone; r++) {
+            int64_t at = base + gone_at(&p, r);
+            if (in[0].f)
+                sum = f->next(sum, in[0].f[at]);
+            else
+                isum = f->inext(isum, in[0].i[at]);
+        }
+        if (out[0].f)
+            out[0].f[o] = sum;
+        else
+            out[0].i[o] = isum;
     }
 }
 
-static double softmax_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+#define FOLD_REF(NAME, ...)                                                                        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    {                                                                                              \
+        static const fold f = {__VA_ARGS__};                                                       \
+        (void)t;                                                                                   \
+        fold_all(attrs, &f, in, out);                                                              \
+    }
+FOLD_REF(sum, 0, plus, 0, iplus)
+FOLD_REF(prod, 1, times, 1, itimes)
+FOLD_REF(amax, -INFINITY, larger, INT64_MIN, ilarger)
+FOLD_REF(amin, INFINITY, smaller, INT64_MAX, ismaller)
+
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    (void)attrs, (void)in;
-    return 10 * (double)zt_type_count(out);
+    const reduce_attrs *a = attrs;
+    parts p = parts_of(in[0].type, &a->axes);
+    sum_ref(attrs, in, out, t);
+    for (int64_t o = 0; o < p.kept; o++) out[0].f[o] /= (double)p.gone;
 }
 
-static bool softmax_cases(int i, zt_case *c)
+static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    static const zt_case_type more[] = {{ZT_F32, 2, {2, 4921}}, {ZT_F32, 2, {5, 1}}};
-    zt_case_type t;
-    int n = 0;
-    while (zt_case_shape(n, 1, &t)) n++;
-    if (i >= n + ZT_LEN(more)) return false;
-    if (i >= n)
-        t = more[i - n];
-    else
-        zt_case_shape(i, 1, &t);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &t);
+    const reduce_attrs *a = attrs;
+    parts p = parts_of(in[0].type, &a->axes);
+    amax_ref(attrs, in, out, t);
+    for (int64_t o = 0; o < p.kept; o++) {
+        int64_t base = kept_at(&p, o);
+        double top = isfinite(out[0].f[o]) ? out[0].f[o] : 0, sum = 0;
+        for (int64_t r = 0; r < p.gone; r++) sum += exp(in[0].f[base + gone_at(&p, r)] - top);
+        out[0].f[o] = top + log(sum);
+    }
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static bool reduce_cases(int i, bool integers, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        reduce_attrs a; /* axes, keepdims */
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, {{0, {0}}, 0}},       {{ZT_F32, 2, {2, 33}}, {{1, {1}}, 0}},
+        {{ZT_F32, 2, {2, 33}}, {{1, {-2}}, 1}},      {{ZT_F32, 3, {3, 5, 7}}, {{1, {1}}, 0}},
+        {{ZT_F32, 3, {3, 5, 7}}, {{2, {-1, 0}}, 0}}, {{ZT_F32, 4, {2, 1, 3, 4}}, {{2, {1, 3}}, 1}},
+        {{ZT_F32, 4, {2, 3, 2, 9}}, {{2, {0, 2}}, 0}}, {{ZT_F32, 3, {3, 5, 7}}, {{0, {0}}, 1}},
+        {{ZT_F32, 0, {0}}, {{0, {0}}, 0}},           {{ZT_F32, 2, {0, 4}}, {{1, {0}}, 0}},
+        {{ZT_F32, 2, {4, 0}}, {{1, {0}}, 1}},        {{ZT_F32, 2, {4, 0}}, {{1, {1}}, 0}},
+        {{ZT_F16, 2, {3, 40}}, {{1, {1}}, 0}},       {{ZT_BF16, 2, {3, 40}}, {{1, {0}}, 0}},
+        {{ZT_F64, 2, {3, 4}}, {{1, {0}}, 0}},        {{ZT_F32, 2, {9, 5000}}, {{1, {1}}, 0}},
+        {{ZT_F32, 2, {1030, 40}}, {{1, {0}}, 0}},    {{ZT_F32, 3, {5, 130, 33}}, {{1, {1}}, 1}},
+        {{ZT_F32, 3, {65, 7, 100}}, {{2, {0, 2}}, 0}},
+        {{ZT_I32, 2, {3, 40}}, {{1, {1}}, 0}},       {{ZT_I64, 2, {3, 40}}, {{1, {0}}, 0}},
+        {{ZT_U8, 3, {2, 3, 4}}, {{1, {1}}, 1}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    bool is_int = zt_dtype_get(rows[i].x.dtype)->kind != 'F';
+    if (is_int && !integers) return false; /* they come last */
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, is_int ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
+    c->limit[0] = 5;
     return true;
 }
 
-const zt_opdef zt_op_softmax = {
-    .synopsis = "y[...,i] = exp(x[...,i] - max) / sum over the last dimension; f32",
-    .n_required = 1,
-    .flags = ZT_OPF_INPLACE,
-    .infer = softmax_infer,
-    .ref = softmax_ref,
-    .flops = softmax_flops,
-    .cases = softmax_cases,
+static bool number_cases(int i, zt_case *c) { return reduce_cases(i, true, c); }
+static bool float_cases(int i, zt_case *c) { return reduce_cases(i, false, c); }
+
+static bool extreme_cases(int i, zt_case *c)
+{
+    static const zt_case_type ties[] = {{ZT_F32, 2, {65, 100}}, {ZT_F32, 2, {65, 100}}};
+    static const reduce_attrs axes[] = {{{1, {0}}, 0}, {{1, {1}}, 0}};
+    if (i >= ZT_LEN(ties)) return number_cases(i - ZT_LEN(ties), c);
+    zt_case_attrs(c, &axes[i], sizeof axes[i]);
+    zt_case_type_in(c, 0, ZT_FILL_TIES, &ties[i]);
+    return true;
+}
+
+/* ---- spread ---------------------------------------------------------------------------------- */
+
+static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_spread_attrs *a = attrs;
+    reduce_attrs r = {.axes = a->axes, .keepdims = in[0]->rank == in[1]->rank};
+    zt_type part;
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s && a->mean != 0 && a->mean != 1)
+        s = zt_row_fail(ctx, ZT_EUSAGE, "mean is %lld, not 0 or 1", (long long)a->mean);
+    if (!s) s = reduced_type(ctx, &r, in[1], &part);
+    if (s) return s;
+    out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
+    part.dtype = in[0]->dtype;
+    if (zt_type_equal(&part, in[0])) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is not like without these axes");
+}
+
+static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_spread_attrs *a = attrs;
+    parts p = parts_of(out[0].type, &a->axes);
+    double by = a->mean ? (double)p.gone : 1;
+    (void)t;
+    for (int64_t o = 0; o < p.kept; o++)
+        for (int64_t r = 0, base = kept_at(&p, o); r < p.gone; r++)
+            out[0].f[base + gone_at(&p, r)] = in[0].f[o] / by;
+}
+
+static bool spread_cases(int i, zt_case *c)
+{
+    reduce_attrs a;
+    const zt_type *like = &c->in[1];
+    if (!float_cases(i, c)) return false;
+    c->in[1] = c->in[0];
+    c->fill[1] = c->fill[0];
+    memcpy(&a, c->attrs, sizeof a);
+    zt_spread_attrs s = {.axes = a.axes, .mean = i % 2};
+    zt_case_attrs(c, &s, sizeof s);
+    return float_infer(NULL, &a, &like, &c->in[0]) == ZT_OK;
+}
+
+static void spread_vjp(zt_vjp *v)
+{
+    const zt_spread_attrs *a = v->attrs;
+    zt_type x = v->e->type(v->e->user, v->in[0]), like = v->e->type(v->e->user, v->in[1]);
+    int dy = v->dy[0];
+    if (a->mean) { /* not the mean: that of nothing is NaN */
+        int one = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){1});
+        dy = zt_e_mul(v->e, dy, zt_e_spread(v->e, one, v->in[1], a));
+    }
+    v->dx[0] = zt_e_sum(v->e, dy, &(zt_sum_attrs){a->axes, x.rank == like.rank});
+}
+
+const zt_opdef zt_op_spread = {
+    .synopsis = "y has the shape of `like`: x, which lacks like's `axes` (none: all) or has 1 "
+                "there, repeated along them; mean=1: divided by how often; any plain float type",
+    .n_required = 2,
+    .infer = spread_infer,
+    .ref = spread_ref,
+    .cases = spread_cases,
+    .vjp = spread_vjp,
+    .constant = 2,
 };
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* A value of the reduced shape, back in that of x. */
+static int back(const zt_vjp *v, int y)
+{
+    const reduce_attrs *a = v->attrs;
+    return zt_e_spread(v->e, y, v->in[0], &(zt_spread_attrs){a->axes, 0});
+}
+
+static int summed(const zt_vjp *v, int x)
+{
+    const reduce_attrs *a = v->attrs;
+    return zt_e_sum(v->e, x, &(zt_sum_attrs){a->axes, a->keepdims});
+}
+
+static void sum_vjp(zt_vjp *v) { v->dx[0] = back(v, v->dy[0]); }
+
+static void mean_vjp(zt_vjp *v)
+{
+    const reduce_attrs *a = v->attrs;
+    v->dx[0] = zt_e_spread(v->e, v->dy[0], v->in[0], &(zt_spread_attrs){a->axes, 1});
+}
+
+/* What is as large as the largest shares its gradient evenly, as PyTorch's amax does it. */
+static void extreme_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int x = v->in[0];
+    int chosen = zt_e_as(e, zt_e_eq(e, x, back(v, v->out[0])), x);
+    int share = zt_e_div(e, v->dy[0], summed(v, chosen));
+    v->dx[0] = zt_e_mul(e, back(v, share), chosen);
+}
+
+/* The product of the others: all but the zeros, divided by x where x is none and there is none, as
+ * it is where x is the only one. (The second derivative between zeros is not in it.) */
+static void prod_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    const reduce_attrs *a = v->attrs;
+    int x = v->in[0];
+    int none = zt_e_fill_like(e, x, &(zt_fill_like_attrs){0});
+    int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
+    int is_zero = zt_e_eq(e, x, none), zero = zt_e_as(e, is_zero, x);
+    int safe = zt_e_where(e, is_zero, one, x);
+    int product = zt_e_prod(e, safe, &(zt_prod_attrs){a->axes, a->keepdims});
+    int others = zt_e_div(e, back(v, zt_e_mul(e, v->dy[0], product)), safe);
+    int right = zt_e_as(e, zt_e_eq(e, back(v, summed(v, zero)), zero), x);
+    v->dx[0] = zt_e_mul(e, others, right);
+}
+
+static void logsumexp_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int share = zt_e_exp(e, zt_e_sub(e, v->in[0], back(v, v->out[0])));
+    v->dx[0] = zt_e_mul(e, back(v, v->dy[0]), share);
+}
+
+/* ---- the reductions -------------------------------------------------------------------------- */
+
+#define REDUCTION(NAME, KIND, INFER, FLOPS, VJP, SYNOPSIS)                                         \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS,                                                                      \
+        .n_required = 1,                                                                           \
+        .infer = INFER##_infer,                                                                    \
+        .ref = NAME##_ref,                                                                         \
+        .flops = FLOPS##_flops,                                                                    \
+        .cases = KIND##_cases,                                                                     \
+        .vjp = VJP##_vjp,                                                                          \
+    };
+
+#define AXES                                                                                       \
+    " over `axes` (none: all; below 0 from the end); keepdims=1 leaves 1 where they were; y has "  \
+    "x's type, "
+#define FLOATS  "any plain float one"
+#define NUMBERS "any plain float or integer one"
+
+REDUCTION(sum, number, number, in, sum, "y = the sum of x" AXES NUMBERS)
+REDUCTION(mean, float, float, in, mean, "y = the mean of x" AXES FLOATS "; NaN of nothing")
+REDUCTION(prod, number, number, in, prod, "y = the product of x" AXES NUMBERS)
+REDUCTION(amax, extreme, extreme, in, extreme,
+          "y = the largest of x" AXES NUMBERS "; NaN if there is one, -inf of nothing")
+REDUCTION(amin, extreme, extreme, in, extreme,
+          "y = the smallest of x" AXES NUMBERS "; NaN if there is one, inf of nothing")
+REDUCTION(logsumexp, float, float, exp, logsumexp,
+          "y = ln sum exp(x)" AXES FLOATS "; -inf of nothing")

@@ -13,6 +13,7 @@
         d                                                                                          \
     }
 #define LIT_dims(d)      d
+#define LIT_ints(d)      d
 #define LIT_str(d)       d
 #define INIT(k, n, d)    .n = LIT_##k(d),
 #define INITS_ATTR0      .none = 0

@@ -193,6 +193,60 @@ static zt_status dims_bind(const zt_prog *p, const int64_t *value, void *field)
     return s;
 }
 
+/* ---- ints ------------------------------------------------------------------------------------ */
+
+static zt_status ints_check(const owner *o, void *field, bool *symbolic)
+{
+    zt_ints d, v = {0};
+    (void)symbolic;
+    memcpy(&d, field, sizeof d);
+    if (d.n < 0 || d.n > ZT_MAX_RANK)
+        return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " integers",
+                            o->op, o->attr, d.n);
+    v.n = d.n;
+    memcpy(v.v, d.v, (size_t)d.n * sizeof d.v[0]);
+    memcpy(field, &v, sizeof v);
+    return ZT_OK;
+}
+
+static bool ints_equal(const void *a, const void *b)
+{
+    zt_ints x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x.n == y.n && x.n >= 0 && x.n <= ZT_MAX_RANK &&
+           memcmp(x.v, y.v, (size_t)x.n * sizeof x.v[0]) == 0;
+}
+
+static zt_status ints_put(const zt_prog *p, const void *field, zt_str *out)
+{
+    zt_ints d;
+    (void)p;
+    memcpy(&d, field, sizeof d);
+    zt_status s = zt_str_putc(out, '[');
+    for (int i = 0; i < d.n && !s; i++)
+        s = zt_str_printf(out, "%s%" PRId64, i > 0 ? "," : "", d.v[i]);
+    return s ? s : zt_str_putc(out, ']');
+}
+
+static zt_status ints_take(const owner *o, zt_lex *l, void *field)
+{
+    zt_ints d = {0};
+    if (!zt_lex_char(l, '[')) return wants(o, l, "a list [...]");
+    bool more = !zt_lex_char(l, ']');
+    while (more) {
+        if (d.n == ZT_MAX_RANK)
+            return zt_prog_fail(o->p, ZT_EDATA, "op %s: attribute '%s': more than %d integers",
+                                o->op, o->attr, ZT_MAX_RANK);
+        zt_status s = i64_take(o, l, &d.v[d.n++]);
+        if (s) return s;
+        more = zt_lex_char(l, ',');
+        if (!more && !zt_lex_char(l, ']')) return zt_lex_expected(o->p, l, "',' or ']'");
+    }
+    memcpy(field, &d, sizeof d);
+    return ZT_OK;
+}
+
 /* ---- str ------------------------------------------------------------------------------------- */
 
 static const char *string(const void *field)
@@ -246,6 +300,7 @@ static const struct kind {
     [ZT_ATTR_f64] = {sizeof(double), NULL, f64_equal, f64_put, f64_take, NULL},
     [ZT_ATTR_word] = {sizeof(zt_word), word_check, word_equal, word_put, word_take, NULL},
     [ZT_ATTR_dims] = {sizeof(zt_dims), dims_check, dims_equal, dims_put, dims_take, dims_bind},
+    [ZT_ATTR_ints] = {sizeof(zt_ints), ints_check, ints_equal, ints_put, ints_take, NULL},
     [ZT_ATTR_str] = {sizeof(char *), str_check, str_equal, str_put, str_take, NULL},
 };
 

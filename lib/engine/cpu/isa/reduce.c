@@ -41,10 +41,12 @@ static void argmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     for (int64_t r = begin; r < end; r++) y[r] = argmax(x + r * cols, cols);
 }
 
-static bool argmax_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+/* An attribute struct that begins with an axis names the last, and x is f32. */
+static bool last_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    (void)attrs, (void)out;
-    return in[0]->dtype == ZT_F32;
+    int64_t axis = ((const zt_softmax_attrs *)attrs)->axis;
+    (void)out;
+    return in[0]->dtype == ZT_F32 && (axis == -1 || axis == in[0]->rank - 1);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -92,14 +94,8 @@ static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
     }
 }
 
-static bool softmax_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    (void)attrs, (void)in;
-    return out[0].dtype == ZT_F32;
-}
-
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
-    {.op = ZT_OP_argmax, .has = argmax_has, .setup = rows_setup, .run = argmax_run},
-    {.op = ZT_OP_softmax, .has = softmax_has, .setup = rows_setup, .run = softmax_run},
+    {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
+    {.op = ZT_OP_softmax, .has = last_has, .setup = rows_setup, .run = softmax_run},
     {0},
 };
