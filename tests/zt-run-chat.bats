@@ -64,7 +64,7 @@ END
 > 	hello\n
 > 	/nonsense\n
 > 	/help\n
-> 	\x04
+forget the conversation\r\n> 	\x04
 END
     [ "$(grep -c 'prompt: ' shown)" -eq 2 ]
     [ "$(grep 'prompt: ' shown | sed 's/,.*//' | sort -u | wc -l)" -eq 1 ]
@@ -102,8 +102,8 @@ END
 > 	on the\n
 > 	/quit\n
 END
-    printf '> \thello\\n\n> \t\\x04\n' | chat -n 4 --session s >one
-    printf '> \ton the\\n\n> \t\\x04\n' | chat -n 4 --session s -vv >two
+    printf '> \thello\\n\n> \t/quit\\n\n' | chat -n 4 --session s >one
+    printf '> \ton the\\n\n> \t/quit\\n\n' | chat -n 4 --session s -vv >two
     grep -q 'the conversation goes on' two
     answer() { sed -n '/prompt: /{n;p}' "$1" | tail -1; }
     [ -n "$(answer both)" ]
