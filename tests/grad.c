@@ -336,8 +336,9 @@ static zt_prog *parse(zt_ctx *ctx, const char *text)
 
 static void symbols_stay(zt_ctx *ctx)
 {
-    static const char text[] = "zt program 1\nin    x: f32[n,4]\nin    w: f32[n+1,4]\nin    b: f32[4]\n"
-                               "h = linear x w\ny = mul h h\nz = add x b\nout   y = y\nout   z = z\n";
+    static const char text[] = "zt program 1\nin    x: f32[n,4]\nin    w: f32[n+1,4]\n"
+                               "in    b: f32[4]\nh = linear x w\ny = mul h h\nz = add x b\n"
+                               "out   y = y\nout   z = z\n";
     const zt_binding three[] = {{"n", 3}};
     zt_prog *p = parse(ctx, text);
     int wrt[] = {zt_prog_find(p, "x"), zt_prog_find(p, "w"), zt_prog_find(p, "b")};

@@ -315,7 +315,7 @@ static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_t
 
 static bool fill_like_cases(int i, zt_case *c)
 {
-    static const zt_case_type x[] = {{ZT_F32, 2, {2, 33}}, {ZT_F32, 0, {0}},  {ZT_F32, 2, {3, 1500}},
+    static const zt_case_type x[] = {{ZT_F32, 2, {2, 33}}, {ZT_F32, 0, {0}}, {ZT_F32, 2, {3, 1500}},
                                      {ZT_F16, 1, {7}},     {ZT_F64, 1, {33}}, {ZT_F32, 2, {0, 4}}};
     static const double values[] = {1, -0.3};
     zt_fill_like_attrs a = {values[i % ZT_LEN(values)]};

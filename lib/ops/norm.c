@@ -204,8 +204,8 @@ static bool layer_norm_cases(int i, zt_case *c)
     return true;
 }
 
-/* With n = (x - mean) r and h = dy g: dx = r (h - mean h - n mean(h n)); the cotangents of mean and r
- * add dmean / K and -dr r^2 n / K. */
+/* With n = (x - mean) r and h = dy g: dx = r (h - mean h - n mean(h n)); the cotangents of mean and
+ * r add dmean / K and -dr r^2 n / K. */
 static void layer_norm_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;

@@ -135,14 +135,15 @@ UNARY(relu, ZT_FILL_NORMAL, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 
 UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
       TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
 
-/* Clevert, Unterthiner and Hochreiter, "Exponential Linear Units" (2015). Below 0 y is -relu(-y). */
+/* Clevert, Unterthiner and Hochreiter, "Exponential Linear Units" (2015). */
 UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)",
       x > 0 ? x : a->alpha * expm1(x),
       BOTH(mul, dy,
            BOTH(add, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha),
                 BOTH(mul, y, PLUS(FN(neg, above(e, x)), 1)))),
       {1}, {0.3})
-UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]", x > 0 ? x : a->alpha * x,
+UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]",
+      x > 0 ? x : a->alpha * x,
       BOTH(mul, dy, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
 UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi",
       clamp(x, a->lo, a->hi), BOTH(mul, dy, within(e, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})

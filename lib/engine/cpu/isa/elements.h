@@ -1,0 +1,83 @@
+/* elements.h - what kernels of ops on single elements share.
+ *
+ * All is computed in f32, CHUNK elements at a time; operands of other types go through the thread's
+ * scratch. An output may lie over an input of its own type: each element is read before it is
+ * written.
+ */
+#ifndef ZT_ISA_ELEMENTS_H
+#define ZT_ISA_ELEMENTS_H
+
+#include "lib/engine/cpu/cpu.h"
+#include "lib/engine/cpu/isa/simd.h"
+
+enum { CHUNK = 1024 }; /* a multiple of every dtype's block */
+
+INLINE bool narrow(zt_dtype t) /* types whose values f32 holds exactly */
+{
+    return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16;
+}
+
+/* ---- operands as f32 ------------------------------------------------------------------------- */
+
+INLINE char *element(const zt_cpu_arg *a, int64_t i)
+{
+    const zt_dtype_info *d = zt_dtype_get(a->type.dtype);
+    return (char *)a->data + i / d->block * d->block_bytes;
+}
+
+/* n elements from the i-th: where they lie, or decoded into scratch. */
+INLINE const float *operand(const zt_cpu_arg *a, int64_t i, int64_t n, float *scratch)
+{
+    if (a->type.dtype == ZT_F32) return (const float *)a->data + i;
+    zt_dtype_get(a->type.dtype)->decode(element(a, i), scratch, n);
+    return scratch;
+}
+
+/* Where n elements of the output are to be computed; then to be put in their place. */
+INLINE float *result(const zt_cpu_arg *a, int64_t i, float *scratch)
+{
+    return a->type.dtype == ZT_F32 ? (float *)a->data + i : scratch;
+}
+
+INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
+{
+    if (a->type.dtype != ZT_F32) zt_dtype_get(a->type.dtype)->encode(y, element(a, i), n);
+}
+
+__attribute__((unused)) static void chunks_setup(zt_cpu_call *c)
+{
+    c->items[0] = (zt_type_count(&c->out[0].type) + CHUNK - 1) / CHUNK;
+    c->local_bytes = 3 * CHUNK * sizeof(float);
+}
+
+__attribute__((unused)) static bool narrow_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return narrow(out[0].dtype); /* the inputs are of the same dtype */
+}
+
+/* ---- one input ------------------------------------------------------------------------------- */
+
+typedef vf curve(vf x, float p);
+
+/* f is known when compiling, so every use below becomes a loop of its own. */
+INLINE void map(const float *x, float *y, int64_t n, curve *f, float p)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) vf_store(y + i, f(vf_load(x + i), p));
+    if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
+}
+
+INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f, float p)
+{
+    int64_t count = zt_type_count(&c->out[0].type);
+    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
+        int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        const float *x = operand(&c->in[0], at, n, local);
+        float *y = result(&c->out[0], at, local + CHUNK);
+        map(x, y, n, f, p);
+        put(&c->out[0], at, n, y);
+    }
+}
+
+#endif
