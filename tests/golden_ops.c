@@ -18,6 +18,7 @@ typedef struct call {
     const json_t *attrs;
     int in[MAX_ARGS]; /* values; ZT_NONE: null */
     zt_type type[MAX_ARGS];
+    int *more; /* a build's outputs after the first */
 } call;
 
 typedef struct spelling {
@@ -63,6 +64,51 @@ static int build_linear_vec(const call *c)
     return zt_emit_reshape(c->p, NULL, y, &flat);
 }
 
+static int permuted(const call *c, int64_t p, int64_t q, int64_t r)
+{
+    return zt_emit_transpose(c->p, NULL, c->in[0], &(zt_transpose_attrs){{3, {p, q, r}}});
+}
+
+static int build_bca(const call *c) { return permuted(c, 1, 2, 0); }
+static int build_cab(const call *c) { return permuted(c, 2, 0, 1); }
+static int build_acb(const call *c) { return permuted(c, 0, 2, 1); }
+
+/* Past the last pair of axes: nothing moves. */
+static int build_swap_adjacent(const call *c)
+{
+    int rank = c->type[0].rank;
+    int64_t depth = (int64_t)number(c, "depth");
+    zt_transpose_attrs a = {{rank, {0}}};
+    for (int d = 0; d < rank; d++)
+        a.axes.v[d] = depth + 1 >= rank ? d : d == depth ? d + 1 : d == depth + 1 ? d - 1 : d;
+    return zt_emit_transpose(c->p, NULL, c->in[0], &a);
+}
+
+static int build_split(const call *c)
+{
+    int64_t axis = (int64_t)number(c, "axis"), n = (int64_t)number(c, "num");
+    int64_t size = c->type[0].dim[axis < 0 ? axis + c->type[0].rank : axis] / n;
+    int first = -1;
+    for (int k = 0; k < n && k < ZT_MAX_OUT; k++) {
+        zt_slice_attrs a = {axis, k * size, (k + 1) * size};
+        int y = zt_emit_slice(c->p, NULL, c->in[0], &a);
+        *(k ? &c->more[k - 1] : &first) = y;
+    }
+    return first;
+}
+
+static int build_scaled_softmax(const call *c)
+{
+    int x = zt_emit_scale(c->p, NULL, c->in[0], &(zt_scale_attrs){number(c, "scale")});
+    return zt_emit_softmax(c->p, NULL, x, &(zt_softmax_attrs){(int64_t)number(c, "axis")});
+}
+
+static int build_mse(const call *c)
+{
+    int d = zt_emit_sub(c->p, NULL, c->in[0], c->in[1]);
+    return zt_emit_mean(c->p, NULL, zt_emit_square(c->p, NULL, d), NULL);
+}
+
 static const spelling spellings[] = {
 #define SAME(name) {#name, ZT_OP_##name, 0, 0, 0, 0, 0}
     SAME(neg), SAME(abs), SAME(sqrt), SAME(rsqrt), SAME(exp), SAME(sin), SAME(cos), SAME(tanh),
@@ -72,6 +118,23 @@ static const spelling spellings[] = {
     SAME(min), SAME(pow), SAME(eq), SAME(ne), SAME(lt), SAME(le), SAME(gt), SAME(ge),
     SAME(logical_and), SAME(logical_or), SAME(logical_xor), SAME(logical_not), SAME(where),
     SAME(reshape), SAME(broadcast_to), SAME(matmul), SAME(swiglu),
+    SAME(argmax), SAME(argmin), SAME(cumsum), SAME(softmax), SAME(log_softmax), SAME(transpose),
+    SAME(concat),
+    {"sum_all", ZT_OP_sum, 0, 0, 0, 0, 0},
+    {"reduce_sum", ZT_OP_sum, "axis:axes", 0, 0, 0, 0},
+    {"reduce_mean", ZT_OP_mean, "axis:axes", 0, 0, 0, 0},
+    {"reduce_max", ZT_OP_amax, "axis:axes", 0, 0, 0, 0},
+    {"reduce_min", ZT_OP_amin, "axis:axes", 0, 0, 0, 0},
+    {"reduce_prod", ZT_OP_prod, "axis:axes", 0, 0, 0, 0},
+    {"logsumexp", ZT_OP_logsumexp, "axis:axes", 0, 0, 0, 0},
+    {"repeat", ZT_OP_repeat, "repetitions:times", 0, 0, 0, 0},
+    {"permute3_bca", 0, 0, 0, 0, 0, build_bca},
+    {"permute3_cab", 0, 0, 0, 0, 0, build_cab},
+    {"permute3_acb", 0, 0, 0, 0, 0, build_acb},
+    {"swap_adjacent", 0, 0, 0, 0, 0, build_swap_adjacent},
+    {"split", 0, 0, 0, 0, 0, build_split},
+    {"scaled_softmax", 0, 0, 0, 0, 0, build_scaled_softmax},
+    {"mse", 0, 0, 0, 0, 0, build_mse},
     {"log", ZT_OP_ln, 0, 0, 0, 0, 0},
     {"inv", ZT_OP_recip, 0, 0, 0, 0, 0},
     {"gelu_tanh", ZT_OP_gelu, 0, 0, 0, 0, 0},
@@ -123,6 +186,9 @@ static bool set_attr(const zt_opinfo *info, const char *name, const json_t *v, c
         if (a->kind == ZT_ATTR_f64) memcpy(attrs + a->offset, &d, sizeof d);
         if (a->kind == ZT_ATTR_i64) memcpy(attrs + a->offset, &i, sizeof i);
         if (a->kind == ZT_ATTR_dims) memcpy(attrs + a->offset, &dims, sizeof dims);
+        zt_ints ints = json_is_array(v) ? (zt_ints){.n = dims.n} : (zt_ints){1, {i}};
+        if (json_is_array(v)) memcpy(ints.v, dims.dim, sizeof ints.v);
+        if (a->kind == ZT_ATTR_ints) memcpy(attrs + a->offset, &ints, sizeof ints);
         if (a->kind == ZT_ATTR_word) memcpy(attrs + a->offset, &word, sizeof word);
         return true;
     }
@@ -265,7 +331,9 @@ static bool add_op(golden_case *g, const call *c)
     char name[16];
     g->n_out = count(g, "outputs");
     if (s->build) {
-        out[0] = s->build(c);
+        call with = *c;
+        with.more = out + 1;
+        out[0] = s->build(&with);
     } else {
         const zt_opinfo *info = zt_op_info(s->op);
         for (int k = 0; k < ZT_MAX_IN; k++) {
