@@ -259,6 +259,109 @@ static void check_row(zt_ctx *ctx, zt_op op)
        tried, worst, seconds);
 }
 
+/* ---- on engines ------------------------------------------------------------------------------ */
+
+/* ref, then cpu with 1 thread and with 3. */
+enum { ENGINES = 3 };
+static zt_engine *engines[ENGINES];
+
+/* A program's inputs as bytes: the sample's by its case, cotangents by normal draws. */
+static void *input_bytes(const sample *s, const zt_prog *g, int i)
+{
+    int v = zt_prog_nth(g, ZT_VALUE_IN, i), k = 0;
+    const zt_type *t = &zt_prog_value(g, v)->type;
+    const zt_dtype_info *d = zt_dtype_get(t->dtype);
+    char *data = calloc(1, zt_type_bytes(t) + 8);
+    while (k < ZT_MAX_IN && s->in[k] != v) k++;
+    if (k < ZT_MAX_IN) {
+        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, data);
+        return data;
+    }
+    for (int64_t e = 0; e < zt_type_count(t); e++) {
+        float x = (float)zt_normal(7, (uint64_t)i, (uint64_t)e);
+        d->encode(&x, data + e * d->block_bytes, 1);
+    }
+    return data;
+}
+
+typedef struct outputs {
+    int n;
+    zt_type type[2 * ZT_MAX_IN];
+    void *data[2 * ZT_MAX_IN];
+} outputs;
+
+static bool run_on(zt_engine *e, const zt_prog *g, const void *const *in, outputs *o)
+{
+    zt_bound *b = zt_prog_bind(g, NULL, 0);
+    o->n = zt_prog_n_outputs(g);
+    for (int i = 0; i < o->n && b; i++) {
+        o->type[i] = b->type[zt_prog_output(g, i)->value];
+        o->data[i] = calloc(1, zt_type_bytes(&o->type[i]) + 8);
+    }
+    zt_bound_free(b);
+    zt_session *s = zt_session_open(e, g, NULL, NULL);
+    bool good = s && zt_session_step(s, NULL, 0, in, o->data) == ZT_OK;
+    zt_session_close(s);
+    return good;
+}
+
+/* Normalised mean squared error; halves have been rounded on the way, and `rounds`: so has x. */
+static bool near(const zt_type *t, const void *got, const void *want, bool rounds)
+{
+    double num = 0, den = 0;
+    const zt_dtype_info *d = zt_dtype_get(t->dtype);
+    if (d->kind != 'F' || t->dtype == ZT_F64) return true;
+    for (int64_t i = 0; i < zt_type_count(t); i++) {
+        float a, b;
+        d->decode((const char *)got + i * d->block_bytes, &a, 1);
+        d->decode((const char *)want + i * d->block_bytes, &b, 1);
+        if (a == b || (isnan(a) && isnan(b))) continue; /* the mean of nothing is NaN */
+        num += ((double)a - b) * ((double)a - b);
+        den += (double)b * b;
+    }
+    double most = t->dtype == ZT_F32 ? 1e-9 : t->dtype == ZT_F16 ? 1e-5 : 1e-3;
+    return num <= (rounds ? 1e-5 : most) * fmax(den, 1e-3);
+}
+
+/* A gradient program gives on cpu what it gives on ref, and the same bits for any threads. */
+static bool check_engines(const sample *s)
+{
+    int wrt[ZT_MAX_IN], n = wanted(s, zt_op_info(s->op)->def, wrt);
+    zt_prog *g = zt_prog_grad(s->ctx, s->p, wrt, n, &(zt_grad_opts){.seeds = true});
+    if (!g) return says(s, "no gradient");
+    void *in[2 * ZT_MAX_IN] = {0};
+    outputs o[ENGINES] = {0};
+    bool good = true;
+    int n_in = zt_prog_count(g, ZT_VALUE_IN);
+    for (int i = 0; i < n_in; i++) in[i] = input_bytes(s, g, i);
+    for (int e = 0; e < ENGINES && good; e++)
+        good = run_on(engines[e], g, (const void *const *)in, &o[e]) || says(s, "does not run");
+    for (int i = 0; i < o[0].n && good; i++) {
+        if (memcmp(o[1].data[i], o[2].data[i], zt_type_bytes(&o[1].type[i])))
+            good = says(s, "other bits with 3 threads than with 1");
+        else if (!near(&o[0].type[i], o[1].data[i], o[0].data[i], s->op == ZT_OP_linear))
+            good = says(s, "cpu differs from ref");
+    }
+    for (int e = 0; e < ENGINES; e++)
+        for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
+    for (int i = 0; i < n_in; i++) free(in[i]);
+    zt_prog_free(g);
+    return good;
+}
+
+static void check_on_engines(zt_ctx *ctx, zt_op op)
+{
+    bool good = true;
+    int tried = 0;
+    sample s;
+    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s)) {
+        if (!is_small(&s, zt_op_info(op)->def)) continue;
+        good = check_engines(&s) && good;
+        tried++;
+    }
+    ok(good && tried > 0, "%s: gradient on cpu as on ref, %d cases", zt_op_info(op)->name, tried);
+}
+
 /* ---- expansions ------------------------------------------------------------------------------ */
 
 static double distance(const zt_arg *a, const zt_arg *b)
@@ -404,15 +507,20 @@ static void unreached_is_zero(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
+    engines[0] = zt_engine_open(ctx, "ref", &(zt_engine_opts){0});
+    engines[1] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    engines[2] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 3, .isa = zt_isa_best()});
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
         if (def->vjp || def->expand) check_row(ctx, (zt_op)op);
+        if (def->vjp || def->expand) check_on_engines(ctx, (zt_op)op);
         if (def->expand) check_expansions(ctx, (zt_op)op);
         if (!def->vjp && !def->expand) diag("%s has no gradient", zt_op_info((zt_op)op)->name);
     }
     symbols_stay(ctx);
     refusals(ctx);
     unreached_is_zero(ctx);
+    for (int e = 0; e < ENGINES; e++) zt_engine_close(engines[e]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);
     return tap_done();

@@ -44,13 +44,13 @@ INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
     if (a->type.dtype != ZT_F32) zt_dtype_get(a->type.dtype)->encode(y, element(a, i), n);
 }
 
-__attribute__((unused)) static void chunks_setup(zt_cpu_call *c)
+INLINE void chunks_setup(zt_cpu_call *c)
 {
     c->items[0] = (zt_type_count(&c->out[0].type) + CHUNK - 1) / CHUNK;
     c->local_bytes = 3 * CHUNK * sizeof(float);
 }
 
-__attribute__((unused)) static bool narrow_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+INLINE bool narrow_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)in;
     return narrow(out[0].dtype); /* the inputs are of the same dtype */
