@@ -366,29 +366,48 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (!zt_dtype_parse(a->to.s, len, &to))
         return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype",
                            zt_escape(text, sizeof text, a->to.s, len));
-    const zt_dtype_info *from_info = zt_dtype_get(in[0]->dtype), *to_info = zt_dtype_get(to);
-    bool widens = from_info->kind != 'F' && from_info->kind != 'Q' && to_info->kind == 'I' &&
-                  (to_info->block_bytes > from_info->block_bytes ||
-                   (to == in[0]->dtype || from_info->kind == 'B'));
-    if (to_info->kind != 'F' && !widens)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s may lose values of %s", to_info->name,
-                           from_info->name);
+    if (zt_dtype_get(to)->kind == 'Q')
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type: a cast is of single elements",
+                           zt_dtype_get(to)->name);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
+}
+
+/* Towards zero, what is out of range to its end, NaN to 0. */
+static int64_t whole(zt_dtype t, double x)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int bits = 8 * d->block_bytes - (d->kind == 'I');
+    double end = ldexp(1, bits);
+    if (isnan(x)) return 0;
+    if (d->kind == 'B') return x != 0;
+    if (x >= end) return bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+    if (d->kind == 'U') return x <= 0 ? 0 : (int64_t)x;
+    return x <= -end ? -((int64_t)1 << (bits - 1)) * 2 : (int64_t)x;
+}
+
+/* The low bits that a type keeps. */
+static int64_t cut(zt_dtype t, int64_t v)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int unused = 64 - 8 * d->block_bytes;
+    if (d->kind == 'B') return v != 0;
+    return d->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused
+                          : (int64_t)((uint64_t)v << unused >> unused);
 }
 
 static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     (void)attrs, (void)t;
     int64_t count = zt_type_count(out->type);
+    zt_dtype to = out->type->dtype;
     for (int64_t i = 0; i < count; i++) {
-        if (in[0].f)
-            out[0].f[i] = in[0].f[i];
-        else if (out[0].f)
-            out[0].f[i] = (double)in[0].i[i];
+        if (out[0].f)
+            out[0].f[i] = in[0].f ? in[0].f[i] : (double)in[0].i[i];
         else
-            out[0].i[i] = in[0].i[i];
+            out[0].i[i] = in[0].f ? (to == ZT_BOOL && isnan(in[0].f[i]) ? 1 : whole(to, in[0].f[i]))
+                                  : cut(to, in[0].i[i]);
     }
 }
 
@@ -409,6 +428,17 @@ static bool cast_cases(int i, zt_case *c)
         {{ZT_U8, 2, {3, 5}}, ZT_FILL_IDS, "f32"},
         {{ZT_I32, 1, {7}}, ZT_FILL_IDS, "i64"},
         {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, "f16"},
+        {{ZT_F32, 2, {9, 133}}, ZT_FILL_TIES, "i32"},
+        {{ZT_F32, 1, {33}}, ZT_FILL_TIES, "i64"},
+        {{ZT_F16, 1, {33}}, ZT_FILL_TIES, "i8"},
+        {{ZT_BF16, 1, {33}}, ZT_FILL_TIES, "u8"},
+        {{ZT_F32, 1, {33}}, ZT_FILL_TIES, "bool"},
+        {{ZT_F64, 1, {33}}, ZT_FILL_NORMAL, "i16"},
+        {{ZT_I64, 1, {2000}}, ZT_FILL_RISING, "i8"},
+        {{ZT_I32, 1, {300}}, ZT_FILL_RISING, "u8"},
+        {{ZT_U8, 1, {300}}, ZT_FILL_RISING, "i16"},
+        {{ZT_I16, 1, {33}}, ZT_FILL_IDS, "bool"},
+        {{ZT_BOOL, 1, {33}}, ZT_FILL_IDS, "i32"},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_cast_attrs a = zt_cast_defaults();
@@ -416,15 +446,16 @@ static bool cast_cases(int i, zt_case *c)
     memcpy(a.to.s, rows[i].to, strlen(rows[i].to));
     zt_case_attrs(c, &a, sizeof a);
     zt_case_type_in(c, 0, rows[i].fill, &rows[i].x);
-    c->limit[0] = 100;
+    c->limit[0] = rows[i].x.dtype == ZT_BOOL ? 2 : 100;
     return true;
 }
 
 static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_e_as(v->e, v->dy[0], v->in[0]); }
 
 const zt_opdef zt_op_cast = {
-    .synopsis = "y[i] = x[i] as dtype `to`, rounded to nearest even: anything to f64 f32 f16 bf16, "
-                "integers and bool to wider integers",
+    .synopsis = "y[i] = x[i] as dtype `to`, any but block types: floats are rounded to the nearest, "
+                "halves to even; floats to integers towards zero, what is out of range to its end, "
+                "NaN to 0; integers to integers by their low bits; to bool, x[i] is not 0",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE,
     .infer = cast_infer,
