@@ -1,4 +1,8 @@
-/* reduce.c - kernels of the ops that walk the last dimension: one row an item. */
+/* reduce.c - kernels of the ops that reduce axes, or go along one; f32.
+ *
+ * Sums run over at most CHUNK values in f32, in lanes, and go on in f64, in an order that shapes
+ * alone decide.
+ */
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/simd.h"
 
@@ -94,8 +98,313 @@ static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
     }
 }
 
+/* ---- log_softmax, logsumexp of rows ---------------------------------------------------------- */
+
+/* ln sum exp(x - top) of a row whose largest is top, through CHUNK floats of scratch. */
+static double log_sum(const float *x, int64_t cols, float top, float *scratch)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < cols; i += CHUNK)
+        sum += (double)exps(x + i, scratch, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
+    return log(sum);
+}
+
+static void log_rows_setup(zt_cpu_call *c)
+{
+    rows_setup(c);
+    c->local_bytes = CHUNK * sizeof(float);
+}
+
+static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t cols = cols_of(&c->in[0].type);
+    (void)phase;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = (const float *)c->in[0].data + r * cols;
+        float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
+        float less = (float)log_sum(x, cols, top, local);
+        for (int64_t i = 0; i < cols; i++) y[i] = x[i] - top - less;
+    }
+}
+
+/* One axis, the last. */
+static bool last_only_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    const zt_ints *axes = &((const zt_logsumexp_attrs *)attrs)->axes;
+    int rank = in[0]->rank;
+    bool last = axes->n == 1 ? axes->v[0] == -1 || axes->v[0] == rank - 1 : !axes->n && rank == 1;
+    (void)out;
+    return in[0]->dtype == ZT_F32 && rank > 0 && last;
+}
+
+static void logsumexp_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t cols = cols_of(&c->in[0].type);
+    float *y = c->out[0].data;
+    (void)phase;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = (const float *)c->in[0].data + r * cols;
+        float top = largest(x, cols);
+        if (!isfinite(top)) top = 0;
+        y[r] = (float)((double)top + log_sum(x, cols, top, local));
+    }
+}
+
+/* ---- sum, mean, amax, amin: axes in groups --------------------------------------------------- */
+
+/* x's dimensions without those of 1, neighbours of one kind taken together; the innermost is `run`,
+ * the others are listed by kind. An item is an output, or COLUMNS neighbours of them. */
+typedef struct groups {
+    int n_kept, n_gone;
+    int64_t kept_dim[ZT_MAX_RANK], kept_stride[ZT_MAX_RANK];
+    int64_t gone_dim[ZT_MAX_RANK], gone_stride[ZT_MAX_RANK];
+    int64_t kept, gone, run; /* kept and gone without the run */
+    bool run_gone;
+} groups;
+
+enum { COLUMNS = 4 * LANES, BLOCK = 16 };
+
+static void add_group(groups *g, bool gone, int64_t dim, int64_t stride)
+{
+    int *n = gone ? &g->n_gone : &g->n_kept;
+    (gone ? g->gone_dim : g->kept_dim)[*n] = dim;
+    (gone ? g->gone_stride : g->kept_stride)[*n] = stride;
+    *(gone ? &g->gone : &g->kept) *= dim;
+    ++*n;
+}
+
+/* From the inside out, so that the lists' first entries change fastest. */
+static groups groups_of(const zt_ints *axes, const zt_type *x)
+{
+    groups g = {.kept = 1, .gone = 1};
+    bool gone[ZT_MAX_RANK], first = true;
+    int64_t size = 1, stride = 1;
+    for (int d = 0; d < x->rank; d++) gone[d] = axes->n == 0;
+    for (int i = 0; i < axes->n; i++)
+        gone[axes->v[i] < 0 ? axes->v[i] + x->rank : axes->v[i]] = true;
+    for (int d = x->rank - 1; d >= 0;) {
+        bool kind = gone[d];
+        for (size = 1; d >= 0 && (gone[d] == kind || x->dim[d] == 1); d--) size *= x->dim[d];
+        if (first) {
+            g.run = size;
+            g.run_gone = kind;
+        } else {
+            add_group(&g, kind, size, stride);
+        }
+        first = false;
+        stride *= size;
+    }
+    if (first) g.run = 1;
+    return g;
+}
+
+static int64_t group_at(int n, const int64_t *dim, const int64_t *stride, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = 0; d < n; d++) {
+        at += i % dim[d] * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+static int64_t tiles_of(const groups *g) { return (g->run + COLUMNS - 1) / COLUMNS; }
+
+static void groups_setup(zt_cpu_call *c)
+{
+    groups g = groups_of(&((const zt_sum_attrs *)c->attrs)->axes, &c->in[0].type);
+    c->items[0] = g.run_gone ? g.kept : g.kept * tiles_of(&g);
+}
+
+enum { SUM, MOST, LEAST };
+
+INLINE float nothing(int kind) { return kind == SUM ? 0 : kind == MOST ? -INFINITY : INFINITY; }
+
+/* NaN never compares; it is noted in the signs of `bad`. */
+INLINE void take(int kind, vf x, vf *v, vi *bad)
+{
+    if (kind == SUM) {
+        *v = vf_add(*v, x);
+        return;
+    }
+    *v = kind == MOST ? vf_max(x, *v) : vf_min(x, *v);
+    *bad = vi_or(*bad, vi_sub(vi_set(0x7f800000), vi_of_bits(vf_abs(x))));
+}
+
+INLINE double better(int kind, double a, double b)
+{
+    if (kind == SUM) return a + b;
+    return isnan(b) || (kind == MOST ? b > a : b < a) ? b : a;
+}
+
+/* Of n <= CHUNK neighbours. */
+INLINE double fold_chunk(int kind, const float *x, int n)
+{
+    vf v[4], start = vf_set(nothing(kind));
+    vi bad = vi_set(0);
+    int i = 0;
+    UNROLL for (int j = 0; j < 4; j++) v[j] = start;
+    for (; i + COLUMNS <= n; i += COLUMNS)
+        UNROLL for (int j = 0; j < 4; j++) take(kind, vf_load(x + i + j * LANES), &v[j], &bad);
+    for (; i < n; i += LANES) {
+        int some = n - i < LANES ? n - i : LANES;
+        take(kind, vf_first(some, vf_load_n(x + i, some), start), &v[0], &bad);
+    }
+    vi none = vi_set(0);
+    UNROLL for (int j = 1; j < 4; j++) take(kind, v[j], &v[0], &none);
+    if (kind == SUM) return (double)vf_sum(v[0]);
+    float lane[LANES];
+    double best = (double)nothing(kind);
+    vf_store(lane, vf_choose(vf_of_bits(bad), vf_set(NAN), v[0]));
+    for (int j = 0; j < LANES; j++) best = better(kind, best, (double)lane[j]);
+    return best;
+}
+
+INLINE double fold_run(int kind, const float *x, int64_t n)
+{
+    double y = (double)nothing(kind);
+    for (int64_t i = 0; i < n; i += CHUNK)
+        y = better(kind, y, fold_chunk(kind, x + i, n - i < CHUNK ? (int)(n - i) : CHUNK));
+    return y;
+}
+
+/* n <= COLUMNS neighbours of y, each over the reduced groups; sums in blocks of BLOCK. */
+INLINE void fold_columns(int kind, const groups *g, const float *x, int n, double by, float *y)
+{
+    double sum[COLUMNS] = {0};
+    float part[COLUMNS];
+    int block = kind == SUM ? BLOCK : INT32_MAX;
+    int64_t r = 0;
+    do {
+        vf v[4];
+        vi bad[4];
+        for (int j = 0; j < 4; j++) v[j] = vf_set(nothing(kind)), bad[j] = vi_set(0);
+        for (int64_t last = g->gone - r > block ? r + block : g->gone; r < last; r++) {
+            const float *row = x + group_at(g->n_gone, g->gone_dim, g->gone_stride, r);
+            for (int j = 0; j * LANES < n; j++) {
+                int some = n - j * LANES;
+                const float *at = row + j * LANES;
+                take(kind, some >= LANES ? vf_load(at) : vf_load_n(at, some), &v[j], &bad[j]);
+            }
+        }
+        for (int j = 0; j < 4; j++)
+            vf_store(part + j * LANES,
+                     kind == SUM ? v[j] : vf_choose(vf_of_bits(bad[j]), vf_set(NAN), v[j]));
+        for (int j = 0; j < n; j++) sum[j] = (kind == SUM ? sum[j] : 0) + (double)part[j];
+    } while (r < g->gone);
+    for (int j = 0; j < n; j++) y[j] = (float)(sum[j] / by);
+}
+
+INLINE void fold_items(int kind, zt_cpu_call *c, bool mean, int64_t begin, int64_t end)
+{
+    groups g = groups_of(&((const zt_sum_attrs *)c->attrs)->axes, &c->in[0].type);
+    double by = mean ? (double)g.gone * (double)(g.run_gone ? g.run : 1) : 1;
+    const float *x = c->in[0].data;
+    float *y = c->out[0].data;
+    int64_t tiles = tiles_of(&g);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t o = g.run_gone ? i : i / tiles, at = g.run_gone ? 0 : i % tiles * COLUMNS;
+        const float *from = x + group_at(g.n_kept, g.kept_dim, g.kept_stride, o) + at;
+        if (!g.run_gone) {
+            int n = g.run - at < COLUMNS ? (int)(g.run - at) : COLUMNS;
+            fold_columns(kind, &g, from, n, by, y + o * g.run + at);
+            continue;
+        }
+        double sum = (double)nothing(kind);
+        for (int64_t r = 0; r < g.gone; r++) {
+            int64_t next = group_at(g.n_gone, g.gone_dim, g.gone_stride, r);
+            sum = better(kind, sum, fold_run(kind, from + next, g.run));
+        }
+        y[i] = (float)(sum / by);
+    }
+}
+
+#define FOLD(NAME, KIND, MEAN)                                                                     \
+    static void NAME##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)     \
+    {                                                                                              \
+        (void)phase, (void)local;                                                                  \
+        fold_items(KIND, c, MEAN, begin, end);                                                     \
+    }
+FOLD(sum, SUM, false)
+FOLD(mean, SUM, true)
+FOLD(amax, MOST, false)
+FOLD(amin, LEAST, false)
+
+static bool f32_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[0]->dtype == ZT_F32;
+}
+
+/* ---- spread: one entry of x an item, or a run of them that stay neighbours ------------------- */
+
+static void spread_setup(zt_cpu_call *c)
+{
+    groups g = groups_of(&((const zt_spread_attrs *)c->attrs)->axes, &c->out[0].type);
+    c->items[0] = g.kept * g.gone;
+}
+
+static void spread_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_spread_attrs *a = c->attrs;
+    groups g = groups_of(&a->axes, &c->out[0].type);
+    double by = a->mean ? (double)g.gone * (double)(g.run_gone ? g.run : 1) : 1;
+    (void)phase, (void)local;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t o = i / g.gone, r = i % g.gone;
+        const float *x = (const float *)c->in[0].data + (g.run_gone ? o : o * g.run);
+        float *y = (float *)c->out[0].data + group_at(g.n_kept, g.kept_dim, g.kept_stride, o) +
+                   group_at(g.n_gone, g.gone_dim, g.gone_stride, r);
+        for (int64_t j = 0; j < g.run; j++) y[j] = (float)((double)x[g.run_gone ? 0 : j] / by);
+    }
+}
+
+/* ---- cumsum: one line an item, in f64 -------------------------------------------------------- */
+
+static int64_t inner_of(int64_t axis, const zt_type *x)
+{
+    int64_t inner = 1;
+    for (int d = (int)(axis < 0 ? axis + x->rank : axis) + 1; d < x->rank; d++) inner *= x->dim[d];
+    return inner;
+}
+
+static void cumsum_setup(zt_cpu_call *c)
+{
+    const zt_cumsum_attrs *a = c->attrs;
+    const zt_type *x = &c->in[0].type;
+    int64_t n = x->dim[a->axis < 0 ? a->axis + x->rank : a->axis];
+    c->items[0] = n ? zt_type_count(x) / n : 0;
+    c->aux[0] = n;
+    c->aux[1] = inner_of(a->axis, x);
+}
+
+static void cumsum_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_cumsum_attrs *a = c->attrs;
+    int64_t n = c->aux[0], inner = c->aux[1];
+    (void)phase, (void)local;
+    for (int64_t l = begin; l < end; l++) {
+        int64_t at = l / inner * n * inner + l % inner, step = a->reverse ? -inner : inner;
+        if (a->reverse) at += (n - 1) * inner;
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++, at += step) {
+            double x = (double)((const float *)c->in[0].data)[at];
+            ((float *)c->out[0].data)[at] = (float)(a->exclusive ? sum : sum + x);
+            sum += x;
+        }
+    }
+}
+
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
     {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
     {.op = ZT_OP_softmax, .has = last_has, .setup = rows_setup, .run = softmax_run},
+    {.op = ZT_OP_log_softmax, .has = last_has, .setup = log_rows_setup, .run = log_softmax_run},
+    {.op = ZT_OP_logsumexp, .has = last_only_has, .setup = log_rows_setup, .run = logsumexp_run},
+    {.op = ZT_OP_sum, .has = f32_has, .setup = groups_setup, .run = sum_run},
+    {.op = ZT_OP_mean, .has = f32_has, .setup = groups_setup, .run = mean_run},
+    {.op = ZT_OP_amax, .has = f32_has, .setup = groups_setup, .run = amax_run},
+    {.op = ZT_OP_amin, .has = f32_has, .setup = groups_setup, .run = amin_run},
+    {.op = ZT_OP_spread, .has = f32_has, .setup = spread_setup, .run = spread_run},
+    {.op = ZT_OP_cumsum, .has = f32_has, .setup = cumsum_setup, .run = cumsum_run},
     {0},
 };
