@@ -54,6 +54,31 @@ static zt_status gather3(zt_engine *e, const int32_t *index, float *y, zt_watch 
     return oneop_run(e, &o);
 }
 
+/* 7 / b, -7 / b, INT32_MIN / b. */
+static zt_status divide3(zt_engine *e, int32_t by, int32_t *y)
+{
+    const int32_t a[] = {7, -7, INT32_MIN}, b[] = {by};
+    zt_type three = zt_type_make(ZT_I32, 1, (int64_t[]){3}), one = zt_type_make(ZT_I32, 0, NULL);
+    oneop o = {.op = ZT_OP_div, .in = {&three, &one}, .data = {a, b}, .result = {y}};
+    if (zt_op_infer(e->ctx, o.op, NULL, o.in, o.out)) return zt_ctx_status(e->ctx);
+    return oneop_run(e, &o);
+}
+
+static void divisions(zt_ctx *ctx, const char *name)
+{
+    int32_t y[3];
+    zt_engine *e = zt_engine_open(ctx, name, NULL);
+    ok(divide3(e, 2, y) == ZT_OK && y[0] == 3 && y[1] == -3 && y[2] == INT32_MIN / 2,
+       "%s: integers are divided towards zero", name);
+    ok(divide3(e, -1, y) == ZT_OK && y[0] == -7 && y[2] == INT32_MIN,
+       "%s: the least integer by -1 wraps", name);
+    ok(divide3(e, 0, y) == ZT_EDATA &&
+           !strcmp(zt_ctx_error(ctx), "op div (step 0): an integer is divided by zero"),
+       "%s: an integer divided by zero is an error", name);
+    zt_ctx_clear(ctx);
+    zt_engine_close(e);
+}
+
 static zt_engine *open_ref(zt_ctx *ctx) { return zt_engine_open(ctx, "ref", NULL); }
 
 static void troubles(zt_ctx *ctx, const char *name)
@@ -269,6 +294,7 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     names(ctx);
     for (int i = 0; zt_engine_list(i); i++) troubles(ctx, zt_engine_list(i));
+    for (int i = 0; zt_engine_list(i); i++) divisions(ctx, zt_engine_list(i));
     in_place(ctx);
     integers(ctx);
     fault_at(ctx, ZT_FAULT_ALLOC, "allocation", ZT_ENOMEM);

@@ -504,6 +504,44 @@ static void unreached_is_zero(zt_ctx *ctx)
     zt_prog_free(p);
 }
 
+/* Of every row's first case: each allocation of the pass refused once leaves a message, and no
+ * block. */
+static bool allocations_fail(zt_op op)
+{
+    bool good = true, done = false;
+    sample s;
+    zt_ctx *ctx = zt_ctx_new();
+    if (!sample_open(&s, ctx, op, 0)) return false;
+    int wrt[ZT_MAX_IN], n = wanted(&s, zt_op_info(op)->def, wrt);
+    size_t blocks = zt_mem_get(ctx).blocks;
+    for (uint64_t nth = 1; nth < 10000 && good && !done; nth++) {
+        zt_mem_fail(ctx, nth, false);
+        zt_prog *g = zt_prog_grad(ctx, s.p, wrt, n, &(zt_grad_opts){.seeds = true});
+        zt_mem_fail(ctx, 0, false);
+        done = g != NULL && zt_ctx_status(ctx) == ZT_OK;
+        good = done || (!g && zt_ctx_status(ctx) == ZT_ENOMEM);
+        zt_prog_free(g);
+        zt_ctx_clear(ctx);
+        good = good && zt_mem_get(ctx).blocks == blocks;
+    }
+    sample_close(&s);
+    good = good && done && zt_mem_get(ctx).blocks == 0;
+    zt_ctx_free(ctx);
+    return good;
+}
+
+static void every_allocation_fails(void)
+{
+    bool good = true;
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        const zt_opdef *def = zt_op_info((zt_op)op)->def;
+        if (!(def->vjp || def->expand) || allocations_fail((zt_op)op)) continue;
+        diag("%s: a failing allocation", zt_op_info((zt_op)op)->name);
+        good = false;
+    }
+    ok(good, "each allocation of the pass fails cleanly, for every row");
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -520,6 +558,7 @@ int main(void)
     symbols_stay(ctx);
     refusals(ctx);
     unreached_is_zero(ctx);
+    every_allocation_fails();
     for (int e = 0; e < ENGINES; e++) zt_engine_close(engines[e]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);
