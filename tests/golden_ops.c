@@ -103,6 +103,28 @@ static int build_scaled_softmax(const call *c)
     return zt_emit_softmax(c->p, NULL, x, &(zt_softmax_attrs){(int64_t)number(c, "axis")});
 }
 
+/* x[index] by a slice, and one added there by a slice put among zeros. */
+static int build_gather_one(const call *c)
+{
+    const zt_type *x = &c->type[0];
+    int64_t i = (int64_t)number(c, "index");
+    zt_reshape_attrs flat = {{x->rank - 1, {0}}};
+    memcpy(flat.shape.dim, x->dim + 1, (size_t)(x->rank - 1) * sizeof x->dim[0]);
+    int y = zt_emit_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){0, i, i + 1});
+    return zt_emit_reshape(c->p, NULL, y, &flat);
+}
+
+static int build_add_one(const call *c)
+{
+    const zt_type *x = &c->type[0];
+    int64_t i = (int64_t)number(c, "index");
+    zt_reshape_attrs row = {{x->rank, {1}}};
+    memcpy(row.shape.dim + 1, x->dim + 1, (size_t)(x->rank - 1) * sizeof x->dim[0]);
+    int v = zt_emit_reshape(c->p, NULL, c->in[1], &row);
+    v = zt_emit_slice_put(c->p, NULL, v, c->in[0], &(zt_slice_put_attrs){0, i, i + 1});
+    return zt_emit_add(c->p, NULL, c->in[0], v);
+}
+
 static int build_mse(const call *c)
 {
     int d = zt_emit_sub(c->p, NULL, c->in[0], c->in[1]);
@@ -160,6 +182,15 @@ static const spelling *spelled(const char *golden)
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
         if (!strcmp(spellings[i].golden, golden)) return &spellings[i];
     return NULL;
+    {"gather_dim", ZT_OP_gather_elements, "dim:axis", 0, 0, true, 0},
+    {"scatter_add_dim", ZT_OP_scatter_add_elements, "dim:axis", 0, "021", true, 0},
+    {"gather_vec", ZT_OP_gather_elements, 0, 0, 0, true, 0},
+    {"scatter_add_vec_many", ZT_OP_scatter_add_elements, 0, 0, "021", true, 0},
+    {"one_hot", ZT_OP_one_hot, 0, 0, 0, true, 0},
+    {"gather_scalar", 0, 0, 0, 0, 0, build_gather_one},
+    {"gather_row", 0, 0, 0, 0, 0, build_gather_one},
+    {"scatter_add_vec", 0, 0, 0, 0, 0, build_add_one},
+    {"scatter_add_row", 0, 0, 0, 0, 0, build_add_one},
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */

@@ -1,0 +1,232 @@
+/* elements.c - rows of the ops that take or add single elements at indices: gather_elements,
+ * scatter_add_elements, one_hot. An index out of range is an error; oob=zero: it reads 0, and adds
+ * nothing.
+ */
+#include "lib/ops/vjp.h"
+
+#include <string.h>
+
+static const char *const oob_words[] = {"error", "zero"};
+
+/* Both ops' attributes. */
+typedef zt_gather_elements_attrs element_attrs;
+
+static bool fails(const zt_word *oob) { return oob->s[0] == 'e'; }
+
+/* i has x's rank, and no dimension but the axis is larger than x's. */
+static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x,
+                                const zt_type *i)
+{
+    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
+    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
+    if (s) return s;
+    if (a->axis < -x->rank || a->axis >= x->rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis,
+                           x->rank);
+    int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    for (int d = 0; d < x->rank; d++)
+        if (d != at && i->dim[d] > x->dim[d])
+            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld",
+                               (long long)i->dim[d], d, (long long)x->dim[d]);
+    return ZT_OK;
+}
+
+/* The element of x that belongs to the e-th index, or -1. */
+static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg *i, int64_t e,
+                          zt_trouble *t)
+{
+    int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int64_t index = i->i[e], place = 0, step = 1;
+    if (index < 0 || index >= x->dim[at]) {
+        if (fails(&a->oob)) zt_row_trouble(t, "index", index, x->dim[at]);
+        return -1;
+    }
+    for (int d = x->rank - 1; d >= 0; d--) {
+        place += (d == at ? index : e % i->type->dim[d]) * step;
+        step *= x->dim[d];
+        e /= i->type->dim[d];
+    }
+    return place;
+}
+
+static const struct {
+    zt_case_type x, i;
+    element_attrs a; /* axis, oob */
+    int64_t limit;
+} element_rows[] = {
+    {{ZT_F32, 1, {7}}, {ZT_I32, 1, {5}}, {0, {"error"}}, 7},
+    {{ZT_F32, 2, {4, 33}}, {ZT_I32, 2, {4, 3}}, {1, {"error"}}, 33},
+    {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 3, {3, 1, 5}}, {-2, {"error"}}, 4},
+    {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 3, {9, 2, 3}}, {0, {"error"}}, 3},
+    {{ZT_F32, 2, {4, 6}}, {ZT_I32, 2, {4, 8}}, {1, {"zero"}}, 9},
+    {{ZT_F32, 2, {4, 6}}, {ZT_I32, 2, {0, 8}}, {1, {"error"}}, 6},
+    {{ZT_F32, 2, {65, 100}}, {ZT_I32, 2, {60, 100}}, {0, {"zero"}}, 70},
+    {{ZT_F64, 2, {4, 6}}, {ZT_I32, 2, {4, 2}}, {1, {"error"}}, 6},
+    {{ZT_F16, 2, {4, 6}}, {ZT_I32, 2, {4, 2}}, {1, {"error"}}, 6},
+};
+
+static bool gather_elements_cases(int i, zt_case *c)
+{
+    if (i >= ZT_LEN(element_rows)) return false;
+    zt_case_attrs(c, &element_rows[i].a, sizeof element_rows[i].a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &element_rows[i].x);
+    zt_case_type_in(c, 1, ZT_FILL_IDS, &element_rows[i].i);
+    c->limit[1] = element_rows[i].limit;
+    return true;
+}
+
+/* ---- gather_elements ------------------------------------------------------------------------- */
+
+static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                       zt_type out[])
+{
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
+    return s ? s : elements_infer(ctx, attrs, in[0], in[1]);
+}
+
+static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    int64_t n = zt_type_count(in[1].type);
+    for (int64_t e = 0; e < n; e++) {
+        int64_t from = element_of(attrs, in[0].type, &in[1], e, t);
+        out[0].f[e] = from < 0 ? 0 : in[0].f[from];
+    }
+}
+
+static void gather_elements_vjp(zt_vjp *v)
+{
+    const element_attrs *a = v->attrs;
+    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    v->dx[0] = zt_e_scatter_add_elements(v->e, zero, v->in[1], v->dy[0],
+                                         &(zt_scatter_add_elements_attrs){a->axis, a->oob});
+}
+
+const zt_opdef zt_op_gather_elements = {
+    .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (below 0 from the end); x any "
+                "plain float type, i i32 of x's rank and, but for the axis, at most its size; an "
+                "index out of range is an error, or with oob=zero reads 0",
+    .n_required = 2,
+    .infer = gather_elements_infer,
+    .ref = gather_elements_ref,
+    .cases = gather_elements_cases,
+    .vjp = gather_elements_vjp,
+};
+
+/* ---- scatter_add_elements -------------------------------------------------------------------- */
+
+static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
+                                            const zt_type *const in[], zt_type out[])
+{
+    zt_status s = gather_elements_infer(ctx, attrs, in, out);
+    if (s) return s;
+    if (!zt_type_equal(&out[0], in[2]))
+        return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
+    out[0] = *in[0];
+    return ZT_OK;
+}
+
+static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out,
+                                     zt_trouble *t)
+{
+    int64_t n = zt_type_count(in[1].type);
+    memmove(out[0].f, in[0].f, (size_t)zt_type_count(in[0].type) * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        int64_t to = element_of(attrs, in[0].type, &in[1], e, t);
+        if (to >= 0) out[0].f[to] += in[2].f[e];
+    }
+}
+
+static double scatter_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[2]);
+}
+
+static bool scatter_add_elements_cases(int i, zt_case *c)
+{
+    if (!gather_elements_cases(i, c)) return false;
+    c->in[2] = zt_type_make(c->in[0].dtype, c->in[1].rank, c->in[1].dim);
+    c->fill[2] = ZT_FILL_NORMAL;
+    return true;
+}
+
+static void scatter_add_elements_vjp(zt_vjp *v)
+{
+    const element_attrs *a = v->attrs;
+    v->dx[0] = v->dy[0];
+    if (v->want[2])
+        v->dx[2] = zt_e_gather_elements(v->e, v->dy[0], v->in[1],
+                                        &(zt_gather_elements_attrs){a->axis, a->oob});
+}
+
+const zt_opdef zt_op_scatter_add_elements = {
+    .synopsis = "z = x with z[...,i[...,j,...],...] += y[...,j,...] along `axis` (below 0 from the "
+                "end), in the order of i; as gather_elements, y of i's shape; an index out of "
+                "range is an error, or with oob=zero adds nothing",
+    .n_required = 3,
+    .infer = scatter_add_elements_infer,
+    .ref = scatter_add_elements_ref,
+    .flops = scatter_flops,
+    .cases = scatter_add_elements_cases,
+    .vjp = scatter_add_elements_vjp,
+};
+
+/* ---- one_hot --------------------------------------------------------------------------------- */
+
+static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
+{
+    const zt_one_hot_attrs *a = attrs;
+    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
+    if (!s) s = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
+    if (s) return s;
+    if (a->depth < 0)
+        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)a->depth);
+    if (in[0]->rank == ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
+    out[0].dim[out[0].rank++] = a->depth;
+    return ZT_OK;
+}
+
+static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_one_hot_attrs *a = attrs;
+    int64_t n = zt_type_count(in[0].type);
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        int64_t i = in[0].i[e];
+        if (i >= 0 && i < a->depth)
+            out[0].f[e * a->depth + i] = 1;
+        else if (fails(&a->oob))
+            zt_row_trouble(t, "index", i, a->depth);
+    }
+}
+
+static bool one_hot_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type i;
+        zt_one_hot_attrs a; /* depth, oob */
+        int64_t limit;
+    } rows[] = {
+        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5},   {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40},
+        {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6},
+        {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, ZT_FILL_IDS, &rows[i].i);
+    c->limit[0] = rows[i].limit;
+    return true;
+}
+
+const zt_opdef zt_op_one_hot = {
+    .synopsis = "y[...,k] = 1 where k is i[...], else 0, for k below `depth`; i i32, y f32; an "
+                "index out of range is an error, or with oob=zero nowhere 1",
+    .n_required = 1,
+    .infer = one_hot_infer,
+    .ref = one_hot_ref,
+    .cases = one_hot_cases,
+};
