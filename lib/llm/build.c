@@ -60,24 +60,25 @@ static int weight(builder *b, zt_weight w)
 }
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
- * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `kept`: they do not go to 8
- * bits. So it is for K and V, which every later token reads: SmolLM2's Q4_1 then is a third nearer to
- * exact arithmetic (KL .0034 to .0027), for a sixteenth of the weights (bench/results/perplexity.md). */
-static int linear(builder *b, const char *what, int x, int w, int bias, bool kept)
+ * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `fine`: to 16 bits, not 8. So it
+ * is for q, k and v, which steer what all later tokens see, and for the logits: of the distance from
+ * exact arithmetic these make more than half (bench/results/perplexity.md). */
+static int linear(builder *b, const char *what, int x, int w, int bias, bool fine)
 {
     zt_linear_attrs a = zt_linear_defaults();
     if (w < 0)
         return -1;
     zt_dtype t = zt_prog_value(b->p, w)->type.dtype;
-    bool round = (zt_dtype_get(t)->kind == 'Q' && !kept) || t == ZT_BF16;
-    snprintf(a.act.s, sizeof a.act.s, "%s", round && !b->o->exact ? "q8" : "f32");
+    bool round = zt_dtype_get(t)->kind == 'Q' || t == ZT_BF16;
+    snprintf(a.act.s, sizeof a.act.s, "%s", !round || b->o->exact ? "f32" : fine ? "q16" : "q8");
     return zt_emit_linear(b->p, what, x, w, bias, &a);
 }
 
 static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_weight bias)
 {
     int data = weight(b, w), more = weight(b, bias);
-    return linear(b, named(b, what), x, data, more, w == ZT_W_K || w == ZT_W_V);
+    bool fine = w == ZT_W_Q || w == ZT_W_K || w == ZT_W_V || w == ZT_W_QKV;
+    return linear(b, named(b, what), x, data, more, fine);
 }
 
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
@@ -266,7 +267,7 @@ static int output(builder *b, int x, int embedding)
     if (b->o->embed)
         return x;
     int w = weight(b, ZT_W_OUT);
-    x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE, false);
+    x = linear(b, "logits", x, w == ZT_NONE ? embedding : w, ZT_NONE, true);
     x = scaled(b, "less", x, b->h->logit_scale);
     if (b->h->final_cap == 0)
         return x;

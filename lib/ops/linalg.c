@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const act_words[] = {"f32", "q8"};
+static const char *const act_words[] = {"f32", "q8", "q16"};
 
 static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -59,21 +59,23 @@ static double linear_flops(const void *attrs, const zt_type *const in[], const z
 typedef struct linear_case {
     int64_t n, K, M;
     zt_dtype w;
-    bool b, q8;
+    bool b;
+    int act; /* of act_words */
 } linear_case;
 
 /* Every weight dtype meets these: one token, a few, more rows than a tile; M in whole groups of 16
- * rows and not; with and without bias. Both words of act. */
+ * rows and not; with and without bias. Every word of act. */
 static bool linear_case_at(int i, linear_case *c)
 {
     static const linear_case odd[] = {
-        {2, 33, 5, ZT_F32, false, false},      {1, 1, 1, ZT_F32, true, false},
-        {7, 100, 17, ZT_F16, true, false},     {9, 35, 33, ZT_BF16, false, false},
-        {3, 33, 18, ZT_BF16, true, true},      {65, 7, 3, ZT_F32, false, true},
-        {0, 64, 16, ZT_F32, false, false},     {0, 32, 16, ZT_Q8_0, true, true},
-        {3, 64, 0, ZT_F32, false, false},      {3, 0, 4, ZT_F32, true, false},
-        {65, 576, 192, ZT_Q4_1, false, true},  {2, 576, 1536, ZT_Q4_1, false, true},
-        {1, 1536, 576, ZT_Q8_0, false, false},
+        {2, 33, 5, ZT_F32, false, 0},     {1, 1, 1, ZT_F32, true, 0},
+        {7, 100, 17, ZT_F16, true, 0},    {9, 35, 33, ZT_BF16, false, 0},
+        {3, 33, 18, ZT_BF16, true, 1},    {65, 7, 3, ZT_F32, false, 1},
+        {0, 64, 16, ZT_F32, false, 0},    {0, 32, 16, ZT_Q8_0, true, 1},
+        {3, 64, 0, ZT_F32, false, 0},     {3, 0, 4, ZT_F32, true, 0},
+        {65, 576, 192, ZT_Q4_1, false, 1}, {2, 576, 1536, ZT_Q4_1, false, 1},
+        {65, 576, 192, ZT_Q4_1, false, 2}, {0, 32, 16, ZT_Q8_0, true, 2},
+        {1, 1536, 576, ZT_Q8_0, false, 0},
     };
     static const zt_dtype types[] = {
         ZT_F64, ZT_F32, ZT_F16, ZT_BF16, ZT_Q4_0, ZT_Q4_1, ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q2_K,
@@ -81,8 +83,9 @@ static bool linear_case_at(int i, linear_case *c)
         ZT_Q2_0, ZT_TQ1_0, ZT_TQ2_0, ZT_IQ3_XXS, ZT_IQ3_S, ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S,
         ZT_IQ1_S, ZT_IQ1_M};
     static const linear_case each[] = {
-        {1, 256, 33, 0, false, false},  {7, 512, 48, 0, true, true}, {9, 256, 16, 0, false, true},
-        {19, 768, 100, 0, true, false}, {1, 1024, 7, 0, true, true},
+        {1, 256, 33, 0, false, 0},  {7, 512, 48, 0, true, 1}, {9, 256, 16, 0, false, 1},
+        {19, 768, 100, 0, true, 0}, {1, 1024, 7, 0, true, 1}, {2, 512, 80, 0, true, 2},
+        {13, 256, 35, 0, false, 2},
     };
     if (i < ZT_LEN(odd)) {
         *c = odd[i];
@@ -100,7 +103,7 @@ static bool linear_cases(int i, zt_case *c)
     linear_case l;
     if (!linear_case_at(i, &l)) return false;
     zt_linear_attrs a = zt_linear_defaults();
-    if (l.q8) strcpy(a.act.s, "q8");
+    strcpy(a.act.s, act_words[l.act]);
     zt_case_attrs(c, &a, sizeof a);
     zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){l.n, l.K});
     zt_case_in(c, 1, ZT_FILL_NORMAL, 0, l.w, 2, (int64_t[]){l.M, l.K});
@@ -125,7 +128,8 @@ const zt_opdef zt_op_linear = {
     .synopsis =
         "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32[n,K], w any float or block type [M,K], "
         "b f32[M] may be absent, y f32[n,M]. act=f32: x as it is; act=q8: an engine may "
-        "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16",
+        "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
+        "act=q16: to twice 8 bits, of x and of what the first leave",
     .n_required = 2,
     .flags = ZT_OPF_WEIGHT1,
     .infer = linear_infer,

@@ -12,6 +12,8 @@
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
  *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q)
+ * With act=q16 a token is two rows of CODES, its 8 bits and those of what they leave: tiles multiply
+ * both, and the two sums are added.
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
@@ -21,7 +23,7 @@
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
-enum { FEW = 4 }; /* tokens that every thread brings into their form for itself */
+enum { FEW = 4 }; /* rows that every thread brings into their form for itself */
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
@@ -40,7 +42,8 @@ static int64_t tile_of(int64_t t, int64_t n)
     return first;
 }
 
-static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, uint8_t *dst)
+/* x, or (`rest`) what its 8 bits leave of it. */
+static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, bool rest, uint8_t *dst)
 {
     /* dst is at this token's place in its tile */
     for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
@@ -48,6 +51,11 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, uint
         float d;
         int32_t sum[2];
         quantize(x + k, q, &d, sum);
+        if (rest) {
+            float left[32];
+            for (int i = 0; i < 32; i++) left[i] = x[k + i] - d * (float)q[i];
+            quantize(left, q, &d, sum);
+        }
         for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
         uint8_t *p = dst + 32 * T;
         memcpy(p, &d, 4);
@@ -96,7 +104,7 @@ static void put_brain(const float *x, int64_t K, uint8_t *dst)
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-enum { A_EXACT, A_FORM, A_ROW_BYTES, A_BLOCK, A_GROUPS, A_PACK, A_ALONE }; /* of aux */
+enum { A_EXACT, A_FORM, A_ROW_BYTES, A_BLOCK, A_GROUPS, A_PACK, A_ALONE, A_PARTS }; /* of aux */
 
 typedef struct shape {
     int64_t n, K, M;
@@ -105,6 +113,12 @@ typedef struct shape {
 static shape shape_of(const zt_cpu_call *c)
 {
     return (shape){c->in[0].type.dim[0], c->in[0].type.dim[1], c->in[1].type.dim[0]};
+}
+
+/* Rows of activations: A_PARTS a token. */
+static int64_t rows_of(const zt_cpu_call *c)
+{
+    return c->in[0].type.dim[0] * c->aux[A_PARTS];
 }
 
 static size_t packed_bytes(const zt_cpu_call *c)
@@ -137,40 +151,46 @@ static void linear_setup(zt_cpu_call *c)
 {
     const weights *w = &table[c->in[1].type.dtype];
     shape s = shape_of(c);
-    bool exact = strcmp(((const zt_linear_attrs *)c->attrs)->act.s, "q8") != 0;
+    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
+    bool exact = strcmp(act, "f32") == 0;
     act_form form = exact ? ROWS : w->fast_form;
     int64_t groups = (s.M + ZT_PACK_ROWS - 1) / ZT_PACK_ROWS;
     c->aux[A_EXACT] = exact;
     c->aux[A_FORM] = form;
     c->aux[A_ROW_BYTES] = row_bytes_of(w, form, s.K);
+    c->aux[A_PARTS] = form == CODES && strcmp(act, "q16") == 0 ? 2 : 1;
+    int64_t n = rows_of(c);
     c->aux[A_GROUPS] = groups;
     c->aux[A_PACK] = !c->in[1].packed;
-    c->aux[A_ALONE] = s.n <= FEW; /* every thread makes the few tokens' form for itself */
+    c->aux[A_ALONE] = n <= FEW; /* every thread makes the few tokens' form for itself */
     /* Tokens of an item: their activations stay in a part of the second-level cache while groups
      * pass by; what must be decoded passes seldom. */
     bool decoded = zt_pack_whole(c->in[1].type.dtype);
     int64_t bytes = form == ROWS ? 4 * s.K : c->aux[A_ROW_BYTES], fit = (192 << 10) / (bytes + 1);
     c->aux[A_BLOCK] = decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit / MOST * MOST;
-    int64_t own = c->aux[A_ALONE] ? 0 : form == ROWS ? 0 : s.n;
+    int64_t own = c->aux[A_ALONE] ? 0 : form == ROWS ? 0 : n;
     int64_t first = (c->aux[A_PACK] ? groups : 0) + own;
     c->n_phases = first ? 2 : 1;
     c->items[0] = first;
-    c->items[c->n_phases - 1] = (s.n + c->aux[A_BLOCK] - 1) / c->aux[A_BLOCK] * groups;
-    int64_t acts = round_up(s.n * c->aux[A_ROW_BYTES], 64);
+    c->items[c->n_phases - 1] = (n + c->aux[A_BLOCK] - 1) / c->aux[A_BLOCK] * groups;
+    int64_t acts = round_up(n * c->aux[A_ROW_BYTES], 64);
     c->shared_bytes = packed_bytes(c) + (size_t)(own ? acts : 0);
     c->local_bytes = (size_t)(MOST_GROUPS * MOST * 64 + (own ? 0 : acts));
     if (decoded) c->local_bytes += zt_pack_group_bytes(ZT_F32, s.K) + 4 * (size_t)s.K;
 }
 
-static void put_token(const zt_cpu_call *c, int64_t t, uint8_t *acts)
+/* Row t of the activations. */
+static void put_row(const zt_cpu_call *c, int64_t t, uint8_t *acts)
 {
     const weights *w = &table[c->in[1].type.dtype];
     shape s = shape_of(c);
-    const float *x = (const float *)c->in[0].data + t * s.K;
+    int64_t parts = c->aux[A_PARTS], n = rows_of(c);
+    const float *x = (const float *)c->in[0].data + t / parts * s.K;
     int64_t bytes = c->aux[A_ROW_BYTES];
     if (c->aux[A_FORM] == CODES) {
-        int64_t first = tile_of(t, s.n);
-        put_codes(w->form, x, s.K, tile_at(first, s.n), acts + first * bytes + 4 * (t - first));
+        int64_t first = tile_of(t, n);
+        put_codes(w->form, x, s.K, tile_at(first, n), t % parts,
+                  acts + first * bytes + 4 * (t - first));
     } else if (c->aux[A_FORM] == BRAIN) {
         put_brain(x, s.K, acts + t * bytes);
     }
@@ -188,9 +208,24 @@ static void pack_group(const zt_cpu_call *c, int64_t g)
                   (uint8_t *)c->shared + (size_t)g * zt_pack_group_bytes(t, s.K));
 }
 
-/* Rows of y from the accumulators of a group. */
-static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, const float *acc)
+/* The sums of a token's two rows added up: T rows of 16 become T / 2. */
+static void join(float *acc, int64_t T)
 {
+    for (int64_t u = 0; u < T / 2; u++)
+        for (int r = 0; r < ZT_PACK_ROWS; r += LANES)
+            fv_store(acc + ZT_PACK_ROWS * u + r,
+                     fv_add(fv_load(acc + ZT_PACK_ROWS * 2 * u + r),
+                            fv_load(acc + ZT_PACK_ROWS * (2 * u + 1) + r)));
+}
+
+/* Rows of y from the accumulators of a group. */
+static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, float *acc)
+{
+    if (c->aux[A_PARTS] == 2) {
+        join(acc, T);
+        T /= 2;
+        t /= 2;
+    }
     shape s = shape_of(c);
     int64_t m = g * ZT_PACK_ROWS, rows = s.M - m < ZT_PACK_ROWS ? s.M - m : ZT_PACK_ROWS;
     float *y = (float *)c->out[0].data + t * s.M + m;
@@ -269,7 +304,7 @@ static void multiply(zt_cpu_call *c, int64_t begin, int64_t end, uint8_t *local)
 {
     const weights *w = &table[c->in[1].type.dtype];
     shape s = shape_of(c);
-    int64_t block = c->aux[A_BLOCK], groups = c->aux[A_GROUPS];
+    int64_t block = c->aux[A_BLOCK], groups = c->aux[A_GROUPS], rows = rows_of(c);
     job j = {.c = c,
              .tiles = c->aux[A_EXACT] ? &w->exact : &w->fast,
              .w = c->aux[A_PACK] ? c->shared : c->in[1].data,
@@ -284,13 +319,13 @@ static void multiply(zt_cpu_call *c, int64_t begin, int64_t end, uint8_t *local)
         if (zt_pack_whole(c->in[1].type.dtype)) j.decoded = j.acc + MOST_GROUPS * MOST * 16;
     } else if (c->aux[A_ALONE]) {
         uint8_t *own = local + MOST_GROUPS * MOST * 64;
-        for (int64_t t = 0; t < s.n; t++) put_token(c, t, own);
+        for (int64_t t = 0; t < rows_of(c); t++) put_row(c, t, own);
         j.x = own;
     }
     while (begin < end) {
         int64_t t = begin / groups * block, g = begin % groups;
         int64_t n = end - begin < groups - g ? end - begin : groups - g;
-        (j.decoded ? decoded_groups : block_groups)(&j, t, t + block < s.n ? t + block : s.n, g,
+        (j.decoded ? decoded_groups : block_groups)(&j, t, t + block < rows ? t + block : rows, g,
                                                     g + n);
         begin += n;
     }
@@ -307,7 +342,7 @@ static void linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
         if (i < groups)
             pack_group(c, i);
         else
-            put_token(c, i - groups, (uint8_t *)c->shared + packed_bytes(c));
+            put_row(c, i - groups, (uint8_t *)c->shared + packed_bytes(c));
     }
 }
 
@@ -316,8 +351,9 @@ static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
 {
     const zt_pack_form *f = &table[a->in[1].type.dtype].form, *g = &table[b->in[1].type.dtype].form;
     return a->n_phases == 2 && b->n_phases == 2 && !a->aux[A_PACK] && !b->aux[A_PACK] &&
-           a->aux[A_FORM] == b->aux[A_FORM] && f->offset == g->offset &&
-           zt_pack_mins(*f) == zt_pack_mins(*g) && zt_pack_halves(*f) == zt_pack_halves(*g);
+           a->aux[A_FORM] == b->aux[A_FORM] && a->aux[A_PARTS] == b->aux[A_PARTS] &&
+           f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
+           zt_pack_halves(*f) == zt_pack_halves(*g);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_linalg)[] = {
