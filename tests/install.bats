@@ -85,7 +85,7 @@ complete_line() { # tool word...
             complete_line "$t" "$o" | grep -qxF -- "$o"
         done
     done
-    [ "$(complete_line zt-run --te)" = --temp ]
+    [ "$(complete_line zt-run --ign)" = --ignore-eos ]
     [ "$(complete_line zt-run -m model.gguf --tok)" = --tokenize ]
     [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32' ]

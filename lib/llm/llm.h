@@ -181,8 +181,11 @@ zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out);
 
 /* ---- sessions (save.c) ------------------------------------------------------------------------- */
 
+/* What a session is keyed by, 32 hex digits: XXH3-128 of zt_gguf_id and of a sample of the weights,
+ * since two models tuned apart may have one header. ZT_EIO where they cannot be read. */
+zt_status zt_llm_key(zt_gguf *g, char key[33]);
 /* The KV cache and the tokens in it as a file, whole or not at all; an existing one is replaced.
- * `model` is zt_gguf_id, `how` names the arithmetic: whatever gives the cache other bits. ids: the
+ * `model` is zt_llm_key, `how` names the arithmetic: whatever gives the cache other bits. ids: the
  * zt_llm_position tokens that were fed. */
 zt_status zt_llm_save(zt_llm *m, const char *model, const char *how, const int32_t *ids,
                       const char *path);

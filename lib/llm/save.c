@@ -8,6 +8,7 @@
 #include "lib/llm/arch.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -16,13 +17,39 @@
 
 typedef struct head {
     char magic[8];
-    char model[32]; /* zt_gguf_id */
+    char model[32]; /* zt_llm_key */
     char how[64];   /* the arithmetic, zeros behind */
     int32_t kv;     /* zt_dtype of the cache */
     int32_t n_states;
     int64_t n;      /* tokens */
     uint64_t bytes; /* of the whole file */
 } head;
+
+zt_status zt_llm_key(zt_gguf *g, char key[33])
+{
+    enum { SAMPLES = 64, BYTES = 256 };
+    int64_t n = zt_gguf_n_tensors(g), picked = n < SAMPLES ? n : SAMPLES;
+    char sample[32 + SAMPLES * BYTES];
+    size_t used = 32;
+    zt_store store = zt_gguf_store(g);
+    memcpy(sample, zt_gguf_id(g), 32);
+    for (int64_t i = 0; i < picked; i++) {
+        zt_type type;
+        int64_t handle;
+        size_t bytes;
+        const char *name = zt_gguf_tensor(g, i * n / picked, &type, NULL, &bytes);
+        size_t k = bytes < BYTES ? bytes : BYTES;
+        zt_status s = store.find(store.user, name, &type, &handle);
+        if (s == ZT_OK)
+            s = store.read(store.user, handle, (bytes - k) / 2, sample + used, k);
+        if (s != ZT_OK)
+            return s;
+        used += k;
+    }
+    XXH128_hash_t h = XXH3_128bits(sample, used);
+    snprintf(key, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
+    return ZT_OK;
+}
 
 static int n_states(zt_llm *m)
 {

@@ -18,14 +18,16 @@ static const char *arithmetic(const run *r, char buf[64])
 
 zt_status run_session_load(run *r)
 {
-    char how[64];
+    char how[64], key[33];
     if (access(r->o->session, F_OK) != 0)
         return ZT_OK;
-    return zt_llm_load(r->llm, zt_gguf_id(r->gguf), arithmetic(r, how), r->o->session, &r->fed);
+    zt_status s = zt_llm_key(r->gguf, key);
+    return s ? s : zt_llm_load(r->llm, key, arithmetic(r, how), r->o->session, &r->fed);
 }
 
 zt_status run_session_save(run *r)
 {
-    char how[64];
-    return zt_llm_save(r->llm, zt_gguf_id(r->gguf), arithmetic(r, how), r->fed.id, r->o->session);
+    char how[64], key[33];
+    zt_status s = zt_llm_key(r->gguf, key);
+    return s ? s : zt_llm_save(r->llm, key, arithmetic(r, how), r->fed.id, r->o->session);
 }
