@@ -131,6 +131,46 @@ static int build_mse(const call *c)
     return zt_emit_mean(c->p, NULL, zt_emit_square(c->p, NULL, d), NULL);
 }
 
+/* m (|d| - m/2) with m = min(|d|, 1) is d^2/2 up to 1, then |d| - 1/2. */
+static int build_smooth_l1(const call *c)
+{
+    zt_prog *p = c->p;
+    const zt_clamp_attrs to_one = {-1, 1};
+    int d = zt_emit_abs(p, NULL, zt_emit_sub(p, NULL, c->in[0], c->in[1]));
+    int m = zt_emit_clamp(p, NULL, d, &to_one);
+    int half = zt_emit_scale(p, NULL, m, &(zt_scale_attrs){0.5});
+    int y = zt_emit_mul(p, NULL, m, zt_emit_sub(p, NULL, d, half));
+    return zt_emit_mean(p, NULL, y, NULL);
+}
+
+static int build_bce(const call *c)
+{
+    zt_prog *p = c->p;
+    int y = zt_emit_sub(p, NULL, zt_emit_softplus(p, NULL, c->in[0]),
+                        zt_emit_mul(p, NULL, c->in[0], c->in[1]));
+    return zt_emit_mean(p, NULL, y, NULL);
+}
+
+static int build_swiglu_ffn(const call *c)
+{
+    zt_prog *p = c->p;
+    int gate = zt_emit_matmul(p, NULL, c->in[0], c->in[1], NULL);
+    int up = zt_emit_matmul(p, NULL, c->in[0], c->in[2], NULL);
+    return zt_emit_matmul(p, NULL, zt_emit_swiglu(p, NULL, gate, up), c->in[3], NULL);
+}
+
+/* The tables say how many columns turn: rotary_dim, where 0 is all. */
+static int build_rope(const call *c)
+{
+    return zt_emit_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], NULL);
+}
+
+static int build_rope_interleaved(const call *c)
+{
+    const zt_rope_table_attrs a = {{"neighbours"}};
+    return zt_emit_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], &a);
+}
+
 static const spelling spellings[] = {
 #define SAME(name) {#name, ZT_OP_##name, 0, 0, 0, 0, 0}
     SAME(neg), SAME(abs), SAME(sqrt), SAME(rsqrt), SAME(exp), SAME(sin), SAME(cos), SAME(tanh),
@@ -142,6 +182,15 @@ static const spelling spellings[] = {
     SAME(reshape), SAME(broadcast_to), SAME(matmul), SAME(swiglu),
     SAME(argmax), SAME(argmin), SAME(cumsum), SAME(softmax), SAME(log_softmax), SAME(transpose),
     SAME(concat),
+    {"gather_dim", ZT_OP_gather_elements, "dim:axis", 0, 0, true, 0},
+    {"scatter_add_dim", ZT_OP_scatter_add_elements, "dim:axis", 0, "021", true, 0},
+    {"gather_vec", ZT_OP_gather_elements, 0, 0, 0, true, 0},
+    {"scatter_add_vec_many", ZT_OP_scatter_add_elements, 0, 0, "021", true, 0},
+    {"one_hot", ZT_OP_one_hot, 0, 0, 0, true, 0},
+    {"gather_scalar", 0, 0, 0, 0, 0, build_gather_one},
+    {"gather_row", 0, 0, 0, 0, 0, build_gather_one},
+    {"scatter_add_vec", 0, 0, 0, 0, 0, build_add_one},
+    {"scatter_add_row", 0, 0, 0, 0, 0, build_add_one},
     {"sum_all", ZT_OP_sum, 0, 0, 0, 0, 0},
     {"reduce_sum", ZT_OP_sum, "axis:axes", 0, 0, 0, 0},
     {"reduce_mean", ZT_OP_mean, "axis:axes", 0, 0, 0, 0},
@@ -173,6 +222,13 @@ static const spelling spellings[] = {
     {"gather_rows", ZT_OP_gather, 0, 0, 0, true, 0},
     {"embedding", ZT_OP_gather, 0, 0, 0, true, 0},
     {"scatter_add_rows", ZT_OP_scatter_add, 0, 0, "021", true, 0},
+    {"smooth_l1", 0, 0, 0, 0, 0, build_smooth_l1},
+    {"bce_with_logits", 0, 0, 0, 0, 0, build_bce},
+    {"swiglu_ffn", 0, 0, 0, 0, 0, build_swiglu_ffn},
+    {"rope", 0, 0, 0, 0, 0, build_rope},
+    {"rope_interleaved", 0, 0, 0, 0, 0, build_rope_interleaved},
+    {"add_rmsnorm", ZT_OP_add_rms_norm, 0, 0, 0, 0, 0},
+    SAME(norm_add),
     {"layernorm", ZT_OP_layer_norm, 0, 0, 0, 0, 0},
     {"rmsnorm", ZT_OP_rms_norm, 0, 0, 0, 0, 0},
 };
@@ -182,15 +238,6 @@ static const spelling *spelled(const char *golden)
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
         if (!strcmp(spellings[i].golden, golden)) return &spellings[i];
     return NULL;
-    {"gather_dim", ZT_OP_gather_elements, "dim:axis", 0, 0, true, 0},
-    {"scatter_add_dim", ZT_OP_scatter_add_elements, "dim:axis", 0, "021", true, 0},
-    {"gather_vec", ZT_OP_gather_elements, 0, 0, 0, true, 0},
-    {"scatter_add_vec_many", ZT_OP_scatter_add_elements, 0, 0, "021", true, 0},
-    {"one_hot", ZT_OP_one_hot, 0, 0, 0, true, 0},
-    {"gather_scalar", 0, 0, 0, 0, 0, build_gather_one},
-    {"gather_row", 0, 0, 0, 0, 0, build_gather_one},
-    {"scatter_add_vec", 0, 0, 0, 0, 0, build_add_one},
-    {"scatter_add_row", 0, 0, 0, 0, 0, build_add_one},
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */

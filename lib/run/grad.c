@@ -117,8 +117,13 @@ static zt_status copy_step(pass *g, const zt_step *st)
     for (int k = 0; k < info->n_out; k++)
         if (st->out[k] >= 0) names[k] = zt_prog_value(g->from, st->out[k])->name;
     zt_status s = forward_op(g, st->op, st->attrs, in, names, out);
-    for (int k = 0; k < info->n_out && !s; k++)
-        if (st->out[k] >= 0) g->map[st->out[k]] = out[k];
+    for (int k = 0; k < info->n_out && !s; k++) {
+        if (st->out[k] < 0) continue;
+        g->map[st->out[k]] = out[k];
+        if (out[k] < 0)
+            s = zt_fail(g->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
+                        info->out_name[k]);
+    }
     return s;
 }
 
