@@ -151,6 +151,18 @@ static int build_bce(const call *c)
     return zt_emit_mean(p, NULL, y, NULL);
 }
 
+/* The mean over rows of -log softmax(x)[target]. */
+static int build_cross_entropy(const call *c)
+{
+    zt_prog *p = c->p;
+    zt_one_hot_attrs hot = zt_one_hot_defaults();
+    hot.depth = c->type[0].dim[1];
+    int y = zt_emit_mul(p, NULL, zt_emit_log_softmax(p, NULL, c->in[0], NULL),
+                        zt_emit_one_hot(p, NULL, c->in[1], &hot));
+    return zt_emit_scale(p, NULL, zt_emit_sum(p, NULL, y, NULL),
+                         &(zt_scale_attrs){-1.0 / (double)c->type[0].dim[0]});
+}
+
 static int build_swiglu_ffn(const call *c)
 {
     zt_prog *p = c->p;
@@ -223,6 +235,8 @@ static const spelling spellings[] = {
     {"embedding", ZT_OP_gather, 0, 0, 0, true, 0},
     {"scatter_add_rows", ZT_OP_scatter_add, 0, 0, "021", true, 0},
     {"smooth_l1", 0, 0, 0, 0, 0, build_smooth_l1},
+    {"cross_entropy", 0, 0, 0, 0, true, build_cross_entropy},
+    {"nll", 0, 0, 0, 0, true, build_cross_entropy},
     {"bce_with_logits", 0, 0, 0, 0, 0, build_bce},
     {"swiglu_ffn", 0, 0, 0, 0, 0, build_swiglu_ffn},
     {"rope", 0, 0, 0, 0, 0, build_rope},
