@@ -4,7 +4,7 @@
  * Bytes up to the first zero are the JSON, those after it a text. Drivers: see fuzz_main.c and make
  * fuzz.
  */
-#include "lib/llm/vocab.h"
+#include "lib/llm/vocab/vocab.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * kind), the second byte the flags, the rest is text. From 0xf0 on the bytes are read as keys.
  * Drivers: see fuzz_main.c and make fuzz.
  */
-#include "lib/llm/vocab.h"
+#include "lib/llm/vocab/vocab.h"
 #include "tests/ggufw.h"
 
 #include <stdint.h>

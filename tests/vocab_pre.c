@@ -3,7 +3,7 @@
  *
  * The cuts are those of Python's regex 2026.5.9 with the patterns as the models' tokenizer.json files
  * have them, which the table writes otherwise here and there. */
-#include "lib/llm/vocab.h"
+#include "lib/llm/vocab/vocab.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>

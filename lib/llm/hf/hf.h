@@ -1,0 +1,133 @@
+/* hf.h - private to lib/llm/hf: a Hugging Face model, presented as the GGUF that llama.cpp's
+ * convert_hf_to_gguf.py would have made of it.
+ *
+ * hf.c finds the files; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
+ * GGUF name of every tensor and what is to be done to it; hf_store.c does that when it is read.
+ * What tells two architectures apart is a column or a mask of the tables in those files.
+ */
+#ifndef ZT_HF_H
+#define ZT_HF_H
+
+#include "lib/io/gguf_write.h"
+#include "lib/io/json.h"
+#include "lib/io/safetensors.h"
+#include "lib/llm/llm.h"
+
+/* ---- architectures --------------------------------------------------------------------------- */
+
+typedef enum hf_id {
+    HF_LLAMA,
+    HF_MISTRAL,
+    HF_QWEN2,
+    HF_QWEN3,
+    HF_GEMMA2,
+    HF_GEMMA3,
+    HF_PHI3,
+    HF_GPT2,
+    HF_SMOLLM3,
+    HF_OLMO2,
+    HF_GRANITE,
+    HF_BERT,
+    HF_NOMIC,
+    HF_COUNT
+} hf_id;
+
+typedef struct hf_arch {
+    const char *name; /* general.architecture */
+    const char *type; /* config.json's model_type */
+    hf_id id;
+} hf_arch;
+
+/* A set of architectures, for rows that some have and others not. */
+#define HF_SET(id)     (1u << (id))
+#define HF_ALL         (HF_SET(HF_COUNT) - 1)
+#define HF_GEMMAS      (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
+#define HF_BERTS       (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
+#define HF_LAYER_NORMS (HF_BERTS | HF_SET(HF_GPT2))
+#define HF_WINDOWED                                                                                \
+    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_PHI3) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3))
+/* Whose q and k rows go from rope's two halves to neighbouring pairs. */
+#define HF_PAIRED (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE))
+/* With the names of llama's tensors. */
+#define HF_LLAMA_LIKE (HF_ALL & ~HF_LAYER_NORMS)
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+typedef struct hf_tensor {
+    const char *name; /* GGUF's */
+    zt_type type;     /* as it is read */
+    int64_t source;   /* in the safetensors, -1: made by us, `values` */
+    zt_dtype from;    /* dtype of the source */
+    float add;        /* to each value; only where type is F32 */
+    int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads */
+    bool transposed;  /* the source is [columns, rows] */
+    const float *values;
+} hf_tensor;
+
+typedef struct hf_tensors {
+    zt_ctx *ctx;
+    const char *name; /* of the model, for messages; owned by the arena */
+    zt_arena *arena;
+    zt_safetensors *from;
+    hf_tensor *list;
+    int64_t n;
+    struct hf_cache *cache;
+} hf_tensors;
+
+/* NULL on failure; takes over `from`, also then. */
+hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from);
+void zt_hf_tensors_free(void *t);
+zt_status zt_hf_tensors_add(hf_tensors *t,
+                            const hf_tensor *one); /* its name and values are copied */
+zt_store zt_hf_tensors_store(hf_tensors *t);
+
+/* ---- a model being opened -------------------------------------------------------------------- */
+
+typedef struct hf {
+    zt_ctx *ctx;
+    const char *path; /* as given */
+    bool is_folder;   /* that path is one, not a file of weights */
+    zt_str folder;    /* with '/' at its end, or empty */
+    zt_str file;      /* of hf_file */
+    json_t *config;   /* the whole, an object */
+    json_t *text;     /* of a model for more than text: the part for text; else config */
+    hf_arch arch;
+    bool known; /* arch.id is set; else only its name is */
+    zt_gguf_writer *w;
+    hf_tensors *tensors;
+} hf;
+
+/* "folder/name", good until the next call; NULL without memory. */
+const char *zt_hf_file(hf *m, const char *name);
+bool zt_hf_has_file(hf *m, const char *name);
+/* The object that the file is; NULL when there is no such file (status ZT_OK) or it is bad. */
+json_t *zt_hf_load(hf *m, const char *name, zt_status *status);
+
+/* Of the first of these names ("a|b") that config.json has, text part first; NULL: none has it. It
+ * may be null. */
+const json_t *zt_hf_get(const hf *m, const char *names);
+/* Numbers of config.json: `out` stays when it is absent or null; ZT_EDATA when it is something
+ * else. */
+zt_status zt_hf_int(const hf *m, const char *names, int64_t *out);
+zt_status zt_hf_real(const hf *m, const char *names, double *out);
+/* A number in any object of it; `what` names it in messages. */
+zt_status zt_hf_number(const hf *m, const json_t *v, const char *what, double *out);
+/* The number of a key of GGUF: config.json's, else what holds where it is silent; `out` stays where
+ * neither says one. */
+zt_status zt_hf_value(const hf *m, const char *suffix, double *out);
+bool zt_hf_is(const hf *m, unsigned set); /* is the architecture of the set? */
+
+zt_status zt_hf_find_arch(hf *m);     /* from config.json; ZT_OK also when it is not known */
+zt_status zt_hf_put_config(hf *m);    /* sizes, norms, windows, scales */
+zt_status zt_hf_put_layers(hf *m);    /* what differs from layer to layer */
+zt_status zt_hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
+zt_status zt_hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
+zt_status zt_hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
+
+/* The key ARCH.SUFFIX */
+zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v);
+zt_status zt_hf_put_real(hf *m, const char *suffix, double v);
+zt_status zt_hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n);
+zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text);
+
+#endif
