@@ -163,6 +163,49 @@ static int build_cross_entropy(const call *c)
                          &(zt_scale_attrs){-1.0 / (double)c->type[0].dim[0]});
 }
 
+/* A vector of a number a channel, so that it broadcasts along dimension `axis` of x. */
+static int along(const call *c, int v, int axis)
+{
+    zt_reshape_attrs a = {{c->type[0].rank - axis, {c->type[0].dim[axis], 1, 1, 1, 1, 1, 1, 1}}};
+    return zt_emit_reshape(c->p, NULL, v, &a);
+}
+
+/* Normalised over groups of what follows each other, then times gamma and plus beta by channel. */
+static int group_norm(const call *c, int64_t groups, int axis)
+{
+    zt_prog *p = c->p;
+    int64_t count = zt_type_count(&c->type[0]);
+    zt_reshape_attrs rows = {{2, {groups, groups ? count / groups : 0}}};
+    zt_reshape_attrs back = {{c->type[0].rank, {0}}};
+    memcpy(back.shape.dim, c->type[0].dim, sizeof back.shape.dim);
+    int n = zt_emit_layer_norm(p, NULL, zt_emit_reshape(p, NULL, c->in[0], &rows), ZT_NONE, ZT_NONE,
+                               &(zt_layer_norm_attrs){number(c, "eps")}, NULL, NULL);
+    n = zt_emit_mul(p, NULL, zt_emit_reshape(p, NULL, n, &back), along(c, c->in[1], axis));
+    return zt_emit_add(p, NULL, n, along(c, c->in[2], axis));
+}
+
+static int build_batchnorm_chw(const call *c) { return group_norm(c, c->type[0].dim[0], 0); }
+
+static int build_instancenorm(const call *c)
+{
+    return group_norm(c, c->type[0].dim[0] * c->type[0].dim[1], 1);
+}
+
+static int build_groupnorm(const call *c)
+{
+    return group_norm(c, c->type[0].dim[0] * (int64_t)number(c, "groups"), 1);
+}
+
+static int build_batchnorm_infer(const call *c)
+{
+    zt_prog *p = c->p;
+    int var = zt_emit_add_scalar(p, NULL, c->in[4], &(zt_add_scalar_attrs){number(c, "eps")});
+    int by = zt_emit_mul(p, NULL, zt_emit_rsqrt(p, NULL, var), c->in[1]);
+    int y = zt_emit_sub(p, NULL, c->in[0], along(c, c->in[3], 1));
+    y = zt_emit_mul(p, NULL, y, along(c, by, 1));
+    return zt_emit_add(p, NULL, y, along(c, c->in[2], 1));
+}
+
 static int build_swiglu_ffn(const call *c)
 {
     zt_prog *p = c->p;
@@ -237,6 +280,10 @@ static const spelling spellings[] = {
     {"smooth_l1", 0, 0, 0, 0, 0, build_smooth_l1},
     {"cross_entropy", 0, 0, 0, 0, true, build_cross_entropy},
     {"nll", 0, 0, 0, 0, true, build_cross_entropy},
+    {"batchnorm_chw", 0, 0, 0, 0, 0, build_batchnorm_chw},
+    {"instancenorm", 0, 0, 0, 0, 0, build_instancenorm},
+    {"groupnorm", 0, 0, 0, 0, 0, build_groupnorm},
+    {"batchnorm_infer", 0, 0, 0, 0, 0, build_batchnorm_infer},
     {"bce_with_logits", 0, 0, 0, 0, 0, build_bce},
     {"swiglu_ffn", 0, 0, 0, 0, 0, build_swiglu_ffn},
     {"rope", 0, 0, 0, 0, 0, build_rope},
