@@ -283,14 +283,9 @@ int main(void)
 {
     char folder[4096], path[4500];
     struct dirent **entry;
-    if (!golden_folder()) {
-        skip("no golden data");
-        return tap_done();
-    }
-    snprintf(folder, sizeof folder, "%s/loom/transformer", golden_folder());
-    int n = scandir(folder, &entry, is_case, alphasort);
+    int n = golden_holds("loom/transformer", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
     if (n < 1)
-        ok(true, "the golden folder has no such cases");
+        diag("no cases");
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         json_t *root = json_load_file(path, 0, NULL);
