@@ -87,7 +87,101 @@ static void kv_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     }
 }
 
+/* ---- scatter_add: columns of all rows an item, so that rows are added in order --------------- */
+
+static bool scatter_add_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32;
+}
+
+static void scatter_add_setup(zt_cpu_call *c)
+{
+    c->items[0] = (c->in[0].type.dim[1] + COLUMNS - 1) / COLUMNS;
+}
+
+static void scatter_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t N = c->in[0].type.dim[0], K = c->in[0].type.dim[1], n = zt_type_count(&c->in[1].type);
+    int64_t first = begin * COLUMNS, last = end * COLUMNS < K ? end * COLUMNS : K;
+    const float *x = c->in[0].data, *y = c->in[2].data;
+    const int32_t *at = c->in[1].data;
+    float *z = c->out[0].data;
+    (void)phase, (void)local;
+    for (int64_t r = 0; r < N; r++)
+        memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
+    for (int64_t r = 0; r < n; r++) {
+        if (at[r] < 0 || at[r] >= N) {
+            zt_cpu_trouble(c, "index", at[r], N);
+            continue;
+        }
+        for (int64_t k = first; k < last; k++) z[at[r] * K + k] += y[r * K + k];
+    }
+}
+
+/* ---- gather_elements: BATCH elements an item ------------------------------------------------- */
+
+enum { BATCH = 1024 };
+
+static void elements_setup(zt_cpu_call *c)
+{
+    c->items[0] = (zt_type_count(&c->in[1].type) + BATCH - 1) / BATCH;
+}
+
+static void elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_gather_elements_attrs *a = c->attrs;
+    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
+    int along = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int64_t n = zt_type_count(t), last = end * BATCH < n ? end * BATCH : n;
+    const int32_t *at = c->in[1].data;
+    float *y = c->out[0].data;
+    (void)phase, (void)local;
+    for (int64_t e = begin * BATCH; e < last; e++) {
+        int64_t from = 0, step = 1, rest = e;
+        y[e] = 0;
+        if (at[e] < 0 || at[e] >= x->dim[along]) {
+            if (a->oob.s[0] == 'e') zt_cpu_trouble(c, "index", at[e], x->dim[along]);
+            continue;
+        }
+        for (int d = x->rank - 1; d >= 0; d--) {
+            from += (d == along ? at[e] : rest % t->dim[d]) * step;
+            step *= x->dim[d];
+            rest /= t->dim[d];
+        }
+        y[e] = ((const float *)c->in[0].data)[from];
+    }
+}
+
+/* ---- one_hot: one index an item -------------------------------------------------------------- */
+
+static void one_hot_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->in[0].type); }
+
+static void one_hot_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_one_hot_attrs *a = c->attrs;
+    const int32_t *at = c->in[0].data;
+    (void)phase, (void)local;
+    for (int64_t e = begin; e < end; e++) {
+        float *y = (float *)c->out[0].data + e * a->depth;
+        for (int64_t k = 0; k < a->depth; k++) y[k] = 0;
+        if (at[e] >= 0 && at[e] < a->depth)
+            y[at[e]] = 1;
+        else if (a->oob.s[0] == 'e')
+            zt_cpu_trouble(c, "index", at[e], a->depth);
+    }
+}
+
 const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {
+    {.op = ZT_OP_scatter_add,
+     .has = scatter_add_has,
+     .setup = scatter_add_setup,
+     .run = scatter_add_run},
+    {.op = ZT_OP_gather_elements,
+     .has = scatter_add_has,
+     .setup = elements_setup,
+     .run = elements_run},
+    {.op = ZT_OP_one_hot, .setup = one_hot_setup, .run = one_hot_run},
     {.op = ZT_OP_gather, .has = gather_has, .setup = gather_setup, .run = gather_run},
     {.op = ZT_OP_kv_put, .has = kv_put_has, .setup = kv_put_setup, .run = kv_put_run},
     {0},

@@ -359,14 +359,78 @@ static void spread_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     }
 }
 
-/* ---- cumsum: one line an item, in f64 -------------------------------------------------------- */
-
 static int64_t inner_of(int64_t axis, const zt_type *x)
 {
     int64_t inner = 1;
     for (int d = (int)(axis < 0 ? axis + x->rank : axis) + 1; d < x->rank; d++) inner *= x->dim[d];
     return inner;
 }
+
+/* ---- softmax and its kin along another axis than the last: LANES neighbours an item ---------- */
+
+/* Entries of a line, floats from one to the next, and items to `inner`. */
+enum { L_N, L_INNER, L_TILES };
+
+static void columns_setup(zt_cpu_call *c)
+{
+    int64_t axis = ((const zt_softmax_attrs *)c->attrs)->axis;
+    const zt_type *x = &c->in[0].type;
+    c->aux[L_N] = x->dim[axis < 0 ? axis + x->rank : axis];
+    c->aux[L_INNER] = inner_of(axis, x);
+    c->aux[L_TILES] = (c->aux[L_INNER] + LANES - 1) / LANES;
+    int64_t line = c->aux[L_N] * c->aux[L_INNER];
+    c->items[0] = line ? zt_type_count(x) / line * c->aux[L_TILES] : 0;
+}
+
+/* The largest of each lane's line, and the sum of exp(x - it), in blocks of BLOCK. */
+INLINE vf columns_sum(const float *x, int64_t n, int64_t inner, int some, vf *top)
+{
+    vf sum = vf_set(0);
+    *top = vf_set(-INFINITY);
+    for (int64_t i = 0; i < n; i++) *top = vf_max(vf_load_n(x + i * inner, some), *top);
+    for (int64_t i = 0; i < n;) {
+        vf part = vf_set(0);
+        for (int64_t last = n - i < BLOCK ? n : i + BLOCK; i < last; i++)
+            part = vf_add(part, vf_exp(vf_sub(vf_load_n(x + i * inner, some), *top)));
+        sum = vf_add(sum, part);
+    }
+    return sum;
+}
+
+INLINE void columns(bool logs, zt_cpu_call *c, int64_t begin, int64_t end)
+{
+    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], tiles = c->aux[L_TILES];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t column = i % tiles * LANES, at = i / tiles * n * inner + column;
+        int some = inner - column < LANES ? (int)(inner - column) : LANES;
+        const float *x = (const float *)c->in[0].data + at;
+        float *y = (float *)c->out[0].data + at, lane[LANES];
+        vf top, sum = columns_sum(x, n, inner, some, &top);
+        if (logs) {
+            vf_store(lane, sum);
+            for (int j = 0; j < LANES; j++) lane[j] = logf(lane[j]);
+            sum = vf_load(lane);
+        }
+        for (int64_t k = 0; k < n; k++) {
+            vf d = vf_sub(vf_load_n(x + k * inner, some), top);
+            vf_store_n(y + k * inner, some, logs ? vf_sub(d, sum) : vf_div(vf_exp(d), sum));
+        }
+    }
+}
+
+static void softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    (void)phase, (void)local;
+    columns(false, c, begin, end);
+}
+
+static void log_softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    (void)phase, (void)local;
+    columns(true, c, begin, end);
+}
+
+/* ---- cumsum: one line an item, in f64 -------------------------------------------------------- */
 
 static void cumsum_setup(zt_cpu_call *c)
 {
@@ -398,7 +462,9 @@ static void cumsum_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
     {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
     {.op = ZT_OP_softmax, .has = last_has, .setup = rows_setup, .run = softmax_run},
+    {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
     {.op = ZT_OP_log_softmax, .has = last_has, .setup = log_rows_setup, .run = log_softmax_run},
+    {.op = ZT_OP_log_softmax, .has = f32_has, .setup = columns_setup, .run = log_softmax_columns},
     {.op = ZT_OP_logsumexp, .has = last_only_has, .setup = log_rows_setup, .run = logsumexp_run},
     {.op = ZT_OP_sum, .has = f32_has, .setup = groups_setup, .run = sum_run},
     {.op = ZT_OP_mean, .has = f32_has, .setup = groups_setup, .run = mean_run},
