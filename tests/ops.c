@@ -93,6 +93,13 @@ static union {
     zt_attention_attrs attention;
     zt_layer_norm_attrs layer_norm;
     zt_slice_attrs slice;
+    zt_sum_attrs sum;
+    zt_argmax_attrs argmax;
+    zt_transpose_attrs transpose;
+    zt_repeat_attrs repeat;
+    zt_uncat_attrs uncat;
+    zt_gather_elements_attrs elements;
+    zt_one_hot_attrs one_hot;
 } const bad_word_linear = {.linear = {{"bf9"}}}, bad_gelu = {.gelu = {{"sin"}}},
         bad_geglu = {.geglu = {{""}}}, to_block = {.cast = {{"q4_0"}}},
         to_nothing = {.cast = {{"f33\n"}}}, no_cap = {.softcap = {0}},
@@ -112,7 +119,14 @@ static union {
         rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}},
         eps_negative = {.layer_norm = {-1}},
         slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}},
-        slice_back = {.slice = {-1, 5, 3}}, slice_low = {.slice = {1, INT64_MIN, 3}};
+        slice_back = {.slice = {-1, 5, 3}}, slice_low = {.slice = {1, INT64_MIN, 3}},
+        axes_far = {.sum = {{1, {2}}, 0}}, axes_low = {.sum = {{1, {INT64_MIN}}, 0}},
+        axes_twice = {.sum = {{2, {1, -1}}, 0}}, axes_many = {.sum = {{9, {0}}, 0}},
+        keep2 = {.sum = {{1, {0}}, 2}}, axis_far = {.argmax = {-3, 0}},
+        turn_short = {.transpose = {{1, {0}}}}, turn_twice = {.transpose = {{2, {1, 1}}}},
+        times0 = {.repeat = {0, 0}}, times_huge = {.repeat = {0, INT64_MAX}},
+        part4 = {.uncat = {0, 4}}, oob_word = {.elements = {0, {"wrap"}}},
+        elements1 = {.elements = {1, {"error"}}}, depth_low = {.one_hot = {-1, {"error"}}};
 
 typedef struct refusal {
     zt_op op;
@@ -154,6 +168,37 @@ static const refusal refusals[] = {
     {ZT_OP_cast, &to_nothing, ZT_EUSAGE, "'f33\\x0a'", {"f32 32"}},
     {ZT_OP_argmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
     {ZT_OP_softmax, NULL, ZT_ESHAPE, "x is i32, not a plain float", {"i32 2 3"}},
+    {ZT_OP_argmax, &axis_far, ZT_ESHAPE, "axis -3 of 2 dimensions", {"f32 2 3"}},
+    {ZT_OP_sum, &axes_far, ZT_ESHAPE, "axis 2 of 2 dimensions", {"f32 2 3"}},
+    {ZT_OP_sum, &axes_low, ZT_ESHAPE, "of 2 dimensions", {"f32 2 3"}},
+    {ZT_OP_sum, &axes_twice, ZT_EUSAGE, "axis 1 is given twice", {"f32 2 3"}},
+    {ZT_OP_sum, &axes_many, ZT_EUSAGE, "9 axes", {"f32 2 3"}},
+    {ZT_OP_sum, &keep2, ZT_EUSAGE, "keepdims is 2", {"f32 2 3"}},
+    {ZT_OP_sum, NULL, ZT_ESHAPE, "x is bool", {"bool 2 3"}},
+    {ZT_OP_mean, NULL, ZT_ESHAPE, "x is i32", {"i32 2 3"}},
+    {ZT_OP_amax, NULL, ZT_ESHAPE, "no integers", {"i32 0 3"}},
+    {ZT_OP_transpose, &turn_short, ZT_ESHAPE, "1 axes for 2 dimensions", {"f32 2 3"}},
+    {ZT_OP_transpose, &turn_twice, ZT_EUSAGE, "axis 1 is given twice", {"f32 2 3"}},
+    {ZT_OP_transpose, NULL, ZT_ESHAPE, "block type", {"q8_0 2 32"}},
+    {ZT_OP_concat, NULL, ZT_ESHAPE, "b differs from a", {"f32 2 3", "f32 2 4"}},
+    {ZT_OP_concat, NULL, ZT_ESHAPE, "c differs from a", {"f32 2 3", NULL, "f16 2 3"}},
+    {ZT_OP_concat, NULL, ZT_ESHAPE, "axis 0 of 0 dimensions", {"f32"}},
+    {ZT_OP_uncat, &part4, ZT_EUSAGE, "no part 4", {"f32 2 3", "f32 2 3"}},
+    {ZT_OP_uncat, NULL, ZT_ESHAPE, "not of the shape", {"f32 2 3", "f32 2 3", "f32 1 3"}},
+    {ZT_OP_repeat, &times0, ZT_EUSAGE, "times is 0", {"f32 2 3"}},
+    {ZT_OP_repeat, &times_huge, ZT_ESHAPE, "cannot be counted", {"f32 2 3"}},
+    {ZT_OP_gather_elements, &oob_word, ZT_EUSAGE, "oob is 'wrap'", {"f32 2 3", "i32 2 3"}},
+    {ZT_OP_gather_elements,
+     &elements1,
+     ZT_ESHAPE,
+     "i has 3 entries along axis 0, x 2",
+     {"f32 2 3", "i32 3 3"}},
+    {ZT_OP_scatter_add_elements,
+     NULL,
+     ZT_ESHAPE,
+     "not one of x's type for each index",
+     {"f32 2 3", "i32 2 3", "f32 2 2"}},
+    {ZT_OP_one_hot, &depth_low, ZT_EUSAGE, "depth is -1", {"i32 3"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "w has 64 columns, x 63", {"f32 2 63", "q8_0 5 64"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "x has 1 dimensions, not 2", {"f32 64", "q8_0 5 64"}},
     {ZT_OP_linear, NULL, ZT_ESHAPE, "w is not a matrix", {"f32 2 64", "i8 5 64"}},

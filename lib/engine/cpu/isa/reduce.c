@@ -45,6 +45,29 @@ static void argmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     for (int64_t r = begin; r < end; r++) y[r] = argmax(x + r * cols, cols);
 }
 
+static int32_t argmin(const float *x, int64_t n)
+{
+    vf low = vf_set(INFINITY);
+    float lane[LANES], best = INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) low = vf_min(vf_load(x + i), low);
+    vf_store(lane, low);
+    for (int j = 0; j < LANES; j++) best = lane[j] < best ? lane[j] : best;
+    for (; i < n; i++) best = x[i] < best ? x[i] : best;
+    for (i = 0; i < n; i++)
+        if (x[i] == best) return (int32_t)i;
+    return 0;
+}
+
+static void argmin_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const float *x = c->in[0].data;
+    int32_t *y = c->out[0].data;
+    int64_t cols = cols_of(&c->in[0].type);
+    (void)phase, (void)local;
+    for (int64_t r = begin; r < end; r++) y[r] = argmin(x + r * cols, cols);
+}
+
 /* An attribute struct that begins with an axis names the last, and x is f32. */
 static bool last_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -461,6 +484,7 @@ static void cumsum_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
     {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
+    {.op = ZT_OP_argmin, .has = last_has, .setup = rows_setup, .run = argmin_run},
     {.op = ZT_OP_softmax, .has = last_has, .setup = rows_setup, .run = softmax_run},
     {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
     {.op = ZT_OP_log_softmax, .has = last_has, .setup = log_rows_setup, .run = log_softmax_run},
