@@ -187,6 +187,9 @@ static void test_attributes(void)
     attribute("cast", " to=f32", "");
     attribute("cast", " to=abcdefghijklmnopqrstuvw", " to=abcdefghijklmnopqrstuvw");
     attribute("reshape", " shape=[ ]", "");
+    attribute("sum", " axes=[ ] keepdims=1", " keepdims=1");
+    attribute("sum", " axes=[ -1 , 0]", " axes=[-1,0]");
+    attribute("transpose", " axes=[1,-9223372036854775808]", " axes=[1,-9223372036854775808]");
     attribute("reshape", " shape=[2 , n*1]", " shape=[2,n*1]");
     attribute("reshape", " shape=[0,1,2,3,4,5,6,9223372036854775807]",
               " shape=[0,1,2,3,4,5,6,9223372036854775807]");
@@ -253,6 +256,8 @@ static void test_chain(void)
     said("op reshape: attribute 'shape': dimension 0 is not this program's", "its message");
     ok(zt_emit_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {9, {0}}}) == -1, "too many");
     said("op reshape: attribute 'shape' has 9 dimensions", "its message");
+    ok(zt_emit_sum(p, "w", x, &(zt_sum_attrs){.axes = {-1, {0}}}) == -1, "a list of -1 integers");
+    said("op sum: attribute 'axes' has -1 integers", "its message");
     ok(zt_prog_dim(p, '%', 4, 2) == 0 && zt_prog_dim(p, '+', -1, 2) == 0, "no such dimension");
     zt_ctx_clear(ctx);
     prints(p, "zt program 1\nin    x: f32[4]\n", "failures leave no trace");
