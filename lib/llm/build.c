@@ -195,8 +195,8 @@ static int layer(builder *b, int x)
     double by = b->h->residual_scale;
     int a = attention(b, layer_norm(b, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS));
     if (b->layer == b->h->n_layers - 1 && b->rows != ZT_NONE) {
-        a = zt_emit_gather(b->p, "a_rows", a, b->rows);
-        x = zt_emit_gather(b->p, "x_rows", x, b->rows);
+        a = zt_emit_gather(b->p, "a_rows", a, b->rows, NULL);
+        x = zt_emit_gather(b->p, "x_rows", x, b->rows, NULL);
     }
     a = layer_linear(b, "o", a, ZT_W_O, ZT_W_O_BIAS);
     a = layer_norm(b, "on", a, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
@@ -246,14 +246,14 @@ static int plus_row(builder *b, const char *row, const char *sum, int x, zt_weig
     int table = weight(b, w);
     if (table == ZT_NONE)
         return x;
-    return zt_emit_add(b->p, sum, x, zt_emit_gather(b->p, row, table, i));
+    return zt_emit_add(b->p, sum, x, zt_emit_gather(b->p, row, table, i, NULL));
 }
 
 /* The embedded tokens; `*table` is the embedding's value. */
 static int embed(builder *b, int ids, int *table)
 {
     *table = weight(b, ZT_W_EMBED);
-    int x = zt_emit_gather(b->p, "x", *table, ids);
+    int x = zt_emit_gather(b->p, "x", *table, ids, NULL);
     x = scaled(b, "xs", x, b->h->embed_scale);
     x = plus_row(b, "x_type", "xt", x, ZT_W_TYPES, b->types);
     x = plus_row(b, "x_pos", "xp", x, ZT_W_POSITIONS, b->pos);

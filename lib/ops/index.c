@@ -3,12 +3,18 @@
 
 #include <string.h>
 
+/* An index out of range is an error, or (zero) reads 0 and adds nothing. Both ops' attributes. */
+static const char *const oob_words[] = {"error", "zero"};
+
+static bool fails(const void *attrs) { return ((const zt_gather_attrs *)attrs)->oob.s[0] == 'e'; }
+
 /* ---- gather ---------------------------------------------------------------------------------- */
 
 static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    (void)attrs;
+    const zt_gather_attrs *a = attrs;
+    if (zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
     if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
     zt_status s = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
@@ -23,14 +29,22 @@ static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 
 static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    (void)attrs;
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
-        if (!good) zt_row_trouble(t, "index", i, N);
+        if (!good && fails(attrs)) zt_row_trouble(t, "index", i, N);
         for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
     }
+}
+
+/* Of 40 indices some are past the end. */
+static void case_out_of_range(zt_case *c, int n_alike)
+{
+    zt_gather_attrs a = {{"zero"}};
+    zt_case_attrs(c, &a, sizeof a);
+    c->limit[1] += 3;
+    for (int k = 1; k <= n_alike; k++) c->in[k].dim[0] = 40;
 }
 
 static bool gather_cases(int i, zt_case *c)
@@ -56,9 +70,12 @@ static bool gather_cases(int i, zt_case *c)
         {ZT_IQ2_XS, 17, 256, 1, {9}},        {ZT_IQ2_S, 17, 256, 1, {9}},
         {ZT_IQ1_S, 17, 256, 1, {9}},         {ZT_IQ1_M, 17, 512, 1, {9}},
     };
-    if (i >= ZT_LEN(rows)) return false;
+    bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
+    if (i > ZT_LEN(rows)) return false;
+    if (zero) i = 0;
     zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
     zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    if (zero) case_out_of_range(c, 1);
     return true;
 }
 
@@ -66,13 +83,14 @@ static void gather_vjp(zt_vjp *v)
 {
     int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
     int dy = zt_e_as(v->e, v->dy[0], zero);
-    v->dx[0] = zt_e_scatter_add(v->e, zero, v->in[1], dy);
+    const zt_gather_attrs *a = v->attrs;
+    v->dx[0] = zt_e_scatter_add(v->e, zero, v->in[1], dy, &(zt_scatter_add_attrs){a->oob});
 }
 
 const zt_opdef zt_op_gather = {
     .synopsis =
         "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
-        "an index out of range is an error",
+        "an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_infer,
     .ref = gather_ref,
@@ -86,8 +104,9 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
                                    zt_type out[])
 {
     const zt_type *x = in[0], *i = in[1], *y = in[2];
-    (void)attrs;
-    zt_status s = zt_row_want_float(ctx, "x", x);
+    const zt_scatter_add_attrs *a = attrs;
+    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
+    if (!s) s = zt_row_want_float(ctx, "x", x);
     if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (s) return s;
     if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix");
@@ -100,13 +119,12 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
 
 static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    (void)attrs;
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     memmove(out[0].f, in[0].f, (size_t)(N * K) * sizeof(double));
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         if (i < 0 || i >= N) {
-            zt_row_trouble(t, "index", i, N);
+            if (fails(attrs)) zt_row_trouble(t, "index", i, N);
             continue;
         }
         for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
@@ -131,25 +149,31 @@ static bool scatter_add_cases(int i, zt_case *c)
         {ZT_F32, 9, 16, 2, {3, 2}}, {ZT_F32, 5, 8, 1, {0}},  {ZT_F32, 3, 0, 1, {4}},
         {ZT_F64, 4, 5, 1, {7}},     {ZT_F16, 40, 33, 1, {7}},
     };
-    if (i >= ZT_LEN(rows)) return false;
+    bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
+    if (i > ZT_LEN(rows)) return false;
+    if (zero) i = 0;
     int64_t dim[4] = {0};
     memcpy(dim, rows[i].dim, sizeof rows[i].dim);
     dim[rows[i].rank] = rows[i].K;
     zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
     zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
     zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].x, rows[i].rank + 1, dim);
+    if (zero) case_out_of_range(c, 2);
     return true;
 }
 
 static void scatter_add_vjp(zt_vjp *v)
 {
     v->dx[0] = v->dy[0];
-    if (v->want[2]) v->dx[2] = zt_e_as(v->e, zt_e_gather(v->e, v->dy[0], v->in[1]), v->in[2]);
+    const zt_gather_attrs back = {((const zt_scatter_add_attrs *)v->attrs)->oob};
+    if (!v->want[2]) return;
+    v->dx[2] = zt_e_as(v->e, zt_e_gather(v->e, v->dy[0], v->in[1], &back), v->in[2]);
 }
 
 const zt_opdef zt_op_scatter_add = {
     .synopsis = "z = x with z[i[...],k] += y[...,k], in the order of i; x[N,K], y and z of one "
-                "plain float type, i i32; an index out of range is an error",
+                "plain float type, i i32; an index out of range is an error, or with oob=zero adds "
+                "nothing",
     .n_required = 3,
     .infer = scatter_add_infer,
     .ref = scatter_add_ref,
