@@ -272,9 +272,10 @@ static const spelling spellings[] = {
     {"bmm", ZT_OP_matmul, 0, 0, 0, 0, 0},
     {"linear", 0, 0, 0, 0, 0, build_linear_vec},
     {"linear_batch", ZT_OP_linear, 0, 0, "201", 0, 0},
-    {"gather_rows", ZT_OP_gather, 0, 0, 0, true, 0},
+    {"gather_rows", ZT_OP_gather, 0, "oob=zero", 0, true, 0}, /* some cases go out of range */
+    {"gather_rows_oob", ZT_OP_gather, 0, "oob=zero", 0, true, 0},
     {"embedding", ZT_OP_gather, 0, 0, 0, true, 0},
-    {"scatter_add_rows", ZT_OP_scatter_add, 0, 0, "021", true, 0},
+    {"scatter_add_rows", ZT_OP_scatter_add, 0, "oob=zero", "021", true, 0},
     {"smooth_l1", 0, 0, 0, 0, 0, build_smooth_l1},
     {"cross_entropy", 0, 0, 0, 0, true, build_cross_entropy},
     {"nll", 0, 0, 0, 0, true, build_cross_entropy},
