@@ -492,7 +492,9 @@ static void test_read_troubles(const isa *s)
     const float x[6] = {1, 2, 3, 4, 5, 6};
     const int32_t at[] = {2, 3, -1, 0}, pos[] = {1, 3}, broken[] = {1, 3, 2};
     float y[8];
-    zt_cpu_call c = {.in = {arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 4, 0, at)}};
+    const zt_gather_attrs rows = zt_gather_defaults();
+    zt_cpu_call c = {.attrs = &rows,
+                     .in = {arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 4, 0, at)}};
     c.out[0] = arg(ZT_F32, 2, 4, 2, y);
     call(s, ZT_OP_gather, &c, 4, false);
     const float want[] = {5, 6, 0, 0, 0, 0, 1, 2};

@@ -230,7 +230,7 @@ END
 
 @test "-o takes the table of --dry-run too" {
     zt-run -m model.gguf --dry-run --format tsv -o out
-    head -1 out | grep -q bytes
+    [[ $(head -1 out) == *bytes* ]]
     run --separate-stderr zt-run -m model.gguf --dry-run -o out
     [ "$status" -eq 73 ]
 }
