@@ -38,7 +38,7 @@ static int read_character(EditLine *e, wchar_t *out)
     char byte;
     (void)e;
     for (;;) {
-        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        ssize_t n = zt_cli_interrupted() ? -1 : read(STDIN_FILENO, &byte, 1);
         if (n <= 0)
             return n < 0 ? -1 : 0;
         size_t len = mbrtowc(out, &byte, 1, &state);
@@ -253,6 +253,11 @@ static zt_status converse(chat *c)
         else
             c->done = true;
         zt_free(c->r->ctx, text);
+        if (s == ZT_EINTR) { /* while a command or a line's end was written */
+            zt_ctx_clear(c->r->ctx);
+            s = ZT_OK;
+        }
+        zt_cli_resume();
     }
     return s;
 }
