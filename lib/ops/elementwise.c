@@ -20,11 +20,6 @@ static double gelu_erf(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
 
 typedef double unary_fn(double x);
 
-static int plus(const zt_emit *e, int x, double by)
-{
-    return zt_e_add_scalar(e, x, &(zt_add_scalar_attrs){by});
-}
-
 static unary_fn *gelu_form(const zt_word *form)
 {
     return strcmp(form->s, "erf") ? gelu_tanh : gelu_erf;
@@ -121,7 +116,7 @@ static void softcap_vjp(zt_vjp *v)
     const zt_softcap_attrs *a = v->attrs;
     const zt_emit *e = v->e;
     int part = zt_e_square(e, zt_e_times(e, v->out[0], 1 / a->cap));
-    v->dx[0] = zt_e_mul(e, v->dy[0], plus(e, zt_e_neg(e, part), 1));
+    v->dx[0] = zt_e_mul(e, v->dy[0], zt_e_plus(e, zt_e_neg(e, part), 1));
 }
 
 const zt_opdef zt_op_softcap = {
@@ -146,7 +141,7 @@ static void silu_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int s = zt_e_sigmoid(e, v->in[0]);
-    int rest = zt_e_mul(e, v->out[0], plus(e, zt_e_neg(e, s), 1));
+    int rest = zt_e_mul(e, v->out[0], zt_e_plus(e, zt_e_neg(e, s), 1));
     v->dx[0] = zt_e_mul(e, v->dy[0], zt_e_add(e, s, rest));
 }
 
@@ -188,17 +183,17 @@ static bool gelu_cases(int i, zt_case *c)
 static int gelu_tanh_slope(const zt_emit *e, int x)
 {
     const double c = sqrt(2 / M_PI), k = 0.044715;
-    int xx = zt_e_square(e, x), inner = plus(e, zt_e_times(e, xx, k), 1);
+    int xx = zt_e_square(e, x), inner = zt_e_plus(e, zt_e_times(e, xx, k), 1);
     int t = zt_e_tanh(e, zt_e_times(e, zt_e_mul(e, x, inner), c));
-    int du = zt_e_times(e, plus(e, zt_e_times(e, xx, 3 * k), 1), c);
-    int dt = zt_e_mul(e, plus(e, zt_e_neg(e, zt_e_square(e, t)), 1), du);
-    return zt_e_times(e, plus(e, zt_e_add(e, t, zt_e_mul(e, x, dt)), 1), 0.5);
+    int du = zt_e_times(e, zt_e_plus(e, zt_e_times(e, xx, 3 * k), 1), c);
+    int dt = zt_e_mul(e, zt_e_plus(e, zt_e_neg(e, zt_e_square(e, t)), 1), du);
+    return zt_e_times(e, zt_e_plus(e, zt_e_add(e, t, zt_e_mul(e, x, dt)), 1), 0.5);
 }
 
 /* P(X < x) + x p(x) of a normal X */
 static int gelu_erf_slope(const zt_emit *e, int x)
 {
-    int below = zt_e_times(e, plus(e, zt_e_erf(e, zt_e_times(e, x, M_SQRT1_2)), 1), 0.5);
+    int below = zt_e_times(e, zt_e_plus(e, zt_e_erf(e, zt_e_times(e, x, M_SQRT1_2)), 1), 0.5);
     int density = zt_e_times(e, zt_e_exp(e, zt_e_times(e, zt_e_square(e, x), -0.5)),
                              M_SQRT1_2 * M_2_SQRTPI / 2);
     return zt_e_add(e, below, zt_e_mul(e, x, density));
@@ -340,7 +335,7 @@ static void tanh_prime_expand(const zt_emit *e, const void *attrs, const int *in
 {
     (void)attrs;
     out[0] = zt_e_mul(e, in[1],
-                      plus(e, zt_e_neg(e, zt_e_square(e, zt_e_tanh(e, in[0]))), 1));
+                      zt_e_plus(e, zt_e_neg(e, zt_e_square(e, zt_e_tanh(e, in[0]))), 1));
 }
 
 const zt_opdef zt_op_tanh_prime = {

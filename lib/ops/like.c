@@ -26,12 +26,6 @@ static zt_status refuse(zt_ctx *ctx, const zt_type *from, const zt_type *to)
                        zt_type_text(to, b));
 }
 
-static zt_status want_plain(zt_ctx *ctx, const zt_type *x)
-{
-    if (zt_dtype_get(x->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
-}
-
 /* Walks the elements of `big` in order: where the value that was broadcast has each. */
 typedef struct walk {
     const zt_type *big;
@@ -53,18 +47,6 @@ static void walk_on(walk *w)
         w->small -= w->at[d] * w->stride[d];
         w->at[d] = 0;
     }
-}
-
-static double in_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)out;
-    return (double)zt_type_count(in[0]);
-}
-
-static double no_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)in, (void)out;
-    return 0;
 }
 
 /* Small shapes and what they are broadcast to. */
@@ -121,7 +103,7 @@ const zt_opdef zt_op_sum_to = {
     .n_required = 2,
     .infer = sum_to_infer,
     .ref = sum_to_ref,
-    .flops = in_flops,
+    .flops = zt_row_in_flops,
     .cases = sum_to_cases,
     .vjp = sum_to_vjp,
     .constant = 2,
@@ -133,7 +115,7 @@ static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_typ
                                     zt_type out[])
 {
     const zt_broadcast_to_attrs *a = attrs;
-    zt_status s = want_plain(ctx, in[0]);
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
     if (s) return s;
     if (in[1] && a->shape.n)
         return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
@@ -192,7 +174,7 @@ const zt_opdef zt_op_broadcast_to = {
     .n_required = 1,
     .infer = broadcast_to_infer,
     .ref = broadcast_to_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = broadcast_to_cases,
     .vjp = broadcast_to_vjp,
     .constant = 2,
@@ -205,19 +187,9 @@ static zt_status reshape_like_infer(zt_ctx *ctx, const void *attrs, const zt_typ
 {
     (void)attrs;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    if (zt_type_count(in[0]) == zt_type_count(in[1])) return want_plain(ctx, in[0]);
+    if (zt_type_count(in[0]) == zt_type_count(in[1])) return zt_row_want_plain(ctx, "x", in[0]);
     return zt_row_fail(ctx, ZT_ESHAPE, "like has %lld elements, x %lld",
                        (long long)zt_type_count(in[1]), (long long)zt_type_count(in[0]));
-}
-
-static void reshape_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    size_t bytes = (size_t)zt_type_count(out->type) * sizeof(double);
-    if (out[0].f)
-        memmove(out[0].f, in[0].f, bytes);
-    else
-        memmove(out[0].i, in[0].i, bytes);
 }
 
 static bool reshape_like_cases(int i, zt_case *c)
@@ -244,8 +216,8 @@ const zt_opdef zt_op_reshape_like = {
     .n_required = 2,
     .flags = ZT_OPF_VIEW,
     .infer = reshape_like_infer,
-    .ref = reshape_like_ref,
-    .flops = no_flops,
+    .ref = zt_row_same_ref,
+    .flops = zt_row_no_flops,
     .cases = reshape_like_cases,
     .vjp = reshape_like_vjp,
     .constant = 2,
@@ -267,7 +239,7 @@ static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     out[0] = *x;
     out[0].dim[x->rank - 1] /= a->size;
     out[0].dim[out[0].rank++] = a->size;
-    return want_plain(ctx, x);
+    return zt_row_want_plain(ctx, "x", x);
 }
 
 static bool group_cases(int i, zt_case *c)
@@ -289,8 +261,8 @@ const zt_opdef zt_op_group = {
     .n_required = 1,
     .flags = ZT_OPF_VIEW,
     .infer = group_infer,
-    .ref = reshape_like_ref,
-    .flops = no_flops,
+    .ref = zt_row_same_ref,
+    .flops = zt_row_no_flops,
     .cases = group_cases,
     .vjp = reshape_like_vjp,
 };
@@ -330,7 +302,7 @@ const zt_opdef zt_op_fill_like = {
     .n_required = 1,
     .infer = fill_like_infer,
     .ref = fill_like_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = fill_like_cases,
     .constant = 1,
 };

@@ -12,12 +12,6 @@ static void move(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
         y->i[to] = x->i[from];
 }
 
-static zt_status want_plain(zt_ctx *ctx, const char *name, const zt_type *x)
-{
-    if (zt_dtype_get(x->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
-}
-
 static zt_status want_axis(zt_ctx *ctx, int64_t axis, int rank)
 {
     if (axis >= -rank && axis < rank) return ZT_OK;
@@ -25,12 +19,6 @@ static zt_status want_axis(zt_ctx *ctx, int64_t axis, int rank)
 }
 
 static int plain_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
-
-static double no_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)in, (void)out;
-    return 0;
-}
 
 static void case_in(zt_case *c, int k, const zt_case_type *t)
 {
@@ -53,7 +41,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0];
     bool seen[ZT_MAX_RANK] = {0};
-    zt_status s = want_plain(ctx, "x", x);
+    zt_status s = zt_row_want_plain(ctx, "x", x);
     if (s) return s;
     if (axes->n != 0 && axes->n != x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n,
@@ -128,7 +116,7 @@ const zt_opdef zt_op_transpose = {
     .n_required = 1,
     .infer = transpose_infer,
     .ref = transpose_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = transpose_cases,
     .vjp = transpose_vjp,
 };
@@ -141,7 +129,7 @@ enum { PARTS = 5 };
 static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[], zt_type *y)
 {
     static const char names[] = "abcde";
-    zt_status s = want_plain(ctx, "a", part[0]);
+    zt_status s = zt_row_want_plain(ctx, "a", part[0]);
     if (!s) s = want_axis(ctx, axis, part[0]->rank);
     if (s) return s;
     int at = plain_axis(axis, part[0]->rank);
@@ -248,7 +236,7 @@ const zt_opdef zt_op_concat = {
     .n_required = 1,
     .infer = concat_infer,
     .ref = concat_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = concat_cases,
     .vjp = concat_vjp,
 };
@@ -317,7 +305,7 @@ const zt_opdef zt_op_uncat = {
     .n_required = 2,
     .infer = uncat_infer,
     .ref = uncat_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = uncat_cases,
     .vjp = uncat_vjp,
     .constant = 2 | 4 | 8 | 16 | 32,
@@ -329,7 +317,7 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
                               zt_type out[])
 {
     const zt_repeat_attrs *a = attrs;
-    zt_status s = want_plain(ctx, "x", in[0]);
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
     if (!s) s = want_axis(ctx, a->axis, in[0]->rank);
     if (s) return s;
     int at = plain_axis(a->axis, in[0]->rank);
@@ -390,7 +378,7 @@ const zt_opdef zt_op_repeat = {
     .n_required = 1,
     .infer = repeat_infer,
     .ref = repeat_ref,
-    .flops = no_flops,
+    .flops = zt_row_no_flops,
     .cases = repeat_cases,
     .vjp = repeat_vjp,
 };

@@ -98,6 +98,26 @@ typedef struct zt_attrdef {
 #define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
+/* For functions made from ops.def: the arguments of ZT_PARAM and the inputs' names, as given on. */
+#define ZT_ARGS_IN1(a) a
+#define ZT_ARGS_IN2(a, b) a, b
+#define ZT_ARGS_IN3(a, b, c) a, b, c
+#define ZT_ARGS_IN4(a, b, c, d) a, b, c, d
+#define ZT_ARGS_IN5(a, b, c, d, e) a, b, c, d, e
+#define ZT_ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
+#define ZT_MORE_OUT1(a) NULL /* pointers for the outputs after the first */
+#define ZT_MORE_OUT2(a, b) NULL, b
+#define ZT_MORE_OUT3(a, b, c) NULL, b, c
+#define ZT_ATTRS_ATTR0 NULL
+#define ZT_ATTRS_ATTR1(...) attrs
+#define ZT_ATTRS_ATTR2(...) attrs
+#define ZT_ATTRS_ATTR3(...) attrs
+#define ZT_ATTRS_ATTR4(...) attrs
+#define ZT_ATTRS_ATTR5(...) attrs
+#define ZT_ATTRS_ATTR6(...) attrs
+#define ZT_ATTRS_ATTR7(...) attrs
+#define ZT_ATTRS_ATTR8(...) attrs
+#define ZT_ATTRS_ATTR9(...) attrs
 /* M(kind, name, default) for every attribute of a list, in order. */
 #define ZT_EACH1(M, k, n, d) M(k, n, d)
 #define ZT_EACH2(M, k, n, d, ...) M(k, n, d) ZT_EACH1(M, __VA_ARGS__)

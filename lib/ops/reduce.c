@@ -118,15 +118,9 @@ static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     return zt_row_fail(ctx, ZT_ESHAPE, "no integers to choose from");
 }
 
-static double in_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)out;
-    return (double)zt_type_count(in[0]);
-}
-
 static double exp_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    return 10 * in_flops(attrs, in, out);
+    return 10 * zt_row_in_flops(attrs, in, out);
 }
 
 /* ---- folding --------------------------------------------------------------------------------- */
@@ -386,12 +380,12 @@ static void logsumexp_vjp(zt_vjp *v)
 #define FLOATS  "any plain float one"
 #define NUMBERS "any plain float or integer one"
 
-REDUCTION(sum, number, number, in, sum, "y = the sum of x" AXES NUMBERS)
-REDUCTION(mean, float, float, in, mean, "y = the mean of x" AXES FLOATS "; NaN of nothing")
-REDUCTION(prod, number, number, in, prod, "y = the product of x" AXES NUMBERS)
-REDUCTION(amax, extreme, extreme, in, extreme,
+REDUCTION(sum, number, number, zt_row_in, sum, "y = the sum of x" AXES NUMBERS)
+REDUCTION(mean, float, float, zt_row_in, mean, "y = the mean of x" AXES FLOATS "; NaN of nothing")
+REDUCTION(prod, number, number, zt_row_in, prod, "y = the product of x" AXES NUMBERS)
+REDUCTION(amax, extreme, extreme, zt_row_in, extreme,
           "y = the largest of x" AXES NUMBERS "; NaN if there is one, -inf of nothing")
-REDUCTION(amin, extreme, extreme, in, extreme,
+REDUCTION(amin, extreme, extreme, zt_row_in, extreme,
           "y = the smallest of x" AXES NUMBERS "; NaN if there is one, inf of nothing")
 REDUCTION(logsumexp, float, float, exp, logsumexp,
           "y = ln sum exp(x)" AXES FLOATS "; -inf of nothing")

@@ -35,6 +35,12 @@ zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t)
                        zt_dtype_get(t->dtype)->name);
 }
 
+zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t)
+{
+    if (zt_dtype_get(t->dtype)->kind != 'Q') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
+}
+
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
                       int n)
 {
@@ -151,4 +157,28 @@ void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_
     zt_case_in(c, k, ZT_FILL_RISING, pos0, ZT_I32, 1, &n);
     if (S > 0) zt_case_in(c, k + 1, ZT_FILL_IDS, S, ZT_I32, 1, &n);
     if (B > 0) zt_case_in(c, k + 2, ZT_FILL_PERM, B, ZT_I32, 2, (int64_t[]){S > 0 ? S : 1, B});
+}
+
+/* ---- refs and flops that rows share ---------------------------------------------------------- */
+
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs, (void)t;
+    size_t bytes = (size_t)zt_type_count(out->type) * sizeof(double);
+    if (out[0].f)
+        memmove(out[0].f, in[0].f, bytes);
+    else
+        memmove(out[0].i, in[0].i, bytes);
+}
+
+double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in, (void)out;
+    return 0;
+}
+
+double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[0]);
 }

@@ -15,6 +15,7 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(
 /* ZT_ESHAPE unless input `name` has this dtype and rank (rank < 0: any). */
 zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank);
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t); /* f64 f32 f16 bf16 */
+zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t); /* no block type */
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
                       int n);
@@ -32,6 +33,12 @@ void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limi
 /* Rules shared by families. */
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[]);
+
+/* The ref of views: the same elements, whatever their shape. */
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
+/* The flops of ops that only move, and of those with one for each element of input 0. */
+double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
+double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 

@@ -28,22 +28,6 @@ static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     return ZT_OK;
 }
 
-static void reshape_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    (void)attrs, (void)t;
-    size_t bytes = (size_t)zt_type_count(out->type) * sizeof(double);
-    if (out[0].f)
-        memmove(out[0].f, in[0].f, bytes);
-    else
-        memmove(out[0].i, in[0].i, bytes);
-}
-
-static double reshape_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)in, (void)out;
-    return 0;
-}
-
 static bool reshape_cases(int i, zt_case *c)
 {
     static const struct {
@@ -72,8 +56,8 @@ const zt_opdef zt_op_reshape = {
     .n_required = 1,
     .flags = ZT_OPF_VIEW,
     .infer = reshape_infer,
-    .ref = reshape_ref,
-    .flops = reshape_flops,
+    .ref = zt_row_same_ref,
+    .flops = zt_row_no_flops,
     .cases = reshape_cases,
     .vjp = reshape_vjp,
 };
@@ -99,8 +83,8 @@ static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     const zt_slice_attrs *a = attrs;
     int axis;
     int64_t from, to;
-    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    if (s) return s;
     if (!slice_bounds(a, in[0], &axis, &from, &to))
         return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld",
                            (long long)a->from, (long long)a->to, (long long)a->axis);
@@ -161,7 +145,7 @@ const zt_opdef zt_op_slice = {
     .n_required = 1,
     .infer = slice_infer,
     .ref = slice_ref,
-    .flops = reshape_flops,
+    .flops = zt_row_no_flops,
     .cases = slice_cases,
     .vjp = slice_vjp,
 };
@@ -226,7 +210,7 @@ const zt_opdef zt_op_slice_put = {
     .n_required = 2,
     .infer = slice_put_infer,
     .ref = slice_put_ref,
-    .flops = reshape_flops,
+    .flops = zt_row_no_flops,
     .cases = slice_put_cases,
     .vjp = slice_put_vjp,
     .constant = 2,

@@ -79,11 +79,7 @@ static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > h
 #define FN(op, p)      zt_e_##op(e, p)
 #define TIMES(p, c)    zt_e_times(e, p, c)
 
-static int plus(const zt_emit *e, int x, double by)
-{
-    return zt_e_add_scalar(e, x, &(zt_add_scalar_attrs){by});
-}
-#define PLUS(p, c) plus(e, p, c)
+#define PLUS(p, c) zt_e_plus(e, p, c)
 
 static int power(const zt_emit *e, int x, double exponent)
 {

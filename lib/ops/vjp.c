@@ -12,31 +12,12 @@ static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, in
     return out[0];
 }
 
-#define ARGS_IN1(a) a
-#define ARGS_IN2(a, b) a, b
-#define ARGS_IN3(a, b, c) a, b, c
-#define ARGS_IN4(a, b, c, d) a, b, c, d
-#define ARGS_IN5(a, b, c, d, e) a, b, c, d, e
-#define ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
-#define MORE_OUT1(a) NULL
-#define MORE_OUT2(a, b) NULL, b
-#define MORE_OUT3(a, b, c) NULL, b, c
-#define ATTRS_ATTR0 NULL
-#define ATTRS_ATTR1(...) attrs
-#define ATTRS_ATTR2(...) attrs
-#define ATTRS_ATTR3(...) attrs
-#define ATTRS_ATTR4(...) attrs
-#define ATTRS_ATTR5(...) attrs
-#define ATTRS_ATTR6(...) attrs
-#define ATTRS_ATTR7(...) attrs
-#define ATTRS_ATTR8(...) attrs
-#define ATTRS_ATTR9(...) attrs
 #define OP(name, ins, outs, attributes)                                                            \
     int zt_e_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attributes(name)               \
                         ZT_EMIT_##outs)                                                            \
     {                                                                                              \
-        return emit(emitter, ZT_OP_##name, ATTRS_##attributes, (const int[]){ARGS_##ins},          \
-                    (int *const[]){MORE_##outs});                                                  \
+        return emit(emitter, ZT_OP_##name, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},    \
+                    (int *const[]){ZT_MORE_##outs});                                               \
     }
 #include "lib/ops/ops.def"
 #undef OP
@@ -44,6 +25,11 @@ static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, in
 int zt_e_times(const zt_emit *e, int x, double by)
 {
     return by == 1 ? x : zt_e_scale(e, x, &(zt_scale_attrs){.by = by});
+}
+
+int zt_e_plus(const zt_emit *e, int x, double by)
+{
+    return zt_e_add_scalar(e, x, &(zt_add_scalar_attrs){by});
 }
 
 static bool surely_one_shape(const zt_type *a, const zt_type *b)

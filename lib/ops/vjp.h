@@ -15,8 +15,9 @@
 #include "lib/ops/ops.def"
 #undef OP
 
-/* x times a constant. */
+/* x times, and plus, a constant. */
 int zt_e_times(const zt_emit *e, int x, double by);
+int zt_e_plus(const zt_emit *e, int x, double by);
 /* x summed to the shape of `like`, from which it was broadcast; x itself where they are known to
  * be of one shape. */
 int zt_e_reduced(const zt_emit *e, int x, int like);

@@ -18,31 +18,12 @@ static int emit(zt_prog *p, zt_op op, const char *label, const void *attrs, cons
     return out[0];
 }
 
-#define ARGS_IN1(a) a
-#define ARGS_IN2(a, b) a, b
-#define ARGS_IN3(a, b, c) a, b, c
-#define ARGS_IN4(a, b, c, d) a, b, c, d
-#define ARGS_IN5(a, b, c, d, e) a, b, c, d, e
-#define ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
-#define MORE_OUT1(a) NULL
-#define MORE_OUT2(a, b) NULL, b
-#define MORE_OUT3(a, b, c) NULL, b, c
-#define ATTRS_ATTR0 NULL
-#define ATTRS_ATTR1(...) attrs
-#define ATTRS_ATTR2(...) attrs
-#define ATTRS_ATTR3(...) attrs
-#define ATTRS_ATTR4(...) attrs
-#define ATTRS_ATTR5(...) attrs
-#define ATTRS_ATTR6(...) attrs
-#define ATTRS_ATTR7(...) attrs
-#define ATTRS_ATTR8(...) attrs
-#define ATTRS_ATTR9(...) attrs
 #define OP(op, ins, outs, attributes)                                                              \
     int zt_emit_##op(zt_prog *p,                                                                   \
                      const char *label ZT_EMIT_##ins ZT_PARAM_##attributes(op) ZT_EMIT_##outs)     \
     {                                                                                              \
-        return emit(p, ZT_OP_##op, label, ATTRS_##attributes, (const int[]){ARGS_##ins},           \
-                    (int *const[]){MORE_##outs});                                                  \
+        return emit(p, ZT_OP_##op, label, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},     \
+                    (int *const[]){ZT_MORE_##outs});                                               \
     }
 #include "lib/ops/ops.def"
 #undef OP
