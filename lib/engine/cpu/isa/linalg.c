@@ -3,7 +3,8 @@
  * A tile multiplies one or more groups of 16 rows (pack.h) by 1, 2, 4 or 8 tokens. Whatever its
  * size, one value is one f32 accumulator that takes the columns in order: k = 0, 1, 2 ... with f32
  * activations, blocks of 32 columns with 8-bit ones (exact integers inside the block), pairs with
- * bfloat16. (Plain weights on AVX-512 have two, of which one takes every other column or pair.) So the bits of a token do not depend on the tokens beside it, nor on the threads.
+ * bfloat16. (Plain weights on AVX-512 have two, of which one takes every other column or pair.) So
+ * the bits of a token do not depend on the tokens beside it, nor on the threads.
  *
  * Activations are brought into the form that tiles read, in a phase of their own or, for a few
  * tokens, by every thread for itself, which costs less than a barrier:
