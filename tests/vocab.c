@@ -1,9 +1,7 @@
 /* vocab.c - tests of vocabularies: made ones against a plain quadratic merge, every allocation
  * failing, hostile keys; the golden cases of two real models. */
-#include "lib/llm/llm.h"
-#include "tests/ggufw.h"
 #include "tests/golden.h"
-#include "tests/tap.h"
+#include "tests/madevocab.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -12,34 +10,6 @@
 #define SPACE "\xe2\x96\x81"
 
 /* ---- made vocabularies ----------------------------------------------------------------------- */
-
-typedef struct made { /* an open vocabulary over a file in memory */
-    zt_ctx *ctx;
-    char *bytes;
-    zt_source *src;
-    zt_gguf *g;
-    zt_vocab *v;
-} made;
-
-static made open_made(ggufw *w)
-{
-    made m = {.ctx = zt_ctx_new()};
-    size_t n;
-    m.bytes = ggufw_bytes(w, &n);
-    m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
-    m.g = zt_gguf_from(m.ctx, m.src);
-    m.v = m.g ? zt_vocab_open(m.g) : NULL;
-    return m;
-}
-
-static void close_made(made *m)
-{
-    zt_vocab_free(m->v);
-    zt_gguf_close(m->g);
-    zt_source_close(m->src);
-    zt_ctx_free(m->ctx);
-    free(m->bytes);
-}
 
 typedef struct list { /* of tokens being made */
     char *text[1000];

@@ -1,9 +1,7 @@
 /* vocab_kinds.c - tests of the tokenizers beside byte-level BPE and SentencePiece's BPE: Unigram (t5)
  * against a plain search, WordPiece (bert), BPE of characters (gemma4); tokens that take blanks with
  * them; every allocation failing; hostile keys. */
-#include "lib/llm/llm.h"
-#include "tests/ggufw.h"
-#include "tests/tap.h"
+#include "tests/madevocab.h"
 
 #define SP "\xe2\x96\x81"
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
@@ -13,36 +11,6 @@ typedef struct word {
     int type;
     float score;
 } word;
-
-typedef struct made { /* an open vocabulary over a file in memory */
-    zt_ctx *ctx;
-    char *bytes;
-    zt_source *src;
-    zt_gguf *g;
-    zt_vocab *v;
-} made;
-
-static made open_made(ggufw *w)
-{
-    made m = {.ctx = zt_ctx_new()};
-    size_t n;
-    m.bytes = ggufw_bytes(w, &n);
-    m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
-    m.g = zt_gguf_from(m.ctx, m.src);
-    m.v = m.g ? zt_vocab_open(m.g) : NULL;
-    if (!m.v)
-        diag("%s", zt_ctx_error(m.ctx));
-    return m;
-}
-
-static void close_made(made *m)
-{
-    zt_vocab_free(m->v);
-    zt_gguf_close(m->g);
-    zt_source_close(m->src);
-    zt_ctx_free(m->ctx);
-    free(m->bytes);
-}
 
 /* Words up to a NULL, and with `bytes` the 256 byte tokens after them. */
 static void put_words(ggufw *w, const char *model, const word *words, bool bytes)
