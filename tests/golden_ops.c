@@ -174,10 +174,11 @@ static bool add_inputs(golden_case *g, call *c)
 static bool add_op(golden_case *g, const call *c)
 {
     const spelling *s = g->how;
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT] = {-1, -1, -1};
+    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     char name[16];
     g->n_out = count(g, "outputs");
+    for (int k = 0; k < ZT_MAX_OUT; k++) out[k] = -1;
     if (s->build) {
         call with = *c;
         with.more = out + 1;
@@ -268,7 +269,7 @@ static bool check_forward(golden_case *g, zt_engine *e)
 /* The gradient program, with the cotangents' data after the inputs'. */
 static zt_prog *gradient(golden_case *g, int *wrt, int *n)
 {
-    static const char *const names[] = {"y0", "y1", "y2"};
+    static const char *const names[ZT_MAX_OUT] = {"y0", "y1", "y2", "y3", "y4", "y5"};
     const char *of[ZT_MAX_OUT];
     int n_of = 0;
     for (int k = 0; k < g->n_out && k < ZT_MAX_OUT; k++) {

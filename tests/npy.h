@@ -23,7 +23,7 @@
 #include "tests/inflate.h"
 
 #define NPY_FN __attribute__((unused)) static
-#define NPY_MAX_RANK 8
+#define NPY_MAX_RANK 10
 
 typedef struct npy {
     char descr[8]; /* "<f4" "|u1" ... */

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { MAX_ARGS = 8 };
+enum { MAX_ARGS = 12 };
 
 /* ---- how golden ops are spelled here --------------------------------------------------------- */
 

@@ -18,9 +18,9 @@
 extern "C" {
 #endif
 
-#define ZT_MAX_IN 6
-#define ZT_MAX_OUT 3
-#define ZT_MAX_ATTR_BYTES 160
+#define ZT_MAX_IN 8
+#define ZT_MAX_OUT 6
+#define ZT_MAX_ATTR_BYTES 512
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
@@ -64,18 +64,28 @@ typedef struct zt_attrdef {
 #define ZT_COUNT_IN4(a, b, c, d) 4
 #define ZT_COUNT_IN5(a, b, c, d, e) 5
 #define ZT_COUNT_IN6(a, b, c, d, e, f) 6
+#define ZT_COUNT_IN7(a, b, c, d, e, f, g) 7
+#define ZT_COUNT_IN8(a, b, c, d, e, f, g, h) 8
 #define ZT_COUNT_OUT1(a) 1
 #define ZT_COUNT_OUT2(a, b) 2
 #define ZT_COUNT_OUT3(a, b, c) 3
+#define ZT_COUNT_OUT4(a, b, c, d) 4
+#define ZT_COUNT_OUT5(a, b, c, d, e) 5
+#define ZT_COUNT_OUT6(a, b, c, d, e, f) 6
 #define ZT_NAMES_IN1(a) #a
 #define ZT_NAMES_IN2(a, b) #a, #b
 #define ZT_NAMES_IN3(a, b, c) #a, #b, #c
 #define ZT_NAMES_IN4(a, b, c, d) #a, #b, #c, #d
 #define ZT_NAMES_IN5(a, b, c, d, e) #a, #b, #c, #d, #e
 #define ZT_NAMES_IN6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
+#define ZT_NAMES_IN7(a, b, c, d, e, f, g) #a, #b, #c, #d, #e, #f, #g
+#define ZT_NAMES_IN8(a, b, c, d, e, f, g, h) #a, #b, #c, #d, #e, #f, #g, #h
 #define ZT_NAMES_OUT1(a) #a
 #define ZT_NAMES_OUT2(a, b) #a, #b
 #define ZT_NAMES_OUT3(a, b, c) #a, #b, #c
+#define ZT_NAMES_OUT4(a, b, c, d) #a, #b, #c, #d
+#define ZT_NAMES_OUT5(a, b, c, d, e) #a, #b, #c, #d, #e
+#define ZT_NAMES_OUT6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
 /* Parameters of a function that emits the op, by value numbers (ZT_PARAM_: its attributes). */
 #define ZT_EMIT_IN1(a) , int a
 #define ZT_EMIT_IN2(a, b) , int a, int b
@@ -83,9 +93,15 @@ typedef struct zt_attrdef {
 #define ZT_EMIT_IN4(a, b, c, d) , int a, int b, int c, int d
 #define ZT_EMIT_IN5(a, b, c, d, e) , int a, int b, int c, int d, int e
 #define ZT_EMIT_IN6(a, b, c, d, e, f) , int a, int b, int c, int d, int e, int f
+#define ZT_EMIT_IN7(a, b, c, d, e, f, g) , int a, int b, int c, int d, int e, int f, int g
+#define ZT_EMIT_IN8(a, b, c, d, e, f, g, h)                                                       \
+    , int a, int b, int c, int d, int e, int f, int g, int h
 #define ZT_EMIT_OUT1(a)
 #define ZT_EMIT_OUT2(a, b) , int *b
 #define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
+#define ZT_EMIT_OUT4(a, b, c, d) , int *b, int *c, int *d
+#define ZT_EMIT_OUT5(a, b, c, d, e) , int *b, int *c, int *d, int *e
+#define ZT_EMIT_OUT6(a, b, c, d, e, f) , int *b, int *c, int *d, int *e, int *f
 #define ZT_PARAM_NONE(op)
 #define ZT_PARAM_SOME(op) , const zt_##op##_attrs *attrs
 #define ZT_PARAM_ATTR0 ZT_PARAM_NONE
@@ -98,6 +114,9 @@ typedef struct zt_attrdef {
 #define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
 #define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR10(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR11(...) ZT_PARAM_SOME
+#define ZT_PARAM_ATTR12(...) ZT_PARAM_SOME
 /* For functions made from ops.def: the arguments of ZT_PARAM and the inputs' names, as given on. */
 #define ZT_ARGS_IN1(a) a
 #define ZT_ARGS_IN2(a, b) a, b
@@ -105,9 +124,14 @@ typedef struct zt_attrdef {
 #define ZT_ARGS_IN4(a, b, c, d) a, b, c, d
 #define ZT_ARGS_IN5(a, b, c, d, e) a, b, c, d, e
 #define ZT_ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
+#define ZT_ARGS_IN7(a, b, c, d, e, f, g) a, b, c, d, e, f, g
+#define ZT_ARGS_IN8(a, b, c, d, e, f, g, h) a, b, c, d, e, f, g, h
 #define ZT_MORE_OUT1(a) NULL /* pointers for the outputs after the first */
 #define ZT_MORE_OUT2(a, b) NULL, b
 #define ZT_MORE_OUT3(a, b, c) NULL, b, c
+#define ZT_MORE_OUT4(a, b, c, d) NULL, b, c, d
+#define ZT_MORE_OUT5(a, b, c, d, e) NULL, b, c, d, e
+#define ZT_MORE_OUT6(a, b, c, d, e, f) NULL, b, c, d, e, f
 #define ZT_ATTRS_ATTR0 NULL
 #define ZT_ATTRS_ATTR1(...) attrs
 #define ZT_ATTRS_ATTR2(...) attrs
@@ -118,6 +142,9 @@ typedef struct zt_attrdef {
 #define ZT_ATTRS_ATTR7(...) attrs
 #define ZT_ATTRS_ATTR8(...) attrs
 #define ZT_ATTRS_ATTR9(...) attrs
+#define ZT_ATTRS_ATTR10(...) attrs
+#define ZT_ATTRS_ATTR11(...) attrs
+#define ZT_ATTRS_ATTR12(...) attrs
 /* M(kind, name, default) for every attribute of a list, in order. */
 #define ZT_EACH1(M, k, n, d) M(k, n, d)
 #define ZT_EACH2(M, k, n, d, ...) M(k, n, d) ZT_EACH1(M, __VA_ARGS__)
@@ -128,6 +155,9 @@ typedef struct zt_attrdef {
 #define ZT_EACH7(M, k, n, d, ...) M(k, n, d) ZT_EACH6(M, __VA_ARGS__)
 #define ZT_EACH8(M, k, n, d, ...) M(k, n, d) ZT_EACH7(M, __VA_ARGS__)
 #define ZT_EACH9(M, k, n, d, ...) M(k, n, d) ZT_EACH8(M, __VA_ARGS__)
+#define ZT_EACH10(M, k, n, d, ...) M(k, n, d) ZT_EACH9(M, __VA_ARGS__)
+#define ZT_EACH11(M, k, n, d, ...) M(k, n, d) ZT_EACH10(M, __VA_ARGS__)
+#define ZT_EACH12(M, k, n, d, ...) M(k, n, d) ZT_EACH11(M, __VA_ARGS__)
 
 typedef enum zt_op {
 #define OP(name, ins, outs, attrs) ZT_OP_##name,
@@ -149,6 +179,9 @@ typedef enum zt_op {
 #define ZT_FIELDS_ATTR7(...) ZT_EACH7(ZT_FIELD, __VA_ARGS__)
 #define ZT_FIELDS_ATTR8(...) ZT_EACH8(ZT_FIELD, __VA_ARGS__)
 #define ZT_FIELDS_ATTR9(...) ZT_EACH9(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR10(...) ZT_EACH10(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR11(...) ZT_EACH11(ZT_FIELD, __VA_ARGS__)
+#define ZT_FIELDS_ATTR12(...) ZT_EACH12(ZT_FIELD, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     typedef struct zt_##name##_attrs {                                                             \
         ZT_FIELDS_##attrs                                                                          \

@@ -26,6 +26,9 @@
 #define INITS_ATTR7(...) ZT_EACH7(INIT, __VA_ARGS__)
 #define INITS_ATTR8(...) ZT_EACH8(INIT, __VA_ARGS__)
 #define INITS_ATTR9(...) ZT_EACH9(INIT, __VA_ARGS__)
+#define INITS_ATTR10(...) ZT_EACH10(INIT, __VA_ARGS__)
+#define INITS_ATTR11(...) ZT_EACH11(INIT, __VA_ARGS__)
+#define INITS_ATTR12(...) ZT_EACH12(INIT, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     static const zt_##name##_attrs defaults_##name = {INITS_##attrs};                              \
     zt_##name##_attrs zt_##name##_defaults(void) { return defaults_##name; }                       \
@@ -48,6 +51,9 @@
 #define FIELD_DEFS_ATTR7(...) ZT_EACH7(FIELD_DEF, __VA_ARGS__)
 #define FIELD_DEFS_ATTR8(...) ZT_EACH8(FIELD_DEF, __VA_ARGS__)
 #define FIELD_DEFS_ATTR9(...) ZT_EACH9(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR10(...) ZT_EACH10(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR11(...) ZT_EACH11(FIELD_DEF, __VA_ARGS__)
+#define FIELD_DEFS_ATTR12(...) ZT_EACH12(FIELD_DEF, __VA_ARGS__)
 #define OP(op, ins, outs, attributes)                                                              \
     static const zt_opinfo *info_##op(void)                                                        \
     {                                                                                              \

@@ -95,9 +95,16 @@ zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
     , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e
 #define ZT_CALL_IN6(a, b, c, d, e, f)                                                              \
     , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e, zt_tensor *f
+#define ZT_CALL_IN7(a, b, c, d, e, f, g)                                                           \
+    ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g
+#define ZT_CALL_IN8(a, b, c, d, e, f, g, h)                                                        \
+    ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g, zt_tensor *h
 #define ZT_CALL_OUT1(a)
 #define ZT_CALL_OUT2(a, b) , zt_tensor **b
 #define ZT_CALL_OUT3(a, b, c) , zt_tensor **b, zt_tensor **c
+#define ZT_CALL_OUT4(a, b, c, d) , zt_tensor **b, zt_tensor **c, zt_tensor **d
+#define ZT_CALL_OUT5(a, b, c, d, e) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
+#define ZT_CALL_OUT6(a, b, c, d, e, f) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e, zt_tensor **f
 #define OP(name, ins, outs, attrs)                                                                 \
     zt_tensor *zt_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
 #include "lib/ops/ops.def"

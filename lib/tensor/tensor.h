@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define ZT_MAX_RANK 8
+#define ZT_MAX_RANK 10 /* a batch of channels of 8 dimensions */
 
 /* ---- dtypes: one table ---------------------------------------------------------------------- */
 
