@@ -379,7 +379,8 @@ static double distance(const zt_arg *a, const zt_arg *b)
 static bool check_expansion(const sample *s)
 {
     const zt_opinfo *info = zt_op_info(s->op);
-    int map[64], in[ZT_MAX_IN], out[ZT_MAX_OUT] = {ZT_NONE, ZT_NONE, ZT_NONE};
+    int map[64], in[ZT_MAX_IN], out[ZT_MAX_OUT] = {0};
+    for (int k = 0; k < ZT_MAX_OUT; k++) out[k] = ZT_NONE;
     zt_prog *p = zt_prog_like(s->p, map);
     zt_builder *b = zt_builder_new(p, NULL, 0);
     f64run one, many;
