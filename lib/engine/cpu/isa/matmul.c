@@ -1,171 +1,181 @@
 /* matmul.c - kernel of matmul: two matrices, or stacks of them; f32, f16 and bf16, sums in f32.
  *
- * An item is a tile of ROW_TILE x COLUMN_TILE of y, by shapes alone. It goes over k in blocks of
- * DEPTH, for each over panels of b, PANEL columns of DEPTH rows side by side (copied together
- * unless they lie so), and MICRO rows of a at a time. One value of y is one f32 accumulator that takes k =
- * 0, 1, 2 ... in order, so its bits depend on nothing but its row, its column and K.
+ * An item is a tile of y, by shapes alone. It goes over k in blocks of GEMM_DEPTH words, for each
+ * copies its rows of a side by side, then one panel of b after the other, and multiplies (gemm.h).
+ * f16 is made f32 on the way, and bf16 too where the processor does not multiply pairs of it. What
+ * is transposed is turned in registers, 16 by 16 words, on the way.
+ *
+ * Wide tiles spare copies: an element of a is copied once for every tile beside it, of b once for
+ * every tile above.
  */
 #include "lib/engine/cpu/cpu.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/gemm.h"
 
-#if defined(ZT_ISA_avx512)
-enum { MICRO = 12, WIDE = 2 };
-#elif defined(ZT_ISA_avx2)
-enum { MICRO = 6, WIDE = 1 };
-#else
-enum { MICRO = 4, WIDE = 1 };
-#endif
-enum { PANEL = WIDE * LANES, ROW_TILE = 96, COLUMN_TILE = 128, DEPTH = 256 };
+enum { MOST_ROWS = 516, MOST_COLUMNS = 512, LEAST_ROWS = 96, LEAST_COLUMNS = 128, ENOUGH = 8 };
 
-/* A matrix as it is multiplied: element (i, j) is i * down + j * right elements from `data`. */
-typedef struct matrix {
+/* ---- operands as words ----------------------------------------------------------------------- */
+
+/* What a word of the tile (gemm.h) is made of. */
+typedef enum kind { FLOATS, HALVES, BRAINS, PAIRS } kind;
+
+/* An operand: element (line, k) lies at line * by_line + k * by_k elements from `data`; a line is a
+ * row of a, or a column of b. One of the two is 1. */
+typedef struct operand {
     const char *data;
-    zt_dtype dtype;
-    int64_t down, right;
-} matrix;
+    int64_t by_line, by_k, K;
+} operand;
 
-typedef struct scratch {
-    float y[ROW_TILE * COLUMN_TILE], a[ROW_TILE * DEPTH], panel[DEPTH * PANEL];
-    float line[DEPTH > ROW_TILE ? DEPTH : ROW_TILE];
-} scratch;
-
-/* One tile's share of a product. */
-typedef struct tile {
-    matrix a, b;
-    int64_t K, first_row, first_column;
-    int rows, columns;
-} tile;
-
-static const char *at(const matrix *m, int64_t i, int64_t j)
+/* n <= 16 numbers of 16 bits, zeros behind them. */
+INLINE const uint16_t *sixteen(const uint16_t *p, int64_t n, uint16_t room[LANES])
 {
-    return m->data + (i * m->down + j * m->right) * zt_dtype_get(m->dtype)->block_bytes;
+    if (n >= LANES) return p;
+    for (int i = 0; i < LANES; i++) room[i] = i < n ? p[i] : 0;
+    return room;
 }
 
-/* n elements that lie side by side, as f32: in place, or decoded into `line`. */
-static const float *line_of(const matrix *m, int64_t i, int64_t j, int n, float *line)
+/* n <= 16 neighbours from the i-th element; zeros behind them. */
+INLINE vf neighbours(kind of, const operand *x, int64_t i, int64_t n)
 {
-    if (m->dtype == ZT_F32) return (const float *)at(m, i, j);
-    zt_dtype_get(m->dtype)->decode(at(m, i, j), line, n);
-    return line;
+    uint16_t room[LANES];
+    if (of == FLOATS) {
+        const float *p = (const float *)x->data + i;
+        return n >= LANES ? vf_load(p) : vf_load_n(p, (int)n);
+    }
+    const uint16_t *h = sixteen((const uint16_t *)x->data + i, n, room);
+    return of == HALVES ? vf_of_f16(h) : vf_of_bf16(h);
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
-
-/* Rows i.. of a from column k, as f32 with `*right` and `*down` between elements. */
-static const float *block_of_a(const tile *t, int64_t k, int depth, scratch *s, int64_t *down,
-                               int64_t *right)
+/* Words k.. of one line, n of them, where k is the direction of neighbours. */
+INLINE vf along(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 {
-    const matrix *a = &t->a;
-    *down = a->down;
-    *right = a->right;
-    if (a->dtype == ZT_F32) return (const float *)at(a, t->first_row, k);
-    *down = depth;
-    *right = 1;
-    if (a->right == 1)
-        for (int i = 0; i < t->rows; i++) {
-            float *row = s->a + (int64_t)i * depth;
-            const float *from = line_of(a, t->first_row + i, k, depth, s->line);
-            memcpy(row, from, (size_t)depth * sizeof *row);
-        }
-    else
-        for (int j = 0; j < depth; j++) {
-            const float *from = line_of(a, t->first_row, k + j, t->rows, s->line);
-            for (int i = 0; i < t->rows; i++) s->a[(int64_t)i * depth + j] = from[i];
-        }
-    return s->a;
+    if (of != PAIRS) return neighbours(of, x, line * x->by_line + k, n);
+    const uint16_t *p = (const uint16_t *)x->data + line * x->by_line + 2 * k;
+    int64_t left = x->K - 2 * k < 2 * n ? x->K - 2 * k : 2 * n;
+    float both[LANES] = {0};
+    if (left >= 2 * LANES) return vf_load((const float *)(const void *)p);
+    memcpy(both, p, (size_t)left * sizeof *p);
+    return vf_load(both);
 }
 
-/* Columns that lie one after the other become rows of the panel. */
-static void turn(const tile *t, int64_t k, int depth, int64_t column, int n, scratch *s)
+/* Word k of n lines, where lines are the direction of neighbours. */
+INLINE vf across(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 {
-    int j = 0;
-    for (; t->b.dtype == ZT_F32 && j + LANES <= n; j += LANES) {
-        int i = 0;
-        for (; i + LANES <= depth; i += LANES) {
+    if (of != PAIRS) return neighbours(of, x, line + k * x->by_k, n);
+    vi first = vi_of_bits(neighbours(BRAINS, x, line + 2 * k * x->by_k, n)), second = vi_set(0);
+    if (2 * k + 1 < x->K)
+        second = vi_of_bits(neighbours(BRAINS, x, line + (2 * k + 1) * x->by_k, n));
+    return vf_of_bits(vi_or(vi_and(vi_right(first, 16), vi_set(0xffff)), second));
+}
+
+/* ---- a's rows and b's panels ------------------------------------------------------------------ */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* `rows` lines of a from `line`, words k..k+depth-1, to rows of GEMM_STRIDE; of these there are as
+ * many as 16 divides. */
+INLINE void pack_rows(kind of, const operand *x, int64_t line, int rows, int64_t k, int depth,
+                      float *to)
+{
+    if (x->by_k == 1) {
+        for (int i = 0; i < rows; i++)
+            for (int d = 0; d < depth; d += LANES)
+                vf_store(to + i * GEMM_STRIDE + d,
+                         along(of, x, line + i, k + d, least(depth - d, LANES)));
+        return;
+    }
+    for (int d = 0; d < depth; d += LANES)
+        for (int i = 0; i < rows; i += LANES) {
             vf r[LANES];
             for (int l = 0; l < LANES; l++)
-                r[l] = vf_load((const float *)at(&t->b, k + i, column + j + l));
+                r[l] = d + l < depth ? across(of, x, line + i, k + d + l, rows - i) : vf_set(0);
             vf_transpose(r);
-            for (int l = 0; l < LANES; l++) vf_store(s->panel + (i + l) * PANEL + j, r[l]);
+            for (int l = 0; l < LANES; l++) vf_store(to + (i + l) * GEMM_STRIDE + d, r[l]);
         }
-        for (; i < depth; i++)
+}
+
+/* n lines of b from `line`, words k..k+depth-1, to rows of GEMM_WIDE, filled up with zeros. */
+INLINE void pack_panel(kind of, const operand *x, int64_t line, int n, int64_t k, int depth,
+                       float *to)
+{
+    if (x->by_k != 1) {
+        for (int d = 0; d < depth; d++)
+            for (int j = 0; j < GEMM_WIDE; j += LANES)
+                vf_store(to + d * GEMM_WIDE + j,
+                         j < n ? across(of, x, line + j, k + d, n - j) : vf_set(0));
+        return;
+    }
+    for (int j = 0; j < GEMM_WIDE; j += LANES)
+        for (int d = 0; d < depth; d += LANES) {
+            vf r[LANES];
+            int deep = (int)least(depth - d, LANES);
             for (int l = 0; l < LANES; l++)
-                s->panel[i * PANEL + j + l] = *(const float *)at(&t->b, k + i, column + j + l);
-    }
-    for (; j < n; j++) {
-        const float *from = line_of(&t->b, k, column + j, depth, s->line);
-        for (int i = 0; i < depth; i++) s->panel[i * PANEL + j] = from[i];
-    }
+                r[l] = j + l < n ? along(of, x, line + j + l, k + d, deep) : vf_set(0);
+            vf_transpose(r);
+            for (int l = 0; l < deep; l++) vf_store(to + (d + l) * GEMM_WIDE + j, r[l]);
+        }
 }
 
-/* n columns of b from row k; a panel is filled up with zeros. `*down`: from row to row. */
-static const float *panel_of_b(const tile *t, int64_t k, int depth, int64_t column, int n,
-                               scratch *s, int64_t *down)
+/* ---- a tile ---------------------------------------------------------------------------------- */
+
+typedef struct tile {
+    operand a, b;
+    int64_t row, column;
+    int rows, columns;
+    float *y; /* where sums go: y itself, or scratch */
+    int64_t down;
+    float *packed_a, *panel;
+} tile;
+
+/* Few rows read whole panels of floats where they lie. */
+INLINE bool lies_well(kind of, const tile *t, int n)
 {
-    *down = PANEL;
-    if (t->b.right == 1 && t->b.dtype == ZT_F32 && n == PANEL && t->rows <= MICRO) {
-        *down = t->b.down;
-        return (const float *)at(&t->b, k, column);
-    }
-    if (n < PANEL) memset(s->panel, 0, sizeof s->panel);
-    if (t->b.right != 1) {
-        turn(t, k, depth, column, n, s);
-        return s->panel;
-    }
-    for (int i = 0; i < depth; i++)
-        memcpy(s->panel + i * PANEL, line_of(&t->b, k + i, column, n, s->line),
-               (size_t)n * sizeof(float));
-    return s->panel;
+    return of == FLOATS && t->b.by_k != 1 && n == GEMM_WIDE && t->rows <= GEMM_ROWS;
 }
 
-/* ---- the product ----------------------------------------------------------------------------- */
-
-/* y += a b for R rows and a panel's columns. */
-INLINE void micro(int R, const float *a, int64_t down, int64_t right, const float *b,
-                  int64_t b_down, int depth, float *y)
+INLINE void multiply(kind of, const tile *t)
 {
-    vf sum[MICRO][WIDE];
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < WIDE; w++)
-            sum[r][w] = vf_load(y + r * COLUMN_TILE + w * LANES);
-    for (int k = 0; k < depth; k++) {
-        vf v[WIDE];
-        UNROLL for (int w = 0; w < WIDE; w++) v[w] = vf_load(b + k * b_down + w * LANES);
-        UNROLL for (int r = 0; r < R; r++)
-        {
-            vf x = vf_set(a[r * down + k * right]);
-            UNROLL for (int w = 0; w < WIDE; w++) sum[r][w] = vf_fma(x, v[w], sum[r][w]);
+    int64_t words = of == PAIRS ? (t->a.K + 1) / 2 : t->a.K;
+    for (int64_t k = 0; k == 0 || k < words; k += GEMM_DEPTH) {
+        int depth = (int)least(words - k, GEMM_DEPTH);
+        pack_rows(of, &t->a, t->row, t->rows, k, depth, t->packed_a);
+        for (int j = 0; j < t->columns; j += GEMM_WIDE) {
+            int n = (int)least(t->columns - j, GEMM_WIDE);
+            gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = depth,
+                            .columns = n, .more = k > 0, .y = t->y + j, .down = t->down};
+            if (lies_well(of, t, n)) {
+                g.b_down = t->b.by_k;
+                g.b = (const float *)t->b.data + t->column + j + k * g.b_down;
+            } else {
+                pack_panel(of, &t->b, t->column + j, n, k, depth, t->panel);
+            }
+            gemm_down(of == PAIRS, &g, t->rows);
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < WIDE; w++)
-            vf_store(y + r * COLUMN_TILE + w * LANES, sum[r][w]);
 }
 
-static void multiply(const tile *t, scratch *s)
+static void multiply_floats(const tile *t) { multiply(FLOATS, t); }
+static void multiply_halves(const tile *t) { multiply(HALVES, t); }
+static void multiply_brains(const tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
+
+/* A row of sums in y's dtype. */
+static void put_row(zt_dtype dtype, const float *sum, char *y, int n)
 {
-    memset(s->y, 0, sizeof s->y);
-    for (int64_t k = 0; k < t->K; k += DEPTH) {
-        int depth = t->K - k < DEPTH ? (int)(t->K - k) : DEPTH;
-        int64_t down, right, b_down;
-        const float *a = block_of_a(t, k, depth, s, &down, &right);
-        for (int j = 0; j < t->columns; j += PANEL) {
-            int n = t->columns - j < PANEL ? t->columns - j : PANEL, i = 0;
-            const float *b = panel_of_b(t, k, depth, t->first_column + j, n, s, &b_down);
-            float *y = s->y + j;
-            for (; i + MICRO <= t->rows; i += MICRO)
-                micro(MICRO, a + i * down, down, right, b, b_down, depth, y + i * COLUMN_TILE);
-            for (; i + 2 <= t->rows; i += 2)
-                micro(2, a + i * down, down, right, b, b_down, depth, y + i * COLUMN_TILE);
-            if (i < t->rows)
-                micro(1, a + i * down, down, right, b, b_down, depth, y + i * COLUMN_TILE);
-        }
+    float room[LANES] = {0};
+    uint16_t half[LANES];
+    for (int i = 0; i < n; i += LANES) {
+        size_t left = (size_t)least(n - i, LANES);
+        memcpy(room, sum + i, left * sizeof *sum);
+        if (dtype == ZT_F16)
+            vf_to_f16(half, vf_load(room));
+        else
+            vf_to_bf16(half, vf_load(room));
+        memcpy(y + 2 * i, half, 2 * left);
     }
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-enum { AUX_N, AUX_K, AUX_M, AUX_DOWN, AUX_ACROSS }; /* sizes; tiles down and across */
+enum { AUX_N, AUX_K, AUX_M, AUX_ROWS, AUX_COLUMNS, AUX_DOWN, AUX_ACROSS }; /* sizes, tile, tiles */
 
 static bool matmul_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -173,19 +183,52 @@ static bool matmul_has(const void *attrs, const zt_type *const in[], const zt_ty
     return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16 || out[0].dtype == ZT_BF16;
 }
 
+static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* n in even pieces of at most `most`, a multiple of `by` each. */
+static int64_t even(int64_t n, int64_t most, int64_t by)
+{
+    int64_t pieces = n ? parts(n, most) : 1;
+    return n ? parts(parts(n, pieces), by) * by : by;
+}
+
+/* Wide tiles, or where these would be few, narrower and then lower ones. */
+static void choose_tile(zt_cpu_call *c, int64_t batches)
+{
+    int64_t N = c->aux[AUX_N], M = c->aux[AUX_M], rows = MOST_ROWS, columns = MOST_COLUMNS;
+    for (;;) {
+        c->aux[AUX_ROWS] = even(N, rows, GEMM_ROWS);
+        c->aux[AUX_COLUMNS] = even(M, columns, GEMM_WIDE);
+        c->aux[AUX_DOWN] = parts(N, c->aux[AUX_ROWS]);
+        c->aux[AUX_ACROSS] = parts(M, c->aux[AUX_COLUMNS]);
+        c->items[0] = batches * c->aux[AUX_DOWN] * c->aux[AUX_ACROSS];
+        if (c->items[0] >= ENOUGH || (columns <= LEAST_COLUMNS && rows <= LEAST_ROWS)) return;
+        if (columns > LEAST_COLUMNS)
+            columns /= 2;
+        else
+            rows /= 2;
+    }
+}
+
+/* Floats of a thread's scratch: rows of a, a panel, and y where it is not of floats. */
+static int64_t floats_of_rows(const zt_cpu_call *c)
+{
+    return parts(c->aux[AUX_ROWS], LANES) * LANES * GEMM_STRIDE;
+}
+
 static void matmul_setup(zt_cpu_call *c)
 {
-    const zt_matmul_attrs *at_ = c->attrs;
+    const zt_matmul_attrs *at = c->attrs;
     const zt_type *a = &c->in[0].type, *y = &c->out[0].type;
-    int64_t batches = 1;
+    int64_t batches = 1, floats;
     c->aux[AUX_N] = y->dim[y->rank - 2];
     c->aux[AUX_M] = y->dim[y->rank - 1];
-    c->aux[AUX_K] = a->dim[a->rank - (at_->ta ? 2 : 1)];
-    c->aux[AUX_DOWN] = (c->aux[AUX_N] + ROW_TILE - 1) / ROW_TILE;
-    c->aux[AUX_ACROSS] = (c->aux[AUX_M] + COLUMN_TILE - 1) / COLUMN_TILE;
+    c->aux[AUX_K] = a->dim[a->rank - (at->ta ? 2 : 1)];
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
-    c->items[0] = batches * c->aux[AUX_DOWN] * c->aux[AUX_ACROSS];
-    c->local_bytes = sizeof(scratch);
+    choose_tile(c, batches);
+    floats = floats_of_rows(c) + GEMM_DEPTH * GEMM_WIDE;
+    if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
+    c->local_bytes = (size_t)floats * sizeof(float);
 }
 
 /* The operand's matrix for the i-th of y's, by broadcasting of the dimensions before. */
@@ -204,29 +247,42 @@ static const char *matrix_at(const zt_cpu_arg *x, const zt_type *y, int64_t i)
     return (const char *)x->data + from * zt_dtype_get(t->dtype)->block_bytes;
 }
 
-static void matmul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t over, float *local)
 {
-    const zt_matmul_attrs *at_ = c->attrs;
+    const zt_matmul_attrs *at = c->attrs;
     int64_t N = c->aux[AUX_N], K = c->aux[AUX_K], M = c->aux[AUX_M];
     const zt_type *y = &c->out[0].type;
-    const zt_dtype_info *d = zt_dtype_get(y->dtype);
-    scratch *s = local;
+    tile t = {.a = {matrix_at(&c->in[0], y, batch), at->ta ? 1 : K, at->ta ? N : 1, K},
+              .b = {matrix_at(&c->in[1], y, batch), at->tb ? K : 1, at->tb ? 1 : M, K},
+              .row = down * c->aux[AUX_ROWS], .column = over * c->aux[AUX_COLUMNS],
+              .packed_a = local, .panel = local + floats_of_rows(c)};
+    t.rows = (int)least(N - t.row, c->aux[AUX_ROWS]);
+    t.columns = (int)least(M - t.column, c->aux[AUX_COLUMNS]);
+    t.y = t.panel + GEMM_DEPTH * GEMM_WIDE;
+    t.down = c->aux[AUX_COLUMNS];
+    if (y->dtype == ZT_F32) {
+        t.y = (float *)c->out[0].data + (batch * N + t.row) * M + t.column;
+        t.down = M;
+    }
+    return t;
+}
+
+static void matmul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    zt_dtype dtype = c->out[0].type.dtype;
     (void)phase;
     for (int64_t i = begin; i < end; i++) {
-        int64_t across = i % c->aux[AUX_ACROSS], rest = i / c->aux[AUX_ACROSS];
-        int64_t down = rest % c->aux[AUX_DOWN], batch = rest / c->aux[AUX_DOWN];
-        tile t = {.a = {matrix_at(&c->in[0], y, batch), y->dtype, K, 1},
-                  .b = {matrix_at(&c->in[1], y, batch), y->dtype, M, 1},
-                  .K = K, .first_row = down * ROW_TILE, .first_column = across * COLUMN_TILE};
-        if (at_->ta) t.a.down = 1, t.a.right = N;
-        if (at_->tb) t.b.down = 1, t.b.right = K;
-        t.rows = N - t.first_row < ROW_TILE ? (int)(N - t.first_row) : ROW_TILE;
-        t.columns = M - t.first_column < COLUMN_TILE ? (int)(M - t.first_column) : COLUMN_TILE;
-        multiply(&t, s);
+        int64_t over = i % c->aux[AUX_ACROSS], rest = i / c->aux[AUX_ACROSS];
+        int64_t batch = rest / c->aux[AUX_DOWN];
+        tile t = tile_of(c, batch, rest % c->aux[AUX_DOWN], over, local);
+        if (dtype == ZT_F32) {
+            multiply_floats(&t);
+            continue;
+        }
+        (dtype == ZT_F16 ? multiply_halves : multiply_brains)(&t);
         for (int r = 0; r < t.rows; r++) {
-            int64_t to = (batch * N + t.first_row + r) * M + t.first_column;
-            char *row = (char *)c->out[0].data + to * d->block_bytes;
-            d->encode(s->y + r * COLUMN_TILE, row, t.columns);
+            int64_t to = (batch * c->aux[AUX_N] + t.row + r) * c->aux[AUX_M] + t.column;
+            put_row(dtype, t.y + r * t.down, (char *)c->out[0].data + 2 * to, t.columns);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* simd.h - private to isa/: sixteen lanes, the same on each instruction set.
  *
- *   vf  16 floats          vi  16 int32
+ *   vf  16 floats          vi  16 int32 (vi_of_u16, vi_to_u16: from, and the low half to, 16 bits)
  *
  * One register with AVX-512, two with AVX2, an array in plain C. All is exact or rounded once to
  * nearest even, so that the instruction sets agree to the bit, but for vf_fma: a * b + c is rounded
@@ -8,6 +8,7 @@
  *
  * vf_max(a, b) is a > b ? a : b in each lane, vf_min(a, b) a < b ? a : b: with a NaN in either, b.
  * vf_first(n, a, b) has a's lanes below n, then b's, for any n; load_n and store_n touch no others.
+ * vf_of_f16, vf_of_bf16 read 16 of them, vf_to_f16, vf_to_bf16 write them, to nearest even.
  * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ...
  * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere.
  */
@@ -84,6 +85,9 @@ INLINE void vf_to_f16(void *p, vf a)
 {
     _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
+
+INLINE vi vi_of_u16(const void *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256(p)); }
+INLINE void vi_to_u16(void *p, vi a) { _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(a)); }
 
 INLINE __m256 low_half(vf a) { return _mm512_castps512_ps256(a); }
 INLINE __m256 high_half(vf a)
@@ -209,6 +213,19 @@ INLINE void vf_to_f16(void *p, vf a)
     __m128i *h = p;
     _mm_storeu_si128(h, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(h + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE vi vi_of_u16(const void *p)
+{
+    const __m128i *h = p;
+    return (vi){_mm256_cvtepu16_epi32(_mm_loadu_si128(h)),
+                _mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1))};
+}
+INLINE void vi_to_u16(void *p, vi a)
+{
+    const __m256i low = _mm256_set1_epi32(0xffff);
+    __m256i both = _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
+    _mm256_storeu_si256(p, _mm256_permute4x64_epi64(both, 0xd8));
 }
 
 INLINE __m256 low_half(vf a) { return a.lo; }
@@ -341,6 +358,20 @@ INLINE void vf_to_f16(void *p, vf a)
     EACH h[i] = zt_f32_to_f16(a.v[i]);
     memcpy(p, h, sizeof h);
 }
+INLINE vi vi_of_u16(const void *p)
+{
+    vi a;
+    uint16_t h[LANES];
+    memcpy(h, p, sizeof h);
+    EACH a.v[i] = h[i];
+    return a;
+}
+INLINE void vi_to_u16(void *p, vi a)
+{
+    uint16_t h[LANES];
+    EACH h[i] = (uint16_t)a.v[i];
+    memcpy(p, h, sizeof h);
+}
 
 /* r[i] lane j becomes r[j] lane i. */
 INLINE void vf_transpose(vf r[LANES])
@@ -388,6 +419,17 @@ INLINE float vf_top(vf a)
 #endif
 
 /* ---- on every instruction set ---------------------------------------------------------------- */
+
+/* bfloat16 is the upper half of a float. A NaN stays one, made quiet. */
+INLINE vf vf_of_bf16(const void *p) { return vf_of_bits(vi_left(vi_of_u16(p), 16)); }
+INLINE void vf_to_bf16(void *p, vf a)
+{
+    vi u = vi_of_bits(a), even = vi_and(vi_right(u, 16), vi_set(1));
+    vi rounded = vi_add(u, vi_add(vi_set(0x7fff), even)), quiet = vi_or(u, vi_set(0x400000));
+    vi size = vi_and(u, vi_set(0x7fffffff)); /* above infinity's bits: NaN */
+    vf nan = vf_of_bits(vi_sub(vi_set(0x7f800000), size));
+    vi_to_u16(p, vi_right(vi_of_bits(vf_choose(nan, vf_of_bits(quiet), vf_of_bits(rounded))), 16));
+}
 
 INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffffff))); }
 
