@@ -483,8 +483,10 @@ static void refusals(zt_ctx *ctx)
             "'x' is i32");
     refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = argmax x\nout   y = y\n", "x", ZT_EUSAGE,
             "0 of 0 outputs");
-    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = add x x\nout   y = y\n", "y", ZT_EUSAGE,
-            "no input or data");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = add x x\nout   y = y\n", "u", ZT_EUSAGE,
+            "value -1 is not in the program");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ni = argmax x\ny = add x x\nout   y = y\n", "i",
+            ZT_EUSAGE, "'i' is i32");
 }
 
 static void unreached_is_zero(zt_ctx *ctx)
@@ -501,6 +503,24 @@ static void unreached_is_zero(zt_ctx *ctx)
         f64run_close(&r);
     }
     ok(good, "x + x has gradient 2 in x, 0 in what it does not depend on");
+    zt_prog_free(g);
+    zt_prog_free(p);
+}
+
+static void of_what_ops_make(zt_ctx *ctx)
+{
+    zt_prog *p = parse(ctx, "zt program 1\nin    x: f32[2]\nh = mul x x\ny = mul h h\nout   y = y\n");
+    int wrt[] = {zt_prog_find(p, "h"), zt_prog_find(p, "x")};
+    zt_prog *g = zt_prog_grad(ctx, p, wrt, 2, NULL);
+    f64run r;
+    bool good = g && f64run_open(&r, g);
+    if (good) {
+        r.arg[zt_prog_find(g, "x")].f[1] = 3;
+        f64run_go(&r);
+        good = f64run_out(&r, "d.h")->f[1] == 18 && f64run_out(&r, "d.x")->f[1] == 108;
+        f64run_close(&r);
+    }
+    ok(good, "the gradient of what an op makes, and on through it");
     zt_prog_free(g);
     zt_prog_free(p);
 }
@@ -559,6 +579,7 @@ int main(void)
     symbols_stay(ctx);
     refusals(ctx);
     unreached_is_zero(ctx);
+    of_what_ops_make(ctx);
     every_allocation_fails();
     for (int e = 0; e < ENGINES; e++) zt_engine_close(engines[e]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CACHED = 64 };
-
-typedef struct entry {
+struct zt_entry {
     zt_op op;
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
@@ -21,28 +19,12 @@ typedef struct entry {
     zt_ebuf *donated; /* of a donating op: where input 0 goes to be updated */
     uint64_t used;
     bool fell_back;
-} entry;
-
-struct zt_run {
-    zt_ctx *ctx;
-    zt_chain chain;
-    bool strict;
-    entry *cache[MAX_CACHED];
-    uint64_t clock, fallbacks, count[ZT_OP_COUNT];
-    uint64_t fail_in; /* ops until one is refused; 0: none */
-    bool fail_onwards;
-    zt_tensor *into;
-    zt_tensor **kept; /* tensors of all open scopes, innermost last */
-    size_t n_kept, cap_kept;
-    size_t *scope; /* where each scope begins in kept */
-    size_t n_scopes, cap_scopes;
-    zt_recorder *recorder;
 };
+typedef zt_entry entry;
 
 /* ---- scopes ------------------------------------------------------------------------------------ */
 
-/* Room for one more in a growing array of items of `size` bytes. */
-static zt_status grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size)
+zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size)
 {
     void **p = array;
     if (n < *cap) return ZT_OK;
@@ -56,21 +38,26 @@ static zt_status grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t si
 
 void zt_scope_begin(zt_run *r)
 {
-    if (grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope)) return;
-    r->scope[r->n_scopes++] = r->n_kept;
+    if (r->unopened || zt_run_grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope))
+        r->unopened++;
+    else
+        r->scope[r->n_scopes++] = r->n_kept;
 }
 
 void zt_scope_end(zt_run *r)
 {
+    if (r->unopened > 0) {
+        r->unopened--;
+        return;
+    }
     size_t floor = r->n_scopes ? r->scope[--r->n_scopes] : 0;
     while (r->n_kept > floor) zt_tensor_unref(r->kept[--r->n_kept]);
 }
 
-/* Give the innermost scope a tensor; on failure the tensor is released. */
-static zt_status scope_take(zt_run *r, zt_tensor *t)
+zt_status zt_run_take(zt_run *r, zt_tensor *t)
 {
     if (!t) return zt_ctx_status(r->ctx);
-    if (grow(r->ctx, &r->kept, r->n_kept, &r->cap_kept, sizeof *r->kept)) {
+    if (zt_run_grow(r->ctx, &r->kept, r->n_kept, &r->cap_kept, sizeof *r->kept)) {
         zt_tensor_unref(t);
         return ZT_ENOMEM;
     }
@@ -101,12 +88,17 @@ static void entry_free(zt_run *r, entry *c)
 void zt_run_free(zt_run *r)
 {
     if (!r) return;
-    r->n_scopes = 0;
+    r->n_scopes = r->unopened = 0;
     zt_scope_end(r);
-    for (int i = 0; i < MAX_CACHED; i++) entry_free(r, r->cache[i]);
+    for (size_t i = 0; i < r->n_leaves; i++) {
+        zt_tensor_unref(r->leaf[i].x);
+        zt_tensor_unref(r->leaf[i].grad);
+    }
+    for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(r, r->cache[i]);
     zt_recorder_free(r->recorder);
     zt_tensor_unref(r->into);
     zt_chain_fini(&r->chain);
+    zt_free(r->ctx, r->leaf);
     zt_free(r->ctx, r->kept);
     zt_free(r->ctx, r->scope);
     zt_free(r->ctx, r);
@@ -178,7 +170,7 @@ static bool entry_matches(const entry *c, const entry *key)
 static entry *get_entry(zt_run *r, const entry *key)
 {
     int oldest = 0;
-    for (int i = 0; i < MAX_CACHED; i++) {
+    for (int i = 0; i < ZT_MAX_CACHED; i++) {
         if (r->cache[i] && entry_matches(r->cache[i], key)) return r->cache[i];
         if (!r->cache[i] || (r->cache[oldest] && r->cache[i]->used < r->cache[oldest]->used))
             oldest = i;
@@ -201,7 +193,7 @@ static entry *get_entry(zt_run *r, const entry *key)
 
 /* ---- outputs ----------------------------------------------------------------------------------- */
 
-static bool shares_bytes(const zt_tensor *a, const zt_tensor *b)
+bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b)
 {
     uintptr_t p = (uintptr_t)zt_tensor_data(a), q = (uintptr_t)zt_tensor_data(b);
     return p < q + zt_tensor_bytes(b) && q < p + zt_tensor_bytes(a);
@@ -217,7 +209,7 @@ static zt_status check_into(zt_run *r, const entry *key, zt_tensor *const *in, c
         return zt_fail(r->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
     for (int k = 0; k < info->n_in; k++) {
-        if (!in[k] || !shares_bytes(in[k], dst)) continue;
+        if (!in[k] || !zt_shares_bytes(in[k], dst)) continue;
         bool whole = zt_tensor_data(in[k]) == zt_tensor_data(dst) &&
                      zt_type_equal(zt_tensor_type(in[k]), zt_tensor_type(dst));
         if (!whole || !(info->def->flags & (ZT_OPF_INPLACE | ZT_OPF_DONATES)))
@@ -278,25 +270,36 @@ static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in, z
     return st || !first ? st : e->vt->download(e, c->donated, zt_tensor_data(out[0]));
 }
 
+static zt_status record(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *made)
+{
+    if (r->paused == 0)
+        return zt_recorder_op(r->recorder, key->op, key->attrs, in, made, r->into != NULL);
+    if (r->into) zt_recorder_wrote(r->recorder, r->into);
+    return ZT_OK;
+}
+
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out)
 {
     const zt_opinfo *info = zt_op_info(op);
     bool view = info->def->flags & ZT_OPF_VIEW;
     entry key;
     zt_tensor *made[ZT_MAX_OUT] = {0};
+    bool ran = false;
     zt_status st = zt_ctx_status(r->ctx);
     for (int k = 0; k < info->n_out; k++) out[k] = NULL;
     if (!st) st = check(r, op, attrs, in, &key);
     for (int k = 0; k < info->n_out && !st; k++) {
         made[k] = view && !r->into ? zt_tensor_view(in[0], &key.out[k], 0)
                                    : place_output(r, &key, k, in);
-        st = scope_take(r, made[k]);
+        st = zt_run_take(r, made[k]);
     }
     if (!st) st = fault_point(r, op);
+    ran = st == ZT_OK;
     if (!st && view && r->into)
         memmove(zt_tensor_data(made[0]), zt_tensor_data(in[0]), zt_tensor_bytes(made[0]));
     if (!st && !view) st = run_kernel(r, &key, in, made);
-    if (!st && r->recorder) st = zt_recorder_op(r->recorder, op, key.attrs, in, made);
+    if (!st && r->recorder) st = record(r, &key, in, made);
+    if (st && ran && r->recorder && r->into) zt_recorder_wrote(r->recorder, r->into);
     zt_run_into(r, NULL);
     if (st) return st;
     r->count[op]++;
@@ -312,6 +315,24 @@ zt_status zt_record_begin(zt_run *r)
     r->recorder = zt_recorder_new(r->ctx);
     return r->recorder ? ZT_OK : ZT_ENOMEM;
 }
+
+zt_status zt_record_clear(zt_run *r)
+{
+    if (!r->recorder) return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+    zt_recorder *fresh = zt_recorder_new(r->ctx);
+    if (!fresh) return ZT_ENOMEM;
+    zt_recorder_free(r->recorder);
+    r->recorder = fresh;
+    return ZT_OK;
+}
+
+int zt_record_steps(const zt_run *r)
+{
+    return r->recorder ? zt_prog_n_steps(zt_recorder_prog(r->recorder)) : -1;
+}
+
+void zt_record_pause(zt_run *r) { r->paused++; }
+void zt_record_resume(zt_run *r) { r->paused -= r->paused > 0; }
 
 zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs)
 {

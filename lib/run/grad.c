@@ -4,7 +4,7 @@
  * then walked backwards: each op's row writes its gradient through zt_emit, cotangents of one value
  * are added up. There is no other autograd; a gradient is a program, and has a gradient.
  */
-#include "lib/run/run.h"
+#include "lib/run/door.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +16,7 @@ typedef struct pass {
     zt_builder *b;
     zt_emit forward; /* emits into `to`, expanding what has no vjp */
     int *map;        /* [values of from]: numbers in `to` */
+    bool *asked;     /* [values of from]: is its gradient asked for */
     /* Of values of `to`; cap of them. */
     bool *active; /* does it depend on a value asked about, through what has a gradient */
     int *grad;    /* its cotangent so far, or ZT_NONE */
@@ -108,6 +109,17 @@ static zt_type forward_type(void *user, int v)
     return e->type(e->user, v);
 }
 
+/* From here on, what depends on value v of `from` is on the way. */
+static zt_status activate(pass *g, int v)
+{
+    if (!is_real(g, g->map[v]))
+        return zt_fail(g->ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient",
+                       zt_prog_value(g->from, v)->name,
+                       zt_dtype_get(zt_builder_type(g->b, g->map[v]).dtype)->name);
+    g->active[g->map[v]] = true;
+    return ZT_OK;
+}
+
 static zt_status copy_step(pass *g, const zt_step *st)
 {
     const zt_opinfo *info = zt_op_info(st->op);
@@ -123,6 +135,8 @@ static zt_status copy_step(pass *g, const zt_step *st)
         if (out[k] < 0)
             s = zt_fail(g->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
                         info->out_name[k]);
+        else if (g->asked[st->out[k]])
+            s = activate(g, st->out[k]);
     }
     return s;
 }
@@ -256,14 +270,9 @@ static zt_status check(const zt_prog *p, zt_ctx *ctx, const int *wrt, int n)
     if (state >= 0)
         return zt_fail(ctx, ZT_ENOTSUP, "state '%s': no gradient is taken of a program with states",
                        zt_prog_value(p, state)->name);
-    for (int i = 0; i < n; i++) {
-        const zt_value *v = zt_prog_value(p, wrt[i]);
-        if (!v || v->kind == ZT_VALUE_OP)
-            return zt_fail(ctx, ZT_EUSAGE, "value %d is no input or data of the program", wrt[i]);
-        if (zt_dtype_get(v->type.dtype)->kind != 'F')
-            return zt_fail(ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient", v->name,
-                           zt_dtype_get(v->type.dtype)->name);
-    }
+    for (int i = 0; i < n; i++)
+        if (wrt[i] < 0 || wrt[i] >= zt_prog_n_values(p))
+            return zt_fail(ctx, ZT_EUSAGE, "value %d is not in the program", wrt[i]);
     return ZT_OK;
 }
 
@@ -271,7 +280,10 @@ static zt_status run_pass(pass *g, const int *wrt, int n, const zt_grad_opts *op
 {
     zt_status s = grow(g);
     if (s) return s;
-    for (int i = 0; i < n; i++) g->active[g->map[wrt[i]]] = true;
+    for (int i = 0; i < n && !s; i++) {
+        g->asked[wrt[i]] = true;
+        if (zt_prog_value(g->from, wrt[i])->kind != ZT_VALUE_OP) s = activate(g, wrt[i]);
+    }
     for (int i = 0; i < zt_prog_n_steps(g->from) && !s; i++)
         s = copy_step(g, zt_prog_step(g->from, i));
     int n_forward = zt_prog_n_steps(g->to);
@@ -285,23 +297,32 @@ static zt_status run_pass(pass *g, const int *wrt, int n, const zt_grad_opts *op
     return s;
 }
 
-zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
-                      const zt_grad_opts *opts)
+zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+                      const zt_grad_opts *opts, int *map)
 {
     static const zt_grad_opts plain;
-    pass g = {.ctx = ctx, .from = p};
+    pass g = {.ctx = ctx, .from = p, .map = map};
     if (!opts) opts = &plain;
     if (zt_ctx_status(ctx) || check(p, ctx, wrt, n)) return NULL;
     g.forward = (zt_emit){&g, forward_emit, forward_type};
-    g.map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *g.map);
-    if (g.map) g.to = zt_prog_like(p, g.map);
+    g.asked = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *g.asked);
+    if (g.asked) g.to = zt_prog_like(p, map);
     if (g.to) g.b = zt_builder_new(g.to, opts->sample, opts->n_sample);
     bool good = g.b && run_pass(&g, wrt, n, opts) == ZT_OK;
     zt_builder_free(g.b);
-    zt_free(ctx, g.map);
+    zt_free(ctx, g.asked);
     zt_free(ctx, g.active);
     zt_free(ctx, g.grad);
     if (good) return g.to;
     zt_prog_free(g.to);
     return NULL;
+}
+
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+                      const zt_grad_opts *opts)
+{
+    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
+    zt_prog *g = map ? zt_grad_pass(ctx, p, wrt, n, opts, map) : NULL;
+    zt_free(ctx, map);
+    return g;
 }

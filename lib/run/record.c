@@ -3,14 +3,21 @@
  * Tensors are told apart by identity, so the recorder keeps each it has seen until the end. One
  * that no recorded op made becomes an input; one that an op used up becomes a state, whose last
  * update is kept.
+ *
+ * An op may write into a tensor there is already (zt_run_into). Then that tensor stands for the new
+ * value. Any other over the same bytes no longer holds what was recorded of it: after a recorded
+ * write it cannot be used again; after one while recording was paused it is a new input.
  */
 #include "lib/run/door.h"
 
 #include <stdio.h>
 
+typedef enum fate { HOLDS, OVERWRITTEN, CHANGED } fate; /* CHANGED: while recording was paused */
+
 typedef struct seen {
     zt_tensor *tensor; /* the map's key is this pointer's own bytes */
     int value, state;  /* state: the state value it descends from, or -1 */
+    fate fate;         /* does it still hold its value */
 } seen;
 
 struct zt_recorder {
@@ -65,7 +72,7 @@ static seen *remember(zt_recorder *rec, zt_tensor *t, int value, int state)
     }
     seen *s = zt_arena_alloc(rec->memory, sizeof *s);
     if (!s) return NULL;
-    *s = (seen){t, value, state};
+    *s = (seen){t, value, state, HOLDS};
     if (zt_map_put(rec->by_tensor, (const char *)&s->tensor, sizeof s->tensor, (int64_t)rec->n))
         return NULL;
     zt_tensor_ref(t);
@@ -75,18 +82,32 @@ static seen *remember(zt_recorder *rec, zt_tensor *t, int value, int state)
 /* The value of an input; of one not seen before, a new declaration. */
 static int value_of(zt_recorder *rec, zt_tensor *t, bool donated)
 {
-    char name[32];
-    seen *s = find(rec, t);
-    if (s) return s->value;
+    char name[32], text[ZT_TYPE_TEXT];
+    const seen *s = find(rec, t);
     const zt_type *type = zt_tensor_type(t);
+    if (s && s->fate == HOLDS) return s->value;
+    if (s && s->fate == OVERWRITTEN) {
+        zt_fail(rec->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it",
+                zt_type_text(type, text));
+        return -1;
+    }
     snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? rec->n_state++ : rec->n_in++);
     int v = donated ? zt_prog_state(rec->prog, name, type->dtype, type->rank, type->dim)
                     : zt_prog_in(rec->prog, name, type->dtype, type->rank, type->dim);
     return v < 0 || !remember(rec, t, v, donated ? v : -1) ? -1 : v;
 }
 
+static void overwritten(zt_recorder *rec, const zt_tensor *dst, fate how)
+{
+    for (size_t i = 0; i < rec->n; i++)
+        if (rec->list[i]->fate == HOLDS && zt_shares_bytes(rec->list[i]->tensor, dst))
+            rec->list[i]->fate = how;
+}
+
+void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst) { overwritten(rec, dst, CHANGED); }
+
 zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *in,
-                         zt_tensor *const *out)
+                         zt_tensor *const *out, bool into)
 {
     const zt_opinfo *info = zt_op_info(op);
     bool donates = info->def->flags & ZT_OPF_DONATES;
@@ -96,11 +117,12 @@ zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tenso
         if (values[k] == -1) return zt_ctx_status(rec->ctx);
     }
     zt_status st = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
+    if (!st && into) overwritten(rec, out[0], OVERWRITTEN);
     for (int k = 0; k < info->n_out && !st; k++) {
         seen *from = donates && k == 0 ? find(rec, in[0]) : NULL, *old = find(rec, out[k]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
-            *old = (seen){old->tensor, made[k], state};
+            *old = (seen){old->tensor, made[k], state, HOLDS};
         else if (!remember(rec, out[k], made[k], state))
             st = zt_ctx_status(rec->ctx);
     }
@@ -132,4 +154,30 @@ zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs)
     zt_prog *p = rec->prog;
     rec->prog = NULL;
     return p;
+}
+
+/* ---- looking back ---------------------------------------------------------------------------- */
+
+const zt_prog *zt_recorder_prog(const zt_recorder *rec) { return rec->prog; }
+
+int zt_recorder_value(const zt_recorder *rec, const zt_tensor *t)
+{
+    const seen *s = find(rec, t);
+    return s && s->fate == HOLDS ? s->value : -1;
+}
+
+void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor)
+{
+    for (int v = 0; v < zt_prog_n_values(rec->prog); v++) tensor[v] = NULL;
+    for (size_t i = 0; i < rec->n; i++)
+        if (rec->list[i]->fate == HOLDS) tensor[rec->list[i]->value] = rec->list[i]->tensor;
+}
+
+bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *t, const int *among)
+{
+    for (size_t i = 0; i < rec->n; i++) {
+        const seen *s = rec->list[i];
+        if (s->tensor == t && s->fate != HOLDS && among[s->value] >= 0) return true;
+    }
+    return false;
 }

@@ -80,9 +80,17 @@ uint64_t zt_run_fallbacks(const zt_run *r);
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
 /* Recording: ops run from here on become steps; tensors not made by them become inputs in0, in1...
- * in order of first use. end: the program, with `outs` as out0, out1...; NULL on failure. */
+ * in order of first use. end: the program, with `outs` as out0, out1...; NULL on failure. clear:
+ * what was recorded is forgotten, recording goes on. What runs between pause and resume (which
+ * nest) is not recorded: what it makes is an input to later steps. A recording keeps its tensors
+ * alive. One that an op wrote over by way of another tensor (zt_run_into on a view of it, say)
+ * cannot be used in it any more; one that was written over during a pause is a new input. */
 zt_status zt_record_begin(zt_run *r);
 zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
+zt_status zt_record_clear(zt_run *r);
+void zt_record_pause(zt_run *r);
+void zt_record_resume(zt_run *r);
+int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
 
 /* zt_tensor *zt_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
  * **rstd): thin typed calls of the door. Ops chain: after a failure, or given NULL for a required
@@ -121,13 +129,54 @@ typedef struct zt_grad_opts {
 } zt_grad_opts;
 
 /* The program that computes what p does and, after p's outputs, the gradient d.x for each of the n
- * inputs or data wrt[i] of plain float type: the sum over outputs y of d.y^T (dy / dx). Its ops are
+ * values wrt[i] of plain float type (inputs, data, or what an op makes): the sum over outputs y of d.y^T (dy / dx). Its ops are
  * ordinary ones, so that it has a gradient itself: where d.x is an output already, the next is
  * d.d.x. With `seeds` its inputs d.y come after p's (shapes must be numbers). What rows take for
  * constants, integers, and what an op rounds to integers, has the gradient 0. NULL: a program with
  * states, or an op on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
                       const zt_grad_opts *opts);
+
+/* ---- gradients of eager ops ---------------------------------------------------------------------- */
+
+/* The same pass, over what has been recorded, run through the door:
+ *
+ *     zt_grad_require(run, w, true);
+ *     zt_record_begin(run);
+ *     for (each batch) {
+ *         zt_scope_begin(run);
+ *         zt_tensor *loss = ...;              ops on w
+ *         zt_backward(run, loss, NULL);       adds to w's gradient
+ *         zt_record_clear(run);
+ *         ... zt_grad_of(run, w) ...;
+ *         zt_grad_zero(run, NULL);
+ *         zt_scope_end(run);
+ *     }
+ */
+
+/* Marks a tensor of plain floats: backward adds to its gradient, that of the value which it holds
+ * then. It may be made by an op. The run holds it until the mark is taken away (`on` false: its
+ * gradient goes too) or the run is freed. */
+zt_status zt_grad_require(zt_run *r, zt_tensor *x, bool on);
+bool zt_grad_required(const zt_run *r, const zt_tensor *x);
+/* What has been added up since it was last zeroed, of x's type; NULL: nothing. Borrowed until the
+ * next call that changes it. */
+zt_tensor *zt_grad_of(const zt_run *r, const zt_tensor *x);
+void zt_grad_zero(zt_run *r, const zt_tensor *x); /* forget x's gradient; NULL: every gradient */
+
+typedef struct zt_backward_opts {
+    zt_tensor *dy; /* the cotangent of y, of y's type; NULL: ones */
+    bool record;   /* backward's own ops are recorded too, so that gradients have gradients */
+} zt_backward_opts;
+
+/* Adds to the gradient of each marked tensor that y, recorded, depends on: dy^T (dy / dx). `opts`
+ * NULL: from ones, not recorded. Values that were written over since are computed again where
+ * their inputs are still there (else ZT_EUSAGE). Nothing marked on the way to y: ZT_EUSAGE; an op
+ * without a gradient: ZT_ENOTSUP. On failure no gradient has changed. */
+zt_status zt_backward(zt_run *r, zt_tensor *y, const zt_backward_opts *opts);
+
+/* The same bytes as another tensor, through which no gradient flows. Of the innermost scope. */
+zt_tensor *zt_detach(zt_run *r, zt_tensor *x);
 
 #ifdef __cplusplus
 }

@@ -121,6 +121,7 @@ zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
 zt_tensor *zt_tensor_ref(zt_tensor *t);
 void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */
+bool zt_tensor_sole(const zt_tensor *t); /* held once, and no other tensor has its buffer */
 
 const zt_type *zt_tensor_type(const zt_tensor *t);
 void *zt_tensor_data(const zt_tensor *t);
