@@ -164,7 +164,7 @@ static const refusal refusals[] = {
     {ZT_OP_swiglu, NULL, ZT_ESHAPE, "one type", {"f32 2 3", "f32 3 2"}},
     {ZT_OP_geglu, NULL, ZT_ESHAPE, "one type", {"f32 2 3", "f16 2 3"}},
     {ZT_OP_geglu, &bad_geglu, ZT_EUSAGE, "form is ''", {"f32 2 3", "f32 2 3"}},
-    {ZT_OP_cast, &to_block, ZT_ESHAPE, "q4_0 is a block type", {"f32 32"}},
+    {ZT_OP_cast, &to_block, ZT_ESHAPE, "q4_0 is a block type that a cast cannot make", {"f32 32"}},
     {ZT_OP_cast, &to_nothing, ZT_EUSAGE, "'f33\\x0a'", {"f32 32"}},
     {ZT_OP_argmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
     {ZT_OP_softmax, NULL, ZT_ESHAPE, "x is i32, not a plain float", {"i32 2 3"}},

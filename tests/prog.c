@@ -280,12 +280,12 @@ static void test_attributes_from_c(void)
 {
     zt_prog *p = zt_prog_new(ctx);
     int x = zt_prog_in(p, "x", ZT_F32, 1, (int64_t[]){4});
-    zt_cast_attrs a;
-    memset(&a, 'x', sizeof a);
+    zt_cast_attrs a = {.saturate = 1};
+    memset(&a.to, 'x', sizeof a.to);
     strcpy(a.to.s, "f16");
     int y = zt_emit_cast(p, "y", x, &a);
     const zt_cast_attrs *kept = zt_prog_step(p, zt_prog_value(p, y)->index)->attrs;
-    zt_cast_attrs clean = {.to = {"f16"}};
+    zt_cast_attrs clean = {.to = {"f16"}, .saturate = 1};
     ok(memcmp(kept, &clean, sizeof clean) == 0, "what follows a word is cleared");
     zt_emit_cast(p, "z", x, NULL);
     ok(zt_prog_step(p, 1)->attrs == zt_op_info(ZT_OP_cast)->defaults, "defaults are not copied");

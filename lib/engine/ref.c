@@ -53,6 +53,9 @@ INTEGER(I64, int64_t, src[i])
 INTEGER(I32, int32_t, src[i])
 INTEGER(I16, int16_t, src[i])
 INTEGER(I8, int8_t, src[i])
+INTEGER(U64, uint64_t, src[i])
+INTEGER(U32, uint32_t, src[i])
+INTEGER(U16, uint16_t, src[i])
 INTEGER(U8, uint8_t, src[i])
 INTEGER(BOOL, uint8_t, src[i] != 0)
 
@@ -62,7 +65,9 @@ static const struct {
 } integers[ZT_DTYPE_COUNT] = {
     [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32},
     [ZT_I16] = {widen_I16, narrow_I16}, [ZT_I8] = {widen_I8, narrow_I8},
-    [ZT_U8] = {widen_U8, narrow_U8},    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
+    [ZT_U64] = {widen_U64, narrow_U64}, [ZT_U32] = {widen_U32, narrow_U32},
+    [ZT_U16] = {widen_U16, narrow_U16}, [ZT_U8] = {widen_U8, narrow_U8},
+    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
 };
 
 /* n elements (whole blocks) of host memory to f64 or int64_t. */
@@ -98,15 +103,16 @@ static void narrow(zt_dtype t, const void *src, void *dst, int64_t n)
     } else {
         for (int64_t at = 0; at < n; at += CHUNK) {
             int64_t m = n - at < CHUNK ? n - at : CHUNK;
-            for (int64_t i = 0; i < m; i++) chunk[i] = (float)wide[at + i];
-            info->encode(chunk, (char *)dst + at * info->block_bytes, m);
+            for (int64_t i = 0; i < m; i++)
+                chunk[i] = t == ZT_F32 ? (float)wide[at + i] : zt_f64_to_f32_odd(wide[at + i]);
+            info->encode(chunk, (char *)dst + at / info->block * info->block_bytes, m);
         }
     }
 }
 
 static zt_status must_narrow(zt_engine *e, zt_dtype t)
 {
-    if (zt_dtype_get(t)->kind != 'Q') return ZT_OK;
+    if (zt_dtype_get(t)->kind != 'Q' || zt_dtype_get(t)->encode) return ZT_OK;
     return zt_fail(e->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s",
                    zt_dtype_get(t)->name);
 }
@@ -187,7 +193,7 @@ static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void
     size_t offset = 0;
     for (int64_t at = 0; at < count; at += chunk) {
         int64_t n = count - at < chunk ? count - at : chunk;
-        size_t bytes = (size_t)(n / info->block) * (size_t)info->block_bytes;
+        size_t bytes = (size_t)((n + info->block - 1) / info->block) * (size_t)info->block_bytes;
         zt_status st = s->read(s->user, handle, offset, raw, bytes);
         if (st) return st;
         widen(b->type.dtype, raw, (char *)b->data + (size_t)at * 8, n);

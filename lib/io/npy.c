@@ -8,6 +8,7 @@
 static const char *const descr[ZT_DTYPE_COUNT] = {
     [ZT_F64] = "<f8", [ZT_F32] = "<f4", [ZT_F16] = "<f2", [ZT_I64] = "<i8", [ZT_I32] = "<i4",
     [ZT_I16] = "<i2", [ZT_I8] = "|i1",  [ZT_U8] = "|u1",  [ZT_BOOL] = "|b1",
+    [ZT_U64] = "<u8", [ZT_U32] = "<u4", [ZT_U16] = "<u2",
 };
 
 enum { PREFIX = 10, ALIGN = 64 }; /* magic, version and length; where the data begin */

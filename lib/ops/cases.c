@@ -166,6 +166,11 @@ static void fill_block(const fill_args *a, const block_scales *s, int64_t b, siz
 static void fill_blocks(const zt_type *t, const fill_args *a, void *dst)
 {
     const block_scales *s = scales;
+    if (zt_dtype_is_packed(t->dtype)) {
+        for (size_t i = 0; i < zt_type_bytes(t); i++)
+            ((unsigned char *)dst)[i] = (unsigned char)draw(a, (int64_t)i, 0);
+        return;
+    }
     while (s->dtype != t->dtype) s++;
     size_t bytes = (size_t)zt_dtype_get(t->dtype)->block_bytes;
     int64_t blocks = (int64_t)(zt_type_bytes(t) / bytes);

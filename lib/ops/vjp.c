@@ -52,9 +52,10 @@ int zt_e_as(const zt_emit *e, int x, int like)
 {
     if (x < 0) return x;
     zt_type a = e->type(e->user, x), b = e->type(e->user, like);
-    zt_cast_attrs to = {{{0}}};
+    zt_cast_attrs to = zt_cast_defaults();
     if (a.dtype == b.dtype) return x;
     const char *name = zt_dtype_get(b.dtype)->name;
+    memset(&to.to, 0, sizeof to.to);
     memcpy(to.to.s, name, strlen(name));
     return zt_e_cast(e, x, &to);
 }

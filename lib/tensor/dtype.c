@@ -3,6 +3,7 @@
  */
 #include "lib/tensor/decode.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- half precision ------------------------------------------------------------------------ */
@@ -78,6 +79,15 @@ float zt_bf16_to_f32(uint16_t h)
 uint16_t zt_f32_to_bf16(float f)
 {
     return f32_to_brain(f);
+}
+
+float zt_f64_to_f32_odd(double x)
+{
+    float f = (float)x;
+    uint32_t u = f32_bits(f);
+    if ((double)f == x || x != x) return f;
+    if (fabs((double)f) > fabs(x)) u--; /* towards zero; infinity to the largest number, odd */
+    return bits_f32(u | 1);
 }
 
 /* ---- plain types --------------------------------------------------------------------------- */
@@ -157,12 +167,25 @@ static void encode_bf16(const float *src, void *dst, int64_t n)
 #define CODEC_F32 decode_f32, encode_f32
 #define CODEC_F16 decode_f16, encode_f16
 #define CODEC_BF16 decode_bf16, encode_bf16
+#define CODEC_F8_E4M3 zt_decode_f8_e4m3, zt_encode_f8_e4m3
+#define CODEC_F8_E5M2 zt_decode_f8_e5m2, zt_encode_f8_e5m2
+#define CODEC_F8_E4M3FNUZ zt_decode_f8_e4m3fnuz, zt_encode_f8_e4m3fnuz
+#define CODEC_F8_E5M2FNUZ zt_decode_f8_e5m2fnuz, zt_encode_f8_e5m2fnuz
+#define CODEC_F8_E8M0 zt_decode_f8_e8m0, zt_encode_f8_e8m0
 #define CODEC_I64 NULL, NULL
 #define CODEC_I32 NULL, NULL
 #define CODEC_I16 NULL, NULL
 #define CODEC_I8 NULL, NULL
+#define CODEC_U64 NULL, NULL
+#define CODEC_U32 NULL, NULL
+#define CODEC_U16 NULL, NULL
 #define CODEC_U8 NULL, NULL
 #define CODEC_BOOL NULL, NULL
+#define CODEC_I4 zt_decode_i4, zt_encode_i4
+#define CODEC_U4 zt_decode_u4, zt_encode_u4
+#define CODEC_I2 zt_decode_i2, zt_encode_i2
+#define CODEC_U2 zt_decode_u2, zt_encode_u2
+#define CODEC_F4_E2M1 zt_decode_f4_e2m1, zt_encode_f4_e2m1
 #define CODEC_Q4_0 zt_decode_q4_0, NULL
 #define CODEC_Q4_1 zt_decode_q4_1, NULL
 #define CODEC_Q5_0 zt_decode_q5_0, NULL
@@ -217,4 +240,27 @@ bool zt_dtype_is_float(zt_dtype t)
 {
     const zt_dtype_info *d = zt_dtype_get(t);
     return d && (d->kind == 'F' || d->kind == 'Q');
+}
+
+bool zt_dtype_is_packed(zt_dtype t)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    return d && d->kind == 'Q' && d->encode && d->block_bytes == 1;
+}
+
+void zt_dtype_range(zt_dtype t, double *least, double *most)
+{
+    static const double floats[ZT_DTYPE_COUNT] = {
+        [ZT_F64] = 0x1.fffffffffffffp1023, [ZT_F32] = 0x1.fffffep127, [ZT_F16] = 65504,
+        [ZT_BF16] = 0x1.fep127,            [ZT_F8_E4M3] = 448,        [ZT_F8_E5M2] = 57344,
+        [ZT_F8_E4M3FNUZ] = 240,            [ZT_F8_E5M2FNUZ] = 57344,  [ZT_F8_E8M0] = 0x1p127,
+        [ZT_F4_E2M1] = 6};
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int bits = 8 * d->block_bytes / d->block;
+    bool sign = d->kind == 'I' || t == ZT_I4 || t == ZT_I2;
+    *most = floats[t];
+    *least = t == ZT_F8_E8M0 ? 0x1p-127 : -floats[t];
+    if (floats[t] != 0 || (d->kind == 'Q' && !zt_dtype_is_packed(t))) return;
+    *most = d->kind == 'B' ? 1 : ldexp(1, bits - sign) - (bits < 64);
+    *least = sign ? -ldexp(1, bits - 1) : 0;
 }

@@ -24,18 +24,35 @@ extern "C" {
 /* ---- dtypes: one table ---------------------------------------------------------------------- */
 
 /* X(NAME, text, elements a block, bytes a block, kind). Kinds: F float, I signed, U unsigned,
- * B bool, Q block-quantized float. Block layouts: ggml-common.h of ggml (MIT), as facts. */
+ * B bool, Q block-quantized float. Block layouts: ggml-common.h of ggml (MIT), as facts.
+ *
+ * i4 to f4_e2m1 pack whole values in bytes, the first element in the lowest bits; a value's last
+ * byte may be filled in part, so that they have any shape. They are of kind Q: computing with them
+ * is by way of floats, which hold their values exactly (zt_dtype_is_packed). */
 #define ZT_DTYPES(X)                                                                               \
     X(F64, "f64", 1, 8, F)                                                                         \
     X(F32, "f32", 1, 4, F)                                                                         \
     X(F16, "f16", 1, 2, F)                                                                         \
     X(BF16, "bf16", 1, 2, F)                                                                       \
+    X(F8_E4M3, "f8_e4m3", 1, 1, F)                                                                 \
+    X(F8_E5M2, "f8_e5m2", 1, 1, F)                                                                 \
+    X(F8_E4M3FNUZ, "f8_e4m3fnuz", 1, 1, F)                                                         \
+    X(F8_E5M2FNUZ, "f8_e5m2fnuz", 1, 1, F)                                                         \
+    X(F8_E8M0, "f8_e8m0", 1, 1, F)                                                                 \
     X(I64, "i64", 1, 8, I)                                                                         \
     X(I32, "i32", 1, 4, I)                                                                         \
     X(I16, "i16", 1, 2, I)                                                                         \
     X(I8, "i8", 1, 1, I)                                                                           \
+    X(U64, "u64", 1, 8, U)                                                                         \
+    X(U32, "u32", 1, 4, U)                                                                         \
+    X(U16, "u16", 1, 2, U)                                                                         \
     X(U8, "u8", 1, 1, U)                                                                           \
     X(BOOL, "bool", 1, 1, B)                                                                       \
+    X(I4, "i4", 2, 1, Q)                                                                           \
+    X(U4, "u4", 2, 1, Q)                                                                           \
+    X(I2, "i2", 4, 1, Q)                                                                           \
+    X(U2, "u2", 4, 1, Q)                                                                           \
+    X(F4_E2M1, "f4_e2m1", 2, 1, Q)                                                                 \
     X(Q4_0, "q4_0", 32, 18, Q)                                                                     \
     X(Q4_1, "q4_1", 32, 20, Q)                                                                     \
     X(Q5_0, "q5_0", 32, 22, Q)                                                                     \
@@ -77,13 +94,20 @@ typedef struct zt_dtype_info {
     /* n elements (a multiple of block) to f32, as the type's reference does it; for 'F' and 'Q'
      * kinds, NULL else. f64 is rounded. */
     void (*decode)(const void *src, float *dst, int64_t n);
-    /* n f32 elements to the type, round to nearest even; for 'F' kinds, NULL else. */
+    /* n f32 elements to the type, round to nearest even, what is too large to infinity, or to NaN
+     * where there is none; for 'F' kinds and packed types, NULL else. */
     void (*encode)(const float *src, void *dst, int64_t n);
 } zt_dtype_info;
 
 const zt_dtype_info *zt_dtype_get(zt_dtype t);
 bool zt_dtype_parse(const char *name, size_t n, zt_dtype *out);
 bool zt_dtype_is_float(zt_dtype t); /* 'F' or 'Q' */
+bool zt_dtype_is_packed(zt_dtype t); /* i4 u4 i2 u2 f4_e2m1 */
+/* The least and largest finite numbers of a plain or packed type; 0 and 0 for block types. */
+void zt_dtype_range(zt_dtype t, double *least, double *most);
+/* x as f32, rounded so that a second rounding, to a type of at most 22 bits of fraction, gives what
+ * one would have: towards zero, and to odd where something is lost (S. Boldo, G. Melquiond). */
+float zt_f64_to_f32_odd(double x);
 
 float zt_f16_to_f32(uint16_t h);
 uint16_t zt_f32_to_f16(float f); /* round to nearest even; overflow to inf; NaN stays NaN */

@@ -34,7 +34,8 @@ int64_t zt_type_count(const zt_type *t)
 size_t zt_type_bytes(const zt_type *t)
 {
     const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    return (size_t)(zt_type_count(t) / d->block) * (size_t)d->block_bytes;
+    int64_t n = zt_type_count(t); /* in whole blocks, but for packed types */
+    return (size_t)(n / d->block + (n % d->block != 0)) * (size_t)d->block_bytes;
 }
 
 static bool refuse(zt_ctx *ctx, const zt_type *t, const char *why)
@@ -68,10 +69,10 @@ bool zt_type_check(zt_ctx *ctx, const zt_type *t, size_t *bytes)
             return refuse(ctx, t, "a dimension is negative");
     }
     int64_t last = t->rank ? t->dim[t->rank - 1] : 1;
-    if (last % d->block != 0)
+    if (last % d->block != 0 && !zt_dtype_is_packed(t->dtype))
         return refuse(ctx, t, "the last dimension is not in whole blocks");
     int64_t n = span(t), size;
-    if (n < 0 || !zt_mul_i64(n / d->block, d->block_bytes, &size))
+    if (n < 0 || !zt_mul_i64(n / d->block + (n % d->block != 0), d->block_bytes, &size))
         return refuse(ctx, t, "too large");
     if (bytes)
         *bytes = zt_type_bytes(t);

@@ -14,6 +14,17 @@ typedef struct logical {
     void (*pack)(const void *raw, int64_t n, void *zt); /* NULL: the same bytes */
 } logical;
 
+/* One code, or one value, an element: several in a byte here, the first in the lowest bits. */
+static void pack_bits(const void *raw, int64_t n, int bits, void *zt)
+{
+    const unsigned char *code = raw;
+    unsigned char *to = zt;
+    for (int64_t i = 0; i < n; i++)
+        to[i * bits / 8] |= (unsigned char)((code[i] & ((1 << bits) - 1)) << (i * bits % 8));
+}
+static void pack_4(const void *raw, int64_t n, void *zt) { pack_bits(raw, n, 4, zt); }
+static void pack_2(const void *raw, int64_t n, void *zt) { pack_bits(raw, n, 2, zt); }
+
 static const logical logicals[] = {
     {"float32", 1, "f32", 0},
     {"uint8", 2, "u8", 0},
@@ -28,6 +39,16 @@ static const logical logicals[] = {
     {"uint32", 12, "u32", 0},
     {"uint64", 13, "u64", 0},
     {"bfloat16", 16, "bf16", 0},
+    {"float8_e4m3fn", 17, "f8_e4m3", 0},
+    {"float8_e4m3fnuz", 18, "f8_e4m3fnuz", 0},
+    {"float8_e5m2", 19, "f8_e5m2", 0},
+    {"float8_e5m2fnuz", 20, "f8_e5m2fnuz", 0},
+    {"uint4", 21, "u4", pack_4},
+    {"int4", 22, "i4", pack_4},
+    {"float4_e2m1fn", 23, "f4_e2m1", pack_4},
+    {"float8_e8m0fnu", 24, "f8_e8m0", 0},
+    {"uint2", 25, "u2", pack_2},
+    {"int2", 26, "i2", pack_2},
 };
 
 /* NULL: not in the table. */

@@ -189,7 +189,8 @@ static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f
 {
     char text[160], is[ZT_TYPE_TEXT];
     zt_escape(text, sizeof text, e->name, strlen(e->name));
-    if (e->type.rank < 0 || zt_dtype_get(e->type.dtype)->kind != 'F')
+    const zt_dtype_info *dtype = zt_dtype_get(e->type.dtype);
+    if (e->type.rank < 0 || dtype->kind != 'F' || dtype->block_bytes < 2) /* no floats of a byte */
         return zt_fail(m->ctx, ZT_ENOTSUP,
                        "%s: tensor '%s' is of type %s, which is not supported here",
                        zt_safetensors_name(m->tensors->from), text, e->dtype);

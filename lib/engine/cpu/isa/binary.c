@@ -128,7 +128,9 @@ INLINE float power(float a, float b) { return (float)pow((double)a, (double)b); 
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* X(NAME, C type) */
-#define INTEGERS(X) X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U8, uint8_t)
+#define INTEGERS(X)                                                                                \
+    X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t)                                  \
+    X(U64, uint64_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
 
 /* n elements, each operand with its step; false when one is divided by zero. */
 typedef bool int_loop(const void *a, int64_t sa, const void *b, int64_t sb, void *y, int64_t n);
@@ -152,7 +154,7 @@ typedef bool int_loop(const void *a, int64_t sa, const void *b, int64_t sb, void
     LOOP(sub, NAME, T, (uint64_t)u - (uint64_t)w)                                                  \
     LOOP(mul, NAME, T, (uint64_t)u *(uint64_t)w)                                                   \
     LOOP(div, NAME, T,                                                                             \
-         w == 0 ? (good = false, 0) : w == (T)-1 && (T)-1 < 0 ? (T)(0 - (uint64_t)u) : u / w)      \
+         w == 0 ? (good = false, 0) : w == (T)-1 && (T)-1 < (T)1 ? (T)(0 - (uint64_t)u) : u / w)      \
     LOOP(max, NAME, T, u > w ? u : w)                                                              \
     LOOP(min, NAME, T, u < w ? u : w)
 INTEGERS(LOOPS)
@@ -173,11 +175,9 @@ static void run_int(zt_cpu_call *c, int64_t begin, int64_t end, int_loop *f)
 #define RUN(OP, FLOATS)                                                                            \
     static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
-        static int_loop *const loops[ZT_DTYPE_COUNT] = {[ZT_I64] = OP##_I64,                       \
-                                                        [ZT_I32] = OP##_I32,                       \
-                                                        [ZT_I16] = OP##_I16,                       \
-                                                        [ZT_I8] = OP##_I8,                         \
-                                                        [ZT_U8] = OP##_U8};                        \
+        static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
+            [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
+            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8};     \
         (void)phase;                                                                               \
         if (loops[c->out[0].type.dtype])                                                           \
             run_int(c, begin, end, loops[c->out[0].type.dtype]);                                   \
@@ -264,8 +264,8 @@ static void run_test(zt_cpu_call *c, int64_t begin, int64_t end, float *local, i
     {                                                                                              \
         static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
-            [ZT_U8] = OP##_U8,   [ZT_BOOL] = OP##_U8, [ZT_F32] = OP##_F32, [ZT_F16] = OP##_F32,    \
-            [ZT_BF16] = OP##_F32};                                                                 \
+            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8,      \
+            [ZT_BOOL] = OP##_U8, [ZT_F32] = OP##_F32, [ZT_F16] = OP##_F32, [ZT_BF16] = OP##_F32};  \
         (void)phase;                                                                               \
         run_test(c, begin, end, local, loops[c->in[0].type.dtype]);                                \
     }
@@ -298,7 +298,8 @@ TRUTH(F32, float)
 
 static void (*const truths[ZT_DTYPE_COUNT])(const void *, int64_t, uint8_t *, int64_t) = {
     [ZT_I64] = truth_I64, [ZT_I32] = truth_I32, [ZT_I16] = truth_I16,
-    [ZT_I8] = truth_I8,   [ZT_U8] = truth_U8,   [ZT_BOOL] = truth_U8,
+    [ZT_I8] = truth_I8,   [ZT_U64] = truth_U64, [ZT_U32] = truth_U32,
+    [ZT_U16] = truth_U16, [ZT_U8] = truth_U8,   [ZT_BOOL] = truth_U8,
     [ZT_F32] = truth_F32, [ZT_F16] = truth_F32, [ZT_BF16] = truth_F32};
 
 static void logical_not_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)

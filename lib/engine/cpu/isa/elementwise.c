@@ -121,102 +121,6 @@ static void geglu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, voi
         run_gate(c, begin, end, local, gelu_tanh);
 }
 
-/* ---- cast ------------------------------------------------------------------------------------ */
-
-/* X(NAME, C type): integers and bool to f32. */
-#define INTEGERS(X)                                                                                \
-    X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U8, uint8_t) X(BOOL, uint8_t)
-
-#define X(NAME, T)                                                                                 \
-    static void float_of_##NAME(const void *src, float *dst, int64_t n)                            \
-    {                                                                                              \
-        const T *s = src;                                                                          \
-        for (int64_t i = 0; i < n; i++) dst[i] = (float)s[i];                                      \
-    }
-INTEGERS(X)
-#undef X
-
-#define X(NAME, T) [ZT_##NAME] = float_of_##NAME,
-static void (*const float_of_integer[ZT_DTYPE_COUNT])(const void *, float *,
-                                                      int64_t) = {INTEGERS(X)};
-#undef X
-
-/* And among each other: by way of i64, of which a type keeps the low bits, bool whether any is set.
- * From f32: towards zero, what is out of range to its end, NaN to 0. */
-#define X(NAME, T)                                                                                 \
-    static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
-    {                                                                                              \
-        const T *s = src;                                                                          \
-        for (int64_t i = 0; i < n; i++) dst[i] = (int64_t)s[i];                                    \
-    }                                                                                              \
-    static void cut_##NAME(const int64_t *src, void *dst, int64_t n)                               \
-    {                                                                                              \
-        T *d = dst;                                                                                \
-        for (int64_t i = 0; i < n; i++) d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0 : (T)src[i];     \
-    }                                                                                              \
-    static void whole_##NAME(const float *src, void *dst, int64_t n)                               \
-    {                                                                                              \
-        T *d = dst;                                                                                \
-        const int bits = 8 * (int)sizeof(T) - ((T)-1 < 0);                                         \
-        const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
-        const float end = (float)(UINT64_C(1) << bits), least = (T)-1 < 0 ? -end : 0;              \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
-                   : src[i] >= end      ? most                                                     \
-                   : src[i] <= least    ? (T)least                                                 \
-                   : src[i] != src[i]   ? 0                                                        \
-                                        : (T)src[i];                                               \
-    }
-INTEGERS(X)
-#undef X
-
-#define X(NAME, T) [ZT_##NAME] = {widen_##NAME, cut_##NAME, whole_##NAME},
-static const struct {
-    void (*widen)(const void *, int64_t *, int64_t);
-    void (*cut)(const int64_t *, void *, int64_t);
-    void (*whole)(const float *, void *, int64_t);
-} to_integer[ZT_DTYPE_COUNT] = {INTEGERS(X)};
-#undef X
-
-/* Through f32, where that does not round twice. */
-static bool cast_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    const zt_dtype_info *from = zt_dtype_get(in[0]->dtype), *to = zt_dtype_get(out[0].dtype);
-    (void)attrs;
-    if (to->kind != 'F') return in[0]->dtype != ZT_F64;
-    if (in[0]->dtype == ZT_F64 || (from->kind == 'I' && from->block_bytes > 2))
-        return out[0].dtype == ZT_F32;
-    return true;
-}
-
-/* n elements from the i-th; `local` holds CHUNK floats, then CHUNK integers. */
-static void cast_chunk(const zt_cpu_call *c, int64_t at, int64_t n, float *local)
-{
-    const zt_dtype_info *from = zt_dtype_get(c->in[0].type.dtype);
-    const zt_dtype_info *to = zt_dtype_get(c->out[0].type.dtype);
-    zt_dtype x = c->in[0].type.dtype, y = c->out[0].type.dtype;
-    char *src = element(&c->in[0], at), *dst = element(&c->out[0], at);
-    int64_t *wide = (int64_t *)(local + CHUNK);
-    if (to->encode) {
-        (from->decode ? from->decode : float_of_integer[x])(src, local, n);
-        to->encode(local, dst, n);
-    } else if (from->decode) {
-        from->decode(src, local, n);
-        to_integer[y].whole(local, dst, n);
-    } else {
-        to_integer[x].widen(src, wide, n);
-        to_integer[y].cut(wide, dst, n);
-    }
-}
-
-static void cast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    int64_t count = zt_type_count(&c->out[0].type);
-    (void)phase;
-    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        cast_chunk(c, at, count - at < CHUNK ? count - at : CHUNK, local);
-}
-
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise)[] = {
     {.op = ZT_OP_scale, .has = narrow_has, .setup = chunks_setup, .run = scale_run},
     {.op = ZT_OP_softcap, .has = narrow_has, .setup = chunks_setup, .run = softcap_run},
@@ -225,6 +129,5 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise)[] = {
     {.op = ZT_OP_swiglu, .has = narrow_has, .setup = chunks_setup, .run = swiglu_run},
     {.op = ZT_OP_geglu, .has = narrow_has, .setup = chunks_setup, .run = geglu_run},
     {.op = ZT_OP_tanh_prime, .has = narrow_has, .setup = chunks_setup, .run = tanh_prime_run},
-    {.op = ZT_OP_cast, .has = cast_has, .setup = chunks_setup, .run = cast_run},
     {0},
 };

@@ -7,8 +7,9 @@
 
 static bool gather_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
+    const zt_dtype_info *d = zt_dtype_get(in[0]->dtype);
     (void)attrs, (void)out;
-    return zt_dtype_get(in[0]->dtype)->decode != NULL;
+    return d->decode != NULL && in[0]->dim[1] % d->block == 0; /* rows are whole bytes */
 }
 
 /* gather and scatter_add have the same attributes. */
