@@ -125,7 +125,8 @@ static double weighed(f64run *r)
         int d = zt_prog_find(r->p, name);
         if (d < 0 || zt_prog_value(r->p, d)->kind != ZT_VALUE_IN) continue;
         const zt_arg *y = &r->arg[out->value], *dy = &r->arg[d];
-        for (int64_t i = 0; i < zt_type_count(y->type); i++) sum += y->f[i] * dy->f[i];
+        for (int64_t i = 0; i < zt_type_count(y->type); i++)
+            if (!isinf(y->f[i])) sum += y->f[i] * dy->f[i]; /* the logarithm of nothing stays so */
     }
     return sum;
 }
