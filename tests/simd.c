@@ -14,13 +14,13 @@
 
 typedef struct isa {
     zt_isa id;
-    const zt_cpu_kernel *family[6];
+    const zt_cpu_kernel *family[7];
 } isa;
 
 #define FAMILIES(s)                                                                                \
     {                                                                                              \
         zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linalg_##s, zt_cpu_index_##s,            \
-            zt_cpu_norm_##s, zt_cpu_attention_##s                                                  \
+            zt_cpu_norm_##s, zt_cpu_attention_##s, zt_cpu_unary_##s                                \
     }
 static const isa isas[] = {
     {ZT_ISA_SCALAR, FAMILIES(scalar)},
@@ -34,7 +34,7 @@ static const isa isas[] = {
 
 static const zt_cpu_kernel *find(const isa *s, zt_op op)
 {
-    for (int f = 0; f < 6; f++)
+    for (int f = 0; f < 7; f++)
         for (const zt_cpu_kernel *k = s->family[f]; k->run; k++)
             if (k->op == op) return k;
     return NULL;

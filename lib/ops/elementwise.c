@@ -10,13 +10,14 @@ static const char *const gelu_forms[] = {"tanh", "erf"};
 
 static double silu(double x) { return x / (1 + exp(-x)); }
 
-/* Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016): the tanh form and the exact one. */
+/* Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016): the tanh form and the exact one, both
+ * written so that they keep their digits far below zero: (1 + tanh u) / 2 = 1 / (1 + exp(-2 u)). */
 static double gelu_tanh(double x)
 {
-    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-static double gelu_erf(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
+static double gelu_erf(double x) { return 0.5 * x * erfc(-x * M_SQRT1_2); }
 
 typedef double unary_fn(double x);
 

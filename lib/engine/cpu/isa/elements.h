@@ -25,11 +25,32 @@ INLINE char *element(const zt_cpu_arg *a, int64_t i)
     return (char *)a->data + i / d->block * d->block_bytes;
 }
 
+/* n elements of f16 or bf16 to f32 and back, sixteen at a time. */
+INLINE void halves_to_f32(zt_dtype t, const char *src, float *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n && t == ZT_F16; i += LANES) vf_store(dst + i, vf_of_f16(src + 2 * i));
+    for (; i + LANES <= n; i += LANES) vf_store(dst + i, vf_of_bf16(src + 2 * i));
+    zt_dtype_get(t)->decode(src + 2 * i, dst + i, n - i);
+}
+
+INLINE void f32_to_halves(zt_dtype t, const float *src, char *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n && t == ZT_F16; i += LANES) vf_to_f16(dst + 2 * i, vf_load(src + i));
+    for (; i + LANES <= n; i += LANES) vf_to_bf16(dst + 2 * i, vf_load(src + i));
+    zt_dtype_get(t)->encode(src + i, dst + 2 * i, n - i);
+}
+
 /* n elements from the i-th: where they lie, or decoded into scratch. */
 INLINE const float *operand(const zt_cpu_arg *a, int64_t i, int64_t n, float *scratch)
 {
-    if (a->type.dtype == ZT_F32) return (const float *)a->data + i;
-    zt_dtype_get(a->type.dtype)->decode(element(a, i), scratch, n);
+    zt_dtype t = a->type.dtype;
+    if (t == ZT_F32) return (const float *)a->data + i;
+    if (t == ZT_F16 || t == ZT_BF16)
+        halves_to_f32(t, element(a, i), scratch, n);
+    else
+        zt_dtype_get(t)->decode(element(a, i), scratch, n);
     return scratch;
 }
 
@@ -41,7 +62,11 @@ INLINE float *result(const zt_cpu_arg *a, int64_t i, float *scratch)
 
 INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
 {
-    if (a->type.dtype != ZT_F32) zt_dtype_get(a->type.dtype)->encode(y, element(a, i), n);
+    zt_dtype t = a->type.dtype;
+    if (t == ZT_F16 || t == ZT_BF16)
+        f32_to_halves(t, y, element(a, i), n);
+    else if (t != ZT_F32)
+        zt_dtype_get(t)->encode(y, element(a, i), n);
 }
 
 INLINE void chunks_setup(zt_cpu_call *c)
@@ -58,17 +83,17 @@ INLINE bool narrow_has(const void *attrs, const zt_type *const in[], const zt_ty
 
 /* ---- one input ------------------------------------------------------------------------------- */
 
-typedef vf curve(vf x, float p);
+typedef vf curve(vf x, const double *p); /* p: the attributes */
 
 /* f is known when compiling, so every use below becomes a loop of its own. */
-INLINE void map(const float *x, float *y, int64_t n, curve *f, float p)
+INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p)
 {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) vf_store(y + i, f(vf_load(x + i), p));
     if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
 }
 
-INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f, float p)
+INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f, const double *p)
 {
     int64_t count = zt_type_count(&c->out[0].type);
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {

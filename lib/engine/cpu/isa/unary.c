@@ -1,123 +1,125 @@
-/* unary.c - kernels of the named functions of one number. */
+/* unary.c - kernels of the named functions of one number: a line each. */
 #include "lib/engine/cpu/isa/elements.h"
+#include "lib/engine/cpu/isa/math.h"
 
-#include <math.h>
+/* ---- in f32, where that is exact ------------------------------------------------------------- */
 
-/* ---- with vectors ---------------------------------------------------------------------------- */
+#define IN_F32(NAME, Y)                                                                            \
+    INLINE vf NAME##_curve(vf x, const double *p)                                                  \
+    {                                                                                              \
+        (void)p;                                                                                   \
+        return Y;                                                                                  \
+    }
+#define ZERO vf_set(0)
+IN_F32(neg, vf_of_bits(vi_add(vi_of_bits(x), vi_set(INT32_MIN))))
+IN_F32(abs, vf_abs(x))
+IN_F32(sign, vf_select(vf_lt(ZERO, x), vf_set(1),
+                       vf_select(vf_lt(x, ZERO), vf_set(-1), vf_add(x, ZERO)))) /* 0 or NaN */
+IN_F32(floor, vf_floor(x))
+IN_F32(ceil, vf_ceil(x))
+IN_F32(round, vf_rint(x))
+IN_F32(square, vf_mul(x, x))
+IN_F32(sqrt, vf_sqrt(x))
+IN_F32(recip, vf_div(vf_set(1), x))
+IN_F32(relu, vf_select(vf_lt(x, ZERO), ZERO, x))
+IN_F32(times, vf_mul(x, vf_set((float)p[0])))
+IN_F32(plus, vf_add(x, vf_set((float)p[0])))
+/* Rounding is monotone: the ends may be rounded first. */
+IN_F32(clamp, vf_select(vf_lt(x, vf_set((float)p[0])), vf_set((float)p[0]),
+                        vf_select(vf_lt(vf_set((float)p[1]), x), vf_set((float)p[1]), x)))
 
-INLINE vf neg(vf x, float p)
-{
-    (void)p;
-    return vf_of_bits(vi_add(vi_of_bits(x), vi_set(INT32_MIN)));
-}
+/* ---- what runs them -------------------------------------------------------------------------- */
 
-INLINE vf absolute(vf x, float p)
-{
-    (void)p;
-    return vf_abs(x);
-}
-
-INLINE vf square(vf x, float p)
-{
-    (void)p;
-    return vf_mul(x, x);
-}
-
-INLINE vf recip(vf x, float p)
-{
-    (void)p;
-    return vf_div(vf_set(1), x);
-}
-
-INLINE vf exponential(vf x, float p)
-{
-    (void)p;
-    return vf_exp(x);
-}
-
-INLINE vf tangent(vf x, float p)
-{
-    (void)p;
-    return vf_tanh(x);
-}
-
-INLINE vf sigmoid(vf x, float p)
-{
-    (void)p;
-    return vf_sigmoid(x);
-}
-
-INLINE vf shifted(vf x, float by) { return vf_add(x, vf_set(by)); }
-
-#define RUN_MAP(NAME, F, P)                                                                        \
+/* MAP(op, curve, what of the attributes the curve reads...) */
+#define MAP(NAME, F, ...)                                                                          \
     static void NAME##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)     \
     {                                                                                              \
         const zt_##NAME##_attrs *a = c->attrs;                                                     \
+        const double p[] = {__VA_ARGS__};                                                          \
         (void)phase, (void)a;                                                                      \
-        run_map(c, begin, end, local, F, (float)(P));                                              \
+        run_map(c, begin, end, local, F, p);                                                       \
     }
-RUN_MAP(neg, neg, 0)
-RUN_MAP(abs, absolute, 0)
-RUN_MAP(square, square, 0)
-RUN_MAP(recip, recip, 0)
-RUN_MAP(exp, exponential, 0)
-RUN_MAP(tanh, tangent, 0)
-RUN_MAP(sigmoid, sigmoid, 0)
-RUN_MAP(add_scalar, shifted, a->by)
+MAP(neg, neg_curve, 0)
+MAP(abs, abs_curve, 0)
+MAP(sign, sign_curve, 0)
+MAP(floor, floor_curve, 0)
+MAP(ceil, ceil_curve, 0)
+MAP(round, round_curve, 0)
+MAP(square, square_curve, 0)
+MAP(sqrt, sqrt_curve, 0)
+MAP(recip, recip_curve, 0)
+MAP(relu, relu_curve, 0)
+MAP(clamp, clamp_curve, a->lo, a->hi)
+MAP(rsqrt, exact_rsqrt, 0)
+MAP(exp, exact_exp, 0)
+MAP(expm1, exact_expm1, 0)
+MAP(ln, exact_ln, 0)
+MAP(log1p, exact_log1p, 0)
+MAP(sin, exact_sin, 0)
+MAP(cos, exact_cos, 0)
+MAP(tan, exact_tan, 0)
+MAP(tanh, exact_tanh, 0)
+MAP(sigmoid, exact_sigmoid, 0)
+MAP(softplus, exact_softplus, 0)
+MAP(erf, exact_erf, 0)
+MAP(silu, exact_silu, 0)
+MAP(elu, exact_elu, a->alpha)
+MAP(leaky_relu, exact_leaky_relu, a->alpha)
+MAP(softcap, exact_softcap, a->cap, 1 / a->cap)
+MAP(safe_log, exact_safe_log, a->eps)
 
-/* ---- one after the other --------------------------------------------------------------------- */
+/* A constant that is a float needs no f64: the result is rounded once all the same. */
+static void scale_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const double by = ((const zt_scale_attrs *)c->attrs)->by;
+    (void)phase;
+    if ((double)(float)by == by)
+        run_map(c, begin, end, local, times_curve, &by);
+    else
+        run_map(c, begin, end, local, exact_times, &by);
+}
 
-/* Through f64, so that a result is rounded once. */
-INLINE double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+static void add_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const double by = ((const zt_add_scalar_attrs *)c->attrs)->by;
+    (void)phase;
+    if ((double)(float)by == by)
+        run_map(c, begin, end, local, plus_curve, &by);
+    else
+        run_map(c, begin, end, local, exact_plus, &by);
+}
 
-/* y of the float x, compiled into a loop of its own. */
-#define RUN_EACH(NAME, Y)                                                                          \
-    static void NAME##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)     \
-    {                                                                                              \
-        const zt_##NAME##_attrs *a = c->attrs;                                                     \
-        int64_t count = zt_type_count(&c->out[0].type);                                            \
-        float *scratch = local;                                                                    \
-        (void)phase, (void)a;                                                                      \
-        for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {            \
-            int64_t n = count - at < CHUNK ? count - at : CHUNK;                                   \
-            const float *in = operand(&c->in[0], at, n, scratch);                                  \
-            float *y = result(&c->out[0], at, scratch + CHUNK);                                    \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                float x = in[i];                                                                   \
-                y[i] = (float)(Y);                                                                 \
-            }                                                                                      \
-            put(&c->out[0], at, n, y);                                                             \
-        }                                                                                          \
-    }
-RUN_EACH(sign, x != x ? x : (float)((x > 0) - (x < 0)))
-RUN_EACH(floor, floorf(x))
-RUN_EACH(ceil, ceilf(x))
-RUN_EACH(round, rintf(x))
-RUN_EACH(sqrt, sqrtf(x))
-RUN_EACH(rsqrt, 1 / sqrt((double)x))
-RUN_EACH(relu, x < 0 ? 0 : x)
-RUN_EACH(expm1, expm1((double)x))
-RUN_EACH(ln, log((double)x))
-RUN_EACH(log1p, log1p((double)x))
-RUN_EACH(sin, sin((double)x))
-RUN_EACH(cos, cos((double)x))
-RUN_EACH(tan, tan((double)x))
-RUN_EACH(erf, erf((double)x))
-RUN_EACH(softplus, softplus((double)x))
-RUN_EACH(elu, x > 0 ? (double)x : a->alpha * expm1((double)x))
-RUN_EACH(leaky_relu, x > 0 ? x : (float)a->alpha * x)
-RUN_EACH(clamp, x < (float)a->lo ? (float)a->lo : x > (float)a->hi ? (float)a->hi : x)
-RUN_EACH(safe_log, log(softplus((double)x) + a->eps))
-RUN_EACH(pow_scalar, pow((double)x, a->exponent))
+static void pow_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const double by = ((const zt_pow_scalar_attrs *)c->attrs)->exponent;
+    const double p[] = {by, rint(by) != by ? 2 : rint(by / 2) != by / 2};
+    (void)phase;
+    if (by == 2)
+        run_map(c, begin, end, local, square_curve, p);
+    else
+        run_map(c, begin, end, local, exact_pow_scalar, p);
+}
+
+static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_gelu_attrs *a = c->attrs;
+    (void)phase;
+    if (!strcmp(a->form.s, "erf"))
+        run_map(c, begin, end, local, exact_gelu_erf, NULL);
+    else
+        run_map(c, begin, end, local, exact_gelu_tanh, NULL);
+}
 
 #define KERNEL(name)                                                                               \
     {.op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run}
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_unary)[] = {
-    KERNEL(neg),  KERNEL(abs),   KERNEL(square), KERNEL(recip), KERNEL(exp),        KERNEL(tanh),
-    KERNEL(sign), KERNEL(floor), KERNEL(ceil),   KERNEL(round), KERNEL(add_scalar), KERNEL(sqrt),
-    KERNEL(sin),  KERNEL(rsqrt), KERNEL(relu),   KERNEL(expm1), KERNEL(leaky_relu), KERNEL(ln),
-    KERNEL(cos),  KERNEL(log1p), KERNEL(tan),    KERNEL(erf),   KERNEL(softplus),   KERNEL(elu),
-    KERNEL(clamp), KERNEL(sigmoid), KERNEL(safe_log), KERNEL(pow_scalar),
+    KERNEL(neg),     KERNEL(abs),      KERNEL(square), KERNEL(recip),      KERNEL(exp),
+    KERNEL(tanh),    KERNEL(sign),     KERNEL(floor),  KERNEL(ceil),       KERNEL(round),
+    KERNEL(sqrt),    KERNEL(sin),      KERNEL(rsqrt),  KERNEL(relu),       KERNEL(expm1),
+    KERNEL(cos),     KERNEL(ln),       KERNEL(log1p),  KERNEL(tan),        KERNEL(erf),
+    KERNEL(clamp),   KERNEL(softplus), KERNEL(elu),    KERNEL(leaky_relu), KERNEL(sigmoid),
+    KERNEL(silu),    KERNEL(gelu),     KERNEL(scale),  KERNEL(add_scalar), KERNEL(softcap),
+    KERNEL(safe_log), KERNEL(pow_scalar),
     {0},
 };
