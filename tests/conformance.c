@@ -58,7 +58,8 @@ static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
     if (op == ZT_OP_kv_put) return 0;                 /* only rounds, and so does ref's download */
     if (out->dtype == ZT_F16) return 1e-7; /* a rounding here and there falls otherwise */
     if (out->dtype == ZT_BF16) return 1e-5;
-    if (op == ZT_OP_linear || op == ZT_OP_matmul || op == ZT_OP_attention || op == ZT_OP_sum_to)
+    if (op == ZT_OP_conv || op == ZT_OP_conv_transpose || op == ZT_OP_conv_backward_filter ||
+        op == ZT_OP_linear || op == ZT_OP_matmul || op == ZT_OP_attention || op == ZT_OP_sum_to)
         return 1e-10; /* long sums in f32 */
     return 1e-12;
 }
