@@ -63,6 +63,11 @@ static float zero(const fill_args *a, int64_t i)
 
 static float positive(const fill_args *a, int64_t i) { return fabsf(normal(a, i)) + 0.2f; }
 
+static float small(const fill_args *a, int64_t i)
+{
+    return 0.1f * normal(a, i);
+}
+
 static float tie(const fill_args *a, int64_t i)
 {
     uint32_t r = draw(a, i, 0);
@@ -236,6 +241,7 @@ void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst)
                    c->fill[k] == ZT_FILL_TIES       ? tie
                    : c->fill[k] == ZT_FILL_ZERO     ? zero
                    : c->fill[k] == ZT_FILL_POSITIVE ? positive
+                   : c->fill[k] == ZT_FILL_SMALL    ? small
                                                     : normal,
                    dst);
 }

@@ -219,7 +219,8 @@ typedef enum zt_fill {
     ZT_FILL_ZERO,
     ZT_FILL_PERM, /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
     ZT_FILL_POSITIVE, /* a normal draw's size, and 0.2 */
-    ZT_FILL_TIES  /* floats from -2 to 2, whole numbers, with a NaN now and then */
+    ZT_FILL_TIES, /* floats from -2 to 2, whole numbers, with a NaN now and then */
+    ZT_FILL_SMALL /* deviation 0.1: weights of a recurrence that does not run away */
 } zt_fill;
 
 typedef struct zt_case {
@@ -284,6 +285,8 @@ typedef struct zt_opdef {
     void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
     /* Float inputs (bit k) that are taken for constants: tables, masks. */
     unsigned constant;
+    /* Outputs (bit k) kept for the gradient alone: one that would go through them is refused. */
+    unsigned saved;
 } zt_opdef;
 
 /* What ops.def knows of an op, with its row. */

@@ -28,6 +28,17 @@ static bool is_real(pass *g, int v)
     return zt_dtype_get(zt_builder_type(g->b, v).dtype)->kind == 'F';
 }
 
+/* Is v an output that its op keeps for the gradient alone. */
+static bool is_saved(const pass *g, int v)
+{
+    for (int s = 0; s < zt_prog_n_steps(g->to); s++) {
+        const zt_step *st = zt_prog_step(g->to, s);
+        for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
+            if (st->out[k] == v) return zt_op_info(st->op)->def->saved >> k & 1;
+    }
+    return false;
+}
+
 /* Room for what is known of values; new ones are not active and have no cotangent. */
 static zt_status grow(pass *g)
 {
@@ -180,6 +191,9 @@ static zt_status back_step(pass *g, int s)
     for (int k = 0; k < ZT_MAX_OUT; k++) {
         v.dy[k] = k < info->n_out ? g->grad[st.out[k]] : ZT_NONE;
         asked = asked || v.dy[k] >= 0;
+        if (v.dy[k] >= 0 && info->def->saved >> k & 1)
+            return zt_fail(g->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'",
+                           info->name, info->out_name[k]);
     }
     if (!asked || !any_flows(g, info, st.in)) return ZT_OK;
     if (!info->def->vjp) return zt_fail(g->ctx, ZT_ENOTSUP, "op %s has no gradient", info->name);
@@ -214,9 +228,9 @@ static zt_status seed(pass *g, const zt_output *o, bool given)
 {
     char name[300];
     int v = g->map[o->value], dy;
-    if (!is_real(g, v))
-        return zt_fail(g->ctx, ZT_EUSAGE, "output '%s' has no gradient: it is not of floats",
-                       o->name);
+    if (!is_real(g, v) || is_saved(g, v))
+        return zt_fail(g->ctx, ZT_EUSAGE, "output '%s' has no gradient: it is %s", o->name,
+                       is_real(g, v) ? "kept for the gradient of others" : "not of floats");
     if (given) {
         zt_type t = zt_builder_type(g->b, v);
         if (zt_prog_n_symbols(g->to))
@@ -238,7 +252,8 @@ static zt_status seed_all(pass *g, const zt_grad_opts *opts)
         const zt_output *out = zt_prog_output(g->from, o);
         bool named = false;
         for (int k = 0; k < opts->n_of; k++) named = named || !strcmp(opts->of[k], out->name);
-        if (opts->n_of ? !named : !is_real(g, g->map[out->value])) continue;
+        int v = g->map[out->value];
+        if (opts->n_of ? !named : !is_real(g, v) || is_saved(g, v)) continue;
         zt_status s = seed(g, out, opts->seeds);
         if (s) return s;
         found++;

@@ -1,0 +1,510 @@
+/* recurrent.c - rows of recurrences over a whole sequence: rnn, lstm, gru. Both directions, stacks
+ * and batch-first layouts are compositions; gradients go through the rows in recurrent_back.c.
+ */
+#include "lib/ops/recurrent.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what they share ------------------------------------------------------------------------- */
+
+zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths)
+{
+    return (zt_steps){first->dim[0], first->dim[1], H, reverse != 0,
+                      lengths->type ? lengths->i : NULL};
+}
+
+int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_trouble *t)
+{
+    if (!s->lengths) return s->T;
+    int64_t length = s->lengths[n];
+    if (length >= 0 && length <= s->T) return length;
+    zt_row_trouble(t, "length", length, s->T + 1);
+    return 0;
+}
+
+int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i)
+{
+    return (s->reverse ? length - 1 - i : i) * s->N + n;
+}
+
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int rank,
+                            const int64_t *dim)
+{
+    char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
+    zt_type want = zt_type_make(ZT_F32, rank, dim);
+    if (!t || zt_type_equal(t, &want)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(t, got),
+                       zt_type_text(&want, text));
+}
+
+zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
+{
+    if (!lengths) return ZT_OK;
+    zt_status s = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
+    if (!s && lengths->dim[0] != N)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
+                        (long long)lengths->dim[0], (long long)N);
+    return s;
+}
+
+zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)
+{
+    if (value == 0 || value == 1) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld, not 0 or 1", name, (long long)value);
+}
+
+zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act)
+{
+    static const char *const words[] = {"tanh", "relu"};
+    return zt_row_word(ctx, "act", act, words, ZT_LEN(words));
+}
+
+/* Of x, w and r, and of outputs y, hn and, last, saved with S values a unit. */
+static zt_status sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
+                       int S, zt_type *y, zt_type *hn, zt_type *saved)
+{
+    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 3);
+    if (!s) s = zt_row_want(ctx, "w_ih", w, ZT_F32, 2);
+    if (!s) s = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
+    if (s) return s;
+    int64_t H = r->dim[1], rows, columns;
+    if (!zt_mul_i64(H, gates, &rows) || !zt_mul_i64(H, S, &columns))
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld units", (long long)H);
+    s = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
+    if (!s) s = zt_recurrent_want(ctx, "w_ih", w, 2, (int64_t[]){rows, x->dim[2]});
+    *y = *saved = *x;
+    y->dim[2] = H;
+    saved->dim[2] = columns;
+    *hn = zt_type_make(ZT_F32, 2, (int64_t[]){x->dim[1], H});
+    return s;
+}
+
+static double flops_of(const zt_type *x, const zt_type *r)
+{
+    return 2 * (double)(x->dim[0] * x->dim[1]) * (double)r->dim[0] *
+           (double)(x->dim[2] + r->dim[1]);
+}
+
+bool zt_recurrent_case_at(int i, zt_recurrent_case *c)
+{
+    static const zt_recurrent_case rows[] = {
+        {5, 2, 3, 4, true, true, true, false, false, false},
+        {1, 1, 1, 1, false, false, false, false, false, false},
+        {4, 3, 2, 5, true, true, false, true, false, true},
+        {6, 4, 5, 3, true, false, true, true, true, false},
+        {3, 2, 3, 6, false, true, true, false, true, true},
+        {7, 5, 33, 17, true, true, true, true, false, false},
+        {2, 9, 18, 33, true, true, true, false, true, true},
+        {0, 2, 3, 4, true, true, true, true, false, false},
+        {3, 0, 3, 4, true, true, true, true, false, true},
+        {3, 2, 0, 4, true, false, false, false, false, false},
+        {3, 2, 4, 0, true, true, true, false, false, false},
+        {20, 8, 40, 64, true, true, false, false, false, false},
+        {12, 3, 100, 96, true, false, false, true, true, true},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    *c = rows[i];
+    return true;
+}
+
+/* x, w, r and the vector of biases at `bias`. */
+static void case_weights(const zt_recurrent_case *k, int gates, int bias, zt_case *c)
+{
+    int64_t rows = gates * k->H;
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->K});
+    zt_case_in(c, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->K});
+    zt_case_in(c, 2, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->H});
+    if (k->biases) zt_case_in(c, bias, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
+}
+
+static void case_lengths(const zt_recurrent_case *k, int at, zt_case *c)
+{
+    if (k->lengths) zt_case_in(c, at, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
+}
+
+static void case_state(const zt_recurrent_case *k, int at, zt_case *c)
+{
+    if (k->states) zt_case_in(c, at, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
+}
+
+/* ---- walking a sequence ---------------------------------------------------------------------- */
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n && b; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* One step of one sequence; h and c before it are NULL where they are 0. No memory is to be had
+ * here, so a cell's c waits in the row of y where its h will be one step later. */
+typedef struct cell {
+    const void *attrs;
+    const zt_arg *in;
+    int64_t K, H;
+    const double *x, *h, *c;
+    double *y, *c_next, *saved; /* c_next and saved may be NULL */
+} cell;
+
+static double gate(const cell *k, int g, int64_t j)
+{
+    int64_t row = g * k->H + j;
+    return dot(k->in[1].f + row * k->K, k->x, k->K) + (k->in[3].type ? k->in[3].f[row] : 0);
+}
+
+static double hidden(const cell *k, int g, int64_t j)
+{
+    return dot(k->in[2].f + (g * k->H + j) * k->H, k->h, k->H);
+}
+
+static void keep(const cell *k, int64_t j, int n, const double *values)
+{
+    for (int i = 0; i < n && k->saved; i++) k->saved[i * k->H + j] = values[i];
+}
+
+/* Inputs h0 and c0 (below 0: no such), outputs 1 hn, 2 cn if there is a c, and saved last. */
+typedef struct walk {
+    int h0, c0, lengths, saved, per_unit;
+    void (*step)(const cell *k);
+} walk;
+
+static void copy_row(const zt_arg *to, int64_t n, const double *from, int64_t H)
+{
+    for (int64_t j = 0; j < H && to->type; j++) to->f[n * H + j] = from ? from[j] : 0;
+}
+
+static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_t length,
+                     zt_arg *out)
+{
+    int64_t H = k.H, S = w->per_unit * H;
+    const zt_arg *in = k.in, *saved = &out[w->saved], none = {0};
+    k.h = in[w->h0].type ? in[w->h0].f + n * H : NULL;
+    if (w->c0 >= 0) k.c = in[w->c0].type ? in[w->c0].f + n * H : NULL;
+    const zt_arg *cn = w->c0 >= 0 ? &out[2] : &none;
+    if (!length) copy_row(cn, n, k.c, H);
+    for (int64_t i = 0; i < length; i++) {
+        int64_t row = zt_steps_row(s, n, length, i);
+        bool last = i + 1 == length;
+        k.x = in[0].f + row * k.K;
+        k.y = out[0].f + row * H;
+        k.saved = saved->type ? saved->f + row * S : NULL;
+        k.c_next = !last ? out[0].f + zt_steps_row(s, n, length, i + 1) * H : NULL;
+        if (last && cn->type) k.c_next = cn->f + n * H;
+        w->step(&k);
+        k.h = k.y;
+        k.c = k.c_next;
+    }
+    copy_row(&out[1], n, k.h, H);
+}
+
+static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
+                     zt_arg *out, zt_trouble *t)
+{
+    const zt_arg *saved = &out[w->saved];
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    if (saved->type) memset(saved->f, 0, (size_t)zt_type_count(saved->type) * sizeof(double));
+    cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = s->H};
+    for (int64_t n = 0; n < s->N; n++) walk_one(w, s, k, n, zt_steps_length(s, n, t), out);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static bool is_known(const zt_emit *e, int x)
+{
+    zt_type t = e->type(e->user, x);
+    for (int d = 0; d < t.rank; d++)
+        if (t.dim[d] < 0) return false;
+    return true;
+}
+
+/* x [T,N,K] as [T*N,K] */
+static int flat(const zt_emit *e, int x)
+{
+    zt_type t = e->type(e->user, x);
+    return zt_e_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
+}
+
+/* From the gradient dg of what the gates are made of: those of x, w and b, inputs 0, 1 and 3. */
+static void weights_vjp(zt_vjp *v, int dg)
+{
+    const zt_emit *e = v->e;
+    if (v->want[0]) v->dx[0] = zt_e_matmul(e, dg, v->in[1], NULL);
+    if (v->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
+        bool one = is_known(e, dg) && is_known(e, v->in[0]);
+        int x = one ? flat(e, v->in[0]) : v->in[0];
+        int dw = zt_e_matmul(e, one ? flat(e, dg) : dg, x, &(zt_matmul_attrs){1, 0});
+        v->dx[1] = zt_e_reduced(e, dw, v->in[1]);
+    }
+    if (v->want[3]) v->dx[3] = zt_e_sum_to(e, dg, v->in[3]);
+}
+
+/* ---- rnn ------------------------------------------------------------------------------------- */
+
+/* Elman, "Finding structure in time" (1990). */
+static zt_status rnn_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_rnn_attrs *a = attrs;
+    zt_status s = zt_recurrent_act(ctx, &a->act);
+    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
+    if (!s) s = sizes(ctx, in[0], in[1], in[2], 1, ZT_RNN_SAVED, &out[0], &out[1], &out[2]);
+    if (!s) s = zt_recurrent_want(ctx, "b", in[3], 1, &out[0].dim[2]);
+    if (!s) s = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
+    return s ? s : zt_recurrent_lengths(ctx, in[5], out[0].dim[1]);
+}
+
+static void rnn_step(const cell *k)
+{
+    const zt_rnn_attrs *a = k->attrs;
+    for (int64_t j = 0; j < k->H; j++) {
+        double g = gate(k, 0, j) + hidden(k, 0, j), h = a->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
+        keep(k, j, ZT_RNN_SAVED, (double[]){h, k->h ? k->h[j] : 0});
+        k->y[j] = h;
+    }
+}
+
+static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    static const walk w = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
+    zt_steps s =
+        zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
+    walk_all(&w, &s, attrs, in, out, t);
+}
+
+static double recurrent_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return flops_of(in[0], in[2]);
+}
+
+static bool rnn_cases(int i, zt_case *c)
+{
+    zt_recurrent_case k;
+    if (!zt_recurrent_case_at(i, &k)) return false;
+    zt_rnn_attrs a = zt_rnn_defaults();
+    if (k.other) a.act = (zt_word){"relu"};
+    a.reverse = k.reverse;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weights(&k, 1, 3, c);
+    case_state(&k, 4, c);
+    case_lengths(&k, 5, c);
+    return true;
+}
+
+static void rnn_vjp(zt_vjp *v)
+{
+    const zt_rnn_attrs *a = v->attrs;
+    int dr, dh0;
+    int dg = zt_e_rnn_backward(v->e, v->out[2], v->in[2], v->in[5], v->dy[0], v->dy[1],
+                               &(zt_rnn_backward_attrs){a->act, a->reverse}, &dr, &dh0);
+    weights_vjp(v, dg);
+    if (v->want[2]) v->dx[2] = dr;
+    if (v->want[4]) v->dx[4] = dh0;
+}
+
+const zt_opdef zt_op_rnn = {
+    .synopsis =
+        "h = act(w_ih x[t] + w_hh h + b) over t, y[t] = h; x f32[T,N,K], w_ih f32[H,K], w_hh "
+        "f32[H,H], b f32[H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past "
+        "them; act tanh or relu; reverse=1 goes from the last step to the first; y "
+        "f32[T,N,H], hn the last h f32[N,H]; saved f32[T,N,2H] is for the gradient",
+    .n_required = 3,
+    .infer = rnn_infer,
+    .ref = rnn_ref,
+    .flops = recurrent_flops,
+    .cases = rnn_cases,
+    .vjp = rnn_vjp,
+    .saved = 1 << 2,
+};
+
+/* ---- lstm ------------------------------------------------------------------------------------ */
+
+/* Hochreiter and Schmidhuber, "Long short-term memory" (1997); forget gate and peepholes: Gers and
+ * Schmidhuber, "Recurrent nets that time and count" (2000). */
+static zt_status lstm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    const zt_lstm_attrs *a = attrs;
+    zt_status s = zt_recurrent_flag(ctx, "reverse", a->reverse);
+    if (!s) s = sizes(ctx, in[0], in[1], in[2], 4, ZT_LSTM_SAVED, &out[0], &out[1], &out[3]);
+    if (!s) s = zt_recurrent_want(ctx, "b", in[3], 1, &in[2]->dim[0]);
+    if (!s) s = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
+    if (!s) s = zt_recurrent_want(ctx, "c0", in[5], 2, out[1].dim);
+    if (!s) s = zt_recurrent_want(ctx, "peep", in[6], 2, (int64_t[]){3, in[2]->dim[1]});
+    out[2] = out[1];
+    return s ? s : zt_recurrent_lengths(ctx, in[7], out[0].dim[1]);
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+static void lstm_step(const cell *k)
+{
+    const double *p = k->in[6].type ? k->in[6].f : NULL;
+    for (int64_t j = 0; j < k->H; j++) {
+        double before = k->c ? k->c[j] : 0, g[4];
+        for (int i = 0; i < 4; i++) g[i] = gate(k, i, j) + hidden(k, i, j);
+        for (int i = 0; i < 2 && p; i++) g[i] += p[i * k->H + j] * before;
+        double in = sigmoid(g[0]), forget = sigmoid(g[1]), fresh = tanh(g[2]);
+        double c = forget * before + in * fresh;
+        double out = sigmoid(p ? g[3] + p[2 * k->H + j] * c : g[3]);
+        keep(k, j, ZT_LSTM_SAVED,
+             (double[]){in, forget, fresh, out, c, before, k->h ? k->h[j] : 0});
+        k->y[j] = out * tanh(c);
+        if (k->c_next) k->c_next[j] = c;
+    }
+}
+
+static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    static const walk w = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
+    zt_steps s = zt_steps_of(in[0].type, in[2].type->dim[1],
+                             ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
+    walk_all(&w, &s, attrs, in, out, t);
+}
+
+static bool lstm_cases(int i, zt_case *c)
+{
+    zt_recurrent_case k;
+    if (!zt_recurrent_case_at(i, &k)) return false;
+    zt_lstm_attrs a = {k.reverse};
+    zt_case_attrs(c, &a, sizeof a);
+    case_weights(&k, 4, 3, c);
+    case_state(&k, 4, c);
+    case_state(&k, 5, c);
+    if (k.peepholes) zt_case_in(c, 6, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){3, k.H});
+    case_lengths(&k, 7, c);
+    return true;
+}
+
+static void lstm_vjp(zt_vjp *v)
+{
+    const zt_lstm_attrs *a = v->attrs;
+    int d[5];
+    d[0] = zt_e_lstm_backward(v->e, v->out[3], v->in[2], v->in[6], v->in[7], v->dy[0], v->dy[1],
+                              v->dy[2], &(zt_lstm_backward_attrs){a->reverse}, &d[1], &d[2], &d[3],
+                              &d[4]);
+    weights_vjp(v, d[0]);
+    if (v->want[2]) v->dx[2] = d[1];
+    if (v->want[4]) v->dx[4] = d[2];
+    if (v->want[5]) v->dx[5] = d[3];
+    if (v->want[6]) v->dx[6] = d[4];
+}
+
+const zt_opdef zt_op_lstm = {
+    .synopsis =
+        "i, f, g, o = w_ih x[t] + w_hh h + b, c = sigmoid(f) c + sigmoid(i) tanh(g), h = "
+        "sigmoid(o) tanh(c) over t, y[t] = h; x f32[T,N,K], w_ih f32[4H,K], w_hh f32[4H,H], "
+        "b f32[4H], h0 and c0 f32[N,H] (0 if absent), peep f32[3,H]: i, f, o also get peep c "
+        "(o the new c), lengths i32[N] (T): y is 0 past them; reverse=1 goes from the last step to "
+        "the first; y "
+        "f32[T,N,H], hn and cn the last h and c; saved f32[T,N,7H] is for the gradient",
+    .n_required = 3,
+    .infer = lstm_infer,
+    .ref = lstm_ref,
+    .flops = recurrent_flops,
+    .cases = lstm_cases,
+    .vjp = lstm_vjp,
+    .saved = 1 << 3,
+};
+
+/* ---- gru ------------------------------------------------------------------------------------- */
+
+/* Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014). Where the reset
+ * gate stands: before R in that paper, after it in cuDNN and PyTorch (linear_before_reset, ONNX).
+ */
+static zt_status gru_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_gru_attrs *a = attrs;
+    zt_status s = zt_recurrent_flag(ctx, "linear_before_reset", a->linear_before_reset);
+    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
+    if (!s) s = sizes(ctx, in[0], in[1], in[2], 3, ZT_GRU_SAVED, &out[0], &out[1], &out[2]);
+    if (!s) s = zt_recurrent_want(ctx, "b_ih", in[3], 1, &in[2]->dim[0]);
+    if (!s) s = zt_recurrent_want(ctx, "b_hh", in[4], 1, &in[2]->dim[0]);
+    if (!s) s = zt_recurrent_want(ctx, "h0", in[5], 2, out[1].dim);
+    return s ? s : zt_recurrent_lengths(ctx, in[6], out[0].dim[1]);
+}
+
+static double gru_hidden(const cell *k, int g, int64_t j)
+{
+    return hidden(k, g, j) + (k->in[4].type ? k->in[4].f[g * k->H + j] : 0);
+}
+
+static double gru_reset(const cell *k, int64_t j)
+{
+    return sigmoid(gate(k, 0, j) + gru_hidden(k, 0, j));
+}
+
+/* R_n (r h) + rb_n: with no memory for r h, each of r is made anew. */
+static double gru_after_reset(const cell *k, int64_t j)
+{
+    double sum = k->in[4].type ? k->in[4].f[2 * k->H + j] : 0;
+    for (int64_t i = 0; i < k->H && k->h; i++)
+        sum += k->in[2].f[(2 * k->H + j) * k->H + i] * gru_reset(k, i) * k->h[i];
+    return sum;
+}
+
+static void gru_step(const cell *k)
+{
+    bool before = ((const zt_gru_attrs *)k->attrs)->linear_before_reset;
+    for (int64_t j = 0; j < k->H; j++) {
+        double h = k->h ? k->h[j] : 0, r = gru_reset(k, j);
+        double z = sigmoid(gate(k, 1, j) + gru_hidden(k, 1, j));
+        double q = before ? gru_hidden(k, 2, j) : r * h;
+        double n = tanh(gate(k, 2, j) + (before ? r * q : gru_after_reset(k, j)));
+        keep(k, j, ZT_GRU_SAVED, (double[]){r, z, n, q, h});
+        k->y[j] = (1 - z) * n + z * h;
+    }
+}
+
+static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    static const walk w = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
+    zt_steps s =
+        zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
+    walk_all(&w, &s, attrs, in, out, t);
+}
+
+static bool gru_cases(int i, zt_case *c)
+{
+    zt_recurrent_case k;
+    if (!zt_recurrent_case_at(i, &k)) return false;
+    zt_gru_attrs a = {!k.other, k.reverse};
+    int64_t rows = 3 * k.H;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weights(&k, 3, 3, c);
+    if (k.biases) zt_case_in(c, 4, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
+    case_state(&k, 5, c);
+    case_lengths(&k, 6, c);
+    return true;
+}
+
+static void gru_vjp(zt_vjp *v)
+{
+    const zt_gru_attrs *a = v->attrs;
+    int dr, drb, dh0;
+    int dg = zt_e_gru_backward(v->e, v->out[2], v->in[2], v->in[6], v->dy[0], v->dy[1],
+                               &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse}, &dr,
+                               &drb, &dh0);
+    weights_vjp(v, dg);
+    if (v->want[2]) v->dx[2] = dr;
+    if (v->want[4]) v->dx[4] = drb;
+    if (v->want[5]) v->dx[5] = dh0;
+}
+
+const zt_opdef zt_op_gru = {
+    .synopsis =
+        "r, z = sigmoid(w_ih x[t] + b_ih + w_hh h + b_hh), n = tanh(w_ih x[t] + b_ih + r (w_hh h + "
+        "b_hh)), the last with linear_before_reset=0 w_hh (r h) + b_hh, h = (1 - z) n + z h "
+        "over t, y[t] = h; rows r, z, n; x f32[T,N,K], w_ih f32[3H,K], w_hh f32[3H,H], b_ih "
+        "and b_hh f32[3H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past them; "
+        "reverse=1 goes from the last "
+        "step to the first; y f32[T,N,H], hn the last h; saved f32[T,N,5H] is for the "
+        "gradient",
+    .n_required = 3,
+    .infer = gru_infer,
+    .ref = gru_ref,
+    .flops = recurrent_flops,
+    .cases = gru_cases,
+    .vjp = gru_vjp,
+    .saved = 1 << 2,
+};
