@@ -63,17 +63,29 @@ zt_ctx *zt_ctx_new(void);      /* NULL only when there is no memory at all */
 void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_get */
 
 /* Record an error unless one is recorded already; returns `s` so that `return zt_fail(...)` reads
- * well. Thread-safe. */
+ * well. ctx NULL: only that. Thread-safe. */
 zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
 zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
 const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
 void zt_ctx_clear(zt_ctx *ctx);
 const char *zt_status_name(zt_status s); /* "bad data", ... never NULL */
 
+/* Things of the caller's by kind and name, for the floors above. The thing is borrowed, the names
+ * are copied; NULL takes it away. Thread-safe. */
+zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void *thing);
+const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name); /* NULL: none */
+
 typedef enum zt_level { ZT_LOG_WARN, ZT_LOG_INFO, ZT_LOG_DEBUG } zt_level;
 typedef void zt_log_fn(void *user, zt_level level, const char *line);
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
 void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...) ZT_PRINTF(3, 4);
+
+/* What is counted as it happens, told to one function: counter "op" (ops run, by the op's name),
+ * "bytes" (that their outputs take), "fallback" (ops that another engine ran, counted when run). */
+typedef void zt_metrics_fn(void *user, const char *counter, const char *name, uint64_t add);
+void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user); /* fn NULL: none */
+bool zt_metrics_on(const zt_ctx *ctx);
+void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

@@ -8,6 +8,14 @@
 
 #define ZT_MESSAGE_BYTES 2048
 
+/* A thing by name; in plain memory like the context itself, so that none of it looks like a leak. */
+typedef struct zt_thing {
+    struct zt_thing *next;
+    const void *thing;
+    char *name; /* behind the kind, which `kind` closes with a zero */
+    char kind[];
+} zt_thing;
+
 struct zt_ctx {
     pthread_mutex_t lock; /* guards everything below; status may also be read without it */
     atomic_int status;    /* set after `error` is whole, so a reader who sees it may read that */
@@ -15,6 +23,9 @@ struct zt_ctx {
     zt_level log_up_to;
     zt_log_fn *log_fn;
     void *log_user;
+    zt_metrics_fn *metrics_fn;
+    void *metrics_user;
+    zt_thing *things;
     zt_mem mem;
     uint64_t fail_in; /* refuse the allocation that counts this down to 0; 0: none */
     bool fail_onwards, failing;

@@ -41,6 +41,7 @@ typedef zt_word zt_attr_word;
 typedef zt_dims zt_attr_dims;
 typedef zt_ints zt_attr_ints;
 typedef const char *zt_attr_str;
+typedef const struct zt_func *zt_attr_func; /* borrowed; NULL: none */
 
 typedef enum zt_attr_kind {
     ZT_ATTR_i64,
@@ -48,7 +49,8 @@ typedef enum zt_attr_kind {
     ZT_ATTR_word,
     ZT_ATTR_dims, /* entries may be symbol expressions inside a program, never after binding */
     ZT_ATTR_ints, /* axes and the like: plain numbers, below 0 too */
-    ZT_ATTR_str
+    ZT_ATTR_str,
+    ZT_ATTR_func /* a function of the caller's: in text its name, which zt_func_register makes known */
 } zt_attr_kind;
 
 typedef struct zt_attrdef {
@@ -254,6 +256,17 @@ typedef struct zt_emit {
     zt_type (*type)(void *user, int value);
 } zt_emit;
 
+/* One function an op,
+ *
+ *     int zt_e_mul(const zt_emit *e, int a, int b);
+ *     int zt_e_rms_norm(const zt_emit *e, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
+ *
+ * which gives its first output's value. They chain: what failed is -1, and all made of it is -1. */
+#define OP(name, ins, outs, attrs)                                                                 \
+    int zt_e_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
+#include "lib/ops/ops.def"
+#undef OP
+
 /* The vector-Jacobian product of one step: dx[k] = sum over outputs of dy^T (d out / d in[k]). */
 typedef struct zt_vjp {
     const zt_emit *e;
@@ -262,6 +275,7 @@ typedef struct zt_vjp {
     int dy[ZT_MAX_OUT];  /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
     bool want[ZT_MAX_IN]; /* is in[k]'s gradient asked for */
     int dx[ZT_MAX_IN];   /* starts as ZT_NONE, which says 0; each of the input's type */
+    char refused[96];    /* not "": there is no gradient, and why */
 } zt_vjp;
 
 typedef struct zt_opdef {
@@ -288,6 +302,29 @@ typedef struct zt_opdef {
     /* Outputs (bit k) kept for the gradient alone: one that would go through them is refused. */
     unsigned saved;
 } zt_opdef;
+
+/* ---- ops of the caller's own ---------------------------------------------------------------------- */
+
+/* What op `call` runs, in a program as anywhere: y, z, w = call a b fn="name". A function of one
+ * number, or of whole values; it keeps nothing between calls but `user`, and may be called from any
+ * thread. Without a name it is opaque: programs with it run and have gradients, but no text. */
+typedef struct zt_func {
+    const char *name;
+    void *user;
+    double (*unary)(double x, void *user); /* y[i] = unary(a[i]), floats of any plain type */
+    const struct zt_func *derivative;      /* of `unary`: a function of one number too; NULL: none */
+    /* Or, without `unary`: n_in of the inputs from a on, n_out of the outputs. */
+    int n_in, n_out;
+    /* Types of the outputs; NULL: that of a, each. zt_fail(ctx, ...) says what does not fit. */
+    zt_status (*infer)(zt_ctx *ctx, void *user, const zt_type *const in[], zt_type out[]);
+    void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t); /* as a row's ref */
+    void (*vjp)(zt_vjp *v, void *user); /* as a row's; NULL: no gradient */
+} zt_func;
+
+/* Functions are borrowed: they must outlive the context, or be forgotten. */
+zt_status zt_func_register(zt_ctx *ctx, const zt_func *f);
+void zt_func_forget(zt_ctx *ctx, const zt_func *f);
+const zt_func *zt_func_find(const zt_ctx *ctx, const char *name); /* NULL: none of that name */
 
 /* What ops.def knows of an op, with its row. */
 typedef struct zt_opinfo {

@@ -15,6 +15,7 @@
 #define LIT_dims(d)      d
 #define LIT_ints(d)      d
 #define LIT_str(d)       d
+#define LIT_func(d)      d
 #define INIT(k, n, d)    .n = LIT_##k(d),
 #define INITS_ATTR0      .none = 0
 #define INITS_ATTR1(...) ZT_EACH1(INIT, __VA_ARGS__)

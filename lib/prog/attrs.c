@@ -9,6 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static const void *field_of(const void *attrs, const zt_attrdef *a)
+{
+    return (const char *)attrs + a->offset;
+}
+
 /* Whose attribute: for messages. */
 typedef struct owner {
     zt_prog *p;
@@ -285,6 +290,47 @@ static zt_status str_take(const owner *o, zt_lex *l, void *field)
     return s;
 }
 
+/* ---- func ------------------------------------------------------------------------------------ */
+
+static const zt_func *func(const void *field)
+{
+    const zt_func *f;
+    memcpy(&f, field, sizeof f);
+    return f;
+}
+
+static bool func_equal(const void *a, const void *b) { return func(a) == func(b); }
+
+static zt_status func_put(const zt_prog *p, const void *field, zt_str *out)
+{
+    const char *name = func(field)->name;
+    if (!name)
+        return zt_prog_fail(p, ZT_ENOTSUP, "the program calls a function without a name: it has no text");
+    return zt_str_put_json(out, name, strlen(name));
+}
+
+static zt_status func_take(const owner *o, zt_lex *l, void *field)
+{
+    zt_span text;
+    if (!zt_lex_peek(l, '"')) return wants(o, l, "a string");
+    zt_status s = zt_lex_string(o->p, l, &text);
+    if (s) return s;
+    const zt_func *f = strlen(text.s) == text.n ? zt_func_find(o->p->ctx, text.s) : NULL;
+    if (!f) return refuse(o, "names no registered function:", text);
+    memcpy(field, &f, sizeof f);
+    return ZT_OK;
+}
+
+bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs)
+{
+    for (int k = 0; k < info->n_attrs; k++) {
+        const zt_func *f =
+            info->attrs[k].kind == ZT_ATTR_func ? func(field_of(attrs, &info->attrs[k])) : NULL;
+        if (f && !f->name) return true;
+    }
+    return false;
+}
+
 /* ---- the kinds ------------------------------------------------------------------------------- */
 
 static const struct kind {
@@ -302,12 +348,8 @@ static const struct kind {
     [ZT_ATTR_dims] = {sizeof(zt_dims), dims_check, dims_equal, dims_put, dims_take, dims_bind},
     [ZT_ATTR_ints] = {sizeof(zt_ints), ints_check, ints_equal, ints_put, ints_take, NULL},
     [ZT_ATTR_str] = {sizeof(char *), str_check, str_equal, str_put, str_take, NULL},
+    [ZT_ATTR_func] = {sizeof(zt_func *), NULL, func_equal, func_put, func_take, NULL},
 };
-
-static const void *field_of(const void *attrs, const zt_attrdef *a)
-{
-    return (const char *)attrs + a->offset;
-}
 
 static bool is_default(const zt_opinfo *info, const zt_attrdef *a, const void *attrs)
 {

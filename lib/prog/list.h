@@ -138,6 +138,8 @@ zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attr
 /* The value after `name=`, into the attribute struct. */
 zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_attrdef *a,
                        void *attrs);
+/* Is a function without a name among them? */
+bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs);
 /* A copy in `to` whose dims are numbers. */
 zt_status zt_attrs_bind(const zt_prog *p, const zt_opinfo *info, const void *attrs,
                         const int64_t *value, void *to);

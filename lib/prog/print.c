@@ -86,3 +86,12 @@ zt_status zt_prog_print(const zt_prog *p, zt_str *out)
     if (s && out->data) out->data[out->len = start] = 0; /* all or nothing */
     return s;
 }
+
+bool zt_prog_has_opaque(const zt_prog *p)
+{
+    for (int s = 0; s < p->steps.n; s++) {
+        const zt_step *st = zt_prog_step(p, s);
+        if (zt_attrs_opaque(zt_op_info(st->op), st->attrs)) return true;
+    }
+    return false;
+}

@@ -128,7 +128,9 @@ const char *zt_prog_model_id(const zt_prog *p);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* ZT_ENOTSUP for a program that calls functions without a name. */
 zt_status zt_prog_print(const zt_prog *p, zt_str *out);
+bool zt_prog_has_opaque(const zt_prog *p); /* does it */
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
 

@@ -18,3 +18,13 @@
     }
 #include "lib/ops/ops.def"
 #undef OP
+
+zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out)
+{
+    zt_tensor *from[ZT_MAX_IN] = {0}, *made[ZT_MAX_OUT] = {0};
+    int n_in = f->unary ? 1 : f->n_in, n_out = f->unary ? 1 : f->n_out;
+    for (int k = 0; k < n_in && k < ZT_MAX_IN; k++) from[k] = in[k];
+    zt_run_op(r, ZT_OP_call, &(zt_call_attrs){f}, from, made);
+    for (int k = 0; out && k < n_out && k < ZT_MAX_OUT; k++) out[k] = made[k];
+    return made[0];
+}

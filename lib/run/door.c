@@ -251,6 +251,16 @@ static zt_status fault_point(zt_run *r, zt_op op)
     return zt_fail(r->ctx, ZT_ENOMEM, "op %s: refused by a fault point", zt_op_info(op)->name);
 }
 
+void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    uint64_t bytes = 0;
+    for (int k = 0; k < info->n_out; k++) bytes += zt_type_bytes(&out[k]);
+    zt_count(ctx, "op", info->name, 1);
+    zt_count(ctx, "bytes", info->name, bytes);
+    if (fell_back) zt_count(ctx, "fallback", info->name, 1);
+}
+
 static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *out)
 {
     const zt_opinfo *info = zt_op_info(key->op);
@@ -285,6 +295,7 @@ zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in
     entry key;
     zt_tensor *made[ZT_MAX_OUT] = {0};
     bool ran = false;
+    uint64_t fallbacks = r->fallbacks;
     zt_status st = zt_ctx_status(r->ctx);
     for (int k = 0; k < info->n_out; k++) out[k] = NULL;
     if (!st) st = check(r, op, attrs, in, &key);
@@ -303,6 +314,7 @@ zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in
     zt_run_into(r, NULL);
     if (st) return st;
     r->count[op]++;
+    if (zt_metrics_on(r->ctx)) zt_run_metrics(r->ctx, op, key.out, r->fallbacks > fallbacks);
     for (int k = 0; k < info->n_out; k++) out[k] = made[k];
     return ZT_OK;
 }

@@ -39,6 +39,8 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t si
 /* Gives the innermost scope a tensor; NULL, or no memory (the tensor is released): a failure. */
 zt_status zt_run_take(zt_run *r, zt_tensor *t);
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b);
+/* Tells the context's metrics of an op that ran. */
+void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 

@@ -202,6 +202,8 @@ static zt_status back_step(pass *g, int s)
         v.dx[k] = ZT_NONE;
     }
     info->def->vjp(&v);
+    if (v.refused[0])
+        return zt_fail(g->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", info->name, v.refused);
     zt_status st_ = zt_ctx_status(g->ctx);
     for (int k = 0; k < info->n_in && !st_; k++) st_ = take(g, info, &v, k);
     return st_ ? st_ : grow(g);

@@ -118,6 +118,10 @@ int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
 #include "lib/ops/ops.def"
 #undef OP
 
+/* A function of the caller's (lib/ops/ops.h) as an op: in[] its inputs; its first output, and all of
+ * them into out[] where that is not NULL. Short for zt_call. */
+zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out);
+
 /* ---- gradients: a pass over programs ------------------------------------------------------------- */
 
 typedef struct zt_grad_opts {

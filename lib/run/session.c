@@ -4,7 +4,7 @@
  * engines, and what `keep` copies, pass through host memory that the replay owns; program inputs
  * and outputs are the caller's own memory.
  */
-#include "lib/run/plan.h"
+#include "lib/run/door.h"
 
 #include <string.h>
 
@@ -381,6 +381,21 @@ static zt_status copy_keeps(zt_session *s, replay *r, const void *const *in, voi
     return st;
 }
 
+static void tell_metrics(const zt_session *s, const replay *r)
+{
+    for (int i = 0; i < r->cut.n_segments; i++) {
+        const zt_segment *g = &r->cut.segment[i];
+        for (int k = g->first; k < g->last; k++) {
+            const zt_step *st = &r->cut.step[k];
+            zt_type out[ZT_MAX_OUT] = {0};
+            for (int o = 0; o < zt_op_info(st->op)->n_out; o++)
+                out[o] = st->out[o] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
+                                        : r->bound->type[st->out[o]];
+            zt_run_metrics(s->ctx, st->op, out, g->engine > 0);
+        }
+    }
+}
+
 zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
                           void *const *out)
 {
@@ -390,6 +405,7 @@ zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void 
     for (int i = 0; i < r->cut.n_segments && !st; i++) st = run_segment(s, r, i, in, out);
     if (!st) st = copy_outputs(s, r, in, out);
     if (!st) st = copy_keeps(s, r, in, out);
+    if (!st && zt_metrics_on(s->ctx)) tell_metrics(s, r);
     s->report.steps++;
     return st;
 }
