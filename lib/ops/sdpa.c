@@ -161,7 +161,8 @@ int zt_sdpa_wide(const zt_emit *e, int x)
 {
     if (x < 0) return x;
     zt_dtype t = e->type(e->user, x).dtype;
-    return t == ZT_F16 || t == ZT_BF16 ? zt_e_cast(e, x, &(zt_cast_attrs){{"f32"}}) : x;
+    const zt_cast_attrs f32 = zt_cast_defaults();
+    return t == ZT_F16 || t == ZT_BF16 ? zt_e_cast(e, x, &f32) : x;
 }
 
 int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x)
