@@ -5,6 +5,7 @@
  * A value takes 8 bytes an element wherever it is. Prepared plans share one block of memory (the
  * engine's, as large as the largest of them needs): arena first, then inputs and outputs.
  */
+#include "lib/engine/convert.h"
 #include "lib/engine/engine.h"
 
 #include <string.h>
@@ -30,85 +31,6 @@ struct zt_ready {
 };
 
 /* ---- conversion ------------------------------------------------------------------------------ */
-
-enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
-
-#define INTEGER(NAME, T, VALUE)                                                                    \
-    static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
-    {                                                                                              \
-        T v;                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            memcpy(&v, (const char *)src + (size_t)i * sizeof v, sizeof v);                        \
-            dst[i] = (int64_t)v;                                                                   \
-        }                                                                                          \
-    }                                                                                              \
-    static void narrow_##NAME(const int64_t *src, void *dst, int64_t n)                            \
-    {                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T v = (T)(VALUE);                                                                      \
-            memcpy((char *)dst + (size_t)i * sizeof v, &v, sizeof v);                              \
-        }                                                                                          \
-    }
-INTEGER(I64, int64_t, src[i])
-INTEGER(I32, int32_t, src[i])
-INTEGER(I16, int16_t, src[i])
-INTEGER(I8, int8_t, src[i])
-INTEGER(U64, uint64_t, src[i])
-INTEGER(U32, uint32_t, src[i])
-INTEGER(U16, uint16_t, src[i])
-INTEGER(U8, uint8_t, src[i])
-INTEGER(BOOL, uint8_t, src[i] != 0)
-
-static const struct {
-    void (*widen)(const void *, int64_t *, int64_t);
-    void (*narrow)(const int64_t *, void *, int64_t);
-} integers[ZT_DTYPE_COUNT] = {
-    [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32},
-    [ZT_I16] = {widen_I16, narrow_I16}, [ZT_I8] = {widen_I8, narrow_I8},
-    [ZT_U64] = {widen_U64, narrow_U64}, [ZT_U32] = {widen_U32, narrow_U32},
-    [ZT_U16] = {widen_U16, narrow_U16}, [ZT_U8] = {widen_U8, narrow_U8},
-    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
-};
-
-/* n elements (whole blocks) of host memory to f64 or int64_t. */
-static void widen(zt_dtype t, const void *src, void *dst, int64_t n)
-{
-    const zt_dtype_info *info = zt_dtype_get(t);
-    float chunk[CHUNK];
-    double *wide = dst;
-    if (n == 0) return;
-    if (integers[t].widen) {
-        integers[t].widen(src, dst, n);
-    } else if (t == ZT_F64) {
-        memcpy(dst, src, (size_t)n * sizeof(double));
-    } else {
-        for (int64_t at = 0; at < n; at += CHUNK) {
-            int64_t m = n - at < CHUNK ? n - at : CHUNK;
-            info->decode((const char *)src + at / info->block * info->block_bytes, chunk, m);
-            for (int64_t i = 0; i < m; i++) wide[at + i] = chunk[i];
-        }
-    }
-}
-
-static void narrow(zt_dtype t, const void *src, void *dst, int64_t n)
-{
-    const zt_dtype_info *info = zt_dtype_get(t);
-    float chunk[CHUNK];
-    const double *wide = src;
-    if (n == 0) return;
-    if (integers[t].narrow) {
-        integers[t].narrow(src, dst, n);
-    } else if (t == ZT_F64) {
-        memcpy(dst, src, (size_t)n * sizeof(double));
-    } else {
-        for (int64_t at = 0; at < n; at += CHUNK) {
-            int64_t m = n - at < CHUNK ? n - at : CHUNK;
-            for (int64_t i = 0; i < m; i++)
-                chunk[i] = t == ZT_F32 ? (float)wide[at + i] : zt_f64_to_f32_odd(wide[at + i]);
-            info->encode(chunk, (char *)dst + at / info->block * info->block_bytes, m);
-        }
-    }
-}
 
 static zt_status must_narrow(zt_engine *e, zt_dtype t)
 {
@@ -196,7 +118,7 @@ static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void
         size_t bytes = (size_t)((n + info->block - 1) / info->block) * (size_t)info->block_bytes;
         zt_status st = s->read(s->user, handle, offset, raw, bytes);
         if (st) return st;
-        widen(b->type.dtype, raw, (char *)b->data + (size_t)at * 8, n);
+        zt_widen(b->type.dtype, raw, (char *)b->data + (size_t)at * 8, n);
         offset += bytes;
     }
     return ZT_OK;
@@ -204,7 +126,7 @@ static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void
 
 static zt_ebuf *ref_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
 {
-    const int64_t chunk = 64 * CHUNK;
+    const int64_t chunk = 64 << 10; /* elements; whole blocks of every type */
     zt_ebuf *b = new_buf(e, t);
     void *raw = zt_alloc(e->ctx, (size_t)chunk * sizeof(double));
     if (b && raw && load_chunks(b, s, handle, raw, chunk) == ZT_OK) {
@@ -219,14 +141,14 @@ static zt_ebuf *ref_load(zt_engine *e, const zt_type *t, const zt_store *s, int6
 static zt_status ref_upload(zt_engine *e, zt_ebuf *b, const void *host)
 {
     (void)e;
-    widen(b->type.dtype, host, b->data, zt_type_count(&b->type));
+    zt_widen(b->type.dtype, host, b->data, zt_type_count(&b->type));
     return ZT_OK;
 }
 
 static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
 {
     zt_status s = must_narrow(e, b->type.dtype);
-    if (!s) narrow(b->type.dtype, b->data, host, zt_type_count(&b->type));
+    if (!s) zt_narrow(b->type.dtype, b->data, host, zt_type_count(&b->type));
     return s;
 }
 
@@ -396,14 +318,14 @@ static zt_status ref_replay(zt_engine *base, zt_ready *r, const void *const *in,
     for (int i = 0; i < r->plan.n_in; i++) {
         if (r->in_value[i] < 0) continue;
         const zt_type *t = &r->plan.type[r->in_value[i]];
-        widen(t->dtype, in[i], (char *)e->memory + r->in_at[i], zt_type_count(t));
+        zt_widen(t->dtype, in[i], (char *)e->memory + r->in_at[i], zt_type_count(t));
     }
     for (int s = 0; s < r->plan.n_steps && !st; s++)
         st = watch ? watch_step(e, r, s, watch) : run_step(e, r, s);
     for (int o = 0; o < r->plan.n_out && !st; o++) {
         if (r->out_value[o] < 0) continue;
         const zt_type *t = &r->plan.type[r->out_value[o]];
-        narrow(t->dtype, (char *)e->memory + r->out_at[o], out[o], zt_type_count(t));
+        zt_narrow(t->dtype, (char *)e->memory + r->out_at[o], out[o], zt_type_count(t));
     }
     e->report.replays++;
     return st;

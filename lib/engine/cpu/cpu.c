@@ -40,14 +40,28 @@ static void sort_kernels(zt_cpu_engine *e, zt_isa isa)
     }
 }
 
-const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
-                                 const zt_type *const in[], const zt_type out[])
+static const zt_cpu_kernel *find_own(const zt_cpu_engine *e, zt_op op, const void *attrs,
+                                     const zt_type *const in[], const zt_type out[])
 {
     for (int i = 0; i < (int)(sizeof e->kernel[0] / sizeof e->kernel[0][0]); i++) {
         const zt_cpu_kernel *k = e->kernel[op][i];
         if (k && (!k->has || k->has(attrs, in, out))) return k;
     }
     return NULL;
+}
+
+/* A kernel of the family; else its f32 kernel by way of copies, or the row's own loop in f64. */
+const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
+                                 const zt_type *const in[], const zt_type out[])
+{
+    const zt_cpu_kernel *own = find_own(e, op, attrs, in, out);
+    const zt_type *with[ZT_MAX_IN];
+    zt_type wide_in[ZT_MAX_IN], wide_out[ZT_MAX_OUT];
+    if (own) return own;
+    if (zt_cpu_is_plain(op, in, out)) return &zt_cpu_plain_loop;
+    if (!zt_cpu_widened(op, attrs, in, out, wide_in, wide_out)) return NULL;
+    for (int k = 0; k < zt_op_info(op)->n_in; k++) with[k] = in[k] ? &wide_in[k] : NULL;
+    return find_own(e, op, attrs, with, wide_out) ? &zt_cpu_wide : NULL;
 }
 
 static bool cpu_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],

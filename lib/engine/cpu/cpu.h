@@ -18,7 +18,7 @@
 #define ZT_CAT(a, b) ZT_CAT_(a, b)
 #define ZT_SYM(name) ZT_CAT(name, ZT_ISA) /* zt_cpu_norm -> zt_cpu_norm_avx512 */
 
-#define ZT_CPU_MAX_PHASES 3
+#define ZT_CPU_MAX_PHASES 5 /* a kernel of a family has 3 at most: wide.c adds two */
 
 typedef struct zt_cpu_arg {
     zt_type type;
@@ -49,6 +49,7 @@ typedef struct zt_cpu_kernel {
 
 struct zt_cpu_call {
     const zt_cpu_kernel *kernel;
+    zt_op op;
     const void *attrs;
     zt_cpu_arg in[ZT_MAX_IN], out[ZT_MAX_OUT];
     int n_phases;                      /* set by setup; 1 unless it says else */
@@ -59,6 +60,7 @@ struct zt_cpu_call {
     void *keep;                        /* 64-byte aligned; filled by prime before the first run */
     int64_t aux[8];                    /* the kernel's own notes from setup */
     zt_trouble trouble;                /* set through zt_cpu_trouble */
+    zt_cpu_call *inner;                /* of wide.c: the call in f32; NULL else */
 };
 
 /* Note the first trouble of a call; from any thread. */

@@ -1,7 +1,7 @@
 /* own.h - private to lib/engine/cpu: the engine, its buffers and its prepared plans.
  *
  * Files: cpu.c the vtable and memory, weights.c how weights are loaded, prepare.c from a plan to
- * calls and stages, replay.c running them.
+ * calls and stages, replay.c running them, wide.c operands of other types through f32 and f64.
  */
 #ifndef ZT_CPU_OWN_H
 #define ZT_CPU_OWN_H
@@ -50,6 +50,11 @@ typedef struct zt_cpu_engine {
 /* The kernel for an op and types, or NULL. */
 const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
                                  const zt_type *const in[], const zt_type out[]);
+/* wide.c: what takes operands that no kernel of a family takes. */
+extern const zt_cpu_kernel zt_cpu_wide, zt_cpu_plain_loop;
+bool zt_cpu_widened(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
+                    zt_type wide_in[], zt_type wide_out[]);
+bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[]);
 /* Make the scratch at least so large. */
 zt_status zt_cpu_reserve(zt_cpu_engine *e, size_t arena, size_t shared, size_t local);
 static inline void *zt_cpu_local(const zt_cpu_engine *e, int thread)

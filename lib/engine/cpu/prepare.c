@@ -126,6 +126,31 @@ static zt_status take_inputs(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_
     return bad;
 }
 
+/* The call that wide.c makes of t's, with operands in f32. */
+static zt_status make_inner(zt_cpu_engine *e, const zt_ready *r, zt_op op,
+                            const zt_type *const in[],
+                            zt_cpu_task *t)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    const zt_type *with[ZT_MAX_IN] = {0};
+    zt_type wide_in[ZT_MAX_IN], out[ZT_MAX_OUT], wide_out[ZT_MAX_OUT];
+    zt_cpu_call *c = zt_arena_alloc(r->memory, sizeof *c);
+    if (!c) return ZT_ENOMEM;
+    *c = t->call;
+    for (int k = 0; k < info->n_out; k++) out[k] = c->out[k].type;
+    if (!zt_cpu_widened(op, c->attrs, in, out, wide_in, wide_out))
+        return zt_fail(e->base.ctx, ZT_EBUG, "op %s is not to be widened", info->name);
+    for (int k = 0; k < info->n_in; k++) {
+        if (!in[k]) continue;
+        with[k] = &wide_in[k];
+        c->in[k].type = wide_in[k];
+    }
+    for (int k = 0; k < info->n_out; k++) c->out[k].type = wide_out[k];
+    c->kernel = zt_cpu_find(e, op, c->attrs, with, wide_out);
+    t->call.inner = c;
+    return ZT_OK;
+}
+
 /* One call for step s, without addresses. */
 static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t)
 {
@@ -143,13 +168,15 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
         t->call.out[k] = arg_of(r, st->out[k], &t->out[k]);
         t->call.out[k].type = out[k];
     }
+    t->call.op = st->op;
     t->call.attrs = st->attrs;
     t->call.kernel = zt_cpu_find(e, st->op, st->attrs, in, out);
     if (!t->call.kernel)
         return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",
                        info->name, s);
+    if (t->call.kernel == &zt_cpu_wide) bad = make_inner(e, r, st->op, in, t);
     t->work = work_of(st, &t->call);
-    return ZT_OK;
+    return bad;
 }
 
 /* Input 0 to output 0. */

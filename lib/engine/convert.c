@@ -1,0 +1,82 @@
+/* convert.c - values of any dtype as f64 or int64_t, and back. */
+#include "lib/engine/convert.h"
+
+#include <string.h>
+
+enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
+
+#define INTEGER(NAME, T, VALUE)                                                                    \
+    static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
+    {                                                                                              \
+        T v;                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            memcpy(&v, (const char *)src + (size_t)i * sizeof v, sizeof v);                        \
+            dst[i] = (int64_t)v;                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void narrow_##NAME(const int64_t *src, void *dst, int64_t n)                            \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T v = (T)(VALUE);                                                                      \
+            memcpy((char *)dst + (size_t)i * sizeof v, &v, sizeof v);                              \
+        }                                                                                          \
+    }
+INTEGER(I64, int64_t, src[i])
+INTEGER(I32, int32_t, src[i])
+INTEGER(I16, int16_t, src[i])
+INTEGER(I8, int8_t, src[i])
+INTEGER(U64, uint64_t, src[i])
+INTEGER(U32, uint32_t, src[i])
+INTEGER(U16, uint16_t, src[i])
+INTEGER(U8, uint8_t, src[i])
+INTEGER(BOOL, uint8_t, src[i] != 0)
+
+static const struct {
+    void (*widen)(const void *, int64_t *, int64_t);
+    void (*narrow)(const int64_t *, void *, int64_t);
+} integers[ZT_DTYPE_COUNT] = {
+    [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32},
+    [ZT_I16] = {widen_I16, narrow_I16}, [ZT_I8] = {widen_I8, narrow_I8},
+    [ZT_U64] = {widen_U64, narrow_U64}, [ZT_U32] = {widen_U32, narrow_U32},
+    [ZT_U16] = {widen_U16, narrow_U16}, [ZT_U8] = {widen_U8, narrow_U8},
+    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
+};
+
+void zt_widen(zt_dtype t, const void *src, void *dst, int64_t n)
+{
+    const zt_dtype_info *info = zt_dtype_get(t);
+    float chunk[CHUNK];
+    double *wide = dst;
+    if (n == 0) return;
+    if (integers[t].widen) {
+        integers[t].widen(src, dst, n);
+    } else if (t == ZT_F64) {
+        memcpy(dst, src, (size_t)n * sizeof(double));
+    } else {
+        for (int64_t at = 0; at < n; at += CHUNK) {
+            int64_t m = n - at < CHUNK ? n - at : CHUNK;
+            info->decode((const char *)src + at / info->block * info->block_bytes, chunk, m);
+            for (int64_t i = 0; i < m; i++) wide[at + i] = chunk[i];
+        }
+    }
+}
+
+void zt_narrow(zt_dtype t, const void *src, void *dst, int64_t n)
+{
+    const zt_dtype_info *info = zt_dtype_get(t);
+    float chunk[CHUNK];
+    const double *wide = src;
+    if (n == 0) return;
+    if (integers[t].narrow) {
+        integers[t].narrow(src, dst, n);
+    } else if (t == ZT_F64) {
+        memcpy(dst, src, (size_t)n * sizeof(double));
+    } else {
+        for (int64_t at = 0; at < n; at += CHUNK) {
+            int64_t m = n - at < CHUNK ? n - at : CHUNK;
+            for (int64_t i = 0; i < m; i++)
+                chunk[i] = t == ZT_F32 ? (float)wide[at + i] : zt_f64_to_f32_odd(wide[at + i]);
+            info->encode(chunk, (char *)dst + at / info->block * info->block_bytes, m);
+        }
+    }
+}
