@@ -23,7 +23,7 @@ enum { GEMM_ROWS = 6, GEMM_VECS = 1, GEMM_PAIRS = 0 };
 #else
 enum { GEMM_ROWS = 4, GEMM_VECS = 1, GEMM_PAIRS = 0 };
 #endif
-enum { GEMM_WIDE = GEMM_VECS * LANES, GEMM_DEPTH = 256, GEMM_STRIDE = GEMM_DEPTH + LANES };
+enum { GEMM_WIDE = GEMM_VECS * LANES, GEMM_DEPTH = 512, GEMM_STRIDE = GEMM_DEPTH + LANES };
 
 typedef struct gemm_block {
     const float *a, *b;

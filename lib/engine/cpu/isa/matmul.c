@@ -11,7 +11,7 @@
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/gemm.h"
 
-enum { MOST_ROWS = 516, MOST_COLUMNS = 512, LEAST_ROWS = 96, LEAST_COLUMNS = 128, ENOUGH = 8 };
+enum { MOST_ROWS = 516, MOST_COLUMNS = 512, LEAST_ROWS = 96, LEAST_COLUMNS = 128, ENOUGH = 4 };
 
 /* ---- operands as words ----------------------------------------------------------------------- */
 
@@ -121,9 +121,10 @@ typedef struct tile {
     operand a, b;
     int64_t row, column;
     int rows, columns;
-    float *y; /* where sums go: y itself, or scratch */
+    char *y;       /* the tile's first element, rows `down` elements apart */
     int64_t down;
     float *packed_a, *panel;
+    float *sums;   /* of 16-bit y: panels of `rows` rows of GEMM_WIDE */
 } tile;
 
 /* Few rows read whole panels of floats where they lie. */
@@ -132,46 +133,56 @@ INLINE bool lies_well(kind of, const tile *t, int n)
     return of == FLOATS && t->b.by_k != 1 && n == GEMM_WIDE && t->rows <= GEMM_ROWS;
 }
 
+/* n sums in 16 bits. */
+INLINE void round_to(kind of, const float *sum, char *y, int n)
+{
+    for (int i = 0; i < n; i += LANES) {
+        uint16_t room[LANES];
+        void *to = i + LANES <= n ? y + 2 * i : (char *)room;
+        if (of == HALVES)
+            vf_to_f16(to, vf_load(sum + i));
+        else
+            vf_to_bf16(to, vf_load(sum + i));
+        if (i + LANES > n) memcpy(y + 2 * i, room, 2 * (size_t)(n - i));
+    }
+}
+
+/* The tile's columns from j, n of them: words k..k+depth-1 of the product. */
+INLINE void multiply_panel(kind of, const tile *t, int j, int n, int64_t k, int depth, bool last)
+{
+    gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = depth,
+                    .columns = n, .more = k > 0, .y = (float *)t->y + j, .down = t->down};
+    if (of != FLOATS) {
+        g.y = t->sums + (int64_t)j * t->rows;
+        g.down = g.columns = GEMM_WIDE;
+    }
+    if (lies_well(of, t, n)) {
+        g.b_down = t->b.by_k;
+        g.b = (const float *)t->b.data + t->column + j + k * g.b_down;
+    } else {
+        pack_panel(of, &t->b, t->column + j, n, k, depth, t->panel);
+    }
+    gemm_down(of == PAIRS, &g, t->rows);
+    if (of == FLOATS || !last) return;
+    for (int r = 0; r < t->rows; r++)
+        round_to(of, g.y + r * GEMM_WIDE, t->y + 2 * (r * t->down + j), n);
+}
+
 INLINE void multiply(kind of, const tile *t)
 {
     int64_t words = of == PAIRS ? (t->a.K + 1) / 2 : t->a.K;
     for (int64_t k = 0; k == 0 || k < words; k += GEMM_DEPTH) {
         int depth = (int)least(words - k, GEMM_DEPTH);
         pack_rows(of, &t->a, t->row, t->rows, k, depth, t->packed_a);
-        for (int j = 0; j < t->columns; j += GEMM_WIDE) {
-            int n = (int)least(t->columns - j, GEMM_WIDE);
-            gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = depth,
-                            .columns = n, .more = k > 0, .y = t->y + j, .down = t->down};
-            if (lies_well(of, t, n)) {
-                g.b_down = t->b.by_k;
-                g.b = (const float *)t->b.data + t->column + j + k * g.b_down;
-            } else {
-                pack_panel(of, &t->b, t->column + j, n, k, depth, t->panel);
-            }
-            gemm_down(of == PAIRS, &g, t->rows);
-        }
+        for (int j = 0; j < t->columns; j += GEMM_WIDE)
+            multiply_panel(of, t, j, (int)least(t->columns - j, GEMM_WIDE), k, depth,
+                           k + depth == words);
     }
 }
 
 static void multiply_floats(const tile *t) { multiply(FLOATS, t); }
 static void multiply_halves(const tile *t) { multiply(HALVES, t); }
 static void multiply_brains(const tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
-
-/* A row of sums in y's dtype. */
-static void put_row(zt_dtype dtype, const float *sum, char *y, int n)
-{
-    float room[LANES] = {0};
-    uint16_t half[LANES];
-    for (int i = 0; i < n; i += LANES) {
-        size_t left = (size_t)least(n - i, LANES);
-        memcpy(room, sum + i, left * sizeof *sum);
-        if (dtype == ZT_F16)
-            vf_to_f16(half, vf_load(room));
-        else
-            vf_to_bf16(half, vf_load(room));
-        memcpy(y + 2 * i, half, 2 * left);
-    }
-}
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -258,12 +269,10 @@ static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t o
               .packed_a = local, .panel = local + floats_of_rows(c)};
     t.rows = (int)least(N - t.row, c->aux[AUX_ROWS]);
     t.columns = (int)least(M - t.column, c->aux[AUX_COLUMNS]);
-    t.y = t.panel + GEMM_DEPTH * GEMM_WIDE;
-    t.down = c->aux[AUX_COLUMNS];
-    if (y->dtype == ZT_F32) {
-        t.y = (float *)c->out[0].data + (batch * N + t.row) * M + t.column;
-        t.down = M;
-    }
+    t.y = (char *)c->out[0].data +
+          ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
+    t.down = M;
+    t.sums = t.panel + GEMM_DEPTH * GEMM_WIDE;
     return t;
 }
 
@@ -275,15 +284,9 @@ static void matmul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
         int64_t over = i % c->aux[AUX_ACROSS], rest = i / c->aux[AUX_ACROSS];
         int64_t batch = rest / c->aux[AUX_DOWN];
         tile t = tile_of(c, batch, rest % c->aux[AUX_DOWN], over, local);
-        if (dtype == ZT_F32) {
-            multiply_floats(&t);
-            continue;
-        }
-        (dtype == ZT_F16 ? multiply_halves : multiply_brains)(&t);
-        for (int r = 0; r < t.rows; r++) {
-            int64_t to = (batch * c->aux[AUX_N] + t.row + r) * c->aux[AUX_M] + t.column;
-            put_row(dtype, t.y + r * t.down, (char *)c->out[0].data + 2 * to, t.columns);
-        }
+        (dtype == ZT_F32 ? multiply_floats
+         : dtype == ZT_F16 ? multiply_halves
+                           : multiply_brains)(&t);
     }
 }
 
