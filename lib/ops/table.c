@@ -1,6 +1,7 @@
 /* table.c - the op table: what ops.def and the rows say, by op, and the ways to ask it. */
 #include "lib/ops/row.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -123,17 +123,24 @@ static int64_t met(const zt_window *w, const int64_t *o, const int64_t *k)
     return at;
 }
 
+void zt_window_one(const zt_window *w, int64_t at,
+                   void (*meet)(void *user, int64_t o, int64_t tap, int64_t i), void *user)
+{
+    int64_t o[ZT_WINDOW_RANK], k[ZT_WINDOW_RANK] = {0};
+    for (int64_t d = w->n - 1, rest = at; d >= 0; d--) {
+        o[d] = rest % w->out[d];
+        rest /= w->out[d];
+    }
+    for (int64_t tap = 0; tap < w->taps; tap++, count_on(w->n, w->k, k)) {
+        int64_t i = met(w, o, k);
+        if (i >= 0) meet(user, at, tap, i);
+    }
+}
+
 void zt_window_walk(const zt_window *w,
                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i), void *user)
 {
-    int64_t o[ZT_WINDOW_RANK] = {0};
-    for (int64_t at = 0; at < w->n_out; at++, count_on(w->n, w->out, o)) {
-        int64_t k[ZT_WINDOW_RANK] = {0};
-        for (int64_t tap = 0; tap < w->taps; tap++, count_on(w->n, w->k, k)) {
-            int64_t i = met(w, o, k);
-            if (i >= 0) meet(user, at, tap, i);
-        }
-    }
+    for (int64_t o = 0; o < w->n_out; o++) zt_window_one(w, o, meet, user);
 }
 
 int64_t zt_window_cells(const zt_window *w, int64_t o, bool padded)

@@ -47,6 +47,9 @@ zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *l, const zt_int
  * large i. */
 void zt_window_walk(const zt_window *w,
                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i), void *user);
+/* Of window o alone. */
+void zt_window_one(const zt_window *w, int64_t o,
+                   void (*meet)(void *user, int64_t o, int64_t tap, int64_t i), void *user);
 /* How many taps of window o meet the large value, or (`padded`) it and its padding. */
 int64_t zt_window_cells(const zt_window *w, int64_t o, bool padded);
 

@@ -1,0 +1,349 @@
+/* pool.c - rows of max pooling and of its way back; what all pools share. pool_mean.c: averages;
+ * pool_smooth.c: the log of a sum of exponentials. */
+#include "lib/ops/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- shared ---------------------------------------------------------------------------------- */
+
+int64_t zt_pool_planes(const zt_type *x) { return x->dim[0] * x->dim[1]; }
+
+zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel, bool ceil,
+                        const zt_type *x, zt_type *y)
+{
+    zt_window w = {.n = x->rank - 2};
+    if (x->rank < 3)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, at least 3 are needed", x->rank);
+    if (kernel->n != w.n)
+        return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers for %d spatial dimensions",
+                           (long long)kernel->n, w.n);
+    memcpy(w.in, x->dim + 2, (size_t)w.n * sizeof *w.in);
+    memcpy(w.k, kernel->v, (size_t)w.n * sizeof *w.k);
+    zt_status s = zt_window_infer(ctx, l, ceil, &w);
+    if (s) return s;
+    *y = *x;
+    memcpy(y->dim + 2, w.out, (size_t)w.n * sizeof *w.out);
+    return ZT_OK;
+}
+
+zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel,
+                             bool ceil, const char *name, const zt_type *y, const zt_type *like)
+{
+    zt_type want;
+    zt_status s = zt_pool_infer(ctx, l, kernel, ceil, like, &want);
+    want.dtype = y->dtype;
+    if (s || zt_type_equal(&want, y)) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of the shape that the pool has", name);
+}
+
+static const zt_pool_case cases[] = {
+    /* n, N, C, x, kernel, stride, pad, pad_end, dilation, ceil_mode */
+    {1, 2, 3, {7}, {1, {2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
+    {2, 1, 2, {4, 4}, {2, {2, 2}}, {2, {2, 2}}, {0}, {0}, {0}, 0, ZT_F32},
+    {2, 2, 3, {7, 9}, {2, {3, 3}}, {2, {2, 2}}, {2, {1, 1}}, {0}, {0}, 0, ZT_F32},
+    {2, 1, 2, {5, 6}, {2, {3, 2}}, {2, {1, 2}}, {2, {1, 0}}, {2, {2, 1}}, {2, {1, 2}}, 0, ZT_F32},
+    {2, 1, 2, {6, 5}, {2, {3, 2}}, {2, {2, 2}}, {2, {0, 1}}, {2, {1, 0}}, {0}, 1, ZT_F32},
+    {2, 1, 1, {2, 2}, {2, {1, 1}}, {2, {2, 2}}, {0}, {0}, {0}, 1, ZT_F32},
+    {2, 1, 1, {3, 3}, {2, {3, 3}}, {0}, {2, {-1, 3}}, {2, {2, 0}}, {0}, 0, ZT_F32},
+    {3, 1, 2, {4, 3, 5}, {3, {2, 2, 3}}, {3, {2, 1, 2}}, {3, {0, 1, 1}}, {0}, {0}, 0, ZT_F32},
+    {5, 1, 1, {2, 3, 2, 2, 3}, {5, {2, 1, 2, 1, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
+    {8, 1, 1, {2, 2, 1, 2, 2, 1, 2, 3}, {8, {1, 2, 1, 2, 1, 1, 2, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
+    {2, 0, 2, {4, 4}, {2, {2, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
+    {1, 2, 0, {4}, {1, {2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
+    {2, 1, 3, {5, 5}, {2, {2, 2}}, {2, {2, 2}}, {0}, {0}, {0}, 0, ZT_F64},
+    {2, 2, 2, {6, 7}, {2, {3, 3}}, {2, {2, 2}}, {2, {1, 1}}, {0}, {0}, 0, ZT_F16},
+    {2, 1, 2, {6, 7}, {2, {2, 3}}, {0}, {2, {1, 1}}, {0}, {0}, 0, ZT_BF16},
+    {2, 2, 9, {23, 40}, {2, {3, 3}}, {2, {2, 2}}, {2, {1, 1}}, {0}, {0}, 0, ZT_F32},
+    {2, 1, 5, {20, 50}, {2, {3, 5}}, {0}, {2, {1, 2}}, {0}, {0}, 0, ZT_F32},
+};
+
+const zt_pool_case *zt_pool_case_at(int i)
+{
+    return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL;
+}
+
+void zt_pool_case_in(zt_case *c, int k, const zt_pool_case *r, zt_fill fill)
+{
+    int64_t dim[ZT_MAX_RANK] = {r->N, r->C};
+    memcpy(dim + 2, r->x, (size_t)r->n * sizeof *dim);
+    zt_case_in(c, k, fill, 0, r->dtype, 2 + r->n, dim);
+}
+
+void zt_pool_case_out(zt_case *c, int k, const zt_pool_case *r, zt_fill fill)
+{
+    zt_type y = {0};
+    const zt_window_lists l = ZT_WINDOW_LISTS(r);
+    zt_pool_case_in(c, k, r, fill);
+    zt_pool_infer(NULL, &l, &r->kernel, r->ceil_mode, &c->in[k], &y);
+    c->in[k] = y;
+}
+
+/* ---- max_pool -------------------------------------------------------------------------------- */
+
+static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    const zt_max_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    if (!s) s = zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+    if (s) return s;
+    int64_t plane = 1;
+    for (int d = 2; d < in[0]->rank; d++)
+        if (!zt_mul_i64(plane, in[0]->dim[d], &plane) || plane > INT32_MAX)
+            return zt_row_fail(ctx, ZT_ESHAPE, "a plane has more elements than an i32 can index");
+    out[1] = zt_type_make(ZT_I32, out[0].rank, out[0].dim);
+    return ZT_OK;
+}
+
+typedef struct max_loop {
+    const zt_window *w;
+    int64_t planes;
+    const zt_arg *x;
+    zt_arg *y, *i;
+} max_loop;
+
+/* Is x[a] above x[b]? A NaN is above all. */
+static bool above(const zt_arg *x, int64_t a, int64_t b)
+{
+    if (x->i) return x->i[a] > x->i[b];
+    return x->f[a] > x->f[b] || (isnan(x->f[a]) && !isnan(x->f[b]));
+}
+
+static void max_meet(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    const max_loop *m = user;
+    (void)tap;
+    for (int64_t p = 0; p < m->planes; p++) {
+        int64_t *at = &m->i->i[p * m->w->n_out + o], from = p * m->w->n_in;
+        if (*at < 0 || above(m->x, from + i, from + *at)) *at = i;
+    }
+}
+
+/* The least value of an integer type. */
+static int64_t lowest(zt_dtype t)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    return d->kind == 'I' ? -((int64_t)1 << (8 * d->block_bytes - 2)) * 2 : 0;
+}
+
+static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_max_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
+    max_loop m = {&w, zt_pool_planes(in[0].type), &in[0], &out[0], &out[1]};
+    int64_t n = zt_type_count(out[1].type);
+    (void)t;
+    for (int64_t e = 0; e < n; e++) out[1].i[e] = -1;
+    zt_window_walk(&w, max_meet, &m);
+    for (int64_t e = 0; e < n; e++) {
+        int64_t at = out[1].i[e], from = e / w.n_out * w.n_in + at;
+        if (out[0].f)
+            out[0].f[e] = at < 0 ? -INFINITY : in[0].f[from];
+        else
+            out[0].i[e] = at < 0 ? lowest(in[0].type->dtype) : in[0].i[from];
+    }
+}
+
+static double max_pool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    const zt_max_pool_attrs *a = attrs;
+    double taps = 1;
+    (void)in;
+    for (int d = 0; d < a->kernel.n; d++) taps *= (double)a->kernel.v[d];
+    return taps * (double)zt_type_count(out);
+}
+
+/* The pools' cases, then one with integers. */
+static bool max_pool_cases(int i, zt_case *c)
+{
+    static const zt_dtype integers[] = {ZT_I32, ZT_U8, ZT_I8, ZT_I64};
+    int more = i - ZT_LEN(cases);
+    if (more >= ZT_LEN(integers)) return false;
+    const zt_pool_case *r = &cases[more < 0 ? i : 2];
+    zt_max_pool_attrs a = {r->kernel, r->stride, r->pad, r->pad_end, r->dilation, r->ceil_mode};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    if (more < 0) return true;
+    c->in[0].dtype = integers[more];
+    c->fill[0] = ZT_FILL_IDS;
+    c->limit[0] = 100;
+    return true;
+}
+
+static void max_pool_vjp(zt_vjp *v)
+{
+    const zt_max_unpool_attrs a = {{"zero"}}; /* a window of nothing has index -1 */
+    if (v->dy[0] < 0) return;
+    v->dx[0] = zt_e_max_unpool(v->e, v->dy[0], v->out[1], v->in[0], &a);
+}
+
+const zt_opdef zt_op_max_pool = {
+    .synopsis = "y[n,c,o] = the largest x[n,c,i] of window o, i = o*stride+k*dilation-pad with k "
+                "below kernel; i its index in the plane x[n,c], counted row-major: the first of "
+                "equals, a NaN above all; a window without any is -inf (the least integer), index "
+                "-1; x[N,C,d1..d8] any but block types, stride, pad, pad_end, dilation as conv's; "
+                "ceil_mode=1: a last window that is not whole counts, if it starts in x or before",
+    .n_required = 1,
+    .infer = max_pool_infer,
+    .ref = max_pool_ref,
+    .flops = max_pool_flops,
+    .cases = max_pool_cases,
+    .vjp = max_pool_vjp,
+};
+
+/* ---- max_unpool, plane_gather: along the indices, back and forth ----------------------------- */
+
+static const char *const oob_words[] = {"error", "zero"};
+
+/* i is i32 of small's shape, and large has its batch and channels. */
+static zt_status infer_indexed(zt_ctx *ctx, const zt_word *oob, const zt_type *small,
+                               const zt_type *i, const zt_type *large)
+{
+    zt_status s = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
+    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (s) return s;
+    if (i->rank < 3 || large->rank < 3)
+        return zt_row_fail(ctx, ZT_ESHAPE, "no batch of channels of planes");
+    zt_type want = zt_type_make(ZT_I32, small->rank, small->dim);
+    if (!zt_type_equal(&want, i)) return zt_row_fail(ctx, ZT_ESHAPE, "i has not x's shape");
+    if (i->dim[0] != large->dim[0] || i->dim[1] != large->dim[1])
+        return zt_row_fail(ctx, ZT_ESHAPE, "i has other planes than the value it points into");
+    return ZT_OK;
+}
+
+static int64_t plane_of(const zt_type *t)
+{
+    int64_t n = 1;
+    for (int d = 2; d < t->rank; d++) n *= t->dim[d];
+    return n;
+}
+
+/* Element e of the small value: where in the large one; -1, and trouble if asked: out of range. */
+static int64_t pointed(const zt_arg *i, int64_t e, const zt_type *large, const zt_word *oob,
+                       zt_trouble *t)
+{
+    int64_t plane = plane_of(large), at = i->i[e];
+    if (at >= 0 && at < plane) return e / plane_of(i->type) * plane + at;
+    if (oob->s[0] == 'e') zt_row_trouble(t, "index", at, plane);
+    return -1;
+}
+
+static zt_status max_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
+{
+    const zt_max_unpool_attrs *a = attrs;
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = infer_indexed(ctx, &a->oob, in[0], in[1], in[2]);
+    out[0] = zt_type_make(in[0]->dtype, in[2]->rank, in[2]->dim);
+    return s;
+}
+
+static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_max_unpool_attrs *a = attrs;
+    int64_t n = zt_type_count(in[0].type);
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        int64_t at = pointed(&in[1], e, out[0].type, &a->oob, t);
+        if (at >= 0) out[0].f[at] += in[0].f[e];
+    }
+}
+
+/* Shapes of the small and the large value, and an index further than there is. */
+static const struct {
+    zt_case_type small, large;
+    int64_t limit;
+} indexed[] = {
+    {{ZT_F32, 3, {2, 3, 4}}, {ZT_F32, 3, {2, 3, 9}}, 9},
+    {{ZT_F32, 4, {2, 3, 3, 4}}, {ZT_F32, 4, {2, 3, 6, 7}}, 42},
+    {{ZT_F32, 4, {1, 2, 5, 5}}, {ZT_F32, 4, {1, 2, 2, 2}}, 4},
+    {{ZT_F32, 4, {1, 2, 3, 5}}, {ZT_F32, 4, {1, 2, 4, 2}}, 12},
+    {{ZT_F32, 4, {1, 33, 17, 20}}, {ZT_F32, 4, {1, 33, 34, 40}}, 1360},
+    {{ZT_F32, 3, {0, 3, 4}}, {ZT_F32, 3, {0, 3, 9}}, 9},
+    {{ZT_F32, 3, {2, 3, 0}}, {ZT_F32, 3, {2, 3, 5}}, 1},
+    {{ZT_F64, 3, {1, 2, 4}}, {ZT_F64, 3, {1, 2, 7}}, 7},
+    {{ZT_F16, 4, {2, 3, 3, 4}}, {ZT_F16, 4, {2, 3, 6, 7}}, 42},
+};
+
+static bool max_unpool_cases(int i, zt_case *c)
+{
+    if (i >= ZT_LEN(indexed)) return false;
+    const zt_case_type *small = &indexed[i].small;
+    bool far = indexed[i].limit > 8 && indexed[i].large.dim[3] == 2;
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, small);
+    zt_case_in(c, 1, ZT_FILL_IDS, indexed[i].limit, ZT_I32, small->rank, small->dim);
+    zt_case_type_in(c, 2, ZT_FILL_NORMAL, &indexed[i].large);
+    zt_max_unpool_attrs a = {{"error"}};
+    if (far) strcpy(a.oob.s, "zero");
+    zt_case_attrs(c, &a, sizeof a);
+    return true;
+}
+
+static void max_unpool_vjp(zt_vjp *v)
+{
+    const zt_max_unpool_attrs *a = v->attrs;
+    v->dx[0] = zt_e_plane_gather(v->e, v->dy[0], v->in[1], &(zt_plane_gather_attrs){a->oob});
+}
+
+const zt_opdef zt_op_max_unpool = {
+    .synopsis = "y is 0, of like's shape, with y[n,c,i[n,c,o]] += x[n,c,o] in the order of o: i "
+                "i32 of x's shape counts a plane's elements row-major, as max_pool's does; x and y "
+                "of one plain float type; an index out of range is an error, or with oob=zero adds "
+                "nothing",
+    .n_required = 3,
+    .infer = max_unpool_infer,
+    .ref = max_unpool_ref,
+    .flops = zt_row_in_flops,
+    .cases = max_unpool_cases,
+    .vjp = max_unpool_vjp,
+    .constant = 4,
+};
+
+static zt_status plane_gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                    zt_type out[])
+{
+    const zt_plane_gather_attrs *a = attrs;
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = infer_indexed(ctx, &a->oob, in[1], in[1], in[0]);
+    out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
+    return s;
+}
+
+static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_plane_gather_attrs *a = attrs;
+    int64_t n = zt_type_count(out[0].type);
+    for (int64_t e = 0; e < n; e++) {
+        int64_t at = pointed(&in[1], e, in[0].type, &a->oob, t);
+        out[0].f[e] = at < 0 ? 0 : in[0].f[at];
+    }
+}
+
+static bool plane_gather_cases(int i, zt_case *c)
+{
+    if (!max_unpool_cases(i, c)) return false;
+    c->in[0] = c->in[2];
+    c->fill[2] = ZT_FILL_ABSENT;
+    return true;
+}
+
+static void plane_gather_vjp(zt_vjp *v)
+{
+    const zt_plane_gather_attrs *a = v->attrs;
+    const zt_max_unpool_attrs back = {a->oob};
+    v->dx[0] = zt_e_max_unpool(v->e, v->dy[0], v->in[1], v->in[0], &back);
+}
+
+const zt_opdef zt_op_plane_gather = {
+    .synopsis = "y[n,c,o] = x[n,c,i[n,c,o]]: i i32 [N,C,...] counts the elements of the plane "
+                "x[n,c] row-major, as max_pool's does; y of i's shape and x's plain float type; an "
+                "index out of range is an error, or with oob=zero reads 0",
+    .n_required = 2,
+    .infer = plane_gather_infer,
+    .ref = plane_gather_ref,
+    .cases = plane_gather_cases,
+    .vjp = plane_gather_vjp,
+};

@@ -1,0 +1,272 @@
+/* pool_mean.c - rows of average pooling, of its way back, and of pooling by a p-norm. */
+#include "lib/ops/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- avg_pool, avg_unpool: each the other's transpose ---------------------------------------- */
+
+static zt_status want_divisor(zt_ctx *ctx, int64_t divisor)
+{
+    if (divisor >= 0) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "divisor_override is %lld", (long long)divisor);
+}
+
+static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    const zt_avg_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = want_divisor(ctx, a->divisor_override);
+    if (s) return s;
+    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+}
+
+typedef struct avg_loop {
+    const zt_window *w;
+    const zt_avg_pool_attrs *a;
+    int64_t planes, at; /* the window whose weight is known */
+    double by;
+    const double *x;
+    double *y;
+} avg_loop;
+
+/* What a window's elements are multiplied by. */
+static void weigh(avg_loop *r, int64_t o)
+{
+    int64_t cells = r->a->divisor_override;
+    if (r->at == o) return;
+    if (!cells) cells = zt_window_cells(r->w, o, r->a->count_include_pad);
+    r->at = o;
+    r->by = cells ? 1 / (double)cells : 0;
+}
+
+static void avg_meet(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    avg_loop *r = user;
+    (void)tap;
+    weigh(r, o);
+    for (int64_t p = 0; p < r->planes; p++)
+        r->y[p * r->w->n_out + o] += r->x[p * r->w->n_in + i] * r->by;
+}
+
+static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    avg_loop *r = user;
+    (void)tap;
+    weigh(r, o);
+    for (int64_t p = 0; p < r->planes; p++)
+        r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
+}
+
+static void avg_walk(const zt_avg_pool_attrs *a, const zt_type *large, const zt_type *small,
+                     const zt_arg *x, zt_arg *y,
+                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
+{
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_window w = zt_window_of(&l, large, small, a->kernel.v);
+    avg_loop r = {&w, a, zt_pool_planes(large), -1, 0, x->f, y->f};
+    memset(y->f, 0, (size_t)zt_type_count(y->type) * sizeof *y->f);
+    zt_window_walk(&w, meet, &r);
+}
+
+static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    avg_walk(attrs, in[0].type, out[0].type, &in[0], &out[0], avg_meet);
+}
+
+static double taps_of(const zt_ints *kernel)
+{
+    double taps = 1;
+    for (int d = 0; d < kernel->n; d++) taps *= (double)kernel->v[d];
+    return taps;
+}
+
+static double avg_pool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)in;
+    return taps_of(&((const zt_avg_pool_attrs *)attrs)->kernel) * (double)zt_type_count(out);
+}
+
+/* Padding counted, then not, then a divisor of the caller's. */
+static bool avg_case(int i, const zt_pool_case **r, zt_case *c)
+{
+    *r = zt_pool_case_at(i / 2);
+    if (!*r) return false;
+    zt_avg_pool_attrs a = {(*r)->kernel, (*r)->stride, (*r)->pad, (*r)->pad_end, (*r)->dilation,
+                           (*r)->ceil_mode, i % 2 == 0, i % 7 == 6 ? 3 : 0};
+    zt_case_attrs(c, &a, sizeof a);
+    return true;
+}
+
+static bool avg_pool_cases(int i, zt_case *c)
+{
+    const zt_pool_case *r;
+    if (!avg_case(i, &r, c)) return false;
+    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    return true;
+}
+
+static void avg_pool_vjp(zt_vjp *v)
+{
+    const zt_avg_pool_attrs *a = v->attrs;
+    const zt_avg_unpool_attrs back = {a->kernel,    a->stride,    a->pad,
+                                      a->pad_end,   a->dilation,  a->ceil_mode,
+                                      a->count_include_pad, a->divisor_override};
+    v->dx[0] = zt_e_avg_unpool(v->e, v->dy[0], v->in[0], &back);
+}
+
+const zt_opdef zt_op_avg_pool = {
+    .synopsis = "y[n,c,o] = the sum of x[n,c,i] over window o (as max_pool's), divided by how many "
+                "of its elements are in x or (count_include_pad=1) in its padding, or by "
+                "divisor_override (1: a sum); 0 where there is none; x[N,C,d1..d8] of a plain float "
+                "type, which y has",
+    .n_required = 1,
+    .infer = avg_pool_infer,
+    .ref = avg_pool_ref,
+    .flops = avg_pool_flops,
+    .cases = avg_pool_cases,
+    .vjp = avg_pool_vjp,
+};
+
+static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *a)
+{
+    return (zt_avg_pool_attrs){a->kernel,   a->stride,    a->pad,
+                               a->pad_end,  a->dilation,  a->ceil_mode,
+                               a->count_include_pad, a->divisor_override};
+}
+
+static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
+{
+    const zt_avg_unpool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = want_divisor(ctx, a->divisor_override);
+    if (s) return s;
+    out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
+    return zt_pool_infer_back(ctx, &l, &a->kernel, a->ceil_mode, "x", in[0], in[1]);
+}
+
+static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    zt_avg_pool_attrs a = forward(attrs);
+    (void)t;
+    avg_walk(&a, out[0].type, in[0].type, &in[0], &out[0], avg_meet_back);
+}
+
+static double avg_unpool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)out;
+    return taps_of(&((const zt_avg_unpool_attrs *)attrs)->kernel) * (double)zt_type_count(in[0]);
+}
+
+static bool avg_unpool_cases(int i, zt_case *c)
+{
+    const zt_pool_case *r;
+    if (!avg_case(i, &r, c)) return false;
+    zt_pool_case_out(c, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_in(c, 1, r, ZT_FILL_NORMAL);
+    return true;
+}
+
+static void avg_unpool_vjp(zt_vjp *v)
+{
+    const zt_avg_pool_attrs a = forward(v->attrs);
+    v->dx[0] = zt_e_avg_pool(v->e, v->dy[0], &a);
+}
+
+const zt_opdef zt_op_avg_unpool = {
+    .synopsis = "y[n,c,i] = the sum over the windows o that hold i of x[n,c,o], divided as avg_pool "
+                "divides: its gradient; y has like's shape and x's plain float type",
+    .n_required = 2,
+    .infer = avg_unpool_infer,
+    .ref = avg_unpool_ref,
+    .flops = avg_unpool_flops,
+    .cases = avg_unpool_cases,
+    .vjp = avg_unpool_vjp,
+    .constant = 2,
+};
+
+/* ---- lp_pool --------------------------------------------------------------------------------- */
+
+static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
+{
+    const zt_lp_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s && !(a->p > 0 && isfinite(a->p)))
+        s = zt_row_fail(ctx, ZT_EUSAGE, "p is %g, not above 0", a->p);
+    if (s) return s;
+    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+}
+
+typedef struct lp_loop {
+    const zt_window *w;
+    double p;
+    int64_t planes;
+    const double *x;
+    double *y;
+} lp_loop;
+
+static void lp_meet(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    const lp_loop *r = user;
+    (void)tap;
+    for (int64_t p = 0; p < r->planes; p++)
+        r->y[p * r->w->n_out + o] += pow(fabs(r->x[p * r->w->n_in + i]), r->p);
+}
+
+static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_lp_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
+    lp_loop r = {&w, a->p, zt_pool_planes(in[0].type), in[0].f, out[0].f};
+    int64_t n = zt_type_count(out[0].type);
+    (void)t;
+    memset(r.y, 0, (size_t)n * sizeof *r.y);
+    zt_window_walk(&w, lp_meet, &r);
+    for (int64_t i = 0; i < n; i++) r.y[i] = pow(r.y[i], 1 / a->p);
+}
+
+static double lp_pool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)in;
+    return 3 * taps_of(&((const zt_lp_pool_attrs *)attrs)->kernel) * (double)zt_type_count(out);
+}
+
+static bool lp_pool_cases(int i, zt_case *c)
+{
+    static const double powers[] = {2, 1, 3, 4, 2.5};
+    const zt_pool_case *r = zt_pool_case_at(i);
+    if (!r) return false;
+    zt_lp_pool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
+                          r->dilation, r->ceil_mode, powers[i % ZT_LEN(powers)]};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_pool_case_in(c, 0, r, ZT_FILL_POSITIVE);
+    return true;
+}
+
+static void lp_pool_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_lp_pool_attrs *a = attrs;
+    const zt_avg_pool_attrs sum = {a->kernel,   a->stride,    a->pad, a->pad_end,
+                                   a->dilation, a->ceil_mode, 0,      1};
+    int powers = zt_e_pow_scalar(e, zt_e_abs(e, in[0]), &(zt_pow_scalar_attrs){a->p});
+    out[0] = zt_e_pow_scalar(e, zt_e_avg_pool(e, powers, &sum), &(zt_pow_scalar_attrs){1 / a->p});
+}
+
+const zt_opdef zt_op_lp_pool = {
+    .synopsis = "y[n,c,o] = (the sum of |x[n,c,i]|^p over window o)^(1/p), windows as max_pool's; "
+                "x[N,C,d1..d8] of a plain float type, which y has",
+    .n_required = 1,
+    .infer = lp_pool_infer,
+    .ref = lp_pool_ref,
+    .flops = lp_pool_flops,
+    .cases = lp_pool_cases,
+    .expand = lp_pool_expand,
+};

@@ -1,0 +1,303 @@
+/* pool_smooth.c - rows of smooth max pooling, y = log(sum exp(beta x)) / beta over a window, and of
+ * the two ops its gradients are made of. With the weights
+ *
+ *     p[i,o] = exp(beta (x[i] - y[o])) = d y[o] / d x[i]
+ *
+ * smooth_max_unpool sums p times a value over the windows of an element, smooth_max_mean over the
+ * elements of a window: each is the other's transpose, and p's derivatives are beta p and -beta p. */
+#include "lib/ops/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- smooth_max_pool ------------------------------------------------------------------------- */
+
+static zt_status want_beta(zt_ctx *ctx, double beta)
+{
+    if (isfinite(beta) && beta != 0) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g", beta);
+}
+
+static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_smooth_max_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = want_beta(ctx, a->beta);
+    if (s) return s;
+    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+}
+
+/* One window of a plane. */
+typedef struct smooth_one {
+    const double *x;
+    double beta, top, sum;
+} smooth_one;
+
+static void meet_top(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    smooth_one *r = user;
+    (void)o, (void)tap;
+    if (!(r->beta * r->x[i] <= r->top)) r->top = r->beta * r->x[i];
+}
+
+static void meet_sum(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    smooth_one *r = user;
+    (void)o, (void)tap;
+    r->sum += exp(r->beta * r->x[i] - r->top);
+}
+
+/* The largest is taken off before the sum and added after it, so that nothing overflows. */
+static double smooth_of(const zt_window *w, int64_t o, const double *x, double beta, double pad)
+{
+    smooth_one r = {x, beta, -INFINITY, 0};
+    int64_t padded = isfinite(pad) ? zt_window_cells(w, o, true) - zt_window_cells(w, o, false) : 0;
+    zt_window_one(w, o, meet_top, &r);
+    if (padded && beta * pad > r.top) r.top = beta * pad;
+    if (r.top == -INFINITY) return beta > 0 ? -INFINITY : INFINITY; /* of nothing */
+    zt_window_one(w, o, meet_sum, &r);
+    if (padded) r.sum += (double)padded * exp(beta * pad - r.top);
+    return (r.top + log(r.sum)) / beta;
+}
+
+static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_smooth_max_pool_attrs *a = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
+    int64_t planes = zt_pool_planes(in[0].type);
+    (void)t;
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t o = 0; o < w.n_out; o++)
+            out[0].f[p * w.n_out + o] =
+                smooth_of(&w, o, in[0].f + p * w.n_in, a->beta, a->pad_value);
+}
+
+static double taps_of(const zt_ints *kernel)
+{
+    double taps = 1;
+    for (int d = 0; d < kernel->n; d++) taps *= (double)kernel->v[d];
+    return taps;
+}
+
+static double smooth_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)in;
+    return 8 * taps_of(&((const zt_smooth_max_pool_attrs *)attrs)->kernel) *
+           (double)zt_type_count(out);
+}
+
+static bool smooth_cases(int i, zt_case *c)
+{
+    static const double betas[] = {1, 10, -2};
+    const zt_pool_case *r = zt_pool_case_at(i / 2);
+    if (!r) return false;
+    zt_smooth_max_pool_attrs a = {r->kernel,   r->stride,    r->pad,
+                                  r->pad_end,  r->dilation,  r->ceil_mode,
+                                  betas[i % ZT_LEN(betas)], i % 2 ? 0 : -INFINITY};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    return true;
+}
+
+static void smooth_vjp(zt_vjp *v)
+{
+    const zt_smooth_max_pool_attrs *a = v->attrs;
+    const zt_smooth_max_unpool_attrs back = {a->kernel,   a->stride,    a->pad, a->pad_end,
+                                             a->dilation, a->ceil_mode, a->beta};
+    v->dx[0] = zt_e_smooth_max_unpool(v->e, v->in[0], v->out[0], v->dy[0], &back);
+}
+
+const zt_opdef zt_op_smooth_max_pool = {
+    .synopsis = "y[n,c,o] = log(the sum of exp(beta x[n,c,i]) over window o) / beta, windows as "
+                "max_pool's; an element of the padding counts as pad_value, or at -inf and inf is "
+                "left out; x[N,C,d1..d8] of a plain float type, which y has",
+    .n_required = 1,
+    .infer = smooth_infer,
+    .ref = smooth_ref,
+    .flops = smooth_flops,
+    .cases = smooth_cases,
+    .vjp = smooth_vjp,
+};
+
+/* ---- smooth_max_unpool, smooth_max_mean ------------------------------------------------------ */
+
+typedef struct weighted_loop {
+    const zt_window *w;
+    double beta;
+    int64_t planes;
+    const double *x, *y, *v;
+    double *z;
+} weighted_loop;
+
+static double weight(const weighted_loop *r, int64_t i, int64_t o)
+{
+    return exp(r->beta * (r->x[i] - r->y[o]));
+}
+
+static void meet_unpool(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    const weighted_loop *r = user;
+    (void)tap;
+    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
+        r->z[i] += r->v[o] * weight(r, i, o);
+}
+
+static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
+{
+    const weighted_loop *r = user;
+    (void)tap;
+    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
+        r->z[o] += r->v[i] * weight(r, i, o);
+}
+
+/* Both ops have the same attributes. */
+static void weighted(const zt_smooth_max_unpool_attrs *a, const zt_arg *in, zt_arg *out,
+                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
+{
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_window w = zt_window_of(&l, in[0].type, in[1].type, a->kernel.v);
+    weighted_loop r = {&w,      a->beta, zt_pool_planes(in[0].type),
+                       in[0].f, in[1].f, in[2].f, out[0].f};
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    zt_window_walk(&w, meet, &r);
+}
+
+static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *a,
+                                const zt_type *x, const zt_type *y)
+{
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (!s) s = want_beta(ctx, a->beta);
+    if (!s && y->dtype != x->dtype) s = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
+    if (!s) s = zt_pool_infer_back(ctx, &l, &a->kernel, a->ceil_mode, "y", y, x);
+    return s;
+}
+
+static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    zt_status s = weighted_infer(ctx, attrs, in[0], in[1]);
+    out[0] = *in[0];
+    if (!s && !zt_type_equal(in[1], in[2]))
+        s = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
+    return s;
+}
+
+static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    weighted(attrs, in, out, meet_unpool);
+}
+
+static double weighted_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)out;
+    return 8 * taps_of(&((const zt_smooth_max_unpool_attrs *)attrs)->kernel) *
+           (double)zt_type_count(in[1]);
+}
+
+/* y is any value: not what the pool gives, but positive, so that the weights stay small. */
+static bool weighted_case(int i, zt_case *c, bool mean)
+{
+    static const double betas[] = {1, 0.5, 2};
+    const zt_pool_case *r = zt_pool_case_at(i);
+    if (!r) return false;
+    zt_smooth_max_unpool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
+                                    r->dilation, r->ceil_mode, betas[i % ZT_LEN(betas)]};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_out(c, 1, r, ZT_FILL_POSITIVE);
+    if (mean)
+        zt_pool_case_in(c, 2, r, ZT_FILL_NORMAL);
+    else
+        zt_pool_case_out(c, 2, r, ZT_FILL_NORMAL);
+    return true;
+}
+
+static bool unpool_cases(int i, zt_case *c) { return weighted_case(i, c, false); }
+static bool mean_cases(int i, zt_case *c) { return weighted_case(i, c, true); }
+
+static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *a)
+{
+    return (zt_smooth_max_mean_attrs){a->kernel,   a->stride,    a->pad, a->pad_end,
+                                      a->dilation, a->ceil_mode, a->beta};
+}
+
+static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *a)
+{
+    return (zt_smooth_max_unpool_attrs){a->kernel,   a->stride,    a->pad, a->pad_end,
+                                        a->dilation, a->ceil_mode, a->beta};
+}
+
+/* z_i = sum_o v_o p_io with cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
+static void unpool_vjp(zt_vjp *v)
+{
+    const zt_smooth_max_unpool_attrs *a = v->attrs;
+    const zt_smooth_max_mean_attrs mean = as_mean(a);
+    const zt_emit *e = v->e;
+    int g = v->dy[0];
+    if (v->want[0]) v->dx[0] = zt_e_times(e, zt_e_mul(e, g, v->out[0]), a->beta);
+    if (!v->want[1] && !v->want[2]) return;
+    int m = zt_e_smooth_max_mean(e, v->in[0], v->in[1], g, &mean);
+    if (v->want[1]) v->dx[1] = zt_e_times(e, zt_e_mul(e, v->in[2], m), -a->beta);
+    v->dx[2] = m;
+}
+
+const zt_opdef zt_op_smooth_max_unpool = {
+    .synopsis = "z[n,c,i] = the sum over the windows o that hold i of v[n,c,o] exp(beta (x[n,c,i] - "
+                "y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; v of y's "
+                "shape, z of x's, all of one plain float type",
+    .n_required = 3,
+    .infer = unpool_infer,
+    .ref = unpool_ref,
+    .flops = weighted_flops,
+    .cases = unpool_cases,
+    .vjp = unpool_vjp,
+};
+
+static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
+    zt_status s = weighted_infer(ctx, &a, in[0], in[1]);
+    out[0] = *in[1];
+    if (!s && !zt_type_equal(in[0], in[2]))
+        s = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
+    return s;
+}
+
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
+    (void)t;
+    weighted(&a, in, out, meet_mean);
+}
+
+/* z_o = sum_i v_i p_io with cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */
+static void mean_vjp(zt_vjp *v)
+{
+    const zt_smooth_max_mean_attrs *a = v->attrs;
+    const zt_smooth_max_unpool_attrs unpool = as_unpool(a);
+    const zt_emit *e = v->e;
+    int g = v->dy[0];
+    if (v->want[1]) v->dx[1] = zt_e_times(e, zt_e_mul(e, g, v->out[0]), -a->beta);
+    if (!v->want[0] && !v->want[2]) return;
+    int u = zt_e_smooth_max_unpool(e, v->in[0], v->in[1], g, &unpool);
+    if (v->want[0]) v->dx[0] = zt_e_times(e, zt_e_mul(e, v->in[2], u), a->beta);
+    v->dx[2] = u;
+}
+
+const zt_opdef zt_op_smooth_max_mean = {
+    .synopsis = "z[n,c,o] = the sum over window o of v[n,c,i] exp(beta (x[n,c,i] - y[n,c,o])): with "
+                "smooth_max_pool's x and y the mean of v by its weights; v of x's shape, z of y's, "
+                "all of one plain float type",
+    .n_required = 3,
+    .infer = mean_infer,
+    .ref = mean_ref,
+    .flops = weighted_flops,
+    .cases = mean_cases,
+    .vjp = mean_vjp,
+};
