@@ -199,6 +199,71 @@ static void fault_counts_states(zt_ctx *ctx)
     ok(!zt_engine_fault(NULL, ZT_FAULT_ALLOC, 1, false), "fault around nothing");
 }
 
+/* Fault points that count only some events: kernels of one op, one weight, one value. */
+static void fault_chosen(zt_ctx *ctx)
+{
+    float y[6];
+    const int32_t i[3] = {0, 1, 2};
+    zt_fault f = {.at = ZT_FAULT_KERNEL, .nth = 2, .op = "gather"};
+    zt_engine *e = zt_engine_fault_point(open_ref(ctx), &f);
+    int32_t q[3];
+    ok(gather3(e, i, y, NULL) == ZT_OK && divide3(e, 2, q) == ZT_OK && divide3(e, 2, q) == ZT_OK,
+       "fault by op: others do not count");
+    ok(gather3(e, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "kernel of op gather"),
+       "its second fails: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(gather3(e, i, y, NULL) == ZT_OK, "once");
+    zt_engine_close(e);
+    /* oneop numbers values: two inputs, then the output. */
+    f = (zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 1, .one_value = true, .value = 1};
+    e = zt_engine_fault_point(open_ref(ctx), &f);
+    ok(gather3(e, i, y, NULL) == ZT_OK, "fault by value: another's write does not count");
+    zt_engine_close(e);
+    f.value = 2, f.onwards = true;
+    e = zt_engine_fault_point(open_ref(ctx), &f);
+    ok(gather3(e, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "output of op gather"),
+       "its own does: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(gather3(e, i, y, NULL) == ZT_ESYS, "and from then on");
+    zt_ctx_clear(ctx);
+    zt_engine_close(e);
+}
+
+static zt_status find_named(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    (void)user;
+    *type = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2});
+    *handle = name[0] - 'a';
+    return name[1] ? ZT_ENOENT : ZT_OK;
+}
+
+static zt_status read_rows(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    (void)user, (void)handle;
+    memcpy(dst, (const char *)rows4 + offset, n);
+    return ZT_OK;
+}
+
+static void fault_weight(zt_ctx *ctx)
+{
+    static const zt_store store = {NULL, find_named, read_rows};
+    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2});
+    for (int at = ZT_FAULT_ALLOC; at <= ZT_FAULT_UPLOAD; at++) {
+        zt_engine *e = zt_engine_fault_point(
+            open_ref(ctx), &(zt_fault){.at = (zt_fault_at)at, .nth = 1, .tensor = "b"});
+        zt_ebuf *a = e->vt->load(e, &t, &store, 0), *state = e->vt->alloc(e, &t);
+        ok(a && state && e->vt->upload(e, state, rows4) == ZT_OK && !e->vt->load(e, &t, &store, 1),
+           "fault by weight: that of the name, no other and no state: %s", zt_ctx_error(ctx));
+        zt_ctx_clear(ctx);
+        zt_ebuf *b = e->vt->load(e, &t, &store, 1);
+        ok(b != NULL, "once");
+        e->vt->free(e, a);
+        e->vt->free(e, b);
+        e->vt->free(e, state);
+        zt_engine_close(e);
+    }
+}
+
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 typedef struct seen {
@@ -301,6 +366,8 @@ int main(void)
     fault_at(ctx, ZT_FAULT_UPLOAD, "upload", ZT_ESYS);
     fault_at(ctx, ZT_FAULT_KERNEL, "kernel", ZT_ESYS);
     fault_counts_states(ctx);
+    fault_chosen(ctx);
+    fault_weight(ctx);
     traces(ctx);
     every_allocation_fails(ctx);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

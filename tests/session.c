@@ -270,6 +270,30 @@ static zt_tensor *chain_eager(zt_run *r, zt_tensor *a, zt_tensor *b)
     return zt_mul(r, zt_silu(r, zt_add(r, e, a)), c);
 }
 
+static void test_fault_points(zt_run *r, zt_tensor *a, zt_tensor *b, zt_tensor *dst, const char *label)
+{
+    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_KERNEL, .nth = 2, .op = "mul"});
+    ok(zt_add(r, a, b) && zt_mul(r, a, b) && zt_add(r, a, b) && !zt_mul(r, a, b),
+       "%s: a fault point by op: its second", label);
+    said("op mul: refused");
+    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 1, .onwards = true, .dst = dst});
+    ok(zt_add(r, a, b) != NULL, "%s: by tensor: a write to another goes well", label);
+    for (int i = 0; i < 2; i++) {
+        zt_run_into(r, dst);
+        ok(!zt_add(r, a, b), "%s: a write to it fails, from then on", label);
+        said("op add: refused");
+    }
+    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 3});
+    ok(zt_add(r, a, b) && zt_add(r, a, b) && !zt_add(r, a, b), "%s: the third output", label);
+    ok(zt_ctx_status(ctx) == ZT_ESYS, "%s: is the system's failure", label);
+    said("op add: refused");
+    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_ALLOC, .nth = 1});
+    ok(!zt_add(r, a, b) && zt_ctx_status(ctx) == ZT_ENOMEM, "%s: an output's allocation", label);
+    said("op add: refused");
+    zt_run_fault(r, NULL);
+    ok(zt_add(r, a, b) != NULL, "%s: no fault point", label);
+}
+
 static void test_door(zt_engine *e, const char *label)
 {
     float want[N * W];
@@ -300,6 +324,7 @@ static void test_door(zt_engine *e, const char *label)
     ok(!chain_eager(r, a, b), "%s: a fault point", label);
     said("op mul: refused");
     ok(chain_eager(r, a, b) != NULL, "%s: once", label);
+    test_fault_points(r, a, b, dst, label);
     zt_scope_end(r);
     zt_tensor_unref(a);
     zt_tensor_unref(b);

@@ -15,7 +15,7 @@ struct chunk {
 
 struct zt_arena {
     zt_ctx *ctx;
-    size_t chunk_bytes;
+    size_t chunk_bytes, floor;
     chunk *top, *spare;
 };
 
@@ -104,8 +104,15 @@ static void pop(zt_arena *a)
     }
 }
 
+void zt_arena_floor(zt_arena *a, size_t mark)
+{
+    a->floor = mark;
+}
+
 void zt_arena_reset(zt_arena *a, size_t mark)
 {
+    if (mark < a->floor)
+        mark = a->floor;
     while (a->top && a->top->base >= mark && (a->top->below || mark == 0))
         pop(a);
     if (a->top && mark - a->top->base < a->top->used)

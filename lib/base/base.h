@@ -112,19 +112,41 @@ void zt_mem_limit(zt_ctx *ctx, size_t bytes);
 /* Refuse the n-th allocation from now on (1 is the next); `onwards`: and all after it. 0: none. */
 void zt_mem_fail(zt_ctx *ctx, uint64_t nth, bool onwards);
 
+/* Memory that is not the allocator's, a device's say, under the same limit and count of bytes held.
+ * ZT_ENOMEM: refused, and nothing is counted. */
+zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes);
+void zt_mem_release(zt_ctx *ctx, size_t bytes); /* what was reserved */
+
 /* Sizes come from hostile files: every product and sum goes through these. false on overflow. */
 bool zt_mul_size(size_t a, size_t b, size_t *out);
 bool zt_add_size(size_t a, size_t b, size_t *out);
 bool zt_mul_i64(int64_t a, int64_t b, int64_t *out); /* false also when a or b is negative */
 
-/* An arena: many small blocks freed together, O(1) reset to a mark. Not thread-safe. */
+/* An arena: many small blocks freed together, O(1) reset to a mark, never below the floor. Not
+ * thread-safe. */
 typedef struct zt_arena zt_arena;
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes); /* 0: a sensible chunk */
 void zt_arena_free(zt_arena *a);
 void *zt_arena_alloc(zt_arena *a, size_t bytes); /* 16-byte aligned, not cleared */
 char *zt_arena_strndup(zt_arena *a, const char *s, size_t n);
 size_t zt_arena_mark(const zt_arena *a);
-void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark */
+void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark, or the floor */
+void zt_arena_floor(zt_arena *a, size_t mark); /* what came before the mark stays: 0 at first */
+
+/* Blocks by size class, used again: powers of two from 64 bytes on. Thread-safe. */
+typedef struct zt_bins zt_bins;
+typedef struct zt_bins_stats {
+    size_t taken, idle; /* bytes of blocks that are out, and of those that wait */
+    size_t idle_blocks;
+    uint64_t hits, misses; /* blocks that had waited, blocks that were made */
+} zt_bins_stats;
+zt_bins *zt_bins_new(zt_ctx *ctx);
+void zt_bins_free(zt_bins *b); /* blocks that are out must have been given back */
+void *zt_bins_take(zt_bins *b, size_t bytes); /* aligned to 64 bytes, not cleared */
+void zt_bins_give(zt_bins *b, void *p);       /* NULL: nothing */
+/* Frees blocks that wait, the largest first, until at most `floor` bytes of them are left. */
+void zt_bins_reset(zt_bins *b, size_t floor);
+zt_bins_stats zt_bins_get(const zt_bins *b);
 
 /* ---- strings and maps ------------------------------------------------------------------------ */
 

@@ -31,6 +31,9 @@ struct zt_ctx {
     bool fail_onwards, failing;
 };
 
+/* How many bytes a block of zt_alloc was asked for. */
+size_t zt_block_bytes(const void *p);
+
 /* The whole of bytes to a descriptor; 0 or an errno. */
 int zt_fd_write(int fd, const void *bytes, size_t n);
 

@@ -113,34 +113,76 @@ static bool injected(zt_ctx *ctx)
     return true;
 }
 
-void *zt_alloc(zt_ctx *ctx, size_t bytes)
+/* May so many bytes more be held? *refused: a test says no. The lock is held. */
+static bool may_hold(zt_ctx *ctx, size_t bytes, bool *refused)
 {
-    head *h = NULL;
-    pthread_mutex_lock(&ctx->lock);
     zt_mem *m = &ctx->mem;
     m->calls++;
-    bool refused = injected(ctx);
-    bool over = m->limit && (m->held > m->limit || bytes > m->limit - m->held);
-    if (!refused && !over)
-        h = block_new(bytes);
+    *refused = injected(ctx);
+    if (*refused || (m->limit && (m->held > m->limit || bytes > m->limit - m->held)))
+        return false;
+    return true;
+}
+
+static void hold(zt_mem *m, size_t bytes)
+{
+    m->held += bytes;
+    m->peak = m->held > m->peak ? m->held : m->peak;
+}
+
+static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *was, bool refused,
+                               bool over)
+{
+    if (refused)
+        return zt_fail(ctx, ZT_ENOMEM,
+                       "out of memory: %zu bytes wanted, %zu held (refused by a test)", bytes,
+                       was->held);
+    if (over)
+        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu",
+                       bytes, was->held, was->limit);
+    return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, was->held);
+}
+
+void *zt_alloc(zt_ctx *ctx, size_t bytes)
+{
+    bool refused;
+    pthread_mutex_lock(&ctx->lock);
+    bool may = may_hold(ctx, bytes, &refused);
+    head *h = may ? block_new(bytes) : NULL;
     if (h) {
-        m->held += bytes;
-        m->blocks++;
-        m->peak = m->held > m->peak ? m->held : m->peak;
+        hold(&ctx->mem, bytes);
+        ctx->mem.blocks++;
     }
-    zt_mem was = *m;
+    zt_mem was = ctx->mem;
     pthread_mutex_unlock(&ctx->lock);
     if (h)
         return (char *)h + HEAD;
-    if (refused)
-        zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held (refused by a test)",
-                bytes, was.held);
-    else if (over)
-        zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu", bytes,
-                was.held, was.limit);
-    else
-        zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, was.held);
+    out_of_memory(ctx, bytes, &was, refused, !may);
     return NULL;
+}
+
+zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes)
+{
+    bool refused;
+    pthread_mutex_lock(&ctx->lock);
+    bool may = may_hold(ctx, bytes, &refused) && bytes <= SIZE_MAX - ctx->mem.held;
+    zt_mem was = ctx->mem;
+    if (may)
+        hold(&ctx->mem, bytes);
+    pthread_mutex_unlock(&ctx->lock);
+    return may ? ZT_OK : out_of_memory(ctx, bytes, &was, refused, was.limit > 0);
+}
+
+void zt_mem_release(zt_ctx *ctx, size_t bytes)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->mem.held -= bytes < ctx->mem.held ? bytes : ctx->mem.held;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+size_t zt_block_bytes(const void *p)
+{
+    return ((const head *)((const char *)p - HEAD))->bytes;
 }
 
 void zt_free(zt_ctx *ctx, void *p)

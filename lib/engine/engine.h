@@ -112,8 +112,26 @@ const char *zt_engine_list(int i);
 extern const zt_engine_vt zt_engine_ref, zt_engine_cpu;
 
 /* Wrappers: engines around an engine, which they own and close. */
-typedef enum zt_fault_at { ZT_FAULT_ALLOC, ZT_FAULT_UPLOAD, ZT_FAULT_KERNEL } zt_fault_at;
-/* Fails the n-th (1 is the next) event of that kind, `onwards`: and all after. */
+typedef enum zt_fault_at {
+    ZT_FAULT_ALLOC,  /* of a state or a weight; the door: of an output */
+    ZT_FAULT_UPLOAD, /* of a state or a weight */
+    ZT_FAULT_KERNEL, /* an op, before it runs */
+    ZT_FAULT_OUTPUT  /* each value that an op writes */
+} zt_fault_at;
+/* A fault point: which events count, and which of those fails. */
+typedef struct zt_fault {
+    zt_fault_at at;
+    uint64_t nth; /* 1 is the next that counts; 0: none fails */
+    bool onwards; /* and all after it */
+    /* Only some count: */
+    const char *op;       /* KERNEL, OUTPUT: of ops of this name; NULL: of any */
+    const char *tensor;   /* ALLOC, UPLOAD: of the weight of this name; NULL: of any, and states */
+    bool one_value;       /* OUTPUT: only value number `value` of the program (zt_prog_find) */
+    int value;
+    const zt_tensor *dst; /* OUTPUT at the door (zt_run_fault): only into this tensor; NULL: any */
+} zt_fault;
+zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault); /* names borrowed */
+/* The same for events of one kind, all of them counting. */
 zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards);
 typedef void zt_trace_fn(void *user, const zt_plan *plan, int step, double seconds);
 zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user);

@@ -1,47 +1,71 @@
-/* fault.c - an engine that fails its n-th allocation, upload or kernel, to try what follows. A
- * weight that is loaded is an allocation and an upload. */
+/* fault.c - an engine that fails its n-th allocation, upload, kernel or output, of all or of those of
+ * one op, weight or value, to try what follows. A weight that is loaded is an allocation and an
+ * upload. */
 #include "lib/engine/wrap.h"
+
+#include <string.h>
 
 typedef struct fault_engine {
     zt_wrap wrap;
-    zt_fault_at at;
-    uint64_t left; /* events until the one that fails; 0: none fails any more */
-    bool onwards;
+    zt_fault fault; /* nth: events until the one that fails; 0: none fails any more */
 } fault_engine;
 
-static const char *const what[] = {"allocation", "upload", "kernel"};
-static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ESYS};
+static const char *const what[] = {"allocation", "upload", "kernel", "output"};
+static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ESYS, ZT_ESYS};
 
-static zt_status event(zt_engine *e, zt_fault_at at)
+/* One more event that counts; of op `op` (NULL: of none). */
+static zt_status event(zt_engine *e, const char *op)
 {
-    fault_engine *f = (fault_engine *)e;
-    if (f->at != at || f->left == 0) return ZT_OK;
-    if (--f->left > 0) return ZT_OK;
-    if (f->onwards) f->left = 1;
-    return zt_fail(e->ctx, fails_with[at], "engine fault: %s made to fail", what[at]);
+    zt_fault *f = &((fault_engine *)e)->fault;
+    if (f->nth == 0 || --f->nth > 0) return ZT_OK;
+    if (f->onwards) f->nth = 1;
+    return zt_fail(e->ctx, fails_with[f->at], "engine fault: %s%s%s made to fail", what[f->at],
+                   op ? " of op " : "", op ? op : "");
+}
+
+/* Does an event on a state (s NULL) or a weight count? */
+static bool counts(zt_engine *e, zt_fault_at at, const zt_store *s, int64_t handle)
+{
+    const zt_fault *f = &((fault_engine *)e)->fault;
+    zt_type type;
+    int64_t its;
+    if (f->at != at) return false;
+    if (!f->tensor) return true;
+    return s && s->find && s->find(s->user, f->tensor, &type, &its) == ZT_OK && its == handle;
 }
 
 static zt_ebuf *fault_alloc(zt_engine *e, const zt_type *t)
 {
-    return event(e, ZT_FAULT_ALLOC) ? NULL : zt_wrap_alloc(e, t);
+    if (counts(e, ZT_FAULT_ALLOC, NULL, 0) && event(e, NULL)) return NULL;
+    return zt_wrap_alloc(e, t);
 }
 
 static zt_ebuf *fault_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
 {
-    if (event(e, ZT_FAULT_ALLOC) || event(e, ZT_FAULT_UPLOAD)) return NULL;
+    if (counts(e, ZT_FAULT_ALLOC, s, handle) && event(e, NULL)) return NULL;
+    if (counts(e, ZT_FAULT_UPLOAD, s, handle) && event(e, NULL)) return NULL;
     return zt_wrap_load(e, t, s, handle);
 }
 
 static zt_status fault_upload(zt_engine *e, zt_ebuf *b, const void *host)
 {
-    zt_status s = event(e, ZT_FAULT_UPLOAD);
+    zt_status s = counts(e, ZT_FAULT_UPLOAD, NULL, 0) ? event(e, NULL) : ZT_OK;
     return s ? s : zt_wrap_upload(e, b, host);
 }
 
 static zt_status before(void *user, const zt_plan *plan, int step)
 {
-    (void)plan, (void)step;
-    return event(user, ZT_FAULT_KERNEL);
+    const zt_fault *f = &((fault_engine *)user)->fault;
+    const zt_step *st = &plan->step[step];
+    const zt_opinfo *info = zt_op_info(st->op);
+    if (f->op && strcmp(f->op, info->name)) return ZT_OK;
+    if (f->at == ZT_FAULT_KERNEL) return event(user, info->name);
+    for (int k = 0; k < info->n_out && f->at == ZT_FAULT_OUTPUT; k++) {
+        if (st->out[k] < 0 || (f->one_value && st->out[k] != f->value)) continue;
+        zt_status s = event(user, info->name);
+        if (s) return s;
+    }
+    return ZT_OK;
 }
 
 static zt_status fault_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
@@ -67,12 +91,15 @@ static const zt_engine_vt fault_vt = {
     .report = zt_wrap_report,
 };
 
-zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards)
+zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault)
 {
     fault_engine *f = zt_wrap_new(inner, &fault_vt, sizeof *f);
     if (!f) return NULL;
-    f->at = at;
-    f->left = nth;
-    f->onwards = onwards;
+    f->fault = *fault;
     return &f->wrap.base;
+}
+
+zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards)
+{
+    return zt_engine_fault_point(inner, &(zt_fault){.at = at, .nth = nth, .onwards = onwards});
 }

@@ -112,8 +112,12 @@ void zt_run_into(zt_run *r, zt_tensor *dst)
 
 void zt_run_fail(zt_run *r, uint64_t nth, bool onwards)
 {
-    r->fail_in = nth;
-    r->fail_onwards = onwards;
+    r->fault = (zt_fault){.at = ZT_FAULT_KERNEL, .nth = nth, .onwards = onwards};
+}
+
+void zt_run_fault(zt_run *r, const zt_fault *fault)
+{
+    r->fault = fault ? *fault : (zt_fault){0};
 }
 
 uint64_t zt_run_count(const zt_run *r, zt_op op) { return r->count[op]; }
@@ -244,11 +248,24 @@ static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const 
     return zt_op_infer(r->ctx, op, key->attrs, types, key->out);
 }
 
-static zt_status fault_point(zt_run *r, zt_op op)
+/* One event of an op: `dst` is what it is about to allocate (NULL) or has written. */
+static zt_status fault_point(zt_run *r, zt_fault_at at, zt_op op, const zt_tensor *dst)
 {
-    if (r->fail_in == 0 || --r->fail_in > 0) return ZT_OK;
-    if (r->fail_onwards) r->fail_in = 1;
-    return zt_fail(r->ctx, ZT_ENOMEM, "op %s: refused by a fault point", zt_op_info(op)->name);
+    static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ENOMEM, ZT_ESYS};
+    const char *name = zt_op_info(op)->name;
+    zt_fault *f = &r->fault;
+    if (f->nth == 0 || f->at != at || (f->op && strcmp(f->op, name))) return ZT_OK;
+    if ((f->dst && f->dst != dst) || --f->nth > 0) return ZT_OK;
+    if (f->onwards) f->nth = 1;
+    return zt_fail(r->ctx, fails_with[at], "op %s: refused by a fault point", name);
+}
+
+static zt_status written(zt_run *r, zt_op op, zt_tensor *const *made)
+{
+    zt_status s = ZT_OK;
+    for (int k = 0; k < zt_op_info(op)->n_out && !s; k++)
+        s = fault_point(r, ZT_FAULT_OUTPUT, op, made[k]);
+    return s;
 }
 
 void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
@@ -300,15 +317,18 @@ zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in
     for (int k = 0; k < info->n_out; k++) out[k] = NULL;
     if (!st) st = check(r, op, attrs, in, &key);
     for (int k = 0; k < info->n_out && !st; k++) {
+        st = fault_point(r, ZT_FAULT_ALLOC, op, NULL);
+        if (st) break;
         made[k] = view && !r->into ? zt_tensor_view(in[0], &key.out[k], 0)
                                    : place_output(r, &key, k, in);
         st = zt_run_take(r, made[k]);
     }
-    if (!st) st = fault_point(r, op);
+    if (!st) st = fault_point(r, ZT_FAULT_KERNEL, op, NULL);
     ran = st == ZT_OK;
     if (!st && view && r->into)
         memmove(zt_tensor_data(made[0]), zt_tensor_data(in[0]), zt_tensor_bytes(made[0]));
     if (!st && !view) st = run_kernel(r, &key, in, made);
+    if (!st) st = written(r, op, made);
     if (!st && r->recorder) st = record(r, &key, in, made);
     if (st && ran && r->recorder && r->into) zt_recorder_wrote(r->recorder, r->into);
     zt_run_into(r, NULL);

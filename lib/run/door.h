@@ -20,8 +20,7 @@ struct zt_run {
     bool strict;
     zt_entry *cache[ZT_MAX_CACHED];
     uint64_t clock, fallbacks, count[ZT_OP_COUNT];
-    uint64_t fail_in; /* ops until one is refused; 0: none */
-    bool fail_onwards;
+    zt_fault fault; /* nth: events until one fails; 0: none */
     zt_tensor *into;
     zt_tensor **kept; /* tensors of all open scopes, innermost last */
     size_t n_kept, cap_kept;

@@ -72,6 +72,9 @@ void zt_scope_end(zt_run *r);
 void zt_run_into(zt_run *r, zt_tensor *dst);
 /* Refuse the n-th op from now on (a fault point), once or from then on; 0: none. */
 void zt_run_fail(zt_run *r, uint64_t nth, bool onwards);
+/* The same with a choice of what counts: ALLOC, KERNEL or OUTPUT, of one op, into one tensor (names
+ * and tensor are borrowed). NULL: none. */
+void zt_run_fault(zt_run *r, const zt_fault *fault);
 /* Ops run, per op; fallbacks. */
 uint64_t zt_run_count(const zt_run *r, zt_op op);
 uint64_t zt_run_fallbacks(const zt_run *r);

@@ -118,7 +118,8 @@ void zt_tensor_unref(zt_tensor *t)
 bool zt_tensor_sole(const zt_tensor *t)
 {
     return atomic_load_explicit(&((zt_tensor *)t)->refs, memory_order_acquire) == 1 &&
-           atomic_load_explicit(&t->buf->refs, memory_order_acquire) == 1;
+           atomic_load_explicit(&t->buf->refs, memory_order_acquire) == 1 &&
+           t->buf->data == (char *)t->buf + BUFFER_HEADER;
 }
 
 const zt_type *zt_tensor_type(const zt_tensor *t)

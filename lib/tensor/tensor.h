@@ -145,12 +145,22 @@ zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
 zt_tensor *zt_tensor_ref(zt_tensor *t);
 void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */
-bool zt_tensor_sole(const zt_tensor *t); /* held once, and no other tensor has its buffer */
+/* Held once, and its buffer is the library's own, which no other tensor has. */
+bool zt_tensor_sole(const zt_tensor *t);
 
 const zt_type *zt_tensor_type(const zt_tensor *t);
 void *zt_tensor_data(const zt_tensor *t);
 size_t zt_tensor_bytes(const zt_tensor *t);
 zt_ctx *zt_tensor_ctx(const zt_tensor *t);
+
+/* Tensors used again, by dtype and shape. Thread-safe. */
+typedef struct zt_tensor_pool zt_tensor_pool;
+zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx);
+void zt_tensor_pool_free(zt_tensor_pool *p); /* those that are out stay their holders' */
+zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *p, const zt_type *type); /* all its bytes 0 */
+/* Takes the caller's count over. A tensor that is held elsewhere, or viewed, is not kept. */
+void zt_tensor_pool_release(zt_tensor_pool *p, zt_tensor *t); /* NULL: nothing */
+size_t zt_tensor_pool_len(const zt_tensor_pool *p);           /* how many wait */
 
 /* ---- named tensors somewhere else ------------------------------------------------------------ */
 
