@@ -1,7 +1,8 @@
 /* sdpa.c - the row of scaled dot-product attention, and what its gradient's row shares with it.
  *
- * Vaswani et al., "Attention Is All You Need" (2017); never all scores at once: Dao, "FlashAttention-2"
- * (2023). Unlike `attention`, whose keys are a cache, this one has a gradient and masks.
+ * Vaswani et al., "Attention Is All You Need" (2017); never all scores at once: Dao,
+ * "FlashAttention-2" (2023). Unlike `attention`, whose keys are a cache, this one has a gradient and
+ * masks.
  */
 #include "lib/ops/sdpa_row.h"
 
@@ -21,7 +22,8 @@ static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *a)
     if (a->causal != 0 && a->causal != 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)a->causal);
     if (a->left < -1 || a->right < -1 || a->left > ZT_SDPA_FAR || a->right > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE, "left is %lld and right %lld: keys to either side, or -1",
+        return zt_row_fail(ctx, ZT_EUSAGE,
+                           "left is %lld and right %lld: keys to either side, or -1",
                            (long long)a->left, (long long)a->right);
     if (a->offset < -ZT_SDPA_FAR || a->offset > ZT_SDPA_FAR)
         return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)a->offset);
@@ -362,7 +364,8 @@ static void sdpa_expand(const zt_emit *e, const void *attrs, const int *in, int 
     out[1] = zt_e_sum(e, lse, &(zt_sum_attrs){{1, {3}}, 0});
 }
 
-/* The gradient of the mask is that of the scores, which are made for it: as many as query-key pairs. */
+/* The gradient of the mask is that of the scores, which are made for it: as many as there are pairs
+ * of query and key. */
 static int mask_gradient(const zt_vjp *v, int dy, int lse, int delta)
 {
     const zt_emit *e = v->e;

@@ -1,4 +1,5 @@
-/* sdpa.h - private to the rows and kernels of scaled dot-product attention: sizes, and who sees whom.
+/* sdpa.h - private to the rows and kernels of scaled dot-product attention: sizes, and who sees
+ * whom.
  *
  * sdpa and sdpa_grad have one struct of attributes under two names.
  */
@@ -30,7 +31,7 @@ static inline zt_sdpa zt_sdpa_sizes(const zt_sdpa_attrs *a, const zt_type *q, co
                      .bshd = bshd};
 }
 
-/* Which of n rows of H heads, in elements: row i of head `head` of batch `batch`, `cols` columns. */
+/* Where row i of n of head `head` of H begins, in elements. */
 static inline int64_t zt_sdpa_row(const zt_sdpa *z, int64_t batch, int64_t head, int64_t i,
                                   int64_t H, int64_t n, int64_t cols)
 {

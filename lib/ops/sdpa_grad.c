@@ -1,5 +1,5 @@
-/* sdpa_grad.c - the row of the gradient of scaled dot-product attention, by the memory of one row of
- * scores: Dao et al., "FlashAttention" (2022). */
+/* sdpa_grad.c - the row of the gradient of scaled dot-product attention, whose weights are made anew
+ * from lse: Dao et al., "FlashAttention" (2022). */
 #include "lib/ops/sdpa_row.h"
 
 #include <math.h>

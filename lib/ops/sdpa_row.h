@@ -1,5 +1,5 @@
-/* sdpa_row.h - private to lib/ops: what the rows of scaled dot-product attention and of its gradient
- * share. */
+/* sdpa_row.h - private to lib/ops: what the rows of scaled dot-product attention and of its
+ * gradient share. */
 #ifndef ZT_OPS_SDPA_ROW_H
 #define ZT_OPS_SDPA_ROW_H
 

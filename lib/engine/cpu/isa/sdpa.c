@@ -2,15 +2,12 @@
  *
  * Phase 0 puts each key head's keys, turned, and values into panels. In phase 1 an item is a block
  * of queries of one head: it walks the tiles of keys that any of them sees, with the largest score
- * so far, the sum of exp(score - largest) and the sum of values weighted so (Milakov and Gimelshein,
- * "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023). Tiles lie at
- * multiples of SDPA_TILE, and a key that a row does not see adds 0 to its sums, so that a row's bits
- * do not depend on its block.
+ * so far, the sum of exp(score - largest) and the sum of values weighted so (Milakov and
+ * Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023).
+ * Tiles lie at multiples of SDPA_TILE, and a key that a row does not see adds 0 to its sums, so that
+ * a row's bits do not depend on its block.
  */
 #include "lib/engine/cpu/isa/sdpa.h"
-
-/* gemm.h's tile takes weights of so many rows over the keys that they see together. */
-enum { ROW_GROUP = 12 };
 
 enum { AUX_PANELS, AUX_BLOCKS, AUX_K_FLOATS, AUX_V_FLOATS };
 
@@ -122,11 +119,6 @@ static float top_of_none(const float *y, sdpa_span s)
     return -INFINITY;
 }
 
-static void zeros(float *y, int first, int last)
-{
-    for (int j = first; j < last; j++) y[j] = 0;
-}
-
 /* Row r's scores become weights, 0 where nothing is seen; what was summed before is scaled to the
  * new largest score. */
 static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int width)
@@ -138,7 +130,7 @@ static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int w
     float top = s.first < s.last ? finish_scores(b, y, bias, s) : -INFINITY;
     if (top == -INFINITY && s.first < s.last) top = top_of_none(y, s);
     if (top == -INFINITY) {
-        zeros(y, 0, width);
+        sdpa_rest(y, 0, 0, width);
         return;
     }
     if (top > u->top[r]) {
@@ -155,32 +147,7 @@ static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int w
         sum = vf_add(sum, e);
     }
     u->sum[r] += vf_sum(sum);
-    zeros(y, 0, begin);
-    zeros(y, end, width);
-}
-
-/* acc += weights times values, for groups of rows over the keys that they see together. */
-static void add_values(const sdpa_block *b, const sums *u, int64_t tile, int width)
-{
-    for (int r = 0; r < b->rows; r += ROW_GROUP) {
-        int n = b->rows - r < ROW_GROUP ? b->rows - r : ROW_GROUP;
-        int first = sdpa_seen_of(b, r, tile).first, last = sdpa_seen_of(b, r + n - 1, tile).last;
-        if (last > width) last = width;
-        if (first >= last) continue;
-        for (int64_t d = 0; d < u->wide; d += GEMM_WIDE) {
-            const gemm_block g = {
-                .a = u->score + r * GEMM_STRIDE + first,
-                .b = u->values + d * b->z.t + (tile + first) * GEMM_WIDE,
-                .b_down = GEMM_WIDE,
-                .depth = last - first,
-                .columns = GEMM_WIDE,
-                .more = true,
-                .y = u->acc + r * u->wide + d,
-                .down = u->wide,
-            };
-            gemm_down(false, &g, n);
-        }
-    }
+    sdpa_rest(y, begin, end, width);
 }
 
 static void write_out(const sdpa_block *b, const sums *u)
@@ -207,14 +174,14 @@ static void attend_block(zt_cpu_call *c, int64_t item, float *local)
 {
     zt_sdpa z = sizes_of(c);
     int64_t block = c->aux[AUX_BLOCKS] - 1 - item / (z.b * z.h), head = item % (z.b * z.h);
-    sdpa_block b = sdpa_begin(c, c->attrs, &z, head / z.h, head % z.h, block * SDPA_ROWS,
-                              &c->in[3], &c->in[4]);
+    sdpa_block b = sdpa_begin(c, &z, head / z.h, head % z.h, block * SDPA_ROWS, &c->in[3],
+                              &c->in[4]);
     sums u = begin_sums(&b, local);
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;
         sdpa_scores(&b, u.q, u.keys, tile, z.d, u.score);
         for (int r = 0; r < b.rows; r++) weigh(&b, &u, r, tile, width);
-        add_values(&b, &u, tile, width);
+        sdpa_add(&b, u.score, u.values, z.t, tile, u.acc, u.wide);
     }
     write_out(&b, &u);
 }

@@ -9,8 +9,9 @@
 #include "lib/ops/sdpa.h"
 
 enum {
-    SDPA_ROWS = 48, /* queries of a block at most: four of gemm.h's tiles */
-    SDPA_TILE = 128 /* keys at a time, from multiples of it on; at most GEMM_DEPTH */
+    SDPA_GROUP = 12,              /* rows of gemm.h's widest tile */
+    SDPA_ROWS = 4 * SDPA_GROUP,   /* of a block at most */
+    SDPA_TILE = 128 /* columns at a time, from multiples of it on; at most GEMM_DEPTH */
 };
 
 static inline int64_t sdpa_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -105,18 +106,19 @@ INLINE void sdpa_product(const float *left, const float *panel, int64_t cols, in
     } while (k < cols);
 }
 
-/* ---- a block of queries ---------------------------------------------------------------------- */
+/* ---- a block of rows ------------------------------------------------------------------------- */
 
+/* Rows are queries and columns keys; or, for the gradients of keys, the other way round. */
 typedef struct sdpa_block {
     zt_cpu_call *c;
     const zt_sdpa_attrs *a;
     zt_sdpa z;
-    int64_t batch, head, row; /* the first query */
+    int64_t batch, head, row; /* query head; the first row */
     int rows;
-    int64_t lo[SDPA_ROWS], hi[SDPA_ROWS]; /* keys that each sees, masks apart; both never fall */
+    int64_t lo[SDPA_ROWS], hi[SDPA_ROWS]; /* columns that each sees, masks apart; both never fall */
     int64_t first, last;                  /* what any sees */
     const zt_cpu_arg *mask;
-    int64_t mask_at, mask_row, mask_key; /* elements: of row and key 0; from one to the next */
+    int64_t mask_at, mask_row, mask_col; /* elements: of row and column 0; from one to the next */
 } sdpa_block;
 
 /* How many keys of a batch there are; 0 and trouble where `len` is wrong. */
@@ -130,36 +132,37 @@ static inline int64_t sdpa_keys(zt_cpu_call *c, const zt_cpu_arg *len, const zt_
     return 0;
 }
 
-static inline void sdpa_mask(sdpa_block *b, const zt_cpu_arg *mask)
+/* Along b, h, s, t. */
+static inline void sdpa_mask_strides(const zt_cpu_arg *mask, int64_t stride[4])
 {
-    int64_t stride[4] = {0}, step = 1;
-    b->mask = mask;
-    if (!mask->data) return;
-    for (int d = 1; d <= mask->type.rank; d++) {
+    int64_t step = 1;
+    for (int d = 0; d < 4; d++) stride[d] = 0;
+    for (int d = 1; mask->data && d <= mask->type.rank; d++) {
         int64_t n = mask->type.dim[mask->type.rank - d];
         stride[4 - d] = n == 1 ? 0 : step;
         step *= n;
     }
-    b->mask_at = b->batch * stride[0] + b->head * stride[1] + b->row * stride[2];
-    b->mask_row = stride[2];
-    b->mask_key = stride[3];
 }
 
-static inline sdpa_block sdpa_begin(zt_cpu_call *c, const zt_sdpa_attrs *a, const zt_sdpa *z,
-                                    int64_t batch, int64_t head, int64_t row,
-                                    const zt_cpu_arg *mask, const zt_cpu_arg *len)
+/* The block of queries from `row` on. */
+static inline sdpa_block sdpa_begin(zt_cpu_call *c, const zt_sdpa *z, int64_t batch, int64_t head,
+                                    int64_t row, const zt_cpu_arg *mask, const zt_cpu_arg *len)
 {
-    sdpa_block b = {.c = c, .a = a, .z = *z, .batch = batch, .head = head, .row = row};
-    int64_t n = sdpa_keys(c, len, z, batch);
+    sdpa_block b = {.c = c, .a = c->attrs, .z = *z, .batch = batch, .head = head, .row = row};
+    int64_t n = sdpa_keys(c, len, z, batch), stride[4];
     b.rows = z->s - row < SDPA_ROWS ? (int)(z->s - row) : SDPA_ROWS;
     for (int r = 0; r < b.rows; r++) {
-        zt_sdpa_span seen = zt_sdpa_seen(a, z, n, row + r);
+        zt_sdpa_span seen = zt_sdpa_seen(b.a, z, n, row + r);
         b.lo[r] = seen.lo;
         b.hi[r] = seen.hi;
     }
     b.first = b.lo[0];
     b.last = b.hi[b.rows - 1];
-    sdpa_mask(&b, mask);
+    b.mask = mask;
+    sdpa_mask_strides(mask, stride);
+    b.mask_at = batch * stride[0] + head * stride[1] + row * stride[2];
+    b.mask_row = stride[2];
+    b.mask_col = stride[3];
     return b;
 }
 
@@ -167,28 +170,31 @@ typedef struct sdpa_span {
     int first, last;
 } sdpa_span;
 
-static inline int sdpa_within(int64_t at, int most) { return at < 0 ? 0 : at > most ? most : (int)at; }
+static inline int sdpa_within(int64_t at, int most)
+{
+    return at < 0 ? 0 : at > most ? most : (int)at;
+}
 
-/* The rows that see any of the keys from `key` to below `end`: a run, for both bounds rise. */
-static inline sdpa_span sdpa_rows_seeing(const sdpa_block *b, int64_t key, int64_t end)
+/* The rows that see any of the columns from `col` to below `end`: a run, for both bounds rise. */
+static inline sdpa_span sdpa_rows_seeing(const sdpa_block *b, int64_t col, int64_t end)
 {
     sdpa_span s = {0, b->rows};
-    while (s.first < s.last && b->hi[s.first] <= key) s.first++;
+    while (s.first < s.last && b->hi[s.first] <= col) s.first++;
     while (s.last > s.first && b->lo[s.last - 1] >= end) s.last--;
     return s;
 }
 
-/* Row r's keys of the tile. */
+/* Row r's columns of the tile. */
 static inline sdpa_span sdpa_seen_of(const sdpa_block *b, int r, int64_t tile)
 {
     return (sdpa_span){sdpa_within(b->lo[r] - tile, SDPA_TILE),
                        sdpa_within(b->hi[r] - tile, SDPA_TILE)};
 }
 
-/* What the mask adds to row r's keys of the tile; bias has room for a tile and a register. */
+/* What the mask adds to row r's columns of the tile; bias has room for a tile and a register. */
 INLINE void sdpa_bias(const sdpa_block *b, int r, int64_t tile, sdpa_span s, float *bias)
 {
-    int64_t at = b->mask_at + r * b->mask_row + tile * b->mask_key, step = b->mask_key;
+    int64_t at = b->mask_at + r * b->mask_row + tile * b->mask_col, step = b->mask_col;
     if (b->mask->type.dtype == ZT_BOOL) {
         const uint8_t *m = b->mask->data;
         for (int j = s.first; j < s.last; j++) bias[j] = m[at + j * step] ? 0 : -INFINITY;
@@ -198,17 +204,50 @@ INLINE void sdpa_bias(const sdpa_block *b, int r, int64_t tile, sdpa_span s, flo
     }
 }
 
-/* The scores of a tile before cap and mask, GEMM_STRIDE floats from row to row; those that no row of
- * a panel sees are left out. */
-INLINE void sdpa_scores(const sdpa_block *b, const float *q, const float *keys, int64_t tile,
-                        int64_t cols, float *score)
+/* y = left times the panels of a tile, GEMM_STRIDE floats from row to row; what no row of a panel
+ * sees is left out. */
+INLINE void sdpa_scores(const sdpa_block *b, const float *left, const float *panels, int64_t tile,
+                        int64_t cols, float *y)
 {
     for (int64_t c = 0; c < SDPA_TILE && tile + c < b->last; c += GEMM_WIDE) {
         sdpa_span rows = sdpa_rows_seeing(b, tile + c, tile + c + GEMM_WIDE);
         if (rows.first < rows.last)
-            sdpa_product(q, keys + (tile + c) * cols, cols, rows.first, rows.last, score + c,
+            sdpa_product(left, panels + (tile + c) * cols, cols, rows.first, rows.last, y + c,
                          GEMM_STRIDE);
     }
+}
+
+/* acc += weights times panels of n rows, for groups of rows over the columns of the tile that they
+ * see together. */
+INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
+                     int64_t tile, float *acc, int64_t wide)
+{
+    for (int r = 0; r < b->rows; r += SDPA_GROUP) {
+        int rows = b->rows - r < SDPA_GROUP ? b->rows - r : SDPA_GROUP;
+        int first = sdpa_seen_of(b, r, tile).first;
+        int last = sdpa_seen_of(b, r + rows - 1, tile).last;
+        if (last > n - tile) last = (int)(n - tile);
+        for (int64_t d = 0; d < wide && first < last; d += GEMM_WIDE) {
+            const gemm_block g = {
+                .a = weights + r * GEMM_STRIDE + first,
+                .b = panels + d * n + (tile + first) * GEMM_WIDE,
+                .b_down = GEMM_WIDE,
+                .depth = last - first,
+                .columns = GEMM_WIDE,
+                .more = true,
+                .y = acc + r * wide + d,
+                .down = wide,
+            };
+            gemm_down(false, &g, rows);
+        }
+    }
+}
+
+/* Zeros where a row of weights sees nothing; [first, last) was written. */
+INLINE void sdpa_rest(float *y, int first, int last, int width)
+{
+    for (int j = 0; j < first; j++) y[j] = 0;
+    for (int j = last; j < width; j++) y[j] = 0;
 }
 
 #endif
