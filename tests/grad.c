@@ -1,111 +1,13 @@
 /* grad.c - gradients: every row with a vjp or an expansion, all its small cases, against central
  * differences of the reference loops in f64; second gradients; what the pass refuses. */
 #include "lib/run/run.h"
-#include "tests/f64run.h"
-#include "tests/tap.h"
+#include "tests/opsample.h"
 
 #include <math.h>
 
-enum { SMALL = 5000, COORDINATES = 40 };
+enum { COORDINATES = 40 };
 
 static const double tolerance = 1e-6; /* of the largest entry of the gradient */
-
-/* ---- a case as a program --------------------------------------------------------------------- */
-
-typedef struct sample {
-    zt_ctx *ctx;
-    zt_op op;
-    int index;
-    zt_case c;
-    zt_prog *p;
-    int in[ZT_MAX_IN]; /* values; ZT_NONE: absent */
-} sample;
-
-static bool is_plain(zt_dtype t) { return zt_dtype_get(t)->kind == 'F'; }
-
-static bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
-{
-    const zt_opinfo *info = zt_op_info(op);
-    char name[24];
-    *s = (sample){.ctx = ctx, .op = op, .index = i};
-    if (!zt_op_case(op, i, &s->c)) return false;
-    s->p = zt_prog_new(ctx);
-    for (int k = 0; k < ZT_MAX_IN; k++) {
-        const zt_type *t = &s->c.in[k];
-        s->in[k] = ZT_NONE;
-        if (k >= info->n_in || s->c.fill[k] == ZT_FILL_ABSENT) continue;
-        snprintf(name, sizeof name, "in%d", k);
-        s->in[k] = zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
-    }
-    int out[ZT_MAX_OUT];
-    if (zt_prog_op(s->p, op, s->c.attrs, s->in, NULL, out)) return true;
-    for (int k = 0; k < info->n_out; k++) {
-        snprintf(name, sizeof name, "y%d", k);
-        zt_prog_out(s->p, name, out[k]);
-    }
-    return true;
-}
-
-static void sample_close(sample *s) { zt_prog_free(s->p); }
-
-/* The case's values into a run of a program whose first inputs are the sample's; others random. */
-static void fill_inputs(const sample *s, f64run *r)
-{
-    for (int i = 0, n = zt_prog_count(r->p, ZT_VALUE_IN); i < n; i++) {
-        int v = zt_prog_nth(r->p, ZT_VALUE_IN, i), k = 0;
-        zt_arg *a = &r->arg[v];
-        int64_t count = zt_type_count(a->type);
-        while (k < ZT_MAX_IN && s->in[k] != v) k++;
-        if (k == ZT_MAX_IN) {
-            for (int64_t e = 0; e < count; e++)
-                a->f[e] = zt_normal(7, (uint64_t)i, (uint64_t)e);
-            continue;
-        }
-        const zt_dtype_info *d = zt_dtype_get(a->type->dtype);
-        char *raw = malloc(zt_type_bytes(a->type) + 1);
-        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, raw);
-        for (int64_t e = 0; e < count; e++) {
-            const char *at = raw + e * d->block_bytes;
-            if (a->type->dtype == ZT_F64) {
-                memcpy(&a->f[e], at, sizeof(double));
-            } else if (d->kind == 'F') {
-                float x;
-                d->decode(at, &x, 1);
-                a->f[e] = x;
-            } else if (d->kind != 'Q') {
-                int64_t x = 0;
-                memcpy(&x, at, (size_t)d->block_bytes);
-                int unused = 64 - 8 * d->block_bytes;
-                a->i[e] = d->kind == 'I' ? (int64_t)((uint64_t)x << unused) >> unused : x;
-            }
-        }
-        if (d->kind == 'Q') {
-            float *x = malloc((size_t)count * sizeof *x);
-            d->decode(raw, x, count);
-            for (int64_t e = 0; e < count; e++) a->f[e] = x[e];
-            free(x);
-        }
-        free(raw);
-    }
-}
-
-/* Cases that are small enough and have floats to differentiate. */
-static bool is_small(const sample *s, const zt_opdef *def)
-{
-    int64_t total = 0;
-    bool floats = false;
-    const zt_type *in[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT];
-    for (int k = 0; k < zt_op_info(s->op)->n_in; k++) {
-        if (s->in[k] < 0) continue;
-        in[k] = &s->c.in[k];
-        total += zt_type_count(in[k]);
-        floats |= is_plain(in[k]->dtype) && !(def->constant >> k & 1);
-    }
-    if (zt_op_infer(NULL, s->op, s->c.attrs, in, out)) return false;
-    return floats && is_plain(out[0].dtype) && total <= SMALL &&
-           zt_type_count(&out[0]) <= SMALL;
-}
 
 /* ---- central differences --------------------------------------------------------------------- */
 
@@ -198,22 +100,6 @@ static bool check_program(const sample *s, const zt_prog *g, const int *wrt, int
     return good;
 }
 
-static int wanted(const sample *s, const zt_opdef *def, int *wrt)
-{
-    int n = 0;
-    for (int k = 0; k < ZT_MAX_IN; k++)
-        if (s->in[k] >= 0 && is_plain(s->c.in[k].dtype) && !(def->constant >> k & 1))
-            wrt[n++] = s->in[k];
-    return n;
-}
-
-static bool says(const sample *s, const char *what)
-{
-    diag("%s case %d: %s: %s", zt_op_info(s->op)->name, s->index, what, zt_ctx_error(s->ctx));
-    zt_ctx_clear(s->ctx);
-    return false;
-}
-
 /* The gradient, and the gradient of the gradient (which an op on the way may not have). */
 static bool check_sample(const sample *s, double *worst, int *seconds)
 {
@@ -258,168 +144,6 @@ static void check_row(zt_ctx *ctx, zt_op op)
     }
     ok(good && tried > 0, "%s: gradient of %d cases within %.1e, second gradient of %d", info->name,
        tried, worst, seconds);
-}
-
-/* ---- on engines ------------------------------------------------------------------------------ */
-
-/* ref, then cpu with 1 thread and with 3. */
-enum { ENGINES = 3 };
-static zt_engine *engines[ENGINES];
-
-/* A program's inputs as bytes: the sample's by its case, cotangents by normal draws. */
-static void *input_bytes(const sample *s, const zt_prog *g, int i)
-{
-    int v = zt_prog_nth(g, ZT_VALUE_IN, i), k = 0;
-    const zt_type *t = &zt_prog_value(g, v)->type;
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    char *data = calloc(1, zt_type_bytes(t) + 8);
-    while (k < ZT_MAX_IN && s->in[k] != v) k++;
-    if (k < ZT_MAX_IN) {
-        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, data);
-        return data;
-    }
-    for (int64_t e = 0; e < zt_type_count(t); e++) {
-        float x = (float)zt_normal(7, (uint64_t)i, (uint64_t)e);
-        d->encode(&x, data + e * d->block_bytes, 1);
-    }
-    return data;
-}
-
-typedef struct outputs {
-    int n;
-    zt_type type[2 * ZT_MAX_IN];
-    void *data[2 * ZT_MAX_IN];
-} outputs;
-
-static bool run_on(zt_engine *e, const zt_prog *g, const void *const *in, outputs *o)
-{
-    zt_bound *b = zt_prog_bind(g, NULL, 0);
-    o->n = zt_prog_n_outputs(g);
-    for (int i = 0; i < o->n && b; i++) {
-        o->type[i] = b->type[zt_prog_output(g, i)->value];
-        o->data[i] = calloc(1, zt_type_bytes(&o->type[i]) + 8);
-    }
-    zt_bound_free(b);
-    zt_session *s = zt_session_open(e, g, NULL, NULL);
-    bool good = s && zt_session_step(s, NULL, 0, in, o->data) == ZT_OK;
-    zt_session_close(s);
-    return good;
-}
-
-/* Normalised mean squared error; halves have been rounded on the way, and `rounds`: so has x. */
-static bool near(const zt_type *t, const void *got, const void *want, bool rounds)
-{
-    double num = 0, den = 0;
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    if (d->kind != 'F' || t->dtype == ZT_F64) return true;
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
-        float a, b;
-        d->decode((const char *)got + i * d->block_bytes, &a, 1);
-        d->decode((const char *)want + i * d->block_bytes, &b, 1);
-        if (a == b || (isnan(a) && isnan(b))) continue; /* the mean of nothing is NaN */
-        num += ((double)a - b) * ((double)a - b);
-        den += (double)b * b;
-    }
-    double most = t->dtype == ZT_F32 ? 1e-9 : t->dtype == ZT_F16 ? 1e-5 : 1e-3;
-    return num <= (rounds ? 1e-5 : most) * fmax(den, 1e-3);
-}
-
-/* A gradient program gives on cpu what it gives on ref, and the same bits for any threads. */
-static bool check_engines(const sample *s)
-{
-    int wrt[ZT_MAX_IN], n = wanted(s, zt_op_info(s->op)->def, wrt);
-    zt_prog *g = zt_prog_grad(s->ctx, s->p, wrt, n, &(zt_grad_opts){.seeds = true});
-    if (!g) return says(s, "no gradient");
-    void *in[2 * ZT_MAX_IN] = {0};
-    outputs o[ENGINES] = {0};
-    bool good = true;
-    int n_in = zt_prog_count(g, ZT_VALUE_IN);
-    for (int i = 0; i < n_in; i++) in[i] = input_bytes(s, g, i);
-    for (int e = 0; e < ENGINES && good; e++)
-        good = run_on(engines[e], g, (const void *const *)in, &o[e]) || says(s, "does not run");
-    for (int i = 0; i < o[0].n && good; i++) {
-        if (memcmp(o[1].data[i], o[2].data[i], zt_type_bytes(&o[1].type[i])))
-            good = says(s, "other bits with 3 threads than with 1");
-        else if (!near(&o[0].type[i], o[1].data[i], o[0].data[i], s->op == ZT_OP_linear))
-            good = says(s, "cpu differs from ref");
-    }
-    for (int e = 0; e < ENGINES; e++)
-        for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
-    for (int i = 0; i < n_in; i++) free(in[i]);
-    zt_prog_free(g);
-    return good;
-}
-
-static void check_on_engines(zt_ctx *ctx, zt_op op)
-{
-    bool good = true;
-    int tried = 0;
-    sample s;
-    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s)) {
-        if (!is_small(&s, zt_op_info(op)->def)) continue;
-        good = check_engines(&s) && good;
-        tried++;
-    }
-    ok(good && tried > 0, "%s: gradient on cpu as on ref, %d cases", zt_op_info(op)->name, tried);
-}
-
-/* ---- expansions ------------------------------------------------------------------------------ */
-
-static double distance(const zt_arg *a, const zt_arg *b)
-{
-    double num = 0, den = 0;
-    for (int64_t i = 0; i < zt_type_count(a->type); i++) {
-        if (a->i && a->i[i] != b->i[i]) return INFINITY;
-        if (!a->f) continue;
-        num = fmax(num, fabs(a->f[i] - b->f[i]));
-        den = fmax(den, fabs(b->f[i]));
-    }
-    return num == 0 ? 0 : num / den;
-}
-
-static bool check_expansion(const sample *s)
-{
-    const zt_opinfo *info = zt_op_info(s->op);
-    int map[64], in[ZT_MAX_IN], out[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < ZT_MAX_OUT; k++) out[k] = ZT_NONE;
-    zt_prog *p = zt_prog_like(s->p, map);
-    zt_builder *b = zt_builder_new(p, NULL, 0);
-    f64run one, many;
-    bool good = true;
-    for (int k = 0; k < info->n_in; k++) in[k] = s->in[k] < 0 ? ZT_NONE : map[s->in[k]];
-    info->def->expand(zt_builder_emit(b), s->c.attrs, in, out);
-    zt_builder_free(b);
-    if (zt_ctx_status(s->ctx) || !f64run_open(&many, p)) {
-        zt_prog_free(p);
-        return says(s, "the expansion");
-    }
-    f64run_open(&one, s->p);
-    fill_inputs(s, &one);
-    fill_inputs(s, &many);
-    f64run_go(&one);
-    f64run_go(&many);
-    for (int k = 0; k < info->n_out; k++) {
-        if (out[k] == ZT_NONE) continue;
-        const zt_arg *want = &one.arg[zt_prog_output(s->p, k)->value], *got = &many.arg[out[k]];
-        if (!zt_type_equal(got->type, want->type))
-            good = says(s, "the expansion is of another type");
-        else if (!(distance(got, want) <= 1e-12))
-            good = says(s, "the expansion differs");
-    }
-    f64run_close(&one);
-    f64run_close(&many);
-    zt_prog_free(p);
-    return good;
-}
-
-static void check_expansions(zt_ctx *ctx, zt_op op)
-{
-    bool good = true;
-    int tried = 0;
-    sample s;
-    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s), tried++)
-        good = check_expansion(&s) && good;
-    ok(good && tried > 0, "%s: expansion of %d cases", zt_op_info(op)->name, tried);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -567,14 +291,9 @@ static void every_allocation_fails(void)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    engines[0] = zt_engine_open(ctx, "ref", &(zt_engine_opts){0});
-    engines[1] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
-    engines[2] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 3, .isa = zt_isa_best()});
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
         if (def->vjp || def->expand) check_row(ctx, (zt_op)op);
-        if (def->vjp || def->expand) check_on_engines(ctx, (zt_op)op);
-        if (def->expand) check_expansions(ctx, (zt_op)op);
         if (!def->vjp && !def->expand) diag("%s has no gradient", zt_op_info((zt_op)op)->name);
     }
     symbols_stay(ctx);
@@ -582,7 +301,6 @@ int main(void)
     unreached_is_zero(ctx);
     of_what_ops_make(ctx);
     every_allocation_fails();
-    for (int e = 0; e < ENGINES; e++) zt_engine_close(engines[e]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);
     return tap_done();
