@@ -1,35 +1,10 @@
 /* binary.c - rows of the ops on two values (and where, on three) whose shapes broadcast as numpy's:
  * arithmetic, comparisons, logic. */
-#include "lib/ops/vjp.h"
+#include "lib/ops/loops.h"
 
 #include <math.h>
 
-/* ---- broadcasting ---------------------------------------------------------------------------- */
-
-/* Up to three operands stepped through together, in the order of the output's elements. */
-typedef struct walk {
-    const zt_type *y;
-    int n;
-    int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
-} walk;
-
-static walk walk_start(const zt_arg *in, int n, const zt_type *y)
-{
-    walk w = {.y = y, .n = n};
-    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
-    return w;
-}
-
-static void walk_on(walk *w)
-{
-    for (int d = w->y->rank - 1; d >= 0; d--) {
-        bool inside = ++w->index[d] < w->y->dim[d];
-        for (int k = 0; k < w->n; k++)
-            w->at[k] += inside ? w->stride[k][d] : -(w->index[d] - 1) * w->stride[k][d];
-        if (inside) return;
-        w->index[d] = 0;
-    }
-}
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static zt_status same_dtype(zt_ctx *ctx, const zt_type *const in[])
 {
@@ -55,6 +30,16 @@ static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return s ? s : number_infer(ctx, attrs, in, out);
 }
 
+zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    char kind = zt_dtype_get(in[0]->dtype)->kind;
+    if (kind != 'I' && kind != 'U')
+        return zt_row_fail(ctx, ZT_ESHAPE, "a is %s, not an integer type",
+                           zt_dtype_get(in[0]->dtype)->name);
+    return number_infer(ctx, attrs, in, out);
+}
+
 static zt_status bool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
@@ -74,12 +59,14 @@ static const zt_case_type float_pairs[][2] = {
     {{ZT_F32, 3, {3, 1, 4}}, {ZT_F32, 2, {2, 1}}},  {{ZT_F32, 0, {0}}, {ZT_F32, 1, {5}}},
     {{ZT_F32, 0, {0}}, {ZT_F32, 0, {0}}},           {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},
     {{ZT_F32, 2, {1, 4}}, {ZT_F32, 2, {0, 4}}},     {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
-    {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}},
+    {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}}, {{ZT_F64, 2, {3, 40}}, {ZT_F64, 2, {3, 1}}},
 };
 static const zt_case_type int_pairs[][2] = {
     {{ZT_I32, 2, {5, 13}}, {ZT_I32, 2, {5, 13}}}, {{ZT_I64, 2, {3, 1}}, {ZT_I64, 1, {5}}},
     {{ZT_I16, 1, {33}}, {ZT_I16, 0, {0}}},        {{ZT_I8, 2, {7, 9}}, {ZT_I8, 1, {9}}},
     {{ZT_U8, 2, {7, 9}}, {ZT_U8, 2, {7, 1}}},     {{ZT_I32, 1, {0}}, {ZT_I32, 1, {0}}},
+    {{ZT_U16, 1, {33}}, {ZT_U16, 1, {33}}},       {{ZT_U32, 2, {3, 5}}, {ZT_U32, 1, {5}}},
+    {{ZT_U64, 1, {33}}, {ZT_U64, 1, {33}}},       {{ZT_I32, 2, {40, 133}}, {ZT_I32, 1, {133}}},
 };
 static const zt_case_type bool_pairs[][2] = {
     {{ZT_BOOL, 2, {5, 13}}, {ZT_BOOL, 1, {13}}},
@@ -106,8 +93,12 @@ static bool positive_cases(int i, zt_case *c)
     return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_POSITIVE, c);
 }
 
-/* b counts up from 1, so that it divides. */
-static bool int_cases(int i, zt_case *c)
+bool zt_pairs_float(int i, zt_fill fill, zt_case *c)
+{
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, fill, c);
+}
+
+bool zt_pairs_int(int i, zt_case *c)
 {
     if (!pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c)) return false;
     c->limit[0] = 120;
@@ -118,12 +109,12 @@ static bool int_cases(int i, zt_case *c)
 
 static bool number_cases(int i, zt_case *c)
 {
-    return i < ZT_LEN(float_pairs) ? float_cases(i, c) : int_cases(i - ZT_LEN(float_pairs), c);
+    return i < ZT_LEN(float_pairs) ? float_cases(i, c) : zt_pairs_int(i - ZT_LEN(float_pairs), c);
 }
 
 static bool divide_cases(int i, zt_case *c)
 {
-    return i < ZT_LEN(float_pairs) ? positive_cases(i, c) : int_cases(i - ZT_LEN(float_pairs), c);
+    return i < ZT_LEN(float_pairs) ? positive_cases(i, c) : zt_pairs_int(i - ZT_LEN(float_pairs), c);
 }
 
 static bool compare_cases(int i, zt_case *c)
@@ -137,20 +128,33 @@ static bool compare_cases(int i, zt_case *c)
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Integers wrap to their type as they do in its bits. */
-static int64_t wrapped(zt_dtype t, uint64_t v)
-{
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int unused = 64 - 8 * d->block_bytes;
-    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
-}
-
 /* Towards zero; the least divided by -1 is itself, wrapped; by zero an error and 0. */
-static uint64_t quotient(int64_t a, int64_t b, zt_trouble *t)
+static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
 {
     if (b == 0) zt_row_trouble(t, "an integer is divided by zero", 0, -1);
     if (b == 0) return 0;
+    if (flip) return (uint64_t)a / (uint64_t)b;
     return b == -1 ? -(uint64_t)a : (uint64_t)(a / b);
+}
+
+/* What that leaves, of a's sign; and, floored, of b's. */
+static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
+{
+    return (uint64_t)a - quotient(a, b, flip, t) * (uint64_t)b;
+}
+
+static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
+{
+    int64_t r = (int64_t)leaves(a, b, flip, t);
+    if (b == 0) return 0;
+    return (uint64_t)(r && !flip && (r < 0) != (b < 0) ? r + b : r);
+}
+
+static double float_modulus(double a, double b)
+{
+    double r = fmod(a, b);
+    if (r == 0) return copysign(0, b);
+    return (r < 0) != (b < 0) ? r + b : r; /* NaN stays */
 }
 
 /* NaN wins, as numpy's maximum and minimum have it. */
@@ -158,28 +162,14 @@ static double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 static double smaller(double a, double b) { return a < b || isnan(a) ? a : b; }
 
-/* REF(name, float expression of doubles a and b, integer expression of int64_t a and b) */
-#define REF(NAME, F, I)                                                                            \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
-    {                                                                                              \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        walk w = walk_start(in, 2, out[0].type);                                                   \
-        (void)attrs, (void)t;                                                                      \
-        for (int64_t i = 0; i < n && out[0].f; i++, walk_on(&w)) {                                 \
-            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
-            out[0].f[i] = F;                                                                       \
-        }                                                                                          \
-        for (int64_t i = 0; i < n && out[0].i; i++, walk_on(&w)) {                                 \
-            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
-            out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
-        }                                                                                          \
-    }
 REF(add, a + b, (uint64_t)a + (uint64_t)b)
 REF(sub, a - b, (uint64_t)a - (uint64_t)b)
 REF(mul, a *b, (uint64_t)a *(uint64_t)b)
-REF(div, a / b, quotient(a, b, t))
-REF(max, larger(a, b), (uint64_t)(a > b ? a : b))
-REF(min, smaller(a, b), (uint64_t)(a < b ? a : b))
+REF(div, a / b, quotient(a, b, flip, t))
+REF(mod, float_modulus(a, b), modulus(a, b, flip, t))
+REF(fmod, fmod(a, b), b ? leaves(a, b, flip, t) : quotient(a, b, flip, t))
+REF(max, larger(a, b), (uint64_t)(lesser(b, a, flip) ? a : b))
+REF(min, smaller(a, b), (uint64_t)(lesser(a, b, flip) ? a : b))
 REF(pow, pow(a, b), 0 * (uint64_t)(a + b))
 
 static void add_vjp(zt_vjp *v)
@@ -211,6 +201,19 @@ static void div_vjp(zt_vjp *v)
     if (v->want[1])
         v->dx[1] = zt_e_reduced(e, zt_e_neg(e, zt_e_mul(e, da, v->out[0])), v->in[1]);
 }
+
+/* y = a - q b, q whole: db = -dy q = dy (y - a) / b. */
+static void mod_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
+    if (v->want[1]) {
+        int q = zt_e_round(e, zt_e_div(e, zt_e_sub(e, v->out[0], v->in[0]), v->in[1]));
+        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], q), v->in[1]);
+    }
+}
+
+static void fmod_vjp(zt_vjp *v) { mod_vjp(v); }
 
 /* da = dy b a^(b-1); db = dy y log a, and 0 where y is 0. */
 static void pow_vjp(zt_vjp *v)
@@ -261,6 +264,10 @@ ROW(sub, "y = a - b, integers wrap" NUMBER, number_infer, number_cases, 0)
 ROW(mul, "y = a * b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
 ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an error" NUMBER,
     number_infer, divide_cases, 0)
+ROW(mod, "y = a - b floor(a / b), of b's sign, an integer by zero is an error" NUMBER, number_infer,
+    divide_cases, 0)
+ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER, number_infer,
+    divide_cases, 0)
 ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER,
     number_infer, number_cases, ZT_OPF_COMMUTATIVE)
 ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER,
@@ -270,19 +277,20 @@ ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float ty
 
 /* ---- comparisons and logic ------------------------------------------------------------------- */
 
-/* TEST(name, synopsis, expression of a and b, doubles or int64_t) */
-#define TEST(NAME, SYNOPSIS, EXPR, MORE)                                                           \
+/* TEST(name, synopsis, expression of a and b, doubles or int64_t, flags, is it of their order) */
+#define TEST(NAME, SYNOPSIS, EXPR, MORE, ORDERED)                                                  \
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
-        walk w = walk_start(in, 2, out[0].type);                                                   \
+        zt_walk w = walk_start(in, 2, out[0].type);                                                \
+        int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
         (void)attrs, (void)t;                                                                      \
         for (int64_t i = 0; i < n && in[0].f; i++, walk_on(&w)) {                                  \
             double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
         for (int64_t i = 0; i < n && in[0].i; i++, walk_on(&w)) {                                  \
-            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
+            int64_t a = in[0].i[w.at[0]] ^ flip, b = in[1].i[w.at[1]] ^ flip;                      \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
     }                                                                                              \
@@ -295,15 +303,15 @@ ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float ty
         .ref = NAME##_ref,                                                                         \
         .cases = compare_cases,                                                                    \
     };
-TEST(eq, "y = a is b", a == b, ZT_OPF_COMMUTATIVE)
-TEST(ne, "y = a is not b", a != b, ZT_OPF_COMMUTATIVE)
-TEST(lt, "y = a is below b", a < b, 0)
-TEST(le, "y = a is at most b", a <= b, 0)
-TEST(gt, "y = a is above b", a > b, 0)
-TEST(ge, "y = a is at least b", a >= b, 0)
-TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATIVE)
-TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE)
-TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE)
+TEST(eq, "y = a is b", a == b, ZT_OPF_COMMUTATIVE, true)
+TEST(ne, "y = a is not b", a != b, ZT_OPF_COMMUTATIVE, true)
+TEST(lt, "y = a is below b", a < b, 0, true)
+TEST(le, "y = a is at most b", a <= b, 0, true)
+TEST(gt, "y = a is above b", a > b, 0, true)
+TEST(ge, "y = a is at least b", a >= b, 0, true)
+TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATIVE, false)
+TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE, false)
+TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE, false)
 
 static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                    zt_type out[])
@@ -357,7 +365,7 @@ static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
 static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     int64_t n = zt_type_count(out[0].type);
-    walk w = walk_start(in, 3, out[0].type);
+    zt_walk w = walk_start(in, 3, out[0].type);
     (void)attrs, (void)t;
     for (int64_t i = 0; i < n; i++, walk_on(&w)) {
         bool c = in[0].f ? in[0].f[w.at[0]] != 0 : in[0].i[w.at[0]] != 0;
@@ -411,4 +419,57 @@ const zt_opdef zt_op_where = {
     .cases = where_cases,
     .vjp = where_vjp,
     .constant = 1,
+};
+
+/* ---- prelu ----------------------------------------------------------------------------------- */
+
+static zt_status prelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s && in[0]->dtype != in[1]->dtype)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "x and slope have different dtypes");
+    if (!s) s = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+    (void)attrs;
+    if (s || zt_type_equal(&out[0], in[0])) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "slope does not broadcast to x's shape");
+}
+
+REF(prelu, a > 0 ? a : b * a, 0 * (uint64_t)(a + b))
+
+static bool prelu_cases(int i, zt_case *c)
+{
+    static const zt_case_type rows[][2] = {
+        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}}, {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 1, {5}}},
+        {{ZT_F32, 3, {2, 4, 9}}, {ZT_F32, 2, {4, 1}}}, {{ZT_F32, 2, {9, 576}}, {ZT_F32, 0, {0}}},
+        {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},      {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
+        {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 1, {1}}},   {{ZT_F64, 2, {3, 7}}, {ZT_F64, 1, {7}}},
+    };
+    return pair_at(rows, ZT_LEN(rows), &i, ZT_FILL_NORMAL, c);
+}
+
+/* dx = dy (p + slope (1 - p)) with p = 1 where x > 0, else 0; dslope = dy min(x, 0). */
+static void prelu_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int x = v->in[0], dy = v->dy[0];
+    if (v->want[0]) {
+        int p = zt_e_relu(e, zt_e_sign(e, x)), rest = zt_e_plus(e, zt_e_neg(e, p), 1);
+        v->dx[0] = zt_e_mul(e, dy, zt_e_add(e, p, zt_e_mul(e, v->in[1], rest)));
+    }
+    if (v->want[1]) {
+        int least = zt_e_neg(e, zt_e_relu(e, zt_e_neg(e, x)));
+        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, dy, least), v->in[1]);
+    }
+}
+
+const zt_opdef zt_op_prelu = {
+    .synopsis = "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
+                "of one plain float type",
+    .n_required = 2,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = prelu_infer,
+    .ref = prelu_ref,
+    .cases = prelu_cases,
+    .vjp = prelu_vjp,
 };

@@ -68,6 +68,14 @@ static float small(const fill_args *a, int64_t i)
     return 0.1f * normal(a, i);
 }
 
+static float unit(const fill_args *a, int64_t i)
+{
+    float x = normal(a, i);
+    return x / (1.1f + fabsf(x));
+}
+
+static float above(const fill_args *a, int64_t i) { return fabsf(normal(a, i)) + 1.2f; }
+
 static float tie(const fill_args *a, int64_t i)
 {
     uint32_t r = draw(a, i, 0);
@@ -242,6 +250,8 @@ void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst)
                    : c->fill[k] == ZT_FILL_ZERO     ? zero
                    : c->fill[k] == ZT_FILL_POSITIVE ? positive
                    : c->fill[k] == ZT_FILL_SMALL    ? small
+                   : c->fill[k] == ZT_FILL_UNIT     ? unit
+                   : c->fill[k] == ZT_FILL_ABOVE    ? above
                                                     : normal,
                    dst);
 }

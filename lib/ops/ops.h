@@ -221,8 +221,10 @@ typedef enum zt_fill {
     ZT_FILL_ZERO,
     ZT_FILL_PERM, /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
     ZT_FILL_POSITIVE, /* a normal draw's size, and 0.2 */
-    ZT_FILL_TIES, /* floats from -2 to 2, whole numbers, with a NaN now and then */
-    ZT_FILL_SMALL /* deviation 0.1: weights of a recurrence that does not run away */
+    ZT_FILL_TIES,  /* floats from -2 to 2, whole numbers, with a NaN now and then */
+    ZT_FILL_SMALL, /* deviation 0.1: weights of a recurrence that does not run away */
+    ZT_FILL_UNIT,  /* between -1 and 1 */
+    ZT_FILL_ABOVE  /* a normal draw's size, and 1.2 */
 } zt_fill;
 
 typedef struct zt_case {

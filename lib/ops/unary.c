@@ -1,19 +1,28 @@
 /* unary.c - rows of the named functions of one number: one entry each, with the derivative as ops.
  *
  * UNARY(name, fill of its cases, synopsis, y of the double x, dx, attributes of its cases...). In y
- * and dx `a` is the attribute struct; dx is written from the values x, y and dy.
+ * and dx `a` is the attribute struct; dx is written from the values x, y and dy. NUMBER has integers
+ * too, and y of the int64_t x (of u64 its bits) as well.
  */
-#include "lib/ops/vjp.h"
+#include "lib/ops/loops.h"
 
 #include <math.h>
+
+static const zt_case_type halves[] = {{ZT_F16, 2, {2, 33}}, {ZT_BF16, 2, {3, 64}}};
+
+static int n_shapes(void)
+{
+    zt_case_type t;
+    int n = 0;
+    while (zt_case_shape(n, 0, &t)) n++;
+    return n;
+}
 
 static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, int n_attrs,
                         zt_case *c)
 {
-    static const zt_case_type halves[] = {{ZT_F16, 2, {2, 33}}, {ZT_BF16, 2, {3, 64}}};
     zt_case_type t;
-    int n = 0, k = i / n_attrs;
-    while (zt_case_shape(n, 0, &t)) n++;
+    int n = n_shapes(), k = i / n_attrs;
     if (k >= n + ZT_LEN(halves)) return false;
     if (k >= n)
         t = halves[k - n];
@@ -30,16 +39,24 @@ static double unary_flops(const void *attrs, const zt_type *const in[], const zt
     return 10 * (double)zt_type_count(out);
 }
 
-#define UNARY(NAME, FILL, SYNOPSIS, Y, DX, ...)                                                    \
+#define FLOATS(Y)                                                                                  \
+    for (int64_t i = 0; i < n && out[0].f; i++) {                                                  \
+        double x = in[0].f[i];                                                                     \
+        out[0].f[i] = Y;                                                                           \
+    }
+#define INTEGERS(I)                                                                                \
+    for (int64_t i = 0; i < n && out[0].i; i++) {                                                  \
+        int64_t x = in[0].i[i];                                                                    \
+        out[0].i[i] = wrapped(out[0].type->dtype, (uint64_t)(I));                                  \
+    }
+#define ROW(NAME, SYNOPSIS, INFER, CASES, DX, ...)                                                 \
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
     {                                                                                              \
         const zt_##NAME##_attrs *a = attrs;                                                        \
         int64_t n = zt_type_count(out[0].type);                                                    \
-        (void)a, (void)t;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            double x = in[0].f[i];                                                                 \
-            out[0].f[i] = Y;                                                                       \
-        }                                                                                          \
+        bool sign = zt_dtype_get(in[0].type->dtype)->kind == 'I';                                  \
+        (void)a, (void)t, (void)sign;                                                              \
+        __VA_ARGS__                                                                                \
     }                                                                                              \
     static void NAME##_vjp(zt_vjp *v)                                                              \
     {                                                                                              \
@@ -49,29 +66,64 @@ static double unary_flops(const void *attrs, const zt_type *const in[], const zt
         (void)a, (void)e, (void)x, (void)y, (void)dy;                                              \
         v->dx[0] = DX;                                                                             \
     }                                                                                              \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS ", y has x's",                                                        \
+        .n_required = 1,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,                                              \
+        .infer = INFER,                                                                            \
+        .ref = NAME##_ref,                                                                         \
+        .flops = unary_flops,                                                                      \
+        .cases = CASES,                                                                            \
+        .vjp = NAME##_vjp,                                                                         \
+    };
+#define UNARY(NAME, FILL, SYNOPSIS, Y, DX, ...)                                                    \
     static bool NAME##_cases(int i, zt_case *c)                                                    \
     {                                                                                              \
         static const zt_##NAME##_attrs attrs[] = {__VA_ARGS__};                                    \
         return unary_cases(i, FILL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);                     \
     }                                                                                              \
-    const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; any plain float type, y has x's",                                  \
-        .n_required = 1,                                                                           \
-        .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,                                              \
-        .infer = zt_infer_same_float,                                                              \
-        .ref = NAME##_ref,                                                                         \
-        .flops = unary_flops,                                                                      \
-        .cases = NAME##_cases,                                                                     \
-        .vjp = NAME##_vjp,                                                                         \
+    ROW(NAME, SYNOPSIS "; any plain float type", zt_infer_same_float, NAME##_cases, DX, FLOATS(Y))
+#define NUMBER(NAME, SYNOPSIS, Y, I, DX)                                                           \
+    ROW(NAME, SYNOPSIS "; any plain float or integer type", number_infer, number_cases, DX,        \
+        FLOATS(Y) INTEGERS(I))
+
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    (void)attrs;
+    out[0] = *in[0];
+    if (in[0]->dtype != ZT_BOOL && zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number", zt_dtype_get(in[0]->dtype)->name);
+}
+
+/* Integers that begin below 0, so that unsigned ones wrap. */
+static bool number_cases(int i, zt_case *c)
+{
+    static const zt_case_type integers[] = {
+        {ZT_I32, 2, {40, 133}}, {ZT_I64, 1, {33}}, {ZT_I16, 1, {7}},  {ZT_I8, 2, {7, 9}},
+        {ZT_U8, 1, {33}},       {ZT_U64, 1, {33}}, {ZT_U16, 1, {33}}, {ZT_I32, 1, {0}},
     };
+    static const char none[1];
+    int n = n_shapes() + ZT_LEN(halves);
+    if (i < n) return unary_cases(i, ZT_FILL_NORMAL, none, 1, 1, c);
+    if (i >= n + ZT_LEN(integers)) return false;
+    zt_case_type_in(c, 0, ZT_FILL_RISING, &integers[i - n]);
+    c->limit[0] = -5;
+    return true;
+}
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static double sign(double x) { return isnan(x) ? x : (x > 0) - (x < 0); }
+static double sign_of(double x) { return isnan(x) ? x : (x > 0) - (x < 0); }
 
 static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
 
 static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+static double shrink(double x, double lambd, double bias)
+{
+    return isnan(x) ? x : x < -lambd ? x + bias : x > lambd ? x - bias : 0;
+}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -98,16 +150,17 @@ static int within(const zt_emit *e, int x, double lo, double hi)
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
-UNARY(neg, ZT_FILL_NORMAL, "y[i] = -x[i]", -x, FN(neg, dy), {0})
-UNARY(abs, ZT_FILL_NORMAL, "y[i] = |x[i]|, derivative 0 at 0", fabs(x),
-      BOTH(mul, dy, FN(sign, x)), {0})
-UNARY(sign, ZT_FILL_NORMAL, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign(x), ZT_NONE,
-      {0})
+NUMBER(neg, "y[i] = -x[i], integers wrap", -x, -(uint64_t)x, FN(neg, dy))
+NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x),
+       sign && x < 0 ? -(uint64_t)x : (uint64_t)x, BOTH(mul, dy, FN(sign, x)))
+NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x),
+       sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
 UNARY(floor, ZT_FILL_NORMAL, "y[i] = x[i] rounded down", floor(x), ZT_NONE, {0})
 UNARY(ceil, ZT_FILL_NORMAL, "y[i] = x[i] rounded up", ceil(x), ZT_NONE, {0})
 UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, halves to even", rint(x), ZT_NONE,
       {0})
-UNARY(square, ZT_FILL_NORMAL, "y[i] = x[i]^2", x * x, TIMES(BOTH(mul, dy, x), 2), {0})
+NUMBER(square, "y[i] = x[i]^2, integers wrap", x * x, (uint64_t)x * (uint64_t)x,
+       TIMES(BOTH(mul, dy, x), 2))
 UNARY(sqrt, ZT_FILL_POSITIVE, "y[i] = sqrt(x[i])", sqrt(x), TIMES(BOTH(div, dy, y), 0.5), {0})
 UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x),
       TIMES(BOTH(mul, dy, BOTH(mul, y, FN(square, y))), -0.5), {0})
@@ -126,8 +179,8 @@ UNARY(sigmoid, ZT_FILL_NORMAL, "y[i] = 1 / (1 + exp(-x[i]))", 1 / (1 + exp(-x)),
       BOTH(mul, dy, BOTH(mul, y, PLUS(FN(neg, y), 1))), {0})
 UNARY(softplus, ZT_FILL_NORMAL, "y[i] = log(1 + exp(x[i]))", softplus(x),
       BOTH(mul, dy, FN(sigmoid, x)), {0})
-UNARY(relu, ZT_FILL_NORMAL, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x,
-      BOTH(mul, dy, above(e, x)), {0})
+NUMBER(relu, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x, sign && x < 0 ? 0 : x,
+       BOTH(mul, dy, above(e, x)))
 UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
       TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
 
@@ -151,3 +204,75 @@ UNARY(pow_scalar, ZT_FILL_POSITIVE, "y[i] = x[i]^exponent", pow(x, a->exponent),
           ? ZT_NONE
           : BOTH(mul, dy, TIMES(power(e, x, a->exponent - 1), a->exponent)),
       {2}, {0.5}, {-1}, {3}, {0})
+
+/* ---- arcs and hyperbolic functions ----------------------------------------------------------- */
+
+/* dy / sqrt(1 - x^2) */
+static int by_arc(const zt_emit *e, int x, int dy)
+{
+    return BOTH(mul, dy, FN(rsqrt, PLUS(FN(neg, FN(square, x)), 1)));
+}
+
+UNARY(asin, ZT_FILL_UNIT, "y[i] = arcsin(x[i])", asin(x), by_arc(e, x, dy), {0})
+UNARY(acos, ZT_FILL_UNIT, "y[i] = arccos(x[i])", acos(x), FN(neg, by_arc(e, x, dy)), {0})
+UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x),
+      BOTH(div, dy, PLUS(FN(square, x), 1)), {0})
+UNARY(sinh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) - exp(-x[i])) / 2", sinh(x),
+      BOTH(mul, dy, FN(cosh, x)), {0})
+UNARY(cosh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) + exp(-x[i])) / 2", cosh(x),
+      BOTH(mul, dy, FN(sinh, x)), {0})
+UNARY(asinh, ZT_FILL_NORMAL, "y[i] = log(x[i] + sqrt(x[i]^2 + 1))", asinh(x),
+      BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), 1))), {0})
+UNARY(acosh, ZT_FILL_ABOVE, "y[i] = log(x[i] + sqrt(x[i]^2 - 1))", acosh(x),
+      BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), -1))), {0})
+UNARY(atanh, ZT_FILL_UNIT, "y[i] = log((1 + x[i]) / (1 - x[i])) / 2", atanh(x),
+      BOTH(div, dy, PLUS(FN(neg, FN(square, x)), 1)), {0})
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+/* dy where x > 0; elsewhere dy times (y + at) by, which is the slope of by-scaled exponentials. */
+static int by_parts(const zt_emit *e, int x, int y, int dy, double above_0, double at, double by)
+{
+    int p = above(e, x), below = PLUS(FN(neg, p), 1);
+    int slope = TIMES(BOTH(mul, below, PLUS(y, at)), by);
+    return BOTH(mul, dy, BOTH(add, TIMES(p, above_0), slope));
+}
+
+/* Barron, "Continuously Differentiable Exponential Linear Units" (2017); Klambauer and others,
+ * "Self-Normalizing Neural Networks" (2017); Misra, "Mish" (2019). */
+UNARY(celu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i] / alpha) - 1)",
+      x > 0 ? x : a->alpha * expm1(x / a->alpha),
+      by_parts(e, x, y, dy, 1, a->alpha, 1 / a->alpha), {1}, {0.3})
+UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1))",
+      a->gamma * (x > 0 ? x : a->alpha * expm1(x)),
+      by_parts(e, x, y, dy, a->gamma, a->gamma * a->alpha, 1),
+      {1.6732632423543772, 1.0507009873554805}, {2, 3})
+UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))",
+      clamp(a->alpha * x + a->beta, 0, 1),
+      TIMES(BOTH(mul, dy, within(e, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha), {0.2, 0.5},
+      {0.7, 0.4})
+/* (2 x + 3) / 6 between -3 and 3, there and beyond it 1 or 0. */
+UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))",
+      x * clamp(x * (1 / 6.0) + 0.5, 0, 1),
+      BOTH(mul, dy,
+           BOTH(add, BOTH(mul, within(e, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
+                above(e, PLUS(x, -3)))),
+      {0})
+/* With t = tanh(softplus(x)): t + x (1 - t^2) sigmoid(x). */
+static int mish_slope(const zt_emit *e, int x)
+{
+    int t = FN(tanh, FN(softplus, x)), rest = PLUS(FN(neg, FN(square, t)), 1);
+    return BOTH(add, t, BOTH(mul, BOTH(mul, x, rest), FN(sigmoid, x)));
+}
+UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x * tanh(softplus(x)),
+      BOTH(mul, dy, mish_slope(e, x)), {0})
+UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)),
+      BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))), {0})
+UNARY(shrink, ZT_FILL_NORMAL,
+      "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
+      "bias lambd)",
+      shrink(x, a->lambd, a->bias),
+      BOTH(mul, dy, BOTH(add, above(e, PLUS(x, -a->lambd)), above(e, PLUS(FN(neg, x), -a->lambd)))),
+      {0.51, 0}, {0.75, 0.75}, {0.3, -1})
+UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
+      BOTH(mul, dy, above(e, PLUS(x, -a->alpha))), {1}, {-0.5})

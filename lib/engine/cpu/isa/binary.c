@@ -1,5 +1,6 @@
 /* binary.c - kernels of the ops on two values (and where, on three) whose shapes broadcast. */
 #include "lib/engine/cpu/isa/elements.h"
+#include "lib/engine/cpu/isa/math.h"
 
 #include <math.h>
 
@@ -119,11 +120,29 @@ INLINE void run_each(zt_cpu_call *c, int64_t begin, int64_t end, float *local,
 }
 
 /* NaN wins. */
-INLINE float larger(float a, float b) { return a > b || a != a ? a : b; }
+INLINE vf larger(vf a, vf b)
+{
+    return vf_select(vf_lt(b, a), a, vf_select(vf_eq(a, a), b, a));
+}
 
-INLINE float smaller(float a, float b) { return a < b || a != a ? a : b; }
+INLINE vf smaller(vf a, vf b)
+{
+    return vf_select(vf_lt(a, b), a, vf_select(vf_eq(a, a), b, a));
+}
 
-INLINE float power(float a, float b) { return (float)pow((double)a, (double)b); }
+INLINE vf bent(vf x, vf slope) { return vf_select(vf_lt(vf_set(0), x), x, vf_mul(slope, x)); }
+
+/* Remainders are exact in f64, and what fmod leaves of two floats is one. */
+INLINE float remainder_of(float a, float b) { return (float)fmod((double)a, (double)b); }
+
+INLINE double wide_modulus(double a, double b)
+{
+    double r = fmod(a, b);
+    if (r == 0) return copysign(0, b);
+    return (r < 0) != (b < 0) ? r + b : r;
+}
+
+INLINE float modulus(float a, float b) { return (float)wide_modulus((double)a, (double)b); }
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
@@ -155,9 +174,32 @@ typedef bool int_loop(const void *a, int64_t sa, const void *b, int64_t sb, void
     LOOP(mul, NAME, T, (uint64_t)u *(uint64_t)w)                                                   \
     LOOP(div, NAME, T,                                                                             \
          w == 0 ? (good = false, 0) : w == (T)-1 && (T)-1 < (T)1 ? (T)(0 - (uint64_t)u) : u / w)      \
+    LOOP(fmod, NAME, T, w == 0 ? (good = false, 0) : w == (T)-1 && (T)-1 < (T)1 ? 0 : u % w)       \
+    LOOP(mod, NAME, T,                                                                             \
+         w == 0                        ? (good = false, 0)                                         \
+         : w == (T)-1 && (T)-1 < (T)1  ? 0                                                         \
+         : u % w && (u < (T)1) != (w < (T)1) ? u % w + w                                           \
+                                       : u % w)                                                    \
     LOOP(max, NAME, T, u > w ? u : w)                                                              \
-    LOOP(min, NAME, T, u < w ? u : w)
+    LOOP(min, NAME, T, u < w ? u : w)                                                              \
+    LOOP(bitwise_and, NAME, T, u & w)                                                              \
+    LOOP(bitwise_or, NAME, T, u | w)                                                               \
+    LOOP(bitwise_xor, NAME, T, u ^ w)                                                              \
+    LOOP(shift_left, NAME, T, FAR(T, w) ? 0 : (uint64_t)u << w)                                    \
+    LOOP(shift_right, NAME, T, FAR(T, w) ? (u < (T)1 && u != 0 ? -1 : 0) : u >> w)
+/* Past all bits of a T. */
+#define FAR(T, w) ((uint64_t)(w) >= 8 * sizeof(T))
 INTEGERS(LOOPS)
+
+/* f64 as it comes. */
+LOOP(add, F64, double, u + w)
+LOOP(sub, F64, double, u - w)
+LOOP(mul, F64, double, u *w)
+LOOP(div, F64, double, u / w)
+LOOP(fmod, F64, double, fmod(u, w))
+LOOP(mod, F64, double, wide_modulus(u, w))
+LOOP(max, F64, double, u > w || u != u ? u : w)
+LOOP(min, F64, double, u < w || u != u ? u : w)
 
 /* An output over an input is safe: element i is written after it was read, and a repeated operand
  * is smaller than the output. */
@@ -171,13 +213,14 @@ static void run_int(zt_cpu_call *c, int64_t begin, int64_t end, int_loop *f)
     }
 }
 
-/* RUN(op, what runs its floats) */
-#define RUN(OP, FLOATS)                                                                            \
+/* RUN(op, what runs its floats, entries of the loops besides integers') */
+#define RUN(OP, FLOATS, ...)                                                                            \
     static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
         static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
-            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8};     \
+            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8,      \
+            __VA_ARGS__};                                                                          \
         (void)phase;                                                                               \
         if (loops[c->out[0].type.dtype])                                                           \
             run_int(c, begin, end, loops[c->out[0].type.dtype]);                                   \
@@ -193,26 +236,48 @@ FLOATS(add, run_pairs, vf_add)
 FLOATS(sub, run_pairs, vf_sub)
 FLOATS(mul, run_pairs, vf_mul)
 FLOATS(div, run_pairs, vf_div)
-FLOATS(max, run_each, larger)
-FLOATS(min, run_each, smaller)
-RUN(add, add_floats)
-RUN(sub, sub_floats)
-RUN(mul, mul_floats)
-RUN(div, div_floats)
-RUN(max, max_floats)
-RUN(min, min_floats)
+FLOATS(max, run_pairs, larger)
+FLOATS(min, run_pairs, smaller)
+FLOATS(mod, run_each, modulus)
+FLOATS(fmod, run_each, remainder_of)
+RUN(add, add_floats, [ZT_F64] = add_F64)
+RUN(sub, sub_floats, [ZT_F64] = sub_F64)
+RUN(mul, mul_floats, [ZT_F64] = mul_F64)
+RUN(div, div_floats, [ZT_F64] = div_F64)
+RUN(max, max_floats, [ZT_F64] = max_F64)
+RUN(min, min_floats, [ZT_F64] = min_F64)
+RUN(mod, mod_floats, [ZT_F64] = mod_F64)
+RUN(fmod, fmod_floats, [ZT_F64] = fmod_F64)
 
 static void pow_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    run_each(c, begin, end, local, power);
+    run_pairs(c, begin, end, local, exact_pow);
 }
 
 static bool number_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     char kind = zt_dtype_get(out[0].dtype)->kind;
     (void)attrs, (void)in;
-    return narrow(out[0].dtype) || kind == 'I' || kind == 'U';
+    return narrow(out[0].dtype) || out[0].dtype == ZT_F64 || kind == 'I' || kind == 'U';
+}
+
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+static void no_floats(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+{
+    (void)c, (void)begin, (void)end, (void)local; /* the row refuses them */
+}
+RUN(bitwise_and, no_floats, )
+RUN(bitwise_or, no_floats, )
+RUN(bitwise_xor, no_floats, )
+RUN(shift_left, no_floats, )
+RUN(shift_right, no_floats, )
+
+static void prelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    (void)phase;
+    run_pairs(c, begin, end, local, bent);
 }
 
 /* ---- comparisons and logic: a byte for each element ------------------------------------------ */
@@ -241,12 +306,13 @@ static bool number_has(const void *attrs, const zt_type *const in[], const zt_ty
     }
 INTEGERS(TESTS)
 TESTS(F32, float)
+TESTS(F64, double)
 
 /* Bytes of an operand of any type but block types: where they lie, floats as f32. */
 static const void *plain(const zt_cpu_call *c, const piece *p, int k, float *scratch)
 {
-    bool real = zt_dtype_is_float(c->in[k].type.dtype);
-    if (!real) return element(&c->in[k], p->in[k]);
+    zt_dtype t = c->in[k].type.dtype;
+    if (!zt_dtype_is_float(t) || t == ZT_F64) return element(&c->in[k], p->in[k]);
     return operand(&c->in[k], p->in[k], c->aux[AUX_STEP + k] ? p->n : 1, scratch);
 }
 
@@ -265,7 +331,8 @@ static void run_test(zt_cpu_call *c, int64_t begin, int64_t end, float *local, i
         static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
             [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8,      \
-            [ZT_BOOL] = OP##_U8, [ZT_F32] = OP##_F32, [ZT_F16] = OP##_F32, [ZT_BF16] = OP##_F32};  \
+            [ZT_BOOL] = OP##_U8, [ZT_F32] = OP##_F32, [ZT_F16] = OP##_F32, [ZT_BF16] = OP##_F32,   \
+            [ZT_F64] = OP##_F64};                                                                  \
         (void)phase;                                                                               \
         run_test(c, begin, end, local, loops[c->in[0].type.dtype]);                                \
     }
@@ -282,7 +349,7 @@ RUN_TEST(logical_xor)
 static bool test_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)out;
-    return narrow(in[0]->dtype) || !zt_dtype_is_float(in[0]->dtype);
+    return narrow(in[0]->dtype) || in[0]->dtype == ZT_F64 || !zt_dtype_is_float(in[0]->dtype);
 }
 
 /* ---- where: elements are chosen as bits ------------------------------------------------------ */
@@ -295,12 +362,14 @@ static bool test_has(const void *attrs, const zt_type *const in[], const zt_type
     }
 INTEGERS(TRUTH)
 TRUTH(F32, float)
+TRUTH(F64, double)
 
 static void (*const truths[ZT_DTYPE_COUNT])(const void *, int64_t, uint8_t *, int64_t) = {
     [ZT_I64] = truth_I64, [ZT_I32] = truth_I32, [ZT_I16] = truth_I16,
     [ZT_I8] = truth_I8,   [ZT_U64] = truth_U64, [ZT_U32] = truth_U32,
     [ZT_U16] = truth_U16, [ZT_U8] = truth_U8,   [ZT_BOOL] = truth_U8,
-    [ZT_F32] = truth_F32, [ZT_F16] = truth_F32, [ZT_BF16] = truth_F32};
+    [ZT_F32] = truth_F32, [ZT_F16] = truth_F32, [ZT_BF16] = truth_F32,
+    [ZT_F64] = truth_F64};
 
 static void logical_not_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -312,6 +381,37 @@ static void logical_not_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
         for (int64_t i = 0; i < p.n; i++) y[i] = !y[i];
     }
 }
+
+/* isnan, isinf and isfinite: |x| beside infinity, and x's sign. */
+#define ASK(OP, NAME, T, EXPR)                                                                     \
+    static void OP##_##NAME(const void *x, const zt_##OP##_attrs *a, uint8_t *y, int64_t n)        \
+    {                                                                                              \
+        const T *p = x, most = (T)INFINITY;                                                        \
+        (void)a, (void)most;                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T u = p[i];                                                                            \
+            y[i] = EXPR;                                                                           \
+        }                                                                                          \
+    }
+#define ASKS(OP, EXPR)                                                                             \
+    ASK(OP, F32, float, EXPR)                                                                      \
+    ASK(OP, F64, double, EXPR)                                                                     \
+    static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
+    {                                                                                              \
+        (void)phase;                                                                               \
+        for (int64_t item = begin; item < end; item++) {                                           \
+            piece p = piece_at(c, item);                                                           \
+            uint8_t *y = (uint8_t *)element(&c->out[0], p.at);                                     \
+            const void *x = plain(c, &p, 0, local);                                                \
+            if (c->in[0].type.dtype == ZT_F64)                                                     \
+                OP##_F64(x, c->attrs, y, p.n);                                                     \
+            else                                                                                   \
+                OP##_F32(x, c->attrs, y, p.n);                                                     \
+        }                                                                                          \
+    }
+ASKS(isnan, u != u)
+ASKS(isinf, (u == most && a->positive != 0) || (u == -most && a->negative != 0))
+ASKS(isfinite, u > -most && u < most)
 
 #define CHOOSE(BITS)                                                                               \
     static void choose_##BITS(const uint8_t *c, const void *a, int64_t sa, const void *b,          \
@@ -379,6 +479,17 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_binary)[] = {
     NUMBER(div),
     NUMBER(max),
     NUMBER(min),
+    NUMBER(mod),
+    NUMBER(fmod),
+    NUMBER(bitwise_and),
+    NUMBER(bitwise_or),
+    NUMBER(bitwise_xor),
+    NUMBER(shift_left),
+    NUMBER(shift_right),
+    COMPARE(isnan),
+    COMPARE(isinf),
+    COMPARE(isfinite),
+    {.op = ZT_OP_prelu, .has = narrow_has, .setup = broadcast_setup, .run = prelu_run},
     {.op = ZT_OP_pow, .has = narrow_has, .setup = broadcast_setup, .run = pow_run},
     COMPARE(eq),
     COMPARE(ne),

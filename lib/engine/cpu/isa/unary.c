@@ -68,6 +68,23 @@ MAP(leaky_relu, exact_leaky_relu, a->alpha)
 MAP(softcap, exact_softcap, a->cap, 1 / a->cap)
 MAP(safe_log, exact_safe_log, a->eps)
 
+MAP(asin, exact_asin, 0)
+MAP(acos, exact_acos, 0)
+MAP(atan, exact_atan, 0)
+MAP(sinh, exact_sinh, 0)
+MAP(cosh, exact_cosh, 0)
+MAP(asinh, exact_asinh, 0)
+MAP(acosh, exact_acosh, 0)
+MAP(atanh, exact_atanh, 0)
+MAP(celu, exact_celu, a->alpha, 1 / a->alpha)
+MAP(selu, exact_selu, a->gamma, a->gamma * a->alpha)
+MAP(hard_sigmoid, exact_hard_sigmoid, a->alpha, a->beta)
+MAP(hard_swish, exact_hard_swish, 0)
+MAP(mish, exact_mish, 0)
+MAP(softsign, exact_softsign, 0)
+MAP(shrink, exact_shrink, a->lambd, a->bias)
+MAP(thresholded_relu, exact_thresholded_relu, nextafter(a->alpha, INFINITY))
+
 /* A constant that is a float needs no f64: the result is rounded once all the same. */
 static void scale_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -110,16 +127,85 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
         run_map(c, begin, end, local, exact_gelu_tanh, NULL);
 }
 
+/* ---- integers -------------------------------------------------------------------------------- */
+
+/* X(NAME, C type) */
+#define INTEGERS(X)                                                                                \
+    X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t)                                  \
+    X(U64, uint64_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
+#define LOOP(OP, NAME, T, EXPR)                                                                    \
+    static void OP##_##NAME(const void *in, void *out, int64_t n)                                  \
+    {                                                                                              \
+        const T *p = in;                                                                           \
+        T *y = out;                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const T x = p[i], none = 0;                                                            \
+            y[i] = (T)(EXPR);                                                                      \
+            (void)none;                                                                            \
+        }                                                                                          \
+    }
+#define LOOPS(NAME, T)                                                                             \
+    LOOP(neg, NAME, T, -(uint64_t)x)                                                               \
+    LOOP(abs, NAME, T, x < none ? -(uint64_t)x : (uint64_t)x)                                      \
+    LOOP(sign, NAME, T, (x > none) - (x < none))                                                   \
+    LOOP(square, NAME, T, (uint64_t)x *(uint64_t)x)                                                \
+    LOOP(relu, NAME, T, x < none ? none : x)                                                       \
+    LOOP(bitwise_not, NAME, T, ~x)
+INTEGERS(LOOPS)
+
+typedef void int_loop(const void *in, void *out, int64_t n);
+
+static void run_int(zt_cpu_call *c, int64_t begin, int64_t end, int_loop *f)
+{
+    int64_t count = zt_type_count(&c->out[0].type);
+    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
+        f(element(&c->in[0], at), element(&c->out[0], at), count - at < CHUNK ? count - at : CHUNK);
+}
+
+#define RUN_INT(OP)                                                                                \
+    static void OP##_int_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)   \
+    {                                                                                              \
+        static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
+            [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
+            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8};     \
+        (void)phase, (void)local;                                                                  \
+        run_int(c, begin, end, loops[c->out[0].type.dtype]);                                       \
+    }
+RUN_INT(neg)
+RUN_INT(abs)
+RUN_INT(sign)
+RUN_INT(square)
+RUN_INT(relu)
+RUN_INT(bitwise_not)
+
+static bool int_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    char kind = zt_dtype_get(out[0].dtype)->kind;
+    (void)attrs, (void)in;
+    return kind == 'I' || kind == 'U';
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
 #define KERNEL(name)                                                                               \
     {.op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run}
+#define INTEGER(name)                                                                              \
+    {.op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run}
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_unary)[] = {
-    KERNEL(neg),     KERNEL(abs),      KERNEL(square), KERNEL(recip),      KERNEL(exp),
-    KERNEL(tanh),    KERNEL(sign),     KERNEL(floor),  KERNEL(ceil),       KERNEL(round),
-    KERNEL(sqrt),    KERNEL(sin),      KERNEL(rsqrt),  KERNEL(relu),       KERNEL(expm1),
-    KERNEL(cos),     KERNEL(ln),       KERNEL(log1p),  KERNEL(tan),        KERNEL(erf),
-    KERNEL(clamp),   KERNEL(softplus), KERNEL(elu),    KERNEL(leaky_relu), KERNEL(sigmoid),
-    KERNEL(silu),    KERNEL(gelu),     KERNEL(scale),  KERNEL(add_scalar), KERNEL(softcap),
-    KERNEL(safe_log), KERNEL(pow_scalar),
+    KERNEL(neg),      KERNEL(abs),        KERNEL(square),       KERNEL(recip),
+    KERNEL(exp),      KERNEL(tanh),       KERNEL(sign),         KERNEL(floor),
+    KERNEL(ceil),     KERNEL(round),      KERNEL(sqrt),         KERNEL(sin),
+    KERNEL(rsqrt),    KERNEL(relu),       KERNEL(expm1),        KERNEL(cos),
+    KERNEL(ln),       KERNEL(log1p),      KERNEL(tan),          KERNEL(erf),
+    KERNEL(clamp),    KERNEL(softplus),   KERNEL(elu),          KERNEL(leaky_relu),
+    KERNEL(sigmoid),  KERNEL(silu),       KERNEL(gelu),         KERNEL(scale),
+    KERNEL(asin),     KERNEL(add_scalar), KERNEL(softcap),      KERNEL(safe_log),
+    KERNEL(acos),     KERNEL(pow_scalar), KERNEL(atan),         KERNEL(sinh),
+    KERNEL(cosh),     KERNEL(asinh),      KERNEL(acosh),        KERNEL(atanh),
+    KERNEL(celu),     KERNEL(selu),       KERNEL(hard_sigmoid), KERNEL(hard_swish),
+    KERNEL(mish),     KERNEL(softsign),   KERNEL(shrink),       KERNEL(thresholded_relu),
+    INTEGER(neg),     INTEGER(abs),       INTEGER(sign),        INTEGER(square),
+    INTEGER(relu),    INTEGER(bitwise_not),
     {0},
 };

@@ -1,0 +1,127 @@
+/* bits.c - rows of the ops on the bits of integers, and of those that ask what a float is. */
+#include "lib/ops/loops.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- two integers ---------------------------------------------------------------------------- */
+
+/* How far b shifts: the type's width, which leaves none of its bits, where b is not below it. */
+static int width(const zt_type *t) { return 8 * zt_dtype_get(t->dtype)->block_bytes; }
+
+static bool too_far(int64_t b, const zt_type *t) { return b < 0 || b >= width(t); }
+
+/* a << b; and a >> b, which keeps the sign of signed types. */
+static uint64_t left(int64_t a, int64_t b, const zt_type *t)
+{
+    return too_far(b, t) ? 0 : (uint64_t)a << b;
+}
+
+static uint64_t right(int64_t a, int64_t b, const zt_type *t)
+{
+    if (zt_dtype_get(t->dtype)->kind == 'U') return too_far(b, t) ? 0 : (uint64_t)a >> b;
+    return (uint64_t)(a >> (too_far(b, t) ? 63 : b));
+}
+
+#define BITS(NAME, SYNOPSIS, EXPR, MORE)                                                           \
+    REF(NAME, 0 * (a + b), EXPR)                                                                   \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS "; shapes broadcast as numpy's; a, b and y of one integer type",      \
+        .n_required = 2,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE | MORE,                                       \
+        .infer = zt_infer_integers,                                                                \
+        .ref = NAME##_ref,                                                                         \
+        .cases = zt_pairs_int,                                                                     \
+    };
+BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a & b), ZT_OPF_COMMUTATIVE)
+BITS(bitwise_or, "y = the bits set in a or b", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
+BITS(bitwise_xor, "y = the bits set in one of a and b", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
+BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width",
+     left(a, b, in[0].type), 0)
+BITS(shift_right, "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
+                  "type's width leaves nothing else", right(a, b, in[0].type), 0)
+
+/* ---- one integer ----------------------------------------------------------------------------- */
+
+static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                   zt_type out[])
+{
+    char kind = zt_dtype_get(in[0]->dtype)->kind;
+    (void)attrs;
+    out[0] = *in[0];
+    if (kind == 'I' || kind == 'U') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not an integer type",
+                       zt_dtype_get(in[0]->dtype)->name);
+}
+
+static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    int64_t n = zt_type_count(out[0].type);
+    (void)attrs, (void)t;
+    for (int64_t i = 0; i < n; i++)
+        out[0].i[i] = wrapped(out[0].type->dtype, ~(uint64_t)in[0].i[i]);
+}
+
+static bool alone(bool more, zt_case *c)
+{
+    c->in[1] = (zt_type){0};
+    c->fill[1] = ZT_FILL_ABSENT;
+    return more;
+}
+
+static bool bitwise_not_cases(int i, zt_case *c) { return alone(zt_pairs_int(i, c), c); }
+
+const zt_opdef zt_op_bitwise_not = {
+    .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has x's",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = bitwise_not_infer,
+    .ref = bitwise_not_ref,
+    .cases = bitwise_not_cases,
+};
+
+/* ---- what is this float ---------------------------------------------------------------------- */
+
+static zt_status is_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    (void)attrs;
+    out[0] = zt_type_make(ZT_BOOL, in[0]->rank, in[0]->dim);
+    return zt_row_want_float(ctx, "x", in[0]);
+}
+
+/* Whole numbers with a NaN now and then. */
+static bool is_cases(int i, zt_case *c)
+{
+    return alone(zt_pairs_float(i, ZT_FILL_TIES, c), c);
+}
+
+static bool isinf_cases(int i, zt_case *c)
+{
+    static const zt_isinf_attrs ends[] = {{1, 1}, {0, 1}, {1, 0}};
+    zt_case_attrs(c, &ends[i % 3], sizeof ends[0]);
+    return is_cases(i / 3, c);
+}
+
+#define ASKS(NAME, SYNOPSIS, EXPR, CASES)                                                          \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    {                                                                                              \
+        const zt_##NAME##_attrs *a = attrs;                                                        \
+        int64_t n = zt_type_count(out[0].type);                                                    \
+        (void)a, (void)t;                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            double x = in[0].f[i];                                                                 \
+            out[0].i[i] = EXPR;                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS "; any plain float type, y bool",                                     \
+        .n_required = 1,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE,                                                               \
+        .infer = is_infer,                                                                         \
+        .ref = NAME##_ref,                                                                         \
+        .cases = CASES,                                                                            \
+    };
+ASKS(isnan, "y[i] = x[i] is not a number", x != x, is_cases)
+ASKS(isinf, "y[i] = x[i] is an infinity, of a sign that `negative` and `positive` do not leave out",
+     isinf(x) && (x < 0 ? a->negative != 0 : a->positive != 0), isinf_cases)
+ASKS(isfinite, "y[i] = x[i] is a number, no infinity", isfinite(x) != 0, is_cases)

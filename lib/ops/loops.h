@@ -1,0 +1,78 @@
+/* loops.h - private to lib/ops: reference loops over operands whose shapes broadcast. */
+#ifndef ZT_OPS_LOOPS_H
+#define ZT_OPS_LOOPS_H
+
+#include "lib/ops/vjp.h"
+
+/* ---- broadcasting ---------------------------------------------------------------------------- */
+
+/* Up to three operands stepped through together, in the order of the output's elements. */
+typedef struct zt_walk {
+    const zt_type *y;
+    int n;
+    int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
+} zt_walk;
+
+static inline zt_walk walk_start(const zt_arg *in, int n, const zt_type *y)
+{
+    zt_walk w = {.y = y, .n = n};
+    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
+    return w;
+}
+
+static inline void walk_on(zt_walk *w)
+{
+    for (int d = w->y->rank - 1; d >= 0; d--) {
+        bool inside = ++w->index[d] < w->y->dim[d];
+        for (int k = 0; k < w->n; k++)
+            w->at[k] += inside ? w->stride[k][d] : -(w->index[d] - 1) * w->stride[k][d];
+        if (inside) return;
+        w->index[d] = 0;
+    }
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+/* Integers wrap to their type as they do in its bits. */
+static inline int64_t wrapped(zt_dtype t, uint64_t v)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int unused = 64 - 8 * d->block_bytes;
+    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+}
+
+/* The order of integers: those of u64 are held as their bits, which order as int64_t once their
+ * highest bit is changed. */
+static inline int64_t flip_of(const zt_type *t) { return t->dtype == ZT_U64 ? INT64_MIN : 0; }
+
+static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip) < (b ^ flip); }
+
+/* REF(name, float expression of doubles a and b, integer expression of int64_t a and b; of u64 they
+ * are the bits, and `flip` is the highest bit, of others 0: see `lesser`) */
+#define REF(NAME, F, I)                                                                            \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    {                                                                                              \
+        int64_t n = zt_type_count(out[0].type);                                                    \
+        zt_walk w = walk_start(in, 2, out[0].type);                                                \
+        int64_t flip = flip_of(in[0].type);                                                        \
+        (void)attrs, (void)t, (void)flip;                                                          \
+        for (int64_t i = 0; i < n && out[0].f; i++, walk_on(&w)) {                                 \
+            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+            out[0].f[i] = F;                                                                       \
+        }                                                                                          \
+        for (int64_t i = 0; i < n && out[0].i; i++, walk_on(&w)) {                                 \
+            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
+            out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
+        }                                                                                          \
+    }
+
+/* ---- cases of pairs: binary.c ---------------------------------------------------------------- */
+
+bool zt_pairs_float(int i, zt_fill fill, zt_case *c);
+bool zt_pairs_int(int i, zt_case *c); /* b counts up from 1, so that it divides and shifts */
+
+/* Two values of one integer type, broadcast; and of a single value. */
+zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[]);
+
+#endif
