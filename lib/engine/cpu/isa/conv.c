@@ -1,0 +1,239 @@
+/* conv.c - kernels of conv and conv_transpose: products of the filters with panels of pixels that
+ * are put together as they are needed (conv.h). conv_filter.c: conv_backward_filter.
+ *
+ * Phase 0 lays the filters out as the register tile reads them (gemm.h): for every view, group and
+ * block of (tap, channel), rows of output channels. In phase 1 an item is a panel of pixels of one
+ * image, group and view, times at most CHANNELS output channels. Sums are cut by shapes alone.
+ */
+#include "lib/engine/cpu/isa/conv.h"
+
+enum { CHANNELS = 128, DEPTH = 256, MOST_VIEWS = 1024 };
+
+/* One view's share of the work. */
+typedef struct part {
+    conv_view v;
+    int64_t K, blocks, depth;   /* rows of the right operand, in blocks of depth */
+    int64_t weights;            /* floats into the packed filters: [groups][blocks][rows][stride] */
+    int64_t panels, first_item; /* of phase 1 */
+} part;
+
+typedef struct plan {
+    int64_t N, groups, rows, channels; /* output and input channels of a group */
+    int64_t row_step, channel_step;    /* in w, from row to row and channel to channel */
+    int64_t row_blocks, n_out, n_in, n_parts;
+    size_t weights;
+    int64_t items;
+} plan;
+
+static plan *plan_of(const zt_cpu_call *c) { return c->keep; }
+static part *parts_of(const zt_cpu_call *c) { return (part *)(plan_of(c) + 1); }
+
+static zt_window window_of(const zt_cpu_call *c)
+{
+    const int64_t *kernel = c->in[1].type.dim + 2;
+    if (c->kernel->op == ZT_OP_conv) {
+        const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_attrs *)c->attrs);
+        return zt_window_of(&l, &c->in[0].type, &c->out[0].type, kernel);
+    }
+    const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_transpose_attrs *)c->attrs);
+    return zt_window_of(&l, &c->out[0].type, &c->in[0].type, kernel);
+}
+
+static int64_t groups_of(const zt_cpu_call *c)
+{
+    if (c->kernel->op == ZT_OP_conv) return ((const zt_conv_attrs *)c->attrs)->groups;
+    return ((const zt_conv_transpose_attrs *)c->attrs)->groups;
+}
+
+/* The plan without its parts; and part i, which comes after those counted in the plan so far. */
+static plan start(const zt_cpu_call *c, const zt_window *w)
+{
+    bool forward = c->kernel->op == ZT_OP_conv;
+    const zt_type *x = &c->in[0].type, *y = &c->out[0].type;
+    plan p = {.N = x->dim[0], .groups = groups_of(c)};
+    p.rows = y->dim[1] / p.groups;
+    p.channels = x->dim[1] / p.groups;
+    p.row_step = forward ? p.channels * w->taps : w->taps;
+    p.channel_step = forward ? w->taps : p.rows * w->taps;
+    p.row_blocks = (p.rows + CHANNELS - 1) / CHANNELS;
+    p.n_out = forward ? w->n_out : w->n_in;
+    p.n_in = forward ? w->n_in : w->n_out;
+    p.n_parts = forward ? 1 : conv_views(w);
+    return p;
+}
+
+static void add_part(const zt_cpu_call *c, const zt_window *w, int64_t i, plan *p, part *q)
+{
+    *q = (part){.v = c->kernel->op == ZT_OP_conv ? conv_view_forward(w) : conv_view_data(w, i)};
+    q->K = q->v.n_taps * p->channels;
+    q->blocks = (q->K + DEPTH - 1) / DEPTH;
+    q->depth = q->blocks ? (q->K + q->blocks - 1) / q->blocks : 0;
+    q->weights = (int64_t)p->weights;
+    q->panels = (q->v.n_pixels + GEMM_WIDE - 1) / GEMM_WIDE;
+    q->first_item = p->items;
+    p->weights += (size_t)(p->groups * q->blocks * p->rows) * GEMM_STRIDE;
+    p->items += p->N * p->groups * q->panels * p->row_blocks;
+}
+
+static bool conv_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32;
+}
+
+/* A stride far beyond the taps has more views than are worth a table. */
+static bool transpose_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_transpose_attrs *)attrs);
+    if (out[0].dtype != ZT_F32) return false;
+    zt_window w = zt_window_of(&l, &out[0], in[0], in[1]->dim + 2);
+    return conv_views(&w) <= MOST_VIEWS;
+}
+
+static void conv_setup(zt_cpu_call *c)
+{
+    zt_window w = window_of(c);
+    plan p = start(c, &w);
+    part q;
+    if (zt_type_count(&c->out[0].type) == 0) p.n_parts = 0;
+    for (int64_t i = 0; i < p.n_parts; i++) add_part(c, &w, i, &p, &q);
+    c->n_phases = 2;
+    c->items[0] = p.n_parts * p.groups * p.rows;
+    c->items[1] = p.items;
+    c->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part);
+    c->shared_bytes = p.weights * sizeof(float);
+    c->local_bytes = (size_t)(DEPTH + CHANNELS) * GEMM_WIDE * sizeof(float);
+}
+
+static void conv_prime(zt_cpu_call *c)
+{
+    zt_window w = window_of(c);
+    plan *p = plan_of(c);
+    *p = start(c, &w);
+    if (zt_type_count(&c->out[0].type) == 0) p->n_parts = 0;
+    for (int64_t i = 0; i < p->n_parts; i++) add_part(c, &w, i, p, &parts_of(c)[i]);
+}
+
+/* ---- filters --------------------------------------------------------------------------------- */
+
+/* One row of filters of one view, in all its blocks. */
+static void pack_row(const zt_cpu_call *c, const part *q, int64_t group, int64_t row)
+{
+    const plan *p = plan_of(c);
+    const zt_type *t = &c->in[1].type;
+    int64_t taps = 1, k = 0, shift[ZT_WINDOW_RANK];
+    for (int d = 2; d < t->rank; d++) taps *= t->dim[d];
+    const float *w = (const float *)c->in[1].data + group * p->rows * p->channels * taps +
+                     row * p->row_step;
+    float *to = (float *)c->shared + q->weights;
+    for (int64_t tap = 0; tap < q->v.n_taps; tap++) {
+        const float *from = w + conv_tap(&q->v, tap, shift);
+        for (int64_t i = 0; i < p->channels; i++, k++)
+            to[((group * q->blocks + k / q->depth) * p->rows + row) * GEMM_STRIDE + k % q->depth] =
+                from[i * p->channel_step];
+    }
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+/* The panel's rows of results, times bias, from a tile to where the view spreads them. */
+static void spread(const conv_view *v, const conv_panel *panel, const int64_t *out, int64_t n_out,
+                   const float *tile, int64_t rows, float *y)
+{
+    int last = v->n - 1;
+    for (int k = 0; k < panel->n_runs; k++) {
+        const conv_run *r = &panel->run[k];
+        int64_t at = 0;
+        for (int d = 0; d < v->n; d++)
+            at = at * out[d] + v->first[d] + r->at[d] * v->spread[d];
+        for (int64_t m = 0; m < rows; m++)
+            for (int i = 0; i < r->len; i++)
+                y[m * n_out + at + i * v->spread[last]] = tile[m * GEMM_WIDE + r->slot + i];
+    }
+}
+
+static void add_bias(const float *b, float *y, int64_t down, int64_t rows, int columns)
+{
+    for (int64_t m = 0; m < rows; m++)
+        for (int i = 0; i < columns; i += LANES) {
+            float *at = y + m * down + i;
+            vf_store_n(at, columns - i, vf_add(vf_load_n(at, columns - i), vf_set(b[m])));
+        }
+}
+
+/* A panel of `columns` pixels times rows row..row+rows-1 of its group, into y. */
+static void multiply(const zt_cpu_call *c, const part *q, const conv_panel *panel, int64_t image,
+                     int64_t group, int64_t row, int64_t rows, float *b, float *y, int64_t down)
+{
+    const plan *p = plan_of(c);
+    const float *x =
+        (const float *)c->in[0].data + (image * p->groups + group) * p->channels * p->n_in;
+    const float *w = (const float *)c->shared + q->weights;
+    for (int64_t m = 0; m < rows && !q->blocks; m++) memset(y + m * down, 0, (size_t)panel->columns * 4);
+    for (int64_t i = 0; i < q->blocks; i++) {
+        int64_t k = i * q->depth, depth = q->K - k < q->depth ? q->K - k : q->depth;
+        conv_pack(&q->v, panel, x, p->channels, k, depth, b);
+        gemm_block g = {.a = w + ((group * q->blocks + i) * p->rows + row) * GEMM_STRIDE,
+                        .b = b,
+                        .b_down = GEMM_WIDE,
+                        .depth = (int)depth,
+                        .columns = panel->columns,
+                        .more = i > 0,
+                        .y = y,
+                        .down = down};
+        gemm_down(false, &g, (int)rows);
+    }
+    if (c->in[2].data)
+        add_bias((const float *)c->in[2].data + group * p->rows + row, y, down, rows,
+                 panel->columns);
+}
+
+static void run_item(const zt_cpu_call *c, const part *q, int64_t item, float *local)
+{
+    const plan *p = plan_of(c);
+    int64_t panel = item % q->panels, rest = item / q->panels;
+    int64_t row = rest % p->row_blocks * CHANNELS, group = rest / p->row_blocks % p->groups;
+    int64_t image = rest / p->row_blocks / p->groups, pixel = panel * GEMM_WIDE;
+    int64_t rows = p->rows - row < CHANNELS ? p->rows - row : CHANNELS;
+    int64_t left = q->v.n_pixels - pixel;
+    float *b = local, *tile = local + DEPTH * GEMM_WIDE;
+    float *y = (float *)c->out[0].data + ((image * p->groups + group) * p->rows + row) * p->n_out;
+    conv_panel at;
+    conv_panel_at(&q->v, pixel, left < GEMM_WIDE ? (int)left : GEMM_WIDE, &at);
+    if (p->n_parts == 1) { /* the grid is the output */
+        multiply(c, q, &at, image, group, row, rows, b, y + pixel, p->n_out);
+        return;
+    }
+    multiply(c, q, &at, image, group, row, rows, b, tile, GEMM_WIDE);
+    spread(&q->v, &at, c->out[0].type.dim + 2, p->n_out, tile, rows, y);
+}
+
+static void conv_run_phase(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const plan *p = plan_of(c);
+    const part *q = parts_of(c);
+    for (int64_t i = begin; i < end; i++) {
+        if (phase == 0) {
+            int64_t each = p->groups * p->rows, at = i % each;
+            pack_row(c, &q[i / each], at / p->rows, at % p->rows);
+            continue;
+        }
+        int64_t k = 0;
+        while (k + 1 < p->n_parts && q[k + 1].first_item <= i) k++;
+        run_item(c, &q[k], i - q[k].first_item, local);
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_conv)[] = {
+    {.op = ZT_OP_conv,
+     .has = conv_has,
+     .setup = conv_setup,
+     .run = conv_run_phase,
+     .prime = conv_prime},
+    {.op = ZT_OP_conv_transpose,
+     .has = transpose_has,
+     .setup = conv_setup,
+     .run = conv_run_phase,
+     .prime = conv_prime},
+    {0},
+};

@@ -1,0 +1,256 @@
+/* conv.h - private to isa/: convolution as a matrix product whose right operand is never whole.
+ *
+ * A view is a grid of output pixels that meet the input with one set of taps:
+ *
+ *     input i = j * step + shift(tap)      output pixel = first + j * spread      along each dimension
+ *
+ * Conv has one view: step is its stride, spread 1. Transposed convolution has one for each residue
+ * of its output modulo the stride, which only the taps of that residue reach: step 1, spread the
+ * stride. So both are the same sum over taps and channels without a multiplication by zero, and a
+ * row of the right operand is (tap, channel), taps outside; columns are pixels of the grid.
+ */
+#ifndef ZT_CPU_CONV_H
+#define ZT_CPU_CONV_H
+
+#include "lib/engine/cpu/cpu.h"
+#include "lib/engine/cpu/isa/gemm.h"
+#include "lib/ops/window.h"
+
+typedef struct conv_view {
+    int n;                                  /* spatial dimensions */
+    int64_t grid[ZT_WINDOW_RANK];           /* pixels */
+    int64_t first[ZT_WINDOW_RANK], spread[ZT_WINDOW_RANK];
+    int64_t in[ZT_WINDOW_RANK], step[ZT_WINDOW_RANK];
+    int64_t k[ZT_WINDOW_RANK];              /* the whole kernel */
+    int64_t tap0[ZT_WINDOW_RANK], tap_step[ZT_WINDOW_RANK], taps[ZT_WINDOW_RANK]; /* this view's */
+    int64_t shift0[ZT_WINDOW_RANK], shift_step[ZT_WINDOW_RANK]; /* of the first; from tap to tap */
+    int64_t n_pixels, n_taps, n_in;
+} conv_view;
+
+static inline void conv_view_count(conv_view *v)
+{
+    v->n_pixels = v->n_taps = v->n_in = 1;
+    for (int d = 0; d < v->n; d++) {
+        v->n_pixels *= v->grid[d];
+        v->n_taps *= v->taps[d];
+        v->n_in *= v->in[d];
+    }
+}
+
+/* Conv's only view. */
+static inline conv_view conv_view_forward(const zt_window *w)
+{
+    conv_view v = {.n = w->n};
+    for (int d = 0; d < w->n; d++) {
+        v.grid[d] = w->out[d];
+        v.spread[d] = v.tap_step[d] = 1;
+        v.in[d] = w->in[d];
+        v.step[d] = w->stride[d];
+        v.k[d] = v.taps[d] = w->k[d];
+        v.shift0[d] = -w->pad[d];
+        v.shift_step[d] = w->dilation[d];
+    }
+    conv_view_count(&v);
+    return v;
+}
+
+static inline int64_t conv_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* The taps of one dimension with tap * dilation = rest modulo the stride. */
+static inline void conv_taps(conv_view *v, int d, int64_t dilation, int64_t stride, int64_t rest)
+{
+    int64_t first = 0, period = stride / conv_gcd(stride, dilation);
+    int64_t most = period < v->k[d] ? period : v->k[d];
+    while (first < most && first * dilation % stride != rest) first++;
+    v->tap0[d] = first;
+    v->tap_step[d] = period;
+    v->taps[d] = first == most ? 0 : (v->k[d] - 1 - first) / period + 1;
+}
+
+/* Views of transposed convolution: min(stride, output) along each dimension. */
+static inline int64_t conv_views(const zt_window *w)
+{
+    int64_t n = 1;
+    for (int d = 0; d < w->n; d++) {
+        n *= w->stride[d] < w->in[d] ? w->stride[d] : w->in[d];
+        if (n > 1 << 20) return n;
+    }
+    return n;
+}
+
+/* The i-th view: its output begins at the i-th pixel of the first stride. */
+static inline conv_view conv_view_data(const zt_window *w, int64_t i)
+{
+    conv_view v = {.n = w->n};
+    for (int d = w->n - 1; d >= 0; d--) {
+        int64_t stride = w->stride[d], n = stride < w->in[d] ? stride : w->in[d];
+        int64_t first = i % n, at = first + w->pad[d], rest = (at % stride + stride) % stride;
+        i /= n;
+        v.grid[d] = (w->in[d] - 1 - first) / stride + 1;
+        v.first[d] = first;
+        v.spread[d] = stride;
+        v.in[d] = w->out[d];
+        v.step[d] = 1;
+        v.k[d] = w->k[d];
+        conv_taps(&v, d, w->dilation[d], stride, rest);
+        v.shift0[d] = (at - v.tap0[d] * w->dilation[d]) / stride;
+        v.shift_step[d] = -(v.tap_step[d] * w->dilation[d] / stride);
+    }
+    conv_view_count(&v);
+    return v;
+}
+
+/* The view's tap t: its place in the whole kernel, and what it shifts. */
+static inline int64_t conv_tap(const conv_view *v, int64_t t, int64_t *shift)
+{
+    int64_t at = 0, size = 1;
+    for (int d = v->n - 1; d >= 0; d--) {
+        int64_t q = t % v->taps[d];
+        t /= v->taps[d];
+        shift[d] = v->shift0[d] + q * v->shift_step[d];
+        at += (v->tap0[d] + q * v->tap_step[d]) * size;
+        size *= v->k[d];
+    }
+    return at;
+}
+
+/* ---- a panel --------------------------------------------------------------------------------- */
+
+/* GEMM_WIDE pixels of the grid from one on, row-major; a run is those of one line. */
+typedef struct conv_run {
+    int slot, len;
+    int64_t at[ZT_WINDOW_RANK];
+} conv_run;
+
+typedef struct conv_panel {
+    int n_runs, columns;
+    conv_run run[GEMM_WIDE];
+} conv_panel;
+
+static void conv_panel_at(const conv_view *v, int64_t pixel, int columns, conv_panel *p)
+{
+    int64_t at[ZT_WINDOW_RANK];
+    for (int d = v->n - 1; d >= 0; d--) {
+        at[d] = pixel % v->grid[d];
+        pixel /= v->grid[d];
+    }
+    p->n_runs = 0;
+    p->columns = columns;
+    for (int slot = 0; slot < columns;) {
+        int64_t left = v->grid[v->n - 1] - at[v->n - 1];
+        conv_run *r = &p->run[p->n_runs++];
+        r->slot = slot;
+        r->len = left < columns - slot ? (int)left : columns - slot;
+        memcpy(r->at, at, sizeof at);
+        slot += r->len;
+        at[v->n - 1] = 0;
+        for (int d = v->n - 2; d >= 0; d--) {
+            if (++at[d] < v->grid[d]) break;
+            at[d] = 0;
+        }
+    }
+}
+
+/* What a row of the panel is copied from, up to 16 elements each; past `len` they are zeros. */
+typedef struct conv_piece {
+    int slot, len;
+    int64_t from; /* elements into the channel's plane */
+} conv_piece;
+
+enum { CONV_PIECES = 3 * GEMM_WIDE };
+
+/* Zeros from `slot` up to `to`. */
+static int conv_zeros(conv_piece *piece, int n, int slot, int to)
+{
+    for (; slot < to; slot += LANES) piece[n++] = (conv_piece){slot, 0, 0};
+    return n;
+}
+
+/* A run's elements inside the input, from *lo to *hi of its len; where the first of the run is, or
+ * would be. */
+static int64_t conv_clip(const conv_view *v, const conv_run *r, const int64_t *shift, int *lo,
+                         int *hi)
+{
+    int64_t from = 0, last = v->n - 1, step = v->step[last];
+    *lo = *hi = 0;
+    for (int d = 0; d < last; d++) {
+        int64_t i = r->at[d] * v->step[d] + shift[d];
+        if (i < 0 || i >= v->in[d]) return 0;
+        from = (from + i) * v->in[d + 1];
+    }
+    int64_t i = r->at[last] * step + shift[last], in = v->in[last];
+    int64_t skip = i < 0 ? (-i + step - 1) / step : 0;
+    int64_t end = i >= in ? 0 : (in - 1 - i) / step + 1;
+    if (end > r->len) end = r->len;
+    if (skip < end) *lo = (int)skip, *hi = (int)end;
+    return from + i;
+}
+
+static int conv_pieces(const conv_view *v, const conv_panel *p, const int64_t *shift,
+                       conv_piece *piece)
+{
+    int n = 0, covered = 0; /* slots written so far */
+    for (int k = 0; k < p->n_runs; k++) {
+        const conv_run *r = &p->run[k];
+        int lo, hi;
+        int64_t from = conv_clip(v, r, shift, &lo, &hi), step = v->step[v->n - 1];
+        if (lo == hi) continue;
+        n = conv_zeros(piece, n, covered, r->slot + lo);
+        for (int i = lo; i < hi; i += LANES) {
+            int len = hi - i < LANES ? hi - i : LANES;
+            piece[n++] = (conv_piece){r->slot + i, len, from + i * step};
+            covered = r->slot + i + LANES;
+        }
+    }
+    return conv_zeros(piece, n, covered, GEMM_WIDE);
+}
+
+/* One piece of `rows` channels, planes of n_in elements apart, into rows of the panel. */
+static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t n_in,
+                      int64_t rows, float *to)
+{
+    int room = GEMM_WIDE - q->slot;
+    x += q->from;
+    to += q->slot;
+    if (step != 1 && q->len) {
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE) {
+            float line[LANES] = {0};
+            for (int i = 0; i < q->len; i++) line[i] = x[i * step];
+            vf_store_n(to, room, vf_load(line));
+        }
+    } else if (q->len == LANES && room >= LANES) {
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE) vf_store(to, vf_load(x));
+    } else {
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE)
+            vf_store_n(to, room, vf_load_n(x, q->len));
+    }
+}
+
+/* Rows k..k+depth-1 of the right operand for the panel's pixels; x the group's first channel, of
+ * `channels`. */
+static void conv_pack(const conv_view *v, const conv_panel *p, const float *x, int64_t channels,
+                      int64_t k, int64_t depth, float *to)
+{
+    conv_piece piece[CONV_PIECES];
+    int64_t shift[ZT_WINDOW_RANK];
+    while (depth > 0) {
+        int64_t c = k % channels, rows = channels - c < depth ? channels - c : depth;
+        conv_tap(v, k / channels, shift);
+        int n = conv_pieces(v, p, shift, piece);
+        for (int i = 0; i < n; i++)
+            conv_copy(&piece[i], v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to);
+        to += rows * GEMM_WIDE;
+        k += rows;
+        depth -= rows;
+    }
+}
+
+#endif
