@@ -1,13 +1,14 @@
 /* door.c - every op through the eager door, by its cases: a destination given (zt_run_into) holds
  * what the op gives without one, whatever lay there, and inputs stay as they were; nothing in for
- * nothing out; wrong shapes and dtypes are refused in one clear sentence, or run on cpu as on ref. */
+ * nothing out; wrong shapes and dtypes are refused in one clear sentence, or run on cpu as on
+ * ref. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 40000, WRONG_CASES = 12 }; /* elements of a case; cases of an op that are made wrong */
+enum { MANY = 40000, WRONG_CASES = 12 }; /* elements of a case; cases that are made wrong */
 
 static zt_ctx *ctx;
 static zt_run *runs[2]; /* on ref, on cpu */
@@ -30,7 +31,7 @@ static bool says(const eager *e, const char *what)
     return false;
 }
 
-/* The inputs' tensors; false: one is no type, or there are too many elements. */
+/* The inputs' tensors; false: there are too many elements. */
 static bool fill(eager *e)
 {
     int64_t count = 0;
@@ -41,11 +42,11 @@ static bool fill(eager *e)
     for (int k = 0; k < e->info->n_in; k++) {
         const zt_type *t = &e->c.in[k];
         if (e->c.fill[k] == ZT_FILL_ABSENT) continue;
-        if (!zt_type_check(NULL, t, NULL) || (count += zt_type_count(t)) > MANY) return false;
+        if ((count += zt_type_count(t)) > MANY) return false;
         e->in[k] = zt_tensor_new(ctx, t);
         zt_case_fill(&e->c, k, 1 + (uint64_t)e->index, zt_tensor_data(e->in[k]));
         e->was[k] = malloc(zt_type_bytes(t) + 1);
-        memcpy(e->was[k], zt_tensor_data(e->in[k]), zt_type_bytes(t));
+        if (zt_type_bytes(t)) memcpy(e->was[k], zt_tensor_data(e->in[k]), zt_type_bytes(t));
     }
     return true;
 }
@@ -184,21 +185,32 @@ static bool runs_alike(const eager *e)
     return st[0] == st[1] && (st[0] == ZT_OK || st[0] == ZT_EDATA);
 }
 
+/* A table of blocks is filled only where it is one. */
+static bool can_fill(const eager *e)
+{
+    for (int k = 0; k < e->info->n_in; k++) {
+        const zt_type *t = &e->c.in[k];
+        if (e->c.fill[k] == ZT_FILL_PERM && (t->rank != 2 || !zt_type_count(t))) return false;
+    }
+    return true;
+}
+
 static bool check_variant(eager *e, int *refused)
 {
-    const zt_type *in[ZT_MAX_IN];
+    const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
     bool good = true;
-    if (!fill(e)) {
-        drop(e);
-        return true;
+    for (int k = 0; k < e->info->n_in; k++) {
+        if (e->c.fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = &e->c.in[k];
+        if (!zt_type_check(NULL, in[k], NULL)) return true; /* no type at all */
     }
-    for (int k = 0; k < ZT_MAX_IN; k++) in[k] = e->in[k] ? &e->c.in[k] : NULL;
     zt_status st = zt_op_infer(ctx, e->op, e->c.attrs, in, out);
     if (st) good = is_a_sentence(e, st) || says(e, "refused without the right words");
     *refused += st != ZT_OK;
     zt_ctx_clear(ctx);
-    if (!st) good = runs_alike(e) || says(e, "an odd shape");
+    if (st || !can_fill(e)) return good;
+    if (fill(e)) good = runs_alike(e) || says(e, "an odd shape");
     drop(e);
     return good;
 }
@@ -233,9 +245,11 @@ static void walk(zt_op op)
         drop(&e);
         if (small && n++ < WRONG_CASES) wrong = check_wrong(&e, &refused) && wrong;
     }
-    ok(n > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name, n);
+    ok(n > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name,
+       n);
     ok(missing, "%s: nothing in for nothing out", info->name);
-    ok(wrong && (refused > 0 || takes_all(op)), "%s: %d wrong types are refused in words", info->name, refused);
+    ok(wrong && (refused > 0 || takes_all(op)), "%s: %d wrong types are refused in words",
+       info->name, refused);
 }
 
 int main(void)

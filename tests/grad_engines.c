@@ -1,5 +1,5 @@
-/* grad_engines.c - every row's gradient program, all its small cases: on cpu as on ref, the same bits
- * for 1 to 8 threads; and every fused row beside what it is written as in simpler ones. */
+/* grad_engines.c - every row's gradient program, all its small cases: on cpu as on ref, the same
+ * bits for 1 to 8 threads; and every fused row beside what it is written as in simpler ones. */
 #include "tests/opsample.h"
 
 /* ---- on engines ------------------------------------------------------------------------------ */
