@@ -55,7 +55,28 @@ setup() {
     [ "$(zt-bench model -m model.gguf -p 3 -n 0 -t 1 -r 1 | cut -f1 | tail -1)" = pp3 ]
 }
 
+@test "an op: microseconds, GFLOP/s, GB/s, which agree" {
+    zt-bench op 'matmul f32[32,48] f32[48,16]' -t 1,2 -r 3 --format json >out
+    json 'my @r = @{$j->{results}};
+          join(",", map { "$_->{unit}/$_->{threads}" } @r) eq "us/1,GFLOP/s/1,GB/s/1,us/2,GFLOP/s/2,GB/s/2"
+          && $r[0]{test} eq "matmul f32[32,48] f32[48,16]" && !exists $j->{model}
+          && abs($r[0]{samples}[1] * $r[1]{samples}[1] / (2 * 32 * 48 * 16 / 1e3) - 1) < 1e-3
+          && abs($r[0]{samples}[2] * $r[2]{samples}[2] / (4 * (32 * 48 + 48 * 16 + 32 * 16) / 1e3) - 1) < 1e-3' <out
+}
+
+@test "ops with attributes, absent inputs, indices, weights; lines of a file; a program" {
+    printf '%s\n' '# ops' '' 'gather f32[7,8] i32[50]' '  sum f32[4,5,6] axes=[0,2]' >lines
+    zt-bench op 'layer_norm f32[3,8] f32[8] _ eps=1e-6' 'linear f32[2,64] q4_0[16,64] act=q8' -i lines -t 1 -r 1 >out
+    [ "$(cut -f1 out | uniq | tail -n +2)" = "layer_norm f32[3,8] f32[8] _ eps=1e-6
+linear f32[2,64] q4_0[16,64] act=q8
+gather f32[7,8] i32[50]
+sum f32[4,5,6] axes=[0,2]" ]
+    printf '%s\n' 'zt program 1' 'in x: f32[n,8]' 'data g: f32[8] "g"' 'y, r = rms_norm x g' 'out y = y' >p.zt
+    [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 1 | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
+}
+
 @test "misuse is one line and 64, a missing model 66" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     while IFS='|' read -r code word args; do
         run --separate-stderr bash -c "zt-bench $args"
         echo "zt-bench $args: $status $stderr"
@@ -71,5 +92,11 @@ setup() {
 64|nothing|model -m model.gguf -p 0 -n 0
 64|-r|model -m model.gguf -r 0
 66|none.gguf|model -m none.gguf
+64|no op|op
+65|not known|op 'ad f32[2]'
+64|symbol|op p.zt --bind m=1
+64|--bind|op p.zt --bind n
+64|-t|op 'neg f32[2]' -t 0
+66|none.zt|op none.zt
 END
 }

@@ -10,6 +10,8 @@ typedef struct bench_options {
     const char *model;
     int64_t prompt, generate, reps;
     const char *threads; /* "1,2"; NULL: as many as there are processors */
+    const char *input;   /* a file of op lines */
+    const char *bind;    /* "n=16,ctx=64" */
     bool exact;
 } bench_options;
 
@@ -27,7 +29,7 @@ bench_summary bench_summarize(const double *x, int64_t n, double *scratch);
 /* ---- results (report.c) ---------------------------------------------------------------------- */
 
 typedef struct bench_result {
-    char test[32]; /* "pp512" */
+    char *test; /* "pp512"; an op line */
     int64_t threads;
     const char *unit;
     double *samples; /* [n] */
@@ -38,7 +40,7 @@ typedef struct bench_result {
 typedef struct bench_list {
     bench_result *first, **last;
     const char *engine;
-    const zt_gguf *model;
+    const zt_gguf *model; /* NULL: ops */
 } bench_list;
 
 /* A result with room for `reps` samples, at the list's end; NULL without memory. */
@@ -47,8 +49,13 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
 
-/* ---- what is measured (model.c) -------------------------------------------------------------- */
+/* ---- what is measured ------------------------------------------------------------------------ */
+
+enum { BENCH_MAX_COUNTS = 64 };
+/* "1,2": numbers of threads. */
+zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n);
 
 zt_status bench_model(zt_cli *cli, const bench_options *o);
+zt_status bench_op(zt_cli *cli, const bench_options *o);
 
 #endif

@@ -16,37 +16,42 @@ static const zt_opt options[] = {
      .help = "numbers of threads, a row each (default: all processors)"},
     {.letter = 'r', .name = "reps", .kind = ZT_OPT_I64, .value = &opt.reps, .arg = "N",
      .help = "samples of each row (default: 5)", .min = 1, .max = BENCH_MAX_REPS},
+    {.letter = 'i', .name = "input", .kind = ZT_OPT_STR, .value = &opt.input, .arg = "FILE",
+     .help = "op lines to measure, a line each"},
+    {.name = "bind", .kind = ZT_OPT_STR, .value = &opt.bind, .arg = "NAME=N,...",
+     .help = "the symbols of a program"},
     {.name = "exact", .kind = ZT_OPT_FLAG, .value = &opt.exact,
      .help = "activations and cache stay f32 (slower)"},
     {0}};
 
 static const char *const synopsis[] = {
-    "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]", NULL};
+    "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
+    "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]", NULL};
 
 static const zt_tool tool = {
     .name = "zt-bench",
-    .summary = "measure a model's speed",
+    .summary = "measure the speed of a model or an op",
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
-    .max_operands = 1,
+    .max_operands = -1,
 };
 
 static const struct {
     const char *name;
     zt_status (*run)(zt_cli *cli, const bench_options *o);
-} subjects[] = {{"model", bench_model}};
+} subjects[] = {{"model", bench_model}, {"op", bench_op}};
 
 static zt_status dispatch(zt_cli *cli)
 {
     char shown[64];
     if (cli->n_operands == 0)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "what to measure is missing: model");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "what to measure is missing: model or op");
     const char *name = cli->operands[0];
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         if (strcmp(name, subjects[i].name) == 0)
             return subjects[i].run(cli, &opt);
-    return zt_fail(cli->ctx, ZT_EUSAGE, "'%s' is nothing to measure: model",
+    return zt_fail(cli->ctx, ZT_EUSAGE, "'%s' is nothing to measure: model or op",
                    zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 

@@ -100,9 +100,9 @@ static zt_status with_threads(subject *s, bench_list *l, zt_gguf *g, int64_t thr
 
 /* ---- thread counts --------------------------------------------------------------------------- */
 
-enum { MAX_COUNTS = 64, MAX_THREADS = 256 };
+enum { MAX_THREADS = 256 };
 
-static zt_status parse_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n)
+zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n)
 {
     *n = 0;
     for (const char *c = text, *next; c; c = next) {
@@ -110,7 +110,7 @@ static zt_status parse_threads(zt_ctx *ctx, const char *text, int64_t *count, in
         size_t len = strcspn(c, ",");
         next = c[len] ? c + len + 1 : NULL;
         snprintf(one, sizeof one, "%.*s", (int)(len < sizeof one ? len : sizeof one), c);
-        if (*n == MAX_COUNTS || !zt_parse_i64(one, &count[*n]) || count[*n] < 1 ||
+        if (*n == BENCH_MAX_COUNTS || !zt_parse_i64(one, &count[*n]) || count[*n] < 1 ||
             count[*n] > MAX_THREADS)
             return zt_fail(ctx, ZT_EUSAGE, "-t '%s': not numbers from 1 to %d", text, MAX_THREADS);
         ++*n;
@@ -120,10 +120,10 @@ static zt_status parse_threads(zt_ctx *ctx, const char *text, int64_t *count, in
 
 zt_status bench_model(zt_cli *cli, const bench_options *o)
 {
-    int64_t count[MAX_COUNTS] = {zt_cpu_count()};
+    int64_t count[BENCH_MAX_COUNTS] = {zt_cpu_count()};
     int n = 1;
     bench_list list = {0};
-    zt_status s = o->threads ? parse_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
+    zt_status s = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
     if (s == ZT_OK && !o->model)
         s = zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
     if (s == ZT_OK && o->prompt == 0 && o->generate == 0)

@@ -11,11 +11,13 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
 {
     bench_result *r = zt_calloc(ctx, 1, sizeof *r);
     double *samples = r ? zt_calloc(ctx, (size_t)reps, sizeof *samples) : NULL;
-    if (!samples) {
+    char *name = samples ? zt_alloc(ctx, strlen(test) + 1) : NULL;
+    if (!name) {
+        zt_free(ctx, samples);
         zt_free(ctx, r);
         return NULL;
     }
-    snprintf(r->test, sizeof r->test, "%s", test);
+    r->test = strcpy(name, test);
     r->threads = threads;
     r->unit = "tokens/s";
     r->samples = samples;
@@ -31,6 +33,7 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
     for (bench_result *r = l->first, *next; r; r = next) {
         next = r->next;
         zt_free(ctx, r->samples);
+        zt_free(ctx, r->test);
         zt_free(ctx, r);
     }
     l->first = NULL;
@@ -80,6 +83,14 @@ static void put_result(zt_str *s, const bench_result *r, const bench_summary *m)
     zt_str_puts(s, "]}");
 }
 
+static void put_model(zt_str *s, const zt_gguf *model)
+{
+    zt_str_puts(s, ",\"model\":{");
+    put_text(s, "file", zt_gguf_name(model));
+    zt_str_printf(s, ",\"id\":\"%s\",\"bytes\":%" PRIu64 "}", zt_gguf_id(model),
+                  zt_gguf_file_size(model));
+}
+
 static zt_status print_json(zt_cli *cli, const bench_list *l, double *scratch)
 {
     zt_str s;
@@ -88,10 +99,8 @@ static zt_status print_json(zt_cli *cli, const bench_list *l, double *scratch)
     put_machine(&s, cli);
     zt_str_puts(&s, ",");
     put_text(&s, "engine", l->engine);
-    zt_str_puts(&s, ",\"model\":{");
-    put_text(&s, "file", zt_gguf_name(l->model));
-    zt_str_printf(&s, ",\"id\":\"%s\",\"bytes\":%" PRIu64 "},\"results\":[", zt_gguf_id(l->model),
-                  zt_gguf_file_size(l->model));
+    if (l->model) put_model(&s, l->model);
+    zt_str_puts(&s, ",\"results\":[");
     for (const bench_result *r = l->first; r; r = r->next) {
         bench_summary m = bench_summarize(r->samples, r->n, scratch);
         put_result(&s, r, &m);
