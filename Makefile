@@ -46,10 +46,10 @@ public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(
             lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
-        bench fuzz clean distclean help
+        bench fuzz contract clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
-all: $(bins) $(BUILD)/libzt.a
+all: $(bins) $(BUILD)/libzt.a $(BUILD)/man/zt-ops.7
 
 help:
 	@echo 'make            the tools, in $(BUILD)/bin, and $(BUILD)/libzt.a'
@@ -57,6 +57,7 @@ help:
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
+	@echo 'make contract   add what is new in the table of ops to tests/contract.txt'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
@@ -122,6 +123,21 @@ $(fuzz_bin): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/fuzz_main.o $(B
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
 
+# zt-ops(7) is made from the table of ops.
+$(BUILD)/man/mkops: $(BUILD)/man/mkops.o $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/man/zt-ops.7: $(BUILD)/man/mkops
+	$(call say,MAN)
+	$(Q)$< >$@.new && mv $@.new $@
+
+# What has been promised stays in the list, so that a test finds what is no longer so.
+contract: $(BUILD)/man/mkops
+	@{ cat tests/contract.txt; $< --list; } | LC_ALL=C sort -u >$(BUILD)/contract.new
+	@mv $(BUILD)/contract.new tests/contract.txt
+	@git diff --stat tests/contract.txt
+
 # ---- test ---------------------------------------------------------------------------------------
 
 # The golden cases: ZT_GOLDEN, else ../shared/golden, else those packed in tests/golden.
@@ -157,7 +173,7 @@ test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(bins) $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers
+run-tests: all $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 SANITIZE := ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
@@ -175,7 +191,7 @@ long:
 	@scripts/deps long
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
-	mandoc -T lint -W warning man/*.1
+	mandoc -T lint -W warning man/*.1 $(BUILD)/man/zt-ops.7
 
 # ---- demo, bench, dependencies ------------------------------------------------------------------
 
@@ -203,13 +219,15 @@ bindir  = '$(DESTDIR)$(PREFIX)/bin'
 libdir  = '$(DESTDIR)$(PREFIX)/lib'
 incdir  = '$(DESTDIR)$(PREFIX)/include/zt'
 mandir  = '$(DESTDIR)$(PREFIX)/share/man/man1'
+man7dir = '$(DESTDIR)$(PREFIX)/share/man/man7'
 compdir = '$(DESTDIR)$(PREFIX)/share/bash-completion/completions'
 pages  := $(tools:%=%.1)
 
 install: all
-	install -d $(bindir) $(libdir)/pkgconfig $(incdir) $(mandir) $(compdir)
+	install -d $(bindir) $(libdir)/pkgconfig $(incdir) $(mandir) $(man7dir) $(compdir)
 	install -m 755 $(bins) $(bindir)
 	install -m 644 $(pages:%=man/%) $(mandir)
+	install -m 644 $(BUILD)/man/zt-ops.7 $(man7dir)
 	for t in $(tools); do $(BUILD)/bin/$$t --completion bash >$(compdir)/$$t || exit; done
 	install -m 644 $(BUILD)/libzt.a $(libdir)
 	for h in $(public); do install -D -m 644 $$h $(incdir)/$$h || exit; done
@@ -219,15 +237,15 @@ install: all
 
 uninstall:
 	for t in $(tools); do rm -f $(bindir)/$$t $(mandir)/$$t.1 $(compdir)/$$t; done
-	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc
+	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc $(man7dir)/zt-ops.7
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)
 
-objects := $(lib_obj) $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
+objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
            $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c))
 -include $(objects:.o=.d)
