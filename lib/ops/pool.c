@@ -97,12 +97,11 @@ static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     return ZT_OK;
 }
 
-typedef struct max_loop {
-    const zt_window *w;
-    int64_t planes;
+/* One window of a plane. */
+typedef struct max_one {
     const zt_arg *x;
-    zt_arg *y, *i;
-} max_loop;
+    int64_t plane, at; /* where the plane begins; the largest so far, -1: none */
+} max_one;
 
 /* Is x[a] above x[b]? A NaN is above all. */
 static bool above(const zt_arg *x, int64_t a, int64_t b)
@@ -113,12 +112,9 @@ static bool above(const zt_arg *x, int64_t a, int64_t b)
 
 static void max_meet(void *user, int64_t o, int64_t tap, int64_t i)
 {
-    const max_loop *m = user;
-    (void)tap;
-    for (int64_t p = 0; p < m->planes; p++) {
-        int64_t *at = &m->i->i[p * m->w->n_out + o], from = p * m->w->n_in;
-        if (*at < 0 || above(m->x, from + i, from + *at)) *at = i;
-    }
+    max_one *m = user;
+    (void)o, (void)tap;
+    if (m->at < 0 || above(m->x, m->plane + i, m->plane + m->at)) m->at = i;
 }
 
 /* The least value of an integer type. */
@@ -128,22 +124,27 @@ static int64_t lowest(zt_dtype t)
     return d->kind == 'I' ? -((int64_t)1 << (8 * d->block_bytes - 2)) * 2 : 0;
 }
 
+static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
+{
+    if (y->f)
+        y->f[to] = from < 0 ? -INFINITY : x->f[from];
+    else
+        y->i[to] = from < 0 ? lowest(x->type->dtype) : x->i[from];
+}
+
 static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     const zt_max_pool_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
-    max_loop m = {&w, zt_pool_planes(in[0].type), &in[0], &out[0], &out[1]};
-    int64_t n = zt_type_count(out[1].type);
+    const zt_type *y = out[0].type ? out[0].type : out[1].type;
+    zt_window w = zt_window_of(&l, in[0].type, y, a->kernel.v);
+    int64_t n = zt_type_count(y);
     (void)t;
-    for (int64_t e = 0; e < n; e++) out[1].i[e] = -1;
-    zt_window_walk(&w, max_meet, &m);
     for (int64_t e = 0; e < n; e++) {
-        int64_t at = out[1].i[e], from = e / w.n_out * w.n_in + at;
-        if (out[0].f)
-            out[0].f[e] = at < 0 ? -INFINITY : in[0].f[from];
-        else
-            out[0].i[e] = at < 0 ? lowest(in[0].type->dtype) : in[0].i[from];
+        max_one m = {&in[0], e / w.n_out * w.n_in, -1};
+        zt_window_one(&w, e % w.n_out, max_meet, &m);
+        if (out[0].type) put_max(&in[0], m.at < 0 ? -1 : m.plane + m.at, &out[0], e);
+        if (out[1].type) out[1].i[e] = m.at;
     }
 }
 
