@@ -96,6 +96,19 @@ static zt_status choose_form(zt_cpu_engine *e, zt_cpu_arg *a, zt_op op, int k, z
     return ZT_OK;
 }
 
+/* The row's own loop reads no packed form. */
+static zt_status unpack_inputs(zt_cpu_engine *e, const zt_ready *r, zt_cpu_task *t)
+{
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        zt_cpu_arg *a = &t->call.in[k];
+        if (!a->packed) continue;
+        a->packed = false;
+        if (!zt_cpu_plain(e, r->plan.buf[t->in[k].index])) return ZT_ENOMEM;
+        if (zt_dtype_get(a->type.dtype)->kind == 'Q') a->type.dtype = ZT_F32;
+    }
+    return ZT_OK;
+}
+
 /* Operations, and 8 for every value written (of a used-up input only what is put in). */
 static double work_of(const zt_step *st, const zt_cpu_call *c)
 {
@@ -175,6 +188,7 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
         return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",
                        info->name, s);
     if (t->call.kernel == &zt_cpu_wide) bad = make_inner(e, r, st->op, in, t);
+    if (t->call.kernel == &zt_cpu_plain_loop) bad = unpack_inputs(e, r, t);
     t->work = work_of(st, &t->call);
     return bad;
 }

@@ -2,8 +2,8 @@
  *
  *   wide    floats of 16 bits and less: to f32, then the f32 kernel, then back. Every value is
  *           rounded once, at the end.
- *   plain   f64 and integers: the row's own reference loop, for which what has 64 bits needs no
- *           copy; by rows where the op has rows, else as one item.
+ *   plain   f64 (with whatever else) and integers: the row's own reference loop, for which what has
+ *           64 bits needs no copy; by rows where the op has rows, else as one item.
  *
  * Both hold copies of operands in the call's shared scratch, one after the other, each on a line of
  * its own. Phase 0 fills those of the inputs, the last phase writes the outputs.
@@ -104,7 +104,8 @@ static void convert_items(const twin *w, int n_twins, int64_t begin, int64_t end
 
 static char *element(const zt_cpu_arg *a, int64_t i)
 {
-    return (char *)a->data + i * zt_dtype_get(a->type.dtype)->block_bytes;
+    const zt_dtype_info *d = zt_dtype_get(a->type.dtype);
+    return (char *)a->data + i / d->block * d->block_bytes;
 }
 
 /* ---- wide ------------------------------------------------------------------------------------ */
@@ -218,21 +219,26 @@ static const struct {
     [ZT_OP_rms_norm] = {1, 2}, [ZT_OP_linear] = {1, 2},
 };
 
+/* Where an operand is f64, or none is a float. Functions of the caller's stay in the caller's thread.
+ */
 bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) return false;
+    bool floats = false, wide = false;
+    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES) || op == ZT_OP_call) return false;
     for (int k = 0; k < info->n_in + info->n_out; k++) {
         const zt_type *t = k < info->n_in ? in[k] : &out[k - info->n_in];
-        if (t && zt_dtype_is_float(t->dtype) && t->dtype != ZT_F64) return false;
+        floats |= t && zt_dtype_is_float(t->dtype);
+        wide |= t && t->dtype == ZT_F64;
     }
-    return true;
+    return wide || !floats;
 }
 
 static size_t plain_size(const zt_cpu_call *c, int k)
 {
     const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-    return zt_dtype_get(a->type.dtype)->block_bytes == 8 ? 0 : 8;
+    zt_dtype t = a->type.dtype;
+    return t == ZT_F64 || t == ZT_I64 || t == ZT_U64 ? 0 : 8;
 }
 
 /* The attribute `axis` of a row that has one, from the front; -1: it has none. */
