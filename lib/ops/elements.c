@@ -63,13 +63,17 @@ static const struct {
     {{ZT_F32, 2, {65, 100}}, {ZT_I32, 2, {60, 100}}, {0, {"zero"}}, 70},
     {{ZT_F64, 2, {4, 6}}, {ZT_I32, 2, {4, 2}}, {1, {"error"}}, 6},
     {{ZT_F16, 2, {4, 6}}, {ZT_I32, 2, {4, 2}}, {1, {"error"}}, 6},
+    {{ZT_I64, 2, {4, 6}}, {ZT_I32, 2, {4, 9}}, {1, {"error"}}, 6},
+    {{ZT_U8, 2, {4, 6}}, {ZT_I32, 2, {9, 2}}, {0, {"error"}}, 4},
 };
 
 static bool gather_elements_cases(int i, zt_case *c)
 {
     if (i >= ZT_LEN(element_rows)) return false;
     zt_case_attrs(c, &element_rows[i].a, sizeof element_rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &element_rows[i].x);
+    bool floats = zt_dtype_is_float(element_rows[i].x.dtype);
+    zt_case_type_in(c, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, &element_rows[i].x);
+    c->limit[0] = 200;
     zt_case_type_in(c, 1, ZT_FILL_IDS, &element_rows[i].i);
     c->limit[1] = element_rows[i].limit;
     return true;
@@ -80,7 +84,7 @@ static bool gather_elements_cases(int i, zt_case *c)
 static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                        zt_type out[])
 {
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     return s ? s : elements_infer(ctx, attrs, in[0], in[1]);
 }
@@ -90,7 +94,10 @@ static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out
     int64_t n = zt_type_count(in[1].type);
     for (int64_t e = 0; e < n; e++) {
         int64_t from = element_of(attrs, in[0].type, &in[1], e, t);
-        out[0].f[e] = from < 0 ? 0 : in[0].f[from];
+        if (from < 0)
+            zt_row_zero(&out[0], e);
+        else
+            zt_row_move(&in[0], from, &out[0], e);
     }
 }
 
@@ -104,7 +111,7 @@ static void gather_elements_vjp(zt_vjp *v)
 
 const zt_opdef zt_op_gather_elements = {
     .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (below 0 from the end); x any "
-                "plain float type, i i32 of x's rank and, but for the axis, at most its size; an "
+                "but block types, i i32 of x's rank and, but for the axis, at most its size; an "
                 "index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_elements_infer,
@@ -119,6 +126,8 @@ static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
                                             const zt_type *const in[], zt_type out[])
 {
     zt_status s = gather_elements_infer(ctx, attrs, in, out);
+    if (!s && zt_dtype_get(in[0]->dtype)->kind == 'B')
+        s = zt_row_fail(ctx, ZT_ESHAPE, "x is bool, not a plain float or integer type");
     if (s) return s;
     if (!zt_type_equal(&out[0], in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
@@ -130,10 +139,15 @@ static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg
                                      zt_trouble *t)
 {
     int64_t n = zt_type_count(in[1].type);
-    memmove(out[0].f, in[0].f, (size_t)zt_type_count(in[0].type) * sizeof(double));
+    for (int64_t e = 0; e < zt_type_count(in[0].type); e++) zt_row_move(&in[0], e, &out[0], e);
     for (int64_t e = 0; e < n; e++) {
         int64_t to = element_of(attrs, in[0].type, &in[1], e, t);
-        if (to >= 0) out[0].f[to] += in[2].f[e];
+        if (to < 0) continue;
+        if (out[0].f)
+            out[0].f[to] += in[2].f[e];
+        else
+            out[0].i[to] = zt_row_wrap(out[0].type->dtype,
+                                       (uint64_t)out[0].i[to] + (uint64_t)in[2].i[e]);
     }
 }
 
@@ -147,7 +161,8 @@ static bool scatter_add_elements_cases(int i, zt_case *c)
 {
     if (!gather_elements_cases(i, c)) return false;
     c->in[2] = zt_type_make(c->in[0].dtype, c->in[1].rank, c->in[1].dim);
-    c->fill[2] = ZT_FILL_NORMAL;
+    c->fill[2] = c->fill[0];
+    c->limit[2] = 200;
     return true;
 }
 

@@ -3,23 +3,6 @@
 
 #include <string.h>
 
-/* Element `from` of one operand becomes element `to` of another of its dtype. */
-static void move(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
-{
-    if (y->f)
-        y->f[to] = x->f[from];
-    else
-        y->i[to] = x->i[from];
-}
-
-static zt_status want_axis(zt_ctx *ctx, int64_t axis, int rank)
-{
-    if (axis >= -rank && axis < rank) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)axis, rank);
-}
-
-static int plain_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
-
 static void case_in(zt_case *c, int k, const zt_case_type *t)
 {
     bool floats = zt_dtype_get(t->dtype)->kind == 'F';
@@ -32,7 +15,7 @@ static void case_in(zt_case *c, int k, const zt_case_type *t)
 /* Which of x's dimensions is y's d-th. */
 static int source_of(const zt_ints *axes, int rank, int d)
 {
-    return axes->n ? plain_axis(axes->v[d], rank) : rank - 1 - d;
+    return axes->n ? zt_plain_axis(axes->v[d], rank) : rank - 1 - d;
 }
 
 static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -48,7 +31,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
                            x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
-        s = axes->n ? want_axis(ctx, axes->v[d], x->rank) : ZT_OK;
+        s = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
         if (s) return s;
         int from = source_of(axes, x->rank, d);
         if (seen[from]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %d is given twice", from);
@@ -74,7 +57,7 @@ static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_t
             from += rest % y->dim[d] * stride[source_of(axes, x->rank, d)];
             rest /= y->dim[d];
         }
-        move(&in[0], from, &out[0], i);
+        zt_row_move(&in[0], from, &out[0], i);
     }
 }
 
@@ -106,7 +89,7 @@ static void transpose_vjp(zt_vjp *v)
 {
     const zt_ints *axes = &((const zt_transpose_attrs *)v->attrs)->axes;
     zt_transpose_attrs back = {{axes->n, {0}}};
-    for (int d = 0; d < axes->n; d++) back.axes.v[plain_axis(axes->v[d], (int)axes->n)] = d;
+    for (int d = 0; d < axes->n; d++) back.axes.v[zt_plain_axis(axes->v[d], (int)axes->n)] = d;
     v->dx[0] = zt_e_transpose(v->e, v->dy[0], &back);
 }
 
@@ -130,9 +113,9 @@ static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[]
 {
     static const char names[] = "abcde";
     zt_status s = zt_row_want_plain(ctx, "a", part[0]);
-    if (!s) s = want_axis(ctx, axis, part[0]->rank);
+    if (!s) s = zt_row_axis(ctx, axis, part[0]->rank);
     if (s) return s;
-    int at = plain_axis(axis, part[0]->rank);
+    int at = zt_plain_axis(axis, part[0]->rank);
     *y = *part[0];
     for (int k = 1; k < PARTS; k++) {
         if (!part[k]) continue;
@@ -164,15 +147,15 @@ static void copy_part(int at, const zt_arg *whole, int64_t first, const zt_arg *
     for (int64_t i = 0; i < n; i++) {
         int64_t there = i / run * w.type->dim[at] * inner + first * inner + i % run;
         if (into)
-            move(&p, i, &w, there);
+            zt_row_move(&p, i, &w, there);
         else
-            move(&w, there, &p, i);
+            zt_row_move(&w, there, &p, i);
     }
 }
 
 static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
-    int at = plain_axis(((const zt_concat_attrs *)attrs)->axis, out[0].type->rank);
+    int at = zt_plain_axis(((const zt_concat_attrs *)attrs)->axis, out[0].type->rank);
     int64_t first = 0;
     (void)t;
     for (int k = 0; k < PARTS; k++) {
@@ -200,7 +183,7 @@ static bool concat_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     zt_concat_attrs a = {rows[i].axis};
     zt_case_attrs(c, &a, sizeof a);
-    int at = plain_axis(rows[i].axis, rows[i].x.rank);
+    int at = zt_plain_axis(rows[i].axis, rows[i].x.rank);
     for (int k = 0; k < rows[i].parts; k++) {
         zt_case_type t = rows[i].x;
         t.dim[at] *= k + 1;
@@ -217,7 +200,7 @@ static void concat_vjp(zt_vjp *v)
     for (int k = 0; k < PARTS; k++) {
         if (in[k] < 0) continue;
         zt_type t = v->e->type(v->e->user, in[k]);
-        int64_t n = t.rank ? t.dim[plain_axis(axis, t.rank)] : -1;
+        int64_t n = t.rank ? t.dim[zt_plain_axis(axis, t.rank)] : -1;
         if (n < 0) {
             v->dx[k] = zt_e_uncat(v->e, v->dy[0], in[0], in[1], in[2], in[3], in[4],
                                   &(zt_uncat_attrs){axis, k});
@@ -259,7 +242,7 @@ static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
 static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     const zt_uncat_attrs *a = attrs;
-    int at = plain_axis(a->axis, in[0].type->rank);
+    int at = zt_plain_axis(a->axis, in[0].type->rank);
     int64_t first = 0;
     (void)t;
     for (int k = 0; k < a->part; k++) first += in[1 + k].type ? in[1 + k].type->dim[at] : 0;
@@ -318,9 +301,9 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_repeat_attrs *a = attrs;
     zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (!s) s = want_axis(ctx, a->axis, in[0]->rank);
+    if (!s) s = zt_row_axis(ctx, a->axis, in[0]->rank);
     if (s) return s;
-    int at = plain_axis(a->axis, in[0]->rank);
+    int at = zt_plain_axis(a->axis, in[0]->rank);
     out[0] = *in[0];
     if (a->times < 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)a->times);
@@ -331,12 +314,12 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     const zt_repeat_attrs *a = attrs;
-    int at = plain_axis(a->axis, in[0].type->rank);
+    int at = zt_plain_axis(a->axis, in[0].type->rank);
     int64_t inner = 1, n = zt_type_count(out[0].type);
     (void)t;
     for (int d = at + 1; d < in[0].type->rank; d++) inner *= in[0].type->dim[d];
     for (int64_t i = 0; i < n; i++)
-        move(&in[0], i / (inner * a->times) * inner + i % inner, &out[0], i);
+        zt_row_move(&in[0], i / (inner * a->times) * inner + i % inner, &out[0], i);
 }
 
 static bool repeat_cases(int i, zt_case *c)
@@ -362,7 +345,7 @@ static void repeat_vjp(zt_vjp *v)
 {
     const zt_repeat_attrs *a = v->attrs;
     const zt_emit *e = v->e;
-    int rank = e->type(e->user, v->in[0]).rank, at = plain_axis(a->axis, rank);
+    int rank = e->type(e->user, v->in[0]).rank, at = zt_plain_axis(a->axis, rank);
     zt_transpose_attrs swap = {{rank, {0}}};
     for (int d = 0; d < rank; d++) swap.axes.v[d] = d == at ? rank - 1 : d == rank - 1 ? at : d;
     bool last = at == rank - 1;

@@ -64,6 +64,37 @@ int64_t zt_row_rows(const zt_type *t)
     return rows;
 }
 
+zt_status zt_row_axis(zt_ctx *ctx, int64_t axis, int rank)
+{
+    if (axis >= -rank && axis < rank) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)axis, rank);
+}
+
+int zt_plain_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+
+void zt_row_move(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
+{
+    if (y->f)
+        y->f[to] = x->f[from];
+    else
+        y->i[to] = x->i[from];
+}
+
+void zt_row_zero(zt_arg *y, int64_t to)
+{
+    if (y->f)
+        y->f[to] = 0;
+    else
+        y->i[to] = 0;
+}
+
+int64_t zt_row_wrap(zt_dtype t, uint64_t v)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int unused = 64 - 8 * d->block_bytes;
+    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+}
+
 zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y)
 {
     *y = a->rank >= b->rank ? *a : *b;

@@ -23,6 +23,14 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
 int64_t zt_row_cols(const zt_type *t);
 int64_t zt_row_rows(const zt_type *t);
+/* An axis from -rank to rank - 1; and counted from the front. */
+zt_status zt_row_axis(zt_ctx *ctx, int64_t axis, int rank);
+int zt_plain_axis(int64_t axis, int rank);
+/* Element `from` of one operand becomes element `to` of another of its dtype; or that becomes 0. */
+void zt_row_move(const zt_arg *x, int64_t from, zt_arg *y, int64_t to);
+void zt_row_zero(zt_arg *y, int64_t to);
+/* The low bits that an integer type keeps, as its value. */
+int64_t zt_row_wrap(zt_dtype t, uint64_t v);
 /* Shapes aligned at their last dimensions; where one has 1, or no dimension, it is repeated. */
 zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y);
 /* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */

@@ -90,14 +90,14 @@ void zt_decode_f8_e8m0(const void *src, float *dst, int64_t n)
         dst[i] = s[i] == 255 ? NAN : of_bits(s[i] ? (uint32_t)s[i] << 23 : 0x400000);
 }
 
-/* To the nearest power of two, halves up; 0 to the smallest there is. What is
- * negative, infinite or past 2^127.5 has no code: NaN. */
+/* To the nearest power of two, halves up; 0 to 2^-127, what is larger than that to 2^-126 at least
+ * (as PyTorch and ml_dtypes have it). What is negative, infinite or too large is NaN. */
 void zt_encode_f8_e8m0(const float *src, void *dst, int64_t n)
 {
     uint8_t *d = dst;
     for (int64_t i = 0; i < n; i++) {
         uint32_t u = bits_of(src[i]), code = (u + 0x400000) >> 23;
-        if (u >> 23 == 0) code = u >= 0x600000;
+        if (u >> 23 == 0) code = u > 0x400000;
         d[i] = u == 0x80000000 ? 0 : u >= 0x7f800000 || code > 254 ? 255 : (uint8_t)code;
     }
 }

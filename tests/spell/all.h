@@ -8,6 +8,7 @@
 #include "tests/spell/vjp_fft.h"
 #include "tests/spell/onnx_elementwise.h"
 #include "tests/spell/onnx_shape.h"
+#include "tests/spell/onnx_gather.h"
 #include "tests/spell/onnx_cast.h"
 #include "tests/spell/onnx_reduce.h"
 #include "tests/spell/onnx_matmul.h"
@@ -35,6 +36,7 @@ static const struct {
     LIST("ops/vjp", vjp_fft),
     LIST("ops/onnx", onnx_elementwise),
     LIST("ops/onnx", onnx_shape),
+    LIST("ops/onnx", onnx_gather),
     LIST("ops/onnx", onnx_cast),
     LIST("ops/onnx", onnx_reduce),
     LIST("ops/onnx", onnx_matmul),

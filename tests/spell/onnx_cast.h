@@ -37,7 +37,46 @@ static int build_onnx_bitcast(const call *c)
     return zt_emit_bitcast(c->p, NULL, c->in[0], &a);
 }
 
+/* ---- quantization ---------------------------------------------------------------------------- */
+
+static int build_onnx_quantize(const call *c)
+{
+    int x = c->in[0];
+    if (!zt_dtype_is_float(c->type[0].dtype)) x = cast_to(c, x, logical_named("float32"));
+    zt_quantize_linear_attrs a = {dtype_word(logical_named(c->out_dtype[0])), int_or(c, "axis", 1),
+                                  int_or(c, "block_size", 0), int_or(c, "saturate", 1)};
+    return zt_emit_quantize_linear(c->p, NULL, x, c->in[1], c->in[2], &a);
+}
+
+static int build_onnx_dequantize(const call *c)
+{
+    zt_dequantize_linear_attrs a = {int_or(c, "axis", 1), int_or(c, "block_size", 0)};
+    int y = zt_emit_dequantize_linear(c->p, NULL, c->in[0], c->in[1], c->in[2], &a);
+    bool as_scale = !strcmp(c->out_dtype[0], c->dtype[1]);
+    return as_scale ? y : cast_to(c, y, logical_named(c->out_dtype[0]));
+}
+
+/* The range with 0 in it in 255 steps; the zero point is where 0 goes. */
+static int build_dynamic_quantize(const call *c)
+{
+    const float none = 0, steps = 255;
+    zt_prog *p = c->p;
+    int zero = constant(c, ZT_F32, 0, NULL, &none);
+    int most = zt_emit_max(p, NULL, zt_emit_amax(p, NULL, c->in[0], NULL), zero);
+    int least = zt_emit_min(p, NULL, zt_emit_amin(p, NULL, c->in[0], NULL), zero);
+    int scale = zt_emit_div(p, NULL, zt_emit_sub(p, NULL, most, least),
+                            constant(c, ZT_F32, 0, NULL, &steps));
+    zt_quantize_linear_attrs a = {{"u8"}, 0, 0, 1};
+    int point = zt_emit_quantize_linear(p, NULL, zt_emit_sub(p, NULL, zero, least), scale, ZT_NONE, &a);
+    c->more[0] = scale;
+    c->more[1] = point;
+    return zt_emit_quantize_linear(p, NULL, c->in[0], scale, point, &a);
+}
+
 static const spelling onnx_cast_ops[] = {
+    {"QuantizeLinear", .build = build_onnx_quantize},
+    {"DequantizeLinear", .build = build_onnx_dequantize},
+    {"DynamicQuantizeLinear", .build = build_dynamic_quantize},
     {"Cast", .build = build_onnx_cast, .exact = true},
     {"CastLike", .build = build_onnx_cast, .exact = true},
     {"BitCast", .build = build_onnx_bitcast, .exact = true},

@@ -126,40 +126,6 @@ static void scatter_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
     }
 }
 
-/* ---- gather_elements: BATCH elements an item ------------------------------------------------- */
-
-enum { BATCH = 1024 };
-
-static void elements_setup(zt_cpu_call *c)
-{
-    c->items[0] = (zt_type_count(&c->in[1].type) + BATCH - 1) / BATCH;
-}
-
-static void elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    const zt_gather_elements_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
-    int along = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
-    int64_t n = zt_type_count(t), last = end * BATCH < n ? end * BATCH : n;
-    const int32_t *at = c->in[1].data;
-    float *y = c->out[0].data;
-    (void)phase, (void)local;
-    for (int64_t e = begin * BATCH; e < last; e++) {
-        int64_t from = 0, step = 1, rest = e;
-        y[e] = 0;
-        if (at[e] < 0 || at[e] >= x->dim[along]) {
-            if (a->oob.s[0] == 'e') zt_cpu_trouble(c, "index", at[e], x->dim[along]);
-            continue;
-        }
-        for (int d = x->rank - 1; d >= 0; d--) {
-            from += (d == along ? at[e] : rest % t->dim[d]) * step;
-            step *= x->dim[d];
-            rest /= t->dim[d];
-        }
-        y[e] = ((const float *)c->in[0].data)[from];
-    }
-}
-
 /* ---- one_hot: one index an item -------------------------------------------------------------- */
 
 static void one_hot_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->in[0].type); }
@@ -184,10 +150,6 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {
      .has = scatter_add_has,
      .setup = scatter_add_setup,
      .run = scatter_add_run},
-    {.op = ZT_OP_gather_elements,
-     .has = scatter_add_has,
-     .setup = elements_setup,
-     .run = elements_run},
     {.op = ZT_OP_one_hot, .setup = one_hot_setup, .run = one_hot_run},
     {.op = ZT_OP_gather, .has = gather_has, .setup = gather_setup, .run = gather_run},
     {.op = ZT_OP_kv_put, .has = kv_put_has, .setup = kv_put_setup, .run = kv_put_run},

@@ -1,0 +1,288 @@
+/* quant.c - kernels of topk and cumprod (a line an item) and of linear quantization (CHUNK elements
+ * an item; quotients are rounded to f32, all else is f64, as in the rows' loops). */
+#include "lib/engine/cpu/isa/elements.h"
+
+#include <math.h>
+
+static bool f32_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[0]->dtype == ZT_F32;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+enum { L_N, L_INNER };
+
+static void lines_setup(zt_cpu_call *c, int64_t axis)
+{
+    const zt_type *x = &c->in[0].type;
+    int at = (int)(axis < 0 ? axis + x->rank : axis);
+    c->aux[L_N] = x->dim[at];
+    c->aux[L_INNER] = 1;
+    for (int d = at + 1; d < x->rank; d++) c->aux[L_INNER] *= x->dim[d];
+    c->items[0] = x->dim[at] ? zt_type_count(x) / x->dim[at] : 0;
+}
+
+static int64_t line_at(const zt_cpu_call *c, int64_t n, int64_t i)
+{
+    return i / c->aux[L_INNER] * n * c->aux[L_INNER] + i % c->aux[L_INNER];
+}
+
+static void cumprod_setup(zt_cpu_call *c)
+{
+    lines_setup(c, ((const zt_cumprod_attrs *)c->attrs)->axis);
+}
+
+static void cumprod_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_cumprod_attrs *a = c->attrs;
+    int64_t n = c->aux[L_N], inner = c->aux[L_INNER];
+    (void)phase, (void)local;
+    for (int64_t l = begin; l < end; l++) {
+        int64_t at = line_at(c, n, l), step = a->reverse ? -inner : inner;
+        double product = 1;
+        if (a->reverse) at += (n - 1) * inner;
+        for (int64_t i = 0; i < n; i++, at += step) {
+            double next = product * (double)((const float *)c->in[0].data)[at];
+            ((float *)c->out[0].data)[at] = (float)(a->exclusive ? product : next);
+            product = next;
+        }
+    }
+}
+
+/* ---- topk: the best k so far in a heap, the last of them on top ------------------------------ */
+
+typedef struct entry {
+    float x;
+    int32_t i;
+} entry;
+
+/* Larger (or smaller) first, NaN larger than all, else the earlier. */
+INLINE bool before(bool largest, entry a, entry b)
+{
+    bool nan_a = a.x != a.x, nan_b = b.x != b.x;
+    if (nan_a != nan_b) return nan_a == largest;
+    if (a.x != b.x && !nan_a) return largest ? a.x > b.x : a.x < b.x;
+    return a.i < b.i;
+}
+
+/* Entry e into the place at `at` of a heap of n, or further down. */
+static void sink(entry *heap, int64_t n, int64_t at, entry e, bool largest)
+{
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && before(largest, heap[child], heap[child + 1])) child++;
+        if (!before(largest, e, heap[child])) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = e;
+}
+
+static void topk_setup(zt_cpu_call *c)
+{
+    const zt_topk_attrs *a = c->attrs;
+    lines_setup(c, a->axis);
+    c->local_bytes = (size_t)(a->k ? a->k : c->aux[L_N]) * sizeof(entry);
+}
+
+static void topk_line(const float *x, int64_t n, int64_t inner, entry *heap, int64_t k,
+                      bool largest)
+{
+    for (int64_t i = 0; i < k; i++) heap[i] = (entry){x[i * inner], (int32_t)i};
+    for (int64_t i = k / 2; i-- > 0;) sink(heap, k, i, heap[i], largest);
+    for (int64_t i = k; i < n; i++) {
+        entry e = {x[i * inner], (int32_t)i};
+        if (before(largest, e, heap[0])) sink(heap, k, 0, e, largest);
+    }
+    for (int64_t i = k; i-- > 1;) { /* the last goes to the end */
+        entry last = heap[0];
+        sink(heap, i, 0, heap[i], largest);
+        heap[i] = last;
+    }
+}
+
+static void topk_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_topk_attrs *a = c->attrs;
+    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], k = a->k ? a->k : n;
+    entry *heap = local;
+    float *y = c->out[0].data;
+    int32_t *where = c->out[1].data;
+    (void)phase;
+    for (int64_t l = begin; l < end; l++) {
+        int64_t to = line_at(c, k, l);
+        topk_line((const float *)c->in[0].data + line_at(c, n, l), n, inner, heap, k, a->largest);
+        for (int64_t j = 0; j < k; j++) {
+            if (y) y[to + j * inner] = heap[j].x;
+            if (where) where[to + j * inner] = heap[j].i;
+        }
+    }
+}
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+/* Element i has scale i / inner % n, cut in blocks; `one`: all have the first. */
+typedef struct scales {
+    bool one;
+    int64_t inner, n, block, per_line;
+} scales;
+
+static scales scales_of(int64_t axis, int64_t block, const zt_type *x, const zt_type *scale)
+{
+    scales s = {.one = !block && zt_type_count(scale) == 1, .inner = 1, .block = block};
+    if (s.one) return s;
+    int at = (int)(axis < 0 ? axis + x->rank : axis);
+    for (int d = at + 1; d < x->rank; d++) s.inner *= x->dim[d];
+    s.n = x->dim[at];
+    s.per_line = block ? scale->dim[at] : 0;
+    return s;
+}
+
+INLINE int64_t scale_at(const scales *s, int64_t i)
+{
+    if (s->one) return 0;
+    int64_t k = i / s->inner % s->n;
+    if (!s->block) return k;
+    return (i / s->inner / s->n * s->per_line + k / s->block) * s->inner + i % s->inner;
+}
+
+/* X(NAME, C type): codes that are integers. */
+#define CODES(X)                                                                                   \
+    X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
+#define X(NAME, T)                                                                                 \
+    static void codes_##NAME(const void *src, double *dst, int64_t n)                              \
+    {                                                                                              \
+        const T *s = src;                                                                          \
+        for (int64_t i = 0; i < n; i++) dst[i] = (double)s[i];                                     \
+    }                                                                                              \
+    static void encode_##NAME(const double *src, void *dst, int64_t n)                             \
+    {                                                                                              \
+        T *d = dst;                                                                                \
+        for (int64_t i = 0; i < n; i++) d[i] = (T)src[i];                                          \
+    }
+CODES(X)
+#undef X
+#define X(NAME, T) [ZT_##NAME] = {codes_##NAME, encode_##NAME},
+static const struct {
+    void (*of)(const void *, double *, int64_t);
+    void (*to)(const double *, void *, int64_t);
+} codes[ZT_DTYPE_COUNT] = {CODES(X)};
+#undef X
+
+/* n <= CHUNK elements of codes from the i-th, whole blocks; f: room for as many floats. */
+static void numbers_of(const zt_cpu_arg *a, int64_t i, double *y, float *f, int64_t n)
+{
+    zt_dtype t = a->type.dtype;
+    if (codes[t].of) {
+        codes[t].of(element(a, i), y, n);
+        return;
+    }
+    zt_dtype_get(t)->decode(element(a, i), f, n);
+    for (int64_t j = 0; j < n; j++) y[j] = (double)f[j];
+}
+
+/* One of them, wherever it is in its byte. */
+static double number_at(const zt_cpu_arg *a, int64_t i)
+{
+    const zt_dtype_info *d = zt_dtype_get(a->type.dtype);
+    float f[4];
+    double y;
+    if (codes[a->type.dtype].of) {
+        codes[a->type.dtype].of(element(a, i), &y, 1);
+        return y;
+    }
+    d->decode(element(a, i), f, d->block);
+    return (double)f[i % d->block];
+}
+
+static bool quantize_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[0]->dtype == ZT_F32 && in[1]->dtype == ZT_F32;
+}
+
+static void quant_setup(zt_cpu_call *c)
+{
+    c->items[0] = (zt_type_count(&c->out[0].type) + CHUNK - 1) / CHUNK;
+    c->local_bytes = CHUNK * (sizeof(float) + sizeof(double));
+}
+
+static void quantize_chunk(zt_cpu_call *c, const scales *s, int64_t at, int64_t n, double *y,
+                           float *f)
+{
+    const zt_quantize_linear_attrs *a = c->attrs;
+    const float *x = (const float *)c->in[0].data + at, *scale = c->in[1].data;
+    zt_dtype to = c->out[0].type.dtype;
+    bool integers = codes[to].to || (zt_dtype_is_packed(to) && to != ZT_F4_E2M1);
+    double least, most;
+    zt_dtype_range(to, &least, &most);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t k = scale_at(s, at + j);
+        double v = (double)(x[j] / scale[k]);
+        if (integers) v = v != v ? 0 : rint(v);
+        if (c->in[2].data) v += number_at(&c->in[2], k);
+        if (integers || a->saturate) v = v > most ? most : v < least ? least : v;
+        y[j] = v;
+    }
+    if (codes[to].to) {
+        codes[to].to(y, element(&c->out[0], at), n);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) f[j] = zt_f64_to_f32_odd(y[j]);
+    zt_dtype_get(to)->encode(f, element(&c->out[0], at), n);
+}
+
+static void quantize_linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_quantize_linear_attrs *a = c->attrs;
+    scales s = scales_of(a->axis, a->block, &c->in[0].type, &c->in[1].type);
+    int64_t count = zt_type_count(&c->out[0].type);
+    (void)phase;
+    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
+        quantize_chunk(c, &s, at, count - at < CHUNK ? count - at : CHUNK, local,
+                       (float *)((double *)local + CHUNK));
+}
+
+static bool dequantize_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32;
+}
+
+static void dequantize_linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
+                                  void *local)
+{
+    const zt_dequantize_linear_attrs *a = c->attrs;
+    scales s = scales_of(a->axis, a->block, &c->in[0].type, &c->in[1].type);
+    int64_t count = zt_type_count(&c->out[0].type);
+    const float *scale = c->in[1].data;
+    double *x = local;
+    (void)phase;
+    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
+        int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        float *y = (float *)c->out[0].data + at;
+        numbers_of(&c->in[0], at, x, (float *)(x + CHUNK), n);
+        for (int64_t j = 0; j < n; j++) {
+            int64_t k = scale_at(&s, at + j);
+            double less = c->in[2].data ? number_at(&c->in[2], k) : 0;
+            y[j] = (float)((x[j] - less) * (double)scale[k]);
+        }
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_quant)[] = {
+    {.op = ZT_OP_cumprod, .has = f32_has, .setup = cumprod_setup, .run = cumprod_run},
+    {.op = ZT_OP_topk, .has = f32_has, .setup = topk_setup, .run = topk_run},
+    {.op = ZT_OP_quantize_linear,
+     .has = quantize_has,
+     .setup = quant_setup,
+     .run = quantize_linear_run},
+    {.op = ZT_OP_dequantize_linear,
+     .has = dequantize_has,
+     .setup = quant_setup,
+     .run = dequantize_linear_run},
+    {0},
+};

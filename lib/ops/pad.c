@@ -1,0 +1,370 @@
+/* pad.c - rows of the ops that take entries of an axis in steps, and that add some at its ends. */
+#include "lib/ops/vjp.h"
+
+#include <string.h>
+
+static void case_in(zt_case *c, int k, const zt_case_type *t)
+{
+    bool floats = zt_dtype_get(t->dtype)->kind == 'F';
+    zt_case_type_in(c, k, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, t);
+    c->limit[k] = t->dtype == ZT_BOOL ? 2 : 100;
+}
+
+/* ---- slice_step, slice_step_put -------------------------------------------------------------- */
+
+typedef zt_slice_step_attrs step_attrs; /* both ops' */
+
+/* How many entries there are, the first being *from of n; -1: they are not all there. */
+static int64_t steps_of(const step_attrs *a, int64_t n, int64_t *from)
+{
+    *from = a->from < 0 ? a->from + n : a->from;
+    int64_t step = a->step, room = step > 0 ? n - 1 - *from : *from; /* entries past the first */
+    if (step == 0 || step < -INT64_MAX || a->count < 0) return -1;
+    if (n == 0 && a->count == 0) return 0;
+    if (*from < 0 || *from >= n) return -1;
+    int64_t fit = room / (step > 0 ? step : -step) + 1;
+    return a->count == 0 ? fit : a->count <= fit ? a->count : -1;
+}
+
+static zt_status step_type(zt_ctx *ctx, const step_attrs *a, const zt_type *x, zt_type *y)
+{
+    int64_t from, count;
+    zt_status s = zt_row_want_plain(ctx, "x", x);
+    if (!s) s = zt_row_axis(ctx, a->axis, x->rank);
+    if (s) return s;
+    int at = zt_plain_axis(a->axis, x->rank);
+    count = steps_of(a, x->dim[at], &from);
+    if (count < 0)
+        return zt_row_fail(ctx, ZT_ESHAPE,
+                           "%lld entries from %lld in steps of %lld are not all on an axis of %lld",
+                           (long long)a->count, (long long)a->from, (long long)a->step,
+                           (long long)x->dim[at]);
+    *y = *x;
+    y->dim[at] = count;
+    return ZT_OK;
+}
+
+static zt_status slice_step_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
+{
+    return step_type(ctx, attrs, in[0], &out[0]);
+}
+
+/* Every element of `part`, and where it is in `whole`. */
+static void walk_steps(const step_attrs *a, const zt_arg *whole, const zt_arg *part, bool into)
+{
+    int at = zt_plain_axis(a->axis, whole->type->rank);
+    int64_t inner = 1, from, n = whole->type->dim[at], count = part->type->dim[at];
+    zt_arg w = *whole, p = *part;
+    steps_of(a, n, &from);
+    for (int d = at + 1; d < whole->type->rank; d++) inner *= whole->type->dim[d];
+    for (int64_t i = 0, all = zt_type_count(part->type); i < all; i++) {
+        int64_t outer = i / inner / count, k = i / inner % count;
+        int64_t there = (outer * n + from + k * a->step) * inner + i % inner;
+        if (into)
+            zt_row_move(&p, i, &w, there);
+        else
+            zt_row_move(&w, there, &p, i);
+    }
+}
+
+static void slice_step_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    walk_steps(attrs, &in[0], &out[0], false);
+}
+
+static bool slice_step_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        step_attrs a; /* axis, from, step, count */
+    } rows[] = {
+        {{ZT_F32, 1, {9}}, {0, 0, 2, 0}},        {{ZT_F32, 1, {9}}, {0, -1, -1, 0}},
+        {{ZT_F32, 2, {9, 40}}, {0, 1, 3, 2}},    {{ZT_F32, 2, {9, 40}}, {-1, 38, -5, 0}},
+        {{ZT_F32, 3, {3, 5, 7}}, {1, -1, -2, 3}}, {{ZT_F32, 3, {3, 5, 7}}, {1, 2, 100, 0}},
+        {{ZT_F32, 2, {0, 6}}, {1, 1, 2, 2}},     {{ZT_F32, 2, {4, 0}}, {1, 0, 1, 0}},
+        {{ZT_F32, 2, {65, 1000}}, {1, -1, -1, 0}}, {{ZT_F16, 2, {4, 33}}, {1, 1, 2, 0}},
+        {{ZT_F64, 2, {4, 5}}, {0, 3, -1, 0}},    {{ZT_I64, 2, {4, 6}}, {0, 0, 3, 0}},
+        {{ZT_U8, 2, {4, 6}}, {1, 5, -2, 0}},     {{ZT_BOOL, 1, {9}}, {0, 1, 1, 5}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    case_in(c, 0, &rows[i].x);
+    return true;
+}
+
+static zt_slice_step_put_attrs put_attrs(const step_attrs *a)
+{
+    return (zt_slice_step_put_attrs){a->axis, a->from, a->step, a->count};
+}
+
+static void slice_step_vjp(zt_vjp *v)
+{
+    zt_slice_step_put_attrs a = put_attrs(v->attrs);
+    v->dx[0] = zt_e_slice_step_put(v->e, v->dy[0], v->in[0], &a);
+}
+
+const zt_opdef zt_op_slice_step = {
+    .synopsis = "y[...,k,...] = x[...,from + k step,...] along `axis`, k below `count` (0: as many "
+                "as there are); from below 0 counts from the end, step -1 turns round; any but "
+                "block types, y has x's",
+    .n_required = 1,
+    .infer = slice_step_infer,
+    .ref = slice_step_ref,
+    .flops = zt_row_no_flops,
+    .cases = slice_step_cases,
+    .vjp = slice_step_vjp,
+};
+
+static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                      zt_type out[])
+{
+    zt_type part, whole = *in[1];
+    whole.dtype = in[0]->dtype;
+    zt_status s = step_type(ctx, attrs, &whole, &part);
+    out[0] = whole;
+    if (s || zt_type_equal(&part, in[0])) return s;
+    char text[ZT_TYPE_TEXT];
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is not these entries of like, %s",
+                       zt_type_text(&part, text));
+}
+
+static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) zt_row_zero(&out[0], i);
+    walk_steps(attrs, &out[0], &in[0], true);
+}
+
+static bool slice_step_put_cases(int i, zt_case *c)
+{
+    if (!slice_step_cases(i, c)) return false;
+    zt_type part;
+    c->in[1] = c->in[0];
+    c->fill[1] = ZT_FILL_ZERO;
+    if (step_type(NULL, (const step_attrs *)c->attrs, &c->in[1], &part)) return false;
+    c->in[0] = part;
+    return true;
+}
+
+static void slice_step_put_vjp(zt_vjp *v)
+{
+    const zt_slice_step_put_attrs *a = v->attrs;
+    zt_type x = v->e->type(v->e->user, v->in[0]);
+    int64_t known = x.dim[zt_plain_axis(a->axis, x.rank)];
+    step_attrs back = {a->axis, a->from, a->step, known > 0 ? known : a->count};
+    v->dx[0] = known == 0 ? zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0})
+                          : zt_e_slice_step(v->e, v->dy[0], &back);
+}
+
+const zt_opdef zt_op_slice_step_put = {
+    .synopsis = "y is 0, of like's shape and x's type, but for y[...,from + k step,...] = "
+                "x[...,k,...] along `axis`, as slice_step counts; any but block types",
+    .n_required = 2,
+    .infer = slice_step_put_infer,
+    .ref = slice_step_put_ref,
+    .flops = zt_row_no_flops,
+    .cases = slice_step_put_cases,
+    .vjp = slice_step_put_vjp,
+    .constant = 2,
+};
+
+/* ---- pad, pad_back --------------------------------------------------------------------------- */
+
+typedef zt_pad_attrs pad_attrs; /* pad_back's begin with the same three */
+
+static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+
+static int64_t count_at(const zt_ints *pads, int d) { return d < pads->n ? pads->v[d] : 0; }
+
+/* Which entry of n is entry i (below 0 and past the end too) by a mode; -1: none, a constant. */
+static int64_t source_of(char mode, int64_t i, int64_t n)
+{
+    if (i >= 0 && i < n) return i;
+    if (mode == 'c') return -1;
+    if (mode == 'e') return i < 0 ? 0 : n - 1;
+    int64_t period = mode == 'w' ? n : n > 1 ? 2 * (n - 1) : 1;
+    i = i % period + (i % period < 0 ? period : 0);
+    return i < n ? i : period - i;
+}
+
+static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after,
+                          const zt_word *mode, const zt_type *x, zt_type *y)
+{
+    zt_status s = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
+    if (s) return s;
+    if ((before->n != 0 && before->n != x->rank) || (after->n != 0 && after->n != x->rank))
+        return zt_row_fail(ctx, ZT_ESHAPE, "pads for %lld and %lld of %d dimensions",
+                           (long long)before->n, (long long)after->n, x->rank);
+    *y = *x;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t b = count_at(before, d), a = count_at(after, d), n = x->dim[d];
+        if (b > INT64_MAX / 4 || a > INT64_MAX / 4 || b < -n || a < -n || n + b + a < 0)
+            return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n,
+                               (long long)b, (long long)a);
+        y->dim[d] = n + b + a;
+        if (n == 0 && y->dim[d] > 0 && mode->s[0] != 'c')
+            return zt_row_fail(ctx, ZT_ESHAPE, "dimension %d has no entry to pad with", d);
+    }
+    return ZT_OK;
+}
+
+static zt_status pad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                           zt_type out[])
+{
+    const pad_attrs *a = attrs;
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    return s ? s : pad_type(ctx, &a->before, &a->after, &a->mode, in[0], &out[0]);
+}
+
+/* Where in x element i of y comes from; -1: nowhere. */
+static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, const zt_type *y,
+                          int64_t i)
+{
+    int64_t at = 0, step = 1;
+    for (int d = x->rank - 1; d >= 0; d--) {
+        int64_t k = source_of(mode, i % y->dim[d] - count_at(before, d), x->dim[d]);
+        if (k < 0) return -1;
+        at += k * step;
+        step *= x->dim[d];
+        i /= y->dim[d];
+    }
+    return at;
+}
+
+static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const pad_attrs *a = attrs;
+    (void)t;
+    for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
+        int64_t from = pad_source(&a->before, a->mode.s[0], in->type, out->type, i);
+        if (from >= 0)
+            zt_row_move(&in[0], from, &out[0], i);
+        else if (out->f)
+            out->f[i] = a->value;
+        else
+            out->i[i] = (int64_t)a->value;
+    }
+}
+
+static bool pad_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_ints before, after;
+        const char *mode;
+        double value;
+    } rows[] = {
+        {{ZT_F32, 1, {5}}, {1, {2}}, {1, {3}}, "constant", 0.5},
+        {{ZT_F32, 2, {3, 33}}, {2, {1, 0}}, {2, {0, 2}}, "constant", 0},
+        {{ZT_F32, 2, {5, 7}}, {2, {-1, 2}}, {2, {2, -3}}, "constant", -1},
+        {{ZT_F32, 3, {2, 3, 5}}, {0, {0}}, {3, {1, 1, 1}}, "constant", 0},
+        {{ZT_F32, 2, {5, 7}}, {2, {2, 3}}, {2, {1, 6}}, "reflect", 0},
+        {{ZT_F32, 1, {3}}, {1, {7}}, {1, {9}}, "reflect", 0},
+        {{ZT_F32, 1, {1}}, {1, {2}}, {1, {2}}, "reflect", 0},
+        {{ZT_F32, 2, {5, 7}}, {2, {2, 3}}, {2, {1, 6}}, "edge", 0},
+        {{ZT_F32, 2, {5, 7}}, {2, {-2, 3}}, {2, {1, -2}}, "edge", 0},
+        {{ZT_F32, 2, {5, 7}}, {2, {2, 9}}, {2, {1, 8}}, "wrap", 0},
+        {{ZT_F32, 2, {0, 4}}, {2, {0, 1}}, {2, {0, 1}}, "edge", 0},
+        {{ZT_F32, 2, {0, 4}}, {2, {2, 0}}, {0, {0}}, "constant", 3},
+        {{ZT_F32, 0, {0}}, {0, {0}}, {0, {0}}, "wrap", 0},
+        {{ZT_F32, 4, {2, 3, 28, 28}}, {4, {0, 0, 1, 1}}, {4, {0, 0, 1, 1}}, "constant", 0},
+        {{ZT_F32, 4, {2, 3, 28, 28}}, {4, {0, 0, 3, 3}}, {4, {0, 0, 3, 3}}, "reflect", 0},
+        {{ZT_F16, 2, {3, 5}}, {2, {1, 1}}, {2, {1, 1}}, "edge", 0},
+        {{ZT_F64, 1, {5}}, {1, {1}}, {1, {1}}, "wrap", 0},
+        {{ZT_I32, 2, {3, 5}}, {2, {1, 1}}, {2, {0, 1}}, "constant", 7},
+        {{ZT_U8, 1, {5}}, {1, {1}}, {1, {2}}, "constant", 9},
+        {{ZT_BOOL, 1, {5}}, {1, {1}}, {1, {2}}, "reflect", 0},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    pad_attrs a = {rows[i].before, rows[i].after, {{0}}, rows[i].value};
+    memcpy(a.mode.s, rows[i].mode, strlen(rows[i].mode));
+    zt_case_attrs(c, &a, sizeof a);
+    case_in(c, 0, &rows[i].x);
+    return true;
+}
+
+static zt_ints less(const zt_ints *pads)
+{
+    zt_ints y = {pads->n, {0}};
+    for (int d = 0; d < pads->n; d++) y.v[d] = -pads->v[d];
+    return y;
+}
+
+static void pad_vjp(zt_vjp *v)
+{
+    const pad_attrs *a = v->attrs;
+    pad_attrs cut = {less(&a->before), less(&a->after), a->mode, 0};
+    zt_pad_back_attrs back = {a->before, a->after, a->mode};
+    v->dx[0] = a->mode.s[0] == 'c' ? zt_e_pad(v->e, v->dy[0], &cut)
+                                   : zt_e_pad_back(v->e, v->dy[0], v->in[0], &back);
+}
+
+const zt_opdef zt_op_pad = {
+    .synopsis = "y = x with `before` and `after` entries more at the ends of each dimension (below 0: "
+                "fewer); mode=constant: `value`; reflect: mirrored at the last entry, which is not "
+                "repeated; edge: the last entry; wrap: from the other end. Any but block types",
+    .n_required = 1,
+    .infer = pad_infer,
+    .ref = pad_ref,
+    .flops = zt_row_no_flops,
+    .cases = pad_cases,
+    .vjp = pad_vjp,
+};
+
+static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    const zt_pad_back_attrs *a = attrs;
+    zt_type padded = *in[0];
+    out[0] = *in[1];
+    out[0].dtype = in[0]->dtype;
+    zt_status s = zt_row_want_float(ctx, "dy", in[0]);
+    if (!s) s = pad_type(ctx, &a->before, &a->after, &a->mode, &out[0], &padded);
+    if (s || zt_type_equal(&padded, in[0])) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of like with these pads");
+}
+
+static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_pad_back_attrs *a = attrs;
+    (void)t;
+    for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) out->f[i] = 0;
+    for (int64_t i = 0, n = zt_type_count(in->type); i < n; i++) {
+        int64_t at = pad_source(&a->before, a->mode.s[0], out->type, in->type, i);
+        if (at >= 0) out->f[at] += in->f[i];
+    }
+}
+
+static bool pad_back_cases(int i, zt_case *c)
+{
+    static const int floats = 17; /* pad's cases that are of floats */
+    if (i >= floats || !pad_cases(i, c)) return false;
+    pad_attrs a;
+    memcpy(&a, c->attrs, sizeof a);
+    zt_pad_back_attrs back = {a.before, a.after, a.mode};
+    memset(c->attrs, 0, sizeof c->attrs);
+    zt_case_attrs(c, &back, sizeof back);
+    c->in[1] = c->in[0];
+    c->fill[1] = ZT_FILL_ZERO;
+    return !pad_type(NULL, &a.before, &a.after, &a.mode, &c->in[1], &c->in[0]);
+}
+
+static void pad_back_vjp(zt_vjp *v)
+{
+    const zt_pad_back_attrs *a = v->attrs;
+    v->dx[0] = zt_e_pad(v->e, v->dy[0], &(pad_attrs){a->before, a->after, a->mode, 0});
+}
+
+const zt_opdef zt_op_pad_back = {
+    .synopsis = "pad's gradient: dx, of like's shape, has at each entry the sum of dy at those that "
+                "it gave; any plain float type",
+    .n_required = 2,
+    .infer = pad_back_infer,
+    .ref = pad_back_ref,
+    .flops = zt_row_in_flops,
+    .cases = pad_back_cases,
+    .vjp = pad_back_vjp,
+    .constant = 2,
+};

@@ -1,0 +1,251 @@
+/* quant.c - rows of linear quantization: numbers as codes times a scale, from a zero point.
+ *
+ * scale and zero are one for all (a scalar, or one element), one for each entry of `axis` (of rank
+ * 1), or with block > 0 one for each `block` neighbours along `axis` (of x's rank, the axis cut by
+ * the block, rounded up).
+ */
+#include "lib/ops/vjp.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+static bool one_element(const zt_type *t)
+{
+    return zt_type_count(t) == 1 && t->rank <= 1;
+}
+
+static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_type *x,
+                            const zt_type *scale)
+{
+    if (block < 0)
+        return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld, below 0", (long long)block);
+    if (block == 0 && one_element(scale)) return ZT_OK;
+    zt_status s = zt_row_axis(ctx, axis, x->rank);
+    if (s) return s;
+    int at = zt_plain_axis(axis, x->rank);
+    zt_type want = *x;
+    want.dtype = scale->dtype;
+    if (block)
+        want.dim[at] = x->dim[at] / block + (x->dim[at] % block != 0);
+    else
+        want = zt_type_make(scale->dtype, 1, &x->dim[at]);
+    char text[ZT_TYPE_TEXT];
+    if (zt_type_equal(&want, scale)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "scale is neither one element nor %s",
+                       zt_type_text(&want, text));
+}
+
+/* Which scale element i of x has. */
+static int64_t scale_at(int64_t axis, int64_t block, const zt_type *x, const zt_type *scale,
+                        int64_t i)
+{
+    int64_t inner = 1;
+    if (block == 0 && one_element(scale)) return 0;
+    int at = zt_plain_axis(axis, x->rank);
+    for (int d = at + 1; d < x->rank; d++) inner *= x->dim[d];
+    int64_t k = i / inner % x->dim[at];
+    if (block == 0) return k;
+    return (i / inner / x->dim[at] * scale->dim[at] + k / block) * inner + i % inner;
+}
+
+static zt_status want_zero(zt_ctx *ctx, const zt_type *scale, const zt_type *zero, zt_dtype dtype)
+{
+    if (!zero) return ZT_OK;
+    if (zero->dtype != dtype)
+        return zt_row_fail(ctx, ZT_ESHAPE, "zero is %s, not %s", zt_dtype_get(zero->dtype)->name,
+                           zt_dtype_get(dtype)->name);
+    if (one_element(scale) && one_element(zero)) return ZT_OK;
+    zt_type same = *zero;
+    same.dtype = scale->dtype;
+    if (zt_type_equal(&same, scale)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "zero is not of the shape of scale");
+}
+
+/* Integers of up to 32 bits and floats of a byte and less. */
+static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype t)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    bool integer = (d->kind == 'I' || d->kind == 'U') && d->block_bytes <= 4;
+    bool small = (d->kind == 'F' && d->block_bytes == 1 && t != ZT_F8_E8M0) ||
+                 zt_dtype_is_packed(t);
+    if (integer || small) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, d->name);
+}
+
+static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
+
+static zt_status dtype_named(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
+{
+    char text[4 * sizeof to->s + 1];
+    size_t len = strnlen(to->s, sizeof to->s);
+    if (zt_dtype_parse(to->s, len, out)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype",
+                       zt_escape(text, sizeof text, to->s, len));
+}
+
+/* ---- quantize_linear ------------------------------------------------------------------------- */
+
+static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                       zt_type out[])
+{
+    const zt_quantize_linear_attrs *a = attrs;
+    zt_dtype to = ZT_I8;
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s) s = zt_row_want_float(ctx, "scale", in[1]);
+    if (!s) s = dtype_named(ctx, &a->to, &to);
+    if (!s) s = want_codes(ctx, "to", to);
+    if (!s) s = want_scale(ctx, a->axis, a->block, in[0], in[1]);
+    if (!s) s = want_zero(ctx, in[1], in[2], to);
+    if (!s && a->saturate != 0 && a->saturate != 1)
+        s = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)a->saturate);
+    out[0] = *in[0];
+    out[0].dtype = to;
+    return s;
+}
+
+static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_quantize_linear_attrs *a = attrs;
+    zt_dtype to = out->type->dtype;
+    bool floats = zt_dtype_get(to)->kind == 'F' || to == ZT_F4_E2M1;
+    double least, most;
+    (void)t;
+    zt_dtype_range(to, &least, &most);
+    for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
+        int64_t k = scale_at(a->axis, a->block, in[0].type, in[1].type, i);
+        double y = in[0].f[i] / in[1].f[k];
+        if (in[0].type->dtype != ZT_F64) y = (double)(float)y;
+        if (!floats) y = isnan(y) ? 0 : rint(y);
+        if (in[2].type) y += number(&in[2], k);
+        if (!floats || a->saturate) y = y > most ? most : y < least ? least : y;
+        if (out->f)
+            out->f[i] = y;
+        else
+            out->i[i] = (int64_t)y;
+    }
+}
+
+static const struct {
+    zt_case_type x, scale;
+    zt_dtype code;
+    bool zero;
+    int64_t axis, block;
+} quant_rows[] = {
+    {{ZT_F32, 2, {3, 33}}, {ZT_F32, 0, {0}}, ZT_I8, false, 1, 0},
+    {{ZT_F32, 2, {3, 33}}, {ZT_F32, 0, {0}}, ZT_U8, true, 1, 0},
+    {{ZT_F32, 3, {2, 5, 7}}, {ZT_F32, 1, {5}}, ZT_U8, true, 1, 0},
+    {{ZT_F32, 3, {2, 5, 7}}, {ZT_F32, 1, {7}}, ZT_I8, true, -1, 0},
+    {{ZT_F32, 2, {4, 70}}, {ZT_F32, 2, {4, 3}}, ZT_I8, true, 1, 32},
+    {{ZT_F32, 2, {9, 7}}, {ZT_F32, 2, {3, 7}}, ZT_U8, false, 0, 4},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 1, {1}}, ZT_I4, true, 1, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 1, {3}}, ZT_U4, true, 0, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 1, {3}}, ZT_I2, false, 0, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 1, {3}}, ZT_U2, true, 0, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 0, {0}}, ZT_F4_E2M1, false, 0, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 0, {0}}, ZT_F8_E4M3, true, 0, 0},
+    {{ZT_F32, 2, {3, 5}}, {ZT_F32, 1, {5}}, ZT_F8_E5M2, false, 1, 0},
+    {{ZT_F32, 1, {40}}, {ZT_F32, 0, {0}}, ZT_I16, true, 0, 0},
+    {{ZT_F32, 1, {40}}, {ZT_F32, 0, {0}}, ZT_U16, true, 0, 0},
+    {{ZT_F32, 1, {40}}, {ZT_F32, 0, {0}}, ZT_I32, false, 0, 0},
+    {{ZT_F32, 2, {0, 5}}, {ZT_F32, 1, {5}}, ZT_I8, false, 1, 0},
+    {{ZT_F32, 2, {65, 300}}, {ZT_F32, 1, {65}}, ZT_I8, true, 0, 0},
+    {{ZT_F16, 2, {3, 40}}, {ZT_F16, 0, {0}}, ZT_I8, true, 0, 0},
+    {{ZT_BF16, 2, {3, 40}}, {ZT_F32, 1, {3}}, ZT_U8, true, 0, 0},
+    {{ZT_F64, 2, {3, 4}}, {ZT_F64, 0, {0}}, ZT_I8, true, 0, 0},
+};
+enum { QUANT_ROWS = sizeof quant_rows / sizeof quant_rows[0] };
+
+static zt_word word_of(zt_dtype t)
+{
+    zt_word w = {{0}};
+    memcpy(w.s, zt_dtype_get(t)->name, strlen(zt_dtype_get(t)->name));
+    return w;
+}
+
+static bool is_float(zt_dtype t) { return zt_dtype_is_float(t); }
+
+/* Inputs 1 and 2. */
+static void scale_case(int i, zt_case *c)
+{
+    zt_case_type zero = quant_rows[i].scale;
+    zero.dtype = quant_rows[i].code;
+    zt_case_type_in(c, 1, ZT_FILL_POSITIVE, &quant_rows[i].scale);
+    if (!quant_rows[i].zero) return;
+    zt_case_type_in(c, 2, is_float(zero.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &zero);
+    c->limit[2] = 5;
+}
+
+static bool quantize_linear_cases(int i, zt_case *c)
+{
+    if (i >= QUANT_ROWS) return false;
+    zt_quantize_linear_attrs a = {word_of(quant_rows[i].code), quant_rows[i].axis,
+                                  quant_rows[i].block, i != 12};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &quant_rows[i].x);
+    scale_case(i, c);
+    return true;
+}
+
+#define SCALES                                                                                     \
+    "scale and zero of one element, or one for each entry of `axis`, or with block=n one for each "\
+    "n neighbours along it; zero (absent: 0) is of the codes' type"
+
+const zt_opdef zt_op_quantize_linear = {
+    .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of a byte and "
+                "less), rounded to the nearest, halves to even, and cut to its range (saturate=0: "
+                "not, of floats); the quotient is rounded to f32 first but for f64; " SCALES,
+    .n_required = 2,
+    .infer = quantize_linear_infer,
+    .ref = quantize_linear_ref,
+    .cases = quantize_linear_cases,
+};
+
+/* ---- dequantize_linear ----------------------------------------------------------------------- */
+
+static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                         zt_type out[])
+{
+    const zt_dequantize_linear_attrs *a = attrs;
+    zt_status s = want_codes(ctx, "x", in[0]->dtype);
+    if (!s) s = zt_row_want_float(ctx, "scale", in[1]);
+    if (!s) s = want_scale(ctx, a->axis, a->block, in[0], in[1]);
+    if (!s) s = want_zero(ctx, in[1], in[2], in[0]->dtype);
+    out[0] = *in[0];
+    out[0].dtype = in[1]->dtype;
+    return s;
+}
+
+static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_dequantize_linear_attrs *a = attrs;
+    (void)t;
+    for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
+        int64_t k = scale_at(a->axis, a->block, in[0].type, in[1].type, i);
+        double x = number(&in[0], i) - (in[2].type ? number(&in[2], k) : 0);
+        out->f[i] = x * in[1].f[k];
+    }
+}
+
+static bool dequantize_linear_cases(int i, zt_case *c)
+{
+    if (i >= QUANT_ROWS) return false;
+    zt_dequantize_linear_attrs a = {quant_rows[i].axis, quant_rows[i].block};
+    zt_case_type x = quant_rows[i].x;
+    zt_case_attrs(c, &a, sizeof a);
+    x.dtype = quant_rows[i].code;
+    zt_case_type_in(c, 0, is_float(x.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &x);
+    c->limit[0] = 100;
+    scale_case(i, c);
+    return true;
+}
+
+const zt_opdef zt_op_dequantize_linear = {
+    .synopsis = "y = (x - zero) scale, of scale's type; x of codes: integers of up to 32 bits, floats "
+                "of a byte and less; " SCALES,
+    .n_required = 2,
+    .infer = dequantize_linear_infer,
+    .ref = dequantize_linear_ref,
+    .cases = dequantize_linear_cases,
+};
