@@ -105,6 +105,14 @@ static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_
     return s;
 }
 
+/* Ties are common, and where they are hangs on each operand's last bit: they are what f32 has, also
+ * where they come from ref's f64. */
+static double quotient(const zt_arg *x, int64_t i, const zt_arg *scale, int64_t k)
+{
+    if (x->type->dtype == ZT_F64) return x->f[i] / scale->f[k];
+    return (double)((float)x->f[i] / (float)scale->f[k]);
+}
+
 static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     const zt_quantize_linear_attrs *a = attrs;
@@ -115,8 +123,7 @@ static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out
     zt_dtype_range(to, &least, &most);
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
         int64_t k = scale_at(a->axis, a->block, in[0].type, in[1].type, i);
-        double y = in[0].f[i] / in[1].f[k];
-        if (in[0].type->dtype != ZT_F64) y = (double)(float)y;
+        double y = quotient(&in[0], i, &in[1], k);
         if (!floats) y = isnan(y) ? 0 : rint(y);
         if (in[2].type) y += number(&in[2], k);
         if (!floats || a->saturate) y = y > most ? most : y < least ? least : y;
