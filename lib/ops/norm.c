@@ -1,4 +1,4 @@
-/* norm.c - rows of normalisation and of rotary positions. */
+/* norm.c - rows of normalisation over the last dimension. Statistics of halves are f32. */
 #include "lib/ops/vjp.h"
 
 #include <math.h>
@@ -12,9 +12,10 @@ static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
 {
     const zt_rms_norm_attrs *a = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, -1);
-    if (!s) s = zt_row_want(ctx, "g", in[1], ZT_F32, 1);
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (!s) s = zt_row_want(ctx, "g", in[1], x->dtype, 1);
     if (s) return s;
+    if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     int64_t K = zt_row_cols(x), dims = a->dims ? a->dims : K;
     if (dims < 0 || (dims > 0 && K % dims))
@@ -24,6 +25,7 @@ static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
         return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for groups of %lld columns",
                            (long long)in[1]->dim[0], (long long)dims);
     out[0] = out[1] = *x;
+    out[1].dtype = zt_row_wide(x->dtype);
     out[1].dim[x->rank - 1] = a->dims ? K / dims : 1;
     return ZT_OK;
 }
@@ -62,6 +64,8 @@ static bool rms_norm_cases(int i, zt_case *c)
         double eps;
         int64_t dims;
     } rows[] = {
+        {{ZT_F16, 2, {3, 40}}, 1e-5, 0},      {{ZT_BF16, 2, {3, 64}}, 1e-5, 32},
+        {{ZT_F64, 2, {3, 5}}, 1e-5, 0},
         {{ZT_F32, 2, {2, 33}}, 1e-5, 0},      {{ZT_F32, 2, {1, 576}}, 1e-5, 0},
         {{ZT_F32, 2, {9, 640}}, 1e-6, 0},     {{ZT_F32, 2, {65, 7}}, 0.5, 0},
         {{ZT_F32, 1, {576}}, 1e-5, 0},        {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
@@ -74,13 +78,14 @@ static bool rms_norm_cases(int i, zt_case *c)
     zt_case_attrs(c, &a, sizeof a);
     zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
     int64_t K = zt_row_cols(&c->in[0]);
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 1, a.dims ? &a.dims : &K);
+    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, a.dims ? &a.dims : &K);
     return true;
 }
 
-/* x, or x in groups: [...,K/dims,dims]. */
+/* x, or x in groups: [...,K/dims,dims]; f32 where it is a half. */
 static int grouped(const zt_emit *e, int x, int64_t dims)
 {
+    x = zt_e_wide(e, x);
     return dims ? zt_e_group(e, x, &(zt_group_attrs){dims}) : x;
 }
 
@@ -100,11 +105,12 @@ static void rms_norm_vjp(zt_vjp *v)
     int x = grouped(e, v->in[0], a->dims), r = a->dims ? grouped(e, v->out[1], 1) : v->out[1];
     int dx = ZT_NONE, s = ZT_NONE, rrr = zt_e_mul(e, r, zt_e_square(e, r));
     if (v->dy[0] != ZT_NONE) {
-        int dy = grouped(e, v->dy[0], a->dims), h = zt_e_mul(e, dy, v->in[1]);
+        int dy = grouped(e, v->dy[0], a->dims), h = zt_e_mul(e, dy, zt_e_wide(e, v->in[1]));
         dx = zt_e_mul(e, r, h);
         s = mean_to(e, zt_e_mul(e, h, x), r);
         if (v->want[1])
-            v->dx[1] = zt_e_sum_to(e, zt_e_mul(e, dy, zt_e_mul(e, x, r)), v->in[1]);
+            v->dx[1] = zt_e_as(
+                e, zt_e_sum_to(e, zt_e_mul(e, dy, zt_e_mul(e, x, r)), v->in[1]), v->in[1]);
     }
     if (v->dy[1] != ZT_NONE) {
         int dr = a->dims ? grouped(e, v->dy[1], 1) : v->dy[1];
@@ -114,13 +120,27 @@ static void rms_norm_vjp(zt_vjp *v)
     }
     int back = zt_e_mul(e, x, zt_e_mul(e, rrr, s));
     dx = dx == ZT_NONE ? zt_e_neg(e, back) : zt_e_sub(e, dx, back);
+    dx = zt_e_as(e, dx, v->in[0]);
     if (v->want[0]) v->dx[0] = a->dims ? zt_e_reshape_like(e, dx, v->in[0]) : dx;
+}
+
+static void rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_rms_norm_attrs *a = attrs;
+    int x = grouped(e, in[0], a->dims);
+    int square = zt_e_mean(e, zt_e_square(e, x), &(zt_mean_attrs){{1, {-1}}, 1});
+    int r = zt_e_rsqrt(e, zt_e_plus(e, square, a->eps));
+    int y = zt_e_mul(e, zt_e_mul(e, x, r), zt_e_wide(e, in[1]));
+    y = zt_e_as(e, y, in[0]);
+    out[0] = a->dims ? zt_e_reshape_like(e, y, in[0]) : y;
+    out[1] = a->dims ? zt_e_sum(e, r, &(zt_sum_attrs){{1, {-1}}, 0}) : r;
 }
 
 const zt_opdef zt_op_rms_norm = {
     .synopsis =
         "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
-        "all); x f32[...,K], g f32[dims] shared by the groups, rstd f32[...,K/dims]",
+        "all); x and y [...,K] and g [dims], shared by the groups, of one plain float type, rstd "
+        "[...,K/dims] f32, or f64 where x is",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rms_norm_infer,
@@ -128,6 +148,7 @@ const zt_opdef zt_op_rms_norm = {
     .flops = rms_norm_flops,
     .cases = rms_norm_cases,
     .vjp = rms_norm_vjp,
+    .expand = rms_norm_expand,
 };
 
 /* ---- layer_norm ------------------------------------------------------------------------------ */
@@ -139,18 +160,19 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     static const char *const name[] = {"x", "g", "b"};
     const zt_layer_norm_attrs *a = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, -1);
+    zt_status s = zt_row_want_float(ctx, "x", x);
     if (s) return s;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
     for (int k = 1; k < 3 && !s; k++) {
         if (!in[k]) continue;
-        s = zt_row_want(ctx, name[k], in[k], ZT_F32, 1);
+        s = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
         if (!s && in[k]->dim[0] != zt_row_cols(x))
             s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k],
                             (long long)in[k]->dim[0], (long long)zt_row_cols(x));
     }
     out[0] = out[1] = *x;
+    out[1].dtype = zt_row_wide(x->dtype);
     out[1].dim[x->rank - 1] = 1;
     out[2] = out[1];
     return s;
@@ -193,14 +215,16 @@ static bool layer_norm_cases(int i, zt_case *c)
         {{ZT_F32, 2, {9, 640}}, 1e-12, true, false}, {{ZT_F32, 2, {65, 7}}, 0.5, false, true},
         {{ZT_F32, 1, {576}}, 1e-5, false, false},    {{ZT_F32, 3, {2, 3, 40}}, 1e-6, true, true},
         {{ZT_F32, 2, {3, 2}}, 1e-5, true, true},     {{ZT_F32, 2, {0, 576}}, 1e-5, true, true},
+        {{ZT_F16, 2, {3, 40}}, 1e-5, true, true},    {{ZT_BF16, 2, {3, 40}}, 1e-5, true, false},
+        {{ZT_F64, 2, {3, 5}}, 1e-5, true, true},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_layer_norm_attrs a = {.eps = rows[i].eps};
     zt_case_attrs(c, &a, sizeof a);
     zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
     int64_t K = zt_row_cols(&c->in[0]);
-    if (rows[i].g) zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 1, &K);
-    if (rows[i].b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &K);
+    if (rows[i].g) zt_case_in(c, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
+    if (rows[i].b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
     return true;
 }
 
@@ -210,15 +234,17 @@ static void layer_norm_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int mean = v->out[1], r = v->out[2], dx = ZT_NONE;
-    int n = zt_e_mul(e, zt_e_sub(e, v->in[0], mean), r);
+    int n = zt_e_mul(e, zt_e_sub(e, zt_e_wide(e, v->in[0]), mean), r);
     int inverse = zt_e_recip(e, zt_e_sum_to(e, zt_e_fill_like(e, n, &(zt_fill_like_attrs){1}), r));
     if (v->dy[0] != ZT_NONE) {
-        int dy = v->dy[0], h = v->in[1] == ZT_NONE ? dy : zt_e_mul(e, dy, v->in[1]);
+        int dy = zt_e_wide(e, v->dy[0]), g = zt_e_wide(e, v->in[1]);
+        int h = v->in[1] == ZT_NONE ? dy : zt_e_mul(e, dy, g);
         int part = zt_e_mul(e, n, mean_to(e, zt_e_mul(e, h, n), r));
         part = zt_e_add(e, mean_to(e, h, r), part);
         dx = zt_e_mul(e, r, zt_e_sub(e, h, part));
-        if (v->want[1]) v->dx[1] = zt_e_sum_to(e, zt_e_mul(e, dy, n), v->in[1]);
-        if (v->want[2]) v->dx[2] = zt_e_sum_to(e, dy, v->in[2]);
+        if (v->want[1])
+            v->dx[1] = zt_e_as(e, zt_e_sum_to(e, zt_e_mul(e, dy, n), v->in[1]), v->in[1]);
+        if (v->want[2]) v->dx[2] = zt_e_as(e, zt_e_sum_to(e, dy, v->in[2]), v->in[2]);
     }
     if (v->dy[1] != ZT_NONE) {
         int part = zt_e_broadcast_to(e, zt_e_mul(e, v->dy[1], inverse), v->in[0], NULL);
@@ -229,14 +255,14 @@ static void layer_norm_vjp(zt_vjp *v)
         int part = zt_e_neg(e, zt_e_mul(e, n, by));
         dx = dx == ZT_NONE ? part : zt_e_add(e, dx, part);
     }
-    if (v->want[0]) v->dx[0] = dx;
+    if (v->want[0]) v->dx[0] = zt_e_as(e, dx, v->in[0]);
 }
 
 const zt_opdef zt_op_layer_norm = {
     .synopsis =
         "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
-        "mean)^2) + eps); x f32[...,K], g and b f32[K] may be absent (1 and 0), mean and rstd "
-        "f32[...,1]",
+        "mean)^2) + eps); x and y [...,K] and g and b [K], which may be absent (1 and 0), of one "
+        "plain float type, mean and rstd [...,1] f32, or f64 where x is",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = layer_norm_infer,
@@ -244,155 +270,4 @@ const zt_opdef zt_op_layer_norm = {
     .flops = layer_norm_flops,
     .cases = layer_norm_cases,
     .vjp = layer_norm_vjp,
-};
-
-/* ---- rope ------------------------------------------------------------------------------------ */
-
-/* Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. A blend of
- * scaled and unscaled angles, and the amplitude: Peng et al., "YaRN" (2023). */
-static const char *const pair_words[] = {"halves", "neighbours"};
-
-static int64_t rope_head(const zt_rope_attrs *a, const zt_type *x)
-{
-    return a->head ? a->head : a->dims ? a->dims : zt_row_cols(x);
-}
-
-static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *a, const zt_type *x,
-                            const zt_type *tab)
-{
-    int64_t head = rope_head(a, x), dims = a->dims ? a->dims : head, K = zt_row_cols(x);
-    if (head < 0 || dims < 0 || dims > head || dims % 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs",
-                           (long long)dims, (long long)head);
-    if (head > 0 ? K % head != 0 : K != 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not heads of %lld", (long long)K,
-                           (long long)head);
-    if (tab && tab->dim[0] != dims / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries for %lld pairs",
-                           (long long)tab->dim[0], (long long)(dims / 2));
-    return ZT_OK;
-}
-
-static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
-{
-    const zt_rope_attrs *a = attrs;
-    const zt_type *x = in[0], *pos = in[1], *tab = in[2];
-    zt_status s = zt_row_word(ctx, "pair", &a->pair, pair_words, ZT_LEN(pair_words));
-    if (!s) s = zt_row_want(ctx, "x", x, ZT_F32, -1);
-    if (!s) s = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
-    if (!s && tab) s = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
-    if (s) return s;
-    if (x->rank < 2 || x->dim[0] != pos->dim[0])
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x",
-                           (long long)pos->dim[0]);
-    if (!(a->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", a->theta);
-    if (!isfinite(a->scale) || !isfinite(a->amplitude) || !isfinite(a->extend) ||
-        !isfinite(a->low) || !isfinite(a->high))
-        return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low or high is not finite");
-    out[0] = *x;
-    return rope_sizes(ctx, a, x, tab);
-}
-
-/* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
-static double rope_scale(const zt_rope_attrs *a, int64_t i)
-{
-    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
-    double unscaled = a->extend * (1 - fmin(fmax(up, 0), 1));
-    return a->extend == 0 ? a->scale : a->scale * (1 - unscaled) + unscaled;
-}
-
-static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
-                     int64_t second, double angle, double amplitude)
-{
-    double c = cos(angle) * amplitude, s = sin(angle) * amplitude;
-    for (int64_t h = 0; h < cols; h += head) {
-        double x0 = x[h + first], x1 = x[h + second];
-        y[h + first] = x0 * c - x1 * s;
-        y[h + second] = x0 * s + x1 * c;
-    }
-}
-
-static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
-{
-    const zt_rope_attrs *a = attrs;
-    const zt_type *x = in[0].type;
-    int64_t n = x->dim[0], head = rope_head(a, x), dims = a->dims ? a->dims : head;
-    int64_t cols = n ? zt_type_count(x) / n : 0, half = dims / 2;
-    bool halves = strcmp(a->pair.s, "neighbours") != 0;
-    (void)t;
-    memmove(out[0].f, in[0].f, (size_t)(n * cols) * sizeof(double));
-    for (int64_t r = 0; r < n; r++) {
-        double *y = out[0].f + r * cols;
-        for (int64_t i = 0; i < half; i++) {
-            double angle = (double)in[1].i[r] * rope_scale(a, i) *
-                           pow(a->theta, -2 * (double)i / (double)dims);
-            if (in[2].type) angle /= in[2].f[i];
-            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle,
-                     a->amplitude);
-        }
-    }
-}
-
-static double rope_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)in;
-    return 3 * (double)zt_type_count(out);
-}
-
-static bool rope_cases(int i, zt_case *c)
-{
-    static const struct {
-        zt_case_type x;
-        zt_rope_attrs a;
-        int64_t pos0;
-        bool tab;
-    } rows[] = {
-        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"halves"}, 1, 1, 0, 0, 0}, 0, false},
-        {{ZT_F32, 2, {2, 34}}, {1e4, 0, 0, {"neighbours"}, 1, 1, 0, 0, 0}, 3, false},
-        {{ZT_F32, 2, {1, 576}}, {1e5, 64, 0, {"neighbours"}, 1, 1, 0, 0, 0}, 1000, false},
-        {{ZT_F32, 2, {65, 192}}, {1e5, 64, 64, {"halves"}, 1, 1, 0, 0, 0}, 8000, false},
-        {{ZT_F32, 2, {9, 256}}, {1e6, 0, 256, {"halves"}, 0.125, 1, 0, 0, 0}, 30000, false},
-        {{ZT_F32, 2, {7, 200}}, {1e4, 16, 40, {"halves"}, 1, 1, 0, 0, 0}, 17, false},
-        {{ZT_F32, 2, {7, 200}}, {1e4, 12, 40, {"neighbours"}, 1, 1, 0, 0, 0}, 17, true},
-        {{ZT_F32, 2, {9, 128}}, {5e5, 0, 64, {"halves"}, 1, 1, 0, 0, 0}, 5, true},
-        {{ZT_F32, 3, {3, 5, 32}}, {1e4, 0, 0, {"halves"}, 1, 1, 0, 0, 0}, 9, false},
-        {{ZT_F32, 3, {3, 2, 64}}, {1e4, 8, 32, {"neighbours"}, 1, 1, 0, 0, 0}, 9, true},
-        {{ZT_F32, 2, {9, 128}}, {1e4, 0, 64, {"halves"}, 0.25, 1.139, 1, 3, 17}, 300, false},
-        {{ZT_F32, 2, {9, 96}}, {1e6, 24, 48, {"neighbours"}, 0.5, 0.75, 0.5, 2, 2}, 999, true},
-        {{ZT_F32, 2, {0, 64}}, {1e4, 0, 64, {"halves"}, 1, 1, 0, 0, 0}, 0, false},
-    };
-    if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
-    zt_case_in(c, 1, ZT_FILL_RISING, rows[i].pos0, ZT_I32, 1, &c->in[0].dim[0]);
-    int64_t head = rope_head(&rows[i].a, &c->in[0]);
-    int64_t pairs = (rows[i].a.dims ? rows[i].a.dims : head) / 2;
-    if (rows[i].tab) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &pairs);
-    return true;
-}
-
-/* A turn's transpose is the turn back: by the positions below 0. */
-static void rope_vjp(zt_vjp *v)
-{
-    const zt_emit *e = v->e;
-    int zero = zt_e_sub(e, v->in[1], v->in[1]);
-    v->dx[0] = zt_e_rope(e, v->dy[0], zt_e_sub(e, zero, v->in[1]), v->in[2], v->attrs);
-}
-
-const zt_opdef zt_op_rope = {
-    .synopsis =
-        "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
-        "pair=neighbours (2i, 2i+1), by pos[t] s theta^(-2i/dims) / tab[i] and grow `amplitude` "
-        "times; s = scale (1-u) + u, u = extend up to pair `low`, 0 from `high`, linear between; "
-        "x f32[n,...], heads of `head` columns (0: dims, else the last dimension), pos i32[n], "
-        "tab f32[dims/2] may be absent",
-    .n_required = 2,
-    .flags = ZT_OPF_INPLACE,
-    .infer = rope_infer,
-    .ref = rope_ref,
-    .flops = rope_flops,
-    .cases = rope_cases,
-    .vjp = rope_vjp,
-    .constant = 4,
 };

@@ -20,6 +20,9 @@ zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t); /*
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
                       int n);
 
+/* What statistics of floats of a type are kept in: f64 of f64, else f32. */
+static inline zt_dtype zt_row_wide(zt_dtype t) { return t == ZT_F64 ? ZT_F64 : ZT_F32; }
+
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
 int64_t zt_row_cols(const zt_type *t);
 int64_t zt_row_rows(const zt_type *t);

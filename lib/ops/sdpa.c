@@ -1,8 +1,8 @@
 /* sdpa.c - the row of scaled dot-product attention, and what its gradient's row shares with it.
  *
  * Vaswani et al., "Attention Is All You Need" (2017); never all scores at once: Dao,
- * "FlashAttention-2" (2023). Unlike `attention`, whose keys are a cache, this one has a gradient and
- * masks.
+ * "FlashAttention-2" (2023). Unlike `attention`, whose keys are a cache, this one has a gradient
+ * and masks.
  */
 #include "lib/ops/sdpa_row.h"
 
@@ -72,7 +72,7 @@ zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *a, const zt_type *q, c
 
 zt_type zt_sdpa_stat(const zt_sdpa *z, const zt_type *q)
 {
-    return zt_type_make(q->dtype == ZT_F64 ? ZT_F64 : ZT_F32, 3, (int64_t[]){z->b, z->h, z->s});
+    return zt_type_make(zt_row_wide(q->dtype), 3, (int64_t[]){z->b, z->h, z->s});
 }
 
 double zt_sdpa_pairs(const zt_sdpa_attrs *a, const zt_sdpa *z)
@@ -159,14 +159,6 @@ static double attend(const zt_sdpa_loop *l, double *y)
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
-int zt_sdpa_wide(const zt_emit *e, int x)
-{
-    if (x < 0) return x;
-    zt_dtype t = e->type(e->user, x).dtype;
-    const zt_cast_attrs f32 = zt_cast_defaults();
-    return t == ZT_F16 || t == ZT_BF16 ? zt_e_cast(e, x, &f32) : x;
-}
-
 int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x)
 {
     if (strcmp(a->layout.s, "bshd")) return x;
@@ -225,9 +217,9 @@ zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k
     zt_sdpa_ops o = {.none = ZT_NONE, .seen = ZT_NONE};
     int64_t d = q < 0 ? -1 : e->type(e->user, q).dim[3];
     zt_sdpa z = {.d = d > 0 ? d : 0};
-    o.q = zt_sdpa_heads(e, a, zt_sdpa_wide(e, q));
-    o.k = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_sdpa_wide(e, k)), &shared);
-    o.v = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_sdpa_wide(e, v)), &shared);
+    o.q = zt_sdpa_heads(e, a, zt_e_wide(e, q));
+    o.k = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_e_wide(e, k)), &shared);
+    o.v = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_e_wide(e, v)), &shared);
     o.capped = zt_e_times(e, zt_e_matmul(e, o.q, o.k, &(zt_matmul_attrs){0, 1}),
                           zt_sdpa_scale(a, &z));
     if (a->softcap > 0) o.capped = zt_e_softcap(e, o.capped, &(zt_softcap_attrs){a->softcap});
@@ -372,7 +364,7 @@ static int mask_gradient(const zt_vjp *v, int dy, int lse, int delta)
     const zt_group_attrs one = {1};
     zt_sdpa_ops o = zt_sdpa_begin(e, v->attrs, v->in[0], v->in[1], v->in[2], v->in[3], v->in[4]);
     int p = zt_sdpa_weights(e, &o, zt_e_group(e, lse, &one));
-    int ds = zt_sdpa_dscore(e, &o, p, zt_sdpa_heads(e, v->attrs, zt_sdpa_wide(e, dy)),
+    int ds = zt_sdpa_dscore(e, &o, p, zt_sdpa_heads(e, v->attrs, zt_e_wide(e, dy)),
                             zt_e_group(e, delta, &one));
     return zt_e_as(e, zt_e_reduced(e, ds, v->in[3]), v->in[3]);
 }
@@ -384,7 +376,7 @@ static void sdpa_vjp(zt_vjp *v)
     const zt_sdpa_attrs *a = v->attrs;
     int y = v->out[0], lse = v->out[1], dy = v->dy[0], delta, more[2];
     if (dy == ZT_NONE) dy = zt_e_fill_like(e, y, &(zt_fill_like_attrs){0});
-    delta = zt_e_mul(e, zt_sdpa_wide(e, y), zt_sdpa_wide(e, dy));
+    delta = zt_e_mul(e, zt_e_wide(e, y), zt_e_wide(e, dy));
     delta = zt_e_sum(e, delta, &(zt_sum_attrs){{1, {3}}, 0});
     if (!strcmp(a->layout.s, "bshd"))
         delta = zt_e_transpose(e, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});

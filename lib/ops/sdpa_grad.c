@@ -1,5 +1,5 @@
-/* sdpa_grad.c - the row of the gradient of scaled dot-product attention, whose weights are made anew
- * from lse: Dao et al., "FlashAttention" (2022). */
+/* sdpa_grad.c - the row of the gradient of scaled dot-product attention, whose weights are made
+ * anew from lse: Dao et al., "FlashAttention" (2022). */
 #include "lib/ops/sdpa_row.h"
 
 #include <math.h>
@@ -92,7 +92,7 @@ static void sdpa_grad_expand(const zt_emit *e, const void *attrs, const int *in,
     const zt_matmul_attrs transposed = {1, 0};
     int64_t share = zt_sdpa_share(e, a, in[Q], in[K]);
     zt_sdpa_ops o = zt_sdpa_begin(e, a, in[Q], in[K], in[V], in[MASK], in[LEN]);
-    int dy = zt_sdpa_heads(e, a, zt_sdpa_wide(e, in[DY]));
+    int dy = zt_sdpa_heads(e, a, zt_e_wide(e, in[DY]));
     int p = zt_sdpa_weights(e, &o, zt_e_group(e, in[LSE], &one));
     int ds = zt_sdpa_dscore(e, &o, p, dy, zt_e_group(e, in[DELTA], &one));
     if (a->softcap > 0) {

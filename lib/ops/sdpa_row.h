@@ -51,7 +51,6 @@ zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k
                           int len);
 /* exp(score - lse), lse [b,h,s,1]; 0 where nothing is seen. */
 int zt_sdpa_weights(const zt_emit *e, const zt_sdpa_ops *o, int lse);
-int zt_sdpa_wide(const zt_emit *e, int x);                         /* f16, bf16 as f32 */
 int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x); /* to [b,h,s,d], or back */
 /* Query heads for each key head, 1 where it is not known. */
 int64_t zt_sdpa_share(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k);

@@ -59,3 +59,11 @@ int zt_e_as(const zt_emit *e, int x, int like)
     memcpy(to.to.s, name, strlen(name));
     return zt_e_cast(e, x, &to);
 }
+
+int zt_e_wide(const zt_emit *e, int x)
+{
+    if (x < 0) return x;
+    zt_dtype t = e->type(e->user, x).dtype;
+    const zt_cast_attrs f32 = zt_cast_defaults();
+    return t == ZT_F64 || t == ZT_F32 ? x : zt_e_cast(e, x, &f32);
+}

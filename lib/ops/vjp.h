@@ -13,5 +13,7 @@ int zt_e_plus(const zt_emit *e, int x, double by);
 int zt_e_reduced(const zt_emit *e, int x, int like);
 /* x in the dtype of `like`. */
 int zt_e_as(const zt_emit *e, int x, int like);
+/* f32 of floats of 16 bits and less, other types as they are: zt_row_wide's. */
+int zt_e_wide(const zt_emit *e, int x);
 
 #endif

@@ -65,12 +65,6 @@ static int build_split(const call *c)
     return first;
 }
 
-static int build_scaled_softmax(const call *c)
-{
-    int x = zt_emit_scale(c->p, NULL, c->in[0], &(zt_scale_attrs){number(c, "scale")});
-    return zt_emit_softmax(c->p, NULL, x, &(zt_softmax_attrs){(int64_t)number(c, "axis")});
-}
-
 /* x[index] by a slice, and one added there by a slice put among zeros. */
 static int build_gather_one(const call *c)
 {
@@ -227,7 +221,7 @@ static const spelling vjp_ops[] = {
     {"permute3_acb", .build = build_acb},
     {"swap_adjacent", .build = build_swap_adjacent},
     {"split", .build = build_split},
-    {"scaled_softmax", .build = build_scaled_softmax},
+    {"scaled_softmax", .op = ZT_OP_scaled_softmax},
     {"mse", .build = build_mse},
     {"log", .op = ZT_OP_ln},
     {"inv", .op = ZT_OP_recip},

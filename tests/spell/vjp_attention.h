@@ -62,7 +62,16 @@ static int build_paged_gqa(const call *c)
     return reshaped(c, y, 3, y_dims);
 }
 
+static int build_qk_norm_rope(const call *c)
+{
+    zt_qk_norm_rope_attrs a = zt_qk_norm_rope_defaults();
+    a.eps = number(c, "eps");
+    a.q_heads = int_or(c, "num_q_heads", 0);
+    return zt_emit_qk_norm_rope(c->p, NULL, c->in[0], c->in[1], c->in[2], c->in[3], c->in[4], &a);
+}
+
 static const spelling vjp_attention_ops[] = {
+    {"qk_norm_rope", .build = build_qk_norm_rope},
     {"sdpa", .build = build_sdpa},
     {"multi_head_attention", .build = build_multi_head_attention},
     {"paged_gqa", .build = build_paged_gqa},

@@ -1,6 +1,5 @@
 /* norm.c - kernels of normalisation and of rotary positions. */
-#include "lib/engine/cpu/cpu.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/norm.h"
 
 /* ---- rms_norm: one group of columns an item -------------------------------------------------- */
 
@@ -11,34 +10,6 @@ static bool norm_has(const void *attrs, const zt_type *const in[], const zt_type
 }
 
 static void rms_norm_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->out[1].type); }
-
-/* 1 / sqrt(mean(x^2) + eps). Sixteen sums in f32, of K / 16 squares each. */
-static float rstd_of(const float *x, int64_t K, double eps)
-{
-    vf sum = vf_set(0);
-    int64_t i = 0;
-    for (; i + LANES <= K; i += LANES) {
-        vf v = vf_load(x + i);
-        sum = vf_fma(v, v, sum);
-    }
-    int rest = (int)(K - i);
-    if (rest) {
-        vf v = vf_load_n(x + i, rest);
-        sum = vf_fma(v, v, sum);
-    }
-    return (float)(1 / sqrt((K ? (double)vf_sum(sum) / (double)K : 0) + eps));
-}
-
-static void norm_group(const float *x, const float *g, float *y, int64_t K, float rstd)
-{
-    vf r = vf_set(rstd);
-    int64_t i = 0;
-    for (; i + LANES <= K; i += LANES)
-        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(g + i)));
-    int rest = (int)(K - i);
-    if (rest)
-        vf_store_n(y + i, rest, vf_mul(vf_mul(vf_load_n(x + i, rest), r), vf_load_n(g + i, rest)));
-}
 
 static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -203,22 +174,6 @@ static void turn_table(const zt_cpu_call *c, double pos, float *near, float *far
         near[j] = near[k] = cosine[i];
         far[j] = -sine[i];
         far[k] = sine[i];
-    }
-}
-
-INLINE vf turned(vf x, vf partner, vf near, vf far)
-{
-    return vf_fma(x, near, vf_mul(partner, far));
-}
-
-static void turn_neighbours(const float *x, float *y, int64_t dims, const float *near,
-                            const float *far)
-{
-    for (int64_t i = 0; i < dims; i += LANES) {
-        int n = dims - i < LANES ? (int)(dims - i) : LANES;
-        vf a = vf_load_n(x + i, n);
-        vf_store_n(y + i, n,
-                   turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
     }
 }
 

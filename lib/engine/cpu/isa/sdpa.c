@@ -4,8 +4,8 @@
  * of queries of one head: it walks the tiles of keys that any of them sees, with the largest score
  * so far, the sum of exp(score - largest) and the sum of values weighted so (Milakov and
  * Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023).
- * Tiles lie at multiples of SDPA_TILE, and a key that a row does not see adds 0 to its sums, so that
- * a row's bits do not depend on its block.
+ * Tiles lie at multiples of SDPA_TILE, and a key that a row does not see adds 0 to its sums, so
+ * that a row's bits do not depend on its block.
  */
 #include "lib/engine/cpu/isa/sdpa.h"
 

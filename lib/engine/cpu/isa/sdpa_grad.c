@@ -2,8 +2,8 @@
  * al., "FlashAttention", 2022).
  *
  * Phase 0 makes panels. In phase 1 an item is a block of queries of one head, walks the keys and
- * makes dq; in phase 2 it is a block of keys, walks the queries of all heads that share it and makes
- * dk and dv. No sum is shared between items: weights are computed twice instead.
+ * makes dq; in phase 2 it is a block of keys, walks the queries of all heads that share it
+ * and makes dk and dv. No sum is shared between items: weights are computed twice instead.
  */
 #include "lib/engine/cpu/isa/sdpa.h"
 
