@@ -3,7 +3,7 @@
  * Per engine and instruction set: results near ref's, the same bits for any number of threads
  * (promise (a) of design.md: 1 to 8 on the best instruction set, 1 and 3 on the others), and for a
  * row alone, in a part and in the whole batch (promise (b)). An op without cases fails, and so does
- * an op of f32 operands that the cpu has no kernel for. Prints the matrix op x gradient x dtype with
+ * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
  * the worst error seen. Gradients are grad.c's, the eager door door.c's.
  */
 #include "tests/oneop.h"
@@ -229,22 +229,51 @@ static bool same_bits(const trial *t, void *const *a, void *const *b)
 
 /* ---- promise (b): a row does not know its neighbours ----------------------------------------- */
 
-/* Inputs whose first dimension is the batch's rows, as bits; and the rank from which it is. */
-static const struct {
+/* Inputs whose first dimension is the batch's rows (or images, or sequences), as bits; and the rank
+ * of input `first` from which it is. */
+typedef struct rows {
     unsigned inputs;
     int first, min_rank;
-} batch[ZT_OP_COUNT] = {
-    [ZT_OP_scale] = {1, 0, 1},   [ZT_OP_softcap] = {1, 0, 1},
-    [ZT_OP_silu] = {1, 0, 1},    [ZT_OP_gelu] = {1, 0, 1},
-    [ZT_OP_swiglu] = {3, 0, 1},  [ZT_OP_geglu] = {3, 0, 1},
-    [ZT_OP_cast] = {1, 0, 1},    [ZT_OP_argmax] = {1, 0, 2},
-    [ZT_OP_softmax] = {1, 0, 2}, [ZT_OP_linear] = {1, 0, 2},
-    [ZT_OP_gather] = {2, 1, 1},  [ZT_OP_rms_norm] = {1, 0, 2},
-    [ZT_OP_layer_norm] = {1, 0, 2},
-    [ZT_OP_rope] = {3, 0, 2},    [ZT_OP_attention] = {1 | 8 | 16, 0, 2},
-    [ZT_OP_argmin] = {1, 0, 2},  [ZT_OP_log_softmax] = {1, 0, 2},
-    [ZT_OP_cumsum] = {1, 0, 2},
+} rows;
+
+static const rows batch[ZT_OP_COUNT] = {
+    [ZT_OP_argmax] = {1, 0, 2},       [ZT_OP_argmin] = {1, 0, 2},
+    [ZT_OP_softmax] = {1, 0, 2},      [ZT_OP_log_softmax] = {1, 0, 2},
+    [ZT_OP_cumsum] = {1, 0, 2},       [ZT_OP_linear] = {1, 0, 2},
+    [ZT_OP_gather] = {2, 1, 1},       [ZT_OP_rms_norm] = {1, 0, 2},
+    [ZT_OP_layer_norm] = {1, 0, 2},   [ZT_OP_add_rms_norm] = {3, 0, 2},
+    [ZT_OP_norm_add] = {5, 0, 2},     [ZT_OP_rope] = {3, 0, 2},
+    [ZT_OP_attention] = {25, 0, 2},   [ZT_OP_cumprod] = {1, 0, 2},
+    [ZT_OP_matmul] = {1, 0, 2},       [ZT_OP_conv] = {1, 0, 2},
+    [ZT_OP_max_pool] = {1, 0, 2},     [ZT_OP_avg_pool] = {1, 0, 2},
+    [ZT_OP_lp_pool] = {1, 0, 2},      [ZT_OP_smooth_max_pool] = {1, 0, 2},
+    [ZT_OP_conv_transpose] = {1, 0, 2},
 };
+
+/* An op of single elements has rows wherever all its operands have the same shape. */
+static rows rows_of(const trial *t)
+{
+    const zt_opdef *def = zt_op_info(t->o.op)->def;
+    unsigned inputs = 0;
+    if (!(def->flags & ZT_OPF_ELEMENTWISE)) return batch[t->o.op];
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (!t->o.in[k]) continue;
+        zt_type like = t->o.out[0];
+        like.dtype = t->o.in[k]->dtype;
+        if (!zt_type_equal(&like, t->o.in[k])) return (rows){0};
+        inputs |= 1u << k;
+    }
+    return (rows){inputs, 0, 1};
+}
+
+/* Attributes and inputs by which the first dimension is something else after all. */
+static bool has_no_rows(const trial *t)
+{
+    zt_matmul_attrs m;
+    memcpy(&m, t->c.attrs, sizeof m);
+    if (t->o.op == ZT_OP_matmul) return m.ta || t->c.in[0].rank != 2 || t->c.in[1].rank != 2;
+    return t->o.op == ZT_OP_conv_transpose && t->o.in[3]; /* like has its rows too */
+}
 
 /* Ops with an axis: the rows are one line of the case where it is the first. */
 static bool goes_across_rows(const trial *t)
@@ -273,8 +302,9 @@ static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t
     zt_type in[ZT_MAX_IN];
     void *result[ZT_MAX_OUT] = {0};
     bool good = true;
+    rows by = rows_of(t);
     for (int k = 0; k < info->n_in; k++) {
-        if (!t->o.in[k] || !(batch[t->o.op].inputs >> k & 1)) continue;
+        if (!t->o.in[k] || !(by.inputs >> k & 1)) continue;
         in[k] = *t->o.in[k];
         in[k].dim[0] = end - begin;
         part.in[k] = &in[k];
@@ -297,12 +327,13 @@ static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t
 
 static bool rows_alone(trial *t, const setup *s, void *const *whole)
 {
-    int first = batch[t->o.op].first;
-    if (!batch[t->o.op].inputs || t->c.in[first].rank < batch[t->o.op].min_rank) return true;
-    if (goes_across_rows(t)) return true;
-    int64_t n = t->c.in[first].dim[0];
-    if (n < 2 || !rows_are_bytes(&t->c.in[first], n) || !rows_are_bytes(&t->o.out[0], n))
-        return true;
+    rows by = rows_of(t);
+    if (!by.inputs || t->c.in[by.first].rank < by.min_rank) return true;
+    if (goes_across_rows(t) || has_no_rows(t)) return true;
+    int64_t n = t->c.in[by.first].dim[0];
+    if (n < 2 || !rows_are_bytes(&t->o.out[0], n)) return true;
+    for (int k = 0; k < ZT_MAX_IN; k++)
+        if (by.inputs >> k & 1 && t->o.in[k] && !rows_are_bytes(t->o.in[k], n)) return true;
     return run_rows(t, s, n, 0, n / 2, whole) && run_rows(t, s, n, n / 2, n, whole) &&
            run_rows(t, s, n, n - 1, n, whole);
 }
@@ -372,7 +403,7 @@ static void put_line(const char *name, const char *gradient, const cell *row)
 static void print_matrix(void)
 {
     diag("op, its gradient, and for each dtype the worst normalised mean squared error on cpu (of");
-    diag("all instruction sets) against ref; '-' has no kernel and falls back to ref; a view moves");
+    diag("all instruction sets) against ref; '-' has no kernel, falls back to ref; a view moves");
     diag("nothing");
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
