@@ -1,0 +1,179 @@
+/* conv_filter.c - kernel of conv_backward_filter: the product of dy's rows, a row an output channel,
+ * with panels that hold a pixel a row and (tap, channel) a column: conv.h's panels turned over.
+ *
+ * The pixels of all images come in units of at most DEPTH of one image, and the units in chunks, by
+ * shapes alone. In phase 0 an item sums up one chunk for one group, some output channels and some
+ * columns; phase 1 adds the chunks up, in order, and puts them where dw has them.
+ */
+#include "lib/engine/cpu/isa/conv.h"
+
+enum {
+    CHANNELS = 128,    /* output channels of an item */
+    TILES = 24,        /* panels of columns of an item */
+    DEPTH = GEMM_DEPTH, /* pixels of a unit */
+    WANTED = 16,       /* items, if there are chunks enough */
+    PANELS = DEPTH / GEMM_WIDE
+};
+
+typedef struct filter {
+    zt_window w;
+    conv_view v;
+    int64_t N, groups, rows, channels, K; /* of a group; K columns */
+    int64_t tiles, row_blocks, tile_blocks;
+    int64_t depth, each, units, chunks; /* pixels a unit, units an image, of all images */
+} filter;
+
+typedef struct scratch {
+    float a[CHANNELS * GEMM_STRIDE], panel[DEPTH * GEMM_WIDE], rows[GEMM_WIDE * GEMM_WIDE];
+    conv_panel at[PANELS];
+} scratch;
+
+static int64_t cuts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static size_t chunk_floats(const filter *f)
+{
+    return (size_t)(f->groups * f->tiles * f->rows) * GEMM_WIDE;
+}
+
+static filter filter_of(const zt_cpu_call *c)
+{
+    const zt_conv_backward_filter_attrs *a = c->attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    const zt_type *x = &c->in[0].type, *dy = &c->in[1].type;
+    filter f = {.w = zt_window_of(&l, x, dy, c->out[0].type.dim + 2)};
+    f.v = conv_view_forward(&f.w);
+    f.N = x->dim[0];
+    f.groups = a->groups;
+    f.rows = dy->dim[1] / f.groups;
+    f.channels = x->dim[1] / f.groups;
+    f.K = f.w.taps * f.channels;
+    f.tiles = cuts(f.K, GEMM_WIDE);
+    f.row_blocks = cuts(f.rows, CHANNELS);
+    f.tile_blocks = cuts(f.tiles, TILES);
+    f.each = cuts(f.w.n_out, DEPTH);
+    f.depth = f.each ? cuts(f.w.n_out, f.each) : 0;
+    f.units = f.N * f.each;
+    int64_t items = f.groups * f.row_blocks * f.tile_blocks;
+    int64_t fit = (int64_t)((64 << 20) / (chunk_floats(&f) * sizeof(float) + 1));
+    f.chunks = items ? cuts(WANTED, items) : 0;
+    if (f.chunks > fit) f.chunks = fit > 1 ? fit : 1;
+    if (f.chunks > f.units) f.chunks = f.units;
+    return f;
+}
+
+static bool filter_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32;
+}
+
+static void filter_setup(zt_cpu_call *c)
+{
+    filter f = filter_of(c);
+    c->n_phases = 2;
+    c->items[0] = f.chunks * f.groups * f.row_blocks * f.tile_blocks;
+    c->items[1] = f.groups * f.rows;
+    c->shared_bytes = (size_t)f.chunks * chunk_floats(&f) * sizeof(float);
+    c->local_bytes = sizeof(scratch);
+}
+
+/* ---- a chunk --------------------------------------------------------------------------------- */
+
+/* Columns `tile` of the panel: depth pixels, of which panels s->at[] know where they are. */
+static void fill_panel(const filter *f, const float *x, int64_t tile, int64_t depth, scratch *s)
+{
+    int64_t k = tile * GEMM_WIDE, wide = f->K - k < GEMM_WIDE ? f->K - k : GEMM_WIDE;
+    if (wide < GEMM_WIDE) memset(s->rows, 0, sizeof s->rows);
+    for (int64_t i = 0; i * GEMM_WIDE < depth; i++) {
+        conv_pack(&f->v, &s->at[i], x, f->channels, k, wide, s->rows);
+        for (int p = 0; p < GEMM_WIDE; p += LANES)
+            for (int q = 0; q < GEMM_WIDE; q += LANES) {
+                vf r[LANES];
+                UNROLL for (int j = 0; j < LANES; j++)
+                    r[j] = vf_load(s->rows + (q + j) * GEMM_WIDE + p);
+                vf_transpose(r);
+                UNROLL for (int j = 0; j < LANES; j++)
+                    vf_store(s->panel + (i * GEMM_WIDE + p + j) * GEMM_WIDE + q, r[j]);
+            }
+    }
+}
+
+/* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums. */
+static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t group, int64_t row,
+                     int64_t first, int64_t end, bool more, float *sums, scratch *s)
+{
+    int64_t image = u / f->each, pixel = u % f->each * f->depth;
+    int64_t depth = f->w.n_out - pixel < f->depth ? f->w.n_out - pixel : f->depth;
+    int64_t rows = f->rows - row < CHANNELS ? f->rows - row : CHANNELS;
+    const float *x = (const float *)c->in[0].data +
+                     (image * f->groups + group) * f->channels * f->w.n_in;
+    const float *dy = (const float *)c->in[1].data +
+                      ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
+    for (int64_t m = 0; m < rows; m++)
+        memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
+    for (int64_t i = 0; i * GEMM_WIDE < depth; i++) {
+        int64_t left = depth - i * GEMM_WIDE;
+        conv_panel_at(&f->v, pixel + i * GEMM_WIDE, left < GEMM_WIDE ? (int)left : GEMM_WIDE,
+                      &s->at[i]);
+    }
+    for (int64_t tile = first; tile < end; tile++) {
+        fill_panel(f, x, tile, depth, s);
+        gemm_block g = {.a = s->a,
+                        .b = s->panel,
+                        .b_down = GEMM_WIDE,
+                        .depth = (int)depth,
+                        .columns = GEMM_WIDE,
+                        .more = more,
+                        .y = sums + ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE,
+                        .down = GEMM_WIDE};
+        gemm_down(false, &g, (int)rows);
+    }
+}
+
+static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scratch *s)
+{
+    int64_t block = item % f->tile_blocks, rest = item / f->tile_blocks;
+    int64_t row = rest % f->row_blocks * CHANNELS, group = rest / f->row_blocks % f->groups;
+    int64_t chunk = rest / f->row_blocks / f->groups;
+    int64_t begin = chunk * f->units / f->chunks, end = (chunk + 1) * f->units / f->chunks;
+    int64_t first = block * TILES, last = first + TILES < f->tiles ? first + TILES : f->tiles;
+    float *sums = (float *)c->shared + (size_t)chunk * chunk_floats(f);
+    for (int64_t u = begin; u < end; u++)
+        add_unit(c, f, u, group, row, first, last, u > begin, sums, s);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* Row m of dw. */
+static void add_chunks(const zt_cpu_call *c, const filter *f, int64_t m)
+{
+    int64_t group = m / f->rows, row = m % f->rows;
+    float *dw = (float *)c->out[0].data + m * f->K;
+    for (int64_t k = 0; k < f->K; k++) {
+        size_t at = (size_t)((group * f->tiles + k / GEMM_WIDE) * f->rows + row) * GEMM_WIDE +
+                    (size_t)(k % GEMM_WIDE);
+        float sum = 0;
+        for (int64_t i = 0; i < f->chunks; i++)
+            sum += ((const float *)c->shared)[(size_t)i * chunk_floats(f) + at];
+        dw[k % f->channels * f->w.taps + k / f->channels] = sum;
+    }
+}
+
+static void filter_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const filter f = filter_of(c);
+    for (int64_t i = begin; i < end; i++) {
+        if (phase == 0)
+            run_chunk(c, &f, i, local);
+        else
+            add_chunks(c, &f, i);
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_conv_filter)[] = {
+    {.op = ZT_OP_conv_backward_filter,
+     .has = filter_has,
+     .setup = filter_setup,
+     .run = filter_run},
+    {0},
+};
