@@ -74,6 +74,13 @@ static bool any_flows(const pass *g, const zt_opinfo *info, const int *in)
     return false;
 }
 
+/* "v7": made up where nobody gave a name. Here its number is another one. */
+static bool is_made_up(const char *name)
+{
+    size_t digits = strspn(name + 1, "0123456789");
+    return name[0] == 'v' && digits > 0 && !name[1 + digits];
+}
+
 /* All outputs are wanted: a vjp may read any of them. */
 static zt_status add_step(pass *g, zt_op op, const void *attrs, const int *in,
                           const char *const *names, int *out)
@@ -81,7 +88,8 @@ static zt_status add_step(pass *g, zt_op op, const void *attrs, const int *in,
     const zt_opinfo *info = zt_op_info(op);
     const char *free_name[ZT_MAX_OUT] = {0};
     for (int k = 0; k < info->n_out && names; k++)
-        if (names[k] && zt_prog_find(g->to, names[k]) < 0) free_name[k] = names[k];
+        if (names[k] && !is_made_up(names[k]) && zt_prog_find(g->to, names[k]) < 0)
+            free_name[k] = names[k];
     zt_status s = zt_builder_op(g->b, op, attrs, in, free_name, out);
     if (!s) s = grow(g);
     if (s) return s;

@@ -57,6 +57,7 @@ typedef struct spelling {
     bool ids;          /* i64 inputs are indices: i32 here */
     int (*build)(const call *c); /* instead: emits its ops and returns the output; -1: not built */
     bool exact;                  /* a copy or a cast: floats too must be equal */
+    bool sums;                   /* of many terms: atol grows with the largest value */
     const char *no;              /* the whole operator is left out, for this reason */
     /* The reason why this call is left out; NULL: it is not. */
     const char *(*without)(const call *c);

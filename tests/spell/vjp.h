@@ -87,85 +87,22 @@ static int build_add_one(const call *c)
     return zt_emit_add(c->p, NULL, c->in[0], v);
 }
 
-static int build_mse(const call *c)
+static int build_nll(const call *c)
 {
-    int d = zt_emit_sub(c->p, NULL, c->in[0], c->in[1]);
-    return zt_emit_mean(c->p, NULL, zt_emit_square(c->p, NULL, d), NULL);
+    int x = zt_emit_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
+    return zt_emit_nll(c->p, NULL, x, c->in[1], ZT_NONE, NULL);
 }
 
-/* m (|d| - m/2) with m = min(|d|, 1) is d^2/2 up to 1, then |d| - 1/2. */
-static int build_smooth_l1(const call *c)
-{
-    zt_prog *p = c->p;
-    const zt_clamp_attrs to_one = {-1, 1};
-    int d = zt_emit_abs(p, NULL, zt_emit_sub(p, NULL, c->in[0], c->in[1]));
-    int m = zt_emit_clamp(p, NULL, d, &to_one);
-    int half = zt_emit_scale(p, NULL, m, &(zt_scale_attrs){0.5});
-    int y = zt_emit_mul(p, NULL, m, zt_emit_sub(p, NULL, d, half));
-    return zt_emit_mean(p, NULL, y, NULL);
-}
-
-static int build_bce(const call *c)
-{
-    zt_prog *p = c->p;
-    int y = zt_emit_sub(p, NULL, zt_emit_softplus(p, NULL, c->in[0]),
-                        zt_emit_mul(p, NULL, c->in[0], c->in[1]));
-    return zt_emit_mean(p, NULL, y, NULL);
-}
-
-/* The mean over rows of -log softmax(x)[target]. */
-static int build_cross_entropy(const call *c)
-{
-    zt_prog *p = c->p;
-    zt_one_hot_attrs hot = zt_one_hot_defaults();
-    hot.depth = c->type[0].dim[1];
-    int y = zt_emit_mul(p, NULL, zt_emit_log_softmax(p, NULL, c->in[0], NULL),
-                        zt_emit_one_hot(p, NULL, c->in[1], &hot));
-    return zt_emit_scale(p, NULL, zt_emit_sum(p, NULL, y, NULL),
-                         &(zt_scale_attrs){-1.0 / (double)c->type[0].dim[0]});
-}
-
-/* A vector of a number a channel, so that it broadcasts along dimension `axis` of x. */
-static int along(const call *c, int v, int axis)
-{
-    zt_reshape_attrs a = {{c->type[0].rank - axis, {c->type[0].dim[axis], 1, 1, 1, 1, 1, 1, 1}}};
-    return zt_emit_reshape(c->p, NULL, v, &a);
-}
-
-/* Normalised over groups of what follows each other, then times gamma and plus beta by channel. */
-static int group_norm(const call *c, int64_t groups, int axis)
-{
-    zt_prog *p = c->p;
-    int64_t count = zt_type_count(&c->type[0]);
-    zt_reshape_attrs rows = {{2, {groups, groups ? count / groups : 0}}};
-    zt_reshape_attrs back = {{c->type[0].rank, {0}}};
-    memcpy(back.shape.dim, c->type[0].dim, sizeof back.shape.dim);
-    int n = zt_emit_layer_norm(p, NULL, zt_emit_reshape(p, NULL, c->in[0], &rows), ZT_NONE, ZT_NONE,
-                               &(zt_layer_norm_attrs){number(c, "eps")}, NULL, NULL);
-    n = zt_emit_mul(p, NULL, zt_emit_reshape(p, NULL, n, &back), along(c, c->in[1], axis));
-    return zt_emit_add(p, NULL, n, along(c, c->in[2], axis));
-}
-
-static int build_batchnorm_chw(const call *c) { return group_norm(c, c->type[0].dim[0], 0); }
-
+/* One image, each channel for itself; of a batch that is the instance norm. */
 static int build_instancenorm(const call *c)
 {
-    return group_norm(c, c->type[0].dim[0] * c->type[0].dim[1], 1);
-}
-
-static int build_groupnorm(const call *c)
-{
-    return group_norm(c, c->type[0].dim[0] * (int64_t)number(c, "groups"), 1);
-}
-
-static int build_batchnorm_infer(const call *c)
-{
-    zt_prog *p = c->p;
-    int var = zt_emit_add_scalar(p, NULL, c->in[4], &(zt_add_scalar_attrs){number(c, "eps")});
-    int by = zt_emit_mul(p, NULL, zt_emit_rsqrt(p, NULL, var), c->in[1]);
-    int y = zt_emit_sub(p, NULL, c->in[0], along(c, c->in[3], 1));
-    y = zt_emit_mul(p, NULL, y, along(c, by, 1));
-    return zt_emit_add(p, NULL, y, along(c, c->in[2], 1));
+    zt_type t = c->type[0];
+    bool one = !strcmp(c->op, "batchnorm_chw");
+    if (one) memmove(t.dim + 1, t.dim, (size_t)t.rank++ * sizeof t.dim[0]);
+    if (one) t.dim[0] = 1;
+    int y = zt_emit_group_norm(c->p, NULL, reshaped(c, c->in[0], t.rank, t.dim), c->in[1], c->in[2],
+                               &(zt_group_norm_attrs){t.dim[1], number(c, "eps")}, NULL, NULL);
+    return reshaped(c, y, c->type[0].rank, c->type[0].dim);
 }
 
 static int build_swiglu_ffn(const call *c)
@@ -222,7 +159,7 @@ static const spelling vjp_ops[] = {
     {"swap_adjacent", .build = build_swap_adjacent},
     {"split", .build = build_split},
     {"scaled_softmax", .op = ZT_OP_scaled_softmax},
-    {"mse", .build = build_mse},
+    SAME(mse),
     {"log", .op = ZT_OP_ln},
     {"inv", .op = ZT_OP_recip},
     {"gelu_tanh", .op = ZT_OP_gelu},
@@ -241,14 +178,14 @@ static const spelling vjp_ops[] = {
     {"gather_rows_oob", .op = ZT_OP_gather, .fixed = "oob=zero", .ids = true},
     {"embedding", .op = ZT_OP_gather, .ids = true},
     {"scatter_add_rows", .op = ZT_OP_scatter_add, .fixed = "oob=zero", .order = "021", .ids = true},
-    {"smooth_l1", .build = build_smooth_l1},
-    {"cross_entropy", .ids = true, .build = build_cross_entropy},
-    {"nll", .ids = true, .build = build_cross_entropy},
-    {"batchnorm_chw", .build = build_batchnorm_chw},
+    SAME(smooth_l1),
+    {"cross_entropy", .op = ZT_OP_cross_entropy, .ids = true},
+    {"nll", .build = build_nll, .ids = true},
+    {"batchnorm_chw", .build = build_instancenorm},
     {"instancenorm", .build = build_instancenorm},
-    {"groupnorm", .build = build_groupnorm},
-    {"batchnorm_infer", .build = build_batchnorm_infer},
-    {"bce_with_logits", .build = build_bce},
+    {"groupnorm", .op = ZT_OP_group_norm},
+    {"batchnorm_infer", .op = ZT_OP_batch_norm_inference, .order = "03412"},
+    SAME(bce_with_logits),
     {"swiglu_ffn", .build = build_swiglu_ffn},
     {"rope", .build = build_rope},
     {"rope_interleaved", .build = build_rope_interleaved},

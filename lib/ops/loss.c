@@ -1,0 +1,222 @@
+/* loss.c - rows of losses of values and targets alike: mse, smooth_l1, bce_with_logits. Those of
+ * classes are in loss_classes.c.
+ */
+#include "lib/ops/loss.h"
+
+#include <math.h>
+
+zt_status zt_loss_reduction(zt_ctx *ctx, const zt_word *reduction)
+{
+    static const char *const words[] = {"mean", "sum", "none"};
+    return zt_row_word(ctx, "reduction", reduction, words, ZT_LEN(words));
+}
+
+static zt_status pair_infer(zt_ctx *ctx, const zt_word *reduction, const zt_type *const in[],
+                            zt_type out[])
+{
+    char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
+    zt_status s = zt_loss_reduction(ctx, reduction);
+    if (!s) s = zt_row_want_float(ctx, "x", in[0]);
+    if (!s && !zt_type_equal(in[0], in[1]))
+        s = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a),
+                        zt_type_text(in[0], b));
+    out[0] = *in[0];
+    if (reduction->s[0] != 'n') out[0].rank = 0;
+    return s;
+}
+
+static void pair_ref(const zt_word *reduction, double (*loss)(double x, double t, double p),
+                     double p, const zt_arg *in, zt_arg *out)
+{
+    int64_t n = zt_type_count(in[0].type);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double y = loss(in[0].f[i], in[1].f[i], p);
+        if (reduction->s[0] == 'n') out[0].f[i] = y;
+        sum += y;
+    }
+    if (reduction->s[0] != 'n') out[0].f[0] = reduction->s[0] == 'm' ? sum / (double)n : sum;
+}
+
+static double pair_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    return 4 * zt_row_in_flops(attrs, in, out);
+}
+
+const zt_word zt_loss_words[] = {{"mean"}, {"sum"}, {"none"}};
+
+static bool pair_case(int i, zt_fill target, zt_case *c, zt_word *reduction)
+{
+    static const zt_case_type x[] = {
+        {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {7}},       {ZT_F32, 0, {0}},
+        {ZT_F32, 2, {0, 16}},   {ZT_F32, 3, {2, 3, 5}}, {ZT_F32, 2, {9, 576}},
+        {ZT_F32, 2, {65, 700}}, {ZT_F64, 1, {5}},       {ZT_F16, 2, {3, 40}},
+    };
+    if (i >= 3 * ZT_LEN(x)) return false;
+    *reduction = zt_loss_words[i % 3];
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &x[i / 3]);
+    zt_case_type_in(c, 1, target, &x[i / 3]);
+    return true;
+}
+
+/* What each loss gets of dy: dy itself, repeated, or that divided by how many there are. */
+static int share(const zt_vjp *v, const zt_word *reduction)
+{
+    if (reduction->s[0] == 'n') return v->dy[0];
+    zt_spread_attrs a = {{0, {0}}, reduction->s[0] == 'm'};
+    return zt_e_spread(v->e, v->dy[0], v->in[0], &a);
+}
+
+/* dx = slope dy, dtarget = -dx */
+static void difference_vjp(zt_vjp *v, int slope, const zt_word *reduction)
+{
+    int dx = zt_e_mul(v->e, slope, share(v, reduction));
+    if (v->want[0]) v->dx[0] = dx;
+    if (v->want[1]) v->dx[1] = zt_e_neg(v->e, dx);
+}
+
+#define REDUCED                                                                                    \
+    " x and target of one shape and plain float type; reduction none leaves each, y of x's "       \
+    "shape, "                                                                                      \
+    "sum and mean make it a scalar"
+
+/* ---- mse ------------------------------------------------------------------------------------- */
+
+static zt_status mse_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    return pair_infer(ctx, &((const zt_mse_attrs *)attrs)->reduction, in, out);
+}
+
+static double squared(double x, double t, double p)
+{
+    (void)p;
+    return (x - t) * (x - t);
+}
+
+static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    pair_ref(&((const zt_mse_attrs *)attrs)->reduction, squared, 0, in, out);
+}
+
+static bool mse_cases(int i, zt_case *c)
+{
+    zt_mse_attrs a;
+    if (!pair_case(i, ZT_FILL_NORMAL, c, &a.reduction)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    return true;
+}
+
+static void mse_vjp(zt_vjp *v)
+{
+    int d = zt_e_times(v->e, zt_e_sub(v->e, v->in[0], v->in[1]), 2);
+    difference_vjp(v, d, &((const zt_mse_attrs *)v->attrs)->reduction);
+}
+
+const zt_opdef zt_op_mse = {
+    .synopsis = "y = (x - target)^2;" REDUCED,
+    .n_required = 2,
+    .infer = mse_infer,
+    .ref = mse_ref,
+    .flops = pair_flops,
+    .cases = mse_cases,
+    .vjp = mse_vjp,
+};
+
+/* ---- smooth_l1 ------------------------------------------------------------------------------- */
+
+/* Girshick, "Fast R-CNN" (2015). */
+static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                 zt_type out[])
+{
+    const zt_smooth_l1_attrs *a = attrs;
+    if (!(a->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g, not above 0", a->beta);
+    return pair_infer(ctx, &a->reduction, in, out);
+}
+
+static double smooth(double x, double t, double beta)
+{
+    double d = fabs(x - t);
+    return d < beta ? d * d / (2 * beta) : d - beta / 2;
+}
+
+static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_smooth_l1_attrs *a = attrs;
+    (void)t;
+    pair_ref(&a->reduction, smooth, a->beta, in, out);
+}
+
+static bool smooth_l1_cases(int i, zt_case *c)
+{
+    zt_smooth_l1_attrs a = {.beta = i % 2 ? 1 : 0.3};
+    if (!pair_case(i, ZT_FILL_NORMAL, c, &a.reduction)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    return true;
+}
+
+static void smooth_l1_vjp(zt_vjp *v)
+{
+    const zt_smooth_l1_attrs *a = v->attrs;
+    int d = zt_e_times(v->e, zt_e_sub(v->e, v->in[0], v->in[1]), 1 / a->beta);
+    difference_vjp(v, zt_e_clamp(v->e, d, &(zt_clamp_attrs){-1, 1}), &a->reduction);
+}
+
+const zt_opdef zt_op_smooth_l1 = {
+    .synopsis =
+        "y = d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2 (Huber's "
+        "loss is beta times that);" REDUCED,
+    .n_required = 2,
+    .infer = smooth_l1_infer,
+    .ref = smooth_l1_ref,
+    .flops = pair_flops,
+    .cases = smooth_l1_cases,
+    .vjp = smooth_l1_vjp,
+};
+
+/* ---- bce_with_logits ------------------------------------------------------------------------- */
+
+static zt_status bce_with_logits_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                       zt_type out[])
+{
+    return pair_infer(ctx, &((const zt_bce_with_logits_attrs *)attrs)->reduction, in, out);
+}
+
+static double bce(double x, double t, double p)
+{
+    (void)p;
+    return fmax(x, 0) - x * t + log1p(exp(-fabs(x)));
+}
+
+static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)t;
+    pair_ref(&((const zt_bce_with_logits_attrs *)attrs)->reduction, bce, 0, in, out);
+}
+
+static bool bce_with_logits_cases(int i, zt_case *c)
+{
+    zt_bce_with_logits_attrs a;
+    if (!pair_case(i, ZT_FILL_POSITIVE, c, &a.reduction)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    return true;
+}
+
+static void bce_with_logits_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int dy = share(v, &((const zt_bce_with_logits_attrs *)v->attrs)->reduction);
+    if (v->want[0]) v->dx[0] = zt_e_mul(e, zt_e_sub(e, zt_e_sigmoid(e, v->in[0]), v->in[1]), dy);
+    if (v->want[1]) v->dx[1] = zt_e_neg(e, zt_e_mul(e, v->in[0], dy));
+}
+
+const zt_opdef zt_op_bce_with_logits = {
+    .synopsis = "y = -target ln sigmoid(x) - (1 - target) ln (1 - sigmoid(x)), in a form that does "
+                "not overflow;" REDUCED,
+    .n_required = 2,
+    .infer = bce_with_logits_infer,
+    .ref = bce_with_logits_ref,
+    .flops = pair_flops,
+    .cases = bce_with_logits_cases,
+    .vjp = bce_with_logits_vjp,
+};

@@ -1,0 +1,423 @@
+/* loss_classes.c - rows of losses of classes, x [N,C,...] with a target class for each [N,...]:
+ * cross_entropy of logits, nll of log-probabilities, and their gradients.
+ */
+#include "lib/ops/loss.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what they share ------------------------------------------------------------------------- */
+
+/* N samples of `inner` positions, C classes of each that lie `inner` apart. */
+typedef struct classes {
+    int64_t N, C, inner;
+    const int64_t *target;
+    const double *weight; /* NULL: 1 each */
+    int64_t ignore;
+} classes;
+
+static zt_type positions_type(const zt_type *x, zt_dtype dtype)
+{
+    zt_type t = zt_type_make(dtype, x->rank, x->dim);
+    memmove(t.dim + 1, t.dim + 2, (size_t)(x->rank - 2) * sizeof t.dim[0]);
+    t.rank--;
+    return t;
+}
+
+static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *target,
+                               const zt_type *weight)
+{
+    char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (s) return s;
+    if (x->rank < 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and classes", x->rank);
+    zt_type want = positions_type(x, ZT_I32);
+    if (!zt_type_equal(target, &want))
+        return zt_row_fail(ctx, ZT_ESHAPE, "target is %s, not %s", zt_type_text(target, got),
+                           zt_type_text(&want, text));
+    if (weight) s = zt_row_want(ctx, "weight", weight, x->dtype, 1);
+    if (!s && weight && weight->dim[0] != x->dim[1])
+        s = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes",
+                        (long long)weight->dim[0], (long long)x->dim[1]);
+    return s;
+}
+
+static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *weight,
+                          int64_t ignore)
+{
+    classes k = {x->type->dim[0], x->type->dim[1], 1, target->i, weight->type ? weight->f : NULL,
+                 ignore};
+    for (int d = 2; d < x->type->rank; d++) k.inner *= x->type->dim[d];
+    return k;
+}
+
+/* The class of position i, or -1: ignored, or no class, which is trouble. */
+static int64_t class_at(const classes *k, int64_t i, zt_trouble *t)
+{
+    int64_t c = k->target[i];
+    if (c == k->ignore) return -1;
+    if (c >= 0 && c < k->C) return c;
+    zt_row_trouble(t, "target", c, k->C);
+    return -1;
+}
+
+static int64_t first_of(const classes *k, int64_t i)
+{
+    return k->inner ? i / k->inner * k->C * k->inner + i % k->inner : 0;
+}
+
+static double weight_of(const classes *k, int64_t c) { return k->weight ? k->weight[c] : 1; }
+
+static double all_weights(const classes *k)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < k->C; c++) sum += weight_of(k, c);
+    return sum;
+}
+
+/* What the sum is divided by for a mean: the weights of the targets that count. */
+static double total_weight(const classes *k)
+{
+    double sum = 0;
+    zt_trouble ignored = {0};
+    for (int64_t i = 0; i < k->N * k->inner; i++) {
+        int64_t c = class_at(k, i, &ignored);
+        if (c >= 0) sum += weight_of(k, c);
+    }
+    return sum;
+}
+
+/* Each position's y, put there or summed. */
+static void reduce(const zt_word *reduction, zt_arg *out, int64_t i, double y)
+{
+    if (reduction->s[0] == 'n')
+        out->f[i] = y;
+    else
+        out->f[0] += y;
+}
+
+static void reduce_end(const classes *k, const zt_word *reduction, zt_arg *out)
+{
+    if (reduction->s[0] == 'm') out->f[0] /= total_weight(k);
+}
+
+/* What position i's loss gets of dy. */
+static double share(const zt_word *reduction, const zt_arg *dy, int64_t i, double total)
+{
+    return reduction->s[0] == 'n' ? dy->f[i] : reduction->s[0] == 'm' ? dy->f[0] / total : dy->f[0];
+}
+
+static double classes_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    return 10 * zt_row_in_flops(attrs, in, out);
+}
+
+/* Every shape with every reduction; with the class n - 1 ignored, some with smoothing. */
+static bool classes_case(int i, zt_case *c, zt_word *reduction, int64_t *ignore, double *smoothing)
+{
+    static const struct {
+        zt_case_type x;
+        bool weight, ignore, smooth;
+    } rows[] = {
+        {{ZT_F32, 2, {5, 3}}, false, false, false},
+        {{ZT_F32, 2, {7, 33}}, true, true, true},
+        {{ZT_F32, 3, {2, 5, 4}}, true, false, false},
+        {{ZT_F32, 4, {2, 3, 2, 9}}, false, true, true},
+        {{ZT_F32, 2, {1, 1}}, false, false, false},
+        {{ZT_F32, 2, {0, 4}}, false, false, false},
+        {{ZT_F64, 2, {3, 4}}, true, true, false},
+        {{ZT_F32, 2, {40, 1000}}, false, false, false},
+        {{ZT_F32, 3, {3, 19, 333}}, true, true, true},
+        {{ZT_F32, 3, {3, 4, 0}}, false, false, false},
+    };
+    if (i >= 3 * ZT_LEN(rows)) return false;
+    const zt_case_type *x = &rows[i / 3].x;
+    *reduction = zt_loss_words[i % 3];
+    *ignore = rows[i / 3].ignore ? x->dim[1] - 1 : -100;
+    *smoothing = rows[i / 3].smooth ? 0.2 : 0;
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
+    c->in[1] = positions_type(&c->in[0], ZT_I32);
+    c->fill[1] = ZT_FILL_IDS;
+    c->limit[1] = x->dim[1];
+    return true;
+}
+
+static void case_weight(int i, int at, zt_case *c)
+{
+    static const bool weight[] = {0, 1, 1, 0, 0, 0, 1, 0, 1, 0};
+    if (weight[i / 3]) zt_case_in(c, at, ZT_FILL_POSITIVE, 0, c->in[0].dtype, 1, &c->in[0].dim[1]);
+}
+
+static void case_dy(int at, const zt_word *reduction, zt_case *c)
+{
+    c->in[at] = positions_type(&c->in[0], c->in[0].dtype);
+    if (reduction->s[0] != 'n') c->in[at].rank = 0;
+    c->fill[at] = ZT_FILL_NORMAL;
+}
+
+static zt_status want_dy(zt_ctx *ctx, const zt_word *reduction, const zt_type *x, const zt_type *dy)
+{
+    zt_type want = positions_type(x, x->dtype);
+    if (reduction->s[0] != 'n') want.rank = 0;
+    return zt_type_equal(&want, dy) ? ZT_OK
+                                    : zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the loss's type");
+}
+
+#define CLASSES                                                                                    \
+    "; x [N,C,...] of any plain float type, target i32 [N,...] from 0 to C - 1 or ignore_index, "  \
+    "weight [C] of x's (1 if absent, no gradient); reduction none leaves each, sum adds, mean "    \
+    "divides that by the sum of weight[target]"
+
+/* ---- cross_entropy --------------------------------------------------------------------------- */
+
+static zt_status want_smoothing(zt_ctx *ctx, double by)
+{
+    if (by >= 0 && by <= 1) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "label_smoothing is %g, not from 0 to 1", by);
+}
+
+static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                     zt_type out[])
+{
+    const zt_cross_entropy_attrs *a = attrs;
+    zt_status s = zt_loss_reduction(ctx, &a->reduction);
+    if (!s) s = want_smoothing(ctx, a->label_smoothing);
+    if (!s) s = classes_infer(ctx, in[0], in[1], in[2]);
+    if (s) return s;
+    out[0] = out[1] = positions_type(in[0], in[0]->dtype);
+    if (a->reduction.s[0] != 'n') out[0].rank = 0;
+    return ZT_OK;
+}
+
+static double lse_at(const classes *k, const double *x)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < k->C; c++) top = fmax(top, x[c * k->inner]);
+    for (int64_t c = 0; c < k->C; c++) sum += exp(x[c * k->inner] - top);
+    return top + log(sum);
+}
+
+static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_cross_entropy_attrs *a = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
+    double even = a->label_smoothing / (double)k.C;
+    if (a->reduction.s[0] != 'n') out[0].f[0] = 0;
+    for (int64_t i = 0; i < k.N * k.inner; i++) {
+        const double *x = in[0].f + first_of(&k, i);
+        double lse = lse_at(&k, x), y = 0;
+        int64_t c = class_at(&k, i, t);
+        if (out[1].type) out[1].f[i] = lse;
+        if (c >= 0) y = (1 - a->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
+        for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++)
+            y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
+        reduce(&a->reduction, &out[0], i, y);
+    }
+    reduce_end(&k, &a->reduction, &out[0]);
+}
+
+static bool cross_entropy_cases(int i, zt_case *c)
+{
+    zt_cross_entropy_attrs a;
+    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weight(i, 2, c);
+    return true;
+}
+
+static void cross_entropy_vjp(zt_vjp *v)
+{
+    const zt_cross_entropy_attrs *a = v->attrs;
+    v->dx[0] = zt_e_cross_entropy_backward(
+        v->e, v->in[0], v->in[1], v->out[1], v->dy[0], v->in[2],
+        &(zt_cross_entropy_backward_attrs){a->reduction, a->ignore_index, a->label_smoothing});
+}
+
+const zt_opdef zt_op_cross_entropy = {
+    .synopsis =
+        "y = -weight[target] ln softmax(x)[target] along the classes, label_smoothing of it "
+        "-sum weight ln softmax(x) / C instead" CLASSES
+        "; lse = ln sum exp(x) [N,...] is for the gradient",
+    .n_required = 2,
+    .infer = cross_entropy_infer,
+    .ref = cross_entropy_ref,
+    .flops = classes_flops,
+    .cases = cross_entropy_cases,
+    .vjp = cross_entropy_vjp,
+    .constant = 4,
+    .saved = 2,
+};
+
+static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
+                                              const zt_type *const in[], zt_type out[])
+{
+    const zt_cross_entropy_backward_attrs *a = attrs;
+    zt_status s = zt_loss_reduction(ctx, &a->reduction);
+    if (!s) s = want_smoothing(ctx, a->label_smoothing);
+    if (!s) s = classes_infer(ctx, in[0], in[1], in[4]);
+    if (s) return s;
+    zt_type want = positions_type(in[0], in[0]->dtype);
+    if (!zt_type_equal(&want, in[2]))
+        return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
+    out[0] = *in[0];
+    return want_dy(ctx, &a->reduction, in[0], in[3]);
+}
+
+/* With e the smoothing and p = exp(x - lse): dy ((1 - e) w[t] (p - [c = t]) + e/C (p sum w - w[c]))
+ */
+static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
+                                       zt_trouble *t)
+{
+    const zt_cross_entropy_backward_attrs *a = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[4], a->ignore_index);
+    double even = a->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
+    for (int64_t i = 0; i < k.N * k.inner; i++) {
+        int64_t at = first_of(&k, i), target = class_at(&k, i, t);
+        double dy = share(&a->reduction, &in[3], i, total);
+        double w = target < 0 ? 0 : (1 - a->label_smoothing) * weight_of(&k, target);
+        for (int64_t c = 0; c < k.C; c++) {
+            int64_t e = at + c * k.inner;
+            double p = exp(in[0].f[e] - in[2].f[i]);
+            out[0].f[e] =
+                target < 0 ? 0
+                           : dy * (w * (p - (c == target)) + even * (p * all - weight_of(&k, c)));
+        }
+    }
+}
+
+static bool cross_entropy_backward_cases(int i, zt_case *c)
+{
+    zt_cross_entropy_backward_attrs a;
+    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weight(i, 4, c);
+    c->in[2] = positions_type(&c->in[0], c->in[0].dtype);
+    c->fill[2] = ZT_FILL_POSITIVE;
+    case_dy(3, &a.reduction, c);
+    return true;
+}
+
+const zt_opdef zt_op_cross_entropy_backward = {
+    .synopsis = "gradient dx of cross_entropy's x from its inputs, lse, attributes and dy",
+    .n_required = 4,
+    .infer = cross_entropy_backward_infer,
+    .ref = cross_entropy_backward_ref,
+    .flops = classes_flops,
+    .cases = cross_entropy_backward_cases,
+};
+
+/* ---- nll ------------------------------------------------------------------------------------- */
+
+static zt_status nll_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_nll_attrs *a = attrs;
+    zt_status s = zt_loss_reduction(ctx, &a->reduction);
+    if (!s) s = classes_infer(ctx, in[0], in[1], in[2]);
+    if (s) return s;
+    out[0] = positions_type(in[0], in[0]->dtype);
+    if (a->reduction.s[0] != 'n') out[0].rank = 0;
+    return ZT_OK;
+}
+
+static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_nll_attrs *a = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
+    if (a->reduction.s[0] != 'n') out[0].f[0] = 0;
+    for (int64_t i = 0; i < k.N * k.inner; i++) {
+        int64_t c = class_at(&k, i, t);
+        double y = c < 0 ? 0 : -weight_of(&k, c) * in[0].f[first_of(&k, i) + c * k.inner];
+        reduce(&a->reduction, &out[0], i, y);
+    }
+    reduce_end(&k, &a->reduction, &out[0]);
+}
+
+static bool nll_cases(int i, zt_case *c)
+{
+    zt_nll_attrs a;
+    double unused;
+    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &unused)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weight(i, 2, c);
+    return true;
+}
+
+static void nll_vjp(zt_vjp *v)
+{
+    const zt_nll_attrs *a = v->attrs;
+    v->dx[0] = zt_e_nll_backward(v->e, v->in[0], v->in[1], v->dy[0], v->in[2],
+                                 &(zt_nll_backward_attrs){a->reduction, a->ignore_index});
+}
+
+const zt_opdef zt_op_nll = {
+    .synopsis = "y = -weight[target] x[target] along the classes, x log-probabilities" CLASSES,
+    .n_required = 2,
+    .infer = nll_infer,
+    .ref = nll_ref,
+    .cases = nll_cases,
+    .vjp = nll_vjp,
+    .constant = 4,
+};
+
+static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                    zt_type out[])
+{
+    const zt_nll_backward_attrs *a = attrs;
+    zt_status s = zt_loss_reduction(ctx, &a->reduction);
+    if (!s) s = classes_infer(ctx, in[0], in[1], in[3]);
+    out[0] = *in[0];
+    return s ? s : want_dy(ctx, &a->reduction, in[0], in[2]);
+}
+
+static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_nll_backward_attrs *a = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[3], a->ignore_index);
+    double total = total_weight(&k);
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    for (int64_t i = 0; i < k.N * k.inner; i++) {
+        int64_t c = class_at(&k, i, t);
+        if (c < 0) continue;
+        out[0].f[first_of(&k, i) + c * k.inner] =
+            -weight_of(&k, c) * share(&a->reduction, &in[2], i, total);
+    }
+}
+
+static bool nll_backward_cases(int i, zt_case *c)
+{
+    zt_nll_backward_attrs a;
+    double unused;
+    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &unused)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    case_weight(i, 3, c);
+    case_dy(2, &a.reduction, c);
+    return true;
+}
+
+/* It is linear in dy: each for itself, what nll is of a gradient; where dy is one number, the sum
+ * of its slopes, which of nothing is 0. */
+static void nll_backward_vjp(zt_vjp *v)
+{
+    const zt_nll_backward_attrs *a = v->attrs;
+    const zt_emit *e = v->e;
+    if (a->reduction.s[0] == 'n') {
+        v->dx[2] = zt_e_nll(e, v->dy[0], v->in[1], v->in[3],
+                            &(zt_nll_attrs){a->reduction, a->ignore_index});
+        return;
+    }
+    int one = zt_e_fill_like(e, v->in[2], &(zt_fill_like_attrs){1});
+    int slopes = zt_e_nll_backward(e, v->in[0], v->in[1], one, v->in[3], a);
+    v->dx[2] = zt_e_sum_to(e, zt_e_mul(e, v->dy[0], slopes), v->in[2]);
+}
+
+const zt_opdef zt_op_nll_backward = {
+    .synopsis = "gradient dx of nll's x, of which only the type counts, from its other inputs, "
+                "attributes and dy",
+    .n_required = 3,
+    .infer = nll_backward_infer,
+    .ref = nll_backward_ref,
+    .cases = nll_backward_cases,
+    .vjp = nll_backward_vjp,
+    .constant = 1 | 8,
+};

@@ -1,0 +1,401 @@
+/* spectral.c - rows of discrete Fourier transforms: rfft, irfft, dft and their gradients; complex
+ * numbers are pairs (re, im) along a last dimension of 2. The reference loops are plain sums.
+ */
+#include "lib/ops/vjp.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what they share ------------------------------------------------------------------------- */
+
+static const char *const norm_words[] = {"backward", "ortho", "forward"};
+
+static zt_status want_norm(zt_ctx *ctx, const zt_word *norm)
+{
+    return zt_row_word(ctx, "norm", norm, norm_words, ZT_LEN(norm_words));
+}
+
+/* What a transform of n is multiplied by: 1 / n is the inverse's (backward) or the forward one's.
+ */
+static double norm_scale(const zt_word *norm, bool inverse, int64_t n)
+{
+    if (norm->s[0] == 'o') return n ? 1 / sqrt((double)n) : 1;
+    return (norm->s[0] == 'b') == inverse && n ? 1 / (double)n : 1;
+}
+
+/* The transform's adjoint has the same scale as the transform in the other direction named so. */
+static zt_word adjoint_norm(const zt_word *norm)
+{
+    zt_word other = {"ortho"};
+    if (norm->s[0] != 'o') strcpy(other.s, norm->s[0] == 'b' ? "forward" : "backward");
+    return other;
+}
+
+/* cos and sin of 2 pi j k / n */
+static void turn(int64_t j, int64_t k, int64_t n, double *c, double *s)
+{
+    double angle = 2 * M_PI * (double)(j * k % n) / (double)n;
+    *c = cos(angle);
+    *s = sin(angle);
+}
+
+static int64_t bins(int64_t n) { return n / 2 + 1; }
+static bool is_end(int64_t k, int64_t n) { return k == 0 || 2 * k == n; }
+
+static double fft_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 40 * (double)zt_type_count(out);
+}
+
+static const zt_case_type lines[] = {
+    {ZT_F32, 2, {2, 8}}, {ZT_F32, 1, {1}},       {ZT_F32, 2, {3, 7}},   {ZT_F32, 3, {2, 2, 12}},
+    {ZT_F32, 2, {2, 2}}, {ZT_F32, 2, {0, 8}},    {ZT_F32, 2, {2, 34}},  {ZT_F32, 2, {1, 15}},
+    {ZT_F64, 2, {2, 6}}, {ZT_F32, 2, {3, 1000}}, {ZT_F32, 2, {2, 211}}, {ZT_F32, 2, {5, 512}},
+    {ZT_F32, 1, {77}},   {ZT_F32, 1, {143}},
+};
+
+static bool norm_case(int i, const zt_case_type **line, zt_word *norm)
+{
+    if (i >= ZT_LEN(lines)) return false;
+    *line = &lines[i];
+    memset(norm, 0, sizeof *norm);
+    strcpy(norm->s, norm_words[i % 3]);
+    return true;
+}
+
+/* ---- rfft ------------------------------------------------------------------------------------ */
+
+static zt_status half_infer(zt_ctx *ctx, const zt_word *norm, const zt_type *x, zt_type *y)
+{
+    zt_status s = want_norm(ctx, norm);
+    if (!s) s = zt_row_want_float(ctx, "x", x);
+    if (s) return s;
+    if (x->rank < 1 || x->rank == ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
+                           ZT_MAX_RANK - 1);
+    *y = *x;
+    y->dim[y->rank - 1] = bins(x->dim[x->rank - 1]);
+    y->dim[y->rank++] = 2;
+    return ZT_OK;
+}
+
+static zt_status rfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    return half_infer(ctx, &((const zt_rfft_attrs *)attrs)->norm, in[0], &out[0]);
+}
+
+/* Of real lines of n; twice: bins inside count double, and the ends' imaginary parts are 0. */
+static void half_spectrum(const zt_arg *x, double scale, bool twice, zt_arg *y)
+{
+    int64_t n = zt_row_cols(x->type), m = bins(n), rows = zt_row_rows(x->type);
+    for (int64_t i = 0; i < rows * m; i++) {
+        const double *line = x->f + i / m * n;
+        double re = 0, im = 0, c, s;
+        for (int64_t j = 0; j < n; j++) {
+            turn(j, i % m, n, &c, &s);
+            re += line[j] * c;
+            im -= line[j] * s;
+        }
+        double by = twice && !is_end(i % m, n) ? 2 * scale : scale;
+        y->f[2 * i] = by * re;
+        y->f[2 * i + 1] = twice && is_end(i % m, n) ? 0 : by * im;
+    }
+}
+
+static void rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_rfft_attrs *a = attrs;
+    (void)t;
+    half_spectrum(&in[0], norm_scale(&a->norm, false, zt_row_cols(in[0].type)), false, &out[0]);
+}
+
+static bool rfft_cases(int i, zt_case *c)
+{
+    zt_rfft_attrs a;
+    const zt_case_type *x;
+    if (!norm_case(i, &x, &a.norm)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
+    return true;
+}
+
+static void rfft_vjp(zt_vjp *v)
+{
+    const zt_rfft_attrs *a = v->attrs;
+    v->dx[0] = zt_e_rfft_backward(v->e, v->dy[0], v->in[0], &(zt_rfft_backward_attrs){a->norm});
+}
+
+#define NORM                                                                                       \
+    "; norm says which direction is divided by n: backward the inverse, forward the other, ortho " \
+    "both by its root"
+
+const zt_opdef zt_op_rfft = {
+    .synopsis =
+        "y[...,k,:] = (re, im) of sum_j x[...,j] exp(-2 pi i j k / n) for k from 0 to n/2; x "
+        "[...,n] of any plain float type, y [...,n/2+1,2] of x's" NORM,
+    .n_required = 1,
+    .infer = rfft_infer,
+    .ref = rfft_ref,
+    .flops = fft_flops,
+    .cases = rfft_cases,
+    .vjp = rfft_vjp,
+};
+
+/* ---- rfft_backward --------------------------------------------------------------------------- */
+
+static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                     zt_type out[])
+{
+    zt_type want;
+    zt_status s = half_infer(ctx, &((const zt_rfft_backward_attrs *)attrs)->norm, in[1], &want);
+    if (!s && !zt_type_equal(&want, in[0]))
+        s = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
+    out[0] = *in[1];
+    return s;
+}
+
+/* dx[j] = sum_k Re(dy[k] exp(2 pi i j k / n)) of the half spectrum; `twice` as above. */
+static void real_lines(const zt_arg *y, int64_t n, double scale, bool twice, zt_arg *x)
+{
+    int64_t m = bins(n), count = zt_type_count(x->type);
+    for (int64_t i = 0; i < count; i++) {
+        const double *line = y->f + i / n * m * 2;
+        double sum = 0, c, s;
+        for (int64_t k = 0; k < m; k++) {
+            turn(i % n, k, n, &c, &s);
+            double by = twice && !is_end(k, n) ? 2 : 1;
+            double im = twice && is_end(k, n) ? 0 : line[2 * k + 1];
+            sum += by * (line[2 * k] * c - im * s);
+        }
+        x->f[i] = scale * sum;
+    }
+}
+
+static void rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_rfft_backward_attrs *a = attrs;
+    int64_t n = zt_row_cols(in[1].type);
+    (void)t;
+    real_lines(&in[0], n, norm_scale(&a->norm, false, n), false, &out[0]);
+}
+
+static bool rfft_backward_cases(int i, zt_case *c)
+{
+    zt_rfft_backward_attrs a;
+    const zt_case_type *x;
+    if (!norm_case(i, &x, &a.norm)) return false;
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 1, ZT_FILL_NORMAL, x);
+    c->fill[0] = ZT_FILL_NORMAL;
+    return half_infer(NULL, &a.norm, &c->in[1], &c->in[0]) == ZT_OK;
+}
+
+static void rfft_backward_vjp(zt_vjp *v)
+{
+    const zt_rfft_backward_attrs *a = v->attrs;
+    v->dx[0] = zt_e_rfft(v->e, v->dy[0], &(zt_rfft_attrs){a->norm});
+}
+
+const zt_opdef zt_op_rfft_backward = {
+    .synopsis =
+        "gradient of rfft: dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)), of the shape of "
+        "like, rfft's x; norm as there",
+    .n_required = 2,
+    .infer = rfft_backward_infer,
+    .ref = rfft_backward_ref,
+    .flops = fft_flops,
+    .cases = rfft_backward_cases,
+    .vjp = rfft_backward_vjp,
+    .constant = 2,
+};
+
+/* ---- irfft ----------------------------------------------------------------------------------- */
+
+static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    const zt_irfft_attrs *a = attrs;
+    const zt_type *x = in[0];
+    zt_status s = want_norm(ctx, &a->norm);
+    if (!s) s = zt_row_want_float(ctx, "x", x);
+    if (s) return s;
+    if (x->rank < 2 || x->dim[x->rank - 1] != 2 || x->dim[x->rank - 2] < 1)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is not bins of pairs");
+    int64_t m = x->dim[x->rank - 2], n = a->n ? a->n : 2 * (m - 1);
+    if (a->n < 0 || bins(n) != m)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers",
+                           (long long)m, (long long)a->n);
+    out[0] = *x;
+    out[0].dim[--out[0].rank - 1] = n;
+    return ZT_OK;
+}
+
+static void irfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_irfft_attrs *a = attrs;
+    int64_t n = zt_row_cols(out[0].type);
+    (void)t;
+    real_lines(&in[0], n, norm_scale(&a->norm, true, n), true, &out[0]);
+}
+
+static bool irfft_cases(int i, zt_case *c)
+{
+    zt_irfft_attrs a = {0};
+    const zt_case_type *x;
+    if (!norm_case(i, &x, &a.norm)) return false;
+    zt_type real = zt_type_make(x->dtype, x->rank, x->dim);
+    a.n = i % 2 || zt_row_cols(&real) % 2 ? zt_row_cols(&real) : 0;
+    zt_case_attrs(c, &a, sizeof a);
+    c->fill[0] = ZT_FILL_NORMAL;
+    return half_infer(NULL, &a.norm, &real, &c->in[0]) == ZT_OK;
+}
+
+static void irfft_vjp(zt_vjp *v)
+{
+    const zt_irfft_attrs *a = v->attrs;
+    v->dx[0] = zt_e_irfft_backward(v->e, v->dy[0], &(zt_irfft_backward_attrs){a->norm});
+}
+
+const zt_opdef zt_op_irfft = {
+    .synopsis =
+        "the n real numbers (0: 2 (m - 1)) whose rfft x is, x [...,m,2] of any plain float type, "
+        "m = n/2+1; imaginary parts of bin 0 and of n/2 do not count; y [...,n] of x's" NORM,
+    .n_required = 1,
+    .infer = irfft_infer,
+    .ref = irfft_ref,
+    .flops = fft_flops,
+    .cases = irfft_cases,
+    .vjp = irfft_vjp,
+};
+
+static zt_status irfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                      zt_type out[])
+{
+    return half_infer(ctx, &((const zt_irfft_backward_attrs *)attrs)->norm, in[0], &out[0]);
+}
+
+static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_irfft_backward_attrs *a = attrs;
+    (void)t;
+    half_spectrum(&in[0], norm_scale(&a->norm, true, zt_row_cols(in[0].type)), true, &out[0]);
+}
+
+static void irfft_backward_vjp(zt_vjp *v)
+{
+    const zt_irfft_backward_attrs *a = v->attrs;
+    zt_type t = v->e->type(v->e->user, v->in[0]);
+    zt_irfft_attrs back = {t.dim[t.rank - 1] > 0 ? t.dim[t.rank - 1] : 0, a->norm};
+    v->dx[0] = zt_e_irfft(v->e, v->dy[0], &back);
+}
+
+const zt_opdef zt_op_irfft_backward = {
+    .synopsis =
+        "gradient of irfft: rfft of dy with its norm, bins doubled but for 0 and n/2, of which "
+        "the imaginary parts are 0",
+    .n_required = 1,
+    .infer = irfft_backward_infer,
+    .ref = irfft_backward_ref,
+    .flops = fft_flops,
+    .cases = rfft_cases,
+    .vjp = irfft_backward_vjp,
+};
+
+/* ---- dft ------------------------------------------------------------------------------------- */
+
+static zt_status dft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_dft_attrs *a = attrs;
+    const zt_type *x = in[0];
+    zt_status s = want_norm(ctx, &a->norm);
+    if (!s) s = zt_row_want_float(ctx, "x", x);
+    if (s) return s;
+    if (x->rank < 2 || x->dim[x->rank - 1] != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x is not 2");
+    int64_t axis = a->axis < 0 ? a->axis + x->rank : a->axis;
+    if (axis < 0 || axis >= x->rank - 1)
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is none of %d before the pairs",
+                           (long long)a->axis, x->rank - 1);
+    if (a->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld", (long long)a->length);
+    if (a->inverse != 0 && a->inverse != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld, not 0 or 1", (long long)a->inverse);
+    out[0] = *x;
+    if (a->length) out[0].dim[axis] = a->length;
+    return ZT_OK;
+}
+
+static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    const zt_dft_attrs *a = attrs;
+    const zt_type *y = out[0].type;
+    int axis = (int)(a->axis < 0 ? a->axis + y->rank : a->axis);
+    int64_t n = y->dim[axis], given = in[0].type->dim[axis], inner = 1;
+    for (int d = axis + 1; d < y->rank - 1; d++) inner *= y->dim[d];
+    double scale = norm_scale(&a->norm, a->inverse, n), sign = a->inverse ? 1 : -1, c, s;
+    (void)t;
+    for (int64_t i = 0; i < zt_type_count(y) / 2; i++) {
+        int64_t q = i % inner, k = i / inner % n, o = i / inner / n;
+        double re = 0, im = 0;
+        for (int64_t j = 0; j < n && j < given; j++) {
+            const double *x = in[0].f + 2 * ((o * given + j) * inner + q);
+            turn(j, k, n, &c, &s);
+            re += x[0] * c - sign * x[1] * s;
+            im += x[1] * c + sign * x[0] * s;
+        }
+        out[0].f[2 * i] = scale * re;
+        out[0].f[2 * i + 1] = scale * im;
+    }
+}
+
+static bool dft_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        int64_t axis, inverse, length;
+        int norm;
+    } rows[] = {
+        {{ZT_F32, 2, {8, 2}}, -2, 0, 0, 0},       {{ZT_F32, 3, {3, 7, 2}}, 1, 1, 0, 0},
+        {{ZT_F32, 4, {2, 12, 5, 2}}, 1, 0, 0, 1}, {{ZT_F32, 3, {6, 3, 2}}, 0, 1, 0, 2},
+        {{ZT_F32, 3, {2, 6, 2}}, -2, 0, 10, 0},   {{ZT_F32, 3, {2, 6, 2}}, -2, 1, 4, 0},
+        {{ZT_F32, 2, {1, 2}}, 0, 0, 0, 0},        {{ZT_F32, 3, {0, 4, 2}}, 1, 0, 0, 0},
+        {{ZT_F32, 3, {3, 1024, 2}}, 1, 0, 0, 0},  {{ZT_F32, 3, {300, 4, 2}}, 0, 0, 0, 0},
+        {{ZT_F32, 3, {2, 97, 2}}, 1, 1, 0, 0},    {{ZT_F64, 2, {6, 2}}, 0, 0, 0, 0},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_dft_attrs a = {rows[i].axis, rows[i].inverse, rows[i].length, {{0}}};
+    strcpy(a.norm.s, norm_words[rows[i].norm]);
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    return true;
+}
+
+/* The transform back, without the scale or with that of the other; then x's length again. */
+static void dft_vjp(zt_vjp *v)
+{
+    const zt_dft_attrs *a = v->attrs;
+    zt_type x = v->e->type(v->e->user, v->in[0]);
+    int64_t axis = a->axis < 0 ? a->axis + x.rank : a->axis, n = x.dim[axis];
+    zt_dft_attrs back = {axis, !a->inverse, 0, adjoint_norm(&a->norm)};
+    int dx = zt_e_dft(v->e, v->dy[0], &back);
+    if (a->length && n >= 0 && n < a->length)
+        dx = zt_e_slice(v->e, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
+    if (a->length && (n < 0 || n > a->length))
+        dx = zt_e_slice_put(v->e, dx, v->in[0],
+                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = a->length});
+    v->dx[0] = dx;
+}
+
+const zt_opdef zt_op_dft = {
+    .synopsis =
+        "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (below 0 from the "
+        "end) of pairs (re, im) [...,2]; inverse=1 with +2 pi i; length n: x cut, or filled "
+        "up with zeros (0: as long as x); any plain float type, y has x's" NORM,
+    .n_required = 1,
+    .infer = dft_infer,
+    .ref = dft_ref,
+    .flops = fft_flops,
+    .cases = dft_cases,
+    .vjp = dft_vjp,
+};
