@@ -5,7 +5,7 @@
 
 #include "tests/spell/spell.h"
 
-static int activated(const call *c, int x, const char *name)
+static int dense_activated(const call *c, int x, const char *name)
 {
     if (!strcmp(name, "relu")) return zt_emit_relu(c->p, NULL, x);
     if (!strcmp(name, "silu")) return zt_emit_silu(c->p, NULL, x);
@@ -16,26 +16,26 @@ static int activated(const call *c, int x, const char *name)
     return !strcmp(name, "linear") ? x : -1;
 }
 
-static int dense(const call *c, int x, const char *w, const char *b)
+static int dense_layer(const call *c, int x, const char *w, const char *b)
 {
     return zt_emit_linear(c->p, NULL, x, named(c, w), named(c, b), NULL);
 }
 
 static int build_dense(const call *c)
 {
-    return activated(c, dense(c, c->in[0], "w", "b"), word_or(c, "activation", "linear"));
+    return dense_activated(c, dense_layer(c, c->in[0], "w", "b"), word_or(c, "activation", "linear"));
 }
 
 static int build_dense_swiglu(const call *c)
 {
-    int gate = dense(c, c->in[0], "w_gate", "b_gate"), up = dense(c, c->in[0], "w_up", "b_up");
-    return dense(c, zt_emit_swiglu(c->p, NULL, gate, up), "w_down", "b_down");
+    int gate = dense_layer(c, c->in[0], "w_gate", "b_gate"), up = dense_layer(c, c->in[0], "w_up", "b_up");
+    return dense_layer(c, zt_emit_swiglu(c->p, NULL, gate, up), "w_down", "b_down");
 }
 
 static int build_mlp(const call *c)
 {
-    int h = zt_emit_relu(c->p, NULL, dense(c, c->in[0], "w1", "b1"));
-    return zt_emit_cross_entropy(c->p, NULL, dense(c, h, "w2", "b2"), named(c, "target"), ZT_NONE,
+    int h = zt_emit_relu(c->p, NULL, dense_layer(c, c->in[0], "w1", "b1"));
+    return zt_emit_cross_entropy(c->p, NULL, dense_layer(c, h, "w2", "b2"), named(c, "target"), ZT_NONE,
                                  NULL, NULL);
 }
 
