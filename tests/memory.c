@@ -1,5 +1,5 @@
-/* memory.c - the memory's rules one by one: the limit and its counters, reserved bytes, blocks by size
- * class, an arena's floor, the pool of tensors; metrics; all of them from several threads. */
+/* memory.c - the memory's rules one by one: blocks, the limit and its counters, refusals, reserved
+ * bytes, arenas, blocks by size class, the pool of tensors; metrics; all from several threads. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -15,6 +15,171 @@ static void threads(void *(*fn)(void *), void *user)
     pthread_t t[THREADS];
     for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, fn, user);
     for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static bool all_bytes(const unsigned char *p, size_t n, unsigned char c)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != c)
+            return false;
+    return true;
+}
+
+static void test_blocks(void)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 4097, (4 << 20) - 1, 4 << 20, (6 << 20) + 5};
+    enum { N = sizeof sizes / sizeof *sizes };
+    unsigned char *p[N];
+    size_t sum = 0;
+    bool aligned = true, clear = true, kept = true;
+    for (int i = 0; i < N; i++) {
+        p[i] = zt_calloc(ctx, sizes[i], 1);
+        aligned &= p[i] && (uintptr_t)p[i] % 64 == 0;
+        clear &= all_bytes(p[i], sizes[i], 0);
+        memset(p[i], i + 1, sizes[i]);
+        sum += sizes[i];
+    }
+    zt_mem m = zt_mem_get(ctx);
+    ok(aligned, "blocks are aligned to 64 bytes");
+    ok(clear, "calloc clears");
+    ok(m.held == sum && m.peak >= sum && m.blocks == N, "held %zu of %zu bytes", m.held, sum);
+    for (int i = 0; i < N; i++)
+        kept &= all_bytes(p[i], sizes[i], (unsigned char)(i + 1));
+    ok(kept, "blocks do not touch");
+    for (int i = 0; i < N; i++)
+        zt_free(ctx, p[i]);
+    zt_free(ctx, NULL);
+    m = zt_mem_get(ctx);
+    ok(m.held == 0 && m.blocks == 0 && m.peak >= sum, "all given back, the peak stays");
+
+    char *q = zt_realloc(ctx, NULL, 10);
+    memcpy(q, "0123456789", 10);
+    q = zt_realloc(ctx, q, 5 << 20);
+    bool same = !memcmp(q, "0123456789", 10);
+    q = zt_realloc(ctx, q, 4);
+    ok(same && !memcmp(q, "0123", 4) && zt_mem_get(ctx).held == 4, "realloc keeps the content");
+    zt_free(ctx, q);
+}
+
+static void test_limit(void)
+{
+    zt_mem_limit(ctx, 20000000);
+    void *a = zt_alloc(ctx, 1048576);
+    zt_mem before = zt_mem_get(ctx);
+    ok(a && !zt_alloc(ctx, 98362432) && zt_ctx_status(ctx) == ZT_ENOMEM &&
+           !strcmp(zt_ctx_error(ctx),
+                   "out of memory: 98362432 bytes wanted, 1048576 held, limit 20000000"),
+       "over the limit, with the numbers");
+    zt_mem after = zt_mem_get(ctx);
+    ok(after.held == before.held && after.peak == before.peak && after.blocks == before.blocks &&
+           after.calls == before.calls + 1,
+       "a refused allocation leaves the account as it was");
+    zt_ctx_clear(ctx);
+    void *b = zt_alloc(ctx, 20000000 - 1048576);
+    ok(b && !zt_alloc(ctx, 1), "the limit may be reached, not passed");
+    zt_ctx_clear(ctx);
+    ok(!zt_realloc(ctx, a, 2000000) && zt_mem_get(ctx).blocks == 2, "realloc past it keeps p");
+    zt_ctx_clear(ctx);
+    zt_free(ctx, a);
+    zt_free(ctx, b);
+    zt_mem_limit(ctx, 0);
+
+    ok(!zt_alloc(ctx, SIZE_MAX) && !zt_alloc(ctx, PTRDIFF_MAX) && zt_ctx_status(ctx) == ZT_ENOMEM,
+       "no size is too large to be refused");
+    zt_ctx_clear(ctx);
+    ok(!zt_calloc(ctx, SIZE_MAX / 2, 3) && !zt_alloc_array(ctx, (size_t)1 << 33, (size_t)1 << 33) &&
+           zt_ctx_status(ctx) == ZT_ENOMEM && zt_mem_get(ctx).blocks == 0,
+       "products that overflow are refused");
+    zt_ctx_clear(ctx);
+}
+
+static int allocations_that_work(int n)
+{
+    int works = 0;
+    for (int i = 0; i < n; i++) {
+        void *p = zt_alloc(ctx, 8);
+        works = works * 2 + (p != NULL);
+        zt_free(ctx, p);
+    }
+    zt_ctx_clear(ctx);
+    return works;
+}
+
+static void test_injected(void)
+{
+    zt_mem_fail(ctx, 3, false);
+    ok(allocations_that_work(5) == 0x1b, "the third allocation is refused, no other");
+    zt_mem_fail(ctx, 2, true);
+    ok(allocations_that_work(5) == 0x10, "the second and all after it");
+    zt_mem_fail(ctx, 0, true);
+    ok(allocations_that_work(5) == 0x1f, "none any more");
+}
+
+static void test_memory(void)
+{
+    test_blocks();
+    test_limit();
+    test_injected();
+
+    size_t z;
+    int64_t d;
+    ok(zt_mul_size(6, 7, &z) && z == 42 && !zt_mul_size(SIZE_MAX, 2, &z), "mul_size");
+    ok(zt_add_size(6, 7, &z) && z == 13 && !zt_add_size(SIZE_MAX, 1, &z), "add_size");
+    ok(zt_mul_i64(6, 7, &d) && d == 42 && zt_mul_i64(0, INT64_MAX, &d) && d == 0 &&
+           !zt_mul_i64(INT64_MAX, 2, &d) && !zt_mul_i64(-1, 1, &d) && !zt_mul_i64(1, -1, &d),
+       "mul_i64 refuses overflow and negative sizes");
+
+    char *s = zt_strdup(ctx, "word"), *c = zt_strndup(ctx, "word", 2);
+    char *e = zt_strndup(ctx, NULL, 0);
+    ok(!strcmp(s, "word") && !strcmp(e, "") && !strcmp(c, "wo"), "strdup, strndup");
+    zt_free(ctx, s), zt_free(ctx, e), zt_free(ctx, c);
+}
+
+/* ---- arena ----------------------------------------------------------------------------------- */
+
+static void test_arena(void)
+{
+    zt_arena *a = zt_arena_new(ctx, 256);
+    ok(zt_arena_mark(a) == 0, "a new arena is empty");
+    char *first = zt_arena_strndup(a, "first", 5);
+    size_t mark = zt_arena_mark(a);
+    bool aligned = true;
+    for (size_t i = 0; i < 100; i++) {
+        unsigned char *p = zt_arena_alloc(a, i);
+        aligned &= (uintptr_t)p % 16 == 0;
+        memset(p, 0xee, i);
+    }
+    char *large = zt_arena_alloc(a, 100000);
+    memset(large, 0xdd, 100000);
+    ok(aligned && !strcmp(first, "first"), "blocks are aligned and apart");
+    zt_arena_reset(a, mark);
+    ok(zt_arena_mark(a) == mark && !strcmp(first, "first"), "reset keeps what came before it");
+    char *next = zt_arena_alloc(a, 1);
+    ok(next > first && next - first <= 32, "and gives the rest out again");
+
+    uint64_t calls = 0;
+    for (int i = 0; i < 50; i++) {
+        mark = zt_arena_mark(a);
+        for (int k = 0; k < 10; k++)
+            zt_arena_alloc(a, 100);
+        zt_arena_reset(a, mark);
+        if (i == 0)
+            calls = zt_mem_get(ctx).calls;
+    }
+    size_t held = zt_mem_get(ctx).held;
+    ok(held < 200000, "a loop around a mark does not grow (%zu bytes held)", held);
+    diag("%d allocations in 49 rounds", (int)(zt_mem_get(ctx).calls - calls));
+    zt_arena_reset(a, 0);
+    ok(zt_arena_mark(a) == 0 && zt_arena_alloc(a, 300), "reset to 0, and on");
+    ok(!zt_arena_alloc(a, SIZE_MAX) && !zt_arena_alloc(a, SIZE_MAX - 20) &&
+           zt_ctx_status(ctx) == ZT_ENOMEM,
+       "sizes that overflow are refused");
+    zt_ctx_clear(ctx);
+    zt_arena_free(a);
+    zt_arena_free(NULL);
+    ok(zt_mem_get(ctx).blocks == 0, "an arena leaks nothing");
 }
 
 /* ---- the tracker ----------------------------------------------------------------------------- */
@@ -271,6 +436,8 @@ static void metrics(void)
 int main(void)
 {
     ctx = zt_ctx_new();
+    test_memory();
+    test_arena();
     tracker();
     tracker_threads();
     bins();
