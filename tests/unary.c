@@ -26,7 +26,7 @@ typedef struct subject {
 
 typedef struct finding {
     double worst;
-    uint32_t at; /* the float's bits */
+    uint32_t at;   /* the float's bits */
     int64_t wrong; /* over 2 ulp, or of the wrong kind */
     uint32_t first;
     bool moved; /* other bits in another place of the vector */
@@ -122,8 +122,8 @@ static void judge(worker *w, int isa, int n)
 static bool run(worker *w, int isa, const float *x, int n, float *y)
 {
     zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){n});
-    oneop o = {.op = w->s->op, .attrs = w->s->attrs, .in = {&t}, .data = {x}, .out = {t},
-               .result = {y}};
+    oneop o = {
+        .op = w->s->op, .attrs = w->s->attrs, .in = {&t}, .data = {x}, .out = {t}, .result = {y}};
     return oneop_run(w->engine[isa], &o) == ZT_OK;
 }
 

@@ -114,7 +114,8 @@ static bool number_cases(int i, zt_case *c)
 
 static bool divide_cases(int i, zt_case *c)
 {
-    return i < ZT_LEN(float_pairs) ? positive_cases(i, c) : zt_pairs_int(i - ZT_LEN(float_pairs), c);
+    return i < ZT_LEN(float_pairs) ? positive_cases(i, c)
+                                   : zt_pairs_int(i - ZT_LEN(float_pairs), c);
 }
 
 static bool compare_cases(int i, zt_case *c)
@@ -189,8 +190,7 @@ static void mul_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     for (int k = 0; k < 2; k++)
-        if (v->want[k])
-            v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
+        if (v->want[k]) v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
 }
 
 static void div_vjp(zt_vjp *v)
@@ -198,8 +198,7 @@ static void div_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     int da = zt_e_div(e, v->dy[0], v->in[1]);
     if (v->want[0]) v->dx[0] = zt_e_reduced(e, da, v->in[0]);
-    if (v->want[1])
-        v->dx[1] = zt_e_reduced(e, zt_e_neg(e, zt_e_mul(e, da, v->out[0])), v->in[1]);
+    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_neg(e, zt_e_mul(e, da, v->out[0])), v->in[1]);
 }
 
 /* y = a - q b, q whole: db = -dy q = dy (y - a) / b. */
@@ -266,8 +265,8 @@ ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an err
     number_infer, divide_cases, 0)
 ROW(mod, "y = a - b floor(a / b), of b's sign, an integer by zero is an error" NUMBER, number_infer,
     divide_cases, 0)
-ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER, number_infer,
-    divide_cases, 0)
+ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER,
+    number_infer, divide_cases, 0)
 ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER,
     number_infer, number_cases, ZT_OPF_COMMUTATIVE)
 ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER,
@@ -403,10 +402,8 @@ static void where_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int zero = zt_e_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
-    if (v->want[1])
-        v->dx[1] = zt_e_reduced(e, zt_e_where(e, v->in[0], v->dy[0], zero), v->in[1]);
-    if (v->want[2])
-        v->dx[2] = zt_e_reduced(e, zt_e_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
+    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_where(e, v->in[0], v->dy[0], zero), v->in[1]);
+    if (v->want[2]) v->dx[2] = zt_e_reduced(e, zt_e_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
 }
 
 const zt_opdef zt_op_where = {
@@ -440,10 +437,10 @@ REF(prelu, a > 0 ? a : b * a, 0 * (uint64_t)(a + b))
 static bool prelu_cases(int i, zt_case *c)
 {
     static const zt_case_type rows[][2] = {
-        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}}, {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 1, {5}}},
+        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},  {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 1, {5}}},
         {{ZT_F32, 3, {2, 4, 9}}, {ZT_F32, 2, {4, 1}}}, {{ZT_F32, 2, {9, 576}}, {ZT_F32, 0, {0}}},
-        {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},      {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
-        {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 1, {1}}},   {{ZT_F64, 2, {3, 7}}, {ZT_F64, 1, {7}}},
+        {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},       {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
+        {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 1, {1}}},    {{ZT_F64, 2, {3, 7}}, {ZT_F64, 1, {7}}},
     };
     return pair_at(rows, ZT_LEN(rows), &i, ZT_FILL_NORMAL, c);
 }
@@ -464,8 +461,9 @@ static void prelu_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_prelu = {
-    .synopsis = "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
-                "of one plain float type",
+    .synopsis =
+        "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
+        "of one plain float type",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = prelu_infer,

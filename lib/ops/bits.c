@@ -33,13 +33,15 @@ static uint64_t right(int64_t a, int64_t b, const zt_type *t)
         .ref = NAME##_ref,                                                                         \
         .cases = zt_pairs_int,                                                                     \
     };
-BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a & b), ZT_OPF_COMMUTATIVE)
+BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a &b), ZT_OPF_COMMUTATIVE)
 BITS(bitwise_or, "y = the bits set in a or b", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
 BITS(bitwise_xor, "y = the bits set in one of a and b", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
 BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width",
      left(a, b, in[0].type), 0)
-BITS(shift_right, "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
-                  "type's width leaves nothing else", right(a, b, in[0].type), 0)
+BITS(shift_right,
+     "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
+     "type's width leaves nothing else",
+     right(a, b, in[0].type), 0)
 
 /* ---- one integer ----------------------------------------------------------------------------- */
 
@@ -90,10 +92,7 @@ static zt_status is_infer(zt_ctx *ctx, const void *attrs, const zt_type *const i
 }
 
 /* Whole numbers with a NaN now and then. */
-static bool is_cases(int i, zt_case *c)
-{
-    return alone(zt_pairs_float(i, ZT_FILL_TIES, c), c);
-}
+static bool is_cases(int i, zt_case *c) { return alone(zt_pairs_float(i, ZT_FILL_TIES, c), c); }
 
 static bool isinf_cases(int i, zt_case *c)
 {

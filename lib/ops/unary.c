@@ -1,8 +1,8 @@
 /* unary.c - rows of the named functions of one number: one entry each, with the derivative as ops.
  *
  * UNARY(name, fill of its cases, synopsis, y of the double x, dx, attributes of its cases...). In y
- * and dx `a` is the attribute struct; dx is written from the values x, y and dy. NUMBER has integers
- * too, and y of the int64_t x (of u64 its bits) as well.
+ * and dx `a` is the attribute struct; dx is written from the values x, y and dy. NUMBER has
+ * integers too, and y of the int64_t x (of u64 its bits) as well.
  */
 #include "lib/ops/loops.h"
 
@@ -93,7 +93,8 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     (void)attrs;
     out[0] = *in[0];
     if (in[0]->dtype != ZT_BOOL && zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number", zt_dtype_get(in[0]->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number",
+                       zt_dtype_get(in[0]->dtype)->name);
 }
 
 /* Integers that begin below 0, so that unsigned ones wrap. */
@@ -152,20 +153,19 @@ static int within(const zt_emit *e, int x, double lo, double hi)
 
 NUMBER(neg, "y[i] = -x[i], integers wrap", -x, -(uint64_t)x, FN(neg, dy))
 NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x),
-       sign && x < 0 ? -(uint64_t)x : (uint64_t)x, BOTH(mul, dy, FN(sign, x)))
+       sign &&x < 0 ? -(uint64_t)x : (uint64_t)x, BOTH(mul, dy, FN(sign, x)))
 NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x),
        sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
 UNARY(floor, ZT_FILL_NORMAL, "y[i] = x[i] rounded down", floor(x), ZT_NONE, {0})
 UNARY(ceil, ZT_FILL_NORMAL, "y[i] = x[i] rounded up", ceil(x), ZT_NONE, {0})
 UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, halves to even", rint(x), ZT_NONE,
       {0})
-NUMBER(square, "y[i] = x[i]^2, integers wrap", x * x, (uint64_t)x * (uint64_t)x,
+NUMBER(square, "y[i] = x[i]^2, integers wrap", x *x, (uint64_t)x *(uint64_t)x,
        TIMES(BOTH(mul, dy, x), 2))
 UNARY(sqrt, ZT_FILL_POSITIVE, "y[i] = sqrt(x[i])", sqrt(x), TIMES(BOTH(div, dy, y), 0.5), {0})
 UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x),
       TIMES(BOTH(mul, dy, BOTH(mul, y, FN(square, y))), -0.5), {0})
-UNARY(recip, ZT_FILL_POSITIVE, "y[i] = 1 / x[i]", 1 / x,
-      FN(neg, BOTH(mul, dy, FN(square, y))), {0})
+UNARY(recip, ZT_FILL_POSITIVE, "y[i] = 1 / x[i]", 1 / x, FN(neg, BOTH(mul, dy, FN(square, y))), {0})
 UNARY(exp, ZT_FILL_NORMAL, "y[i] = exp(x[i])", exp(x), BOTH(mul, dy, y), {0})
 UNARY(expm1, ZT_FILL_NORMAL, "y[i] = exp(x[i]) - 1", expm1(x), BOTH(mul, dy, PLUS(y, 1)), {0})
 UNARY(ln, ZT_FILL_POSITIVE, "y[i] = the natural logarithm of x[i]", log(x), BOTH(div, dy, x), {0})
@@ -179,7 +179,7 @@ UNARY(sigmoid, ZT_FILL_NORMAL, "y[i] = 1 / (1 + exp(-x[i]))", 1 / (1 + exp(-x)),
       BOTH(mul, dy, BOTH(mul, y, PLUS(FN(neg, y), 1))), {0})
 UNARY(softplus, ZT_FILL_NORMAL, "y[i] = log(1 + exp(x[i]))", softplus(x),
       BOTH(mul, dy, FN(sigmoid, x)), {0})
-NUMBER(relu, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x, sign && x < 0 ? 0 : x,
+NUMBER(relu, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x, sign &&x < 0 ? 0 : x,
        BOTH(mul, dy, above(e, x)))
 UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
       TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
@@ -191,8 +191,7 @@ UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)",
            BOTH(add, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha),
                 BOTH(mul, y, PLUS(FN(neg, above(e, x)), 1)))),
       {1}, {0.3})
-UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]",
-      x > 0 ? x : a->alpha * x,
+UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]", x > 0 ? x : a->alpha * x,
       BOTH(mul, dy, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
 UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi",
       clamp(x, a->lo, a->hi), BOTH(mul, dy, within(e, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
@@ -200,9 +199,7 @@ UNARY(safe_log, ZT_FILL_NORMAL, "y[i] = log(log(1 + exp(x[i])) + eps)", log(soft
       BOTH(mul, dy, BOTH(mul, FN(sigmoid, x), FN(exp, FN(neg, y)))), {1e-6}, {1e-3})
 UNARY(add_scalar, ZT_FILL_NORMAL, "y[i] = x[i] + by", x + a->by, dy, {0.5}, {-3})
 UNARY(pow_scalar, ZT_FILL_POSITIVE, "y[i] = x[i]^exponent", pow(x, a->exponent),
-      a->exponent == 0
-          ? ZT_NONE
-          : BOTH(mul, dy, TIMES(power(e, x, a->exponent - 1), a->exponent)),
+      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(power(e, x, a->exponent - 1), a->exponent)),
       {2}, {0.5}, {-1}, {3}, {0})
 
 /* ---- arcs and hyperbolic functions ----------------------------------------------------------- */
@@ -215,8 +212,8 @@ static int by_arc(const zt_emit *e, int x, int dy)
 
 UNARY(asin, ZT_FILL_UNIT, "y[i] = arcsin(x[i])", asin(x), by_arc(e, x, dy), {0})
 UNARY(acos, ZT_FILL_UNIT, "y[i] = arccos(x[i])", acos(x), FN(neg, by_arc(e, x, dy)), {0})
-UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x),
-      BOTH(div, dy, PLUS(FN(square, x), 1)), {0})
+UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x), BOTH(div, dy, PLUS(FN(square, x), 1)),
+      {0})
 UNARY(sinh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) - exp(-x[i])) / 2", sinh(x),
       BOTH(mul, dy, FN(cosh, x)), {0})
 UNARY(cosh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) + exp(-x[i])) / 2", cosh(x),
@@ -241,19 +238,19 @@ static int by_parts(const zt_emit *e, int x, int y, int dy, double above_0, doub
 /* Barron, "Continuously Differentiable Exponential Linear Units" (2017); Klambauer and others,
  * "Self-Normalizing Neural Networks" (2017); Misra, "Mish" (2019). */
 UNARY(celu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i] / alpha) - 1)",
-      x > 0 ? x : a->alpha * expm1(x / a->alpha),
-      by_parts(e, x, y, dy, 1, a->alpha, 1 / a->alpha), {1}, {0.3})
+      x > 0 ? x : a->alpha * expm1(x / a->alpha), by_parts(e, x, y, dy, 1, a->alpha, 1 / a->alpha),
+      {1}, {0.3})
 UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1))",
-      a->gamma * (x > 0 ? x : a->alpha * expm1(x)),
+      a->gamma *(x > 0 ? x : a->alpha * expm1(x)),
       by_parts(e, x, y, dy, a->gamma, a->gamma * a->alpha, 1),
       {1.6732632423543772, 1.0507009873554805}, {2, 3})
 UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))",
-      clamp(a->alpha * x + a->beta, 0, 1),
-      TIMES(BOTH(mul, dy, within(e, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha), {0.2, 0.5},
-      {0.7, 0.4})
+      clamp(a->alpha *x + a->beta, 0, 1),
+      TIMES(BOTH(mul, dy, within(e, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
+      {0.2, 0.5}, {0.7, 0.4})
 /* (2 x + 3) / 6 between -3 and 3, there and beyond it 1 or 0. */
 UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))",
-      x * clamp(x * (1 / 6.0) + 0.5, 0, 1),
+      x *clamp(x *(1 / 6.0) + 0.5, 0, 1),
       BOTH(mul, dy,
            BOTH(add, BOTH(mul, within(e, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
                 above(e, PLUS(x, -3)))),
@@ -264,15 +261,16 @@ static int mish_slope(const zt_emit *e, int x)
     int t = FN(tanh, FN(softplus, x)), rest = PLUS(FN(neg, FN(square, t)), 1);
     return BOTH(add, t, BOTH(mul, BOTH(mul, x, rest), FN(sigmoid, x)));
 }
-UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x * tanh(softplus(x)),
+UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x *tanh(softplus(x)),
       BOTH(mul, dy, mish_slope(e, x)), {0})
 UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)),
       BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))), {0})
-UNARY(shrink, ZT_FILL_NORMAL,
-      "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
-      "bias lambd)",
-      shrink(x, a->lambd, a->bias),
-      BOTH(mul, dy, BOTH(add, above(e, PLUS(x, -a->lambd)), above(e, PLUS(FN(neg, x), -a->lambd)))),
-      {0.51, 0}, {0.75, 0.75}, {0.3, -1})
+UNARY(
+    shrink, ZT_FILL_NORMAL,
+    "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
+    "bias lambd)",
+    shrink(x, a->lambd, a->bias),
+    BOTH(mul, dy, BOTH(add, above(e, PLUS(x, -a->lambd)), above(e, PLUS(FN(neg, x), -a->lambd)))),
+    {0.51, 0}, {0.75, 0.75}, {0.3, -1})
 UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
       BOTH(mul, dy, above(e, PLUS(x, -a->alpha))), {1}, {-0.5})

@@ -2,8 +2,8 @@
  *
  *   vd  8 doubles    vl  8 int64    vm  a mask of 16 lanes    md  a mask of 8
  *
- * vd_low and vd_high are the halves of a vf, vf_join rounds two back to one. All but vd_fma (rounded
- * once where the processor has it, twice in plain C) is alike on every instruction set.
+ * vd_low and vd_high are the halves of a vf, vf_join rounds two back to one. All but vd_fma
+ * (rounded once where the processor has it, twice in plain C) is alike on every instruction set.
  * Comparisons with a NaN are false; vf_select(m, a, b) is a where m is set, else b.
  */
 #ifndef ZT_CPU_DOUBLES_H
@@ -26,8 +26,14 @@ INLINE vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 INLINE unsigned vm_bits(vm m) { return m; }
 INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-INLINE vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-INLINE vf vf_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+INLINE vf vf_floor(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+INLINE vf vf_ceil(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
 INLINE vf vf_rint(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -62,7 +68,10 @@ INLINE vl vl_right(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
 INLINE vl vl_of_bits(vd a) { return _mm512_castpd_si512(a); }
 INLINE vd vd_of_bits(vl a) { return _mm512_castsi512_pd(a); }
 /* a where the sign of c is set, else b. */
-INLINE vd vd_choose(vl c, vd a, vd b) { return _mm512_mask_blend_pd(_mm512_movepi64_mask(c), b, a); }
+INLINE vd vd_choose(vl c, vd a, vd b)
+{
+    return _mm512_mask_blend_pd(_mm512_movepi64_mask(c), b, a);
+}
 
 #elif defined(ZT_ISA_avx2)
 /* ---- avx2 ------------------------------------------------------------------------------------ */
@@ -77,8 +86,9 @@ typedef vf vm;
 typedef vd md;
 
 #define COMPARE8(a, b, how)                                                                        \
-    (vf){_mm256_cmp_ps((a).lo, (b).lo, how), _mm256_cmp_ps((a).hi, (b).hi, how)}
-#define ROUND8(a, how) (vf){_mm256_round_ps((a).lo, how), _mm256_round_ps((a).hi, how)}
+    (vf) { _mm256_cmp_ps((a).lo, (b).lo, how), _mm256_cmp_ps((a).hi, (b).hi, how) }
+#define ROUND8(a, how)                                                                             \
+    (vf) { _mm256_round_ps((a).lo, how), _mm256_round_ps((a).hi, how) }
 INLINE vm vf_lt(vf a, vf b) { return COMPARE8(a, b, _CMP_LT_OQ); }
 INLINE vm vf_eq(vf a, vf b) { return COMPARE8(a, b, _CMP_EQ_OQ); }
 INLINE vf vf_select(vm m, vf a, vf b) { return vf_choose(m, a, b); }

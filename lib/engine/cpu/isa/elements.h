@@ -10,6 +10,12 @@
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/simd.h"
 
+/* X(NAME, C type) for every type of integers. */
+#define ALL_INTEGERS(X)                                                                            \
+    X(I64, int64_t)                                                                                \
+    X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U64, uint64_t) X(U32, uint32_t)                \
+        X(U16, uint16_t) X(U8, uint8_t)
+
 enum { CHUNK = 1024 }; /* a multiple of every dtype's block */
 
 INLINE bool narrow(zt_dtype t) /* types whose values f32 holds exactly */
@@ -93,7 +99,8 @@ INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p)
     if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
 }
 
-INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f, const double *p)
+INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f,
+                    const double *p)
 {
     int64_t count = zt_type_count(&c->out[0].type);
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {

@@ -54,10 +54,10 @@ INLINE vd wide_expm1(vd x)
 /* log(1 + f) for 1 + f between sqrt(1/2) and sqrt(2), 2^-38. */
 INLINE vd wide_log1p_near(vd f)
 {
-    static const double c[] = {-0.0497912025947239, 0.09286207103670217,  -0.09303833563377586,
-                               0.09001424256468718, -0.0987873220479173,  0.11108537779535466,
+    static const double c[] = {-0.0497912025947239,  0.09286207103670217, -0.09303833563377586,
+                               0.09001424256468718,  -0.0987873220479173, 0.11108537779535466,
                                -0.12506924048864967, 0.1428608561759578,  -0.16666475671968012,
-                               0.19999989861168685, -0.2500000226098224,  0.33333333408414917,
+                               0.19999989861168685,  -0.2500000226098224, 0.33333333408414917,
                                -0.4999999999262403};
     return vd_fma(vd_mul(f, f), vd_poly(f, COEFFICIENTS(c)), f);
 }
@@ -99,14 +99,13 @@ INLINE vf log_ends(vf x, vf y, float zero)
 /* Up to here the reduction below is exact enough: n < 2^20 times a part of 33 bits is exact. */
 #define TRIG_LIMIT 1e6
 
-/* sin and cos of x - n pi/2, |..| <= pi/4 (2^-37 and 2^-32), for |x| < TRIG_LIMIT; pi/2 is taken off
- * in three parts, two of 33 bits, as Cody and Waite have it. *n in the lowest bits. */
+/* sin and cos of x - n pi/2, |..| <= pi/4 (2^-37 and 2^-32), for |x| < TRIG_LIMIT; pi/2 is taken
+ * off in three parts, two of 33 bits, as Cody and Waite have it. *n in the lowest bits. */
 INLINE vd wide_sincos(vd x, vd *cosine, vl *n)
 {
     static const double s[] = {2.7183429927053108e-06, -0.00019839339002910222,
                                0.008333329403021911, -0.16666666641838818};
-    static const double c[] = {2.4438451769608592e-05, -0.0013887367638548507,
-                               0.04166664687237476};
+    static const double c[] = {2.4438451769608592e-05, -0.0013887367638548507, 0.04166664687237476};
     const vd magic = vd_set(0x1.8p52);
     vd t = vd_fma(x, vd_set(M_2_PI), magic), whole = vd_sub(t, magic);
     vd r = vd_fma(whole, vd_set(-0x1.921fb544p+0), x);
@@ -173,14 +172,14 @@ INLINE vd wide_erf(vd x)
     return vd_mul(b, vd_poly(v, COEFFICIENTS(c)));
 }
 
-/* P(X > a) of a normal X, a >= 0: exp(-a^2/2) t R(t), t = 1 / (1 + a/4), to a = 14.6 (2^-32); beyond
- * nothing is left of it in a float. */
+/* P(X > a) of a normal X, a >= 0: exp(-a^2/2) t R(t), t = 1 / (1 + a/4), to a = 14.6 (2^-32);
+ * beyond nothing is left of it in a float. */
 INLINE vd wide_tail(vd a)
 {
-    static const double c[] = {-0.00821056359976691, 0.0416779175796817,    -0.06752744973517522,
-                               0.013551516001964558, 0.045632117297657294,  -0.029746592529198104,
-                               0.07796414904598552,  0.04960057155077614,   0.08461201003663195,
-                               0.09292377924728576,  0.09978914459251131,   0.09973340040593501};
+    static const double c[] = {-0.00821056359976691, 0.0416779175796817,   -0.06752744973517522,
+                               0.013551516001964558, 0.045632117297657294, -0.029746592529198104,
+                               0.07796414904598552,  0.04960057155077614,  0.08461201003663195,
+                               0.09292377924728576,  0.09978914459251131,  0.09973340040593501};
     vd b = vd_min(vd_set(14.6), a);
     vd t = vd_div(vd_set(1), vd_fma(b, vd_set(0.25), vd_set(1)));
     vd e = wide_exp(vd_times(vd_mul(a, a), -0.5));
@@ -192,10 +191,10 @@ INLINE vd wide_tail(vd a)
 /* atan of x >= 0: a polynomial up to 1 (2^-34), beyond it pi/2 - atan(1/x). */
 INLINE vd wide_atan(vd x)
 {
-    static const double c[] = {-0.0006847775688630838, 0.004850863635866253, -0.0161115457484805,
+    static const double c[] = {-0.0006847775688630838, 0.004850863635866253,  -0.0161115457484805,
                                0.034209474092120766,   -0.054279037860332204, 0.07245716965327295,
-                               -0.08980239447115296,   0.11093241482729395,  -0.14283980796989723,
-                               0.19999912053256422,    -0.33333331571234476, 0.9999999999412911};
+                               -0.08980239447115296,   0.11093241482729395,   -0.14283980796989723,
+                               0.19999912053256422,    -0.33333331571234476,  0.9999999999412911};
     md far = vd_lt(vd_set(1), x);
     vd t = vd_select(far, vd_div(vd_set(1), x), x);
     vd y = vd_mul(t, vd_poly(vd_mul(t, t), COEFFICIENTS(c)));
@@ -287,9 +286,10 @@ EXACT(tan, wide_tan(x), patched(LARGE(x), x, y, each_tan, p))
 EXACT(silu, vd_div(x, vd_plus(wide_exp(NEGATIVE(x)), 1)), NO_LEAST(x, y))
 /* (1 + tanh u) / 2 is the logistic function of 2 u, u = sqrt(2/pi) (x + 0.044715 x^3). */
 EXACT(gelu_tanh,
-      vd_div(x, vd_plus(wide_exp(vd_mul(x, vd_fma(vd_mul(x, x),
-                                                  vd_set(-1.5957691216057308 * 0.044715),
-                                                  vd_set(-1.5957691216057308)))), 1)),
+      vd_div(x,
+             vd_plus(wide_exp(vd_mul(x, vd_fma(vd_mul(x, x), vd_set(-1.5957691216057308 * 0.044715),
+                                               vd_set(-1.5957691216057308)))),
+                     1)),
       NO_LEAST(x, y))
 INLINE vd wide_gelu_erf(vd x)
 {
@@ -336,7 +336,8 @@ INLINE vd wide_atanh(vd a)
 {
     return vd_times(wide_log1p(vd_div(vd_add(a, a), vd_sub(vd_set(1), a))), 0.5);
 }
-EXACT(asinh, wide_asinh(vd_abs(x)), vf_select(vf_lt(vf_abs(x), vf_set(INFINITY)), vf_copysign(y, x), x))
+EXACT(asinh, wide_asinh(vd_abs(x)),
+      vf_select(vf_lt(vf_abs(x), vf_set(INFINITY)), vf_copysign(y, x), x))
 INLINE vf acosh_ends(vf x, vf y)
 {
     y = vf_select(vf_lt(x, vf_set(INFINITY)), y, x);
@@ -361,8 +362,7 @@ EXACT(elu, vd_select(vd_lt(vd_set(0), x), x, vd_times(wide_expm1(x), p[0])), y)
 /* p: alpha, 1 / alpha */
 EXACT(celu, vd_select(vd_lt(vd_set(0), x), x, vd_times(wide_expm1(vd_times(x, p[1])), p[0])), y)
 /* p: gamma, gamma alpha */
-EXACT(selu,
-      vd_select(vd_lt(vd_set(0), x), vd_times(x, p[0]), vd_times(wide_expm1(x), p[1])), y)
+EXACT(selu, vd_select(vd_lt(vd_set(0), x), vd_times(x, p[0]), vd_times(wide_expm1(x), p[1])), y)
 EXACT(leaky_relu, vd_select(vd_lt(vd_set(0), x), x, vd_times(x, p[0])), y)
 EXACT(plus, vd_plus(x, p[0]), y)
 EXACT(times, vd_times(x, p[0]), y)
@@ -438,16 +438,19 @@ INLINE vf exact_pow(vf a, vf b)
     return __builtin_expect(rest != 0, 0) ? pow_slowly(rest, a, b, y) : y;
 }
 
-/* The same of one exponent, p: the exponent, 0 where it is whole and even, 1 whole and odd, 2 not. */
+/* The same of one exponent, p: the exponent; 0 where it is whole and even, 1 whole and odd, 2 not;
+ * and what 0 gives. */
 static double each_pow(double x, const double *p) { return pow(x, p[0]); }
-INLINE vf pow_scalar_patched(vf x, vf y, const double *p)
+INLINE vf pow_scalar_ends(vf x, vf y, const double *p)
 {
     vf below = p[1] == 0 ? y : p[1] == 1 ? vf_sub(vf_set(0), y) : vf_set(NAN);
+    vf none = vf_set((float)p[2]);
     y = vf_select(vf_lt(x, vf_set(0)), below, y);
-    vf a = vf_select(vf_plain(x), vf_set(1), vf_set(0));
-    return patched(vf_eq(a, vf_set(0)), x, y, each_pow, p);
+    y = vf_select(vf_eq(x, vf_set(0)), p[1] == 1 ? vf_copysign(none, x) : none, y);
+    vf size = vf_select(vf_lt(vf_abs(x), vf_set(INFINITY)), vf_set(1), vf_set(0));
+    return patched(vf_eq(size, vf_set(0)), x, y, each_pow, p);
 }
-EXACT(pow_scalar, wide_pow(x, vd_set(p[0])), pow_scalar_patched(x, y, p))
+EXACT(pow_scalar, wide_pow(x, vd_set(p[0])), pow_scalar_ends(x, y, p))
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 

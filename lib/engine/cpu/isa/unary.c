@@ -109,7 +109,7 @@ static void add_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
 static void pow_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     const double by = ((const zt_pow_scalar_attrs *)c->attrs)->exponent;
-    const double p[] = {by, rint(by) != by ? 2 : rint(by / 2) != by / 2};
+    const double p[] = {by, rint(by) != by ? 2 : rint(by / 2) != by / 2, pow(0, by)};
     (void)phase;
     if (by == 2)
         run_map(c, begin, end, local, square_curve, p);
@@ -129,10 +129,6 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* X(NAME, C type) */
-#define INTEGERS(X)                                                                                \
-    X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t)                                  \
-    X(U64, uint64_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
 #define LOOP(OP, NAME, T, EXPR)                                                                    \
     static void OP##_##NAME(const void *in, void *out, int64_t n)                                  \
     {                                                                                              \
@@ -151,7 +147,7 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
     LOOP(square, NAME, T, (uint64_t)x *(uint64_t)x)                                                \
     LOOP(relu, NAME, T, x < none ? none : x)                                                       \
     LOOP(bitwise_not, NAME, T, ~x)
-INTEGERS(LOOPS)
+ALL_INTEGERS(LOOPS)
 
 typedef void int_loop(const void *in, void *out, int64_t n);
 
@@ -188,24 +184,68 @@ static bool int_has(const void *attrs, const zt_type *const in[], const zt_type 
 /* ---- the list -------------------------------------------------------------------------------- */
 
 #define KERNEL(name)                                                                               \
-    {.op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run}
+    {                                                                                              \
+        .op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run            \
+    }
 #define INTEGER(name)                                                                              \
-    {.op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run}
+    {                                                                                              \
+        .op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run           \
+    }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_unary)[] = {
-    KERNEL(neg),      KERNEL(abs),        KERNEL(square),       KERNEL(recip),
-    KERNEL(exp),      KERNEL(tanh),       KERNEL(sign),         KERNEL(floor),
-    KERNEL(ceil),     KERNEL(round),      KERNEL(sqrt),         KERNEL(sin),
-    KERNEL(rsqrt),    KERNEL(relu),       KERNEL(expm1),        KERNEL(cos),
-    KERNEL(ln),       KERNEL(log1p),      KERNEL(tan),          KERNEL(erf),
-    KERNEL(clamp),    KERNEL(softplus),   KERNEL(elu),          KERNEL(leaky_relu),
-    KERNEL(sigmoid),  KERNEL(silu),       KERNEL(gelu),         KERNEL(scale),
-    KERNEL(asin),     KERNEL(add_scalar), KERNEL(softcap),      KERNEL(safe_log),
-    KERNEL(acos),     KERNEL(pow_scalar), KERNEL(atan),         KERNEL(sinh),
-    KERNEL(cosh),     KERNEL(asinh),      KERNEL(acosh),        KERNEL(atanh),
-    KERNEL(celu),     KERNEL(selu),       KERNEL(hard_sigmoid), KERNEL(hard_swish),
-    KERNEL(mish),     KERNEL(softsign),   KERNEL(shrink),       KERNEL(thresholded_relu),
-    INTEGER(neg),     INTEGER(abs),       INTEGER(sign),        INTEGER(square),
-    INTEGER(relu),    INTEGER(bitwise_not),
+    KERNEL(neg),
+    KERNEL(abs),
+    KERNEL(square),
+    KERNEL(recip),
+    KERNEL(exp),
+    KERNEL(tanh),
+    KERNEL(sign),
+    KERNEL(floor),
+    KERNEL(ceil),
+    KERNEL(round),
+    KERNEL(sqrt),
+    KERNEL(sin),
+    KERNEL(rsqrt),
+    KERNEL(relu),
+    KERNEL(expm1),
+    KERNEL(cos),
+    KERNEL(ln),
+    KERNEL(log1p),
+    KERNEL(tan),
+    KERNEL(erf),
+    KERNEL(clamp),
+    KERNEL(softplus),
+    KERNEL(elu),
+    KERNEL(leaky_relu),
+    KERNEL(sigmoid),
+    KERNEL(silu),
+    KERNEL(gelu),
+    KERNEL(scale),
+    KERNEL(asin),
+    KERNEL(add_scalar),
+    KERNEL(softcap),
+    KERNEL(safe_log),
+    KERNEL(acos),
+    KERNEL(pow_scalar),
+    KERNEL(atan),
+    KERNEL(sinh),
+    KERNEL(cosh),
+    KERNEL(asinh),
+    KERNEL(acosh),
+    KERNEL(atanh),
+    KERNEL(celu),
+    KERNEL(selu),
+    KERNEL(hard_sigmoid),
+    KERNEL(hard_swish),
+    KERNEL(mish),
+    KERNEL(softsign),
+    KERNEL(shrink),
+    KERNEL(thresholded_relu),
+    INTEGER(neg),
+    INTEGER(abs),
+    INTEGER(sign),
+    INTEGER(square),
+    INTEGER(relu),
+    INTEGER(bitwise_not),
     {0},
 };
