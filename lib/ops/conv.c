@@ -1,8 +1,8 @@
 /* conv.c - rows of convolution: forward, and backward to the filter. conv_transpose.c: to the data.
  *
  * Three ops close among themselves, so that gradients of gradients hold: with y = conv(x, w),
- * dx = conv_transpose(dy, w, like x) and dw = conv_backward_filter(x, dy, like w); each is linear in
- * each of its two operands.
+ * dx = conv_transpose(dy, w, like x) and dw = conv_backward_filter(x, dy, like w); each is linear
+ * in each of its two operands.
  */
 #include "lib/ops/conv.h"
 
@@ -148,15 +148,19 @@ static const zt_conv_case cases[] = {
     {2, 1, 1, 1, 1, {3, 3}, {1, 1}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 3, 4, 1, {7, 9}, {3, 3}, {0}, {2, {1, 1}}, {0}, {0}, {0}, ZT_F32},
     {2, 1, 2, 3, 1, {8, 8}, {3, 3}, {2, {2, 2}}, {2, {1, 1}}, {0}, {0}, {2, {1, 1}}, ZT_F32},
-    {2, 2, 4, 6, 2, {5, 6}, {3, 2}, {2, {1, 2}}, {2, {1, 0}}, {2, {0, 2}}, {2, {2, 1}}, {0}, ZT_F32},
+    {2, 2, 4, 6, 2, {5, 6}, {3, 2}, {2, {1, 2}}, {2, {1, 0}}, {2, {0, 2}}, {2, {2, 1}}, {0},
+     ZT_F32},
     {2, 1, 4, 4, 4, {6, 21}, {3, 3}, {0}, {2, {1, 1}}, {0}, {0}, {0}, ZT_F32},
     {2, 1, 2, 4, 2, {9, 8}, {3, 3}, {2, {2, 3}}, {0}, {0}, {0}, {2, {0, 2}}, ZT_F32},
     {2, 1, 3, 2, 1, {11, 10}, {5, 3}, {2, {3, 2}}, {2, {2, 1}}, {0}, {2, {1, 2}}, {0}, ZT_F32},
-    {2, 1, 2, 2, 1, {5, 4}, {2, 2}, {2, {3, 3}}, {2, {-1, 0}}, {2, {0, 1}}, {0}, {2, {1, 0}}, ZT_F32},
+    {2, 1, 2, 2, 1, {5, 4}, {2, 2}, {2, {3, 3}}, {2, {-1, 0}}, {2, {0, 1}}, {0}, {2, {1, 0}},
+     ZT_F32},
     {1, 1, 2, 3, 1, {0}, {2}, {0}, {1, {2}}, {0}, {0}, {0}, ZT_F32},
     {3, 1, 2, 3, 1, {3, 4, 5}, {2, 3, 2}, {3, {1, 2, 1}}, {3, {1, 0, 1}}, {0}, {0}, {0}, ZT_F32},
-    {4, 1, 2, 2, 1, {2, 3, 2, 3}, {1, 2, 2, 2}, {4, {1, 1, 2, 1}}, {4, {0, 1, 0, 1}}, {0}, {0}, {0}, ZT_F32},
-    {8, 1, 1, 2, 1, {2, 1, 2, 1, 2, 2, 1, 2}, {1, 1, 2, 1, 2, 1, 1, 2}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
+    {4, 1, 2, 2, 1, {2, 3, 2, 3}, {1, 2, 2, 2}, {4, {1, 1, 2, 1}}, {4, {0, 1, 0, 1}}, {0}, {0}, {0},
+     ZT_F32},
+    {8, 1, 1, 2, 1, {2, 1, 2, 1, 2, 2, 1, 2}, {1, 1, 2, 1, 2, 1, 1, 2}, {0}, {0}, {0}, {0}, {0},
+     ZT_F32},
     {2, 0, 2, 3, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 0, 3, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 3, 0, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
@@ -265,8 +269,8 @@ const zt_opdef zt_op_conv = {
     .synopsis = "y[n,m,o] = b[m] + sum_c,k x[n,c,o*stride+k*dilation-pad] w[m,c,k], x 0 outside; "
                 "x[N,C,d1..d8], w[M,C/groups,k1..k8], b[M] may be absent, all of one plain float "
                 "type; stride, pad, pad_end, dilation a number a spatial dimension (none: 1, 0, as "
-                "pad, 1); a pad below 0 crops; conv2d's pads top,left,bottom,right are pad=top,left "
-                "pad_end=bottom,right",
+                "pad, 1); a pad below 0 crops; conv2d's pads top,left,bottom,right are "
+                "pad=top,left pad_end=bottom,right",
     .n_required = 2,
     .infer = conv_infer,
     .ref = conv_ref,
@@ -275,7 +279,7 @@ const zt_opdef zt_op_conv = {
     .vjp = conv_vjp,
 };
 
-/* ---- conv_backward_filter --------------------------------------------------------------------- */
+/* ---- conv_backward_filter -------------------------------------------------------------------- */
 
 static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])

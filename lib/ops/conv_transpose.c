@@ -114,8 +114,8 @@ const zt_opdef zt_op_conv_transpose = {
     .synopsis = "y[n,m,i] = b[m] + sum_c,o,k x[n,c,o] w[c,m,k] where i = o*stride+k*dilation-pad; "
                 "x[N,C,d1..d8], w[C,M/groups,k1..k8], b[M] may be absent, all of one plain float "
                 "type; y has (d-1)*stride+(k-1)*dilation+1-pad-pad_end+output_padding, or like's "
-                "dimensions, which conv with these attributes must bring to x's: conv's gradient to "
-                "its x is conv_transpose dy w _ x; a pad below 0 adds",
+                "dimensions, which conv with these attributes must bring to x's: conv's gradient "
+                "to its x is conv_transpose dy w _ x; a pad below 0 adds",
     .n_required = 2,
     .infer = transpose_infer,
     .ref = transpose_ref,

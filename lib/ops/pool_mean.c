@@ -121,8 +121,8 @@ static void avg_pool_vjp(zt_vjp *v)
 const zt_opdef zt_op_avg_pool = {
     .synopsis = "y[n,c,o] = the sum of x[n,c,i] over window o (as max_pool's), divided by how many "
                 "of its elements are in x or (count_include_pad=1) in its padding, or by "
-                "divisor_override (1: a sum); 0 where there is none; x[N,C,d1..d8] of a plain float "
-                "type, which y has",
+                "divisor_override (1: a sum); 0 where there is none; x[N,C,d1..d8] of a plain "
+                "float type, which y has",
     .n_required = 1,
     .infer = avg_pool_infer,
     .ref = avg_pool_ref,
@@ -179,8 +179,8 @@ static void avg_unpool_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_avg_unpool = {
-    .synopsis = "y[n,c,i] = the sum over the windows o that hold i of x[n,c,o], divided as avg_pool "
-                "divides: its gradient; y has like's shape and x's plain float type",
+    .synopsis = "y[n,c,i] = the sum over the windows o that hold i of x[n,c,o], divided as "
+                "avg_pool divides: its gradient; y has like's shape and x's plain float type",
     .n_required = 2,
     .infer = avg_unpool_infer,
     .ref = avg_unpool_ref,

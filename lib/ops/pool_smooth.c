@@ -4,7 +4,7 @@
  *     p[i,o] = exp(beta (x[i] - y[o])) = d y[o] / d x[i]
  *
  * smooth_max_unpool sums p times a value over the windows of an element, smooth_max_mean over the
- * elements of a window: each is the other's transpose, and p's derivatives are beta p and -beta p. */
+ * elements of a window: each is the other's transpose; p's derivatives are beta p and -beta p. */
 #include "lib/ops/pool.h"
 
 #include <math.h>
@@ -232,7 +232,7 @@ static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *a)
                                         a->dilation, a->ceil_mode, a->beta};
 }
 
-/* z_i = sum_o v_o p_io with cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
+/* z_i = sum_o v_o p_io, cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
 static void unpool_vjp(zt_vjp *v)
 {
     const zt_smooth_max_unpool_attrs *a = v->attrs;
@@ -247,9 +247,9 @@ static void unpool_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_smooth_max_unpool = {
-    .synopsis = "z[n,c,i] = the sum over the windows o that hold i of v[n,c,o] exp(beta (x[n,c,i] - "
-                "y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; v of y's "
-                "shape, z of x's, all of one plain float type",
+    .synopsis = "z[n,c,i] = the sum over the windows o that hold i of v[n,c,o] exp(beta "
+                "(x[n,c,i] - y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; v of "
+                "y's shape, z of x's, all of one plain float type",
     .n_required = 3,
     .infer = unpool_infer,
     .ref = unpool_ref,
@@ -276,7 +276,7 @@ static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
     weighted(&a, in, out, meet_mean);
 }
 
-/* z_o = sum_i v_i p_io with cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */
+/* z_o = sum_i v_i p_io, cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */
 static void mean_vjp(zt_vjp *v)
 {
     const zt_smooth_max_mean_attrs *a = v->attrs;
@@ -291,9 +291,9 @@ static void mean_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_smooth_max_mean = {
-    .synopsis = "z[n,c,o] = the sum over window o of v[n,c,i] exp(beta (x[n,c,i] - y[n,c,o])): with "
-                "smooth_max_pool's x and y the mean of v by its weights; v of x's shape, z of y's, "
-                "all of one plain float type",
+    .synopsis = "z[n,c,o] = the sum over window o of v[n,c,i] exp(beta (x[n,c,i] - y[n,c,o])): "
+                "with smooth_max_pool's x and y the mean of v by its weights; v of x's shape, z of "
+                "y's, all of one plain float type",
     .n_required = 3,
     .infer = mean_infer,
     .ref = mean_ref,

@@ -1,7 +1,7 @@
 /* window.h - the windows of convolution and pooling, shared by their rows and the engines' kernels.
  *
- * A window slides over the n spatial dimensions of a large value (conv's x) and gives the elements of
- * a small one (conv's y): along each dimension, tap k of element o meets
+ * A window slides over the n spatial dimensions of a large value (conv's x) and gives the elements
+ * of a small one (conv's y): along each dimension, tap k of element o meets
  *
  *     i = o * stride + k * dilation - pad        0 <= i < in
  *
@@ -39,12 +39,12 @@ zt_window zt_window_of(const zt_window_lists *l, const zt_type *large, const zt_
  * w->k; all else of w is filled in too. `ceil`: a last window that is not whole counts, unless it
  * starts past x and the padding before it. One clear sentence where there is none. */
 zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *l, bool ceil, zt_window *w);
-/* The same without in: w->in from w->out, so that each window fits exactly, and `more` along each. */
+/* The same without in: w->in from w->out, so that windows fit exactly, and `more` along each. */
 zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *more,
                              zt_window *w);
 
-/* Every tap of every window that meets the large value: small o (counted row-major, rising), tap and
- * large i. */
+/* Every tap of every window that meets the large value: small o (counted row-major, rising), tap
+ * and large i. */
 void zt_window_walk(const zt_window *w,
                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i), void *user);
 /* Of window o alone. */

@@ -77,7 +77,7 @@ static int build_conv_integer(const call *c)
     return conv_cast(c, conv_integers(c, 2, 1, 3), "i32");
 }
 
-/* x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b: round(y / scale + zero), saturated. */
+/* x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b: round(y / scale + zero). */
 static int build_qlinear_conv(const call *c)
 {
     int rank = c->type[0].rank, y = conv_integers(c, 2, 3, 5);

@@ -1,5 +1,5 @@
-/* windows.h - what the spellings of convolution and pooling share: lists a spatial dimension, ONNX's
- * pads, and S4's form without a batch. */
+/* windows.h - what the spellings of convolution and pooling share: lists a spatial dimension,
+ * ONNX's pads, and S4's form without a batch. */
 #ifndef ZT_SPELL_WINDOWS_H
 #define ZT_SPELL_WINDOWS_H
 
@@ -65,7 +65,7 @@ SPELL_FN windows onnx_windows(const call *c, int n, const int64_t *in, const int
     return w;
 }
 
-/* x [C,...] as [1,C,...]; and back, by a sum over the one, for y's other dimensions are not known. */
+/* x [C,...] as [1,C,...]; and back, by a sum over the one, for y's other dimensions are unknown. */
 SPELL_FN int with_batch(const call *c, int i)
 {
     int64_t dim[ZT_MAX_RANK] = {1};

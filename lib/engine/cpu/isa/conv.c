@@ -2,28 +2,35 @@
  * are put together as they are needed (conv.h). conv_filter.c: conv_backward_filter.
  *
  * Phase 0 lays the filters out as the register tile reads them (gemm.h): for every view, group and
- * block of (tap, channel), rows of output channels. In phase 1 an item is a panel of pixels of one
- * image, group and view, times at most CHANNELS output channels. Sums are cut by shapes alone.
+ * block of (tap, channel), rows of output channels. In phase 1 an item is a few panels of pixels of
+ * one image and view, a few groups, and at most CHANNELS output channels. Sums are cut by shapes
+ * alone.
  */
 #include "lib/engine/cpu/isa/conv.h"
 
-enum { CHANNELS = 128, DEPTH = 256, MOST_VIEWS = 1024 };
+enum { CHANNELS = 128, DEPTH = 256, PANELS = 4, GROUPS = 16, WANTED = 64, MOST_VIEWS = 1024 };
 
 /* One view's share of the work. */
 typedef struct part {
     conv_view v;
     int64_t K, blocks, depth;   /* rows of the right operand, in blocks of depth */
     int64_t weights;            /* floats into the packed filters: [groups][blocks][rows][stride] */
-    int64_t panels, first_item; /* of phase 1 */
+    int64_t at_once, panels;    /* panels of an item; such items */
+    int64_t first_item;         /* of phase 1 */
 } part;
 
 typedef struct plan {
     int64_t N, groups, rows, channels; /* output and input channels of a group */
     int64_t row_step, channel_step;    /* in w, from row to row and channel to channel */
-    int64_t row_blocks, n_out, n_in, n_parts;
+    int64_t row_blocks, group_blocks, n_out, n_in, n_parts;
     size_t weights;
     int64_t items;
 } plan;
+
+typedef struct scratch {
+    float b[DEPTH * GEMM_WIDE], tile[PANELS][CHANNELS * GEMM_WIDE];
+    conv_place place[PANELS];
+} scratch;
 
 static plan *plan_of(const zt_cpu_call *c) { return c->keep; }
 static part *parts_of(const zt_cpu_call *c) { return (part *)(plan_of(c) + 1); }
@@ -56,6 +63,7 @@ static plan start(const zt_cpu_call *c, const zt_window *w)
     p.row_step = forward ? p.channels * w->taps : w->taps;
     p.channel_step = forward ? w->taps : p.rows * w->taps;
     p.row_blocks = (p.rows + CHANNELS - 1) / CHANNELS;
+    p.group_blocks = (p.groups + GROUPS - 1) / GROUPS;
     p.n_out = forward ? w->n_out : w->n_in;
     p.n_in = forward ? w->n_in : w->n_out;
     p.n_parts = forward ? 1 : conv_views(w);
@@ -69,10 +77,13 @@ static void add_part(const zt_cpu_call *c, const zt_window *w, int64_t i, plan *
     q->blocks = (q->K + DEPTH - 1) / DEPTH;
     q->depth = q->blocks ? (q->K + q->blocks - 1) / q->blocks : 0;
     q->weights = (int64_t)p->weights;
-    q->panels = (q->v.n_pixels + GEMM_WIDE - 1) / GEMM_WIDE;
+    int64_t panels = (q->v.n_pixels + GEMM_WIDE - 1) / GEMM_WIDE;
+    int64_t blocks = p->N * p->group_blocks * p->row_blocks, spare = panels * blocks / WANTED;
+    q->at_once = spare < 1 ? 1 : spare < PANELS ? spare : PANELS;
+    q->panels = (panels + q->at_once - 1) / q->at_once;
     q->first_item = p->items;
     p->weights += (size_t)(p->groups * q->blocks * p->rows) * GEMM_STRIDE;
-    p->items += p->N * p->groups * q->panels * p->row_blocks;
+    p->items += blocks * q->panels;
 }
 
 static bool conv_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -102,7 +113,7 @@ static void conv_setup(zt_cpu_call *c)
     c->items[1] = p.items;
     c->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part);
     c->shared_bytes = p.weights * sizeof(float);
-    c->local_bytes = (size_t)(DEPTH + CHANNELS) * GEMM_WIDE * sizeof(float);
+    c->local_bytes = sizeof(scratch);
 }
 
 static void conv_prime(zt_cpu_call *c)
@@ -161,51 +172,81 @@ static void add_bias(const float *b, float *y, int64_t down, int64_t rows, int c
         }
 }
 
-/* A panel of `columns` pixels times rows row..row+rows-1 of its group, into y. */
-static void multiply(const zt_cpu_call *c, const part *q, const conv_panel *panel, int64_t image,
-                     int64_t group, int64_t row, int64_t rows, float *b, float *y, int64_t down)
+/* What an item is about. */
+typedef struct item {
+    const part *q;
+    int64_t image, group, row, rows, pixel; /* the first of each */
+    int n;                                  /* panels */
+} item;
+
+/* Where panel i's results go, and from row to row of them. */
+static float *results(const zt_cpu_call *c, const item *t, int i, scratch *s, int64_t *down)
 {
     const plan *p = plan_of(c);
-    const float *x =
-        (const float *)c->in[0].data + (image * p->groups + group) * p->channels * p->n_in;
-    const float *w = (const float *)c->shared + q->weights;
-    for (int64_t m = 0; m < rows && !q->blocks; m++) memset(y + m * down, 0, (size_t)panel->columns * 4);
-    for (int64_t i = 0; i < q->blocks; i++) {
-        int64_t k = i * q->depth, depth = q->K - k < q->depth ? q->K - k : q->depth;
-        conv_pack(&q->v, panel, x, p->channels, k, depth, b);
-        gemm_block g = {.a = w + ((group * q->blocks + i) * p->rows + row) * GEMM_STRIDE,
-                        .b = b,
-                        .b_down = GEMM_WIDE,
-                        .depth = (int)depth,
-                        .columns = panel->columns,
-                        .more = i > 0,
-                        .y = y,
-                        .down = down};
-        gemm_down(false, &g, (int)rows);
-    }
-    if (c->in[2].data)
-        add_bias((const float *)c->in[2].data + group * p->rows + row, y, down, rows,
-                 panel->columns);
+    float *y = (float *)c->out[0].data +
+               ((t->image * p->groups + t->group) * p->rows + t->row) * p->n_out;
+    *down = p->n_parts == 1 ? p->n_out : GEMM_WIDE; /* one grid is the output */
+    return p->n_parts == 1 ? y + t->pixel + i * GEMM_WIDE : s->tile[i];
 }
 
-static void run_item(const zt_cpu_call *c, const part *q, int64_t item, float *local)
+/* Block k of a group's sums, for all panels of the item. */
+static void add_block(const zt_cpu_call *c, const item *t, int64_t block, scratch *s)
 {
     const plan *p = plan_of(c);
-    int64_t panel = item % q->panels, rest = item / q->panels;
-    int64_t row = rest % p->row_blocks * CHANNELS, group = rest / p->row_blocks % p->groups;
-    int64_t image = rest / p->row_blocks / p->groups, pixel = panel * GEMM_WIDE;
-    int64_t rows = p->rows - row < CHANNELS ? p->rows - row : CHANNELS;
-    int64_t left = q->v.n_pixels - pixel;
-    float *b = local, *tile = local + DEPTH * GEMM_WIDE;
-    float *y = (float *)c->out[0].data + ((image * p->groups + group) * p->rows + row) * p->n_out;
-    conv_panel at;
-    conv_panel_at(&q->v, pixel, left < GEMM_WIDE ? (int)left : GEMM_WIDE, &at);
-    if (p->n_parts == 1) { /* the grid is the output */
-        multiply(c, q, &at, image, group, row, rows, b, y + pixel, p->n_out);
-        return;
+    const part *q = t->q;
+    const float *x = (const float *)c->in[0].data +
+                     (t->image * p->groups + t->group) * p->channels * p->n_in;
+    const float *w = (const float *)c->shared + q->weights +
+                     ((t->group * q->blocks + block) * p->rows + t->row) * GEMM_STRIDE;
+    int64_t k = block * q->depth, depth = q->K - k < q->depth ? q->K - k : q->depth;
+    for (int i = 0; i < t->n; i++) {
+        gemm_block g = {.a = w,
+                        .b = s->b,
+                        .b_down = GEMM_WIDE,
+                        .depth = (int)depth,
+                        .columns = s->place[i].panel.columns,
+                        .more = block > 0};
+        g.y = results(c, t, i, s, &g.down);
+        conv_pack(&q->v, &s->place[i], x, p->channels, k, depth, s->b);
+        gemm_down(false, &g, (int)t->rows);
     }
-    multiply(c, q, &at, image, group, row, rows, b, tile, GEMM_WIDE);
-    spread(&q->v, &at, c->out[0].type.dim + 2, p->n_out, tile, rows, y);
+}
+
+/* The group's sums, with its bias, in their places. */
+static void finish_group(const zt_cpu_call *c, const item *t, scratch *s)
+{
+    const plan *p = plan_of(c);
+    float *out = (float *)c->out[0].data +
+                 ((t->image * p->groups + t->group) * p->rows + t->row) * p->n_out;
+    for (int i = 0; i < t->n; i++) {
+        int columns = s->place[i].panel.columns;
+        int64_t down;
+        float *y = results(c, t, i, s, &down);
+        for (int64_t m = 0; m < t->rows && !t->q->blocks; m++)
+            memset(y + m * down, 0, (size_t)columns * sizeof *y);
+        if (c->in[2].data)
+            add_bias((const float *)c->in[2].data + t->group * p->rows + t->row, y, down, t->rows,
+                     columns);
+        if (p->n_parts > 1)
+            spread(&t->q->v, &s->place[i].panel, c->out[0].type.dim + 2, p->n_out, y, t->rows, out);
+    }
+}
+
+static void run_item(const zt_cpu_call *c, const part *q, int64_t at, scratch *s)
+{
+    const plan *p = plan_of(c);
+    int64_t rest = at / q->panels, first = at % q->panels * q->at_once * GEMM_WIDE;
+    item t = {.q = q, .image = rest % p->N, .pixel = first};
+    int64_t group = rest / p->N % p->group_blocks * GROUPS;
+    int64_t end = group + GROUPS < p->groups ? group + GROUPS : p->groups;
+    t.row = rest / p->N / p->group_blocks * CHANNELS;
+    t.rows = p->rows - t.row < CHANNELS ? p->rows - t.row : CHANNELS;
+    for (; t.n < q->at_once && first < q->v.n_pixels; t.n++, first += GEMM_WIDE)
+        conv_place_at(&q->v, first, &s->place[t.n]);
+    for (t.group = group; t.group < end; t.group++) {
+        for (int64_t k = 0; k < q->blocks; k++) add_block(c, &t, k, s);
+        finish_group(c, &t, s);
+    }
 }
 
 static void conv_run_phase(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)

@@ -2,7 +2,7 @@
  *
  * A view is a grid of output pixels that meet the input with one set of taps:
  *
- *     input i = j * step + shift(tap)      output pixel = first + j * spread      along each dimension
+ *     input i = j * step + shift(tap)      output pixel = first + j * spread      in each dimension
  *
  * Conv has one view: step is its stride, spread 1. Transposed convolution has one for each residue
  * of its output modulo the stride, which only the taps of that residue reach: step 1, spread the
@@ -234,19 +234,48 @@ static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t
     }
 }
 
-/* Rows k..k+depth-1 of the right operand for the panel's pixels; x the group's first channel, of
+/* A panel with its pieces of the first taps, which all channels of all groups share. */
+enum { CONV_TAPS = 64, CONV_KEPT = 512 };
+
+typedef struct conv_place {
+    conv_panel panel;
+    int n_taps, start[CONV_TAPS + 1];
+    conv_piece piece[CONV_KEPT];
+} conv_place;
+
+static void conv_place_at(const conv_view *v, int64_t pixel, conv_place *p)
+{
+    int64_t left = v->n_pixels - pixel, shift[ZT_WINDOW_RANK];
+    conv_panel_at(v, pixel, left < GEMM_WIDE ? (int)left : GEMM_WIDE, &p->panel);
+    p->n_taps = p->start[0] = 0;
+    while (p->n_taps < CONV_TAPS && p->n_taps < v->n_taps &&
+           p->start[p->n_taps] + CONV_PIECES <= CONV_KEPT) {
+        conv_tap(v, p->n_taps, shift);
+        int from = p->start[p->n_taps++];
+        p->start[p->n_taps] = from + conv_pieces(v, &p->panel, shift, p->piece + from);
+    }
+}
+
+/* Rows k..k+depth-1 of the right operand for the place's pixels; x the group's first channel, of
  * `channels`. */
-static void conv_pack(const conv_view *v, const conv_panel *p, const float *x, int64_t channels,
+static void conv_pack(const conv_view *v, const conv_place *p, const float *x, int64_t channels,
                       int64_t k, int64_t depth, float *to)
 {
-    conv_piece piece[CONV_PIECES];
+    conv_piece own[CONV_PIECES];
     int64_t shift[ZT_WINDOW_RANK];
     while (depth > 0) {
-        int64_t c = k % channels, rows = channels - c < depth ? channels - c : depth;
-        conv_tap(v, k / channels, shift);
-        int n = conv_pieces(v, p, shift, piece);
-        for (int i = 0; i < n; i++)
-            conv_copy(&piece[i], v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to);
+        int64_t tap = k / channels, c = k % channels;
+        int64_t rows = channels - c < depth ? channels - c : depth;
+        const conv_piece *q = own, *end;
+        if (tap < p->n_taps) {
+            q = p->piece + p->start[tap];
+            end = p->piece + p->start[tap + 1];
+        } else {
+            conv_tap(v, tap, shift);
+            end = own + conv_pieces(v, &p->panel, shift, own);
+        }
+        for (; q < end; q++)
+            conv_copy(q, v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to);
         to += rows * GEMM_WIDE;
         k += rows;
         depth -= rows;

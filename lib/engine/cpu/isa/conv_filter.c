@@ -1,17 +1,18 @@
-/* conv_filter.c - kernel of conv_backward_filter: the product of dy's rows, a row an output channel,
- * with panels that hold a pixel a row and (tap, channel) a column: conv.h's panels turned over.
+/* conv_filter.c - kernel of conv_backward_filter: the product of dy's rows, a row an output
+ * channel, with panels that hold a pixel a row and (tap, channel) a column: conv.h's turned over.
  *
  * The pixels of all images come in units of at most DEPTH of one image, and the units in chunks, by
- * shapes alone. In phase 0 an item sums up one chunk for one group, some output channels and some
- * columns; phase 1 adds the chunks up, in order, and puts them where dw has them.
+ * shapes alone. In phase 0 an item sums up one chunk for some groups, output channels and columns;
+ * phase 1 adds the chunks up, in order, and puts them where dw has them.
  */
 #include "lib/engine/cpu/isa/conv.h"
 
 enum {
-    CHANNELS = 128,    /* output channels of an item */
-    TILES = 24,        /* panels of columns of an item */
+    CHANNELS = 128,     /* output channels of an item */
+    TILES = 24,         /* panels of columns of an item */
     DEPTH = GEMM_DEPTH, /* pixels of a unit */
-    WANTED = 16,       /* items, if there are chunks enough */
+    GROUPS = 16,        /* of an item */
+    WANTED = 16,        /* items, if there are chunks enough */
     PANELS = DEPTH / GEMM_WIDE
 };
 
@@ -19,13 +20,13 @@ typedef struct filter {
     zt_window w;
     conv_view v;
     int64_t N, groups, rows, channels, K; /* of a group; K columns */
-    int64_t tiles, row_blocks, tile_blocks;
+    int64_t tiles, row_blocks, tile_blocks, group_blocks;
     int64_t depth, each, units, chunks; /* pixels a unit, units an image, of all images */
 } filter;
 
 typedef struct scratch {
     float a[CHANNELS * GEMM_STRIDE], panel[DEPTH * GEMM_WIDE], rows[GEMM_WIDE * GEMM_WIDE];
-    conv_panel at[PANELS];
+    conv_place at[PANELS];
 } scratch;
 
 static int64_t cuts(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -50,10 +51,11 @@ static filter filter_of(const zt_cpu_call *c)
     f.tiles = cuts(f.K, GEMM_WIDE);
     f.row_blocks = cuts(f.rows, CHANNELS);
     f.tile_blocks = cuts(f.tiles, TILES);
+    f.group_blocks = cuts(f.groups, GROUPS);
     f.each = cuts(f.w.n_out, DEPTH);
     f.depth = f.each ? cuts(f.w.n_out, f.each) : 0;
     f.units = f.N * f.each;
-    int64_t items = f.groups * f.row_blocks * f.tile_blocks;
+    int64_t items = f.group_blocks * f.row_blocks * f.tile_blocks;
     int64_t fit = (int64_t)((64 << 20) / (chunk_floats(&f) * sizeof(float) + 1));
     f.chunks = items ? cuts(WANTED, items) : 0;
     if (f.chunks > fit) f.chunks = fit > 1 ? fit : 1;
@@ -71,7 +73,7 @@ static void filter_setup(zt_cpu_call *c)
 {
     filter f = filter_of(c);
     c->n_phases = 2;
-    c->items[0] = f.chunks * f.groups * f.row_blocks * f.tile_blocks;
+    c->items[0] = f.chunks * f.group_blocks * f.row_blocks * f.tile_blocks;
     c->items[1] = f.groups * f.rows;
     c->shared_bytes = (size_t)f.chunks * chunk_floats(&f) * sizeof(float);
     c->local_bytes = sizeof(scratch);
@@ -87,7 +89,7 @@ static void fill_panel(const filter *f, const float *x, int64_t tile, int64_t de
     for (int64_t i = 0; i * GEMM_WIDE < depth; i++) {
         conv_pack(&f->v, &s->at[i], x, f->channels, k, wide, s->rows);
         for (int p = 0; p < GEMM_WIDE; p += LANES)
-            for (int q = 0; q < GEMM_WIDE; q += LANES) {
+            for (int q = 0; q < wide; q += LANES) { /* columns past K are not read */
                 vf r[LANES];
                 UNROLL for (int j = 0; j < LANES; j++)
                     r[j] = vf_load(s->rows + (q + j) * GEMM_WIDE + p);
@@ -98,7 +100,8 @@ static void fill_panel(const filter *f, const float *x, int64_t tile, int64_t de
     }
 }
 
-/* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums. */
+/* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums; s->at[] are its
+ * panels. */
 static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t group, int64_t row,
                      int64_t first, int64_t end, bool more, float *sums, scratch *s)
 {
@@ -111,11 +114,6 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
                       ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
     for (int64_t m = 0; m < rows; m++)
         memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
-    for (int64_t i = 0; i * GEMM_WIDE < depth; i++) {
-        int64_t left = depth - i * GEMM_WIDE;
-        conv_panel_at(&f->v, pixel + i * GEMM_WIDE, left < GEMM_WIDE ? (int)left : GEMM_WIDE,
-                      &s->at[i]);
-    }
     for (int64_t tile = first; tile < end; tile++) {
         fill_panel(f, x, tile, depth, s);
         gemm_block g = {.a = s->a,
@@ -133,13 +131,20 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
 static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scratch *s)
 {
     int64_t block = item % f->tile_blocks, rest = item / f->tile_blocks;
-    int64_t row = rest % f->row_blocks * CHANNELS, group = rest / f->row_blocks % f->groups;
-    int64_t chunk = rest / f->row_blocks / f->groups;
+    int64_t row = rest % f->row_blocks * CHANNELS, group = rest / f->row_blocks % f->group_blocks;
+    int64_t chunk = rest / f->row_blocks / f->group_blocks, last_group = (group + 1) * GROUPS;
     int64_t begin = chunk * f->units / f->chunks, end = (chunk + 1) * f->units / f->chunks;
     int64_t first = block * TILES, last = first + TILES < f->tiles ? first + TILES : f->tiles;
     float *sums = (float *)c->shared + (size_t)chunk * chunk_floats(f);
-    for (int64_t u = begin; u < end; u++)
-        add_unit(c, f, u, group, row, first, last, u > begin, sums, s);
+    if (last_group > f->groups) last_group = f->groups;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t pixel = u % f->each * f->depth, stop = pixel + f->depth;
+        if (stop > f->w.n_out) stop = f->w.n_out;
+        for (int64_t p = pixel; p < stop; p += GEMM_WIDE)
+            conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
+        for (int64_t g = group * GROUPS; g < last_group; g++)
+            add_unit(c, f, u, g, row, first, last, u > begin, sums, s);
+    }
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -103,7 +103,8 @@ static void meet_top(const job *j, int64_t o, int64_t n, int64_t i, int64_t step
 INLINE vf powers(const job *j, const float *by, float times, int64_t n, int64_t i, int64_t step)
 {
     float a[LANES] = {0};
-    for (int64_t t = 0; t < n && t < LANES; t++) a[t] = j->beta * j->x[i + t * step] - times * by[t];
+    for (int64_t t = 0; t < n && t < LANES; t++)
+        a[t] = j->beta * j->x[i + t * step] - times * by[t];
     return vf_exp(vf_load(a));
 }
 
