@@ -7,6 +7,14 @@ typedef struct region {
     int task; /* of a watched replay */
 } region;
 
+/* Stores past the caches (isa/stream.h) are seen by other threads once they have been waited for. */
+static void settle(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+}
+
 static void run_part(zt_ready *r, const zt_cpu_part *p, void *local)
 {
     for (int i = p->task; i < p->task + p->n; i++) {
@@ -16,6 +24,7 @@ static void run_part(zt_ready *r, const zt_cpu_part *p, void *local)
     }
     zt_cpu_call *c = &r->task[p->task].call;
     if (p->n == 0) c->kernel->run(c, p->phase, p->begin, p->end, local);
+    settle();
 }
 
 static void run_rounds(void *user, int thread, int threads)
@@ -70,6 +79,7 @@ static void run_task(void *user, int thread, int threads)
     for (int p = 0; p < c->n_phases; p++) {
         int64_t begin = c->items[p] * thread / threads, end = c->items[p] * (thread + 1) / threads;
         if (begin < end) c->kernel->run(c, p, begin, end, zt_cpu_local(g->e, thread));
+        settle();
         zt_pool_barrier(g->e->pool, thread);
     }
 }

@@ -8,7 +8,7 @@
 #define ZT_ISA_ELEMENTS_H
 
 #include "lib/engine/cpu/cpu.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/stream.h"
 
 /* X(NAME, C type) for every type of integers. */
 #define ALL_INTEGERS(X)                                                                            \
@@ -63,7 +63,8 @@ INLINE const float *operand(const zt_cpu_arg *a, int64_t i, int64_t n, float *sc
 /* Where n elements of the output are to be computed; then to be put in their place. */
 INLINE float *result(const zt_cpu_arg *a, int64_t i, float *scratch)
 {
-    return a->type.dtype == ZT_F32 ? (float *)a->data + i : scratch;
+    float *y = (float *)a->data + i;
+    return a->type.dtype != ZT_F32 || (beyond_caches(&a->type) && on_line(y)) ? scratch : y;
 }
 
 INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
@@ -73,6 +74,8 @@ INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
         f32_to_halves(t, y, element(a, i), n);
     else if (t != ZT_F32)
         zt_dtype_get(t)->encode(y, element(a, i), n);
+    else if (y != (float *)a->data + i)
+        stream_copy(y, (float *)a->data + i, n);
 }
 
 INLINE void chunks_setup(zt_cpu_call *c)

@@ -2,7 +2,7 @@
  * slice_put. Elements are bytes to them.
  */
 #include "lib/engine/cpu/cpu.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/stream.h"
 
 static bool any_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -38,6 +38,7 @@ static int64_t inner_of(const zt_type *t, int axis)
  * in elements. `thin` is the one that is innermost in x. */
 typedef struct turned {
     int n, thin;
+    int near; /* of those before the last the one that is innermost in x; -1: there is none */
     int64_t dim[ZT_MAX_RANK], from[ZT_MAX_RANK], to[ZT_MAX_RANK];
 } turned;
 
@@ -63,69 +64,152 @@ static turned turned_of(const zt_ints *axes, const zt_type *x, const zt_type *y)
         step *= t.dim[d];
         if (t.from[d] == 1) t.thin = d;
     }
+    t.near = t.n - 2;
+    for (int d = t.n - 3; d >= 0; d--)
+        if (t.from[d] < t.from[t.near]) t.near = d;
     return t;
 }
 
-/* A run of neighbours an item; or LANES entries of the thin dimension by all of y's innermost. */
+enum { SIDE = 256, SPAN = 256, RUNS = 256 };
+
+/* Of y's dimensions the innermost, and the one that is innermost in x, are cut: into SPAN columns
+ * and SIDE rows. Where they are the same, neighbours stay neighbours: runs, of which RUNS that are
+ * near in x are an item, so that reading goes straight on. The others are counted through. */
+static int64_t pieces_of(const turned *t, int d, int64_t *most)
+{
+    int last = t->n - 1;
+    int64_t size = t->thin != last ? (d == last ? SPAN : d == t->thin ? SIDE : 1)
+                                   : (d == last ? t->dim[d] : d == t->near ? RUNS : 1);
+    *most = size;
+    return (t->dim[d] + size - 1) / size;
+}
+
 static void transpose_setup(zt_cpu_call *c)
 {
     turned t = turned_of(&((const zt_transpose_attrs *)c->attrs)->axes, &c->in[0].type,
                          &c->out[0].type);
     bool empty = zt_type_count(&c->out[0].type) == 0;
     c->items[0] = !empty;
-    for (int d = 0; d + 1 < t.n && !empty; d++)
-        c->items[0] *= d == t.thin ? (t.dim[d] + LANES - 1) / LANES : t.dim[d];
+    int64_t most;
+    for (int d = 0; d < t.n && !empty; d++) c->items[0] *= pieces_of(&t, d, &most);
+    c->aux[0] = beyond_caches(&c->out[0].type);
 }
 
-/* rows x columns elements: x[c * down + r] becomes y[r * across + c]. */
-INLINE void turn(int size, const char *x, int64_t down, char *y, int64_t across, int rows,
-                 int64_t columns)
+/* x[c * down + r] becomes y[r * across + c], elements of `size` bytes. */
+typedef struct turning {
+    const char *x;
+    char *y;
+    int64_t down, across;
+    bool past; /* full lines of y may go past the caches */
+} turning;
+
+/* Rows r.. and columns c.., 16 by 16, of 4 or 2 bytes: words in registers. */
+INLINE void turn_square(int size, const turning *t, int64_t r, int64_t c)
 {
-    int64_t c = 0;
-    if (size == sizeof(float) && rows == LANES)
-        for (; c + LANES <= columns; c += LANES) {
-            vf r[LANES];
-            for (int l = 0; l < LANES; l++) r[l] = vf_load((const float *)x + (c + l) * down);
-            vf_transpose(r);
-            for (int l = 0; l < LANES; l++) vf_store((float *)y + l * across + c, r[l]);
-        }
-    for (int r = 0; r < rows; r++)
+    vf v[LANES];
+    const char *x = t->x + (c * t->down + r) * size;
+    char *y = t->y + (r * t->across + c) * size;
+    for (int l = 0; l < LANES; l++, x += t->down * size)
+        v[l] = size == 4 ? vf_load((const float *)(const void *)x) : vf_of_bits(vi_of_u16(x));
+    vf_transpose(v);
+    for (int l = 0; l < LANES; l++, y += t->across * size) {
+        if (size == 2)
+            vi_to_u16(y, vi_of_bits(v[l]));
+        else if (t->past)
+            vf_stream((float *)(void *)y, v[l]);
+        else
+            vf_store((float *)(void *)y, v[l]);
+    }
+}
+
+INLINE void turn_each(int size, const turning *t, int64_t r, int64_t rows, int64_t c,
+                      int64_t columns)
+{
+    for (int64_t i = r; i < rows; i++)
         for (int64_t k = c; k < columns; k++)
-            memcpy(y + (r * across + k) * size, x + (k * down + r) * size, (size_t)size);
+            memcpy(t->y + (i * t->across + k) * size, t->x + (k * t->down + i) * size,
+                   (size_t)size);
+}
+
+/* Lines of x that a later square wants: far apart, so that the processor foresees none. Into the
+ * second cache: in the first they would meet in one set. */
+INLINE void fetch_square(int size, const turning *t, int64_t r, int64_t c)
+{
+    for (int l = 0; l < LANES; l++)
+        __builtin_prefetch(t->x + ((c + l) * t->down + r) * size, 0, 2);
+}
+
+/* By squares that lie above each other in y: a line of x is used up by one square, and the next
+ * squares want the lines beside it. */
+INLINE void turn(int size, const turning *t, int64_t rows, int64_t columns)
+{
+    bool words = size == 4 || size == 2;
+    for (int64_t c = 0; c < columns; c += LANES)
+        for (int64_t r = 0; r < rows; r += LANES) {
+            bool whole = rows - r >= LANES && columns - c >= LANES;
+            if (words && columns - c >= 2 * LANES) fetch_square(size, t, r, c + LANES);
+            if (words && whole)
+                turn_square(size, t, r, c);
+            else
+                turn_each(size, t, r, rows - r < LANES ? rows : r + LANES, c,
+                          columns - c < LANES ? columns : c + LANES);
+        }
+}
+
+static void turn_any(int size, const turning *t, int64_t rows, int64_t columns)
+{
+    if (size == 4)
+        turn(4, t, rows, columns);
+    else if (size == 2)
+        turn(2, t, rows, columns);
+    else if (size == 8)
+        turn(8, t, rows, columns);
+    else
+        turn(1, t, rows, columns);
+}
+
+/* n runs of neighbours, so many bytes apart in x and y; `past` the caches. */
+static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t run,
+                      int64_t n, bool past)
+{
+    for (int64_t k = 0; k < n; k++, x += x_step, y += y_step)
+        if (past)
+            stream_copy((const float *)(const void *)x, (float *)(void *)y, run / 4);
+        else
+            memcpy(y, x, (size_t)run);
 }
 
 static void transpose_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     turned t = turned_of(&((const zt_transpose_attrs *)c->attrs)->axes, &c->in[0].type,
                          &c->out[0].type);
-    int size = (int)size_of(&c->in[0].type), last = t.n - 1;
+    int64_t size = size_of(&c->in[0].type);
+    int last = t.n - 1;
     bool plain = t.n == 0 || t.thin == last;
     (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
-        int64_t from = 0, to = 0, rest = i;
-        int rows = LANES;
-        for (int d = last - 1; d >= 0; d--) {
-            int64_t n = d == t.thin ? (t.dim[d] + LANES - 1) / LANES : t.dim[d], k = rest % n;
-            if (d == t.thin) {
-                k *= LANES;
-                if (t.dim[d] - k < LANES) rows = (int)(t.dim[d] - k);
-            }
+        int64_t from = 0, to = 0, rest = i, n[ZT_MAX_RANK];
+        for (int d = last; d >= 0; d--) {
+            int64_t most, pieces = pieces_of(&t, d, &most), k = rest % pieces * most;
+            n[d] = t.dim[d] - k < most ? t.dim[d] - k : most;
             from += k * t.from[d];
             to += k * t.to[d];
-            rest /= n;
+            rest /= pieces;
         }
         const char *x = (const char *)c->in[0].data + from * size;
         char *y = (char *)c->out[0].data + to * size;
-        if (plain)
-            memcpy(y, x, (size_t)((t.n ? t.dim[last] : 1) * size));
-        else if (size == 4)
-            turn(4, x, t.from[last], y, t.to[t.thin], rows, t.dim[last]);
-        else if (size == 2)
-            turn(2, x, t.from[last], y, t.to[t.thin], rows, t.dim[last]);
-        else if (size == 8)
-            turn(8, x, t.from[last], y, t.to[t.thin], rows, t.dim[last]);
-        else
-            turn(1, x, t.from[last], y, t.to[t.thin], rows, t.dim[last]);
+        if (plain) {
+            int64_t run = t.n ? t.dim[last] * size : size;
+            bool past = c->aux[0] && on_line(y) && run % 64 == 0;
+            if (last > 0)
+                copy_runs(x, t.from[t.near] * size, y, t.to[t.near] * size, run, n[t.near], past);
+            else
+                copy_runs(x, 0, y, 0, run, 1, past);
+        } else {
+            turning turns = {x, y, t.from[last], t.to[t.thin], false};
+            turns.past = c->aux[0] && on_line(y) && turns.across * size % 64 == 0;
+            turn_any((int)size, &turns, n[t.thin], n[last]);
+        }
     }
 }
 

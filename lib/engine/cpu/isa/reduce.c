@@ -5,7 +5,7 @@
  */
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/groups.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/stream.h"
 
 static int64_t cols_of(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
@@ -19,8 +19,14 @@ static void rows_setup(zt_cpu_call *c)
 /* The largest of n, -inf when there is none; NaN never is. */
 static float largest(const float *x, int64_t n)
 {
-    vf top = vf_set(-INFINITY);
+    vf top = vf_set(-INFINITY), more[3] = {top, top, top};
     int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) { /* four side by side: each waits for itself */
+        top = vf_max(vf_load(x + i), top);
+        UNROLL for (int j = 0; j < 3; j++)
+            more[j] = vf_max(vf_load(x + i + (j + 1) * LANES), more[j]);
+    }
+    UNROLL for (int j = 0; j < 3; j++) top = vf_max(more[j], top);
     for (; i + LANES <= n; i += LANES) top = vf_max(vf_load(x + i), top);
     int rest = (int)(n - i);
     if (rest) top = vf_max(vf_first(rest, vf_load_n(x + i, rest), top), top);
@@ -79,7 +85,10 @@ static bool last_has(const void *attrs, const zt_type *const in[], const zt_type
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-enum { CHUNK = 1024 }; /* a sum in f32 is at most so long; those are added up in f64 */
+enum {
+    CHUNK = 1024,     /* a sum in f32 is at most so long; those are added up in f64 */
+    PAST_COLS = 65536 /* a row's scratch: 256 KiB at most */
+};
 
 /* y = exp(x - top) of n <= CHUNK; returns the sum. */
 static float exps(const float *x, float *y, int n, float top)
@@ -99,26 +108,42 @@ static float exps(const float *x, float *y, int n, float top)
     return vf_sum(sum);
 }
 
-static void divide(float *y, int64_t n, float by)
+/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. */
+INLINE void times(const float *x, float *y, int64_t n, float by, bool past)
 {
-    vf d = vf_set(by);
+    vf f = vf_set(by);
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_div(vf_load(y + i), d));
+    for (; past && i + LANES <= n; i += LANES) vf_stream(y + i, vf_mul(vf_load(x + i), f));
+    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_mul(vf_load(x + i), f));
     int rest = (int)(n - i);
-    if (rest) vf_store_n(y + i, rest, vf_div(vf_load_n(y + i, rest), d));
+    if (rest) vf_store_n(y + i, rest, vf_mul(vf_load_n(x + i, rest), f));
+}
+
+/* Rows of a large result go past the caches: exponentials to scratch, products from there. */
+static void softmax_setup(zt_cpu_call *c)
+{
+    int64_t cols = cols_of(&c->in[0].type);
+    rows_setup(c);
+    c->aux[0] = cols % LANES == 0 && cols <= PAST_COLS && beyond_caches(&c->out[0].type);
+    if (c->aux[0]) c->local_bytes = (size_t)cols * sizeof(float);
 }
 
 static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     int64_t cols = cols_of(&c->in[0].type);
-    (void)phase, (void)local;
+    (void)phase;
     for (int64_t r = begin; r < end; r++) {
         const float *x = (const float *)c->in[0].data + r * cols;
         float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
+        bool past = c->aux[0] && on_line(y);
+        float *e = past ? local : y;
         double sum = 0;
         for (int64_t i = 0; i < cols; i += CHUNK)
-            sum += (double)exps(x + i, y + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
-        divide(y, cols, (float)sum);
+            sum += (double)exps(x + i, e + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
+        if (past)
+            times(e, y, cols, (float)(1 / sum), true);
+        else
+            times(e, y, cols, (float)(1 / sum), false);
     }
 }
 
@@ -131,6 +156,16 @@ static double log_sum(const float *x, int64_t cols, float top, float *scratch)
     for (int64_t i = 0; i < cols; i += CHUNK)
         sum += (double)exps(x + i, scratch, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
     return log(sum);
+}
+
+/* y = x - top - less */
+static void shift(const float *x, float *y, int64_t n, float top, float less)
+{
+    vf t = vf_set(top), l = vf_set(less);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), t), l));
+    for (; i < n; i++) y[i] = x[i] - top - less;
 }
 
 static void log_rows_setup(zt_cpu_call *c)
@@ -147,7 +182,7 @@ static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
         const float *x = (const float *)c->in[0].data + r * cols;
         float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
         float less = (float)log_sum(x, cols, top, local);
-        for (int64_t i = 0; i < cols; i++) y[i] = x[i] - top - less;
+        shift(x, y, cols, top, less);
     }
 }
 
@@ -422,7 +457,7 @@ static void cumsum_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
     {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
     {.op = ZT_OP_argmin, .has = last_has, .setup = rows_setup, .run = argmin_run},
-    {.op = ZT_OP_softmax, .has = last_has, .setup = rows_setup, .run = softmax_run},
+    {.op = ZT_OP_softmax, .has = last_has, .setup = softmax_setup, .run = softmax_run},
     {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
     {.op = ZT_OP_log_softmax, .has = last_has, .setup = log_rows_setup, .run = log_softmax_run},
     {.op = ZT_OP_log_softmax, .has = f32_has, .setup = columns_setup, .run = log_softmax_columns},

@@ -8,6 +8,7 @@
  *
  * vf_max(a, b) is a > b ? a : b in each lane, vf_min(a, b) a < b ? a : b: with a NaN in either, b.
  * vf_first(n, a, b) has a's lanes below n, then b's, for any n; load_n and store_n touch no others.
+ * vf_stream stores past the caches, to an address that 64 divides (stream.h).
  * vf_of_f16, vf_of_bf16 read 16 of them, vf_to_f16, vf_to_bf16 write them, to nearest even.
  * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ...
  * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere.
@@ -55,6 +56,9 @@ INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(below(n), p); }
 INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 INLINE void vf_store_n(float *p, int n, vf a) { _mm512_mask_storeu_ps(p, below(n), a); }
+INLINE void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
+/* a 2^n, rounded once. */
+INLINE vf vf_ldexp(vf a, vi n) { return _mm512_scalef_ps(a, _mm512_cvtepi32_ps(n)); }
 INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -157,6 +161,11 @@ INLINE void vf_store_n(float *p, int n, vf a)
 {
     _mm256_maskstore_ps(p, below(n), a.lo);
     if (n > 8) _mm256_maskstore_ps(p + 8, below(n - 8), a.hi);
+}
+INLINE void vf_stream(float *p, vf a)
+{
+    _mm256_stream_ps(p, a.lo);
+    _mm256_stream_ps(p + 8, a.hi);
 }
 INLINE vf vf_add(vf a, vf b) { return BOTH2(vf, _mm256_add_ps, a, b); }
 INLINE vf vf_sub(vf a, vf b) { return BOTH2(vf, _mm256_sub_ps, a, b); }
@@ -304,6 +313,7 @@ INLINE vf vf_load_n(const float *p, int n)
 }
 INLINE void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
 INLINE void vf_store_n(float *p, int n, vf a) { EACH if (i < n) p[i] = a.v[i]; }
+INLINE void vf_stream(float *p, vf a) { vf_store(p, a); }
 
 #define LANEWISE(type, name, params, ...)                                                          \
     INLINE type name params                                                                        \
@@ -436,6 +446,16 @@ INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffff
 /* 2^n for n from -126 to 127. */
 INLINE vf vf_exp2i(vi n) { return vf_of_bits(vi_left(vi_add(n, vi_set(127)), 23)); }
 
+#if !defined(ZT_ISA_avx512)
+/* a 2^n for a near 1, |n| <= 252: in two steps, so that what lies between 0 and the smallest normal
+ * number, or at the other end, comes right too: only the second can round. */
+INLINE vf vf_ldexp(vf a, vi n)
+{
+    vi half = vi_right(n, 1);
+    return vf_mul(vf_mul(a, vf_exp2i(half)), vf_exp2i(vi_sub(n, half)));
+}
+#endif
+
 /* x = n ln 2 + r with |r| <= ln 2 / 2 and a whole n: returns exp(r) - 1, relative error 1e-7. For
  * |x| < 2^20 or so. Adding 1.5 2^23 rounds to a whole number, which is then in the lowest bits; ln
  * 2 is taken off in two parts, the first so short that n times it is exact. Taylor to r^7 leaves
@@ -455,15 +475,13 @@ INLINE vf vf_expm1_reduced(vf x, vi *n)
     return vf_fma(vf_mul(r, r), q, r);
 }
 
-/* 0 below -104 and infinity above 88.73, both in two steps so that what lies between 0 and the
- * smallest normal number comes right too. exp(0) is 1. */
+/* 0 below -104 and infinity above 88.73. exp(0) is 1. */
 INLINE vf vf_exp(vf x)
 {
     vi n;
     x = vf_min(vf_set(89), vf_max(vf_set(-104), x));
     vf e = vf_add(vf_set(1), vf_expm1_reduced(x, &n));
-    vi half = vi_right(n, 1);
-    return vf_mul(vf_mul(e, vf_exp2i(half)), vf_exp2i(vi_sub(n, half)));
+    return vf_ldexp(e, n);
 }
 
 /* tanh |x| = e / (e + 2) with e = exp(2 |x|) - 1, good for small x too; past 10 it is 1. */

@@ -1,0 +1,25 @@
+/* stream.h - private to isa/: large outputs are stored past the caches (vf_stream). An ordinary
+ * store fetches its line first, which costs a third of the bandwidth of a copy, and puts out what
+ * the next op wants. The engine waits for such stores after every part of a call (replay.c).
+ */
+#ifndef ZT_CPU_STREAM_H
+#define ZT_CPU_STREAM_H
+
+#include "lib/engine/cpu/isa/simd.h"
+
+enum { BEYOND_CACHES = 32 << 20 }; /* bytes from which an output has no room in them */
+
+INLINE bool beyond_caches(const zt_type *t) { return zt_type_bytes(t) >= BEYOND_CACHES; }
+
+/* Does a cache line begin here? */
+INLINE bool on_line(const void *p) { return (uintptr_t)p % 64 == 0; }
+
+/* n floats to where a line begins. */
+INLINE void stream_copy(const float *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) vf_stream(y + i, vf_load(x + i));
+    if (i < n) vf_store_n(y + i, (int)(n - i), vf_load_n(x + i, (int)(n - i)));
+}
+
+#endif
