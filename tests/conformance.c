@@ -6,13 +6,20 @@
  * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
  * the worst error seen. Gradients are grad.c's, the eager door door.c's.
  */
+#include "tests/nmse.h"
 #include "tests/oneop.h"
 #include "tests/tap.h"
 #include <stdlib.h>
 
 #include <math.h>
 
-enum { GUARD = 64, THREADS = 8, KERNELS_FOR_ALL = 0, MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS };
+enum {
+    GUARD = 64,
+    THREADS = 8,
+    RETYPED = 20000, /* elements of a case that is tried in other dtypes as well */
+    KERNELS_FOR_ALL = 0,
+    MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS
+};
 
 /* ---- engines tried --------------------------------------------------------------------------- */
 
@@ -54,79 +61,6 @@ static void add_setups(zt_ctx *ctx)
     }
 }
 
-/* ---- tolerances ------------------------------------------------------------------------------ */
-
-/* Bits that activations go to against block types: 8, 16; 0: they stay f32. */
-static int activation_bits(zt_op op, const zt_case *c)
-{
-    zt_linear_attrs a;
-    memcpy(&a, c->attrs, sizeof a);
-    return op != ZT_OP_linear || strcmp(a.act.s, "f32") == 0 ? 0 : atoi(a.act.s + 1);
-}
-
-/* Ops whose values are long sums of products (or, sum_to, of what was broadcast). */
-static bool is_dot_product(zt_op op)
-{
-    static const char *const of[] = {"linear", "matmul", "attention", "sdpa",     "conv",
-                                     "rnn",    "lstm",   "gru",       "spectral", "rfft",
-                                     "irfft",  "sum_to", "paged",     "scatter_add"};
-    const char *name = zt_op_info(op)->name;
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
-        if (!strncmp(name, of[i], strlen(of[i]))) return true;
-    return false;
-}
-
-/* Normalised mean squared error, sum (y - ref)^2 / sum ref^2, that a case may have. f32 arithmetic
- * has 2^-24 = 6e-8, squared 4e-15, a step; a value in 16 bits may round to the other side here and
- * there, and one in 8 bits as well. */
-static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
-{
-    const zt_dtype_info *d = zt_dtype_get(out->dtype);
-    char kind = zt_dtype_get(c->in[1].dtype)->kind;
-    int bits = activation_bits(op, c);
-    if (bits && kind == 'Q') /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
-        return bits == 8 ? 5e-4 : 5e-4 / 254 / 254;
-    if (bits && c->in[1].dtype == ZT_BF16) return 4e-6; /* x in bf16: 2^-18 for the worst value */
-    if (op == ZT_OP_kv_put) return 0;                 /* only rounds, and so does ref's download */
-    if (out->dtype == ZT_F16) return 1e-6;
-    if (out->dtype == ZT_BF16) return 4e-6;
-    if (d->kind == 'F' && d->block_bytes == 1) return 1e-3;
-    return is_dot_product(op) ? 1e-10 : 1e-12;
-}
-
-static double as_double(const zt_type *t, const void *data, int64_t i)
-{
-    const zt_dtype_info *info = zt_dtype_get(t->dtype);
-    const char *at = (const char *)data + i / info->block * info->block_bytes;
-    double d;
-    float f[256]; /* a block */
-    if (t->dtype == ZT_F64) {
-        memcpy(&d, at, sizeof d);
-        return d;
-    }
-    info->decode(at, f, info->block);
-    return (double)f[i % info->block];
-}
-
-/* 0 when equal; infinite when not comparable: a NaN on one side, or an integer that differs. */
-static double error_of(const zt_type *t, const void *got, const void *want)
-{
-    double num = 0, den = 0;
-    if (!zt_dtype_is_float(t->dtype)) return memcmp(got, want, zt_type_bytes(t)) ? INFINITY : 0;
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
-        double g = as_double(t, got, i), w = as_double(t, want, i);
-        if (g == w || (isnan(g) && isnan(w))) continue;
-        if (!isfinite(g) || !isfinite(w)) return INFINITY;
-        num += (g - w) * (g - w);
-    }
-    if (num == 0) return 0;
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
-        double w = as_double(t, want, i);
-        den += isfinite(w) ? w * w : 0;
-    }
-    return den > 0 ? num / den : INFINITY;
-}
-
 /* ---- one case -------------------------------------------------------------------------------- */
 
 typedef struct trial {
@@ -134,6 +68,7 @@ typedef struct trial {
     zt_case c;
     oneop o;
     int index;
+    bool skip; /* the op does not take it in this dtype */
     void *data[ZT_MAX_IN];
     void *want[ZT_MAX_OUT];
     void *got[MAX_SETUPS][ZT_MAX_OUT];
@@ -179,15 +114,43 @@ static bool guards_whole(const zt_opinfo *info, const zt_type *out, void *const 
     return true;
 }
 
-static bool trial_open(trial *t, zt_ctx *ctx, zt_op op, int i)
+/* The case's f32 inputs in another dtype; false: it has none. */
+static bool retyped(zt_case *c, zt_dtype as)
+{
+    bool any = false;
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (c->fill[k] == ZT_FILL_ABSENT || c->in[k].dtype != ZT_F32) continue;
+        c->in[k].dtype = as;
+        any = true;
+    }
+    return any;
+}
+
+/* Case i with its f32 inputs in another dtype, where the op takes that: every case in f64, f16 and
+ * bf16, without a word about it in the rows. */
+static bool is_another(const trial *t)
+{
+    int64_t count = 0;
+    zt_type out[ZT_MAX_OUT];
+    const zt_type *in[ZT_MAX_IN] = {0};
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (t->c.fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = &t->c.in[k];
+        count += zt_type_count(in[k]);
+    }
+    return count <= RETYPED && !zt_op_infer(NULL, t->o.op, t->c.attrs, in, out);
+}
+
+static bool trial_open(trial *t, zt_ctx *ctx, zt_op op, int i, zt_dtype as)
 {
     const zt_opinfo *info = zt_op_info(op);
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->index = i;
-    if (!zt_op_case(op, i, &t->c)) return false;
     t->o = (oneop){.op = op, .attrs = t->c.attrs};
-    for (int k = 0; k < info->n_in; k++) {
+    if (!zt_op_case(op, i, &t->c)) return false;
+    t->skip = as != ZT_F32 && (!retyped(&t->c, as) || !is_another(t));
+    for (int k = 0; k < info->n_in && !t->skip; k++) {
         if (t->c.fill[k] == ZT_FILL_ABSENT) continue;
         t->o.in[k] = &t->c.in[k];
         t->data[k] = zt_alloc(ctx, zt_type_bytes(&t->c.in[k]));
@@ -460,31 +423,41 @@ static bool check(trial *t, int which)
     return s->forced || rows_alone(t, s, t->got[which]);
 }
 
-static void walk(zt_ctx *ctx, zt_op op)
+/* All cases of an op, as they are or in another dtype; how many. */
+static int walk_as(zt_ctx *ctx, zt_op op, zt_dtype as, bool *good)
 {
-    bool good[MAX_SETUPS], ref_good = true, all_good = true;
     int n = 0;
     trial t;
-    for (int s = 0; s < n_setups; s++) good[s] = true;
-    for (; trial_open(&t, ctx, op, n); n++, trial_close(&t)) {
-        if (zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out)) {
-            ref_good = fails(&t, "infer", "is refused");
-            continue;
-        }
-        if (!run_into(&t, &setups[0], t.want) || !rows_alone(&t, &setups[0], t.want)) {
-            ref_good = false;
-            continue;
-        }
-        for (int s = 1; s < n_setups; s++)
-            if (!check(&t, s)) good[s] = false;
+    for (int i = 0; trial_open(&t, ctx, op, i, as); i++, trial_close(&t)) {
+        if (t.skip) continue;
+        n++;
+        if (zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out))
+            good[0] = fails(&t, "infer", "is refused");
+        else if (!run_into(&t, &setups[0], t.want) || !rows_alone(&t, &setups[0], t.want))
+            good[0] = false;
+        else
+            for (int s = 1; s < n_setups; s++)
+                if (!check(&t, s)) good[s] = false;
     }
-    ok(n > 0, "%s has cases: %d", zt_op_info(op)->name, n);
-    ok(ref_good, "%s on ref", zt_op_info(op)->name);
+    return n;
+}
+
+static void walk(zt_ctx *ctx, zt_op op)
+{
+    static const zt_dtype others[] = {ZT_F64, ZT_F16, ZT_BF16};
+    bool good[MAX_SETUPS], all_good = true;
+    int more = 0;
+    for (int s = 0; s < n_setups; s++) good[s] = true;
+    int n = walk_as(ctx, op, ZT_F32, good);
+    for (int d = 0; d < 3; d++) more += walk_as(ctx, op, others[d], good);
+    ok(n > 0, "%s has cases: %d, and %d in other dtypes", zt_op_info(op)->name, n, more);
+    ok(good[0], "%s on ref", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++) all_good &= good[s];
     ok(all_good, "%s on cpu", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++)
-        if (!good[s]) diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name,
-                           setups[s].threads);
+        if (!good[s])
+            diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name,
+                 setups[s].threads);
 }
 
 int main(void)
