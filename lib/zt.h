@@ -8,6 +8,7 @@
 #include "lib/prog/prog.h"
 #include "lib/engine/engine.h"
 #include "lib/run/run.h"
+#include "lib/run/pages.h"
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/safetensors.h"

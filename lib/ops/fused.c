@@ -39,11 +39,10 @@ static double norm_flops(const void *attrs, const zt_type *const in[], const zt_
     return 5 * (double)zt_type_count(out);
 }
 
-static const zt_case_type norm_shapes[] = {{ZT_F32, 2, {2, 33}},    {ZT_F32, 2, {9, 640}},
-                                           {ZT_F32, 1, {7}},        {ZT_F32, 3, {2, 3, 40}},
-                                           {ZT_F32, 2, {0, 16}},    {ZT_F32, 2, {3, 2}},
-                                           {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}},
-                                           {ZT_F64, 2, {3, 5}}};
+static const zt_case_type norm_shapes[] = {
+    {ZT_F32, 2, {2, 33}},    {ZT_F32, 2, {9, 640}}, {ZT_F32, 1, {7}},
+    {ZT_F32, 3, {2, 3, 40}}, {ZT_F32, 2, {0, 16}},  {ZT_F32, 2, {3, 2}},
+    {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}}, {ZT_F64, 2, {3, 5}}};
 
 static bool norm_case(int i, double eps, int residual, int g, zt_case *c)
 {
@@ -98,8 +97,8 @@ static void add_rms_norm_expand(const zt_emit *e, const void *attrs, const int *
 
 const zt_opdef zt_op_add_rms_norm = {
     .synopsis = "sum = x + residual, y = sum * rstd * g, rstd = 1 / sqrt(mean(sum^2) + eps); x, "
-                "residual, sum and y [...,K] and g [K] of one plain float type, rstd [...,1] f32, or "
-                "f64 where x is",
+                "residual, sum and y [...,K] and g [K] of one plain float type, rstd [...,1] f32, "
+                "or f64 where x is",
     .n_required = 3,
     .infer = add_rms_norm_infer,
     .ref = add_rms_norm_ref,
@@ -192,8 +191,7 @@ static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out,
                          out[0].f + o * n * inner + i);
 }
 
-static double scaled_softmax_flops(const void *attrs, const zt_type *const in[],
-                                   const zt_type *out)
+static double scaled_softmax_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)attrs, (void)in;
     return 11 * (double)zt_type_count(out);

@@ -263,11 +263,11 @@ static bool rope_table_cases(int i, zt_case *c)
         int64_t half;
         const char *pair;
     } rows[] = {
-        {{ZT_F32, 3, {2, 5, 8}}, 4, "halves"},     {{ZT_F32, 3, {2, 5, 8}}, 4, "neighbours"},
-        {{ZT_F32, 2, {7, 33}}, 12, "halves"},      {{ZT_F32, 4, {2, 3, 5, 6}}, 2, "neighbours"},
-        {{ZT_F32, 3, {0, 5, 8}}, 4, "halves"},     {{ZT_F32, 2, {4, 6}}, 0, "halves"},
-        {{ZT_F16, 2, {4, 64}}, 32, "neighbours"},  {{ZT_BF16, 2, {4, 64}}, 20, "halves"},
-        {{ZT_F32, 3, {3, 65, 70}}, 33, "halves"},  {{ZT_F32, 2, {3, 37}}, 18, "neighbours"},
+        {{ZT_F32, 3, {2, 5, 8}}, 4, "halves"},    {{ZT_F32, 3, {2, 5, 8}}, 4, "neighbours"},
+        {{ZT_F32, 2, {7, 33}}, 12, "halves"},     {{ZT_F32, 4, {2, 3, 5, 6}}, 2, "neighbours"},
+        {{ZT_F32, 3, {0, 5, 8}}, 4, "halves"},    {{ZT_F32, 2, {4, 6}}, 0, "halves"},
+        {{ZT_F16, 2, {4, 64}}, 32, "neighbours"}, {{ZT_BF16, 2, {4, 64}}, 20, "halves"},
+        {{ZT_F32, 3, {3, 65, 70}}, 33, "halves"}, {{ZT_F32, 2, {3, 37}}, 18, "neighbours"},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_rope_table_attrs a = {{{0}}};
@@ -329,9 +329,10 @@ static void rope_table_expand(const zt_emit *e, const void *attrs, const int *in
 }
 
 const zt_opdef zt_op_rope_table = {
-    .synopsis = "pairs of columns of x[...,t,:] turn by tables: (a c - b s, a s + b c), c = "
-                "cos[t,i] and s = sin[t,i]; the pair i is (i, i+half), or pair=neighbours (2i, 2i+1); "
-                "columns past 2 half stay; x any plain float type, cos and sin [seq,half] of it",
+    .synopsis =
+        "pairs of columns of x[...,t,:] turn by tables: (a c - b s, a s + b c), c = "
+        "cos[t,i] and s = sin[t,i]; the pair i is (i, i+half), or pair=neighbours (2i, 2i+1); "
+        "columns past 2 half stay; x any plain float type, cos and sin [seq,half] of it",
     .n_required = 3,
     .infer = rope_table_infer,
     .ref = rope_table_ref,
@@ -400,8 +401,8 @@ static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     (void)t;
     for (int64_t r = 0; r < zt_row_rows(x); r++) {
         int64_t table = r / H * half;
-        qk_norm_rope_row(in[0].f + r * D, r % H < a->q_heads ? in[1].f : in[2].f,
-                         in[3].f + table, in[4].f + table, D, half, a, out[0].f + r * D);
+        qk_norm_rope_row(in[0].f + r * D, r % H < a->q_heads ? in[1].f : in[2].f, in[3].f + table,
+                         in[4].f + table, D, half, a, out[0].f + r * D);
     }
 }
 
@@ -440,8 +441,7 @@ static bool qk_norm_rope_cases(int i, zt_case *c)
     zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
     for (int k = 1; k < 3; k++)
         zt_case_in(c, k, ZT_FILL_NORMAL, 0, x->dtype, 1, &x->dim[x->rank - 1]);
-    for (int k = 3; k < 5; k++)
-        zt_case_in(c, k, ZT_FILL_NORMAL, 0, x->dtype, x->rank - 1, table);
+    for (int k = 3; k < 5; k++) zt_case_in(c, k, ZT_FILL_NORMAL, 0, x->dtype, x->rank - 1, table);
     return true;
 }
 

@@ -11,9 +11,9 @@
 #include <string.h>
 
 typedef struct zt_sdpa {
-    int64_t b, h, g;      /* batch, query heads, key heads */
-    int64_t s, t, d, dv;  /* queries, keys, columns of a key, of a value */
-    bool bshd;            /* [b,s,h,d], not [b,h,s,d] */
+    int64_t b, h, g;     /* batch, query heads, key heads */
+    int64_t s, t, d, dv; /* queries, keys, columns of a key, of a value */
+    bool bshd;           /* [b,s,h,d], not [b,h,s,d] */
 } zt_sdpa;
 
 static inline zt_sdpa zt_sdpa_sizes(const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k,

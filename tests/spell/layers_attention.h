@@ -6,13 +6,13 @@
 #include "tests/spell/spell.h"
 
 /* x [rows,columns] by the weight and bias of these names. */
-static int projection(const call *c, int x, const char *w, const char *b)
+static int attn_projection(const call *c, int x, const char *w, const char *b)
 {
     return zt_emit_linear(c->p, NULL, x, named(c, w), b ? named(c, b) : ZT_NONE, NULL);
 }
 
 /* Position of token t of each batch, or of tokens 0 to s-1 of all. */
-static int positions(const call *c, int64_t b, int64_t s, int64_t first)
+static int attn_positions(const call *c, int64_t b, int64_t s, int64_t first)
 {
     int32_t *pos = calloc((size_t)(b * s) + 1, sizeof *pos);
     for (int64_t i = 0; i < b * s; i++) pos[i] = (int32_t)(first + i % s);
@@ -22,7 +22,7 @@ static int positions(const call *c, int64_t b, int64_t s, int64_t first)
 }
 
 /* Heads of [rows,heads*D] normed each, where there is such a weight, and turned. */
-static int head_norm_rope(const call *c, int x, const char *norm, int pos)
+static int attn_head_norm_rope(const call *c, int x, const char *norm, int pos)
 {
     zt_rope_attrs rope = zt_rope_defaults();
     rope.theta = number(c, "rope_theta");
@@ -34,16 +34,16 @@ static int head_norm_rope(const call *c, int x, const char *norm, int pos)
 }
 
 /* Attention of x [b*s,columns] among its own rows, before the last projection: [b*s,heads*D]. */
-static int self_attention(const call *c, int x, int64_t b, int64_t s, bool causal)
+static int attn_self_attention(const call *c, int x, int64_t b, int64_t s, bool causal)
 {
     zt_sdpa_attrs a = zt_sdpa_defaults();
     const int64_t H = int_or(c, "num_heads", 1), G = int_or(c, "num_kv_heads", H);
     const int64_t D = int_or(c, "head_dim", 1), heads[] = {b, s, H, D}, shared[] = {b, s, G, D};
     const int64_t rows[] = {b * s, H * D};
-    int pos = positions(c, b, s, int_or(c, "pos_start", 0));
-    int q = head_norm_rope(c, projection(c, x, "wq", "bq"), "q_norm", pos);
-    int k = head_norm_rope(c, projection(c, x, "wk", "bk"), "k_norm", pos);
-    int v = projection(c, x, "wv", "bv");
+    int pos = attn_positions(c, b, s, int_or(c, "pos_start", 0));
+    int q = attn_head_norm_rope(c, attn_projection(c, x, "wq", "bq"), "q_norm", pos);
+    int k = attn_head_norm_rope(c, attn_projection(c, x, "wk", "bk"), "k_norm", pos);
+    int v = attn_projection(c, x, "wv", "bv");
     a.causal = causal;
     a.layout = (zt_word){"bshd"};
     int y = zt_emit_sdpa(c->p, NULL, reshaped(c, q, 4, heads), reshaped(c, k, 4, shared),
@@ -54,9 +54,9 @@ static int self_attention(const call *c, int x, int64_t b, int64_t s, bool causa
 static int build_mha(const call *c)
 {
     const int64_t *dim = c->type[0].dim, rows[] = {dim[0] * dim[1], dim[2]};
-    int y = self_attention(c, reshaped(c, c->in[0], 2, rows), dim[0], dim[1],
-                           number(c, "causal") != 0);
-    return reshaped(c, projection(c, y, "wo", "bo"), 3, dim);
+    int y = attn_self_attention(c, reshaped(c, c->in[0], 2, rows), dim[0], dim[1],
+                                number(c, "causal") != 0);
+    return reshaped(c, attn_projection(c, y, "wo", "bo"), 3, dim);
 }
 
 /* Token by token through caches that the sequences share, a block each. */
@@ -82,14 +82,14 @@ static int build_mha_decode(const call *c)
     a.head = D;
     for (int64_t t = 0; t < n; t++) {
         int x = zt_emit_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){1, t, t + 1});
-        int pos = positions(c, b, 1, t);
+        int pos = attn_positions(c, b, 1, t);
         x = reshaped(c, x, 2, rows);
-        int q = head_norm_rope(c, projection(c, x, "wq", "bq"), "q_norm", pos);
-        int k = head_norm_rope(c, projection(c, x, "wk", "bk"), "k_norm", pos);
+        int q = attn_head_norm_rope(c, attn_projection(c, x, "wq", "bq"), "q_norm", pos);
+        int k = attn_head_norm_rope(c, attn_projection(c, x, "wk", "bk"), "k_norm", pos);
         kc = zt_emit_kv_put(c->p, NULL, kc, k, pos, seq, table);
-        vc = zt_emit_kv_put(c->p, NULL, vc, projection(c, x, "wv", "bv"), pos, seq, table);
+        vc = zt_emit_kv_put(c->p, NULL, vc, attn_projection(c, x, "wv", "bv"), pos, seq, table);
         int o = zt_emit_attention(c->p, NULL, q, kc, vc, pos, seq, table, &a);
-        o = reshaped(c, projection(c, o, "wo", "bo"), 3, step);
+        o = reshaped(c, attn_projection(c, o, "wo", "bo"), 3, step);
         y = t ? zt_emit_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
     }
     free(zeros);
@@ -104,12 +104,12 @@ static int build_llama_block(const call *c)
     const zt_rms_norm_attrs norm = {number(c, "eps"), 0};
     int x = reshaped(c, c->in[0], 2, rows);
     int h = zt_emit_rms_norm(c->p, NULL, x, named(c, "norm1"), &norm, NULL);
-    h = projection(c, self_attention(c, h, dim[0], dim[1], true), "wo", NULL);
+    h = attn_projection(c, attn_self_attention(c, h, dim[0], dim[1], true), "wo", NULL);
     int sum, g = zt_emit_add_rms_norm(c->p, NULL, h, x, named(c, "norm2"),
                                       &(zt_add_rms_norm_attrs){norm.eps}, &sum, NULL);
-    g = zt_emit_swiglu(c->p, NULL, projection(c, g, "w_gate", NULL),
-                       projection(c, g, "w_up", NULL));
-    return reshaped(c, zt_emit_add(c->p, NULL, sum, projection(c, g, "w_down", NULL)), 3, dim);
+    g = zt_emit_swiglu(c->p, NULL, attn_projection(c, g, "w_gate", NULL),
+                       attn_projection(c, g, "w_up", NULL));
+    return reshaped(c, zt_emit_add(c->p, NULL, sum, attn_projection(c, g, "w_down", NULL)), 3, dim);
 }
 
 static const spelling layers_attention_ops[] = {

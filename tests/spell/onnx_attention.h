@@ -5,7 +5,7 @@
 
 #include "tests/spell/spell.h"
 
-static int as_dtype(const call *c, int x, const char *dtype)
+static int attn_as_dtype(const call *c, int x, const char *dtype)
 {
     zt_cast_attrs to = zt_cast_defaults();
     to.to = (zt_word){{0}};
@@ -13,26 +13,26 @@ static int as_dtype(const call *c, int x, const char *dtype)
     return zt_emit_cast(c->p, NULL, x, &to);
 }
 
-static int cast_like(const call *c, int x, zt_dtype t)
+static int attn_cast_like(const call *c, int x, zt_dtype t)
 {
-    return as_dtype(c, x, zt_dtype_get(t)->name);
+    return attn_as_dtype(c, x, zt_dtype_get(t)->name);
 }
 
-static int all_like(const call *c, int x, double value)
+static int attn_all_like(const call *c, int x, double value)
 {
     return zt_emit_fill_like(c->p, NULL, x, &(zt_fill_like_attrs){value});
 }
 
-static int turned_axes(const call *c, int x, int64_t p, int64_t q, int64_t r, int64_t s)
+static int attn_turned_axes(const call *c, int x, int64_t p, int64_t q, int64_t r, int64_t s)
 {
     return zt_emit_transpose(c->p, NULL, x, &(zt_transpose_attrs){{4, {p, q, r, s}}});
 }
 
 /* Input i, or x in its place, of shape [b,n,heads*d] as [b,heads,n,d]. */
-static int by_heads(const call *c, int i, int x, int64_t heads)
+static int attn_by_heads(const call *c, int i, int x, int64_t heads)
 {
     const int64_t *dim = c->type[i].dim, shape[] = {dim[0], dim[1], heads, dim[2] / heads};
-    return turned_axes(c, reshaped(c, x, 4, shape), 0, 2, 1, 3);
+    return attn_turned_axes(c, reshaped(c, x, 4, shape), 0, 2, 1, 3);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -40,18 +40,18 @@ static int by_heads(const call *c, int i, int x, int64_t heads)
 typedef struct onnx_attention {
     zt_sdpa_attrs a;
     zt_dtype dtype;
-    int q, k, v, mask, len;          /* [b,heads,n,d]; the cache before k and v */
+    int q, k, v, mask, len; /* [b,heads,n,d]; the cache before k and v */
     int64_t b, h, g, s, t, d, dv, past;
 } onnx_attention;
 
 /* What is missing of the mask at its end hides. */
-static int whole_mask(const call *c, const onnx_attention *o)
+static int attn_whole_mask(const call *c, const onnx_attention *o)
 {
     zt_type t = c->type[3];
     int64_t missing = o->t - t.dim[t.rank - 1];
     bool is_bool = t.dtype == ZT_BOOL;
     int mask = c->in[3];
-    if (!is_bool && t.dtype != o->dtype) mask = cast_like(c, mask, o->dtype);
+    if (!is_bool && t.dtype != o->dtype) mask = attn_cast_like(c, mask, o->dtype);
     if (missing <= 0) return mask;
     t.dim[t.rank - 1] = missing;
     int64_t count = zt_type_count(&t);
@@ -59,7 +59,7 @@ static int whole_mask(const call *c, const onnx_attention *o)
     for (int64_t i = 0; i < count && !is_bool; i++) ((float *)data)[i] = -INFINITY;
     int rest = constant(c, is_bool ? ZT_BOOL : ZT_F32, t.rank, t.dim, data);
     free(data);
-    if (!is_bool && o->dtype != ZT_F32) rest = cast_like(c, rest, o->dtype);
+    if (!is_bool && o->dtype != ZT_F32) rest = attn_cast_like(c, rest, o->dtype);
     return zt_emit_concat(c->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE,
                           &(zt_concat_attrs){-1});
 }
@@ -78,9 +78,9 @@ static onnx_attention read_attention(const call *c)
     o.t = k->dim[flat ? 1 : 2];
     o.d = flat ? q->dim[2] / o.h : q->dim[3];
     o.dv = flat ? v->dim[2] / o.g : v->dim[3];
-    o.q = flat ? by_heads(c, 0, c->in[0], o.h) : c->in[0];
-    o.k = flat ? by_heads(c, 1, c->in[1], o.g) : c->in[1];
-    o.v = flat ? by_heads(c, 2, c->in[2], o.g) : c->in[2];
+    o.q = flat ? attn_by_heads(c, 0, c->in[0], o.h) : c->in[0];
+    o.k = flat ? attn_by_heads(c, 1, c->in[1], o.g) : c->in[1];
+    o.v = flat ? attn_by_heads(c, 2, c->in[2], o.g) : c->in[2];
     if (given(c, 4)) {
         o.past = c->type[4].dim[2];
         o.t += o.past;
@@ -93,14 +93,14 @@ static onnx_attention read_attention(const call *c)
     o.a.left = int_or(c, "left_window_size", -1);
     o.a.right = int_or(c, "right_window_size", -1);
     o.a.offset = o.past;
-    if (given(c, 6)) o.len = as_dtype(c, c->in[6], "i32");
+    if (given(c, 6)) o.len = attn_as_dtype(c, c->in[6], "i32");
     if (given(c, 6)) o.a.align = (zt_word){"end"};
-    if (given(c, 3)) o.mask = whole_mask(c, &o);
+    if (given(c, 3)) o.mask = attn_whole_mask(c, &o);
     return o;
 }
 
 /* Does query i of batch b see key j, the mask apart? From the operator's words, not from sdpa's. */
-static bool sees(const call *c, const onnx_attention *o, int64_t b, int64_t i, int64_t j)
+static bool attn_sees(const call *c, const onnx_attention *o, int64_t b, int64_t i, int64_t j)
 {
     int64_t keys = given(c, 6) ? (int64_t)value_of(c, 6, b) : o->t;
     int64_t pos = i + (given(c, 6) ? keys - o->s : o->past);
@@ -109,23 +109,23 @@ static bool sees(const call *c, const onnx_attention *o, int64_t b, int64_t i, i
     return o->a.right < 0 || j <= pos + o->a.right;
 }
 
-static int seen_keys(const call *c, const onnx_attention *o)
+static int attn_seen_keys(const call *c, const onnx_attention *o)
 {
     const int64_t dim[] = {o->b, 1, o->s, o->t};
     unsigned char *seen = calloc((size_t)(o->b * o->s * o->t) + 1, 1), *at = seen;
     for (int64_t b = 0; b < o->b; b++)
         for (int64_t i = 0; i < o->s; i++)
-            for (int64_t j = 0; j < o->t; j++) *at++ = sees(c, o, b, i, j);
+            for (int64_t j = 0; j < o->t; j++) *at++ = attn_sees(c, o, b, i, j);
     int v = constant(c, ZT_BOOL, 4, dim, seen);
     free(seen);
     return v;
 }
 
 /* The fourth output: scores, capped, with what masks add, or the softmax of that, by its lse. */
-static int scores_of(const call *c, const onnx_attention *o, int lse)
+static int attn_scores_of(const call *c, const onnx_attention *o, int lse)
 {
     int64_t mode = int_or(c, "qk_matmul_output_mode", 0);
-    int q = as_dtype(c, o->q, "f32"), k = as_dtype(c, o->k, "f32");
+    int q = attn_as_dtype(c, o->q, "f32"), k = attn_as_dtype(c, o->k, "f32");
     if (o->h != o->g) k = zt_emit_repeat(c->p, NULL, k, &(zt_repeat_attrs){1, o->h / o->g});
     int s = zt_emit_matmul(c->p, NULL, q, k, &(zt_matmul_attrs){0, 1});
     double scale = o->a.scale != 0 ? o->a.scale : 1 / sqrt((double)o->d);
@@ -133,20 +133,20 @@ static int scores_of(const call *c, const onnx_attention *o, int lse)
     if (mode >= 1 && o->a.softcap > 0)
         s = zt_emit_softcap(c->p, NULL, s, &(zt_softcap_attrs){o->a.softcap});
     if (mode >= 2) {
-        int none = all_like(c, s, -INFINITY);
-        s = zt_emit_where(c->p, NULL, seen_keys(c, o), s, none);
+        int none = attn_all_like(c, s, -INFINITY);
+        s = zt_emit_where(c->p, NULL, attn_seen_keys(c, o), s, none);
         if (o->mask != ZT_NONE && c->type[3].dtype == ZT_BOOL)
             s = zt_emit_where(c->p, NULL, o->mask, s, none);
         else if (o->mask != ZT_NONE)
-            s = zt_emit_add(c->p, NULL, s, as_dtype(c, o->mask, "f32"));
+            s = zt_emit_add(c->p, NULL, s, attn_as_dtype(c, o->mask, "f32"));
     }
     if (mode == 3) { /* a row that sees nothing: exp(-inf) */
-        int nothing = zt_emit_eq(c->p, NULL, lse, all_like(c, lse, -INFINITY));
-        lse = zt_emit_where(c->p, NULL, nothing, all_like(c, lse, INFINITY), lse);
+        int nothing = zt_emit_eq(c->p, NULL, lse, attn_all_like(c, lse, -INFINITY));
+        lse = zt_emit_where(c->p, NULL, nothing, attn_all_like(c, lse, INFINITY), lse);
         lse = zt_emit_group(c->p, NULL, lse, &(zt_group_attrs){1});
         s = zt_emit_exp(c->p, NULL, zt_emit_sub(c->p, NULL, s, lse));
     }
-    return cast_like(c, s, o->dtype);
+    return attn_cast_like(c, s, o->dtype);
 }
 
 static int build_attention(const call *c)
@@ -155,13 +155,13 @@ static int build_attention(const call *c)
     int lse, y = zt_emit_sdpa(c->p, NULL, o.q, o.k, o.v, o.mask, o.len, &o.a, &lse);
     c->more[0] = o.k;
     c->more[1] = o.v;
-    if (c->n_out > 3 && c->out_dtype[3]) c->more[2] = scores_of(c, &o, lse);
+    if (c->n_out > 3 && c->out_dtype[3]) c->more[2] = attn_scores_of(c, &o, lse);
     if (c->type[0].rank == 4) return y;
     const int64_t flat[] = {o.b, o.s, o.h * o.dv};
-    return reshaped(c, turned_axes(c, y, 0, 2, 1, 3), 3, flat);
+    return reshaped(c, attn_turned_axes(c, y, 0, 2, 1, 3), 3, flat);
 }
 
-/* ---- LinearAttention: one token after the other ------------------------------------------------ */
+/* ---- LinearAttention: one token after the other ---------------------------------------------- */
 
 typedef struct linear_attention {
     int q, k, v, decay, beta; /* [b,heads,n,d]; decay's and beta's d may be 1 */
@@ -173,16 +173,16 @@ static linear_attention read_linear_attention(const call *c)
 {
     linear_attention l = {.b = dim_of(c, 0, 0), .n = dim_of(c, 0, 1)};
     int in[6];
-    for (int i = 0; i < 6; i++) in[i] = given(c, i) ? as_dtype(c, c->in[i], "f32") : ZT_NONE;
+    for (int i = 0; i < 6; i++) in[i] = given(c, i) ? attn_as_dtype(c, c->in[i], "f32") : ZT_NONE;
     l.h = int_or(c, "q_num_heads", 1);
     l.g = int_or(c, "kv_num_heads", 1);
     l.d = dim_of(c, 0, 2) / l.h;
     l.dv = dim_of(c, 2, 2) / l.g;
-    l.q = by_heads(c, 0, in[0], l.h);
-    l.k = by_heads(c, 1, in[1], l.g);
-    l.v = by_heads(c, 2, in[2], l.g);
-    l.decay = given(c, 4) ? by_heads(c, 4, in[4], l.g) : ZT_NONE;
-    l.beta = given(c, 5) ? by_heads(c, 5, in[5], dim_of(c, 5, 2)) : ZT_NONE;
+    l.q = attn_by_heads(c, 0, in[0], l.h);
+    l.k = attn_by_heads(c, 1, in[1], l.g);
+    l.v = attn_by_heads(c, 2, in[2], l.g);
+    l.decay = given(c, 4) ? attn_by_heads(c, 4, in[4], l.g) : ZT_NONE;
+    l.beta = given(c, 5) ? attn_by_heads(c, 5, in[5], dim_of(c, 5, 2)) : ZT_NONE;
     const int64_t dim[] = {l.b, l.g, l.d, l.dv};
     float *zeros = calloc((size_t)(l.b * l.g * l.d * l.dv) + 1, sizeof *zeros);
     l.state = given(c, 3) ? in[3] : constant(c, ZT_F32, 4, dim, zeros);
@@ -190,7 +190,7 @@ static linear_attention read_linear_attention(const call *c)
     return l;
 }
 
-static int token(const call *c, int x, int64_t t)
+static int attn_token(const call *c, int x, int64_t t)
 {
     return zt_emit_slice(c->p, NULL, x, &(zt_slice_attrs){2, t, t + 1});
 }
@@ -200,18 +200,19 @@ static int linear_step(const call *c, linear_attention *l, int64_t t)
 {
     const char *rule = word_or(c, "update_rule", "gated_delta");
     const zt_matmul_attrs plain = {0, 0}, outer = {1, 0};
-    int k = token(c, l->k, t), v = token(c, l->v, t);
+    int k = attn_token(c, l->k, t), v = attn_token(c, l->v, t);
     if (!strncmp(rule, "gated", 5)) {
-        int keep = turned_axes(c, zt_emit_exp(c->p, NULL, token(c, l->decay, t)), 0, 1, 3, 2);
+        int keep =
+            attn_turned_axes(c, zt_emit_exp(c->p, NULL, attn_token(c, l->decay, t)), 0, 1, 3, 2);
         l->state = zt_emit_mul(c->p, NULL, l->state, keep);
     }
     if (strstr(rule, "delta")) {
         v = zt_emit_sub(c->p, NULL, v, zt_emit_matmul(c->p, NULL, k, l->state, &plain));
-        v = zt_emit_mul(c->p, NULL, v, token(c, l->beta, t));
+        v = zt_emit_mul(c->p, NULL, v, attn_token(c, l->beta, t));
     }
     l->state = zt_emit_add(c->p, NULL, l->state, zt_emit_matmul(c->p, NULL, k, v, &outer));
     int shared = zt_emit_repeat(c->p, NULL, l->state, &(zt_repeat_attrs){1, l->h / l->g});
-    return zt_emit_matmul(c->p, NULL, token(c, l->q, t), shared, &plain);
+    return zt_emit_matmul(c->p, NULL, attn_token(c, l->q, t), shared, &plain);
 }
 
 static int build_linear_attention(const call *c)
@@ -226,19 +227,20 @@ static int build_linear_attention(const call *c)
         y = t ? zt_emit_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
     }
     y = zt_emit_scale(c->p, NULL, y, &(zt_scale_attrs){scale != 0 ? scale : 1 / sqrt((double)l.d)});
-    c->more[0] = cast_like(c, l.state, c->type[given(c, 3) ? 3 : 0].dtype);
-    return cast_like(c, reshaped(c, turned_axes(c, y, 0, 2, 1, 3), 3, flat), c->type[0].dtype);
+    c->more[0] = attn_cast_like(c, l.state, c->type[given(c, 3) ? 3 : 0].dtype);
+    return attn_cast_like(c, reshaped(c, attn_turned_axes(c, y, 0, 2, 1, 3), 3, flat),
+                          c->type[0].dtype);
 }
 
-/* ---- RotaryEmbedding --------------------------------------------------------------------------- */
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
 /* A row of the table for each row of [b,s]. */
 static int rotary_table(const call *c, int k, int64_t rows)
 {
     const int64_t ids_dim[] = {rows}, dim[] = {rows, dim_of(c, k, -1)};
     if (!given(c, 3)) return reshaped(c, c->in[k], 2, dim);
-    int ids = as_dtype(c, reshaped(c, c->in[3], 1, ids_dim), "i32");
-    return cast_like(c, zt_emit_gather(c->p, NULL, c->in[k], ids, NULL), c->type[0].dtype);
+    int ids = attn_as_dtype(c, reshaped(c, c->in[3], 1, ids_dim), "i32");
+    return attn_cast_like(c, zt_emit_gather(c->p, NULL, c->in[k], ids, NULL), c->type[0].dtype);
 }
 
 /* All heads of a row turn alike: [heads, b*s, d] by tables [b*s, half]. */
@@ -250,15 +252,15 @@ static int build_rotary_embedding(const call *c)
     int64_t h = flat ? int_or(c, "num_heads", 1) : x->dim[1];
     int64_t d = flat ? x->dim[2] / h : x->dim[3];
     const int64_t split[] = {b, s, h, d}, rows[] = {h, b * s, d}, apart[] = {h, b, s, d};
-    int v = flat ? turned_axes(c, reshaped(c, c->in[0], 4, split), 2, 0, 1, 3)
-                 : turned_axes(c, c->in[0], 1, 0, 2, 3);
+    int v = flat ? attn_turned_axes(c, reshaped(c, c->in[0], 4, split), 2, 0, 1, 3)
+                 : attn_turned_axes(c, c->in[0], 1, 0, 2, 3);
     zt_rope_table_attrs a = zt_rope_table_defaults();
     if (int_or(c, "interleaved", 0)) a.pair = (zt_word){"neighbours"};
     v = zt_emit_rope_table(c->p, NULL, reshaped(c, v, 3, rows), rotary_table(c, 1, b * s),
                            rotary_table(c, 2, b * s), &a);
     v = reshaped(c, v, 4, apart);
-    if (!flat) return turned_axes(c, v, 1, 0, 2, 3);
-    return reshaped(c, turned_axes(c, v, 1, 2, 0, 3), 3, x->dim);
+    if (!flat) return attn_turned_axes(c, v, 1, 0, 2, 3);
+    return reshaped(c, attn_turned_axes(c, v, 1, 2, 0, 3), 3, x->dim);
 }
 
 static const spelling onnx_attention_ops[] = {

@@ -16,7 +16,7 @@ static int build_sdpa(const call *c)
 }
 
 /* x w of [n,m] and [m,heads*head] as [1,n,heads,head]. */
-static int projected(const call *c, int x, int w, int64_t heads)
+static int attn_projected(const call *c, int x, int w, int64_t heads)
 {
     const int64_t n = c->type[4].dim[0], shape[] = {1, n, heads, c->type[w].dim[1] / heads};
     return reshaped(c, zt_emit_matmul(c->p, NULL, x, c->in[w], NULL), 4, shape);
@@ -28,8 +28,8 @@ static int build_multi_head_attention(const call *c)
     zt_sdpa_attrs a = zt_sdpa_defaults();
     int64_t heads = int_or(c, "num_heads", 1);
     a.layout = (zt_word){"bshd"};
-    int q = projected(c, c->in[4], 0, heads), k = projected(c, c->in[4], 1, heads);
-    int v = projected(c, c->in[4], 2, heads);
+    int q = attn_projected(c, c->in[4], 0, heads), k = attn_projected(c, c->in[4], 1, heads);
+    int v = attn_projected(c, c->in[4], 2, heads);
     int mask = given(c, 5) ? c->in[5] : ZT_NONE;
     int y = zt_emit_sdpa(c->p, NULL, q, k, v, mask, ZT_NONE, &a, NULL);
     const int64_t rows[] = {c->type[4].dim[0], c->type[2].dim[1]};

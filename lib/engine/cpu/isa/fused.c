@@ -1,5 +1,5 @@
-/* fused.c - kernels of rows of several ops in one, in f32: norms beside a sum, turns by tables, norms
- * with turns, softmax of what is scaled. */
+/* fused.c - kernels of rows of several ops in one, in f32: norms beside a sum, turns by tables,
+ * norms with turns, softmax of what is scaled. */
 #include "lib/engine/cpu/isa/norm.h"
 
 static bool fused_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -128,7 +128,7 @@ static void rope_table_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
     }
 }
 
-/* ---- norms with turns: one row of tables and all its heads an item ----------------------------- */
+/* ---- norms with turns: one row of tables and all its heads an item --------------------------- */
 
 static void qk_norm_rope_setup(zt_cpu_call *c)
 {
@@ -158,7 +158,8 @@ static void qk_norm_rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t e
     }
 }
 
-/* ---- softmax of what is scaled: LANES neighbours of the inner dimension an item, or one line ---- */
+/* ---- softmax of what is scaled: LANES neighbours of the inner dimension an item, or a line ----
+ */
 
 enum { CHUNK = 1024 }; /* a sum in f32 is at most so long; those are added up in f64 */
 
@@ -209,8 +210,7 @@ static void softmax_line(const float *x, float *y, int64_t n, vf scale)
 static void softmax_lines(const float *x, float *y, int64_t n, int64_t step, int some, vf scale)
 {
     vf top = vf_set(-INFINITY), total = vf_set(0);
-    for (int64_t i = 0; i < n; i++)
-        top = vf_max(vf_mul(vf_load_n(x + i * step, some), scale), top);
+    for (int64_t i = 0; i < n; i++) top = vf_max(vf_mul(vf_load_n(x + i * step, some), scale), top);
     for (int64_t from = 0; from < n; from += CHUNK) {
         vf sum = vf_set(0);
         for (int64_t i = from; i < n && i < from + CHUNK; i++) {

@@ -33,8 +33,8 @@ static void sdpa_setup(zt_cpu_call *c)
     c->aux[AUX_V_FLOATS] = z.t * wide;
     c->items[0] = z.b * z.g * c->aux[AUX_PANELS];
     c->items[1] = z.b * z.h * c->aux[AUX_BLOCKS];
-    c->shared_bytes = (size_t)(z.b * z.g) *
-                      (size_t)(c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS]) * sizeof(float);
+    c->shared_bytes =
+        (size_t)(z.b * z.g) * (size_t)(c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS]) * sizeof(float);
     c->local_bytes = (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE +
                       (size_t)(SDPA_ROWS * (wide + 2)) + SDPA_TILE + LANES) *
                      sizeof(float);
@@ -56,17 +56,16 @@ static void pack_panel(zt_cpu_call *c, int64_t item)
     k += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.d);
     v += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.dv);
     sdpa_pack_turned(k, z.bshd ? z.g * z.d : z.d, first, z.t, z.d, keys + first * z.d);
-    sdpa_pack(v, z.bshd ? z.g * z.dv : z.dv, first, last, z.t, z.dv,
-              keys + c->aux[AUX_K_FLOATS]);
+    sdpa_pack(v, z.bshd ? z.g * z.dv : z.dv, first, last, z.t, z.dv, keys + c->aux[AUX_K_FLOATS]);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
 typedef struct sums {
-    float *q, *score;      /* left sides: the queries, and scores that become weights */
-    float *acc;            /* [rows][wide]: values times weights */
-    float *top, *sum;      /* [rows] */
-    float *bias;           /* of one row and tile */
+    float *q, *score; /* left sides: the queries, and scores that become weights */
+    float *acc;       /* [rows][wide]: values times weights */
+    float *top, *sum; /* [rows] */
+    float *bias;      /* of one row and tile */
     const float *keys, *values;
     int64_t wide;
 } sums;
@@ -89,8 +88,8 @@ static sums begin_sums(const sdpa_block *b, float *local)
     memset(s.acc, 0, (size_t)(SDPA_ROWS * s.wide) * sizeof *s.acc);
     const float *q = b->c->in[0].data;
     sdpa_left(q + zt_sdpa_row(z, b->batch, b->head, b->row, z->h, z->s, z->d),
-              z->bshd ? z->h * z->d : z->d, b->rows, z->d, (float)zt_sdpa_scale(b->a, z),
-              SDPA_ROWS, s.q);
+              z->bshd ? z->h * z->d : z->d, b->rows, z->d, (float)zt_sdpa_scale(b->a, z), SDPA_ROWS,
+              s.q);
     return s;
 }
 
@@ -174,8 +173,8 @@ static void attend_block(zt_cpu_call *c, int64_t item, float *local)
 {
     zt_sdpa z = sizes_of(c);
     int64_t block = c->aux[AUX_BLOCKS] - 1 - item / (z.b * z.h), head = item % (z.b * z.h);
-    sdpa_block b = sdpa_begin(c, &z, head / z.h, head % z.h, block * SDPA_ROWS, &c->in[3],
-                              &c->in[4]);
+    sdpa_block b =
+        sdpa_begin(c, &z, head / z.h, head % z.h, block * SDPA_ROWS, &c->in[3], &c->in[4]);
     sums u = begin_sums(&b, local);
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;

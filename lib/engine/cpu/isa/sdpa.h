@@ -9,9 +9,9 @@
 #include "lib/ops/sdpa.h"
 
 enum {
-    SDPA_GROUP = 12,              /* rows of gemm.h's widest tile */
-    SDPA_ROWS = 4 * SDPA_GROUP,   /* of a block at most */
-    SDPA_TILE = 128 /* columns at a time, from multiples of it on; at most GEMM_DEPTH */
+    SDPA_GROUP = 12,            /* rows of gemm.h's widest tile */
+    SDPA_ROWS = 4 * SDPA_GROUP, /* of a block at most */
+    SDPA_TILE = 128             /* columns at a time, from multiples of it on; at most GEMM_DEPTH */
 };
 
 static inline int64_t sdpa_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

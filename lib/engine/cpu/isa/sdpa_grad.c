@@ -13,8 +13,8 @@ enum { Q, K, V, DY, LSE, DELTA, MASK, LEN };
  * delta. Floats of each: */
 typedef struct sizes {
     zt_sdpa z;
-    int64_t keys, queries;  /* whole panels */
-    int64_t wide, wide_v;   /* columns of q and k, of v and dy, in whole panels */
+    int64_t keys, queries; /* whole panels */
+    int64_t wide, wide_v;  /* columns of q and k, of v and dy, in whole panels */
     int64_t key_head, query_head;
 } sizes;
 
@@ -77,10 +77,10 @@ static void sdpa_grad_setup(zt_cpu_call *c)
     c->shared_bytes =
         ((size_t)(b * s.z.g) * (size_t)s.key_head + (size_t)(b * s.z.h) * (size_t)s.query_head) *
         sizeof(float);
-    c->local_bytes = (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) +
-                      2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
-                      (size_t)(SDPA_ROWS * (s.wide + s.wide_v)) + SDPA_TILE + LANES) *
-                     sizeof(float);
+    c->local_bytes =
+        (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) + 2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
+         (size_t)(SDPA_ROWS * (s.wide + s.wide_v)) + SDPA_TILE + LANES) *
+        sizeof(float);
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */
@@ -117,8 +117,7 @@ static void pack_queries(zt_cpu_call *c, const sizes *s, int64_t item)
     q += zt_sdpa_row(z, head / z->h, head % z->h, 0, z->h, z->s, z->d);
     dy += zt_sdpa_row(z, head / z->h, head % z->h, 0, z->h, z->s, z->dv);
     sdpa_pack_turned(q, step_of(z, z->h, z->d), first, z->s, z->d, p.q_turned + first * z->d);
-    sdpa_pack_turned(dy, step_of(z, z->h, z->dv), first, z->s, z->dv,
-                     p.dy_turned + first * z->dv);
+    sdpa_pack_turned(dy, step_of(z, z->h, z->dv), first, z->s, z->dv, p.dy_turned + first * z->dv);
     sdpa_pack(q, step_of(z, z->h, z->d), first, last, z->s, z->d, p.q);
     sdpa_pack(dy, step_of(z, z->h, z->dv), first, last, z->s, z->dv, p.dy);
     for (int64_t i = first; i < first + GEMM_WIDE; i++) {
@@ -131,9 +130,9 @@ static void pack_queries(zt_cpu_call *c, const sizes *s, int64_t item)
 /* ---- a block --------------------------------------------------------------------------------- */
 
 typedef struct scratch {
-    float *left, *left_v;  /* q and dy, or k and v */
+    float *left, *left_v;   /* q and dy, or k and v */
     float *weight, *dscore; /* [rows] GEMM_STRIDE apart */
-    float *acc, *acc_v;    /* [rows][wide], [rows][wide_v] */
+    float *acc, *acc_v;     /* [rows][wide], [rows][wide_v] */
     float *bias;
 } scratch;
 
@@ -223,8 +222,7 @@ static void query_block(zt_cpu_call *c, int64_t item, float *local)
             weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta);
         sdpa_add(&b, u.dscore, p.k, z->t, tile, u.acc, s.wide);
     }
-    write_rows(u.acc, s.wide, b.rows, z->d, (float *)c->out[Q].data + q_at,
-               step_of(z, z->h, z->d));
+    write_rows(u.acc, s.wide, b.rows, z->d, (float *)c->out[Q].data + q_at, step_of(z, z->h, z->d));
 }
 
 /* The queries lo..hi-1 that see key j of n: zt_sdpa_seen the other way round. */
@@ -292,8 +290,8 @@ static void key_block(zt_cpu_call *c, int64_t item, float *local)
     int64_t k_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->d);
     int64_t v_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->dv);
     int rows = z->t - key < SDPA_ROWS ? (int)(z->t - key) : SDPA_ROWS;
-    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d,
-              (float)zt_sdpa_scale(c->attrs, z), SDPA_ROWS, u.left);
+    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d, (float)zt_sdpa_scale(c->attrs, z),
+              SDPA_ROWS, u.left);
     sdpa_left(v + v_at, step_of(z, z->g, z->dv), rows, z->dv, 1, SDPA_ROWS, u.left_v);
     for (int64_t h = g * share; h < (g + 1) * share; h++) {
         sdpa_block b = begin_keys(c, z, batch, h, key);
@@ -320,9 +318,6 @@ static void sdpa_grad_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_sdpa_grad)[] = {
-    {.op = ZT_OP_sdpa_grad,
-     .has = sdpa_grad_has,
-     .setup = sdpa_grad_setup,
-     .run = sdpa_grad_run},
+    {.op = ZT_OP_sdpa_grad, .has = sdpa_grad_has, .setup = sdpa_grad_setup, .run = sdpa_grad_run},
     {0},
 };
