@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const char *const kind_name[] = {
-    [ZT_ATTR_i64] = "i64",   [ZT_ATTR_f64] = "f64", [ZT_ATTR_word] = "word", [ZT_ATTR_dims] = "dims",
-    [ZT_ATTR_ints] = "ints", [ZT_ATTR_str] = "str", [ZT_ATTR_func] = "func",
+    [ZT_ATTR_i64] = "i64",   [ZT_ATTR_f64] = "f64",   [ZT_ATTR_word] = "word",
+    [ZT_ATTR_dims] = "dims", [ZT_ATTR_ints] = "ints", [ZT_ATTR_str] = "str",
+    [ZT_ATTR_func] = "func",
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -174,7 +174,8 @@ static bool gradient_fails(attempt *a, int index, long *tried)
     if (g) {
         a->prog = g;
         for (int k = 0; k < n; k++)
-            a->result[a->info->n_out + k] = malloc(zt_type_bytes(&zt_prog_value(p, wrt[k])->type) + 1);
+            a->result[a->info->n_out + k] =
+                malloc(zt_type_bytes(&zt_prog_value(p, wrt[k])->type) + 1);
         good = each_fails(a, index, "gradient", run_program, tried);
         for (int k = 0; k < n; k++) free(a->result[a->info->n_out + k]);
     }

@@ -1,5 +1,5 @@
-/* fault.c - an engine that fails its n-th allocation, upload, kernel or output, of all or of those of
- * one op, weight or value, to try what follows. A weight that is loaded is an allocation and an
+/* fault.c - an engine that fails its n-th allocation, upload, kernel or output, of all or of those
+ * of one op, weight or value, to try what follows. A weight that is loaded is an allocation and an
  * upload. */
 #include "lib/engine/wrap.h"
 

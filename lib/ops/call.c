@@ -135,7 +135,8 @@ static void outer_run(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t)
     int64_t n = in[0].type->dim[0], m = in[1].type->dim[0];
     (void)user, (void)t;
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < m && out[0].type; j++) out[0].f[i * m + j] = in[0].f[i] * in[1].f[j];
+        for (int64_t j = 0; j < m && out[0].type; j++)
+            out[0].f[i * m + j] = in[0].f[i] * in[1].f[j];
         if (out[1].type) out[1].f[i] = in[0].f[i] * in[0].f[i];
     }
 }

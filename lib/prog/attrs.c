@@ -305,7 +305,8 @@ static zt_status func_put(const zt_prog *p, const void *field, zt_str *out)
 {
     const char *name = func(field)->name;
     if (!name)
-        return zt_prog_fail(p, ZT_ENOTSUP, "the program calls a function without a name: it has no text");
+        return zt_prog_fail(p, ZT_ENOTSUP, "the program calls a function without a name: it has no "
+                                           "text");
     return zt_str_put_json(out, name, strlen(name));
 }
 

@@ -69,7 +69,7 @@ zt_tensor *zt_detach(zt_run *r, zt_tensor *x)
     return zt_run_take(r, t) ? NULL : t;
 }
 
-/* ---- the pass over a recording ------------------------------------------------------------------ */
+/* ---- the pass over a recording --------------------------------------------------------------- */
 
 typedef struct back {
     zt_run *r;
@@ -240,8 +240,8 @@ static zt_status run_step(back *b, int s)
         in[k] = b->at[st->in[k]];
         if (!in[k])
             return zt_fail(b->r->ctx, ZT_EUSAGE,
-                           "backward: op %s needs '%s', which was written over since it was recorded",
-                           info->name, zt_prog_value(b->grad, st->in[k])->name);
+                           "backward: op %s needs '%s', which was written over since it was "
+                           "recorded", info->name, zt_prog_value(b->grad, st->in[k])->name);
     }
     zt_scope_begin(b->r);
     zt_status bad = zt_run_op(b->r, st->op, st->attrs, in, out);

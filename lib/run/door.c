@@ -38,7 +38,8 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t si
 
 void zt_scope_begin(zt_run *r)
 {
-    if (r->unopened || zt_run_grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope))
+    if (r->unopened ||
+        zt_run_grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope))
         r->unopened++;
     else
         r->scope[r->n_scopes++] = r->n_kept;
@@ -278,7 +279,8 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
     if (fell_back) zt_count(ctx, "fallback", info->name, 1);
 }
 
-static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *out)
+static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
+                            zt_tensor *const *out)
 {
     const zt_opinfo *info = zt_op_info(key->op);
     entry *c = get_entry(r, key);

@@ -136,11 +136,12 @@ typedef struct zt_grad_opts {
 } zt_grad_opts;
 
 /* The program that computes what p does and, after p's outputs, the gradient d.x for each of the n
- * values wrt[i] of plain float type (inputs, data, or what an op makes): the sum over outputs y of d.y^T (dy / dx). Its ops are
- * ordinary ones, so that it has a gradient itself: where d.x is an output already, the next is
- * d.d.x. With `seeds` its inputs d.y come after p's (shapes must be numbers). What rows take for
- * constants, integers, and what an op rounds to integers, has the gradient 0. NULL: a program with
- * states, or an op on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
+ * values wrt[i] of plain float type (inputs, data, or what an op makes): the sum over outputs y of
+ * d.y^T (dy / dx). Its ops are ordinary ones, so that it has a gradient itself: where d.x is an
+ * output already, the next is d.d.x. With `seeds` its inputs d.y come after p's (shapes must be
+ * numbers). What rows take for constants, integers, and what an op rounds to integers, has the
+ * gradient 0. NULL: a program with states, or an op on the way without a gradient (ZT_ENOTSUP).
+ * `ctx` is p's own. */
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
                       const zt_grad_opts *opts);
 
