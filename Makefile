@@ -43,7 +43,7 @@ test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
-            lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
+            lib/run/pages.h lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench fuzz contract clean distclean help
@@ -191,6 +191,7 @@ long:
 	@scripts/deps long
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
+	ZT_LONG=1 $(BUILD)/tests/alloc
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: two or three hours
 	mandoc -T lint -W warning man/*.1 $(BUILD)/man/zt-ops.7
 
