@@ -188,8 +188,8 @@ static const refusal refusals[] = {
      {"f16 5 3", "f16 3", "f32 3"}},
     {ZT_OP_batch_norm_backward, NULL, ZT_ESHAPE, "dy is not of x's type",
      {"f32 5 3", "f32 3", "f32 3", "f32 5"}},
-    {ZT_OP_group_norm, &(zt_group_norm_attrs){2, 1e-5}, ZT_ESHAPE, "3 channels are not 2 equal groups",
-     {"f32 5 3"}},
+    {ZT_OP_group_norm, &(zt_group_norm_attrs){2, 1e-5}, ZT_ESHAPE,
+     "3 channels are not 2 equal groups", {"f32 5 3"}},
     {ZT_OP_group_norm_backward, NULL, ZT_ESHAPE, "mean is not one a sample and group",
      {"f32 5 3", "f32 4 1", "f32 4 1", "f32 5 3"}},
     /* losses */

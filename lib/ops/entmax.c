@@ -51,6 +51,7 @@ static void entmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trou
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t inner = 1, outer = 1, n = x->dim[axis];
     (void)t;
+    if (!zt_type_count(x)) return;
     for (int d = 0; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t i = 0; i < outer * inner; i++) {

@@ -48,7 +48,7 @@ static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *w
 {
     classes k = {x->type->dim[0], x->type->dim[1], 1, target->i, weight->type ? weight->f : NULL,
                  ignore};
-    for (int d = 2; d < x->type->rank; d++) k.inner *= x->type->dim[d];
+    k.inner = k.N ? zt_type_count(target->type) / k.N : 0;
     return k;
 }
 

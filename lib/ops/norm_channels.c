@@ -16,7 +16,8 @@ typedef struct planes {
 static planes planes_of(const zt_type *x)
 {
     planes p = {x->dim[0], x->dim[1], 1};
-    for (int d = 2; d < x->rank; d++) p.size *= x->dim[d];
+    if (!zt_type_count(x)) p.size = 0;
+    for (int d = 2; d < x->rank && p.size; d++) p.size *= x->dim[d];
     return p;
 }
 
@@ -54,7 +55,7 @@ typedef struct set {
 static double set_sum(const planes *p, const set *s, const double *x, double around, int power)
 {
     double sum = 0;
-    for (int64_t n = s->from; n < s->to; n++)
+    for (int64_t n = s->from; n < s->to && p->size; n++)
         for (int64_t c = s->first; c < s->last; c++)
             for (int64_t i = 0; i < p->size; i++) {
                 double d = x[(n * p->C + c) * p->size + i] - around;
@@ -65,14 +66,14 @@ static double set_sum(const planes *p, const set *s, const double *x, double aro
 
 static double set_count(const planes *p, const set *s)
 {
-    return (double)((s->to - s->from) * (s->last - s->first) * p->size);
+    return (double)(s->to - s->from) * (double)(s->last - s->first) * (double)p->size;
 }
 
 /* y = (x - mean) rstd g + b of a set. */
 static void set_norm(const planes *p, const set *s, const zt_arg *x, const zt_arg *g,
                      const zt_arg *b, double mean, double rstd, zt_arg *y)
 {
-    for (int64_t n = s->from; n < s->to; n++)
+    for (int64_t n = s->from; n < s->to && p->size; n++)
         for (int64_t c = s->first; c < s->last; c++)
             for (int64_t i = 0; i < p->size; i++) {
                 int64_t at = (n * p->C + c) * p->size + i;
@@ -394,7 +395,7 @@ static void set_back(const planes *p, const set *s, const zt_arg *in, double mea
 {
     double s1 = 0, s2 = 0, m = set_count(p, s);
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t n = s->from; n < s->to; n++)
+        for (int64_t n = s->from; n < s->to && p->size; n++)
             for (int64_t c = s->first; c < s->last; c++)
                 for (int64_t i = 0; i < p->size; i++) {
                     int64_t at = (n * p->C + c) * p->size + i;

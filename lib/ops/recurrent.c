@@ -82,7 +82,7 @@ static zt_status sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt
 
 static double flops_of(const zt_type *x, const zt_type *r)
 {
-    return 2 * (double)(x->dim[0] * x->dim[1]) * (double)r->dim[0] *
+    return 2 * (double)x->dim[0] * (double)x->dim[1] * (double)r->dim[0] *
            (double)(x->dim[2] + r->dim[1]);
 }
 
@@ -205,7 +205,7 @@ static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const 
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     if (saved->type) memset(saved->f, 0, (size_t)zt_type_count(saved->type) * sizeof(double));
     cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = s->H};
-    for (int64_t n = 0; n < s->N; n++) walk_one(w, s, k, n, zt_steps_length(s, n, t), out);
+    for (int64_t n = 0; n < s->N && s->H; n++) walk_one(w, s, k, n, zt_steps_length(s, n, t), out);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */

@@ -112,7 +112,7 @@ static void back_all(const back_walk *w, const zt_steps *s, const void *attrs, c
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
-    for (int64_t n = 0; n < s->N; n++) {
+    for (int64_t n = 0; n < s->N && s->H; n++) {
         const zt_arg *dhn = &in[w->last], *first = dcn >= 0 ? &in[dcn] : dhn;
         back k = {.attrs = attrs, .in = in, .out = out, .H = s->H, .n = n};
         k.handed = first->type ? first->f + n * s->H : NULL;

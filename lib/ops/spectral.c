@@ -332,6 +332,7 @@ static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble
     const zt_type *y = out[0].type;
     int axis = (int)(a->axis < 0 ? a->axis + y->rank : a->axis);
     int64_t n = y->dim[axis], given = in[0].type->dim[axis], inner = 1;
+    if (!zt_type_count(y)) return;
     for (int d = axis + 1; d < y->rank - 1; d++) inner *= y->dim[d];
     double scale = norm_scale(&a->norm, a->inverse, n), sign = a->inverse ? 1 : -1, c, s;
     (void)t;

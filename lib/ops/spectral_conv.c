@@ -16,7 +16,8 @@ typedef struct grid {
 static grid grid_of(const zt_type *x, const zt_type *w)
 {
     grid g = {1, x->dim[x->rank - 2], x->dim[x->rank - 1], w->dim[2], w->dim[0]};
-    for (int d = 0; d < x->rank - 2; d++) g.B *= x->dim[d];
+    if (!g.modes || !g.n) g.B = 0; /* all is 0, however many there are */
+    for (int d = 0; d < x->rank - 2 && g.B; d++) g.B *= x->dim[d];
     return g;
 }
 
@@ -31,7 +32,7 @@ static zt_status want_grid(zt_ctx *ctx, const zt_type *x, const zt_type *w_re, c
     if (w_re->dim[1] != x->dim[x->rank - 1])
         return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, x has %lld",
                            (long long)w_re->dim[1], (long long)x->dim[x->rank - 1]);
-    int64_t most = x->dim[x->rank - 2] / 2 + 1;
+    int64_t n = x->dim[x->rank - 2], most = n ? n / 2 + 1 : 0;
     if (w_re->dim[0] > most)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld modes of %lld bins", (long long)w_re->dim[0],
                            (long long)most);

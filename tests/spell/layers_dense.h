@@ -23,20 +23,22 @@ static int dense_layer(const call *c, int x, const char *w, const char *b)
 
 static int build_dense(const call *c)
 {
-    return dense_activated(c, dense_layer(c, c->in[0], "w", "b"), word_or(c, "activation", "linear"));
+    return dense_activated(c, dense_layer(c, c->in[0], "w", "b"),
+                           word_or(c, "activation", "linear"));
 }
 
 static int build_dense_swiglu(const call *c)
 {
-    int gate = dense_layer(c, c->in[0], "w_gate", "b_gate"), up = dense_layer(c, c->in[0], "w_up", "b_up");
+    int gate = dense_layer(c, c->in[0], "w_gate", "b_gate"),
+        up = dense_layer(c, c->in[0], "w_up", "b_up");
     return dense_layer(c, zt_emit_swiglu(c->p, NULL, gate, up), "w_down", "b_down");
 }
 
 static int build_mlp(const call *c)
 {
     int h = zt_emit_relu(c->p, NULL, dense_layer(c, c->in[0], "w1", "b1"));
-    return zt_emit_cross_entropy(c->p, NULL, dense_layer(c, h, "w2", "b2"), named(c, "target"), ZT_NONE,
-                                 NULL, NULL);
+    return zt_emit_cross_entropy(c->p, NULL, dense_layer(c, h, "w2", "b2"), named(c, "target"),
+                                 ZT_NONE, NULL, NULL);
 }
 
 /* softmax(-|x - c|^2 / (2 T^2)) over the centers, and those weighed by it. */
@@ -48,7 +50,8 @@ static int build_kmeans(const call *c)
     int x = reshaped(c, c->in[0], 3, (int64_t[]){n, 1, D});
     int d = zt_emit_square(p, NULL, zt_emit_sub(p, NULL, x, c->in[1]));
     d = zt_emit_sum(p, NULL, d, &(zt_sum_attrs){{1, {-1}}, 0});
-    int y = zt_emit_softmax(p, NULL, zt_emit_scale(p, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
+    int y =
+        zt_emit_softmax(p, NULL, zt_emit_scale(p, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
     bool features = word_is(c, "output", "features");
     zt_type out = c->type[0];
     out.dim[out.rank - 1] = features ? D : K;

@@ -22,7 +22,9 @@ static int layer_state(const call *c, const char *what, int64_t k, int64_t N, in
 
 static int build_layers(const call *c)
 {
-    cell_kind kind = !strcmp(c->op, "rnn") ? CELL_RNN : !strcmp(c->op, "lstm") ? CELL_LSTM : CELL_GRU;
+    cell_kind kind = !strcmp(c->op, "rnn")    ? CELL_RNN
+                     : !strcmp(c->op, "lstm") ? CELL_LSTM
+                                              : CELL_GRU;
     int64_t N = dim_of(c, 0, 0), H = int_or(c, "hidden", 1);
     int layers = (int)int_or(c, "layers", 1), dirs = number(c, "bidirectional") != 0 ? 2 : 1, k = 0;
     int x = swapped(c, c->in[0]), hn[16] = {0}, cn[16] = {0};

@@ -73,8 +73,7 @@ static int build_stft(const call *c)
     int64_t step = (int64_t)value_of(c, 1, 0), L = dim_of(c, 0, 1);
     int64_t W = given(c, 3) ? (int64_t)value_of(c, 3, 0) : dim_of(c, 2, 0), F = 1 + (L - W) / step;
     int x = frames_of(c, step, F, W);
-    if (given(c, 2))
-        x = zt_emit_mul(c->p, NULL, x, reshaped(c, c->in[2], 2, (int64_t[]){W, 1}));
+    if (given(c, 2)) x = zt_emit_mul(c->p, NULL, x, reshaped(c, c->in[2], 2, (int64_t[]){W, 1}));
     zt_type t = zt_type_make(c->type[0].dtype, 4, (int64_t[]){0, F, W, dim_of(c, 0, 2)});
     int y = zt_emit_dft(c->p, NULL, complex_of(c, x, &t), NULL);
     return int_or(c, "onesided", 1) ? sliced(c, y, 2, 0, W / 2 + 1) : y;

@@ -81,11 +81,13 @@ static int build_adagrad(const call *c)
 {
     int n = each_of(c, 3), first = -1;
     int decay = opt_times(c, time_of(c), number(c, "decay_factor"));
-    int rate = opt_ratio(c, c->in[0], zt_emit_add_scalar(c->p, NULL, decay, &(zt_add_scalar_attrs){1}));
+    int rate =
+        opt_ratio(c, c->in[0], zt_emit_add_scalar(c->p, NULL, decay, &(zt_add_scalar_attrs){1}));
     for (int i = 0; i < n; i++) {
         int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
         int h = opt_plus(c, c->in[2 + 2 * n + i], zt_emit_square(c->p, NULL, g));
-        put_new(c, i, opt_minus(c, x, opt_product(c, rate, opt_ratio(c, g, adaptive(c, h)))), &first);
+        put_new(c, i, opt_minus(c, x, opt_product(c, rate, opt_ratio(c, g, adaptive(c, h)))),
+                &first);
         put_new(c, n + i, h, &first);
     }
     return first;
@@ -99,7 +101,8 @@ static int build_momentum(const call *c)
     int beta = if_later(c, opt_times(c, one, number(c, "beta")), one);
     for (int i = 0; i < n; i++) {
         int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
-        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * n + i], alpha), opt_product(c, beta, g)), way = v;
+        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * n + i], alpha), opt_product(c, beta, g)),
+            way = v;
         if (word_is(c, "mode", "nesterov")) way = opt_plus(c, g, opt_times(c, v, alpha));
         put_new(c, i, opt_minus(c, x, opt_product(c, c->in[0], way)), &first);
         put_new(c, n + i, v, &first);

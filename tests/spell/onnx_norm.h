@@ -66,7 +66,8 @@ static int build_rms_norm(const call *c)
 {
     zt_type stat;
     const zt_mean_attrs columns = {{1, {1}}, 1};
-    int x = norm_rows(c, &stat), s = zt_emit_mean(c->p, NULL, zt_emit_square(c->p, NULL, x), &columns);
+    int x = norm_rows(c, &stat),
+        s = zt_emit_mean(c->p, NULL, zt_emit_square(c->p, NULL, x), &columns);
     int r = zt_emit_rsqrt(c->p, NULL,
                           zt_emit_add_scalar(c->p, NULL, s, &(zt_add_scalar_attrs){epsilon(c)}));
     return norm_end(c, zt_emit_mul(c->p, NULL, x, r));

@@ -14,8 +14,7 @@ static int reordered(const call *c, int x, int64_t rows, const int *order, int n
     int part[4];
     int64_t each = rows / n;
     if (n == 1) return x;
-    for (int g = 0; g < n; g++)
-        part[g] = sliced(c, x, 0, order[g] * each, (order[g] + 1) * each);
+    for (int g = 0; g < n; g++) part[g] = sliced(c, x, 0, order[g] * each, (order[g] + 1) * each);
     return joined(c, part, n, 0);
 }
 
@@ -94,7 +93,8 @@ static int build_recurrent(const call *c)
 /* Are a direction's activations the usual ones? Of RNN Relu too. */
 static bool usual_activations(const call *c)
 {
-    static const char *const usual[][3] = {{"Tanh"}, {"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh"}};
+    static const char *const usual[][3] = {
+        {"Tanh"}, {"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh"}};
     static const int count[] = {1, 3, 2};
     const json_t *names = json_object_get(c->attrs, "activations");
     cell_kind k = kind_of(c);

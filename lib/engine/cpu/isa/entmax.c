@@ -20,11 +20,13 @@ static void entmax_setup(zt_cpu_call *c)
     const zt_type *x = &c->in[0].type;
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t inner = 1, outer = 1;
+    c->items[0] = 0;
+    if (!zt_type_count(x)) return;
     for (int d = 0; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
     c->aux[AUX_LENGTH] = x->dim[axis];
     c->aux[AUX_INNER] = inner;
-    c->items[0] = x->dim[axis] ? outer * inner : 0;
+    c->items[0] = outer * inner;
     c->local_bytes = (size_t)x->dim[axis] * sizeof(double);
 }
 

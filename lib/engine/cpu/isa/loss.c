@@ -134,8 +134,7 @@ static void class_sizes(zt_cpu_call *c)
 {
     const zt_type *x = &c->in[0].type;
     const zt_nll_attrs *a = c->attrs; /* all begin with reduction and ignore_index */
-    int64_t N = x->dim[0], inner = 1;
-    for (int d = 2; d < x->rank; d++) inner *= x->dim[d];
+    int64_t N = x->dim[0], inner = N ? zt_type_count(&c->in[1].type) / N : 0;
     c->aux[AUX_N] = N;
     c->aux[AUX_C] = x->dim[1];
     c->aux[AUX_INNER] = inner;

@@ -19,13 +19,20 @@ static bool channels_has(const void *attrs, const zt_type *const in[], const zt_
 static void sizes(zt_cpu_call *c, int64_t groups)
 {
     const zt_type *x = &c->in[0].type;
-    int64_t size = 1;
-    for (int d = 2; d < x->rank; d++) size *= x->dim[d];
-    c->aux[AUX_N] = x->dim[0];
-    c->aux[AUX_C] = x->dim[1];
+    int64_t size = 1, N = x->dim[0], C = x->dim[1];
+    if (!zt_type_count(x)) { /* statistics alone: of a channel a group */
+        size = 0;
+        if (groups)
+            C = groups;
+        else
+            N = 0;
+    }
+    for (int d = 2; d < x->rank && size; d++) size *= x->dim[d];
+    c->aux[AUX_N] = N;
+    c->aux[AUX_C] = C;
     c->aux[AUX_SIZE] = size;
     c->aux[AUX_GROUPS] = groups;
-    c->shared_bytes = (size_t)(2 * x->dim[0] * x->dim[1]) * sizeof(double);
+    c->shared_bytes = (size_t)(2 * N * C) * sizeof(double);
 }
 
 /* ---- planes ---------------------------------------------------------------------------------- */
@@ -106,11 +113,11 @@ static float channel(const zt_cpu_arg *a, int64_t ch, float otherwise)
 static void forward_setup(zt_cpu_call *c)
 {
     const zt_group_norm_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    sizes(c, c->kernel->op == ZT_OP_group_norm ? a->groups : 0);
+    int64_t groups = c->kernel->op == ZT_OP_group_norm ? a->groups : 0;
+    sizes(c, groups);
     c->n_phases = 3;
-    c->items[0] = c->items[1] = c->items[2] = x->dim[0] * x->dim[1];
-    if (c->kernel->op == ZT_OP_batch_norm && !x->dim[0]) c->items[2] = x->dim[1]; /* statistics */
+    c->items[0] = c->items[1] = c->items[2] = c->aux[AUX_N] * c->aux[AUX_C];
+    if (!groups && !c->aux[AUX_N]) c->items[2] = c->aux[AUX_C]; /* statistics */
 }
 
 static void batch_statistics(const zt_cpu_call *c, int64_t ch, double mean, double rstd)
@@ -140,7 +147,7 @@ static void forward_finish(const zt_cpu_call *c, int64_t plane)
         if (c->out[1].data) ((float *)c->out[1].data)[at] = (float)mean;
         if (c->out[2].data) ((float *)c->out[2].data)[at] = (float)rstd;
     }
-    if (!c->out[0].data || n >= c->aux[AUX_N]) return;
+    if (!c->out[0].data || n >= c->aux[AUX_N] || !size) return;
     plane_norm((const float *)c->in[0].data + plane * size, (float *)c->out[0].data + plane * size,
                size, (float)mean, (float)(rstd * (double)channel(&c->in[1], ch, 1)),
                channel(&c->in[2], ch, 0));
@@ -190,6 +197,11 @@ static void back_setup(zt_cpu_call *c)
     bool group = c->kernel->op == ZT_OP_group_norm_backward;
     sizes(c, group ? c->in[1].type.dim[1] : 0);
     c->n_phases = 3;
+    if (!c->aux[AUX_SIZE]) { /* dg and db alone, 0 */
+        c->aux[AUX_N] = 0;
+        c->aux[AUX_C] = c->in[0].type.dim[1];
+        c->shared_bytes = 0;
+    }
     c->items[0] = c->items[2] = c->aux[AUX_N] * c->aux[AUX_C];
     c->items[1] = c->aux[AUX_C];
 }

@@ -19,6 +19,7 @@ static void recurrent_setup(zt_cpu_call *c)
 {
     const zt_type *x = &c->in[0].type, *r = &c->in[2].type;
     int64_t T = x->dim[0], N = x->dim[1], K = x->dim[2], H = r->dim[1], G = r->dim[0];
+    if (!H) T = N = K = 0; /* no units: nothing to do, however many steps */
     c->aux[AUX_T] = T;
     c->aux[AUX_N] = N;
     c->aux[AUX_K] = K;

@@ -42,6 +42,7 @@ static void back_setup(zt_cpu_call *c)
 {
     const zt_type *saved = &c->in[0].type, *r = &c->in[1].type;
     int64_t T = saved->dim[0], N = saved->dim[1], H = r->dim[1];
+    if (!H) T = N = 0; /* no units: nothing to do, however many steps */
     c->aux[AUX_T] = T;
     c->aux[AUX_N] = N;
     c->aux[AUX_H] = H;

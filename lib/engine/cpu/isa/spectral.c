@@ -47,9 +47,9 @@ static void real_setup(zt_cpu_call *c)
     zt_op op = c->kernel->op;
     bool to_real = op == ZT_OP_irfft || op == ZT_OP_rfft_backward;
     const zt_type *real = to_real ? &c->out[0].type : &c->in[0].type;
-    int64_t lines = 1;
-    for (int d = 0; d + 1 < real->rank; d++) lines *= real->dim[d];
-    plan(c, real->dim[real->rank - 1]);
+    int64_t lines = 1, n = real->dim[real->rank - 1];
+    for (int d = 0; d + 1 < real->rank && lines; d++) lines *= real->dim[d];
+    plan(c, lines ? n : 0); /* no lines: nothing to keep, however long they are */
     plan_scratch(c);
     c->items[0] = lines;
     c->aux[AUX_INVERSE] = op == ZT_OP_irfft || op == ZT_OP_irfft_backward;
@@ -111,11 +111,12 @@ static void dft_setup(zt_cpu_call *c)
     const zt_type *y = &c->out[0].type;
     int axis = (int)(a->axis < 0 ? a->axis + y->rank : a->axis);
     int64_t inner = 1, outer = 1;
-    for (int d = 0; d < axis; d++) outer *= y->dim[d];
-    for (int d = axis + 1; d < y->rank - 1; d++) inner *= y->dim[d];
-    plan(c, y->dim[axis]);
+    bool any = zt_type_count(y) > 0;
+    for (int d = 0; d < axis && any; d++) outer *= y->dim[d];
+    for (int d = axis + 1; d < y->rank - 1 && any; d++) inner *= y->dim[d];
+    plan(c, any ? y->dim[axis] : 0);
     plan_scratch(c);
-    c->items[0] = outer * inner;
+    c->items[0] = any ? outer * inner : 0;
     c->aux[AUX_INNER] = inner;
     c->aux[AUX_GIVEN] = c->in[0].type.dim[axis];
     c->aux[AUX_INVERSE] = a->inverse;
@@ -154,9 +155,11 @@ static void conv_setup(zt_cpu_call *c)
 {
     const zt_type *x = &c->in[0].type, *w = &c->in[1].type;
     int64_t B = 1, I = x->dim[x->rank - 1], O = w->dim[2], modes = w->dim[0];
+    int64_t n = x->dim[x->rank - 2];
     bool back = c->kernel->op == ZT_OP_spectral_conv1d_rfft_backward;
-    for (int d = 0; d < x->rank - 2; d++) B *= x->dim[d];
-    plan(c, x->dim[x->rank - 2]);
+    if (!n || !(I + O)) B = 0;
+    for (int d = 0; d < x->rank - 2 && B; d++) B *= x->dim[d];
+    plan(c, B ? n : 0); /* nothing there: nothing to keep, however long it is */
     plan_scratch(c);
     c->aux[CONV_B] = B;
     c->aux[CONV_I] = I;
