@@ -213,23 +213,46 @@ static int conv_pieces(const conv_view *v, const conv_panel *p, const int64_t *s
     return conv_zeros(piece, n, covered, GEMM_WIDE);
 }
 
-/* One piece of `rows` channels, planes of n_in elements apart, into rows of the panel. */
+/* Lanes 0 2 4 ... of a, then of b. */
+INLINE vf conv_evens(vf a, vf b)
+{
+#if defined(ZT_ISA_avx512)
+    const vi at = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    return _mm512_permutex2var_ps(a, at, b);
+#elif defined(ZT_ISA_avx2)
+    __m256d lo = _mm256_castps_pd(_mm256_shuffle_ps(a.lo, a.hi, 0x88));
+    __m256d hi = _mm256_castps_pd(_mm256_shuffle_ps(b.lo, b.hi, 0x88));
+    return (vf){_mm256_castpd_ps(_mm256_permute4x64_pd(lo, 0xd8)),
+                _mm256_castpd_ps(_mm256_permute4x64_pd(hi, 0xd8))};
+#else
+    vf y;
+    for (int i = 0; i < LANES; i++) y.v[i] = i < LANES / 2 ? a.v[2 * i] : b.v[2 * i - LANES];
+    return y;
+#endif
+}
+
+/* One piece of `rows` channels, planes of n_in elements apart, into rows `down` apart. */
 static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t n_in,
-                      int64_t rows, float *to)
+                      int64_t rows, float *to, int64_t down)
 {
     int room = GEMM_WIDE - q->slot;
     x += q->from;
     to += q->slot;
-    if (step != 1 && q->len) {
-        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE) {
+    if (step == 2 && q->len) {
+        int all = 2 * q->len - 1, more = all > LANES ? all - LANES : 0; /* elements it spans */
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += down)
+            vf_store_n(to, room,
+                       conv_evens(vf_load_n(x, all), vf_load_n(x + (more ? LANES : 0), more)));
+    } else if (step != 1 && q->len) {
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += down) {
             float line[LANES] = {0};
             for (int i = 0; i < q->len; i++) line[i] = x[i * step];
             vf_store_n(to, room, vf_load(line));
         }
     } else if (q->len == LANES && room >= LANES) {
-        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE) vf_store(to, vf_load(x));
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += down) vf_store(to, vf_load(x));
     } else {
-        for (int64_t c = 0; c < rows; c++, x += n_in, to += GEMM_WIDE)
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += down)
             vf_store_n(to, room, vf_load_n(x, q->len));
     }
 }
@@ -275,7 +298,7 @@ static void conv_pack(const conv_view *v, const conv_place *p, const float *x, i
             end = own + conv_pieces(v, &p->panel, shift, own);
         }
         for (; q < end; q++)
-            conv_copy(q, v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to);
+            conv_copy(q, v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to, GEMM_WIDE);
         to += rows * GEMM_WIDE;
         k += rows;
         depth -= rows;

@@ -152,15 +152,21 @@ static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scrat
 /* Row m of dw. */
 static void add_chunks(const zt_cpu_call *c, const filter *f, int64_t m)
 {
-    int64_t group = m / f->rows, row = m % f->rows;
-    float *dw = (float *)c->out[0].data + m * f->K;
-    for (int64_t k = 0; k < f->K; k++) {
-        size_t at = (size_t)((group * f->tiles + k / GEMM_WIDE) * f->rows + row) * GEMM_WIDE +
-                    (size_t)(k % GEMM_WIDE);
-        float sum = 0;
-        for (int64_t i = 0; i < f->chunks; i++)
-            sum += ((const float *)c->shared)[(size_t)i * chunk_floats(f) + at];
-        dw[k % f->channels * f->w.taps + k / f->channels] = sum;
+    int64_t group = m / f->rows, row = m % f->rows, tap = 0, channel = 0;
+    float *dw = (float *)c->out[0].data + m * f->K, sum[GEMM_WIDE];
+    for (int64_t tile = 0; tile < f->tiles; tile++) {
+        const float *first = (const float *)c->shared +
+                             ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE;
+        memset(sum, 0, sizeof sum);
+        for (int64_t i = 0; i < f->chunks; i++) {
+            const float *from = first + (size_t)i * chunk_floats(f);
+            for (int k = 0; k < GEMM_WIDE; k += LANES)
+                vf_store(sum + k, vf_add(vf_load(sum + k), vf_load(from + k)));
+        }
+        for (int k = 0; k < GEMM_WIDE && tap < f->w.taps; k++) {
+            dw[channel * f->w.taps + tap] = sum[k];
+            if (++channel == f->channels) channel = 0, tap++;
+        }
     }
 }
 
