@@ -58,10 +58,20 @@ static int build_selu(const call *c)
     return zt_emit_selu(c->p, NULL, c->in[0], &a);
 }
 
+/* Integers go by f64 and come back as numpy casts them. */
 static int build_shrink(const call *c)
 {
-    return zt_emit_shrink(c->p, NULL, c->in[0],
-                          &(zt_shrink_attrs){number_or(c, "lambd", 0.5), number(c, "bias")});
+    zt_shrink_attrs a = {number_or(c, "lambd", 0.5), number(c, "bias")};
+    if (onnx_is_float(c, 0)) return zt_emit_shrink(c->p, NULL, c->in[0], &a);
+    int y = zt_emit_shrink(c->p, NULL, onnx_as(c, c->in[0], ZT_F64), &a);
+    return onnx_as(c, y, c->type[0].dtype);
+}
+
+static int build_erf(const call *c)
+{
+    if (onnx_is_float(c, 0)) return zt_emit_erf(c->p, NULL, c->in[0]);
+    int y = zt_emit_erf(c->p, NULL, onnx_as(c, c->in[0], ZT_F64));
+    return onnx_as(c, y, c->type[0].dtype);
 }
 
 static int build_isinf(const call *c)
@@ -81,6 +91,17 @@ static int build_swish(const call *c)
 }
 
 /* ---- two inputs and more --------------------------------------------------------------------- */
+
+/* Of integers: max(x, 0) + slope min(x, 0). */
+static int build_prelu(const call *c)
+{
+    zt_prog *p = c->p;
+    int x = c->in[0], slope = c->in[1];
+    if (onnx_is_float(c, 0)) return zt_emit_prelu(p, NULL, x, slope);
+    int zero = zt_emit_sub(p, NULL, x, x);
+    int below = zt_emit_mul(p, NULL, slope, zt_emit_min(p, NULL, x, zero));
+    return zt_emit_add(p, NULL, zt_emit_max(p, NULL, x, zero), below);
+}
 
 typedef int onnx_pair(zt_prog *p, const char *name, int a, int b);
 
@@ -153,7 +174,7 @@ static const spelling onnx_elementwise_ops[] = {
     {"Div", .op = ZT_OP_div},
     {"Elu", .build = build_elu},
     {"Equal", .op = ZT_OP_eq},
-    {"Erf", .op = ZT_OP_erf},
+    {"Erf", .build = build_erf},
     {"Exp", .op = ZT_OP_exp},
     {"Floor", .op = ZT_OP_floor},
     {"Gelu", .build = build_gelu},
@@ -177,7 +198,7 @@ static const spelling onnx_elementwise_ops[] = {
     {"Neg", .op = ZT_OP_neg},
     {"Not", .op = ZT_OP_logical_not},
     {"Or", .op = ZT_OP_logical_or},
-    {"PRelu", .op = ZT_OP_prelu},
+    {"PRelu", .build = build_prelu},
     {"Pow", .build = build_power},
     {"Reciprocal", .op = ZT_OP_recip},
     {"Relu", .op = ZT_OP_relu},
