@@ -206,6 +206,7 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_gather] = {2, 1, 1},       [ZT_OP_rms_norm] = {1, 0, 2},
     [ZT_OP_layer_norm] = {1, 0, 2},   [ZT_OP_add_rms_norm] = {3, 0, 2},
     [ZT_OP_norm_add] = {5, 0, 2},     [ZT_OP_rope] = {3, 0, 2},
+    [ZT_OP_scaled_softmax] = {1, 0, 2}, [ZT_OP_qk_norm_rope] = {25, 0, 3},
     [ZT_OP_attention] = {25, 0, 2},   [ZT_OP_cumprod] = {1, 0, 2},
     [ZT_OP_matmul] = {1, 0, 2},       [ZT_OP_conv] = {1, 0, 2},
     [ZT_OP_max_pool] = {1, 0, 2},     [ZT_OP_avg_pool] = {1, 0, 2},
