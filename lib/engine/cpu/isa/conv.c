@@ -8,7 +8,13 @@
  */
 #include "lib/engine/cpu/isa/conv.h"
 
-enum { CHANNELS = 128, DEPTH = 256, PANELS = 4, GROUPS = 16, WANTED = 16, STRIP = 16, MOST_VIEWS = 1024 };
+enum {
+    CHANNELS = 128, PANELS = 4, GROUPS = 16, /* of an item, at most */
+    WANTED = 16,                             /* items, before one gets more panels */
+    DEPTH = 256,                             /* rows of the right operand at a time */
+    STRIP = 16,                              /* rows of filters packed together */
+    MOST_VIEWS = 1024
+};
 
 /* One view's share of the work. */
 typedef struct part {
@@ -165,7 +171,7 @@ static void pack_strip(const zt_cpu_call *c, const part *q, int64_t group, int64
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
-/* The panel's rows of results, times bias, from a tile to where the view spreads them. */
+/* The panel's rows of results from a tile to where the view spreads them. */
 static void spread(const conv_view *v, const conv_panel *panel, const int64_t *out, int64_t n_out,
                    const float *tile, int64_t rows, float *y)
 {
