@@ -1,5 +1,5 @@
-/* place.c - values and refusals of the ops that cast, quantize, pad, step, sort and read or write at
- * indices: what conformance (cpu against ref) cannot see. On ref and cpu. */
+/* place.c - values and refusals of the ops that cast, quantize, pad, step, sort and read or write
+ * at indices: what conformance (cpu against ref) cannot see. On ref and cpu. */
 #include "tests/oneop.h"
 #include "tests/refusal.h"
 #include "tests/tap.h"
@@ -50,7 +50,7 @@ static void values_of_casts(void)
 {
     /* halfway between 1 and 1 + 2^-10, and so little more that f32 has it at halfway */
     const double near_tie = 1 + 0x1p-11 + 0x1p-40;
-    const int64_t wide = (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1;  /* likewise for f64 and f32 */
+    const int64_t wide = (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1; /* likewise for f64, f32 */
     const int64_t wider = (INT64_C(1) << 60) + (INT64_C(1) << 52) + 1; /* and bf16 */
     const uint64_t most = UINT64_MAX, high = UINT64_C(1) << 63;
     ok(casts(ZT_F64, &near_tie, "f16", true, 1, &(uint16_t){0x3c01}), "f64 to f16 rounds once");
@@ -94,7 +94,8 @@ static void values_of_places(void)
        "of several, the last is put");
     ok(gives(ZT_OP_scatter_nd, &(zt_scatter_nd_attrs){0, {"max"}, {"error"}},
              (const zt_type *const[ZT_MAX_IN]){&matrix, &at, &u},
-             (const void *const[ZT_MAX_IN]){m, rows, three}, (float[]){7, 8, 9, 6}), "or the largest");
+             (const void *const[ZT_MAX_IN]){m, rows, three}, (float[]){7, 8, 9, 6}),
+       "or the largest");
     ok(gives(ZT_OP_pad, &(zt_pad_attrs){{1, {2}}, {1, {5}}, {"reflect"}, 0},
              (const zt_type *const[ZT_MAX_IN]){&i}, (const void *const[ZT_MAX_IN]){rows},
              (int32_t[]){1, 0, 1, 0, 1, 0, 1, 0, 1, 0}), "reflect goes to and fro");
@@ -151,7 +152,8 @@ static const refusal refusals[] = {
     {ZT_OP_gather_nd, &batch2, ZT_ESHAPE, "2 batch dimensions of 2 and 2", {"f32 2 3", "i32 2 1"}},
     {ZT_OP_gather_nd, NULL, ZT_ESHAPE, "i is i64, not i32", {"f32 2 3", "i64 2 1"}},
     {ZT_OP_scatter_nd, &by_sum, ZT_EUSAGE, "reduction is 'sum'", {"f32 2", "i32 1 1", "f32 1"}},
-    {ZT_OP_scatter_nd, &max_bool, ZT_ESHAPE, "only reduction=none", {"bool 2", "i32 1 1", "bool 1"}},
+    {ZT_OP_scatter_nd, &max_bool, ZT_ESHAPE, "only reduction=none",
+     {"bool 2", "i32 1 1", "bool 1"}},
     {ZT_OP_scatter_nd, NULL, ZT_ESHAPE, "u is not what x has at i, f32[1]",
      {"f32 2", "i32 1 1", "f32 2"}},
     {ZT_OP_scatter_elements, &adds, ZT_EUSAGE, "reduction is 'add'", {"f32 2", "i32 1", "f32 1"}},

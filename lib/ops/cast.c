@@ -137,8 +137,9 @@ static bool pair_case(int i, zt_case *c, zt_cast_attrs *a)
             bool floats = zt_dtype_is_float((zt_dtype)from), blocks = x->block > 4 || y->block > 4;
             a->to = word_of((zt_dtype)to);
             bool signless = from == ZT_F8_E8M0;
+            const int64_t shape[2][2] = {{3, 35}, {2, 256}};
             zt_case_in(c, 0, signless ? ZT_FILL_POSITIVE : floats ? ZT_FILL_NORMAL : ZT_FILL_IDS,
-                       x->kind == 'B' ? 2 : 100, (zt_dtype)from, 2, blocks ? (int64_t[]){2, 256} : (int64_t[]){3, 35});
+                       x->kind == 'B' ? 2 : 100, (zt_dtype)from, 2, shape[blocks]);
             return true;
         }
     return false;
@@ -200,9 +201,9 @@ static bool cast_cases(int i, zt_case *c)
 static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_e_as(v->e, v->dy[0], v->in[0]); }
 
 const zt_opdef zt_op_cast = {
-    .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder: "
-                "floats are rounded to the nearest, halves to even; floats to integers towards zero, "
-                "what is out of range to its end (i4 u4 i2 u2: by their low bits), NaN to 0; "
+    .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder"
+                ": floats are rounded to the nearest, halves to even; floats to integers towards "
+                "zero, what is out of range to its end (i4 u4 i2 u2: by their low bits), NaN to 0; "
                 "integers to integers by their low bits; to bool, x[i] is not 0. Floats of a byte: "
                 "what is too large becomes the largest, or with saturate=0 infinity, or NaN where "
                 "there is none; f4_e2m1 always the largest, NaN -0. round=1 (up) and -1 (down) are "

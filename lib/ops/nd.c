@@ -37,8 +37,8 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
 }
 
 /* Where in x tuple r's part begins; -1: an index is out of range. */
-static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x, const int64_t *i,
-                       int64_t r, zt_trouble *t)
+static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x,
+                       const int64_t *i, int64_t r, zt_trouble *t)
 {
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
@@ -153,8 +153,8 @@ static void gather_nd_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_gather_nd = {
-    .synopsis = "y[b...,m...,rest] = x[b...,i1,..,ik,rest] with (i1 .. ik) = i[b...,m...,:]: parts of "
-                "x at tuples of indices; `batch` dimensions are common to both; x any but block "
+    .synopsis = "y[b...,m...,rest] = x[b...,i1,..,ik,rest] with (i1 .. ik) = i[b...,m...,:]: parts "
+                "of x at tuples of indices; `batch` dimensions are common to both; x any but block "
                 "types, i i32; an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_nd_infer,
@@ -336,7 +336,8 @@ static void scatter_nd_vjp(zt_vjp *v)
 
 const zt_opdef zt_op_scatter_nd = {
     .synopsis = "z = x but for z[b...,i1,..,ik,rest], (i1 .. ik) = i[b...,m...,:], where "
-                "u[b...,m...,rest] comes, in the order of i; `batch` dimensions are common to all; " MERGE,
+                "u[b...,m...,rest] comes, in the order of i; `batch` dimensions are common to all; "
+                MERGE,
     .n_required = 3,
     .infer = scatter_nd_infer,
     .ref = scatter_nd_ref,
@@ -345,7 +346,7 @@ const zt_opdef zt_op_scatter_nd = {
     .vjp = scatter_nd_vjp,
 };
 
-/* ---- scatter_elements: scatter_add_elements is the one that adds ------------------------------ */
+/* ---- scatter_elements: scatter_add_elements is the one that adds ----------------------------- */
 
 static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                         zt_type out[])
@@ -447,8 +448,8 @@ static void scatter_elements_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_scatter_elements = {
-    .synopsis = "z = x but for z[...,i[...,j,...],...] along `axis`, where u[...,j,...] comes, in the "
-                "order of i; i i32 of x's rank and, but for the axis, at most its size; " MERGE
+    .synopsis = "z = x but for z[...,i[...,j,...],...] along `axis`, where u[...,j,...] comes, in "
+                "the order of i; i i32 of x's rank and, but for the axis, at most its size; " MERGE
                 " (add: scatter_add_elements)",
     .n_required = 3,
     .infer = scatter_elements_infer,

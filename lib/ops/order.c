@@ -141,9 +141,9 @@ static void topk_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_topk = {
-    .synopsis = "y, i = the k largest (largest=0: smallest) of x along `axis` (below 0 from the end) "
-                "in order, and where they are; k=0: all, sorted. Ties to the lowest index, NaN is "
-                "larger than all; any plain float or integer type, i i32",
+    .synopsis = "y, i = the k largest (largest=0: smallest) of x along `axis` (below 0 from the "
+                "end) in order, and where they are; k=0: all, sorted. Ties to the lowest index, "
+                "NaN is larger than all; any plain float or integer type, i i32",
     .n_required = 1,
     .infer = topk_infer,
     .ref = topk_ref,

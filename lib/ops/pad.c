@@ -1,6 +1,7 @@
 /* pad.c - rows of the ops that take entries of an axis in steps, and that add some at its ends. */
 #include "lib/ops/vjp.h"
 
+#include <math.h>
 #include <string.h>
 
 static void case_in(zt_case *c, int k, const zt_case_type *t)
@@ -200,7 +201,8 @@ static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *aft
     *y = *x;
     for (int d = 0; d < x->rank; d++) {
         int64_t b = count_at(before, d), a = count_at(after, d), n = x->dim[d];
-        if (b > INT64_MAX / 4 || a > INT64_MAX / 4 || b < -n || a < -n || n + b + a < 0)
+        bool counts = n < INT64_MAX / 4 && b < INT64_MAX / 4 && a < INT64_MAX / 4;
+        if (!counts || b < -n || a < -n || n + b + a < 0)
             return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n,
                                (long long)b, (long long)a);
         y->dim[d] = n + b + a;
@@ -236,7 +238,10 @@ static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, co
 static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     const pad_attrs *a = attrs;
+    zt_dtype dtype = out->type->dtype;
+    int64_t whole = fabs(a->value) < 0x1p63 ? (int64_t)a->value : 0; /* what no integer is: 0 */
     (void)t;
+    whole = dtype == ZT_BOOL ? a->value != 0 : zt_row_wrap(dtype, (uint64_t)whole);
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
         int64_t from = pad_source(&a->before, a->mode.s[0], in->type, out->type, i);
         if (from >= 0)
@@ -244,7 +249,7 @@ static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble
         else if (out->f)
             out->f[i] = a->value;
         else
-            out->i[i] = (int64_t)a->value;
+            out->i[i] = whole;
     }
 }
 
@@ -302,9 +307,9 @@ static void pad_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_pad = {
-    .synopsis = "y = x with `before` and `after` entries more at the ends of each dimension (below 0: "
-                "fewer); mode=constant: `value`; reflect: mirrored at the last entry, which is not "
-                "repeated; edge: the last entry; wrap: from the other end. Any but block types",
+    .synopsis = "y = x with `before` and `after` entries more at the ends of each dimension (below "
+                "0: fewer); mode=constant: `value`; reflect: mirrored at the last entry, which is "
+                "not repeated; edge: the last entry; wrap: from the other end. Any but block types",
     .n_required = 1,
     .infer = pad_infer,
     .ref = pad_ref,
@@ -358,8 +363,8 @@ static void pad_back_vjp(zt_vjp *v)
 }
 
 const zt_opdef zt_op_pad_back = {
-    .synopsis = "pad's gradient: dx, of like's shape, has at each entry the sum of dy at those that "
-                "it gave; any plain float type",
+    .synopsis = "pad's gradient: dx, of like's shape, has at each entry the sum of dy at those "
+                "that it gave; any plain float type",
     .n_required = 2,
     .infer = pad_back_infer,
     .ref = pad_back_ref,

@@ -200,9 +200,10 @@ static bool quantize_linear_cases(int i, zt_case *c)
     "n neighbours along it; zero (absent: 0) is of the codes' type"
 
 const zt_opdef zt_op_quantize_linear = {
-    .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of a byte and "
-                "less), rounded to the nearest, halves to even, and cut to its range (saturate=0: "
-                "not, of floats); the quotient is rounded to f32 first but for f64; " SCALES,
+    .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of a byte "
+                "and less), rounded to the nearest, halves to even, and cut to its range "
+                "(saturate=0: not, of floats); the quotient is rounded to f32 first but for "
+                "f64; " SCALES,
     .n_required = 2,
     .infer = quantize_linear_infer,
     .ref = quantize_linear_ref,
@@ -249,8 +250,8 @@ static bool dequantize_linear_cases(int i, zt_case *c)
 }
 
 const zt_opdef zt_op_dequantize_linear = {
-    .synopsis = "y = (x - zero) scale, of scale's type; x of codes: integers of up to 32 bits, floats "
-                "of a byte and less; " SCALES,
+    .synopsis = "y = (x - zero) scale, of scale's type; x of codes: integers of up to 32 bits, "
+                "floats of a byte and less; " SCALES,
     .n_required = 2,
     .infer = dequantize_linear_infer,
     .ref = dequantize_linear_ref,

@@ -11,7 +11,7 @@
 typedef struct small_float {
     int bits, fraction, bias;
     uint8_t most;     /* the code of the largest finite number */
-    uint8_t overflow; /* what is larger becomes this, with its sign; rounded to nearest even before */
+    uint8_t overflow; /* what is larger, once rounded, becomes this, with its sign */
     uint8_t nan;      /* every code from here on (without sign) is NaN, but for `infinity` */
     uint8_t infinity; /* 0: there is none */
     bool nuz;         /* no negative zero: its code is the one NaN */
@@ -104,7 +104,7 @@ void zt_encode_f8_e8m0(const float *src, void *dst, int64_t n)
 
 /* ---- packed ---------------------------------------------------------------------------------- */
 
-/* The low bits that the type keeps of a whole number, towards zero; NaN and what no i64 holds: 0. */
+/* The low bits that the type keeps of a number, towards zero; of NaN and what no i64 holds 0. */
 static inline uint32_t low_bits(float f, int bits)
 {
     return fabsf(f) < 0x1p62f ? (uint32_t)(uint64_t)(int64_t)f & ((1u << bits) - 1) : 0;

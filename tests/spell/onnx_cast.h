@@ -67,7 +67,8 @@ static int build_dynamic_quantize(const call *c)
     int scale = zt_emit_div(p, NULL, zt_emit_sub(p, NULL, most, least),
                             constant(c, ZT_F32, 0, NULL, &steps));
     zt_quantize_linear_attrs a = {{"u8"}, 0, 0, 1};
-    int point = zt_emit_quantize_linear(p, NULL, zt_emit_sub(p, NULL, zero, least), scale, ZT_NONE, &a);
+    int down = zt_emit_sub(p, NULL, zero, least);
+    int point = zt_emit_quantize_linear(p, NULL, down, scale, ZT_NONE, &a);
     c->more[0] = scale;
     c->more[1] = point;
     return zt_emit_quantize_linear(p, NULL, c->in[0], scale, point, &a);

@@ -99,7 +99,7 @@ static int spread_to(const call *c, int x, const zt_type *t)
     return zt_emit_broadcast_to(c->p, NULL, x, ZT_NONE, &a);
 }
 
-/* Entry t of the update goes to write_indices[batch] + t of the cache; circular: modulo its size. */
+/* Entry t of the update goes to write_indices[batch] + t of the cache; circular: modulo size. */
 static int build_tensor_scatter(const call *c)
 {
     const zt_type *u = &c->type[1];

@@ -39,7 +39,10 @@ static bool reduced_axes(const call *c, zt_sum_attrs *a)
     return true;
 }
 
-static int plain_sum(const call *c, int x, const zt_sum_attrs *a) { return zt_emit_sum(c->p, NULL, x, a); }
+static int plain_sum(const call *c, int x, const zt_sum_attrs *a)
+{
+    return zt_emit_sum(c->p, NULL, x, a);
+}
 
 /* Before the sum, which reduction, and after it. */
 typedef struct reduction {

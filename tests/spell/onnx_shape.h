@@ -82,7 +82,7 @@ static int build_onnx_slice(const call *c)
     return y;
 }
 
-/* ---- the same elements under another shape ---------------------------------------------------- */
+/* ---- the same elements under another shape --------------------------------------------------- */
 
 static int build_flatten_at(const call *c)
 {
@@ -158,7 +158,7 @@ static int build_space_to_depth(const call *c)
     return by_six(c, six, (int64_t[]){0, 3, 5, 1, 2, 4}, four);
 }
 
-/* ---- repeating and filling -------------------------------------------------------------------- */
+/* ---- repeating and filling ------------------------------------------------------------------- */
 
 /* The shape and x's dimensions broadcast to each other. */
 static int build_expand(const call *c)
@@ -168,7 +168,8 @@ static int build_expand(const call *c)
     zt_type y = zt_type_make(c->type[0].dtype, more > 0 ? c->type[0].rank : n, dim);
     for (int d = y.rank - 1; d >= 0; d--) {
         int at = d - (y.rank - c->type[0].rank);
-        int64_t own = at >= 0 ? c->type[0].dim[at] : 1, want = d - (y.rank - n) >= 0 ? dim[d - (y.rank - n)] : 1;
+        int64_t own = at >= 0 ? c->type[0].dim[at] : 1;
+        int64_t want = d >= y.rank - n ? dim[d - (y.rank - n)] : 1;
         y.dim[d] = own == 1 ? want : own;
     }
     return spread_to(c, c->in[0], &y);
@@ -228,7 +229,8 @@ static int build_onnx_pad(const call *c)
 {
     const zt_type *x = &c->type[0];
     int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
-    int n = input_ints(c, 1, pads, 2 * ZT_MAX_RANK), given_axes = input_ints(c, 3, axes, ZT_MAX_RANK);
+    int n = input_ints(c, 1, pads, 2 * ZT_MAX_RANK);
+    int given_axes = input_ints(c, 3, axes, ZT_MAX_RANK);
     zt_pad_attrs a = {{x->rank, {0}}, {x->rank, {0}}, {{0}}, 0};
     if (n < 0) n = attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK);
     snprintf(a.mode.s, sizeof a.mode.s, "%s", word_or(c, "mode", "constant"));
@@ -249,7 +251,7 @@ static int build_trilu(const call *c)
                                  : zt_emit_tril(c->p, NULL, c->in[0], &(zt_tril_attrs){k});
 }
 
-/* ---- what is known of x without its values, and dropout, which does nothing when it is off ----- */
+/* ---- what is known of x without its values, and dropout, which does nothing when it is off --- */
 
 static int build_shape(const call *c)
 {

@@ -38,9 +38,9 @@
     static void whole_##NAME(const float *src, void *dst, int64_t n)                               \
     {                                                                                              \
         T *d = dst;                                                                                \
-        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                         \
+        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                      \
         const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
-        const float end = ldexpf(1, bits), least = (T)-1 < (T)1 ? -end : 0;                           \
+        const float end = ldexpf(1, bits), least = (T)-1 < (T)1 ? -end : 0;                        \
         for (int64_t i = 0; i < n; i++)                                                            \
             d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
                    : src[i] >= end      ? most                                                     \
@@ -51,9 +51,9 @@
     static void whole_wide_##NAME(const double *src, void *dst, int64_t n)                         \
     {                                                                                              \
         T *d = dst;                                                                                \
-        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                         \
+        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                      \
         const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
-        const double end = ldexp(1, bits), least = (T)-1 < (T)1 ? -end : 0;                           \
+        const double end = ldexp(1, bits), least = (T)-1 < (T)1 ? -end : 0;                        \
         for (int64_t i = 0; i < n; i++)                                                            \
             d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
                    : src[i] >= end      ? most                                                     \
@@ -77,7 +77,7 @@ static const struct {
 } integer[ZT_DTYPE_COUNT] = {INTEGERS(X)};
 #undef X
 
-/* ---- to floats of 32 bits and less ------------------------------------------------------------ */
+/* ---- to floats of 32 bits and less ----------------------------------------------------------- */
 
 /* From f64 to f32, or on the way to less. */
 static void shorten(zt_dtype to, const double *x, float *y, int64_t n)
@@ -176,6 +176,25 @@ static void to_integers(const zt_cpu_call *c, const char *src, char *dst, float 
     }
 }
 
+static bool is_half(zt_dtype t) { return t == ZT_F16 || t == ZT_BF16; }
+
+/* Whole vectors of n elements; returns how many elements those are. */
+static int64_t to_halves(zt_dtype to, const float *x, char *y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n && to == ZT_F16; i += LANES) vf_to_f16(y + 2 * i, vf_load(x + i));
+    for (; i + LANES <= n; i += LANES) vf_to_bf16(y + 2 * i, vf_load(x + i));
+    return i;
+}
+
+static int64_t of_halves(zt_dtype from, const char *x, float *y, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n && from == ZT_F16; i += LANES) vf_store(y + i, vf_of_f16(x + 2 * i));
+    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_of_bf16(x + 2 * i));
+    return i;
+}
+
 /* n elements from the i-th; `local` holds CHUNK floats, then CHUNK elements of 8 bytes. */
 static void cast_chunk(const zt_cpu_call *c, int64_t at, int64_t n, float *local)
 {
@@ -188,10 +207,12 @@ static void cast_chunk(const zt_cpu_call *c, int64_t at, int64_t n, float *local
         to_integers(c, src, dst, local, wide, n);
     } else if (to == ZT_F64 && integer[from].doubles) {
         integer[from].doubles(src, (double *)(void *)dst, n);
-    } else if (to == ZT_F16 && from == ZT_F32) {
-        int64_t i = 0;
-        for (; i + LANES <= n; i += LANES) vf_to_f16(dst + 2 * i, vf_load((float *)(void *)src + i));
-        zt_dtype_get(to)->encode((float *)(void *)src + i, dst + 2 * i, n - i);
+    } else if (is_half(to) && from == ZT_F32) {
+        int64_t i = to_halves(to, (const float *)(void *)src, dst, n);
+        zt_dtype_get(to)->encode((const float *)(void *)src + i, dst + 2 * i, n - i);
+    } else if (is_half(from) && to == ZT_F32) {
+        int64_t i = of_halves(from, src, (float *)(void *)dst, n);
+        zt_dtype_get(from)->decode(src + 2 * i, (float *)(void *)dst + i, n - i);
     } else {
         as_floats(c, src, local, wide, n);
         zt_dtype_get(to)->encode(local, dst, n);
@@ -209,7 +230,8 @@ static void cast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 static void bitcast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     const zt_dtype_info *d = zt_dtype_get(c->out[0].type.dtype);
-    int64_t bytes = (int64_t)zt_type_bytes(&c->out[0].type), each = CHUNK / d->block * d->block_bytes;
+    int64_t bytes = (int64_t)zt_type_bytes(&c->out[0].type);
+    int64_t each = CHUNK / d->block * d->block_bytes;
     int64_t first = begin * each, last = end * each < bytes ? end * each : bytes;
     (void)phase, (void)local;
     if (first < last)

@@ -11,7 +11,7 @@ static bool f32_has(const void *attrs, const zt_type *const in[], const zt_type 
     return in[0]->dtype == ZT_F32;
 }
 
-/* ---- one output, or some neighbours ----------------------------------------------------------- */
+/* ---- one output, or some neighbours ---------------------------------------------------------- */
 
 /* What an item reads: rows of n neighbours, of which each gives to an output of its own; or
  * (run_gone) all n give to one. */
@@ -125,7 +125,7 @@ static void logsumexp_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
     }
 }
 
-/* ---- argmax, argmin: LANES neighbours, which have their lines side by side -------------------- */
+/* ---- argmax, argmin: LANES neighbours, which have their lines side by side ------------------- */
 
 enum { L_N, L_INNER, L_TILES };
 
