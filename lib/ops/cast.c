@@ -5,23 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static zt_status dtype_named(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
-{
-    char text[4 * sizeof to->s + 1];
-    size_t len = strnlen(to->s, sizeof to->s);
-    if (zt_dtype_parse(to->s, len, out)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype",
-                       zt_escape(text, sizeof text, to->s, len));
-}
-
-static zt_word word_of(zt_dtype t)
-{
-    zt_word w = {{0}};
-    const char *name = zt_dtype_get(t)->name;
-    memcpy(w.s, name, strlen(name));
-    return w;
-}
-
 /* ---- cast ------------------------------------------------------------------------------------ */
 
 static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -29,7 +12,7 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 {
     const zt_cast_attrs *a = attrs;
     zt_dtype to = ZT_F32;
-    zt_status s = dtype_named(ctx, &a->to, &to);
+    zt_status s = zt_row_dtype(ctx, &a->to, &to);
     if (s) return s;
     const zt_dtype_info *info = zt_dtype_get(to);
     if (a->saturate != 0 && a->saturate != 1)
@@ -135,7 +118,7 @@ static bool pair_case(int i, zt_case *c, zt_cast_attrs *a)
             if (y->kind == 'Q' && !y->encode) continue;
             if (n-- > 0) continue;
             bool floats = zt_dtype_is_float((zt_dtype)from), blocks = x->block > 4 || y->block > 4;
-            a->to = word_of((zt_dtype)to);
+            a->to = zt_row_word_of((zt_dtype)to);
             bool signless = from == ZT_F8_E8M0;
             const int64_t shape[2][2] = {{3, 35}, {2, 256}};
             zt_case_in(c, 0, signless ? ZT_FILL_POSITIVE : floats ? ZT_FILL_NORMAL : ZT_FILL_IDS,
@@ -222,7 +205,7 @@ static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
                                zt_type out[])
 {
     zt_dtype to = ZT_F32;
-    zt_status s = dtype_named(ctx, &((const zt_bitcast_attrs *)attrs)->to, &to);
+    zt_status s = zt_row_dtype(ctx, &((const zt_bitcast_attrs *)attrs)->to, &to);
     const zt_dtype_info *x = zt_dtype_get(in[0]->dtype), *y = zt_dtype_get(to);
     if (s) return s;
     if (x->block > 4 || y->block > 4)

@@ -76,15 +76,6 @@ static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype t)
 
 static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
 
-static zt_status dtype_named(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
-{
-    char text[4 * sizeof to->s + 1];
-    size_t len = strnlen(to->s, sizeof to->s);
-    if (zt_dtype_parse(to->s, len, out)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype",
-                       zt_escape(text, sizeof text, to->s, len));
-}
-
 /* ---- quantize_linear ------------------------------------------------------------------------- */
 
 static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -94,7 +85,7 @@ static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_
     zt_dtype to = ZT_I8;
     zt_status s = zt_row_want_float(ctx, "x", in[0]);
     if (!s) s = zt_row_want_float(ctx, "scale", in[1]);
-    if (!s) s = dtype_named(ctx, &a->to, &to);
+    if (!s) s = zt_row_dtype(ctx, &a->to, &to);
     if (!s) s = want_codes(ctx, "to", to);
     if (!s) s = want_scale(ctx, a->axis, a->block, in[0], in[1]);
     if (!s) s = want_zero(ctx, in[1], in[2], to);
@@ -164,13 +155,6 @@ static const struct {
 };
 enum { QUANT_ROWS = sizeof quant_rows / sizeof quant_rows[0] };
 
-static zt_word word_of(zt_dtype t)
-{
-    zt_word w = {{0}};
-    memcpy(w.s, zt_dtype_get(t)->name, strlen(zt_dtype_get(t)->name));
-    return w;
-}
-
 static bool is_float(zt_dtype t) { return zt_dtype_is_float(t); }
 
 /* Inputs 1 and 2. */
@@ -187,7 +171,7 @@ static void scale_case(int i, zt_case *c)
 static bool quantize_linear_cases(int i, zt_case *c)
 {
     if (i >= QUANT_ROWS) return false;
-    zt_quantize_linear_attrs a = {word_of(quant_rows[i].code), quant_rows[i].axis,
+    zt_quantize_linear_attrs a = {zt_row_word_of(quant_rows[i].code), quant_rows[i].axis,
                                   quant_rows[i].block, i != 12};
     zt_case_attrs(c, &a, sizeof a);
     zt_case_type_in(c, 0, ZT_FILL_NORMAL, &quant_rows[i].x);

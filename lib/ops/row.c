@@ -55,6 +55,23 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
                        zt_escape(got, sizeof got, w->s, len), known);
 }
 
+zt_status zt_row_dtype(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
+{
+    char text[4 * sizeof to->s + 1];
+    size_t len = strnlen(to->s, sizeof to->s);
+    if (zt_dtype_parse(to->s, len, out)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype",
+                       zt_escape(text, sizeof text, to->s, len));
+}
+
+zt_word zt_row_word_of(zt_dtype t)
+{
+    zt_word w = {{0}};
+    const char *name = zt_dtype_get(t)->name;
+    memcpy(w.s, name, strlen(name));
+    return w;
+}
+
 int64_t zt_row_cols(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
 int64_t zt_row_rows(const zt_type *t)

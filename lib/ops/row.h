@@ -23,6 +23,10 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
 /* What statistics of floats of a type are kept in: f64 of f64, else f32. */
 static inline zt_dtype zt_row_wide(zt_dtype t) { return t == ZT_F64 ? ZT_F64 : ZT_F32; }
 
+/* The dtype that attribute `to` names, and the word for one. */
+zt_status zt_row_dtype(zt_ctx *ctx, const zt_word *to, zt_dtype *out);
+zt_word zt_row_word_of(zt_dtype t);
+
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
 int64_t zt_row_cols(const zt_type *t);
 int64_t zt_row_rows(const zt_type *t);

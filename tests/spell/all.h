@@ -6,6 +6,7 @@
 #include "tests/spell/vjp_conv.h"
 #include "tests/spell/vjp_attention.h"
 #include "tests/spell/vjp_fft.h"
+#include "tests/spell/vjp_shape.h"
 #include "tests/spell/onnx_elementwise.h"
 #include "tests/spell/onnx_shape.h"
 #include "tests/spell/onnx_gather.h"
@@ -34,6 +35,7 @@ static const struct {
     LIST("ops/vjp", vjp_conv),
     LIST("ops/vjp", vjp_attention),
     LIST("ops/vjp", vjp_fft),
+    LIST("ops/vjp", vjp_shape),
     LIST("ops/onnx", onnx_elementwise),
     LIST("ops/onnx", onnx_shape),
     LIST("ops/onnx", onnx_gather),

@@ -92,13 +92,6 @@ static int lying_along(const call *c, int x, int64_t n, int at, int rank)
     return reshaped(c, x, rank, dim);
 }
 
-static int spread_to(const call *c, int x, const zt_type *t)
-{
-    zt_broadcast_to_attrs a = {{t->rank, {0}}};
-    memcpy(a.shape.dim, t->dim, (size_t)t->rank * sizeof t->dim[0]);
-    return zt_emit_broadcast_to(c->p, NULL, x, ZT_NONE, &a);
-}
-
 /* Entry t of the update goes to write_indices[batch] + t of the cache; circular: modulo size. */
 static int build_tensor_scatter(const call *c)
 {

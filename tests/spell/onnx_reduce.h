@@ -26,6 +26,20 @@ SPELL_FN int counting(const call *c, int64_t n)
     return y;
 }
 
+SPELL_FN int spread_to(const call *c, int x, const zt_type *t)
+{
+    zt_broadcast_to_attrs a = {{t->rank, {0}}};
+    memcpy(a.shape.dim, t->dim, (size_t)t->rank * sizeof t->dim[0]);
+    return zt_emit_broadcast_to(c->p, NULL, x, ZT_NONE, &a);
+}
+
+/* `value` in all of a shape. */
+SPELL_FN int filled(const call *c, double value, const zt_type *t)
+{
+    int one = cast_as(c, constant(c, ZT_F64, 0, NULL, &value), t->dtype);
+    return spread_to(c, one, t);
+}
+
 /* The axes to reduce, an input or an attribute; false: none are (an empty list may mean so). */
 static bool reduced_axes(const call *c, zt_sum_attrs *a)
 {
@@ -91,6 +105,22 @@ static const reduction reductions[] = {
     {"ReduceLogSumExp", NULL, fold_logsumexp, NULL, true},
 };
 
+/* The largest of no integers is the least that there is, and the other way round. */
+static int build_extreme_of_none(const call *c, const zt_sum_attrs *a, bool largest)
+{
+    const zt_type *x = &c->type[0];
+    zt_type y = zt_type_make(x->dtype, 0, NULL);
+    double least, most;
+    for (int d = 0; d < x->rank; d++) {
+        bool gone = a->axes.n == 0;
+        for (int k = 0; k < a->axes.n; k++)
+            gone |= a->axes.v[k] == d || a->axes.v[k] + x->rank == d;
+        if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x->dim[d];
+    }
+    zt_dtype_range(x->dtype, &least, &most);
+    return filled(c, largest ? least : most, &y);
+}
+
 static int build_onnx_reduce(const call *c)
 {
     const reduction *r = reductions;
@@ -99,6 +129,9 @@ static int build_onnx_reduce(const call *c)
     int y = c->in[0];
     while (strcmp(r->name, c->op)) r++;
     bool by_f64 = r->floats && !zt_dtype_is_float(t), is_bool = t == ZT_BOOL;
+    bool extreme = r->fold == fold_amax || r->fold == fold_amin;
+    if (extreme && !zt_dtype_is_float(t) && count_of(c, 0) == 0 && reduced_axes(c, &a))
+        return build_extreme_of_none(c, &a, r->fold == fold_amax);
     if (by_f64 || is_bool) y = cast_as(c, y, is_bool ? ZT_U8 : ZT_F64);
     if (r->before) y = r->before(c, y);
     if (reduced_axes(c, &a)) {

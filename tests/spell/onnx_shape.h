@@ -192,13 +192,6 @@ static int build_tile(const call *c)
     return y;
 }
 
-/* `value` in all of a shape. */
-static int filled(const call *c, double value, const zt_type *t)
-{
-    int one = cast_as(c, constant(c, ZT_F64, 0, NULL, &value), t->dtype);
-    return spread_to(c, one, t);
-}
-
 static int build_constant_of_shape(const call *c)
 {
     const json_t *value = json_object_get(c->attrs, "value");
