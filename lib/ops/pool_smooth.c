@@ -248,8 +248,8 @@ static void unpool_vjp(zt_vjp *v)
 
 const zt_opdef zt_op_smooth_max_unpool = {
     .synopsis = "z[n,c,i] = the sum over the windows o that hold i of v[n,c,o] exp(beta "
-                "(x[n,c,i] - y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; v "
-                "of y's shape, z of x's, all of one plain float type",
+                "(x[n,c,i] - y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; "
+                "v of y's shape, z of x's, all of one plain float type",
     .n_required = 3,
     .infer = unpool_infer,
     .ref = unpool_ref,
