@@ -140,6 +140,7 @@ SPELL_FN int constant(const call *c, zt_dtype t, int rank, const int64_t *dim, c
 SPELL_FN int reshaped(const call *c, int x, int rank, const int64_t *dim)
 {
     zt_reshape_attrs a = {{rank, {0}}};
+    if (rank < 0 || rank > ZT_MAX_RANK) return -1;
     if (rank) memcpy(a.shape.dim, dim, (size_t)rank * sizeof dim[0]);
     return zt_emit_reshape(c->p, NULL, x, &a);
 }
