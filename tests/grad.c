@@ -74,7 +74,8 @@ static double largest(const double *x, int64_t n)
     return most;
 }
 
-/* Is dx the slope at COORDINATES entries of x, FEW where it is large? Where a kink is within 2h, a smaller h decides. */
+/* Is dx the slope at COORDINATES entries of x, FEW where it is large? Where a kink is within 2h, a
+ * smaller h decides. */
 static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
 {
     int64_t n = zt_type_count(x->type), step = n / (n > LARGE ? FEW : COORDINATES) + 1;
