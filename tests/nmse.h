@@ -36,12 +36,13 @@ static double tolerance(zt_op op, const zt_case *c, const zt_type *out)
     const zt_dtype_info *d = zt_dtype_get(out->dtype);
     char kind = zt_dtype_get(c->in[1].dtype)->kind;
     int bits = activation_bits(op, c);
+    double narrow = out->dtype == ZT_F16 ? 1e-6 : out->dtype == ZT_BF16 ? 4e-6 : 0;
     if (bits && kind == 'Q') /* x in 8 bits a block of 32: (amax/127)^2/12 of 1 is 3e-5 */
-        return bits == 8 ? 5e-4 : 5e-4 / 254 / 254;
-    if (bits && c->in[1].dtype == ZT_BF16) return 4e-6; /* x in bf16: 2^-18 for the worst value */
+        return narrow + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
+    if (bits && c->in[1].dtype == ZT_BF16) /* x in bf16: 2^-18 for the worst value */
+        return narrow + 4e-6;
     if (op == ZT_OP_kv_put) return 0;                 /* only rounds, and so does ref's download */
-    if (out->dtype == ZT_F16) return 1e-6;
-    if (out->dtype == ZT_BF16) return 4e-6;
+    if (narrow > 0) return narrow;
     if (d->kind == 'F' && d->block_bytes == 1) return 1e-3;
     if (out->dtype == ZT_F64) return 1e-20;
     return is_dot_product(op) ? 1e-10 : 1e-12;

@@ -11,18 +11,22 @@ static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     const zt_linear_attrs *a = attrs;
     const zt_type *x = in[0], *w = in[1], *b = in[2];
     zt_status s = zt_row_word(ctx, "act", &a->act, act_words, ZT_LEN(act_words));
-    if (!s) s = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    if (s) return s;
+    if (x->dtype != ZT_F32 && x->dtype != ZT_F16 && x->dtype != ZT_BF16)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not f32, f16 or bf16",
+                           zt_dtype_get(x->dtype)->name);
+    s = zt_row_want(ctx, "x", x, x->dtype, 2);
     if (s) return s;
     if (!zt_dtype_is_float(w->dtype) || w->rank != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "w is not a matrix of floats");
     if (w->dim[1] != x->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld columns, x %lld", (long long)w->dim[1],
                            (long long)x->dim[1]);
-    if (b) s = zt_row_want(ctx, "b", b, ZT_F32, 1);
+    if (b) s = zt_row_want(ctx, "b", b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
     if (!s && b && b->dim[0] != w->dim[0])
         s = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld entries, w %lld rows", (long long)b->dim[0],
                         (long long)w->dim[0]);
-    if (!s) out[0] = zt_type_make(ZT_F32, 2, (int64_t[]){x->dim[0], w->dim[0]});
+    if (!s) out[0] = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
     return s;
 }
 
@@ -65,7 +69,7 @@ typedef struct linear_case {
 
 /* Every weight dtype meets these: one token, a few, more rows than a tile; M in whole groups of 16
  * rows and not; with and without bias. Every word of act. */
-static bool linear_case_at(int i, linear_case *c)
+static bool linear_case_at(int i, linear_case *c, zt_dtype *x)
 {
     static const linear_case odd[] = {
         {2, 33, 5, ZT_F32, false, 0},     {1, 1, 1, ZT_F32, true, 0},
@@ -82,32 +86,48 @@ static bool linear_case_at(int i, linear_case *c)
         ZT_Q3_K, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K, ZT_IQ4_NL, ZT_IQ4_XS, ZT_MXFP4, ZT_NVFP4, ZT_Q1_0,
         ZT_Q2_0, ZT_TQ1_0, ZT_TQ2_0, ZT_IQ3_XXS, ZT_IQ3_S, ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S,
         ZT_IQ1_S, ZT_IQ1_M};
+    /* x of 16 bits by weights of every kind. */
+    static const zt_dtype beside[] = {ZT_F32,  ZT_F16,  ZT_BF16,    ZT_Q4_0,    ZT_Q8_0,
+                                      ZT_Q4_K, ZT_Q6_K, ZT_IQ3_XXS, ZT_F8_E4M3, ZT_F8_E5M2};
+    static const linear_case halves[] = {
+        {1, 256, 33, 0, true, 0}, {3, 256, 17, 0, false, 1},
+        {9, 256, 16, 0, true, 2}, {19, 512, 40, 0, false, 0},
+    };
     static const linear_case each[] = {
         {1, 256, 33, 0, false, 0},  {7, 512, 48, 0, true, 1}, {9, 256, 16, 0, false, 1},
         {19, 768, 100, 0, true, 0}, {1, 1024, 7, 0, true, 1}, {2, 512, 80, 0, true, 2},
         {13, 256, 35, 0, false, 2},
     };
+    *x = ZT_F32;
     if (i < ZT_LEN(odd)) {
         *c = odd[i];
         return true;
     }
     i -= ZT_LEN(odd);
-    if (i >= ZT_LEN(types) * ZT_LEN(each)) return false;
-    *c = each[i % ZT_LEN(each)];
-    c->w = types[i / ZT_LEN(each)];
+    if (i < ZT_LEN(types) * ZT_LEN(each)) {
+        *c = each[i % ZT_LEN(each)];
+        c->w = types[i / ZT_LEN(each)];
+        return true;
+    }
+    i -= ZT_LEN(types) * ZT_LEN(each);
+    if (i >= ZT_LEN(beside) * ZT_LEN(halves)) return false;
+    *c = halves[i % ZT_LEN(halves)];
+    c->w = beside[i / ZT_LEN(halves)];
+    *x = i % 2 ? ZT_BF16 : ZT_F16;
     return true;
 }
 
 static bool linear_cases(int i, zt_case *c)
 {
     linear_case l;
-    if (!linear_case_at(i, &l)) return false;
+    zt_dtype x; /* and of b */
+    if (!linear_case_at(i, &l, &x)) return false;
     zt_linear_attrs a = zt_linear_defaults();
     strcpy(a.act.s, act_words[l.act]);
     zt_case_attrs(c, &a, sizeof a);
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){l.n, l.K});
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, x, 2, (int64_t[]){l.n, l.K});
     zt_case_in(c, 1, ZT_FILL_NORMAL, 0, l.w, 2, (int64_t[]){l.M, l.K});
-    if (l.b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &l.M);
+    if (l.b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, x, 1, &l.M);
     return true;
 }
 
@@ -121,13 +141,13 @@ static void linear_vjp(zt_vjp *v)
     if (v->want[1])
         v->dx[1] = zt_e_as(e, zt_e_matmul(e, v->dy[0], v->in[0], &(zt_matmul_attrs){1, 0}),
                            v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_e_sum_to(e, v->dy[0], v->in[2]);
+    if (v->want[2]) v->dx[2] = zt_e_as(e, zt_e_sum_to(e, v->dy[0], v->in[2]), v->in[2]);
 }
 
 const zt_opdef zt_op_linear = {
     .synopsis =
-        "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32[n,K], w any float or block type [M,K], "
-        "b f32[M] may be absent, y f32[n,M]. act=f32: x as it is; act=q8: an engine may "
+        "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x [n,K] of f32, f16 or bf16, w any float or block "
+        "type [M,K], b [M] of f32 or x's type may be absent, y [n,M] of x's type. act=f32: x as it is; act=q8: an engine may "
         "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
         "act=q16: to twice 8 bits, of x and of what the first leave",
     .n_required = 2,

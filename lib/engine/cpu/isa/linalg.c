@@ -8,7 +8,7 @@
  *
  * Activations are brought into the form that tiles read, in a phase of their own or, for a few
  * tokens, by every thread for itself, which costs less than a barrier:
- *   ROWS    f32 as they are: x itself
+ *   ROWS    f32 as they are: x itself, or made from 16 bits
  *   BRAIN   rounded to bfloat16: pairs of columns in a word; without AVX-512 as f32
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
@@ -128,12 +128,20 @@ static size_t packed_bytes(const zt_cpu_call *c)
     return (size_t)c->aux[A_GROUPS] * zt_pack_group_bytes(c->in[1].type.dtype, shape_of(c).K);
 }
 
+static bool narrow(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
+
 static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs;
-    return in[0]->dtype == ZT_F32 && in[0]->rank == 2 && in[1]->rank == 2 &&
-           zt_pack_has(in[1]->dtype) && (!in[2] || in[2]->dtype == ZT_F32) &&
-           out[0].dtype == ZT_F32;
+    return narrow(in[0]->dtype) && in[0]->rank == 2 && in[1]->rank == 2 &&
+           zt_pack_has(in[1]->dtype) && (!in[2] || narrow(in[2]->dtype)) &&
+           out[0].dtype == in[0]->dtype;
+}
+
+/* Is x read where it lies? */
+static bool lies(const zt_cpu_call *c)
+{
+    return c->aux[A_FORM] == ROWS && c->in[0].type.dtype == ZT_F32;
 }
 
 static int64_t round_up(int64_t x, int64_t to)
@@ -141,10 +149,10 @@ static int64_t round_up(int64_t x, int64_t to)
     return (x + to - 1) / to * to;
 }
 
-/* Activations of one token in their form; 0 where tiles read x itself. */
+/* Activations of one token in their form. */
 static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
 {
-    if (form == ROWS) return 0;
+    if (form == ROWS) return 4 * K;
     return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(K);
 }
 
@@ -158,7 +166,7 @@ static void linear_setup(zt_cpu_call *c)
     int64_t groups = (s.M + ZT_PACK_ROWS - 1) / ZT_PACK_ROWS;
     c->aux[A_EXACT] = exact;
     c->aux[A_FORM] = form;
-    c->aux[A_ROW_BYTES] = row_bytes_of(w, form, s.K);
+    c->aux[A_ROW_BYTES] = lies(c) ? 0 : row_bytes_of(w, form, s.K); /* 0: tiles read x itself */
     c->aux[A_PARTS] = form == CODES && strcmp(act, "q16") == 0 ? 2 : 1;
     int64_t n = rows_of(c);
     c->aux[A_GROUPS] = groups;
@@ -169,7 +177,7 @@ static void linear_setup(zt_cpu_call *c)
     bool decoded = zt_pack_whole(c->in[1].type.dtype);
     int64_t bytes = form == ROWS ? 4 * s.K : c->aux[A_ROW_BYTES], fit = (192 << 10) / (bytes + 1);
     c->aux[A_BLOCK] = decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit / MOST * MOST;
-    int64_t own = c->aux[A_ALONE] ? 0 : form == ROWS ? 0 : n;
+    int64_t own = c->aux[A_ALONE] || lies(c) ? 0 : n;
     int64_t first = (c->aux[A_PACK] ? groups : 0) + own;
     c->n_phases = first ? 2 : 1;
     c->items[0] = first;
@@ -178,15 +186,28 @@ static void linear_setup(zt_cpu_call *c)
     c->shared_bytes = packed_bytes(c) + (size_t)(own ? acts : 0);
     c->local_bytes = (size_t)(MOST_GROUPS * MOST * 64 + (own ? 0 : acts));
     if (decoded) c->local_bytes += zt_pack_group_bytes(ZT_F32, s.K) + 4 * (size_t)s.K;
+    if (c->in[0].type.dtype != ZT_F32) c->local_bytes += 4 * (size_t)s.K; /* of x_row, the last */
+}
+
+/* Row t of x as f32. */
+static const float *x_row(const zt_cpu_call *c, int64_t t, uint8_t *local)
+{
+    int64_t K = shape_of(c).K;
+    const zt_dtype_info *d = zt_dtype_get(c->in[0].type.dtype);
+    const char *x = (const char *)c->in[0].data + t * K * d->block_bytes;
+    if (c->in[0].type.dtype == ZT_F32) return (const float *)(const void *)x;
+    float *row = (float *)(void *)(local + c->local_bytes - 4 * (size_t)K);
+    d->decode(x, row, K);
+    return row;
 }
 
 /* Row t of the activations. */
-static void put_row(const zt_cpu_call *c, int64_t t, uint8_t *acts)
+static void put_row(const zt_cpu_call *c, int64_t t, uint8_t *acts, uint8_t *local)
 {
     const weights *w = &table[c->in[1].type.dtype];
     shape s = shape_of(c);
     int64_t parts = c->aux[A_PARTS], n = rows_of(c);
-    const float *x = (const float *)c->in[0].data + t / parts * s.K;
+    const float *x = x_row(c, t / parts, local);
     int64_t bytes = c->aux[A_ROW_BYTES];
     if (c->aux[A_FORM] == CODES) {
         int64_t first = tile_of(t, n);
@@ -194,6 +215,8 @@ static void put_row(const zt_cpu_call *c, int64_t t, uint8_t *acts)
                   acts + first * bytes + 4 * (t - first));
     } else if (c->aux[A_FORM] == BRAIN) {
         put_brain(x, s.K, acts + t * bytes);
+    } else {
+        memcpy(acts + t * bytes, x, (size_t)bytes);
     }
 }
 
@@ -219,6 +242,16 @@ static void join(float *acc, int64_t T)
                             fv_load(acc + ZT_PACK_ROWS * (2 * u + 1) + r)));
 }
 
+/* The n entries of b from the m-th as f32; NULL: there is none. */
+static const float *bias_at(const zt_cpu_call *c, int64_t m, int64_t n, float *room)
+{
+    const zt_dtype_info *d = zt_dtype_get(c->in[2].type.dtype);
+    if (!c->in[2].data) return NULL;
+    if (c->in[2].type.dtype == ZT_F32) return (const float *)c->in[2].data + m;
+    d->decode((const char *)c->in[2].data + m * d->block_bytes, room, n);
+    return room;
+}
+
 /* Rows of y from the accumulators of a group. */
 static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, float *acc)
 {
@@ -229,15 +262,19 @@ static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, float 
     }
     shape s = shape_of(c);
     int64_t m = g * ZT_PACK_ROWS, rows = s.M - m < ZT_PACK_ROWS ? s.M - m : ZT_PACK_ROWS;
-    float *y = (float *)c->out[0].data + t * s.M + m;
-    const float *b = c->in[2].data ? (const float *)c->in[2].data + m : NULL;
-    for (int64_t u = 0; u < T; u++, y += s.M, acc += ZT_PACK_ROWS) {
+    const zt_dtype_info *d = zt_dtype_get(c->out[0].type.dtype);
+    char *y = (char *)c->out[0].data + (t * s.M + m) * d->block_bytes;
+    float room[ZT_PACK_ROWS];
+    const float *b = bias_at(c, m, rows, room);
+    for (int64_t u = 0; u < T; u++, y += s.M * d->block_bytes, acc += ZT_PACK_ROWS) {
+        float sum[ZT_PACK_ROWS], *to = d == zt_dtype_get(ZT_F32) ? (float *)(void *)y : sum;
         for (int64_t r = 0; r < rows; r += LANES) {
             if (r + LANES <= rows)
-                fv_store(y + r, b ? fv_add(fv_load(acc + r), fv_load(b + r)) : fv_load(acc + r));
+                fv_store(to + r, b ? fv_add(fv_load(acc + r), fv_load(b + r)) : fv_load(acc + r));
             else
-                for (int64_t i = r; i < rows; i++) y[i] = b ? acc[i] + b[i] : acc[i];
+                for (int64_t i = r; i < rows; i++) to[i] = b ? acc[i] + b[i] : acc[i];
         }
+        if (to == sum) d->encode(sum, y, rows);
     }
 }
 
@@ -314,15 +351,17 @@ static void multiply(zt_cpu_call *c, int64_t begin, int64_t end, uint8_t *local)
              .row_bytes = (size_t)c->aux[A_ROW_BYTES],
              .step = (size_t)(c->aux[A_FORM] == BRAIN ? brain_words(s.K) : s.K),
              .acc = (float *)local};
-    if (c->aux[A_FORM] == ROWS) {
+    uint8_t *own = local + MOST_GROUPS * MOST * 64;
+    if (lies(c)) {
         j.x = c->in[0].data;
         j.row_bytes = (size_t)(4 * s.K);
-        if (zt_pack_whole(c->in[1].type.dtype)) j.decoded = j.acc + MOST_GROUPS * MOST * 16;
     } else if (c->aux[A_ALONE]) {
-        uint8_t *own = local + MOST_GROUPS * MOST * 64;
-        for (int64_t t = 0; t < rows_of(c); t++) put_row(c, t, own);
+        for (int64_t t = 0; t < rows; t++) put_row(c, t, own, local);
         j.x = own;
+        own += round_up(rows * c->aux[A_ROW_BYTES], 64);
     }
+    if (c->aux[A_FORM] == ROWS && zt_pack_whole(c->in[1].type.dtype))
+        j.decoded = (float *)(void *)own;
     while (begin < end) {
         int64_t t = begin / groups * block, g = begin % groups;
         int64_t n = end - begin < groups - g ? end - begin : groups - g;
@@ -343,7 +382,7 @@ static void linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
         if (i < groups)
             pack_group(c, i);
         else
-            put_row(c, i - groups, (uint8_t *)c->shared + packed_bytes(c));
+            put_row(c, i - groups, (uint8_t *)c->shared + packed_bytes(c), local);
     }
 }
 
@@ -352,7 +391,7 @@ static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
 {
     const zt_pack_form *f = &table[a->in[1].type.dtype].form, *g = &table[b->in[1].type.dtype].form;
     return a->n_phases == 2 && b->n_phases == 2 && !a->aux[A_PACK] && !b->aux[A_PACK] &&
-           a->aux[A_FORM] == b->aux[A_FORM] && a->aux[A_PARTS] == b->aux[A_PARTS] &&
+           a->aux[A_FORM] == b->aux[A_FORM] && !lies(a) && a->aux[A_PARTS] == b->aux[A_PARTS] &&
            f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
            zt_pack_halves(*f) == zt_pack_halves(*g);
 }
