@@ -10,13 +10,20 @@ static const struct {
     int64_t rows, cols;
 } big[] = {
     {ZT_OP_neg, 1, 8388608 + 21}, {ZT_OP_scale, 1, 8388608},    {ZT_OP_softmax, 129, 65040},
+    {ZT_OP_rms_norm, 4097, 2048}, {ZT_OP_layer_norm, 4097, 2048}, {ZT_OP_layer_norm, 4300, 2001},
     {ZT_OP_softmax, 2000, 4201},  {ZT_OP_transpose, 2912, 2912}, {ZT_OP_transpose, 2901, 2896},
 };
 
+static bool norms(zt_op op) { return op == ZT_OP_rms_norm || op == ZT_OP_layer_norm; }
+
+/* Norms are given weights: some values. */
 static zt_status run(zt_engine *e, zt_op op, const float *x, float *y, int64_t rows, int64_t cols)
 {
+    static float g[4096] = {1, 2, 3, 0.5f, -1};
+    zt_type weight = zt_type_make(ZT_F32, 1, &cols);
     zt_type in = zt_type_make(ZT_F32, 2, (int64_t[]){rows, cols});
     oneop o = {.op = op, .attrs = zt_op_info(op)->defaults, .in = {&in}, .data = {x}, .result = {y}};
+    if (norms(op)) o.in[1] = &weight, o.data[1] = g;
     zt_status s = zt_op_infer(e->ctx, op, o.attrs, o.in, o.out);
     return s ? s : oneop_run(e, &o);
 }
@@ -29,7 +36,7 @@ static int64_t differences(zt_engine *e, zt_op op, const float *x, const float *
     float *one = malloc((size_t)(cols + part) * sizeof *one);
     for (int64_t r = 0; op == ZT_OP_transpose && r < rows; r++)
         for (int64_t c = 0; c < cols; c++) wrong += y[c * rows + r] != x[r * cols + c];
-    for (int64_t r = 0; op == ZT_OP_softmax && r < rows; r += rows / 16) {
+    for (int64_t r = 0; (op == ZT_OP_softmax || norms(op)) && r < rows; r += rows / 16) {
         run(e, op, x + r * cols, one, 1, cols);
         wrong += memcmp(one, y + r * cols, (size_t)cols * sizeof *one) != 0;
     }

@@ -1,5 +1,6 @@
 /* norm.c - kernels of normalisation and of rotary positions. */
 #include "lib/engine/cpu/isa/norm.h"
+#include "lib/engine/cpu/isa/stream.h"
 
 /* ---- rms_norm: one group of columns an item -------------------------------------------------- */
 
@@ -9,7 +10,21 @@ static bool norm_has(const void *attrs, const zt_type *const in[], const zt_type
     return out[0].dtype == ZT_F32;
 }
 
-static void rms_norm_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->out[1].type); }
+enum { PAST_COLS = 65536 }; /* a row's scratch: 256 KiB at most */
+
+/* Rows of a large output are made in scratch, and go past the caches from there. */
+static void rms_norm_setup(zt_cpu_call *c)
+{
+    int64_t K = c->in[1].type.dim[0];
+    c->items[0] = zt_type_count(&c->out[1].type);
+    if (K <= PAST_COLS && beyond_caches(&c->out[0].type)) c->local_bytes = (size_t)K * sizeof(float);
+}
+
+/* Where row y is to be made. */
+static float *row_at(const zt_cpu_call *c, float *y, void *local)
+{
+    return c->local_bytes && on_line(y) ? local : y;
+}
 
 static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -17,41 +32,69 @@ static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
     const float *x = c->in[0].data, *g = c->in[1].data;
     float *y = c->out[0].data, *out = c->out[1].data;
     int64_t K = c->in[1].type.dim[0];
-    (void)phase, (void)local;
+    (void)phase;
     for (int64_t i = begin; i < end; i++) {
-        float rstd = rstd_of(x + i * K, K, a->eps);
-        if (y) norm_group(x + i * K, g, y + i * K, K, rstd);
+        float rstd = rstd_of(x + i * K, K, a->eps), *row = y ? row_at(c, y + i * K, local) : NULL;
+        if (y) norm_group(x + i * K, g, row, K, rstd);
+        if (row == local && y) stream_copy(row, y + i * K, K);
         if (out) out[i] = rstd;
     }
 }
 
 /* ---- layer_norm: one row an item ------------------------------------------------------------- */
 
-static void layer_norm_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->out[1].type); }
+static void layer_norm_setup(zt_cpu_call *c)
+{
+    c->items[0] = zt_type_count(&c->out[1].type);
+    c->aux[0] = beyond_caches(&c->out[0].type);
+}
 
-/* Sums of 16 lanes in f32, of K / 16 values each: of x - from, or of its squares. */
+/* Sums of 64 lanes in f32, of K / 64 values each: of x - from, or of its squares. */
 INLINE float sum_around(const float *x, int64_t K, float from, bool square)
 {
-    vf sum = vf_set(0), middle = vf_set(from);
-    for (int64_t i = 0; i < K; i += LANES) {
+    vf zero = vf_set(0), sum[4] = {zero, zero, zero, zero}, middle = vf_set(from);
+    int64_t i = 0;
+    for (; i + 4 * LANES <= K; i += 4 * LANES)
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            vf v = vf_sub(vf_load(x + i + j * LANES), middle);
+            sum[j] = square ? vf_fma(v, v, sum[j]) : vf_add(sum[j], v);
+        }
+    for (; i < K; i += LANES) {
         int n = K - i < LANES ? (int)(K - i) : LANES;
-        vf v = vf_first(n, vf_sub(vf_load_n(x + i, n), middle), vf_set(0));
-        sum = square ? vf_fma(v, v, sum) : vf_add(sum, v);
+        vf v = vf_first(n, vf_sub(vf_load_n(x + i, n), middle), zero);
+        sum[0] = square ? vf_fma(v, v, sum[0]) : vf_add(sum[0], v);
     }
-    return vf_sum(sum);
+    return vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
+}
+
+/* (x - m) r g + b; g and b NULL: 1 and 0. */
+INLINE vf normed(vf x, vf m, vf r, const vf *g, const vf *b)
+{
+    vf v = vf_mul(vf_sub(x, m), r);
+    if (g) v = vf_mul(v, *g);
+    return b ? vf_add(v, *b) : v;
 }
 
 static void layer_norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
-                           float mean, float rstd)
+                           float mean, float rstd, bool past)
 {
-    vf m = vf_set(mean), r = vf_set(rstd);
-    for (int64_t i = 0; i < K; i += LANES) {
-        int n = K - i < LANES ? (int)(K - i) : LANES;
-        vf v = vf_mul(vf_sub(vf_load_n(x + i, n), m), r);
-        if (g) v = vf_mul(v, vf_load_n(g + i, n));
-        if (b) v = vf_add(v, vf_load_n(b + i, n));
-        vf_store_n(y + i, n, v);
+    vf m = vf_set(mean), r = vf_set(rstd), u = m, v = m;
+    int64_t i = 0;
+    for (; i + LANES <= K; i += LANES) {
+        __builtin_prefetch(x + K + i, 0, 2); /* the next row: memory rests while this one is normed */
+        if (g) u = vf_load(g + i);
+        if (b) v = vf_load(b + i);
+        vf sum = normed(vf_load(x + i), m, r, g ? &u : NULL, b ? &v : NULL);
+        if (past)
+            vf_stream(y + i, sum);
+        else
+            vf_store(y + i, sum);
     }
+    int n = (int)(K - i);
+    if (g) u = vf_load_n(g + i, n);
+    if (b) v = vf_load_n(b + i, n);
+    vf_store_n(y + i, n, normed(vf_load_n(x + i, n), m, r, g ? &u : NULL, b ? &v : NULL));
 }
 
 static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
@@ -67,7 +110,9 @@ static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
         float mean = K ? (float)((double)sum_around(row, K, 0, false) / (double)K) : 0;
         double square = K ? (double)sum_around(row, K, mean, true) / (double)K : 0;
         float rstd = (float)(1 / sqrt(square + a->eps));
-        if (y) layer_norm_row(row, c->in[1].data, c->in[2].data, y + i * K, K, mean, rstd);
+        if (y)
+            layer_norm_row(row, c->in[1].data, c->in[2].data, y + i * K, K, mean, rstd,
+                           c->aux[0] && on_line(y + i * K));
         if (means) means[i] = mean;
         if (rstds) rstds[i] = rstd;
     }

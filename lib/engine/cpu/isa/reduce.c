@@ -108,12 +108,16 @@ static float exps(const float *x, float *y, int n, float top)
     return vf_sum(sum);
 }
 
-/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. */
-INLINE void times(const float *x, float *y, int64_t n, float by, bool past)
+/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. `next` is what is
+ * read after it: memory would rest until then. */
+INLINE void times(const float *x, float *y, int64_t n, float by, bool past, const float *next)
 {
     vf f = vf_set(by);
     int64_t i = 0;
-    for (; past && i + LANES <= n; i += LANES) vf_stream(y + i, vf_mul(vf_load(x + i), f));
+    for (; past && i + LANES <= n; i += LANES) {
+        __builtin_prefetch(next + i, 0, 2);
+        vf_stream(y + i, vf_mul(vf_load(x + i), f));
+    }
     for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_mul(vf_load(x + i), f));
     int rest = (int)(n - i);
     if (rest) vf_store_n(y + i, rest, vf_mul(vf_load_n(x + i, rest), f));
@@ -141,9 +145,9 @@ static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
         for (int64_t i = 0; i < cols; i += CHUNK)
             sum += (double)exps(x + i, e + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
         if (past)
-            times(e, y, cols, (float)(1 / sum), true);
+            times(e, y, cols, (float)(1 / sum), true, x + cols);
         else
-            times(e, y, cols, (float)(1 / sum), false);
+            times(e, y, cols, (float)(1 / sum), false, x);
     }
 }
 
