@@ -51,6 +51,9 @@ typedef struct zt_plan {
     size_t arena_bytes;
 } zt_plan;
 
+/* A plan of an engine's own: types, places, steps and attributes copied into the arena. */
+zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *copy);
+
 /* ---- the interface ----------------------------------------------------------------------------- */
 
 typedef struct zt_engine_opts {

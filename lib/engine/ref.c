@@ -154,32 +154,6 @@ static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
-{
-    void *p = zt_arena_alloc(a, n * size);
-    if (p && n) memcpy(p, src, n * size);
-    return p;
-}
-
-static zt_status copy_plan(zt_ready *r, const zt_plan *p)
-{
-    zt_plan *q = &r->plan;
-    *q = *p;
-    q->type = copy(r->arena, p->type, (size_t)p->n_values, sizeof *p->type);
-    q->place = copy(r->arena, p->place, (size_t)p->n_values, sizeof *p->place);
-    q->buf = copy(r->arena, p->buf, (size_t)p->n_bufs, sizeof *p->buf);
-    zt_step *step = copy(r->arena, p->step, (size_t)p->n_steps, sizeof *p->step);
-    q->step = step;
-    if (!q->type || !q->place || !q->buf || !step) return ZT_ENOMEM;
-    for (int s = 0; s < p->n_steps; s++) {
-        const zt_opinfo *info = zt_op_info(step[s].op);
-        const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
-        step[s].attrs = copy(r->arena, attrs, 1, info->attr_bytes);
-        if (!step[s].attrs) return ZT_ENOMEM;
-    }
-    return ZT_OK;
-}
-
 /* Room in the engine's memory, from *total on, for each host tensor of one kind. */
 static zt_status lay_out(zt_engine *e, zt_ready *r, zt_place_kind kind, int n, int **value,
                          size_t **at, size_t *total)
@@ -213,7 +187,7 @@ static zt_status grow_memory(ref_engine *e, size_t bytes)
 
 static zt_status prepare(zt_engine *e, zt_ready *r, const zt_plan *plan)
 {
-    zt_status s = copy_plan(r, plan);
+    zt_status s = zt_plan_copy(r->arena, plan, &r->plan);
     size_t total;
     if (!s && !zt_add_size(plan->arena_bytes, 63, &total))
         s = zt_fail(e->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);

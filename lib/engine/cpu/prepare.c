@@ -15,34 +15,6 @@ enum {
     UNEVEN = 2000000  /* work from which there are more parts than threads */
 };
 
-/* ---- copies of the plan ---------------------------------------------------------------------- */
-
-static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
-{
-    void *p = zt_arena_alloc(a, n * size + 1);
-    if (p && n) memcpy(p, src, n * size);
-    return p;
-}
-
-static zt_status copy_plan(zt_ready *r, const zt_plan *p)
-{
-    zt_plan *q = &r->plan;
-    *q = *p;
-    q->type = copy(r->memory, p->type, (size_t)p->n_values, sizeof *p->type);
-    q->place = copy(r->memory, p->place, (size_t)p->n_values, sizeof *p->place);
-    q->buf = copy(r->memory, p->buf, (size_t)p->n_bufs, sizeof *p->buf);
-    zt_step *step = copy(r->memory, p->step, (size_t)p->n_steps, sizeof *p->step);
-    q->step = step;
-    if (!q->type || !q->place || !q->buf || !step) return ZT_ENOMEM;
-    for (int s = 0; s < p->n_steps; s++) {
-        const zt_opinfo *info = zt_op_info(step[s].op);
-        const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
-        step[s].attrs = copy(r->memory, attrs, 1, info->attr_bytes);
-        if (!step[s].attrs) return ZT_ENOMEM;
-    }
-    return ZT_OK;
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The engine's own kernel: a view or a used-up value that got a place apart starts as a copy. */
@@ -422,7 +394,7 @@ static zt_status list_hosts(zt_ready *r)
 static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
 {
     size_t n = (size_t)plan->n_steps + 1, shared = 0, local = 0;
-    zt_status bad = copy_plan(r, plan);
+    zt_status bad = zt_plan_copy(r->memory, plan, &r->plan);
     if (bad) return bad;
     r->task = zt_calloc(e->base.ctx, 2 * n, sizeof *r->task); /* a step may need a copy first */
     r->stage = zt_arena_alloc(r->memory, 2 * n * sizeof *r->stage);

@@ -1,0 +1,29 @@
+/* plan.c - plans of an engine's own. */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
+{
+    void *p = zt_arena_alloc(a, n * size + 1);
+    if (p && n) memcpy(p, src, n * size);
+    return p;
+}
+
+zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *q)
+{
+    *q = *plan;
+    q->type = copy(a, plan->type, (size_t)plan->n_values, sizeof *plan->type);
+    q->place = copy(a, plan->place, (size_t)plan->n_values, sizeof *plan->place);
+    q->buf = copy(a, plan->buf, (size_t)plan->n_bufs, sizeof *plan->buf);
+    zt_step *step = copy(a, plan->step, (size_t)plan->n_steps, sizeof *plan->step);
+    q->step = step;
+    if (!q->type || !q->place || !q->buf || !step) return ZT_ENOMEM;
+    for (int s = 0; s < plan->n_steps; s++) {
+        const zt_opinfo *info = zt_op_info(step[s].op);
+        const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
+        step[s].attrs = copy(a, attrs, 1, info->attr_bytes);
+        if (!step[s].attrs) return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
