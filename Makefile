@@ -32,8 +32,10 @@ ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
 
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c))
-lib_src  := $(filter-out $(isa_src),$(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
-lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o))
+lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%), \
+            $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
+lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
+            $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp))))
 common_src := $(sort $(wildcard tools/common/*.c))
 common_obj := $(BUILD)/libcommon.a
 tools    := $(sort $(notdir $(wildcard tools/zt-*)))
@@ -61,14 +63,14 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 V=1 ZT_GOLDEN=DIR'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 V=1 ZT_GOLDEN=DIR'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
@@ -106,6 +108,24 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(ZCPPFLAGS) -DZT_ISA=$(1) -DZT_ISA_$(1)=1 $(ZCFLAGS) $(ISA_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
+
+$(BUILD)/lib/engine/engines.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
+
+# A shader becomes two constants: zt_vk_code_NAME, its SPIR-V, and zt_vk_size_NAME, its bytes.
+$(BUILD)/shaders/%.inc: shaders/%.comp $(wildcard shaders/*.glsl) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,GLSLC)
+	$(Q)glslc --target-env=vulkan1.2 -Werror -O -mfmt=c -o $@ $<
+
+$(BUILD)/shaders/%.c: $(BUILD)/shaders/%.inc
+	@printf '%s\n' '#include <stdint.h>' 'extern const uint32_t zt_vk_code_$*[], zt_vk_size_$*;' \
+	    'const uint32_t zt_vk_code_$*[] =' '#include "$(abspath $<)"' ';' \
+	    'const uint32_t zt_vk_size_$* = sizeof zt_vk_code_$*;' >$@
+
+$(BUILD)/shaders/%.o: $(BUILD)/shaders/%.c
+	$(call say,CC)
+	$(Q)$(CC) $(ZCFLAGS) -c -o $@ $<
+.PRECIOUS: $(BUILD)/shaders/%.c $(BUILD)/shaders/%.inc
 
 define tool_rule
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c))) $(common_obj) $(BUILD)/libzt.a

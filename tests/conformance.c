@@ -17,14 +17,17 @@ enum {
     GUARD = 64,
     THREADS = 8,
     RETYPED = 20000, /* elements of a case that is tried in other dtypes as well */
-    MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS
+    MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS + 2
 };
 
 /* ---- engines tried --------------------------------------------------------------------------- */
 
+enum { ON_CPU, ON_VULKAN, N_COLUMNS }; /* of the matrix */
+
 typedef struct setup {
     char name[32];
     zt_engine *engine;
+    int column;
     int threads, twin; /* twin: the same with 1 thread, whose bits must be met; -1: none */
     bool forced;       /* every thread gets its part, even of little work */
 } setup;
@@ -47,6 +50,23 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
     ok(s->engine != NULL, "open %s with %d threads", s->name, threads);
 }
 
+/* Twice, so that a second run must give the same bits. */
+static void add_device(zt_ctx *ctx)
+{
+    zt_engine_opts opts = {.isa = zt_isa_best()};
+    for (int twice = 0; twice < 2; twice++) {
+        zt_engine *e = zt_engine_open(ctx, "vulkan", &opts);
+        if (!e) {
+            skip("vulkan: %s", zt_ctx_error(ctx));
+            zt_ctx_clear(ctx);
+            return;
+        }
+        setups[n_setups] = (setup){.name = "vulkan", .engine = e, .column = ON_VULKAN, .threads = 1};
+        setups[n_setups].twin = twice ? n_setups - 1 : -1;
+        n_setups++;
+    }
+}
+
 static void add_setups(zt_ctx *ctx)
 {
     add_setup(ctx, "ref", ZT_ISA_SCALAR, 1, -1, false);
@@ -58,6 +78,7 @@ static void add_setups(zt_ctx *ctx)
         for (int threads = 2; best && threads <= THREADS; threads++)
             add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }
+    add_device(ctx);
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */
@@ -311,7 +332,7 @@ typedef struct cell {
 /* A line an op, and one more for linear with rounded activations. */
 enum { LINEAR_Q8 = ZT_OP_COUNT, N_LINES };
 
-static cell matrix[N_LINES][ZT_DTYPE_COUNT];
+static cell matrix[N_COLUMNS][N_LINES][ZT_DTYPE_COUNT];
 static bool f32_falls_back[ZT_OP_COUNT];
 
 /* The dtype that a case is about: of the weight, of the cache, else of the first input. */
@@ -332,13 +353,13 @@ static bool is_f32(const trial *t)
     return any;
 }
 
-static void note(const trial *t, double error, bool falls_back)
+static void note(const trial *t, const setup *s, double error, bool falls_back)
 {
     int line = activation_bits(t->o.op, &t->c) ? LINEAR_Q8 : (int)t->o.op;
-    cell *m = &matrix[line][key_dtype(t->o.op, &t->c)];
+    cell *m = &matrix[s->column][line][key_dtype(t->o.op, &t->c)];
     m->cases++;
     m->fallbacks += falls_back;
-    if (falls_back && is_f32(t)) f32_falls_back[t->o.op] = true;
+    if (falls_back && s->column == ON_CPU && is_f32(t)) f32_falls_back[t->o.op] = true;
     if (error > m->worst) m->worst = error;
 }
 
@@ -363,7 +384,14 @@ static void put_line(const char *name, const char *gradient, const cell *row)
     diag("%s", line);
 }
 
-static void print_matrix(void)
+static bool has_any(const cell *row)
+{
+    for (int d = 0; d < ZT_DTYPE_COUNT; d++)
+        if (row[d].cases > row[d].fallbacks) return true;
+    return false;
+}
+
+static void print_cpu(void)
 {
     diag("op, its gradient, and for each dtype the worst normalised mean squared error on cpu (of");
     diag("all instruction sets) against ref; '-' has no kernel, falls back to ref; a view moves");
@@ -372,9 +400,19 @@ static void print_matrix(void)
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
         const char *gradient = def->vjp ? "vjp" : def->expand ? "expand" : "none";
         put_line(zt_op_info((zt_op)op)->name, def->flags & ZT_OPF_VIEW ? "view" : gradient,
-                 matrix[op]);
-        if (op == ZT_OP_linear) put_line("  in 8 or 16 bits", "none", matrix[LINEAR_Q8]);
+                 matrix[ON_CPU][op]);
+        if (op == ZT_OP_linear)
+            put_line("  in 8 or 16 bits", "none", matrix[ON_CPU][LINEAR_Q8]);
     }
+}
+
+static void print_device(void)
+{
+    diag("the same on vulkan, of the ops that it has");
+    for (int op = 0; op < N_LINES; op++)
+        if (has_any(matrix[ON_VULKAN][op]))
+            put_line(op == LINEAR_Q8 ? "linear in 8 or 16 bits" : zt_op_info((zt_op)op)->name, "",
+                     matrix[ON_VULKAN][op]);
 }
 
 /* Ops that the cpu may do without a kernel of its own for f32, and why. */
@@ -404,7 +442,7 @@ static bool check(trial *t, int which)
     const setup *s = &setups[which];
     double worst = 0;
     if (!oneop_has(s->engine, &t->o)) {
-        note(t, 0, true);
+        note(t, s, 0, true);
         return true;
     }
     if (!run_into(t, s, t->got[which])) return false;
@@ -416,7 +454,7 @@ static bool check(trial *t, int which)
         snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g", k, e, limit);
         if (!(e <= limit)) return fails(t, s->name, text);
     }
-    note(t, worst, false);
+    note(t, s, worst, false);
     if (s->twin >= 0 && !same_bits(t, t->got[which], t->got[s->twin]))
         return fails(t, s->name, "other bits than with 1 thread");
     return s->forced || rows_alone(t, s, t->got[which]);
@@ -452,7 +490,7 @@ static void walk(zt_ctx *ctx, zt_op op)
     ok(n > 0, "%s has cases: %d, and %d in other dtypes", zt_op_info(op)->name, n, more);
     ok(good[0], "%s on ref", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++) all_good &= good[s];
-    ok(all_good, "%s on cpu", zt_op_info(op)->name);
+    ok(all_good, "%s on the engines", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++)
         if (!good[s])
             diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name,
@@ -465,7 +503,8 @@ int main(void)
     add_setups(ctx);
     if (tap_failed) return tap_done();
     for (int op = 0; op < ZT_OP_COUNT; op++) walk(ctx, (zt_op)op);
-    print_matrix();
+    print_cpu();
+    if (setups[n_setups - 1].column == ON_VULKAN) print_device();
     check_fallbacks();
     for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

@@ -21,7 +21,10 @@ static void names(zt_ctx *ctx)
         cpu |= !strcmp(zt_engine_list(i), "cpu");
         ref |= !strcmp(zt_engine_list(i), "ref");
         zt_engine *e = zt_engine_open(ctx, zt_engine_list(i), NULL);
-        open &= e && !strcmp(e->vt->name, zt_engine_list(i));
+        bool no_device = !e && zt_ctx_status(ctx) == ZT_ENOTSUP;
+        if (no_device) skip("%s: %s", zt_engine_list(i), zt_ctx_error(ctx));
+        zt_ctx_clear(ctx);
+        open &= no_device || (e && !strcmp(e->vt->name, zt_engine_list(i)));
         zt_engine_close(e);
     }
     ok(cpu && ref && open, "the engines listed are those that open");
@@ -32,7 +35,8 @@ static void names(zt_ctx *ctx)
     zt_engine_close(NULL);
     refused("cuda", ZT_ENOTSUP, "'cuda': this zt was built without cuda");
     refused("cuda:0", ZT_ENOTSUP, "'cuda:0'");
-    refused("vulkan:1", ZT_ENOTSUP, "without vulkan");
+    refused("vulkan:99", ZT_ENOTSUP, "vulkan");
+    refused("cpu:1", ZT_EUSAGE, "not known");
     refused("cuda:x", ZT_EUSAGE, "not known");
     refused("cudax", ZT_EUSAGE, "not known");
     refused("", ZT_EUSAGE, "''");
@@ -64,10 +68,22 @@ static zt_status divide3(zt_engine *e, int32_t by, int32_t *y)
     return oneop_run(e, &o);
 }
 
+static bool has_division(zt_engine *e)
+{
+    zt_type one = zt_type_make(ZT_I32, 0, NULL);
+    const zt_type *in[ZT_MAX_IN] = {&one, &one};
+    return e->vt->has(e, ZT_OP_div, NULL, in, &one);
+}
+
 static void divisions(zt_ctx *ctx, const char *name)
 {
     int32_t y[3];
     zt_engine *e = zt_engine_open(ctx, name, NULL);
+    if (!e || !has_division(e)) {
+        zt_ctx_clear(ctx);
+        zt_engine_close(e);
+        return;
+    }
     ok(divide3(e, 2, y) == ZT_OK && y[0] == 3 && y[1] == -3 && y[2] == INT32_MIN / 2,
        "%s: integers are divided towards zero", name);
     ok(divide3(e, -1, y) == ZT_OK && y[0] == -7 && y[2] == INT32_MIN,
@@ -85,6 +101,8 @@ static void troubles(zt_ctx *ctx, const char *name)
 {
     zt_engine *e = zt_engine_open(ctx, name, NULL);
     float y[6];
+    if (!e) zt_ctx_clear(ctx); /* built, but no device here */
+    if (!e) return;
     ok(gather3(e, (int32_t[]){3, 0, 2}, y, NULL) == ZT_OK && y[0] == 7 && y[3] == 2 && y[5] == 6,
        "%s gathers", name);
     zt_status s = gather3(e, (int32_t[]){0, 70000, 4}, y, NULL);

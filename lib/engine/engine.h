@@ -66,6 +66,9 @@ typedef struct zt_engine_report {
     size_t held, peak;  /* bytes of buffers and arenas */
     uint64_t kernels;   /* steps run */
     uint64_t replays;
+    /* Devices: commands handed over and waited for, times that results came back, and buffers taken
+     * from the pool or made anew. */
+    uint64_t submits, downloads, pool_hits, pool_misses;
 } zt_engine_report;
 
 /* Called around every step of a replay, by the thread that replays. before: a status other than
@@ -78,6 +81,7 @@ typedef struct zt_watch {
 
 typedef struct zt_engine_vt {
     const char *name;
+    bool devices; /* "NAME:1" names one of several */
     /* required */
     zt_engine *(*open)(zt_ctx *ctx, const zt_engine_opts *opts);
     void (*close)(zt_engine *e);
@@ -106,13 +110,13 @@ struct zt_engine {
 
 /* ---- engines there are --------------------------------------------------------------------------- */
 
-/* "auto" "cpu" "ref" (and "cuda:0" ... where built). ZT_ENOTSUP when it is not there. */
+/* "auto" "cpu" "ref", and "vulkan" or "vulkan:1" where built. ZT_ENOTSUP when it is not there. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 void zt_engine_close(zt_engine *e);
 /* Names of engines built in, NULL after the last. */
 const char *zt_engine_list(int i);
 
-extern const zt_engine_vt zt_engine_ref, zt_engine_cpu;
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan;
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {

@@ -3,10 +3,21 @@
 
 #include <string.h>
 
-static const zt_engine_vt *const built_in[] = {&zt_engine_cpu, &zt_engine_ref};
+static const zt_engine_vt *const built_in[] = {
+    &zt_engine_cpu,
+    &zt_engine_ref,
+#ifdef ZT_HAVE_VULKAN
+    &zt_engine_vulkan,
+#endif
+};
 
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
-static const char *const not_built[] = {"cuda", "vulkan"};
+static const char *const not_built[] = {
+    "cuda",
+#ifndef ZT_HAVE_VULKAN
+    "vulkan",
+#endif
+};
 
 enum {
     N_BUILT_IN = sizeof built_in / sizeof built_in[0],
@@ -15,12 +26,14 @@ enum {
 
 const char *zt_engine_list(int i) { return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL; }
 
-static bool is_device_of(const char *name, const char *engine)
+/* "NAME" is device 0. */
+static bool is_device_of(const char *name, const char *engine, int64_t *device)
 {
     size_t n = strlen(engine);
+    *device = 0;
     if (strncmp(name, engine, n)) return false;
-    int64_t device;
-    return name[n] == 0 || (name[n] == ':' && zt_parse_i64(name + n + 1, &device) && device >= 0);
+    return name[n] == 0 || (name[n] == ':' && zt_parse_i64(name + n + 1, device) && *device >= 0 &&
+                            *device < INT32_MAX);
 }
 
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts)
@@ -30,11 +43,17 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
     size_t len = strlen(name);
     if (!opts) opts = &usual;
     if (strcmp(name, "auto") == 0) name = "cpu";
-    for (int i = 0; i < N_BUILT_IN; i++)
-        if (strcmp(name, built_in[i]->name) == 0) return built_in[i]->open(ctx, opts);
+    int64_t device;
+    for (int i = 0; i < N_BUILT_IN; i++) {
+        zt_engine_opts with = *opts;
+        if (!is_device_of(name, built_in[i]->name, &device)) continue;
+        if (strchr(name, ':') && !built_in[i]->devices) break;
+        with.device = strchr(name, ':') ? (int)device : opts->device;
+        return built_in[i]->open(ctx, &with);
+    }
     zt_escape(text, sizeof text, name, len < 60 ? len : 60);
     for (int i = 0; i < N_NOT_BUILT; i++) {
-        if (!is_device_of(name, not_built[i])) continue;
+        if (!is_device_of(name, not_built[i], &device)) continue;
         zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);
         return NULL;
     }

@@ -28,7 +28,7 @@ static const struct shared_option {
     ROW(ZT_SHARE_ENGINE, pub.threads, 't', "threads", I64, "N",
         "threads (default: the processors it may use)", .min = 1, .max = 256),
     ROW(ZT_SHARE_ENGINE, pub.engine, 0, "engine", STR, "NAME",
-        "auto, cpu or ref", ),
+        "auto, cpu, vulkan, vulkan:1 or ref", ),
     ROW(ZT_SHARE_ENGINE, pub.strict, 0, "strict-engine", FLAG, NULL,
         "falling back to another engine is an error", ),
     ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512",

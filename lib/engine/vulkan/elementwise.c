@@ -1,0 +1,180 @@
+/* elementwise.c - functions of one number and of two, with broadcasting. */
+#include "lib/engine/vulkan/vk.h"
+
+#include <string.h>
+
+static uint32_t bits(double x)
+{
+    float f = (float)x;
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* ---- one number ---------------------------------------------------------------------------------- */
+
+/* The place in the table is the constant KIND of shaders/unary.comp; `at` are f64 attributes that it
+ * takes, by their places in the op's struct, as many as are not below 0. */
+#define AT(op, field) (int)offsetof(zt_##op##_attrs, field)
+static const struct {
+    zt_op op;
+    int at[2];
+    const char *form; /* of gelu */
+} functions[] = {
+    {ZT_OP_scale, {AT(scale, by), -1}, NULL},
+    {ZT_OP_softcap, {AT(softcap, cap), -1}, NULL},
+    {ZT_OP_silu, {-1, -1}, NULL},
+    {ZT_OP_gelu, {-1, -1}, "tanh"},
+    {ZT_OP_gelu, {-1, -1}, "erf"},
+    {ZT_OP_neg, {-1, -1}, NULL},
+    {ZT_OP_abs, {-1, -1}, NULL},
+    {ZT_OP_square, {-1, -1}, NULL},
+    {ZT_OP_sqrt, {-1, -1}, NULL},
+    {ZT_OP_recip, {-1, -1}, NULL},
+    {ZT_OP_exp, {-1, -1}, NULL},
+    {ZT_OP_tanh, {-1, -1}, NULL},
+    {ZT_OP_sigmoid, {-1, -1}, NULL},
+    {ZT_OP_relu, {-1, -1}, NULL},
+    {ZT_OP_erf, {-1, -1}, NULL},
+    {ZT_OP_clamp, {AT(clamp, lo), AT(clamp, hi)}, NULL},
+    {ZT_OP_add_scalar, {AT(add_scalar, by), -1}, NULL},
+    {ZT_OP_leaky_relu, {AT(leaky_relu, alpha), -1}, NULL},
+};
+
+static int function_of(zt_op op, const void *attrs)
+{
+    for (int i = 0; i < (int)(sizeof functions / sizeof functions[0]); i++)
+        if (functions[i].op == op &&
+            (!functions[i].form || !strcmp(((const zt_gelu_attrs *)attrs)->form.s, functions[i].form)))
+            return i;
+    return -1;
+}
+
+static bool all_f32(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                    const zt_type out[])
+{
+    (void)e, (void)attrs;
+    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32;
+}
+
+static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
+{
+    int kind = function_of(op, c->attrs);
+    int64_t n = zt_type_count(c->out);
+    c->shader = ZT_VK_SHADER_unary;
+    c->n_spec = 1;
+    c->spec[0] = (uint32_t)kind;
+    c->word[0] = (uint32_t)n;
+    for (int i = 0; i < 2; i++) {
+        double value = 0;
+        if (functions[kind].at[i] >= 0)
+            memcpy(&value, (const char *)c->attrs + functions[kind].at[i], sizeof value);
+        c->word[1 + i] = bits(value);
+    }
+    zt_vk_spread(e, c, n, 64);
+    return ZT_OK;
+}
+
+#define UNARY(NAME)                                                                                \
+    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c)                                    \
+    {                                                                                              \
+        return set_unary(e, c, ZT_OP_##NAME);                                                      \
+    }
+#define UNARIES(X)                                                                                 \
+    X(scale) X(softcap) X(silu) X(gelu) X(neg) X(abs) X(square) X(sqrt) X(recip) X(exp) X(tanh)    \
+    X(sigmoid) X(relu) X(erf) X(clamp) X(add_scalar) X(leaky_relu)
+UNARIES(UNARY)
+
+/* ---- two numbers --------------------------------------------------------------------------------- */
+
+/* The place is the constant KIND of shaders/binary.comp. */
+static const struct {
+    zt_op op;
+    const char *form;
+} pairs[] = {{ZT_OP_add, NULL},    {ZT_OP_sub, NULL},       {ZT_OP_mul, NULL},
+             {ZT_OP_div, NULL},    {ZT_OP_max, NULL},       {ZT_OP_min, NULL},
+             {ZT_OP_swiglu, NULL}, {ZT_OP_geglu, "tanh"}, {ZT_OP_geglu, "erf"}};
+
+typedef struct walk { /* merged dimensions, right-aligned, and the steps of a and b */
+    int n;
+    uint32_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
+} walk;
+
+/* Elements from one index to the next of dimension d of y in operand t, 0 where it is repeated. */
+static uint32_t step_of(const zt_type *t, const zt_type *y, int d)
+{
+    int at = d - (y->rank - t->rank);
+    if (at < 0 || t->dim[at] == 1) return 0;
+    uint32_t step = 1;
+    for (int k = at + 1; k < t->rank; k++) step *= (uint32_t)t->dim[k];
+    return step;
+}
+
+/* Dimensions that go on from each other in both operands become one. */
+static walk walk_of(const zt_type *a, const zt_type *b, const zt_type *y)
+{
+    const zt_type *in[2] = {a, b};
+    walk w = {0};
+    for (int d = y->rank - 1; d >= 0; d--) {
+        uint32_t size = (uint32_t)y->dim[d], step[2];
+        bool merge = w.n > 0;
+        if (size == 1) continue;
+        for (int k = 0; k < 2; k++) {
+            step[k] = step_of(in[k], y, d);
+            merge = merge && step[k] == w.step[k][w.n - 1] * w.dim[w.n - 1];
+        }
+        if (!merge)
+            for (int k = 0; k < 2; k++) w.step[k][w.n] = step[k];
+        if (merge)
+            w.dim[w.n - 1] *= size;
+        else
+            w.dim[w.n++] = size;
+    }
+    return w;
+}
+
+static bool binary_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    return all_f32(e, attrs, in, out) && in[1]->dtype == ZT_F32 &&
+           walk_of(in[0], in[1], &out[0]).n <= 4;
+}
+
+static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
+{
+    walk w = walk_of(c->in[0], c->in[1], c->out);
+    int64_t n = zt_type_count(c->out);
+    uint32_t kind = 0;
+    while (pairs[kind].op != op || (pairs[kind].form && strcmp(((const zt_geglu_attrs *)c->attrs)->form.s,
+                                                               pairs[kind].form)))
+        kind++;
+    c->shader = ZT_VK_SHADER_binary;
+    c->n_spec = 1;
+    c->spec[0] = kind;
+    c->word[0] = (uint32_t)n;
+    for (int d = 0; d < 4; d++) {
+        c->word[4 - d] = d < w.n ? w.dim[d] : 1;
+        c->word[8 - d] = d < w.n ? w.step[0][d] : 0;
+        c->word[12 - d] = d < w.n ? w.step[1][d] : 0;
+    }
+    zt_vk_spread(e, c, n, 64);
+    return ZT_OK;
+}
+
+#define BINARY(NAME)                                                                               \
+    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c)                                    \
+    {                                                                                              \
+        return set_binary(e, c, ZT_OP_##NAME);                                                     \
+    }
+#define BINARIES(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(geglu)
+BINARIES(BINARY)
+
+const zt_vk_kernel zt_vk_elementwise[] = {
+#define X(NAME) {ZT_OP_##NAME, all_f32, set_##NAME, 0},
+    UNARIES(X)
+#undef X
+#define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0},
+    BINARIES(X)
+#undef X
+    {0},
+};

@@ -1,0 +1,40 @@
+/* kernels.c - which kernel runs an op, and what the families share. */
+#include "lib/engine/vulkan/vk.h"
+
+static const zt_vk_kernel *const families[] = {zt_vk_elementwise, zt_vk_rows, zt_vk_llm};
+
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
+                               const zt_type *const in[], const zt_type out[])
+{
+    const zt_opinfo *info = zt_op_info(op);
+    if (!attrs) attrs = info->defaults;
+    if (!zt_vk_small(in, info->n_in, out)) return NULL;
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
+        for (const zt_vk_kernel *k = families[f]; k->set; k++)
+            if (k->op == op && k->has(e, attrs, in, out)) return k;
+    return NULL;
+}
+
+bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out)
+{
+    const int64_t most = INT64_C(1) << 31;
+    for (int k = 0; k < n_in; k++)
+        if (in[k] && zt_type_count(in[k]) >= most) return false;
+    return zt_type_count(&out[0]) < most;
+}
+
+void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each)
+{
+    int64_t groups = (n + each - 1) / each, most = e->groups[0];
+    int64_t down = (groups + most - 1) / most;
+    c->groups[0] = (uint32_t)(down > 1 ? most : groups);
+    c->groups[1] = (uint32_t)down;
+    c->groups[2] = 1;
+}
+
+int zt_vk_tile(uint32_t shared_bytes, int64_t head_dim)
+{
+    int64_t rows = head_dim > 0 ? (int64_t)shared_bytes / 2 / (head_dim * 2 * 4) : 64;
+    rows -= rows % 8;
+    return (int)(rows < 8 ? 8 : rows > 64 ? 64 : rows);
+}

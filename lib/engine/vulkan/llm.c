@@ -1,0 +1,190 @@
+/* llm.c - kernels of language models: products with packed weights, embeddings, rotary positions,
+ * the cache and attention over it. */
+#include "lib/engine/vulkan/vk.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- linear -------------------------------------------------------------------------------------- */
+
+/* Activations stay f32 whatever `act` allows. */
+static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    (void)attrs;
+    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32 && zt_vk_pack_of(in[1]->dtype) &&
+           in[0]->dim[0] <= e->groups[1];
+}
+
+/* Rows of x that an invocation takes: a weight is unpacked once for all of them. */
+static uint32_t rows_each(int64_t n) { return n >= 8 ? 8 : n >= 4 ? 4 : 1; }
+
+static zt_status set_linear(zt_vk_engine *e, zt_vk_call *c)
+{
+    int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], M = c->in[1]->dim[0];
+    (void)e;
+    c->shader = ZT_VK_SHADER_linear;
+    c->n_spec = 2;
+    c->spec[0] = (uint32_t)c->packed;
+    c->spec[1] = rows_each(n);
+    c->word[0] = (uint32_t)n;
+    c->word[1] = (uint32_t)K;
+    c->word[2] = (uint32_t)M;
+    c->groups[0] = (uint32_t)((M + 31) / 32);
+    c->groups[1] = (uint32_t)((n + c->spec[1] - 1) / c->spec[1]);
+    c->groups[2] = 1;
+    return ZT_OK;
+}
+
+/* ---- gather -------------------------------------------------------------------------------------- */
+
+static bool gather_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    (void)attrs;
+    return out[0].dtype == ZT_F32 && zt_vk_pack_of(in[0]->dtype) &&
+           zt_type_count(in[1]) <= e->groups[1];
+}
+
+static zt_status set_gather(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_gather_attrs *a = c->attrs;
+    (void)e;
+    c->shader = ZT_VK_SHADER_gather;
+    c->n_spec = 1;
+    c->spec[0] = (uint32_t)c->packed;
+    c->word[0] = (uint32_t)zt_type_count(c->in[1]);
+    c->word[1] = (uint32_t)c->in[0]->dim[1];
+    c->word[2] = (uint32_t)c->in[0]->dim[0];
+    c->word[3] = !strcmp(a->oob.s, "error");
+    c->groups[0] = (c->word[1] + 32 * 32 - 1) / (32 * 32);
+    c->groups[1] = c->word[0];
+    c->groups[2] = 1;
+    return ZT_OK;
+}
+
+/* ---- rope ---------------------------------------------------------------------------------------- */
+
+/* A table of divisors is data: angles are then no multiples of frequencies that are known before. */
+static bool rope_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                     const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[0]->dtype == ZT_F32 && !in[2] && in[0]->dim[0] <= e->groups[1];
+}
+
+static double scale_of(const zt_rope_attrs *a, int64_t i)
+{
+    if (a->extend == 0) return a->scale;
+    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
+    double unscaled = a->extend * (1 - (up < 0 ? 0 : up > 1 ? 1 : up));
+    return a->scale * (1 - unscaled) + unscaled;
+}
+
+static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_rope_attrs *a = c->attrs;
+    const zt_type *x = c->in[0];
+    int64_t rows = x->dim[0], cols = rows ? zt_type_count(x) / rows : 0;
+    int64_t head = a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
+    int64_t dims = a->dims ? a->dims : head;
+    float amplitude = (float)a->amplitude;
+    c->shader = ZT_VK_SHADER_rope;
+    c->word[0] = (uint32_t)cols;
+    c->word[1] = (uint32_t)head;
+    c->word[2] = (uint32_t)dims;
+    c->word[3] = !strcmp(a->pair.s, "neighbours");
+    memcpy(&c->word[4], &amplitude, sizeof amplitude);
+    c->groups[0] = (uint32_t)((cols + 63) / 64);
+    c->groups[1] = (uint32_t)rows;
+    c->groups[2] = 1;
+    c->table_words = (size_t)dims;
+    c->table = zt_alloc_array(e->base.ctx, c->table_words, sizeof *c->table);
+    if (!c->table) return ZT_ENOMEM;
+    for (int64_t i = 0; i < dims / 2; i++) {
+        double quarters = scale_of(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
+        quarters -= 4 * floor(quarters / 4); /* a position is whole: whole turns make no difference */
+        uint64_t fixed = (uint64_t)ldexp(quarters, 62);
+        c->table[2 * i] = (uint32_t)fixed;
+        c->table[2 * i + 1] = (uint32_t)(fixed >> 32);
+    }
+    return ZT_OK;
+}
+
+/* ---- the cache ----------------------------------------------------------------------------------- */
+
+/* ctx, S, B, block from word `at` on (lib/ops/row.h: zt_slots_make). */
+static void set_slots(zt_vk_call *c, int at, const zt_type *cache, const zt_type *table)
+{
+    int64_t ctx = cache->dim[0], S = table ? table->dim[0] : 1, B = table ? table->dim[1] : 1;
+    c->word[at] = (uint32_t)ctx;
+    c->word[at + 1] = (uint32_t)S;
+    c->word[at + 2] = (uint32_t)B;
+    c->word[at + 3] = (uint32_t)(B ? ctx / B : 0);
+}
+
+static bool kv_put_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[1]->dim[0] <= e->groups[1];
+}
+
+static zt_status set_kv_put(zt_vk_engine *e, zt_vk_call *c)
+{
+    (void)e;
+    c->shader = ZT_VK_SHADER_kv_put;
+    c->n_spec = 1;
+    c->spec[0] = c->in[0]->dtype == ZT_F16;
+    c->word[0] = (uint32_t)c->in[1]->dim[1];
+    set_slots(c, 1, c->in[0], c->in[4]);
+    c->groups[0] = (c->word[0] + 63) / 64;
+    c->groups[1] = (uint32_t)c->in[1]->dim[0];
+    c->groups[2] = 1;
+    return ZT_OK;
+}
+
+/* ---- attention ----------------------------------------------------------------------------------- */
+
+enum { MOST_HEAD = 512 }; /* 64 MOST of shaders/attention.comp */
+
+static bool attention_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                          const zt_type out[])
+{
+    const zt_attention_attrs *a = attrs;
+    (void)out;
+    return a->head <= MOST_HEAD && in[0]->dim[0] <= e->groups[1] && in[0]->dtype == ZT_F32;
+}
+
+static zt_status set_attention(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_attention_attrs *a = c->attrs;
+    int64_t D = a->head, H = c->in[0]->dim[1] / D, W = c->in[1]->dim[1];
+    float scale = (float)(a->scale != 0 ? a->scale : 1 / sqrt((double)D)), cap = (float)a->softcap;
+    int64_t window = a->window < INT32_MAX ? a->window : 0;
+    c->shader = ZT_VK_SHADER_attention;
+    c->n_spec = 2;
+    c->spec[0] = c->in[1]->dtype == ZT_F16;
+    c->spec[1] = (uint32_t)zt_vk_tile(e->shared_bytes, D);
+    c->word[0] = (uint32_t)D;
+    c->word[1] = (uint32_t)H;
+    c->word[2] = (uint32_t)W;
+    c->word[3] = (uint32_t)(H / (W / D));
+    c->word[4] = (uint32_t)window;
+    memcpy(&c->word[5], &scale, sizeof scale);
+    memcpy(&c->word[6], &cap, sizeof cap);
+    set_slots(c, 7, c->in[1], c->in[5]);
+    c->groups[0] = (uint32_t)H;
+    c->groups[1] = (uint32_t)c->in[0]->dim[0];
+    c->groups[2] = 1;
+    return ZT_OK;
+}
+
+const zt_vk_kernel zt_vk_llm[] = {
+    {ZT_OP_linear, linear_has, set_linear, 2},
+    {ZT_OP_gather, gather_has, set_gather, 1},
+    {ZT_OP_rope, rope_has, set_rope, 0},
+    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0},
+    {ZT_OP_attention, attention_has, set_attention, 0},
+    {0},
+};

@@ -1,0 +1,138 @@
+/* pipeline.c - shaders into pipelines, each once for every set of constants; what the driver compiled is
+ * kept in the user's cache folder (XDG_CACHE_HOME/zt/vulkan-cache, else ~/.cache). */
+#include "lib/engine/vulkan/vk.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- code, made from shaders/ by glslc -mfmt=c --------------------------------------------------- */
+
+#define X(s) extern const uint32_t zt_vk_code_##s[], zt_vk_size_##s;
+ZT_VK_SHADERS(X)
+#undef X
+
+static const struct {
+    const uint32_t *code, *size;
+} shaders[ZT_VK_N_SHADERS] = {
+#define X(s) {zt_vk_code_##s, &zt_vk_size_##s},
+    ZT_VK_SHADERS(X)
+#undef X
+};
+
+/* ---- the driver's cache -------------------------------------------------------------------------- */
+
+static bool cache_path(char *path, size_t n, const char *file)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int len = base && *base == '/' ? snprintf(path, n, "%s/zt/%s", base, file)
+              : home && *home      ? snprintf(path, n, "%s/.cache/zt/%s", home, file)
+                                   : 0;
+    return len > 0 && (size_t)len < n;
+}
+
+/* The driver checks what it is given and starts empty where it does not fit. */
+void zt_vk_cache_open(zt_vk_engine *e)
+{
+    enum { MOST = 16 << 20 };
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    char path[512];
+    char *data = NULL;
+    int fd = cache_path(path, sizeof path, "vulkan-cache") ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < MOST)
+        data = zt_alloc(e->base.ctx, (size_t)st.st_size);
+    if (data && read(fd, data, (size_t)st.st_size) == st.st_size) {
+        info.initialDataSize = (size_t)st.st_size;
+        info.pInitialData = data;
+    }
+    if (fd >= 0) close(fd);
+    if (e->vk.CreatePipelineCache(e->device, &info, NULL, &e->cache)) e->cache = VK_NULL_HANDLE;
+    zt_free(e->base.ctx, data);
+}
+
+enum { HEADER = 32 }; /* what a cache without content begins with */
+
+static void cache_save(zt_vk_engine *e)
+{
+    char path[512], fresh[512];
+    size_t n = 0;
+    if (!cache_path(path, sizeof path, "vulkan-cache") ||
+        !cache_path(fresh, sizeof fresh, "vulkan-cache.new") ||
+        e->vk.GetPipelineCacheData(e->device, e->cache, &n, NULL) || n <= HEADER)
+        return;
+    char *data = zt_alloc(e->base.ctx, n);
+    int fd = data && !e->vk.GetPipelineCacheData(e->device, e->cache, &n, data)
+                 ? open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)
+                 : -1;
+    if (fd >= 0) {
+        bool good = write(fd, data, n) == (ssize_t)n;
+        good = close(fd) == 0 && good;
+        if (!good || rename(fresh, path)) unlink(fresh);
+    }
+    zt_free(e->base.ctx, data);
+}
+
+/* ---- pipelines ----------------------------------------------------------------------------------- */
+
+static VkPipeline build(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec)
+{
+    VkSpecializationMapEntry entry[4];
+    for (uint32_t i = 0; i < 4; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
+    const VkSpecializationInfo constants = {(uint32_t)n_spec, entry, (size_t)n_spec * 4, spec};
+    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                           .codeSize = *shaders[shader].size,
+                                           .pCode = shaders[shader].code};
+    VkShaderModule module;
+    VkPipeline made = VK_NULL_HANDLE;
+    VkResult r = e->vk.CreateShaderModule(e->device, &code, NULL, &module);
+    if (zt_vk_check(e->base.ctx, r, "CreateShaderModule")) return VK_NULL_HANDLE;
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main",
+                  .pSpecializationInfo = &constants},
+        .layout = e->layout};
+    r = e->vk.CreateComputePipelines(e->device, e->cache, 1, &info, NULL, &made);
+    e->vk.DestroyShaderModule(e->device, module, NULL);
+    return zt_vk_check(e->base.ctx, r, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
+}
+
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec)
+{
+    size_t bytes = (size_t)n_spec * sizeof *spec;
+    for (int i = 0; i < e->n_pipes; i++) {
+        const zt_vk_pipe *p = &e->pipe[i];
+        if (p->shader == shader && p->n_spec == n_spec && !memcmp(p->spec, spec, bytes))
+            return p->pipeline;
+    }
+    if (e->n_pipes == e->room_pipes) {
+        int room = e->room_pipes ? 2 * e->room_pipes : 32;
+        zt_vk_pipe *more = zt_realloc(e->base.ctx, e->pipe, (size_t)room * sizeof *more);
+        if (!more) return VK_NULL_HANDLE;
+        e->pipe = more;
+        e->room_pipes = room;
+    }
+    zt_vk_pipe p = {.shader = shader, .n_spec = n_spec};
+    memcpy(p.spec, spec, bytes);
+    p.pipeline = build(e, shader, n_spec, spec);
+    if (p.pipeline) e->pipe[e->n_pipes++] = p;
+    return p.pipeline;
+}
+
+void zt_vk_pipelines_close(zt_vk_engine *e)
+{
+    if (e->cache && e->n_pipes) cache_save(e);
+    for (int i = 0; i < e->n_pipes; i++)
+        e->vk.DestroyPipeline(e->device, e->pipe[i].pipeline, NULL);
+    zt_free(e->base.ctx, e->pipe);
+    e->pipe = NULL;
+    e->n_pipes = e->room_pipes = 0;
+    if (e->cache) e->vk.DestroyPipelineCache(e->device, e->cache, NULL);
+    e->cache = VK_NULL_HANDLE;
+}

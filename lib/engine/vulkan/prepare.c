@@ -1,0 +1,327 @@
+/* prepare.c - from a plan to tasks, and tasks recorded as one command buffer.
+ *
+ * A step is a dispatch, or a copy where a view or a used-up value has a place apart. All tasks wait for
+ * those before them. Inputs, outputs and one trouble block a task lie in host memory of the plan's
+ * own, which the device reads and writes; so a replay is one submit, whatever memory the caller has.
+ */
+#include "lib/engine/vulkan/vk.h"
+
+#include <string.h>
+
+enum { ALIGN = 64, TROUBLE = 16 };
+
+static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+/* ---- memory of the plan -------------------------------------------------------------------------- */
+
+static zt_status lay_out(zt_vk_engine *e, zt_ready *r, zt_place_kind kind, int n, size_t **at,
+                         size_t **bytes, size_t *total)
+{
+    *at = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **at);
+    *bytes = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **bytes);
+    if (!*at || !*bytes) return ZT_ENOMEM;
+    memset(*bytes, 0, (size_t)(n + 1) * sizeof **bytes);
+    for (int v = 0; v < r->plan.n_values; v++)
+        if (r->plan.place[v].kind == kind)
+            (*bytes)[r->plan.place[v].index] = zt_type_bytes(&r->plan.type[v]);
+    for (int i = 0; i < n; i++) {
+        (*at)[i] = *total;
+        if (!zt_add_size(*total, up((*bytes)[i]), total))
+            return zt_fail(e->base.ctx, ZT_ENOMEM, "the plan's inputs and outputs are too large");
+    }
+    return ZT_OK;
+}
+
+static zt_status want_arena(zt_vk_engine *e, size_t bytes)
+{
+    if (e->arena.buffer && bytes <= e->arena.bytes) return ZT_OK;
+    zt_vk_mem fresh;
+    zt_status s = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, bytes, &fresh);
+    if (s) return s;
+    zt_vk_release(e, &e->arena); /* nothing lives there between replays */
+    e->arena = fresh;
+    e->moved++;
+    return ZT_OK;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------- */
+
+static bool same_place(const zt_place *a, const zt_place *b)
+{
+    return a->kind == b->kind && a->index == b->index && a->offset == b->offset;
+}
+
+static zt_vk_operand operand_of(const zt_ready *r, int v)
+{
+    return (zt_vk_operand){.place = v < 0 ? (zt_place){0} : r->plan.place[v]};
+}
+
+static void add_copy(zt_ready *r, int s)
+{
+    const zt_step *st = &r->plan.step[s];
+    zt_vk_task *t = &r->task[r->n_tasks++];
+    *t = (zt_vk_task){.act = ZT_VK_COPY, .step = s, .n_operands = 2, .table_at = -1};
+    t->operand[0] = operand_of(r, st->in[0]);
+    t->operand[1] = operand_of(r, st->out[0]);
+    t->bytes = zt_type_bytes(&r->plan.type[st->in[0]]);
+}
+
+/* Operand k in an engine's buffer: packed where the kernel reads that, else plain. */
+static zt_status choose_form(zt_vk_engine *e, const zt_ready *r, const zt_vk_kernel *k, int i,
+                             const zt_type *type, zt_vk_operand *o, zt_vk_call *c)
+{
+    bool may = k->weight == i + 1;
+    zt_ebuf *b = o->place.kind == ZT_PLACE_BUF ? r->plan.buf[o->place.index] : NULL;
+    if (b && b->pack && may && zt_type_equal(&b->type, type)) {
+        c->packed = o->pack = b->pack;
+        return ZT_OK;
+    }
+    if (may && type->dtype != ZT_F32)
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: op %s multiplies by %s only as data",
+                       zt_op_info(k->op)->name, zt_dtype_get(type->dtype)->name);
+    return b && b->pack ? zt_vk_plain(e, b) : ZT_OK;
+}
+
+typedef struct tables { /* what kernels' tables hold, gathered to be written at once */
+    uint32_t *word;
+    size_t n, room;
+} tables;
+
+static zt_status keep_table(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_task *t)
+{
+    size_t need = all->n + c->table_words + ALIGN / 4;
+    if (need > all->room) {
+        size_t room = need > 2 * all->room ? need : 2 * all->room;
+        uint32_t *more = zt_realloc(e->base.ctx, all->word, room * sizeof *more);
+        if (!more) return ZT_ENOMEM;
+        all->word = more;
+        all->room = room;
+    }
+    t->table_offset = all->n * sizeof *all->word;
+    memcpy(all->word + all->n, c->table, c->table_words * sizeof *c->table);
+    all->n += (c->table_words + ALIGN / 4 - 1) / (ALIGN / 4) * (ALIGN / 4);
+    return ZT_OK;
+}
+
+static zt_status finish_task(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_task *t)
+{
+    zt_status s = c->table ? keep_table(e, c, all, t) : ZT_OK;
+    zt_free(e->base.ctx, c->table);
+    if (s) return s;
+    memcpy(t->groups, c->groups, sizeof t->groups);
+    memcpy(t->word, c->word, sizeof t->word);
+    if (!t->groups[0] || !t->groups[1]) return ZT_OK;
+    for (int d = 0; d < 3; d++)
+        if (t->groups[d] > e->groups[d])
+            return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %u workgroups of %u",
+                           t->groups[d], e->groups[d]);
+    t->pipeline = zt_vk_pipeline(e, c->shader, c->n_spec, c->spec);
+    return t->pipeline ? ZT_OK : zt_ctx_status(e->base.ctx);
+}
+
+/* Operands: inputs, the step's table if it has one, outputs. */
+static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, tables *all)
+{
+    const zt_step *st = &r->plan.step[s];
+    const zt_opinfo *info = zt_op_info(st->op);
+    zt_vk_task *t = &r->task[r->n_tasks++];
+    zt_vk_call c = {.attrs = st->attrs};
+    zt_type out[ZT_MAX_OUT] = {{0}};
+    *t = (zt_vk_task){.act = ZT_VK_DISPATCH, .step = s, .table_at = -1};
+    for (int k = 0; k < info->n_in; k++) {
+        bool is = st->in[k] >= 0 && r->plan.place[st->in[k]].kind != ZT_PLACE_NOWHERE;
+        c.in[k] = is ? &r->plan.type[st->in[k]] : NULL;
+    }
+    zt_status bad = zt_op_infer(e->base.ctx, st->op, st->attrs, c.in, out);
+    const zt_vk_kernel *kernel = bad ? NULL : zt_vk_find(e, st->op, st->attrs, c.in, out);
+    if (!bad && !kernel)
+        bad = zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): vulkan has no kernel for it",
+                      info->name, s);
+    for (int k = 0; k < info->n_in && !bad; k++) {
+        zt_vk_operand *o = &t->operand[t->n_operands++];
+        *o = operand_of(r, k == 0 && apart ? st->out[0] : c.in[k] ? st->in[k] : -1);
+        if (c.in[k]) bad = choose_form(e, r, kernel, k, c.in[k], o, &c);
+    }
+    c.out = out;
+    for (int k = 0; k < info->n_out; k++)
+        c.wanted[k] = st->out[k] >= 0 && r->plan.place[st->out[k]].kind != ZT_PLACE_NOWHERE;
+    if (!bad) bad = kernel->set(e, &c);
+    if (bad) return bad;
+    if (c.table) t->table_at = t->n_operands++;
+    for (int k = 0; k < info->n_out && t->n_operands < 7; k++)
+        t->operand[t->n_operands++] = operand_of(r, st->out[k]);
+    return finish_task(e, &c, all, t);
+}
+
+static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
+{
+    r->task = zt_arena_alloc(r->memory, (size_t)(2 * r->plan.n_steps + 1) * sizeof *r->task);
+    if (!r->task) return ZT_ENOMEM;
+    for (int s = 0; s < r->plan.n_steps; s++) {
+        const zt_step *st = &r->plan.step[s];
+        unsigned flags = zt_op_info(st->op)->def->flags;
+        bool apart = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES) && st->out[0] >= 0 &&
+                     r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
+                     !same_place(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
+        if (apart) add_copy(r, s);
+        zt_status bad = flags & ZT_OPF_VIEW ? ZT_OK : add_dispatch(e, r, s, apart, all);
+        if (bad) return bad;
+    }
+    return ZT_OK;
+}
+
+static zt_status write_tables(zt_vk_engine *e, zt_ready *r, const tables *all)
+{
+    if (all->n == 0) return ZT_OK;
+    zt_status s = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, all->n * sizeof *all->word, &r->tables);
+    return s ? s : zt_vk_write(e, &r->tables, 0, all->word, all->n * sizeof *all->word);
+}
+
+static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
+{
+    size_t total = 0;
+    tables all = {0};
+    zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
+    if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_at, &r->in_bytes, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_at, &r->out_bytes, &total);
+    if (!s) s = make_tasks(e, r, &all);
+    if (!s) s = write_tables(e, r, &all);
+    zt_free(e->base.ctx, all.word);
+    r->trouble_at = total;
+    if (!s) s = zt_vk_alloc(e, ZT_VK_HOST_MEM, total + (size_t)r->n_tasks * TROUBLE, &r->host);
+    if (!s) s = want_arena(e, plan->arena_bytes);
+    return s ? s : zt_vk_record(e, r, false);
+}
+
+zt_ready *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
+{
+    zt_vk_engine *e = (zt_vk_engine *)base;
+    zt_ready *r = zt_calloc(base->ctx, 1, sizeof *r);
+    if (!r) return NULL;
+    r->memory = zt_arena_new(base->ctx, 0);
+    if (r->memory && prepare(e, r, plan) == ZT_OK) return r;
+    zt_vk_unprepare(base, r);
+    return NULL;
+}
+
+void zt_vk_unprepare(zt_engine *base, zt_ready *r)
+{
+    zt_vk_engine *e = (zt_vk_engine *)base;
+    if (!r) return;
+    if (r->commands) e->vk.FreeCommandBuffers(e->device, e->commands, 1, &r->commands);
+    if (r->times) e->vk.DestroyQueryPool(e->device, r->times, NULL);
+    zt_vk_release(e, &r->host);
+    zt_vk_release(e, &r->tables);
+    zt_arena_free(r->memory);
+    zt_free(base->ctx, r);
+}
+
+/* ---- recording ----------------------------------------------------------------------------------- */
+
+/* The memory a value is in, and where in it. */
+static const zt_vk_mem *find(const zt_vk_engine *e, const zt_ready *r, const zt_vk_operand *o,
+                             size_t *at)
+{
+    const zt_place *p = &o->place;
+    *at = 0;
+    switch (p->kind) {
+    case ZT_PLACE_ARENA: *at = p->offset; return &e->arena;
+    case ZT_PLACE_IN: *at = r->in_at[p->index]; return &r->host;
+    case ZT_PLACE_OUT: *at = r->out_at[p->index]; return &r->host;
+    case ZT_PLACE_BUF: {
+        const zt_ebuf *b = r->plan.buf[p->index];
+        return b->pack && !o->pack ? &b->plain : &b->mem;
+    }
+    case ZT_PLACE_NOWHERE: break;
+    }
+    return NULL;
+}
+
+static void record_copy(zt_vk_engine *e, const zt_ready *r, const zt_vk_task *t)
+{
+    size_t from_at, to_at;
+    const zt_vk_mem *from = find(e, r, &t->operand[0], &from_at);
+    const zt_vk_mem *to = find(e, r, &t->operand[1], &to_at);
+    const VkBufferCopy region = {from_at, to_at, t->bytes};
+    if (t->bytes) e->vk.CmdCopyBuffer(r->commands, from->buffer, to->buffer, 1, &region);
+}
+
+static void record_dispatch(zt_vk_engine *e, const zt_ready *r, const zt_vk_task *t)
+{
+    zt_vk_push push = {{0}, {0}};
+    if (!t->pipeline) return; /* nothing to do */
+    for (int i = 0; i < t->n_operands; i++) {
+        size_t at;
+        const zt_vk_mem *m = find(e, r, &t->operand[i], &at);
+        if (m) push.at[i] = m->address + at;
+        if (i == t->table_at) push.at[i] = r->tables.address + t->table_offset;
+    }
+    push.at[7] = r->host.address + r->trouble_at + (size_t)(t - r->task) * TROUBLE;
+    memcpy(push.word, t->word, sizeof push.word);
+    e->vk.CmdBindPipeline(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, t->pipeline);
+    e->vk.CmdPushConstants(r->commands, e->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                           &push);
+    e->vk.CmdDispatch(r->commands, t->groups[0], t->groups[1], t->groups[2]);
+}
+
+/* What was written before is read after: by shaders and copies, and by the host at the end. */
+static void record_barrier(zt_vk_engine *e, const zt_ready *r, bool last)
+{
+    const VkPipelineStageFlags work =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkMemoryBarrier all = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = last ? VK_ACCESS_HOST_READ_BIT
+                              : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                                    VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+    e->vk.CmdPipelineBarrier(r->commands, work, last ? VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1, &all,
+                             0, NULL, 0, NULL);
+}
+
+static zt_status begin(zt_vk_engine *e, zt_ready *r)
+{
+    const VkCommandBufferAllocateInfo one = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = e->commands,
+        .commandBufferCount = 1};
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    const VkQueryPoolCreateInfo times = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                         .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                         .queryCount = 2 * (uint32_t)r->n_tasks};
+    zt_ctx *ctx = e->base.ctx;
+    zt_status s = ZT_OK;
+    if (!r->commands)
+        s = zt_vk_check(ctx, e->vk.AllocateCommandBuffers(e->device, &one, &r->commands),
+                        "AllocateCommandBuffers");
+    if (!s && r->watched && e->tick > 0 && r->n_tasks && !r->times)
+        s = zt_vk_check(ctx, e->vk.CreateQueryPool(e->device, &times, NULL, &r->times),
+                        "CreateQueryPool");
+    return s ? s
+             : zt_vk_check(ctx, e->vk.BeginCommandBuffer(r->commands, &info), "BeginCommandBuffer");
+}
+
+zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched)
+{
+    r->watched = watched;
+    zt_status s = begin(e, r);
+    if (s) return s;
+    if (watched && r->times)
+        e->vk.CmdResetQueryPool(r->commands, r->times, 0, 2 * (uint32_t)r->n_tasks);
+    for (int i = 0; i < r->n_tasks; i++) {
+        const zt_vk_task *t = &r->task[i];
+        if (watched && r->times)
+            e->vk.CmdWriteTimestamp(r->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, r->times,
+                                    2 * (uint32_t)i);
+        if (t->act == ZT_VK_COPY)
+            record_copy(e, r, t);
+        else
+            record_dispatch(e, r, t);
+        record_barrier(e, r, i == r->n_tasks - 1);
+        if (watched && r->times)
+            e->vk.CmdWriteTimestamp(r->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, r->times,
+                                    2 * (uint32_t)i + 1);
+    }
+    r->moved = e->moved;
+    return zt_vk_check(e->base.ctx, e->vk.EndCommandBuffer(r->commands), "EndCommandBuffer");
+}

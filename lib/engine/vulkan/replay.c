@@ -1,0 +1,77 @@
+/* replay.c - one replay: inputs into the plan's host memory, one submit, outputs out of it. */
+#include "lib/engine/vulkan/vk.h"
+
+#include <string.h>
+
+enum { TROUBLE = 16 };
+
+/* ---- troubles ------------------------------------------------------------------------------------ */
+
+static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
+
+static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
+{
+    for (int i = 0; i < r->n_tasks; i++) {
+        int32_t t[3]; /* kind, value, limit: shaders/call.glsl */
+        memcpy(t, r->host.map + r->trouble_at + (size_t)i * TROUBLE, sizeof t);
+        if (t[0] == 0) continue;
+        const zt_step *st = &r->plan.step[r->task[i].step];
+        const char *op = zt_op_info(st->op)->name, *what = trouble_words[t[0] > 0 && t[0] <= 4 ? t[0] : 1];
+        if (t[1] < 0)
+            return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %d is below 0", op,
+                           r->task[i].step, what, t[1]);
+        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %d is not below %d", op,
+                       r->task[i].step, what, t[1], t[2]);
+    }
+    return ZT_OK;
+}
+
+/* ---- watching ------------------------------------------------------------------------------------ */
+
+/* All steps are asked before any runs: they run in one go. */
+static zt_status ask_before(zt_ready *r, const zt_watch *watch)
+{
+    zt_status s = ZT_OK;
+    for (int i = 0; watch->before && i < r->plan.n_steps && !s; i++)
+        s = watch->before(watch->user, &r->plan, i);
+    return s;
+}
+
+static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch)
+{
+    if (!watch->after) return ZT_OK;
+    double *seconds = zt_calloc(e->base.ctx, (size_t)r->plan.n_steps + 1, sizeof *seconds);
+    if (!seconds) return ZT_ENOMEM;
+    for (int i = 0; i < r->n_tasks && r->times; i++) {
+        uint64_t t[2] = {0};
+        if (e->vk.GetQueryPoolResults(e->device, r->times, 2 * (uint32_t)i, 2, sizeof t, t,
+                                      sizeof *t, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS)
+            seconds[r->task[i].step] += (double)(t[1] - t[0]) * e->tick;
+    }
+    for (int i = 0; i < r->plan.n_steps; i++) watch->after(watch->user, &r->plan, i, seconds[i]);
+    zt_free(e->base.ctx, seconds);
+    return ZT_OK;
+}
+
+/* ---- the replay ---------------------------------------------------------------------------------- */
+
+zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+                       const zt_watch *watch)
+{
+    zt_vk_engine *e = (zt_vk_engine *)base;
+    zt_status s = watch ? ask_before(r, watch) : ZT_OK;
+    if (!s && (r->moved != e->moved || r->watched != (watch != NULL)))
+        s = zt_vk_record(e, r, watch != NULL);
+    if (s) return s;
+    for (int i = 0; i < r->plan.n_in; i++)
+        if (r->in_bytes[i]) memcpy(r->host.map + r->in_at[i], in[i], r->in_bytes[i]);
+    memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * TROUBLE);
+    if (r->n_tasks) s = zt_vk_submit(e, r->commands);
+    if (!s) s = find_trouble(e, r);
+    for (int i = 0; i < r->plan.n_out && !s; i++)
+        if (r->out_bytes[i]) memcpy(out[i], r->host.map + r->out_at[i], r->out_bytes[i]);
+    e->report.downloads += r->plan.n_out > 0;
+    e->report.replays++;
+    e->report.kernels += (uint64_t)r->n_tasks;
+    return s || !watch ? s : tell_after(e, r, watch);
+}

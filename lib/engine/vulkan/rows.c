@@ -1,0 +1,100 @@
+/* rows.c - kernels that take a row at a time: norms, argmax, and pieces of rows. */
+#include "lib/engine/vulkan/vk.h"
+
+#include <string.h>
+
+/* Kernels of one workgroup a row: as many rows as a dispatch has groups in one direction. */
+static bool rows_fit(const zt_vk_engine *e, int64_t rows) { return rows <= e->groups[0]; }
+
+static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+
+/* ---- norms ------------------------------------------------------------------------------------- */
+
+static bool norm_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                     const zt_type out[])
+{
+    (void)attrs;
+    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32 && rows_fit(e, zt_type_count(in[0]));
+}
+
+static zt_status set_norm(zt_vk_call *c, bool layer, int64_t K, int64_t rows, double eps)
+{
+    float f = (float)eps;
+    c->shader = ZT_VK_SHADER_norm;
+    c->n_spec = 1;
+    c->spec[0] = layer;
+    c->word[0] = (uint32_t)K;
+    memcpy(&c->word[1], &f, sizeof f);
+    c->groups[0] = (uint32_t)rows;
+    c->groups[1] = c->groups[2] = 1;
+    return ZT_OK;
+}
+
+static zt_status set_rms_norm(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_rms_norm_attrs *a = c->attrs;
+    (void)e;
+    return set_norm(c, false, c->in[1]->dim[0], zt_type_count(&c->out[1]), a->eps);
+}
+
+static zt_status set_layer_norm(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_layer_norm_attrs *a = c->attrs;
+    (void)e;
+    return set_norm(c, true, last_dim(c->in[0]), zt_type_count(&c->out[1]), a->eps);
+}
+
+/* ---- argmax along the last dimension ------------------------------------------------------------- */
+
+static bool argmax_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    const zt_argmax_attrs *a = attrs;
+    return in[0]->dtype == ZT_F32 && (a->axis == -1 || a->axis == in[0]->rank - 1) &&
+           last_dim(in[0]) > 0 && rows_fit(e, zt_type_count(&out[0]));
+}
+
+static zt_status set_argmax(zt_vk_engine *e, zt_vk_call *c)
+{
+    (void)e;
+    c->shader = ZT_VK_SHADER_argmax;
+    c->word[0] = (uint32_t)last_dim(c->in[0]);
+    c->groups[0] = (uint32_t)zt_type_count(c->out);
+    c->groups[1] = c->groups[2] = 1;
+    return ZT_OK;
+}
+
+/* ---- slice --------------------------------------------------------------------------------------- */
+
+static bool slice_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                      const zt_type out[])
+{
+    (void)e, (void)attrs, (void)out;
+    return zt_dtype_get(in[0]->dtype)->block == 1 && zt_dtype_get(in[0]->dtype)->block_bytes % 4 == 0;
+}
+
+static zt_status set_slice(zt_vk_engine *e, zt_vk_call *c)
+{
+    const zt_slice_attrs *a = c->attrs;
+    const zt_type *x = c->in[0], *y = c->out;
+    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int64_t inner = zt_dtype_get(x->dtype)->block_bytes / 4;
+    int64_t from = a->from < 0 ? a->from + x->dim[axis] : a->from;
+    for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
+    int64_t words = zt_type_count(y) * (zt_dtype_get(x->dtype)->block_bytes / 4);
+    c->shader = ZT_VK_SHADER_copy;
+    c->word[0] = (uint32_t)words;
+    c->word[1] = (uint32_t)(y->dim[axis] * inner);
+    c->word[2] = (uint32_t)(x->dim[axis] * inner);
+    c->word[3] = (uint32_t)(from * inner);
+    zt_vk_spread(e, c, words, 64);
+    return ZT_OK;
+}
+
+const zt_vk_kernel zt_vk_rows[] = {
+    {ZT_OP_rms_norm, norm_has, set_rms_norm, 0},
+    {ZT_OP_layer_norm, norm_has, set_layer_norm, 0},
+    {ZT_OP_argmax, argmax_has, set_argmax, 0},
+    {ZT_OP_slice, slice_has, set_slice, 0},
+    {0},
+};

@@ -1,0 +1,225 @@
+/* vk.h - private to lib/engine/vulkan: the loader, the device, its memory, pipelines and kernels.
+ *
+ * Files: loader.c the library by dlopen and its adapters, device.c one adapter made ready, memory.c
+ * buffers and the pool, weights.c how weights are packed, kernels.c the list of kernels with
+ * elementwise.c, rows.c and llm.c beside it, pipeline.c shaders, prepare.c from a plan to one command
+ * buffer, replay.c running it, vulkan.c the vtable.
+ *
+ * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
+ * too large for a binding and a step is a push of addresses and words.
+ */
+#ifndef ZT_VK_H
+#define ZT_VK_H
+
+#include "lib/engine/engine.h"
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+/* ---- the loader -------------------------------------------------------------------------------- */
+
+#define ZT_VK_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
+#define ZT_VK_INSTANCE(X)                                                                          \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)                 \
+    X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties)                             \
+    X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define ZT_VK_DEVICE(X)                                                                            \
+    X(DestroyDevice) X(GetDeviceQueue) X(CreateBuffer) X(DestroyBuffer)                            \
+    X(GetBufferMemoryRequirements) X(GetBufferDeviceAddress) X(AllocateMemory) X(FreeMemory)       \
+    X(BindBufferMemory) X(MapMemory) X(CreateShaderModule) X(DestroyShaderModule)                  \
+    X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines)                     \
+    X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData)      \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)     \
+    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdPushConstants)               \
+    X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) X(CreateFence)          \
+    X(DestroyFence) X(ResetFences) X(WaitForFences) X(QueueSubmit) X(DeviceWaitIdle)               \
+    X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
+    X(GetQueryPoolResults)
+
+typedef struct zt_vk_api {
+    void *library;
+    PFN_vkGetInstanceProcAddr get;
+#define X(f) PFN_vk##f f;
+    ZT_VK_GLOBAL(X) ZT_VK_INSTANCE(X) ZT_VK_DEVICE(X)
+#undef X
+} zt_vk_api;
+
+/* The library, and an instance of Vulkan 1.2. ZT_ENOTSUP where there is none. */
+zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance);
+void zt_vk_unload(zt_vk_api *vk, VkInstance instance);
+/* ZT_ENOTSUP "vkAllocateMemory: out of device memory" and the like; ZT_OK for VK_SUCCESS. */
+zt_status zt_vk_check(zt_ctx *ctx, VkResult r, const char *call);
+
+/* ---- the engine -------------------------------------------------------------------------------- */
+
+/* Memory on the device. Buffers of one size class are kept when released and given out again. */
+typedef struct zt_vk_mem {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceAddress address;
+    uint8_t *map; /* NULL: the host does not see it */
+    size_t bytes;
+    int pooled; /* size class + 1, or 0 */
+} zt_vk_mem;
+
+typedef enum zt_vk_kind { ZT_VK_DEVICE_MEM, ZT_VK_HOST_MEM, ZT_VK_KINDS } zt_vk_kind;
+
+enum { ZT_VK_CLASSES = 9, ZT_VK_POOL_EACH = 16 }; /* 4 KiB, 8 KiB ... 1 MiB; kept of each at most */
+
+typedef struct zt_vk_pool {
+    zt_vk_mem free[ZT_VK_KINDS][ZT_VK_CLASSES][ZT_VK_POOL_EACH];
+    int n[ZT_VK_KINDS][ZT_VK_CLASSES];
+} zt_vk_pool;
+
+typedef struct zt_vk_pipe { /* a shader with its constants, made when first wanted */
+    int shader, n_spec;
+    uint32_t spec[4];
+    VkPipeline pipeline;
+} zt_vk_pipe;
+
+typedef struct zt_vk_engine {
+    zt_engine base;
+    zt_vk_api vk;
+    VkInstance instance;
+    VkPhysicalDevice adapter;
+    VkDevice device;
+    VkQueue queue;
+    VkCommandPool commands;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    VkFence fence;
+    VkCommandBuffer transfer; /* for copies that the host cannot do */
+    uint32_t family, memory_type[ZT_VK_KINDS];
+    uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
+    double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
+    char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
+    zt_vk_pool pool;
+    zt_vk_pipe *pipe;
+    int n_pipes, room_pipes;
+    zt_vk_mem staging; /* of the host, for copies to memory that it does not see */
+    zt_vk_mem arena;   /* of all prepared plans: replays are synchronous, so nothing lives there */
+    uint64_t moved;    /* counts its moves: prepared plans then record anew */
+    zt_engine_report report;
+} zt_vk_engine;
+
+struct zt_ebuf {
+    zt_type type;
+    zt_vk_mem mem;
+    int pack;         /* a row of weights.c's table; 0: the plain layout */
+    zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights (blocks as f32) */
+};
+
+zt_status zt_vk_device_open(zt_vk_engine *e, int index);
+void zt_vk_device_close(zt_vk_engine *e);
+
+/* memory.c: bytes 0 gives a small buffer. */
+zt_status zt_vk_alloc(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *out);
+void zt_vk_release(zt_vk_engine *e, zt_vk_mem *m); /* to the pool, or for good; m is cleared */
+void zt_vk_pool_clear(zt_vk_engine *e);
+zt_status zt_vk_write(zt_vk_engine *e, const zt_vk_mem *to, size_t at, const void *src, size_t n);
+zt_status zt_vk_read(zt_vk_engine *e, const zt_vk_mem *from, size_t at, void *dst, size_t n);
+zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m);
+zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c); /* and wait for it */
+
+/* weights.c */
+int zt_vk_pack_of(zt_dtype t); /* the constant TYPE of shaders/weights.glsl, or 0: none */
+zt_ebuf *zt_vk_load_weight(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
+zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b); /* makes b->plain */
+
+/* ---- kernels ----------------------------------------------------------------------------------- */
+
+/* One dispatch, as a kernel's `set` wants it. Addresses are filled in by the engine: the op's inputs
+ * in order, the step's own table if it has one, then its outputs; the last is the trouble block. */
+typedef struct zt_vk_call {
+    const void *attrs;
+    const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
+    const zt_type *out;
+    bool wanted[ZT_MAX_OUT];
+    int packed;                   /* of the weight: its row of weights.c's table, 0 when plain */
+    int shader, n_spec;
+    uint32_t spec[4], word[16], groups[3]; /* a group count of 0: nothing to do */
+    uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
+    size_t table_words;
+} zt_vk_call;
+
+typedef struct zt_vk_kernel {
+    zt_op op;
+    bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+                const zt_type out[]);
+    zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
+    int weight; /* the input that may be packed, plus 1; 0: none */
+} zt_vk_kernel;
+
+extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with op's set NULL */
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
+                               const zt_type *const in[], const zt_type out[]);
+/* Groups of `each` invocations for n of them, in two directions where one is too short. */
+void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
+/* Counts that 32 bits hold, on every operand. */
+bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
+/* Rows of keys in a tile of attention: as many as fill half of the shared memory with head_dim
+ * floats of key and of value each, from 8 to 64, a multiple of 8. */
+int zt_vk_tile(uint32_t shared_bytes, int64_t head_dim);
+
+/* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
+#define ZT_VK_SHADERS(X)                                                                           \
+    X(unary) X(binary) X(norm) X(copy) X(argmax) X(linear) X(gather) X(rope) X(kv_put) X(attention)
+enum {
+#define X(s) ZT_VK_SHADER_##s,
+    ZT_VK_SHADERS(X)
+#undef X
+        ZT_VK_N_SHADERS
+};
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec);
+void zt_vk_pipelines_close(zt_vk_engine *e);
+void zt_vk_cache_open(zt_vk_engine *e); /* the pipeline cache in the user's cache folder */
+
+/* ---- prepared plans ---------------------------------------------------------------------------- */
+
+typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call.glsl has them */
+    uint64_t at[8];
+    uint32_t word[16];
+} zt_vk_push;
+
+typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY } zt_vk_act;
+
+typedef struct zt_vk_operand { /* where a value is, found anew when the arena moves */
+    zt_place place;
+    int pack; /* as the op reads it */
+} zt_vk_operand;
+
+typedef struct zt_vk_task {
+    zt_vk_act act;
+    int step;
+    zt_vk_operand operand[7]; /* of a copy: from, to */
+    int n_operands;
+    VkPipeline pipeline;
+    uint32_t groups[3], word[16];
+    size_t bytes;        /* of a copy */
+    int table_at;        /* the operand that is the step's own table, or -1 */
+    size_t table_offset; /* in ready's tables */
+} zt_vk_task;
+
+struct zt_ready {
+    zt_arena *memory;
+    zt_plan plan;
+    zt_vk_task *task;
+    int n_tasks;
+    zt_vk_mem host;          /* inputs, outputs and the trouble block, seen by both sides */
+    size_t *in_at, *out_at;  /* in it */
+    size_t *in_bytes, *out_bytes;
+    size_t trouble_at;
+    zt_vk_mem tables;
+    VkCommandBuffer commands;
+    VkQueryPool times; /* two a task, when watched */
+    bool watched;      /* as recorded */
+    uint64_t moved;    /* the engine's count when it was recorded */
+};
+
+zt_ready *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
+void zt_vk_unprepare(zt_engine *e, zt_ready *r);
+zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched);
+zt_status zt_vk_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                       const zt_watch *watch);
+
+#endif

@@ -1,0 +1,246 @@
+/* weights.c - how matrices come into the engine.
+ *
+ * Rows are packed by 32 side by side: a row's blocks become units of whole words, and word w of row
+ * r's unit u lies at ((r / 32 * units + u) * words + w) * 32 + r % 32. So the 32 invocations of a
+ * group, a row each, read 32 words that follow each other. shaders/weights.glsl reads them.
+ */
+#include "lib/engine/vulkan/vk.h"
+
+#include <string.h>
+
+enum { GROUP = 32, MAX_WORDS = 53 };
+
+/* ---- units ------------------------------------------------------------------------------------- */
+
+/* Block layouts: ggml-common.h of ggml (MIT), as facts. `from` has `columns` of the unit's columns,
+ * the rest are 0. */
+typedef void pack_fn(const uint8_t *from, int64_t columns, uint32_t *words);
+
+static void pack_words(const uint8_t *from, size_t bytes, uint32_t *words, int n)
+{
+    memset(words, 0, (size_t)n * sizeof *words);
+    memcpy(words, from, bytes);
+}
+
+static void pack_f32(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    pack_words(from, (size_t)columns * 4, words, 32);
+}
+
+static void pack_16(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    pack_words(from, (size_t)columns * 2, words, 16);
+}
+
+static uint32_t scale_word(const uint8_t *from)
+{
+    uint16_t h;
+    uint32_t word;
+    memcpy(&h, from, sizeof h);
+    float d = zt_f16_to_f32(h);
+    memcpy(&word, &d, sizeof word);
+    return word;
+}
+
+static void pack_q4_0(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    words[0] = scale_word(from);
+    memcpy(words + 1, from + 2, 16);
+}
+
+static void pack_q8_0(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    words[0] = scale_word(from);
+    memcpy(words + 1, from + 2, 32);
+}
+
+static void pack_q4_1(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    memcpy(words, from, 20);
+}
+
+static void pack_q5_0(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    words[0] = scale_word(from);
+    memcpy(words + 1, from + 2, 20);
+}
+
+static void pack_q5_1(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    memcpy(words, from, 24);
+}
+
+static void pack_q4_k(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    memcpy(words, from, 144);
+}
+
+static void pack_q6_k(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    pack_words(from, 210, words, 53);
+}
+
+static const struct {
+    zt_dtype dtype;
+    int columns, words; /* of a unit */
+    pack_fn *pack;
+} packs[] = {
+    {ZT_DTYPE_COUNT, 0, 0, NULL}, /* 0: the plain layout */
+    {ZT_F32, 32, 32, pack_f32},   {ZT_F16, 32, 16, pack_16},    {ZT_BF16, 32, 16, pack_16},
+    {ZT_Q4_0, 32, 5, pack_q4_0},  {ZT_Q4_1, 32, 5, pack_q4_1},  {ZT_Q8_0, 32, 9, pack_q8_0},
+    {ZT_Q4_K, 256, 36, pack_q4_k}, {ZT_Q6_K, 256, 53, pack_q6_k}, {ZT_Q5_0, 32, 6, pack_q5_0},
+    {ZT_Q5_1, 32, 6, pack_q5_1},
+};
+
+int zt_vk_pack_of(zt_dtype t)
+{
+    for (int i = 1; i < (int)(sizeof packs / sizeof packs[0]); i++)
+        if (packs[i].dtype == t) return i;
+    return 0;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------- */
+
+typedef struct packing {
+    int pack;
+    int64_t rows, columns, units;
+    size_t row_bytes, unit_bytes, group_bytes; /* unit_bytes: of the file's block or 32 columns */
+    uint8_t *raw;                              /* GROUP rows as the file has them */
+    uint32_t *group;                           /* and packed */
+} packing;
+
+static void pack_rows(const packing *p, int64_t rows)
+{
+    uint32_t words[MAX_WORDS];
+    int n = packs[p->pack].words, each = packs[p->pack].columns;
+    memset(p->group, 0, p->group_bytes);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t u = 0; u < p->units; u++) {
+            int64_t left = p->columns - u * each;
+            packs[p->pack].pack(p->raw + (size_t)r * p->row_bytes + (size_t)u * p->unit_bytes,
+                                left < each ? left : each, words);
+            for (int w = 0; w < n; w++) p->group[(u * n + w) * GROUP + r] = words[w];
+        }
+}
+
+static zt_status pack_all(zt_vk_engine *e, const packing *p, const zt_store *s, int64_t handle,
+                          const zt_vk_mem *to)
+{
+    zt_status st = ZT_OK;
+    for (int64_t row = 0; row < p->rows && !st; row += GROUP) {
+        int64_t n = p->rows - row < GROUP ? p->rows - row : GROUP;
+        st = s->read(s->user, handle, (size_t)row * p->row_bytes, p->raw, (size_t)n * p->row_bytes);
+        if (st) break;
+        pack_rows(p, n);
+        st = zt_vk_write(e, to, (size_t)(row / GROUP) * p->group_bytes, p->group, p->group_bytes);
+    }
+    return st;
+}
+
+static packing packing_of(const zt_type *t)
+{
+    const zt_dtype_info *d = zt_dtype_get(t->dtype);
+    packing p = {.pack = zt_vk_pack_of(t->dtype), .rows = t->dim[0], .columns = t->dim[1]};
+    int each = packs[p.pack].columns;
+    p.units = (p.columns + each - 1) / each;
+    p.row_bytes = (size_t)(p.columns / d->block) * (size_t)d->block_bytes;
+    p.unit_bytes = (size_t)(each / d->block) * (size_t)d->block_bytes;
+    p.group_bytes = (size_t)p.units * (size_t)packs[p.pack].words * GROUP * sizeof(uint32_t);
+    return p;
+}
+
+static zt_status load_packed(zt_vk_engine *e, const zt_type *t, const zt_store *s, int64_t handle,
+                             zt_ebuf *b)
+{
+    packing p = packing_of(t);
+    size_t bytes, groups = (size_t)((p.rows + GROUP - 1) / GROUP), raw;
+    if (!zt_mul_size(groups, p.group_bytes, &bytes) || !zt_mul_size(p.row_bytes, GROUP, &raw))
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
+                       p.group_bytes);
+    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, bytes, &b->mem);
+    if (st) return st;
+    b->pack = p.pack;
+    p.raw = zt_alloc(e->base.ctx, raw);
+    p.group = zt_alloc(e->base.ctx, p.group_bytes);
+    st = p.raw && p.group ? pack_all(e, &p, s, handle, &b->mem) : ZT_ENOMEM;
+    zt_free(e->base.ctx, p.raw);
+    zt_free(e->base.ctx, p.group);
+    return st;
+}
+
+static zt_status load_plain(zt_vk_engine *e, const zt_type *t, const zt_store *s, int64_t handle,
+                            zt_ebuf *b)
+{
+    size_t bytes = zt_type_bytes(t), piece = bytes < 1 << 20 ? bytes : 1 << 20;
+    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, bytes, &b->mem);
+    if (st) return st;
+    char *part = zt_alloc(e->base.ctx, piece);
+    if (!part) return ZT_ENOMEM;
+    for (size_t at = 0; at < bytes && !st; at += piece) {
+        size_t n = bytes - at < piece ? bytes - at : piece;
+        st = s->read(s->user, handle, at, part, n);
+        if (!st) st = zt_vk_write(e, &b->mem, at, part, n);
+    }
+    zt_free(e->base.ctx, part);
+    return st;
+}
+
+zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *t, const zt_store *s, int64_t handle)
+{
+    zt_vk_engine *e = (zt_vk_engine *)base;
+    zt_ebuf *b = zt_calloc(base->ctx, 1, sizeof *b);
+    if (!b) return NULL;
+    b->type = *t;
+    bool packed = t->rank == 2 && zt_vk_pack_of(t->dtype);
+    zt_status st = packed ? load_packed(e, t, s, handle, b) : load_plain(e, t, s, handle, b);
+    if (!st) return b;
+    base->vt->free(base, b);
+    return NULL;
+}
+
+/* ---- back to plain ------------------------------------------------------------------------------- */
+
+/* Columns of row r, `words` being its group, as the file has them: only of plain dtypes. */
+static void unpack_row(const packing *p, const uint32_t *words, int64_t r, uint8_t *row)
+{
+    int n = packs[p->pack].words, each = packs[p->pack].columns;
+    uint32_t unit[MAX_WORDS];
+    for (int64_t u = 0; u < p->units; u++) {
+        int64_t left = p->columns - u * each;
+        size_t bytes = (size_t)(left < each ? left : each) * (p->unit_bytes / (size_t)each);
+        for (int w = 0; w < n; w++) unit[w] = words[(u * n + w) * GROUP + r];
+        memcpy(row + (size_t)u * p->unit_bytes, unit, bytes);
+    }
+}
+
+zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b)
+{
+    if (b->plain.buffer) return ZT_OK;
+    packing p = packing_of(&b->type);
+    if (zt_dtype_get(b->type.dtype)->kind == 'Q')
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: only linear and gather read %s",
+                       zt_dtype_get(b->type.dtype)->name);
+    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, zt_type_bytes(&b->type), &b->plain);
+    p.group = zt_alloc(e->base.ctx, p.group_bytes);
+    p.raw = zt_alloc(e->base.ctx, p.row_bytes);
+    if (!st && (!p.group || !p.raw)) st = ZT_ENOMEM;
+    for (int64_t r = 0; r < p.rows && !st; r++) {
+        if (r % GROUP == 0)
+            st = zt_vk_read(e, &b->mem, (size_t)(r / GROUP) * p.group_bytes, p.group,
+                            p.group_bytes);
+        if (st) break;
+        unpack_row(&p, p.group, r % GROUP, p.raw);
+        st = zt_vk_write(e, &b->plain, (size_t)r * p.row_bytes, p.raw, p.row_bytes);
+    }
+    zt_free(e->base.ctx, p.group);
+    zt_free(e->base.ctx, p.raw);
+    if (st) zt_vk_release(e, &b->plain);
+    return st;
+}
