@@ -220,6 +220,7 @@ static void put_nature(const zt_opinfo *info)
         {ZT_OPF_DONATES, "uses up its first input, which is a state"},
         {ZT_OPF_RANDOM, "random"},
         {ZT_OPF_WEIGHT1, "its second input may be of a block type"},
+        {ZT_OPF_CALLERS, "runs whole, in the caller's thread"},
     };
     const zt_opdef *d = info->def;
     printf("Gradient: %s", d->vjp ? "yes" : d->expand ? "by expansion" : "none");

@@ -1,5 +1,5 @@
-/* vulkan.c - the engine on Vulkan beyond what conformance says of its kernels: memory that comes back,
- * one submit a replay, troubles, refusals. Skipped, aloud, where there is no adapter. */
+/* vulkan.c - the engine on Vulkan beyond what conformance says of its kernels: memory that comes
+ * back, one submit a replay, troubles, refusals. Skipped, aloud, where there is no adapter. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -36,8 +36,8 @@ static zt_status once(zt_engine *e, const zt_prog *p, const float *x, float *y)
     return st;
 }
 
-/* Programs of many sizes come and go: what is held is then what the pool keeps, and no more than after
- * the first round. */
+/* Programs of many sizes come and go: what is held is then what the pool keeps, and no more than
+ * after the first round. */
 static void test_memory(zt_ctx *ctx, zt_engine *e)
 {
     static float x[4096], y[4096];
@@ -94,8 +94,8 @@ static void test_trouble(zt_ctx *ctx, zt_engine *e)
     zt_prog_free(p);
 }
 
-/* Every host allocation failing once; and allocations, uploads and kernels of the device by the fault
- * engine. */
+/* Every host allocation failing once; and allocations, uploads and kernels of the device by the
+ * fault engine. */
 static void test_faults(zt_ctx *ctx, zt_engine *e)
 {
     float x[8] = {1, 1, 1, 1, 1, 1, 1, 1}, y[8];

@@ -184,6 +184,7 @@ static bool call_cases(int i, zt_case *c)
 const zt_opdef zt_op_call = {
     .synopsis = "y, z, w = a function of the caller's, of a, b, c, d, e, f",
     .n_required = 1,
+    .flags = ZT_OPF_CALLERS,
     .infer = call_infer,
     .ref = call_ref,
     .cases = call_cases,

@@ -241,7 +241,8 @@ enum {
     ZT_OPF_INPLACE = 1 << 3,     /* output 0 may be placed over input 0 of the same type */
     ZT_OPF_DONATES = 1 << 4,     /* input 0 is used up: output 0 is that memory, updated */
     ZT_OPF_RANDOM = 1 << 5,
-    ZT_OPF_WEIGHT1 = 1 << 6      /* input 1 may be of any float dtype, block types too */
+    ZT_OPF_WEIGHT1 = 1 << 6,     /* input 1 may be of any float dtype, block types too */
+    ZT_OPF_CALLERS = 1 << 7      /* runs a function of the caller's: whole, in the caller's thread */
 };
 
 /* ---- ops written as ops: gradients and expansions ----------------------------------------------- */

@@ -219,13 +219,12 @@ static const struct {
     [ZT_OP_rms_norm] = {1, 2}, [ZT_OP_linear] = {1, 2},
 };
 
-/* Where an operand is f64, or none is a float. Functions of the caller's stay in the caller's thread.
- */
+/* Where an operand is f64, or none is a float. */
 bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     bool floats = false, wide = false;
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES) || op == ZT_OP_call) return false;
+    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES | ZT_OPF_CALLERS)) return false;
     for (int k = 0; k < info->n_in + info->n_out; k++) {
         const zt_type *t = k < info->n_in ? in[k] : &out[k - info->n_in];
         floats |= t && zt_dtype_is_float(t->dtype);

@@ -5,7 +5,7 @@
 
 enum { MAX_ADAPTERS = 16, MAX_FAMILIES = 32 };
 
-/* ---- choosing ---------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static zt_status pick_adapter(zt_vk_engine *e, int index)
 {
@@ -72,14 +72,13 @@ static zt_status pick_memory(zt_vk_engine *e)
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties m;
     e->vk.GetPhysicalDeviceMemoryProperties(e->adapter, &m);
-    if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-                  &e->memory_type[ZT_VK_DEVICE_MEM]) &&
+    if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &e->memory_type[ZT_VK_DEVICE_MEM]) &&
         find_type(&m, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &e->memory_type[ZT_VK_HOST_MEM]))
         return ZT_OK;
     return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no memory for us", e->name);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static zt_status make_device(zt_vk_engine *e)
 {
@@ -136,28 +135,27 @@ static zt_status load_functions(zt_vk_engine *e)
 
 static zt_status make_objects(zt_vk_engine *e)
 {
-    const VkCommandPoolCreateInfo pool = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-        .queueFamilyIndex = e->family};
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                          .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                          .queueFamilyIndex = e->family};
     const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(zt_vk_push)};
-    const VkPipelineLayoutCreateInfo layout = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-        .pushConstantRangeCount = 1,
-        .pPushConstantRanges = &push};
+    const VkPipelineLayoutCreateInfo layout = {.sType =
+                                                   VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                               .pushConstantRangeCount = 1,
+                                               .pPushConstantRanges = &push};
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     zt_ctx *ctx = e->base.ctx;
-    zt_status s = zt_vk_check(
-        ctx, e->vk.CreateCommandPool(e->device, &pool, NULL, &e->commands), "CreateCommandPool");
+    zt_status s = zt_vk_check(ctx, e->vk.CreateCommandPool(e->device, &pool, NULL, &e->commands),
+                              "CreateCommandPool");
     if (!s)
         s = zt_vk_check(ctx, e->vk.CreatePipelineLayout(e->device, &layout, NULL, &e->layout),
                         "CreatePipelineLayout");
     if (!s)
         s = zt_vk_check(ctx, e->vk.CreateFence(e->device, &fence, NULL, &e->fence), "CreateFence");
-    const VkCommandBufferAllocateInfo one = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = e->commands,
-        .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo one = {.sType =
+                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                             .commandPool = e->commands,
+                                             .commandBufferCount = 1};
     if (!s)
         s = zt_vk_check(ctx, e->vk.AllocateCommandBuffers(e->device, &one, &e->transfer),
                         "AllocateCommandBuffers");

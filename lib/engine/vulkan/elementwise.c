@@ -11,10 +11,10 @@ static uint32_t bits(double x)
     return u;
 }
 
-/* ---- one number ---------------------------------------------------------------------------------- */
+/* ---- one number ------------------------------------------------------------------------------ */
 
-/* The place in the table is the constant KIND of shaders/unary.comp; `at` are f64 attributes that it
- * takes, by their places in the op's struct, as many as are not below 0. */
+/* The place in the table is the constant KIND of shaders/unary.comp; `at` are f64 attributes that
+ * it takes, by their places in the op's struct, as many as are not below 0. */
 #define AT(op, field) (int)offsetof(zt_##op##_attrs, field)
 static const struct {
     zt_op op;
@@ -45,7 +45,8 @@ static int function_of(zt_op op, const void *attrs)
 {
     for (int i = 0; i < (int)(sizeof functions / sizeof functions[0]); i++)
         if (functions[i].op == op &&
-            (!functions[i].form || !strcmp(((const zt_gelu_attrs *)attrs)->form.s, functions[i].form)))
+            (!functions[i].form ||
+             !strcmp(((const zt_gelu_attrs *)attrs)->form.s, functions[i].form)))
             return i;
     return -1;
 }
@@ -81,18 +82,19 @@ static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
         return set_unary(e, c, ZT_OP_##NAME);                                                      \
     }
 #define UNARIES(X)                                                                                 \
-    X(scale) X(softcap) X(silu) X(gelu) X(neg) X(abs) X(square) X(sqrt) X(recip) X(exp) X(tanh)    \
-    X(sigmoid) X(relu) X(erf) X(clamp) X(add_scalar) X(leaky_relu)
+    X(scale)                                                                                       \
+    X(softcap) X(silu) X(gelu) X(neg) X(abs) X(square) X(sqrt) X(recip) X(exp) X(tanh) X(sigmoid)  \
+        X(relu) X(erf) X(clamp) X(add_scalar) X(leaky_relu)
 UNARIES(UNARY)
 
-/* ---- two numbers --------------------------------------------------------------------------------- */
+/* ---- two numbers ----------------------------------------------------------------------------- */
 
 /* The place is the constant KIND of shaders/binary.comp. */
 static const struct {
     zt_op op;
     const char *form;
-} pairs[] = {{ZT_OP_add, NULL},    {ZT_OP_sub, NULL},       {ZT_OP_mul, NULL},
-             {ZT_OP_div, NULL},    {ZT_OP_max, NULL},       {ZT_OP_min, NULL},
+} pairs[] = {{ZT_OP_add, NULL},    {ZT_OP_sub, NULL},     {ZT_OP_mul, NULL},
+             {ZT_OP_div, NULL},    {ZT_OP_max, NULL},     {ZT_OP_min, NULL},
              {ZT_OP_swiglu, NULL}, {ZT_OP_geglu, "tanh"}, {ZT_OP_geglu, "erf"}};
 
 typedef struct walk { /* merged dimensions, right-aligned, and the steps of a and b */
@@ -145,8 +147,9 @@ static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
     walk w = walk_of(c->in[0], c->in[1], c->out);
     int64_t n = zt_type_count(c->out);
     uint32_t kind = 0;
-    while (pairs[kind].op != op || (pairs[kind].form && strcmp(((const zt_geglu_attrs *)c->attrs)->form.s,
-                                                               pairs[kind].form)))
+    while (
+        pairs[kind].op != op ||
+        (pairs[kind].form && strcmp(((const zt_geglu_attrs *)c->attrs)->form.s, pairs[kind].form)))
         kind++;
     c->shader = ZT_VK_SHADER_binary;
     c->n_spec = 1;
@@ -174,7 +177,7 @@ const zt_vk_kernel zt_vk_elementwise[] = {
     UNARIES(X)
 #undef X
 #define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0},
-    BINARIES(X)
+        BINARIES(X)
 #undef X
-    {0},
+            {0},
 };

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- linear -------------------------------------------------------------------------------------- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 /* Activations stay f32 whatever `act` allows. */
 static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
@@ -36,7 +36,7 @@ static zt_status set_linear(zt_vk_engine *e, zt_vk_call *c)
     return ZT_OK;
 }
 
-/* ---- gather -------------------------------------------------------------------------------------- */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 static bool gather_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])
@@ -63,9 +63,10 @@ static zt_status set_gather(zt_vk_engine *e, zt_vk_call *c)
     return ZT_OK;
 }
 
-/* ---- rope ---------------------------------------------------------------------------------------- */
+/* ---- rope ------------------------------------------------------------------------------------ */
 
-/* A table of divisors is data: angles are then no multiples of frequencies that are known before. */
+/* A table of divisors is data: angles are then no multiples of frequencies that are known before.
+ */
 static bool rope_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                      const zt_type out[])
 {
@@ -103,7 +104,8 @@ static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
     if (!c->table) return ZT_ENOMEM;
     for (int64_t i = 0; i < dims / 2; i++) {
         double quarters = scale_of(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
-        quarters -= 4 * floor(quarters / 4); /* a position is whole: whole turns make no difference */
+        quarters -=
+            4 * floor(quarters / 4); /* a position is whole: whole turns make no difference */
         uint64_t fixed = (uint64_t)ldexp(quarters, 62);
         c->table[2 * i] = (uint32_t)fixed;
         c->table[2 * i + 1] = (uint32_t)(fixed >> 32);
@@ -111,7 +113,7 @@ static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
     return ZT_OK;
 }
 
-/* ---- the cache ----------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 /* ctx, S, B, block from word `at` on (lib/ops/row.h: zt_slots_make). */
 static void set_slots(zt_vk_call *c, int at, const zt_type *cache, const zt_type *table)
@@ -144,7 +146,7 @@ static zt_status set_kv_put(zt_vk_engine *e, zt_vk_call *c)
     return ZT_OK;
 }
 
-/* ---- attention ----------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 enum { MOST_HEAD = 512 }; /* 64 MOST of shaders/attention.comp */
 

@@ -10,7 +10,7 @@
 
 enum { SMALLEST = 4096, STAGING = 4 << 20 };
 
-/* ---- counting ---------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void held(zt_vk_engine *e, size_t more, size_t less)
 {
@@ -26,7 +26,7 @@ static int class_of(size_t bytes)
     return c < ZT_VK_CLASSES ? c : -1;
 }
 
-/* ---- buffers ----------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void destroy(zt_vk_engine *e, zt_vk_mem *m)
 {
@@ -38,12 +38,11 @@ static void destroy(zt_vk_engine *e, zt_vk_mem *m)
 
 static zt_status make_buffer(zt_vk_engine *e, size_t bytes, zt_vk_mem *m)
 {
-    const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                     .size = bytes,
-                                     .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                              VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                              VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                                              VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
     return zt_vk_check(e->base.ctx, e->vk.CreateBuffer(e->device, &info, NULL, &m->buffer),
                        "CreateBuffer");
 }
@@ -63,9 +62,8 @@ static zt_status give_memory(zt_vk_engine *e, zt_vk_kind kind, zt_vk_mem *m)
 {
     VkMemoryRequirements need;
     e->vk.GetBufferMemoryRequirements(e->device, m->buffer, &need);
-    const VkMemoryAllocateFlagsInfo flags = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                             .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                        .pNext = &flags,
                                        .allocationSize = need.size,
@@ -107,7 +105,7 @@ static zt_status create(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_me
     return s;
 }
 
-/* ---- the pool ---------------------------------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 zt_status zt_vk_alloc(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *out)
 {
@@ -144,16 +142,14 @@ void zt_vk_pool_clear(zt_vk_engine *e)
             while (e->pool.n[k][c] > 0) destroy(e, &e->pool.free[k][c][--e->pool.n[k][c]]);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------ */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c)
 {
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &c};
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &c};
     zt_ctx *ctx = e->base.ctx;
-    zt_status s =
-        zt_vk_check(ctx, e->vk.QueueSubmit(e->queue, 1, &info, e->fence), "QueueSubmit");
+    zt_status s = zt_vk_check(ctx, e->vk.QueueSubmit(e->queue, 1, &info, e->fence), "QueueSubmit");
     if (s) return s;
     e->report.submits++;
     s = zt_vk_check(ctx, e->vk.WaitForFences(e->device, 1, &e->fence, VK_TRUE, UINT64_MAX),

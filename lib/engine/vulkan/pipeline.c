@@ -1,5 +1,5 @@
-/* pipeline.c - shaders into pipelines, each once for every set of constants; what the driver compiled is
- * kept in the user's cache folder (XDG_CACHE_HOME/zt/vulkan-cache, else ~/.cache). */
+/* pipeline.c - shaders into pipelines, each once for every set of constants; what the driver
+ * compiled is kept in the user's cache folder (XDG_CACHE_HOME/zt/vulkan-cache, else ~/.cache). */
 #include "lib/engine/vulkan/vk.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- code, made from shaders/ by glslc -mfmt=c --------------------------------------------------- */
+/* ---- code, made from shaders/ by glslc -mfmt=c ----------------------------------------------- */
 
 #define X(s) extern const uint32_t zt_vk_code_##s[], zt_vk_size_##s;
 ZT_VK_SHADERS(X)
@@ -23,7 +23,7 @@ static const struct {
 #undef X
 };
 
-/* ---- the driver's cache -------------------------------------------------------------------------- */
+/* ---- the driver's cache ---------------------------------------------------------------------- */
 
 static bool cache_path(char *path, size_t n, const char *file)
 {
@@ -76,7 +76,7 @@ static void cache_save(zt_vk_engine *e)
     zt_free(e->base.ctx, data);
 }
 
-/* ---- pipelines ----------------------------------------------------------------------------------- */
+/* ---- pipelines ------------------------------------------------------------------------------- */
 
 static VkPipeline build(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec)
 {

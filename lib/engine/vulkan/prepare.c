@@ -1,8 +1,9 @@
 /* prepare.c - from a plan to tasks, and tasks recorded as one command buffer.
  *
- * A step is a dispatch, or a copy where a view or a used-up value has a place apart. All tasks wait for
- * those before them. Inputs, outputs and one trouble block a task lie in host memory of the plan's
- * own, which the device reads and writes; so a replay is one submit, whatever memory the caller has.
+ * A step is a dispatch, or a copy where a view or a used-up value has a place apart. All tasks wait
+ * for those before them. Inputs, outputs and one trouble block a task lie in host memory of the
+ * plan's own, which the device reads and writes; so a replay is one submit, whatever memory the
+ * caller has.
  */
 #include "lib/engine/vulkan/vk.h"
 
@@ -12,7 +13,7 @@ enum { ALIGN = 64, TROUBLE = 16 };
 
 static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-/* ---- memory of the plan -------------------------------------------------------------------------- */
+/* ---- memory of the plan ---------------------------------------------------------------------- */
 
 static zt_status lay_out(zt_vk_engine *e, zt_ready *r, zt_place_kind kind, int n, size_t **at,
                          size_t **bytes, size_t *total)
@@ -44,7 +45,7 @@ static zt_status want_arena(zt_vk_engine *e, size_t bytes)
     return ZT_OK;
 }
 
-/* ---- tasks --------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static bool same_place(const zt_place *a, const zt_place *b)
 {
@@ -77,7 +78,8 @@ static zt_status choose_form(zt_vk_engine *e, const zt_ready *r, const zt_vk_ker
         return ZT_OK;
     }
     if (may && type->dtype != ZT_F32)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: op %s multiplies by %s only as data",
+        return zt_fail(e->base.ctx, ZT_ENOTSUP,
+                       "engine vulkan: op %s multiplies by %s only as data",
                        zt_op_info(k->op)->name, zt_dtype_get(type->dtype)->name);
     return b && b->pack ? zt_vk_plain(e, b) : ZT_OK;
 }
@@ -216,7 +218,7 @@ void zt_vk_unprepare(zt_engine *base, zt_ready *r)
     zt_free(base->ctx, r);
 }
 
-/* ---- recording ----------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 /* The memory a value is in, and where in it. */
 static const zt_vk_mem *find(const zt_vk_engine *e, const zt_ready *r, const zt_vk_operand *o,
@@ -275,16 +277,16 @@ static void record_barrier(zt_vk_engine *e, const zt_ready *r, bool last)
         .dstAccessMask = last ? VK_ACCESS_HOST_READ_BIT
                               : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                                     VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
-    e->vk.CmdPipelineBarrier(r->commands, work, last ? VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1, &all,
-                             0, NULL, 0, NULL);
+    e->vk.CmdPipelineBarrier(r->commands, work, last ? VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1,
+                             &all, 0, NULL, 0, NULL);
 }
 
 static zt_status begin(zt_vk_engine *e, zt_ready *r)
 {
-    const VkCommandBufferAllocateInfo one = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = e->commands,
-        .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo one = {.sType =
+                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                             .commandPool = e->commands,
+                                             .commandBufferCount = 1};
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const VkQueryPoolCreateInfo times = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                          .queryType = VK_QUERY_TYPE_TIMESTAMP,

@@ -5,7 +5,7 @@
 
 enum { TROUBLE = 16 };
 
-/* ---- troubles ------------------------------------------------------------------------------------ */
+/* ---- troubles -------------------------------------------------------------------------------- */
 
 static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
 
@@ -16,7 +16,8 @@ static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
         memcpy(t, r->host.map + r->trouble_at + (size_t)i * TROUBLE, sizeof t);
         if (t[0] == 0) continue;
         const zt_step *st = &r->plan.step[r->task[i].step];
-        const char *op = zt_op_info(st->op)->name, *what = trouble_words[t[0] > 0 && t[0] <= 4 ? t[0] : 1];
+        const char *op = zt_op_info(st->op)->name,
+                   *what = trouble_words[t[0] > 0 && t[0] <= 4 ? t[0] : 1];
         if (t[1] < 0)
             return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %d is below 0", op,
                            r->task[i].step, what, t[1]);
@@ -26,7 +27,7 @@ static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
     return ZT_OK;
 }
 
-/* ---- watching ------------------------------------------------------------------------------------ */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 /* All steps are asked before any runs: they run in one go. */
 static zt_status ask_before(zt_ready *r, const zt_watch *watch)
@@ -53,7 +54,7 @@ static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch)
     return ZT_OK;
 }
 
-/* ---- the replay ---------------------------------------------------------------------------------- */
+/* ---- the replay ------------------------------------------------------------------------------ */
 
 zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
                        const zt_watch *watch)

@@ -8,7 +8,7 @@ static bool rows_fit(const zt_vk_engine *e, int64_t rows) { return rows <= e->gr
 
 static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
-/* ---- norms ------------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 static bool norm_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                      const zt_type out[])
@@ -44,7 +44,7 @@ static zt_status set_layer_norm(zt_vk_engine *e, zt_vk_call *c)
     return set_norm(c, true, last_dim(c->in[0]), zt_type_count(&c->out[1]), a->eps);
 }
 
-/* ---- argmax along the last dimension ------------------------------------------------------------- */
+/* ---- argmax along the last dimension --------------------------------------------------------- */
 
 static bool argmax_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])
@@ -64,13 +64,14 @@ static zt_status set_argmax(zt_vk_engine *e, zt_vk_call *c)
     return ZT_OK;
 }
 
-/* ---- slice --------------------------------------------------------------------------------------- */
+/* ---- slice ----------------------------------------------------------------------------------- */
 
 static bool slice_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                       const zt_type out[])
 {
     (void)e, (void)attrs, (void)out;
-    return zt_dtype_get(in[0]->dtype)->block == 1 && zt_dtype_get(in[0]->dtype)->block_bytes % 4 == 0;
+    return zt_dtype_get(in[0]->dtype)->block == 1 &&
+           zt_dtype_get(in[0]->dtype)->block_bytes % 4 == 0;
 }
 
 static zt_status set_slice(zt_vk_engine *e, zt_vk_call *c)

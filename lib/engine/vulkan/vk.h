@@ -1,9 +1,9 @@
 /* vk.h - private to lib/engine/vulkan: the loader, the device, its memory, pipelines and kernels.
  *
- * Files: loader.c the library by dlopen and its adapters, device.c one adapter made ready, memory.c
- * buffers and the pool, weights.c how weights are packed, kernels.c the list of kernels with
- * elementwise.c, rows.c and llm.c beside it, pipeline.c shaders, prepare.c from a plan to one command
- * buffer, replay.c running it, vulkan.c the vtable.
+ * Files: loader.c the library by dlopen, device.c one adapter made ready, memory.c buffers and the
+ * pool, weights.c how weights are packed, kernels.c which kernel runs an op, with elementwise.c,
+ * rows.c and llm.c, pipeline.c shaders, prepare.c from a plan to one command buffer, replay.c running
+ * it, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
  * too large for a binding and a step is a push of addresses and words.
@@ -16,7 +16,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
-/* ---- the loader -------------------------------------------------------------------------------- */
+/* ---- the loader ------------------------------------------------------------------------------ */
 
 #define ZT_VK_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
 #define ZT_VK_INSTANCE(X)                                                                          \
@@ -50,7 +50,7 @@ void zt_vk_unload(zt_vk_api *vk, VkInstance instance);
 /* ZT_ENOTSUP "vkAllocateMemory: out of device memory" and the like; ZT_OK for VK_SUCCESS. */
 zt_status zt_vk_check(zt_ctx *ctx, VkResult r, const char *call);
 
-/* ---- the engine -------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 /* Memory on the device. Buffers of one size class are kept when released and given out again. */
 typedef struct zt_vk_mem {
@@ -106,7 +106,7 @@ struct zt_ebuf {
     zt_type type;
     zt_vk_mem mem;
     int pack;         /* a row of weights.c's table; 0: the plain layout */
-    zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights (blocks as f32) */
+    zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights */
 };
 
 zt_status zt_vk_device_open(zt_vk_engine *e, int index);
@@ -126,10 +126,10 @@ int zt_vk_pack_of(zt_dtype t); /* the constant TYPE of shaders/weights.glsl, or 
 zt_ebuf *zt_vk_load_weight(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
 zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b); /* makes b->plain */
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-/* One dispatch, as a kernel's `set` wants it. Addresses are filled in by the engine: the op's inputs
- * in order, the step's own table if it has one, then its outputs; the last is the trouble block. */
+/* One dispatch, as a kernel's `set` wants it. The engine fills in addresses: the op's inputs in order,
+ * the step's own table if it has one, then its outputs; the last is the trouble block. */
 typedef struct zt_vk_call {
     const void *attrs;
     const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
@@ -150,7 +150,7 @@ typedef struct zt_vk_kernel {
     int weight; /* the input that may be packed, plus 1; 0: none */
 } zt_vk_kernel;
 
-extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with op's set NULL */
+extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with set NULL */
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
                                const zt_type *const in[], const zt_type out[]);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
@@ -174,7 +174,7 @@ VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_
 void zt_vk_pipelines_close(zt_vk_engine *e);
 void zt_vk_cache_open(zt_vk_engine *e); /* the pipeline cache in the user's cache folder */
 
-/* ---- prepared plans ---------------------------------------------------------------------------- */
+/* ---- prepared plans -------------------------------------------------------------------------- */
 
 typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call.glsl has them */
     uint64_t at[8];

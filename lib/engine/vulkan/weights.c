@@ -10,7 +10,7 @@
 
 enum { GROUP = 32, MAX_WORDS = 53 };
 
-/* ---- units ------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 /* Block layouts: ggml-common.h of ggml (MIT), as facts. `from` has `columns` of the unit's columns,
  * the rest are 0. */
@@ -93,8 +93,8 @@ static const struct {
     pack_fn *pack;
 } packs[] = {
     {ZT_DTYPE_COUNT, 0, 0, NULL}, /* 0: the plain layout */
-    {ZT_F32, 32, 32, pack_f32},   {ZT_F16, 32, 16, pack_16},    {ZT_BF16, 32, 16, pack_16},
-    {ZT_Q4_0, 32, 5, pack_q4_0},  {ZT_Q4_1, 32, 5, pack_q4_1},  {ZT_Q8_0, 32, 9, pack_q8_0},
+    {ZT_F32, 32, 32, pack_f32},    {ZT_F16, 32, 16, pack_16},     {ZT_BF16, 32, 16, pack_16},
+    {ZT_Q4_0, 32, 5, pack_q4_0},   {ZT_Q4_1, 32, 5, pack_q4_1},   {ZT_Q8_0, 32, 9, pack_q8_0},
     {ZT_Q4_K, 256, 36, pack_q4_k}, {ZT_Q6_K, 256, 53, pack_q6_k}, {ZT_Q5_0, 32, 6, pack_q5_0},
     {ZT_Q5_1, 32, 6, pack_q5_1},
 };
@@ -106,7 +106,7 @@ int zt_vk_pack_of(zt_dtype t)
     return 0;
 }
 
-/* ---- loading ----------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 typedef struct packing {
     int pack;
@@ -205,7 +205,7 @@ zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *t, const zt_store *s,
     return NULL;
 }
 
-/* ---- back to plain ------------------------------------------------------------------------------- */
+/* ---- back to plain --------------------------------------------------------------------------- */
 
 /* Columns of row r, `words` being its group, as the file has them: only of plain dtypes. */
 static void unpack_row(const packing *p, const uint32_t *words, int64_t r, uint8_t *row)
@@ -233,8 +233,8 @@ zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b)
     if (!st && (!p.group || !p.raw)) st = ZT_ENOMEM;
     for (int64_t r = 0; r < p.rows && !st; r++) {
         if (r % GROUP == 0)
-            st = zt_vk_read(e, &b->mem, (size_t)(r / GROUP) * p.group_bytes, p.group,
-                            p.group_bytes);
+            st =
+                zt_vk_read(e, &b->mem, (size_t)(r / GROUP) * p.group_bytes, p.group, p.group_bytes);
         if (st) break;
         unpack_row(&p, p.group, r % GROUP, p.raw);
         st = zt_vk_write(e, &b->plain, (size_t)r * p.row_bytes, p.raw, p.row_bytes);
