@@ -1,8 +1,8 @@
 // call.glsl - what every shader shares: how operands are found, and functions of one number.
 //
 // Operands are device addresses in the push constants: the op's inputs in order, then its outputs;
-// an absent one is 0. The last address is the trouble block, which the first invocation that meets a
-// bad index writes. word[] holds sizes and attributes, as the C side of the kernel (lib/engine/
+// an absent one is 0. The last address is the trouble block, for the
+// first bad index. word[] holds sizes and attributes, as the C side of the kernel (lib/engine/
 // vulkan/kernels*.c) put them there. Functions are written out in exactly rounded steps, so that every device
 // gives nearly the same numbers and one device always the same.
 #extension GL_EXT_buffer_reference : require
@@ -14,7 +14,10 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { flo
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Ints { int v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Trouble { uint kind; int value, limit; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Trouble {
+    uint lock, kind, row, part;
+    int value, limit;
+};
 
 layout(push_constant, scalar) uniform Call {
     uvec2 at[8];
@@ -27,12 +30,23 @@ int whole(uint k) { return int(call.word[k]); }
 
 // Kinds of trouble, as trouble_words in lib/engine/vulkan/replay.c.
 const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u;
-void trouble(uint kind, int value, int limit)
+// The first by row, then by part of a row, stays: which invocation comes first is chance.
+void trouble(uint kind, int value, int limit, uint row, uint part)
 {
     Trouble t = Trouble(call.at[7]);
-    if (atomicCompSwap(t.kind, 0u, kind) == 0u) {
-        t.value = value;
-        t.limit = limit;
+    for (bool done = false; !done;) {
+        if (atomicCompSwap(t.lock, 0u, 1u) != 0u) continue;
+        memoryBarrierBuffer();
+        if (t.kind == 0u || row < t.row || (row == t.row && part < t.part)) {
+            t.kind = kind;
+            t.row = row;
+            t.part = part;
+            t.value = value;
+            t.limit = limit;
+        }
+        memoryBarrierBuffer();
+        atomicExchange(t.lock, 0u);
+        done = true;
     }
 }
 

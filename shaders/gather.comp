@@ -12,7 +12,7 @@ void main()
     if (part * 32u >= K) return;
     int i = Ints(call.at[1]).v[r];
     bool good = i >= 0 && i < whole(2);
-    if (!good && call.word[3] != 0u) trouble(BAD_INDEX, i, whole(2));
+    if (!good && call.word[3] != 0u) trouble(BAD_INDEX, i, whole(2), r, 0u);
     float v[32];
     if (good)
         part_of(row_of(Words(call.at[0]), uint(i), K), part, v);

@@ -287,7 +287,8 @@ static void irfft_backward_vjp(zt_vjp *v)
 {
     const zt_irfft_backward_attrs *a = v->attrs;
     zt_type t = v->e->type(v->e->user, v->in[0]);
-    zt_irfft_attrs back = {t.dim[t.rank - 1] > 0 ? t.dim[t.rank - 1] : 0, a->norm};
+    int64_t n = t.rank > 0 ? t.dim[t.rank - 1] : 0; /* of rank 0: what failed before */
+    zt_irfft_attrs back = {n > 0 ? n : 0, a->norm};
     v->dx[0] = zt_e_irfft(v->e, v->dy[0], &back);
 }
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { ALIGN = 64, TROUBLE = 16 };
+enum { ALIGN = 64 };
 
 static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
@@ -190,7 +190,8 @@ static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
     if (!s) s = write_tables(e, r, &all);
     zt_free(e->base.ctx, all.word);
     r->trouble_at = total;
-    if (!s) s = zt_vk_alloc(e, ZT_VK_HOST_MEM, total + (size_t)r->n_tasks * TROUBLE, &r->host);
+    if (!s)
+        s = zt_vk_alloc(e, ZT_VK_HOST_MEM, total + (size_t)r->n_tasks * ZT_VK_TROUBLE, &r->host);
     if (!s) s = want_arena(e, plan->arena_bytes);
     return s ? s : zt_vk_record(e, r, false);
 }
@@ -258,7 +259,7 @@ static void record_dispatch(zt_vk_engine *e, const zt_ready *r, const zt_vk_task
         if (m) push.at[i] = m->address + at;
         if (i == t->table_at) push.at[i] = r->tables.address + t->table_offset;
     }
-    push.at[7] = r->host.address + r->trouble_at + (size_t)(t - r->task) * TROUBLE;
+    push.at[7] = r->host.address + r->trouble_at + (size_t)(t - r->task) * ZT_VK_TROUBLE;
     memcpy(push.word, t->word, sizeof push.word);
     e->vk.CmdBindPipeline(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, t->pipeline);
     e->vk.CmdPushConstants(r->commands, e->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,

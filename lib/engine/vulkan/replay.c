@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { TROUBLE = 16 };
-
 /* ---- troubles -------------------------------------------------------------------------------- */
 
 static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
@@ -12,8 +10,9 @@ static const char *const trouble_words[] = {NULL, "index", "position", "sequence
 static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
 {
     for (int i = 0; i < r->n_tasks; i++) {
-        int32_t t[3]; /* kind, value, limit: shaders/call.glsl */
-        memcpy(t, r->host.map + r->trouble_at + (size_t)i * TROUBLE, sizeof t);
+        int32_t all[6], t[3]; /* lock, kind, row, part, value, limit: shaders/call.glsl */
+        memcpy(all, r->host.map + r->trouble_at + (size_t)i * ZT_VK_TROUBLE, sizeof all);
+        t[0] = all[1], t[1] = all[4], t[2] = all[5];
         if (t[0] == 0) continue;
         const zt_step *st = &r->plan.step[r->task[i].step];
         const char *op = zt_op_info(st->op)->name,
@@ -66,7 +65,7 @@ zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void
     if (s) return s;
     for (int i = 0; i < r->plan.n_in; i++)
         if (r->in_bytes[i]) memcpy(r->host.map + r->in_at[i], in[i], r->in_bytes[i]);
-    memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * TROUBLE);
+    memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * ZT_VK_TROUBLE);
     if (r->n_tasks) s = zt_vk_submit(e, r->commands);
     if (!s) s = find_trouble(e, r);
     for (int i = 0; i < r->plan.n_out && !s; i++)

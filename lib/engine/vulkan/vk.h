@@ -181,6 +181,8 @@ typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call
     uint32_t word[16];
 } zt_vk_push;
 
+enum { ZT_VK_TROUBLE = 32 }; /* bytes a task for its trouble block */
+
 typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY } zt_vk_act;
 
 typedef struct zt_vk_operand { /* where a value is, found anew when the arena moves */
