@@ -378,7 +378,7 @@ static void dft_vjp(zt_vjp *v)
 {
     const zt_dft_attrs *a = v->attrs;
     zt_type x = v->e->type(v->e->user, v->in[0]);
-    int64_t axis = a->axis < 0 ? a->axis + x.rank : a->axis, n = x.dim[axis];
+    int64_t axis = a->axis < 0 ? a->axis + x.rank : a->axis, n = axis < 0 ? -1 : x.dim[axis];
     zt_dft_attrs back = {axis, !a->inverse, 0, adjoint_norm(&a->norm)};
     int dx = zt_e_dft(v->e, v->dy[0], &back);
     if (a->length && n >= 0 && n < a->length)
