@@ -8,10 +8,10 @@
 
 typedef vf pairwise(vf a, vf b);
 
-INLINE void zip(const float *a, const float *b, float *y, int64_t n, pairwise *f)
+INLINE void zip(const float *a, const float *b, float *y, int64_t n, pairwise *f, bool past)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, f(vf_load(a + i), vf_load(b + i)));
+    for (; i + LANES <= n; i += LANES) vf_put(y + i, f(vf_load(a + i), vf_load(b + i)), past);
     int rest = (int)(n - i);
     if (rest) vf_store_n(y + i, rest, f(vf_load_n(a + i, rest), vf_load_n(b + i, rest)));
 }
@@ -21,8 +21,8 @@ INLINE void run_pairs(zt_cpu_call *c, int64_t begin, int64_t end, float *local, 
     for (int64_t item = begin; item < end; item++) {
         piece p = piece_at(c, item);
         const float *a = spread(c, &p, 0, local), *b = spread(c, &p, 1, local + CHUNK);
-        float *r = result(&c->out[0], p.at, local + 2 * CHUNK);
-        zip(a, b, r, p.n, f);
+        float *r = target(&c->out[0], p.at, local + 2 * CHUNK);
+        zip(a, b, r, p.n, f, streamed(&c->out[0], p.at));
         put(&c->out[0], p.at, p.n, r);
     }
 }

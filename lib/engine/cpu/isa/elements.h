@@ -60,11 +60,22 @@ INLINE const float *operand(const zt_cpu_arg *a, int64_t i, int64_t n, float *sc
     return scratch;
 }
 
+/* Are the elements of the output from the i-th stored past the caches? */
+INLINE bool streamed(const zt_cpu_arg *a, int64_t i)
+{
+    return a->type.dtype == ZT_F32 && beyond_caches(&a->type) && on_line((float *)a->data + i);
+}
+
 /* Where n elements of the output are to be computed; then to be put in their place. */
 INLINE float *result(const zt_cpu_arg *a, int64_t i, float *scratch)
 {
-    float *y = (float *)a->data + i;
-    return a->type.dtype != ZT_F32 || (beyond_caches(&a->type) && on_line(y)) ? scratch : y;
+    return a->type.dtype != ZT_F32 || streamed(a, i) ? scratch : (float *)a->data + i;
+}
+
+/* The same for what stores by vf_put. */
+INLINE float *target(const zt_cpu_arg *a, int64_t i, float *scratch)
+{
+    return a->type.dtype != ZT_F32 ? scratch : (float *)a->data + i;
 }
 
 INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
@@ -95,10 +106,10 @@ INLINE bool narrow_has(const void *attrs, const zt_type *const in[], const zt_ty
 typedef vf curve(vf x, const double *p); /* p: the attributes */
 
 /* f is known when compiling, so every use below becomes a loop of its own. */
-INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p)
+INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p, bool past)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, f(vf_load(x + i), p));
+    for (; i + LANES <= n; i += LANES) vf_put(y + i, f(vf_load(x + i), p), past);
     if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
 }
 
@@ -109,8 +120,8 @@ INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, cu
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
         const float *x = operand(&c->in[0], at, n, local);
-        float *y = result(&c->out[0], at, local + CHUNK);
-        map(x, y, n, f, p);
+        float *y = target(&c->out[0], at, local + CHUNK);
+        map(x, y, n, f, p, streamed(&c->out[0], at));
         put(&c->out[0], at, n, y);
     }
 }

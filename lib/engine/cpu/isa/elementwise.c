@@ -1,7 +1,7 @@
 /* elementwise.c - kernels of the ops whose y[i] depends on the inputs' [i] only.
  */
 #include "lib/engine/cpu/isa/elements.h"
-#include "lib/engine/cpu/isa/math.h"
+#include "lib/engine/cpu/isa/single.h"
 
 /* ---- one gated by another -------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ INLINE vf quick_gelu_tanh(vf x)
     return vf_mul(x, vf_sigmoid(vf_mul(x, u)));
 }
 
-INLINE vf gelu_erf(vf x) { return exact_gelu_erf(x, NULL); }
+INLINE vf gelu_erf(vf x) { return single_gelu_erf(x, NULL); }
 
 INLINE vf tanh_slope(vf x)
 {
@@ -27,11 +27,11 @@ INLINE vf tanh_slope(vf x)
     return vf_sub(vf_set(1), vf_mul(t, t));
 }
 
-INLINE void map_gate(const float *x, const float *up, float *y, int64_t n, gate_curve *f)
+INLINE void map_gate(const float *x, const float *up, float *y, int64_t n, gate_curve *f, bool past)
 {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        vf_store(y + i, vf_mul(f(vf_load(x + i)), vf_load(up + i)));
+        vf_put(y + i, vf_mul(f(vf_load(x + i)), vf_load(up + i)), past);
     int rest = (int)(n - i);
     if (rest)
         vf_store_n(y + i, rest, vf_mul(f(vf_load_n(x + i, rest)), vf_load_n(up + i, rest)));
@@ -44,8 +44,8 @@ INLINE void run_gate(zt_cpu_call *c, int64_t begin, int64_t end, float *local, g
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
         const float *x = operand(&c->in[0], at, n, local);
         const float *up = operand(&c->in[1], at, n, local + CHUNK);
-        float *y = result(&c->out[0], at, local + 2 * CHUNK);
-        map_gate(x, up, y, n, f);
+        float *y = target(&c->out[0], at, local + 2 * CHUNK);
+        map_gate(x, up, y, n, f, streamed(&c->out[0], at));
         put(&c->out[0], at, n, y);
     }
 }

@@ -14,6 +14,15 @@ INLINE bool beyond_caches(const zt_type *t) { return zt_type_bytes(t) >= BEYOND_
 /* Does a cache line begin here? */
 INLINE bool on_line(const void *p) { return (uintptr_t)p % 64 == 0; }
 
+/* Sixteen floats, past the caches (then y is on a line) or not. */
+INLINE void vf_put(float *y, vf a, bool past)
+{
+    if (past)
+        vf_stream(y, a);
+    else
+        vf_store(y, a);
+}
+
 /* n floats to where a line begins. */
 INLINE void stream_copy(const float *x, float *y, int64_t n)
 {

@@ -1,6 +1,6 @@
 /* unary.c - kernels of the named functions of one number: a line each. */
 #include "lib/engine/cpu/isa/elements.h"
-#include "lib/engine/cpu/isa/math.h"
+#include "lib/engine/cpu/isa/single.h"
 
 /* ---- in f32, where that is exact ------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ MAP(tanh, exact_tanh, 0)
 MAP(sigmoid, exact_sigmoid, 0)
 MAP(softplus, exact_softplus, 0)
 MAP(erf, exact_erf, 0)
-MAP(silu, exact_silu, 0)
+MAP(silu, single_silu, 0)
 MAP(elu, exact_elu, a->alpha)
 MAP(leaky_relu, exact_leaky_relu, a->alpha)
 MAP(softcap, exact_softcap, a->cap, 1 / a->cap)
@@ -122,7 +122,7 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
     const zt_gelu_attrs *a = c->attrs;
     (void)phase;
     if (!strcmp(a->form.s, "erf"))
-        run_map(c, begin, end, local, exact_gelu_erf, NULL);
+        run_map(c, begin, end, local, single_gelu_erf, NULL);
     else
         run_map(c, begin, end, local, exact_gelu_tanh, NULL);
 }
