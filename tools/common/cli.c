@@ -64,8 +64,10 @@ void zt_cli_no(zt_cli *cli)
 
 static zt_status stdout_failed(zt_cli *cli, int error)
 {
-    if (error == EINTR)
+    if (error == EINTR) {
+        clearerr(stdout); /* stdout is as good as before */
         return zt_fail(cli->ctx, ZT_EINTR, "interrupted");
+    }
     return zt_fail(cli->ctx, ZT_EIO, "stdout: %s", strerror(error));
 }
 

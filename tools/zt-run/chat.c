@@ -20,6 +20,8 @@ typedef struct chat {
     History *history;
     bool begun; /* there is something to go on from */
     bool done;
+    bool has_early; /* a byte that came together with a Ctrl-C */
+    char early;
 } chat;
 
 /* ---- a line from the terminal ---------------------------------------------------------------- */
@@ -30,15 +32,35 @@ static const char *prompt(EditLine *e)
     return "> ";
 }
 
+/* The next byte, as read gives it; -1 on Ctrl-C. The terminal drops what was typed before a Ctrl-C, so a
+ * byte that comes together with one is of the next line. */
+static ssize_t read_byte(chat *c, char *byte)
+{
+    if (zt_cli_interrupted())
+        return -1;
+    if (c->has_early) {
+        c->has_early = false;
+        *byte = c->early;
+        return 1;
+    }
+    ssize_t n = read(STDIN_FILENO, byte, 1);
+    if (n != 1 || !zt_cli_interrupted())
+        return n;
+    c->has_early = true;
+    c->early = *byte;
+    return -1;
+}
+
 /* One character, as libedit wants it: 1, 0 at the end, -1 on Ctrl-C, which its own reader would pass
  * over. */
 static int read_character(EditLine *e, wchar_t *out)
 {
     mbstate_t state = {0};
     char byte;
-    (void)e;
+    void *c = NULL;
+    el_get(e, EL_CLIENTDATA, &c);
     for (;;) {
-        ssize_t n = zt_cli_interrupted() ? -1 : read(STDIN_FILENO, &byte, 1);
+        ssize_t n = read_byte(c, &byte);
         if (n <= 0)
             return n < 0 ? -1 : 0;
         size_t len = mbrtowc(out, &byte, 1, &state);
@@ -66,6 +88,7 @@ static zt_status open_line(chat *c)
     el_set(c->line, EL_EDITOR, "emacs");
     el_set(c->line, EL_SIGNAL, 0);
     el_set(c->line, EL_HIST, history, c->history);
+    el_set(c->line, EL_CLIENTDATA, c);
     el_set(c->line, EL_GETCFN, read_character);
     return ZT_OK;
 }
