@@ -53,6 +53,7 @@ typedef struct zt_plan {
 
 /* A plan of an engine's own: types, places, steps and attributes copied into the arena. */
 zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *copy);
+bool zt_place_same(const zt_place *a, const zt_place *b);
 
 /* ---- the interface ----------------------------------------------------------------------------- */
 

@@ -27,3 +27,8 @@ zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *q)
     }
     return ZT_OK;
 }
+
+bool zt_place_same(const zt_place *a, const zt_place *b)
+{
+    return a->kind == b->kind && a->index == b->index && a->offset == b->offset;
+}

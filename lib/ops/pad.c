@@ -1,4 +1,5 @@
 /* pad.c - rows of the ops that take entries of an axis in steps, and that add some at its ends. */
+#include "lib/ops/pad.h"
 #include "lib/ops/vjp.h"
 
 #include <math.h>
@@ -177,19 +178,6 @@ typedef zt_pad_attrs pad_attrs; /* pad_back's begin with the same three */
 
 static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
 
-static int64_t count_at(const zt_ints *pads, int d) { return d < pads->n ? pads->v[d] : 0; }
-
-/* Which entry of n is entry i (below 0 and past the end too) by a mode; -1: none, a constant. */
-static int64_t source_of(char mode, int64_t i, int64_t n)
-{
-    if (i >= 0 && i < n) return i;
-    if (mode == 'c') return -1;
-    if (mode == 'e') return i < 0 ? 0 : n - 1;
-    int64_t period = mode == 'w' ? n : n > 1 ? 2 * (n - 1) : 1;
-    i = i % period + (i % period < 0 ? period : 0);
-    return i < n ? i : period - i;
-}
-
 static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after,
                           const zt_word *mode, const zt_type *x, zt_type *y)
 {
@@ -200,7 +188,7 @@ static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *aft
                            (long long)before->n, (long long)after->n, x->rank);
     *y = *x;
     for (int d = 0; d < x->rank; d++) {
-        int64_t b = count_at(before, d), a = count_at(after, d), n = x->dim[d];
+        int64_t b = zt_pad_at(before, d), a = zt_pad_at(after, d), n = x->dim[d];
         bool counts = n < INT64_MAX / 4 && b < INT64_MAX / 4 && a < INT64_MAX / 4;
         if (!counts || b < -n || a < -n || n + b + a < 0)
             return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n,
@@ -226,7 +214,7 @@ static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, co
 {
     int64_t at = 0, step = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
-        int64_t k = source_of(mode, i % y->dim[d] - count_at(before, d), x->dim[d]);
+        int64_t k = zt_pad_source(mode, i % y->dim[d] - zt_pad_at(before, d), x->dim[d]);
         if (k < 0) return -1;
         at += k * step;
         step *= x->dim[d];

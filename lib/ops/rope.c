@@ -4,6 +4,7 @@
  * Su et al., "RoFormer" (2021). Pairs of NeoX are halves, of the first LLaMA neighbours. A blend of
  * scaled and unscaled angles, and the amplitude: Peng et al., "YaRN" (2023).
  */
+#include "lib/ops/rope.h"
 #include "lib/ops/vjp.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
-static double rope_scale(const zt_rope_attrs *a, int64_t i)
+double zt_rope_scale(const zt_rope_attrs *a, int64_t i)
 {
     double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
     double unscaled = a->extend * (1 - fmin(fmax(up, 0), 1));
@@ -86,7 +87,7 @@ static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
     for (int64_t r = 0; r < n; r++) {
         double *y = out[0].f + r * cols;
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)in[1].i[r] * rope_scale(a, i) *
+            double angle = (double)in[1].i[r] * zt_rope_scale(a, i) *
                            pow(a->theta, -2 * (double)i / (double)dims);
             if (in[2].type) angle /= in[2].f[i];
             rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle,

@@ -42,11 +42,6 @@ static bool reads_packed(zt_op op, int input)
     return (op == ZT_OP_linear && input == 1) || (op == ZT_OP_gather && input == 0);
 }
 
-static bool same_place(const zt_place *a, const zt_place *b)
-{
-    return a->kind == b->kind && a->index == b->index && a->offset == b->offset;
-}
-
 /* What setup wants to know of value v: its type and that it is there. */
 static zt_cpu_arg arg_of(const zt_ready *r, int v, zt_place *place)
 {
@@ -183,7 +178,7 @@ static zt_status make_calls(zt_cpu_engine *e, zt_ready *r)
         bool alias = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES);
         bool apart = alias && st->out[0] >= 0 &&
                      r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
-                     !same_place(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
+                     !zt_place_same(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
         zt_status bad = apart ? make_copy(e, r, s, &r->task[r->n_tasks++]) : ZT_OK;
         if (bad) return bad;
         if (flags & ZT_OPF_VIEW) continue;
@@ -270,7 +265,7 @@ static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
         const zt_cpu_task *twin = NULL;
         for (int k = g->first; k < i && !g->solo && !twin; k++)
             if (t->call.kernel->alike && r->task[k].call.kernel == t->call.kernel &&
-                same_place(&t->in[0], &r->task[k].in[0]) &&
+                zt_place_same(&t->in[0], &r->task[k].in[0]) &&
                 t->call.kernel->alike(&r->task[k].call, &t->call))
                 twin = &r->task[k];
         if (twin) {

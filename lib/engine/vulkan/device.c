@@ -72,6 +72,8 @@ static zt_status pick_memory(zt_vk_engine *e)
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties m;
     e->vk.GetPhysicalDeviceMemoryProperties(e->adapter, &m);
+    for (uint32_t i = 0; i < m.memoryTypeCount; i++)
+        if ((m.memoryTypes[i].propertyFlags & seen) == seen) e->seen_types |= UINT32_C(1) << i;
     if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &e->memory_type[ZT_VK_DEVICE_MEM]) &&
         find_type(&m, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &e->memory_type[ZT_VK_HOST_MEM]))
         return ZT_OK;

@@ -1,6 +1,7 @@
 /* llm.c - kernels of language models: products with packed weights, embeddings, rotary positions,
  * the cache and attention over it. */
 #include "lib/engine/vulkan/vk.h"
+#include "lib/ops/rope.h"
 
 #include <math.h>
 #include <string.h>
@@ -74,14 +75,6 @@ static bool rope_has(const zt_vk_engine *e, const void *attrs, const zt_type *co
     return in[0]->dtype == ZT_F32 && !in[2] && in[0]->dim[0] <= e->groups[1];
 }
 
-static double scale_of(const zt_rope_attrs *a, int64_t i)
-{
-    if (a->extend == 0) return a->scale;
-    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
-    double unscaled = a->extend * (1 - (up < 0 ? 0 : up > 1 ? 1 : up));
-    return a->scale * (1 - unscaled) + unscaled;
-}
-
 static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
 {
     const zt_rope_attrs *a = c->attrs;
@@ -103,7 +96,7 @@ static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
     c->table = zt_alloc_array(e->base.ctx, c->table_words, sizeof *c->table);
     if (!c->table) return ZT_ENOMEM;
     for (int64_t i = 0; i < dims / 2; i++) {
-        double quarters = scale_of(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
+        double quarters = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
         quarters -=
             4 * floor(quarters / 4); /* a position is whole: whole turns make no difference */
         uint64_t fixed = (uint64_t)ldexp(quarters, 62);

@@ -58,32 +58,26 @@ static uint32_t type_for(const zt_vk_engine *e, zt_vk_kind kind, uint32_t allowe
     return want;
 }
 
-static zt_status give_memory(zt_vk_engine *e, zt_vk_kind kind, zt_vk_mem *m)
+/* `seen`: the host sees it, by the type that it is really of. */
+static zt_status give_memory(zt_vk_engine *e, zt_vk_kind kind, zt_vk_mem *m, bool *seen)
 {
     VkMemoryRequirements need;
     e->vk.GetBufferMemoryRequirements(e->device, m->buffer, &need);
+    uint32_t type = type_for(e, kind, need.memoryTypeBits);
     const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                        .pNext = &flags,
                                        .allocationSize = need.size,
-                                       .memoryTypeIndex = type_for(e, kind, need.memoryTypeBits)};
+                                       .memoryTypeIndex = type};
     VkResult r = e->vk.AllocateMemory(e->device, &info, NULL, &m->memory);
     if (r)
         return zt_fail(e->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held",
                        e->name, m->bytes, e->report.held);
     held(e, m->bytes, 0);
+    *seen = e->seen_types >> type & 1;
     r = e->vk.BindBufferMemory(e->device, m->buffer, m->memory, 0);
     return zt_vk_check(e->base.ctx, r, "BindBufferMemory");
-}
-
-static bool host_sees(const zt_vk_engine *e, zt_vk_kind kind)
-{
-    const VkMemoryPropertyFlags seen =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    VkPhysicalDeviceMemoryProperties p;
-    e->vk.GetPhysicalDeviceMemoryProperties(e->adapter, &p);
-    return (p.memoryTypes[e->memory_type[kind]].propertyFlags & seen) == seen;
 }
 
 static zt_status create(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *m)
@@ -91,8 +85,11 @@ static zt_status create(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_me
     memset(m, 0, sizeof *m);
     m->bytes = bytes;
     zt_status s = make_buffer(e, bytes, m);
-    if (!s) s = give_memory(e, kind, m);
-    if (!s && host_sees(e, kind)) {
+    bool seen = false;
+    if (!s) s = give_memory(e, kind, m, &seen);
+    if (!s && kind == ZT_VK_HOST_MEM && !seen)
+        s = zt_fail(e->base.ctx, ZT_ENOTSUP, "vulkan: %s shares no memory with the host", e->name);
+    if (!s && seen) {
         void *p = NULL;
         VkResult r = e->vk.MapMemory(e->device, m->memory, 0, VK_WHOLE_SIZE, 0, &p);
         s = zt_vk_check(e->base.ctx, r, "MapMemory");

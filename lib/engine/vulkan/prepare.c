@@ -47,11 +47,6 @@ static zt_status want_arena(zt_vk_engine *e, size_t bytes)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static bool same_place(const zt_place *a, const zt_place *b)
-{
-    return a->kind == b->kind && a->index == b->index && a->offset == b->offset;
-}
-
 static zt_vk_operand operand_of(const zt_ready *r, int v)
 {
     return (zt_vk_operand){.place = v < 0 ? (zt_place){0} : r->plan.place[v]};
@@ -164,7 +159,7 @@ static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
         unsigned flags = zt_op_info(st->op)->def->flags;
         bool apart = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES) && st->out[0] >= 0 &&
                      r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
-                     !same_place(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
+                     !zt_place_same(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
         if (apart) add_copy(r, s);
         zt_status bad = flags & ZT_OPF_VIEW ? ZT_OK : add_dispatch(e, r, s, apart, all);
         if (bad) return bad;

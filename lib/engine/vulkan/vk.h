@@ -90,6 +90,7 @@ typedef struct zt_vk_engine {
     VkFence fence;
     VkCommandBuffer transfer; /* for copies that the host cannot do */
     uint32_t family, memory_type[ZT_VK_KINDS];
+    uint32_t seen_types; /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
     double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];

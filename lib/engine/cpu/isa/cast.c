@@ -13,7 +13,22 @@
     X(I64, int64_t) X(I32, int32_t) X(I16, int16_t) X(I8, int8_t)                                  \
     X(U64, uint64_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t) X(BOOL, uint8_t)
 
-/* From floats: towards zero, what is out of range to its end, NaN to 0. */
+/* From floats R: towards zero, what is out of range to its end, NaN to 0. */
+#define WHOLE(NAME_, R, NAME, T)                                                                   \
+    static void NAME_(const R *src, void *dst, int64_t n)                                          \
+    {                                                                                              \
+        T *d = dst;                                                                                \
+        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                      \
+        const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
+        const R end = (R)ldexp(1, bits), least = (T)-1 < (T)1 ? -end : 0;                          \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
+                   : src[i] >= end      ? most                                                     \
+                   : src[i] <= least    ? (T)least                                                 \
+                   : src[i] != src[i]   ? 0                                                        \
+                                        : (T)src[i];                                               \
+    }
+
 #define X(NAME, T)                                                                                 \
     static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
     {                                                                                              \
@@ -35,32 +50,8 @@
         T *d = dst;                                                                                \
         for (int64_t i = 0; i < n; i++) d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0 : (T)src[i];     \
     }                                                                                              \
-    static void whole_##NAME(const float *src, void *dst, int64_t n)                               \
-    {                                                                                              \
-        T *d = dst;                                                                                \
-        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                      \
-        const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
-        const float end = ldexpf(1, bits), least = (T)-1 < (T)1 ? -end : 0;                        \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
-                   : src[i] >= end      ? most                                                     \
-                   : src[i] <= least    ? (T)least                                                 \
-                   : src[i] != src[i]   ? 0                                                        \
-                                        : (T)src[i];                                               \
-    }                                                                                              \
-    static void whole_wide_##NAME(const double *src, void *dst, int64_t n)                         \
-    {                                                                                              \
-        T *d = dst;                                                                                \
-        const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)1);                                      \
-        const T most = (T)(UINT64_MAX >> (64 - bits));                                             \
-        const double end = ldexp(1, bits), least = (T)-1 < (T)1 ? -end : 0;                        \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            d[i] = ZT_##NAME == ZT_BOOL ? src[i] != 0                                              \
-                   : src[i] >= end      ? most                                                     \
-                   : src[i] <= least    ? (T)least                                                 \
-                   : src[i] != src[i]   ? 0                                                        \
-                                        : (T)src[i];                                               \
-    }
+    WHOLE(whole_##NAME, float, NAME, T)                                                            \
+    WHOLE(whole_wide_##NAME, double, NAME, T)
 INTEGERS(X)
 #undef X
 

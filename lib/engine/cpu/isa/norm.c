@@ -1,6 +1,7 @@
 /* norm.c - kernels of normalisation and of rotary positions. */
 #include "lib/engine/cpu/isa/norm.h"
 #include "lib/engine/cpu/isa/stream.h"
+#include "lib/ops/rope.h"
 
 /* ---- rms_norm: one group of columns an item -------------------------------------------------- */
 
@@ -147,20 +148,12 @@ static void rope_setup(zt_cpu_call *c)
 }
 
 /* `extend` of the angle is unscaled up to pair `low`, and less and less of it up to `high`. */
-static double scale_of(const zt_rope_attrs *a, int64_t i)
-{
-    if (a->extend == 0) return a->scale;
-    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
-    double unscaled = a->extend * (1 - (up < 0 ? 0 : up > 1 ? 1 : up));
-    return a->scale * (1 - unscaled) + unscaled;
-}
-
 static void rope_prime(zt_cpu_call *c)
 {
     const zt_rope_attrs *a = c->attrs;
     double *quarters = c->keep, dims = (double)c->aux[AUX_DIMS];
     for (int64_t i = 0; i < c->aux[AUX_DIMS] / 2; i++)
-        quarters[i] = scale_of(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
+        quarters[i] = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
 }
 
 /* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52

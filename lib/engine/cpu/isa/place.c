@@ -1,6 +1,7 @@
 /* place.c - kernels of the ops that put elements by steps, pads and triangles: slice_step,
  * slice_step_put, pad, pad_back, tril, triu. Where nothing is computed, elements are bytes.
  */
+#include "lib/ops/pad.h"
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/place.h"
 
@@ -65,26 +66,13 @@ static void slice_step_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t
 
 /* ---- pad: one row of y an item --------------------------------------------------------------- */
 
-static int64_t pad_at(const zt_ints *pads, int d) { return d < pads->n ? pads->v[d] : 0; }
-
-/* Which of n entries is entry i (below 0 and past the end too) by a mode; -1: none, a constant. */
-INLINE int64_t source_of(char mode, int64_t i, int64_t n)
-{
-    if (i >= 0 && i < n) return i;
-    if (mode == 'c') return -1;
-    if (mode == 'e') return i < 0 ? 0 : n - 1;
-    int64_t period = mode == 'w' ? n : n > 1 ? 2 * (n - 1) : 1;
-    i = i % period + (i % period < 0 ? period : 0);
-    return i < n ? i : period - i;
-}
-
 /* Where in x (less: not padded) row r of y begins, in elements; -1: nowhere. */
 static int64_t pad_row(const zt_ints *before, char mode, const zt_type *x, const zt_type *y,
                        int64_t r)
 {
     int64_t at = 0, step = x->rank ? x->dim[x->rank - 1] : 1;
     for (int d = x->rank - 2; d >= 0; d--) {
-        int64_t k = source_of(mode, r % y->dim[d] - pad_at(before, d), x->dim[d]);
+        int64_t k = zt_pad_source(mode, r % y->dim[d] - zt_pad_at(before, d), x->dim[d]);
         if (k < 0) return -1;
         at += k * step;
         step *= x->dim[d];
@@ -103,7 +91,7 @@ static inside inside_of(const zt_ints *before, const zt_type *x, const zt_type *
     int d = x->rank - 1;
     inside s = {1, 1, 0, 0, 1};
     if (d < 0) return s;
-    s = (inside){x->dim[d], y->dim[d], pad_at(before, d), 0, 0};
+    s = (inside){x->dim[d], y->dim[d], zt_pad_at(before, d), 0, 0};
     s.first = s.before > 0 ? s.before : 0;
     s.last = s.before + s.n < s.m ? s.before + s.n : s.m;
     if (s.first > s.m) s.first = s.m;
@@ -151,7 +139,7 @@ static void pad_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void 
                 j = s.last - 1;
                 continue;
             }
-            int64_t k = row < 0 ? -1 : source_of(mode, j - s.before, s.n);
+            int64_t k = row < 0 ? -1 : zt_pad_source(mode, j - s.before, s.n);
             put_one(to + j * size, k < 0 ? none : from + k * size, size);
         }
     }
@@ -164,7 +152,7 @@ static void pad_back_setup(zt_cpu_call *c)
     const zt_pad_back_attrs *a = c->attrs;
     const zt_type *x = &c->out[0].type;
     int d = 0;
-    while (d + 1 < x->rank && !pad_at(&a->before, d) && !pad_at(&a->after, d)) d++;
+    while (d + 1 < x->rank && !zt_pad_at(&a->before, d) && !zt_pad_at(&a->after, d)) d++;
     c->items[0] = zt_type_count(x) ? count_of(x, 0, d) : 0;
     c->aux[0] = c->items[0] ? zt_type_count(x) / c->items[0] : 0; /* elements of dx an item */
     const zt_type *y = &c->in[0].type;
@@ -184,7 +172,7 @@ static void pad_back_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
         int64_t row = pad_row(&a->before, mode, x, y, r);
         const float *from = (const float *)c->in[0].data + r * s.m;
         for (int64_t j = 0; j < s.m && row >= 0; j++) {
-            int64_t k = source_of(mode, j - s.before, s.n);
+            int64_t k = zt_pad_source(mode, j - s.before, s.n);
             if (k >= 0) dx[row + k] += from[j];
         }
     }

@@ -1,0 +1,10 @@
+/* rope.h - what rope's angles are, for its row and for kernels. */
+#ifndef ZT_OPS_ROPE_H
+#define ZT_OPS_ROPE_H
+
+#include "lib/ops/ops.h"
+
+/* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
+double zt_rope_scale(const zt_rope_attrs *a, int64_t i);
+
+#endif
