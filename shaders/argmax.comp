@@ -1,5 +1,5 @@
-// argmax.comp - the first largest of a row, one row a workgroup; NaNs are not looked at, and a row of nothing
-// else gives 0. word: K.
+// argmax.comp - the first largest of a row, one row a workgroup; NaNs are not looked at, and a row
+// of nothing else gives 0. word: K.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"

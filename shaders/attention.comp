@@ -1,7 +1,7 @@
-// attention.comp - causal attention over a cache: one row and one query head a workgroup, positions in
-// tiles of TILE at absolute places, so that chunks and batches do not change a bit; softmax as it goes (online).
-// q, k, v, pos, seq, table -> y. word: D, query heads, columns of a cache row, heads a key head serves,
-// window, scale, softcap, ctx, S, B, block.
+// attention.comp - causal attention over a cache: one row and one query head a workgroup, positions
+// in tiles of TILE at absolute places, so that chunks and batches do not change a bit; softmax as
+// it goes (online). q, k, v, pos, seq, table -> y. word: D, query heads, columns of a cache row,
+// heads a key head serves, window, scale, softcap, ctx, S, B, block.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -10,6 +10,7 @@
 layout(constant_id = 0) const uint HALF = 0u;
 layout(constant_id = 1) const uint TILE = 32u; // at most 64
 const uint MOST = 8u;                          // columns an invocation: D is at most 64 MOST
+#define LOWEST uintBitsToFloat(0xff800000u) // minus infinity
 layout(local_size_x = 64) in;
 
 shared float query[64u * MOST];
@@ -42,7 +43,7 @@ void main()
     for (uint d = i; d < D; d += 64u) query[d] = Floats(call.at[0]).v[q + d];
     float acc[MOST];
     for (uint c = 0u; c < MOST; c++) acc[c] = 0.0;
-    precise float top = uintBitsToFloat(0xff800000u), sum = 0.0;
+    precise float top = LOWEST, sum = 0.0;
     bool good = last >= 0 && last < whole(7);
     if (!good && i == 0u) slot_of(4u, 5u, 7u, t, last);
     for (int p0 = first / int(TILE) * int(TILE); good && p0 <= last; p0 += int(TILE)) {
@@ -51,7 +52,7 @@ void main()
         barrier();
         if (i < TILE) {
             slot[i] = seen ? slot_of(4u, 5u, 7u, t, p) : -2;
-            score[i] = slot[i] >= 0 ? score_of(slot[i], column, D, W) : uintBitsToFloat(0xff800000u);
+            score[i] = slot[i] >= 0 ? score_of(slot[i], column, D, W) : LOWEST;
         }
         barrier();
         float tile_top = top;
@@ -69,7 +70,10 @@ void main()
         for (uint c = 0u; c * 64u + i < D; c++) {
             precise float a = acc[c] * shrink;
             for (uint j = 0u; j < TILE; j++)
-                if (slot[j] >= 0) a = fma(score[j], cached(2u, uint(slot[j]) * W + column + c * 64u + i), a);
+                if (slot[j] >= 0) {
+                    uint at = uint(slot[j]) * W + column + c * 64u + i;
+                    a = fma(score[j], cached(2u, at), a);
+                }
             acc[c] = a;
         }
     }

@@ -1,10 +1,10 @@
 // call.glsl - what every shader shares: how operands are found, and functions of one number.
 //
 // Operands are device addresses in the push constants: the op's inputs in order, then its outputs;
-// an absent one is 0. The last address is the trouble block, for the
-// first bad index. word[] holds sizes and attributes, as the C side of the kernel (lib/engine/
-// vulkan/kernels*.c) put them there. Functions are written out in exactly rounded steps, so that every device
-// gives nearly the same numbers and one device always the same.
+// an absent one is 0. The last address is the trouble block, for the first bad index. word[] holds
+// sizes and attributes, as the C side of the kernel (lib/engine/vulkan/*.c) put them there.
+// Functions are written out in exactly rounded steps, so that every device gives nearly the same
+// numbers and one device always the same.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_EXT_scalar_block_layout : require
@@ -53,8 +53,8 @@ void trouble(uint kind, int value, int limit, uint row, uint part)
 float half_to_float(uint h) { return unpackHalf2x16(h).x; }
 uint float_to_half(float f) { return packHalf2x16(vec2(f, 0.0)) & 0xffffu; }
 
-// 2^k for whole k of any size that matters, and e^x by x = k ln 2 + r, |r| <= ln 2 / 2: a polynomial of
-// degree 7 (Taylor: what is left out is below 2e-9 of e^r).
+// 2^k for whole k of any size that matters, and e^x by x = k ln 2 + r, |r| <= ln 2 / 2: a
+// polynomial of degree 7 (Taylor: what is left out is below 2e-9 of e^r).
 float exp_of(float x)
 {
     if (isnan(x)) return x;
@@ -72,7 +72,8 @@ float exp_of(float x)
     p = fma(p, r, 1.0);
     p = fma(p, r, 1.0);
     int n = int(k), half_n = n / 2;
-    return p * uintBitsToFloat(uint(half_n + 127) << 23) * uintBitsToFloat(uint(n - half_n + 127) << 23);
+    return p * uintBitsToFloat(uint(half_n + 127) << 23) *
+           uintBitsToFloat(uint(n - half_n + 127) << 23);
 }
 
 float sigmoid_of(float x) { return 1.0 / (1.0 + exp_of(-x)); }
@@ -93,7 +94,8 @@ float tanh_of(float x)
     return x < 0.0 ? -y : y;
 }
 
-// Abramowitz and Stegun 7.1.26 is too coarse (1e-7 absolute): the series near 0, a fitted tail beyond.
+// Abramowitz and Stegun 7.1.26 is too coarse (1e-7 absolute): the series near 0, a fitted tail
+// beyond.
 float erf_of(float x)
 {
     precise float a = abs(x), y;

@@ -1,5 +1,5 @@
-// copy.comp - a piece along one dimension. word: count of y in words of 4 bytes, words of y after and
-// with the dimension, of x with it, and where the piece begins, in words.
+// copy.comp - a piece along one dimension. word: count of y in words of 4 bytes, words of y after
+// and with the dimension, of x with it, and where the piece begins, in words.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"

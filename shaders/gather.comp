@@ -1,4 +1,5 @@
-// gather.comp - y[r] = row i[r] of x, 32 columns an invocation. word: n, K, N, is out of range an error.
+// gather.comp - y[r] = row i[r] of x, 32 columns an invocation. word: n, K, N, is out of range an
+// error.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"

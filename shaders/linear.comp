@@ -1,5 +1,5 @@
-// linear.comp - y[t,m] = sum_k x[t,k] w[m,k] + b[m]. One invocation makes column m of ROWS rows; the sum
-// over k is by 32 columns, in order, whatever the number of rows. word: n, K, M.
+// linear.comp - y[t,m] = sum_k x[t,k] w[m,k] + b[m]. One invocation makes column m of ROWS rows;
+// the sum over k is by 32 columns, in order, whatever the number of rows. word: n, K, M.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"

@@ -30,7 +30,8 @@ void main()
     Floats x = Floats(call.at[0]), g = Floats(call.at[1]), b = Floats(call.at[2]);
     precise float sum = 0.0, mean = 0.0;
     if (LAYER != 0u) {
-        precise float lost = 0.0; // what rounding takes (Kahan): a mean may be much smaller than its terms
+        // What rounding takes (Kahan): a mean may be much smaller than its terms.
+        precise float lost = 0.0;
         for (uint k = i; k < K; k += 64u) {
             precise float v = x.v[row * K + k] - lost, next = sum + v;
             lost = (next - sum) - v;

@@ -1,6 +1,7 @@
-// rope.comp - one pair of columns an invocation, a row of x each y. word: columns of a row, head, dims,
-// neighbours, amplitude. at[3] is the table of pairs (frequency in 2^-62 quarter turns a position, two
-// words, low first), so that the angle is exact modulo whole turns for every position.
+// rope.comp - one pair of columns an invocation, a row of x each y. word: columns of a row, head,
+// dims, neighbours, amplitude. at[3] is the table of pairs (frequency in 2^-62 quarter turns a
+// position, two words, low first), so that the angle is exact modulo whole turns for every
+// position.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -48,7 +49,8 @@ void main()
         uint a = row * cols + h * head + (call.word[3] != 0u ? 2u * j : j);
         uint b = call.word[3] != 0u ? a + 1u : a + half_d;
         Words table = Words(call.at[3]);
-        vec2 sc = turn_of(Ints(call.at[1]).v[row], table.v[2u * j], table.v[2u * j + 1u]) * number(4);
+        int pos = Ints(call.at[1]).v[row];
+        vec2 sc = turn_of(pos, table.v[2u * j], table.v[2u * j + 1u]) * number(4);
         precise float xa = x.v[a], xb = x.v[b];
         precise float ya = xa * sc.y - xb * sc.x, yb = xa * sc.x + xb * sc.y;
         y.v[a] = ya;

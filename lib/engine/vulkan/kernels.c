@@ -31,10 +31,3 @@ void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each)
     c->groups[1] = (uint32_t)down;
     c->groups[2] = 1;
 }
-
-int zt_vk_tile(uint32_t shared_bytes, int64_t head_dim)
-{
-    int64_t rows = head_dim > 0 ? (int64_t)shared_bytes / 2 / (head_dim * 2 * 4) : 64;
-    rows -= rows % 8;
-    return (int)(rows < 8 ? 8 : rows > 64 ? 64 : rows);
-}

@@ -1,5 +1,6 @@
 /* llm.c - kernels of language models: products with packed weights, embeddings, rotary positions,
  * the cache and attention over it. */
+#include "lib/engine/vulkan/tile.h"
 #include "lib/engine/vulkan/vk.h"
 #include "lib/ops/rope.h"
 

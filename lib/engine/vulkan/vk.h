@@ -158,9 +158,6 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attr
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
 /* Counts that 32 bits hold, on every operand. */
 bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
-/* Rows of keys in a tile of attention: as many as fill half of the shared memory with head_dim
- * floats of key and of value each, from 8 to 64, a multiple of 8. */
-int zt_vk_tile(uint32_t shared_bytes, int64_t head_dim);
 
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
 #define ZT_VK_SHADERS(X)                                                                           \
