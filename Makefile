@@ -23,7 +23,7 @@ ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif
 
-# Kernels in lib/engine/cpu/isa/ are compiled once for each instruction set.
+# Kernels in lib/engine/cpu/isa/ and lib/tensor/isa/ are compiled once for each instruction set.
 ISA_FLAGS_scalar :=
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c -mbmi2
 ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
@@ -31,7 +31,7 @@ ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512)
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
 
-isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c))
+isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c))
 lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%), \
             $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
@@ -45,7 +45,7 @@ test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
-            lib/run/pages.h lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
+            lib/run/pages.h lib/tensor/quantize.h lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench fuzz contract clean distclean help
@@ -105,7 +105,7 @@ define isa_rule
 $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(call say,CC)
-	$(Q)$(CC) $(ZCPPFLAGS) -DZT_ISA=$(1) -DZT_ISA_$(1)=1 $(ZCFLAGS) $(ISA_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
+	$(Q)$(CC) $(ZCPPFLAGS) -DZT_ISA=$(1) -DZT_ISA_$(1)=1 $(ZCFLAGS) -Wno-psabi $(ISA_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 

@@ -1,0 +1,29 @@
+/* encode.h - private to lib/tensor: the quantizers of block types, compiled once for each
+ * instruction set from lib/tensor/isa/.
+ *
+ * All sums are of sixteen lanes, or of one, in an order that is written down, and no multiply-add
+ * is fused: every instruction set gives the same bytes.
+ */
+#ifndef ZT_TENSOR_ENCODE_H
+#define ZT_TENSOR_ENCODE_H
+
+#include "lib/tensor/tensor.h"
+
+/* n elements, whole blocks, to `out`; w are n weights, not negative, of mean 1 or about it; NULL:
+ * all are 1. Blocks do not see each other. */
+typedef void zt_quantize_fn(const float *x, const float *w, int64_t n, uint8_t *out);
+
+/* Either may be NULL. */
+typedef struct zt_encoder {
+    zt_dtype dtype;
+    float most;             /* the largest |x| */
+    zt_quantize_fn *exact;  /* the format's own rule, where there are no weights */
+    zt_quantize_fn *search; /* the least error that it finds */
+} zt_encoder;
+
+/* The list of an instruction set, up to one of ZT_DTYPE_COUNT: isa/encoders.c. */
+extern const zt_encoder zt_encoders_scalar[], zt_encoders_avx2[], zt_encoders_avx512[];
+
+const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t); /* NULL: none */
+
+#endif

@@ -1,0 +1,58 @@
+/* quantize.h - rows of floats to a quantization type, with little error.
+ *
+ * Each type's quantizer chooses scales, minima and codes that make the sum of squared errors small,
+ * each column's error counted by its importance where that is given. q4_0 q4_1 q5_0 q5_1 q8_0 tq1_0
+ * tq2_0 mxfp4, f16 and bf16 without importance are the formats' own rules, which leave nothing to
+ * choose: the same bytes as every other writer's.
+ *
+ *     zt_quantizer q = {.dtype = ZT_Q4_K, .n = 1024, .name = "blk.0.attn_q.weight"};
+ *     zt_status s = zt_quantize_rows(ctx, &q, x, rows, out);
+ *
+ * A row's bytes depend on that row alone: not on its neighbours, on who calls, nor on the
+ * instruction set. Calls may run on several threads at once; nothing is allocated.
+ */
+#ifndef ZT_QUANTIZE_H
+#define ZT_QUANTIZE_H
+
+#include "lib/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_quantizer {
+    zt_dtype dtype;
+    int64_t n;               /* columns: a multiple of the type's block */
+    const float *importance; /* n numbers, not negative, not all 0; NULL: all columns alike */
+    const char *name;        /* the tensor's, for messages; NULL: none */
+    int64_t first_row;       /* of the tensor, is x's first: for messages */
+} zt_quantizer;
+
+/* Is there a quantizer of this type: plain floats, and the block types that can be written. */
+bool zt_quantize_has(zt_dtype t);
+/* Does the type have anything to choose by importance. */
+bool zt_quantize_weighs(zt_dtype t);
+/* The largest magnitude that the type's scales can express: what is above it is refused. */
+float zt_quantize_most(zt_dtype t);
+
+/* rows x n floats to rows x n / block blocks. ZT_EDATA, naming row and column, for NaN, infinity,
+ * what is above zt_quantize_most, and an importance that is none; ZT_ESHAPE for an n that is not of
+ * whole blocks; ZT_ENOTSUP for a type that has no quantizer. */
+zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, int64_t rows,
+                           void *out);
+
+/* What is lost: sums over n elements, to which more may be added. Zero-initialised. */
+typedef struct zt_loss_of {
+    int64_t n;
+    double error2, x2, y2, xy; /* sums of (y - x)^2, x^2, y^2 and x y */
+    double most;               /* the largest |y - x| */
+} zt_loss_of;
+void zt_loss_add(zt_loss_of *l, const float *x, const float *y, int64_t n);
+double zt_loss_rmse(const zt_loss_of *l);
+double zt_loss_cosine(const zt_loss_of *l); /* 1 where both are 0 */
+double zt_loss_snr(const zt_loss_of *l);    /* in dB, of x over the error; infinity: no error */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
