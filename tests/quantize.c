@@ -14,8 +14,6 @@
 #include "tests/npy.h"
 #include "tests/tap.h"
 
-enum { MOST_TYPES = 64 };
-
 /* ---- formats/quant ------------------------------------------------------------------------------ */
 
 /* Root mean square error of each row and their sum; weights may be NULL. */
@@ -135,8 +133,129 @@ static void test_golden(void)
     json_decref(m);
 }
 
+/* ---- what is refused, what is hard -------------------------------------------------------------- */
+
+static void refuses(float bad, const char *word)
+{
+    float x[512], out[512];
+    zt_ctx *ctx = zt_ctx_new();
+    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 256, .name = "blk.0.w", .first_row = 40};
+    for (int i = 0; i < 512; i++) x[i] = (float)i;
+    x[256 + 17] = bad;
+    ok(zt_quantize_rows(ctx, &q, x, 2, out) == ZT_EDATA &&
+           strstr(zt_ctx_error(ctx), "'blk.0.w': row 41, column 17") &&
+           strstr(zt_ctx_error(ctx), word),
+       "%s", zt_ctx_error(ctx));
+    zt_ctx_free(ctx);
+}
+
+static void refuses_importance(float bad)
+{
+    float x[32] = {0}, w[32], out[32];
+    zt_ctx *ctx = zt_ctx_new();
+    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 32, .importance = w, .name = "w"};
+    for (int i = 0; i < 32; i++) w[i] = 1;
+    w[5] = bad;
+    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_EDATA && strstr(zt_ctx_error(ctx), "column 5"),
+       "%s", zt_ctx_error(ctx));
+    zt_ctx_free(ctx);
+}
+
+static void test_refusals(void)
+{
+    float x[33] = {0}, out[33];
+    refuses(NAN, "NaN");
+    refuses(-NAN, "NaN");
+    refuses(INFINITY, "infinite");
+    refuses(-INFINITY, "infinite");
+    refuses(3e38f, "reaches");
+    refuses_importance(NAN);
+    refuses_importance(-1);
+    refuses_importance(INFINITY);
+    zt_ctx *ctx = zt_ctx_new();
+    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 33};
+    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ESHAPE, "%s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    q.dtype = ZT_IQ1_M;
+    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ENOTSUP, "%s", zt_ctx_error(ctx));
+    zt_ctx_free(ctx);
+}
+
+/* Kinds of rows. Their blocks must decode to numbers, and near enough to lie within the row. */
+static void fill(int kind, float most, float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double g = zt_normal(7, (uint64_t)kind, (uint64_t)i);
+        x[i] = (float)g;
+        if (kind == 1) x[i] = 0;
+        if (kind == 2) x[i] = -0.0f;
+        if (kind == 3) x[i] = 0.37f;
+        if (kind == 4) x[i] = -1e-3f;
+        if (kind == 5) x[i] = (float)(g * 1e-40);
+        if (kind == 6) x[i] = (float)(g * 1e-20);
+        if (kind == 7) x[i] = g > 0 ? most : -most;
+        if (kind == 8) x[i] = i % 97 ? 0 : (float)g;
+        if (kind == 9) x[i] = (float)(g * 1e-6);
+        if (kind == 10) x[i] = (float)(5 + g * 1e-3);
+        if (kind == 11) x[i] = (float)(-5 + g * 1e-3);
+        if (kind == 12) x[i] = (float)ldexp(g, (int)(i % 40) - 30);
+        if (kind == 13) x[i] = i % 2 ? 1 : -1;
+        if (kind == 14) x[i] = i == 255 ? most : 0;
+    }
+}
+
+enum { KINDS = 15, COLUMNS = 1024 };
+
+/* Every instruction set has the same bytes, whole or in pieces, weighed or not; what they decode to
+ * is a number and no farther from the row than 0 is. */
+static void test_kind(zt_dtype t, int kind, bool weighed)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    size_t bytes = (size_t)(COLUMNS / d->block * d->block_bytes);
+    float x[COLUMNS], y[COLUMNS], w[COLUMNS];
+    uint8_t out[3][4 * COLUMNS];
+    int unequal = 0;
+    fill(kind, zt_quantize_most(t), x, COLUMNS);
+    for (int i = 0; i < COLUMNS; i++) w[i] = weighed ? (float)(i % 7) * 0.3f + 0.01f : 1;
+    memset(out, 0x55, sizeof out);
+    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+        const zt_encoder *e = zt_encoder_find((zt_isa)isa, t);
+        zt_quantize_fn *run = weighed || !e->exact ? e->search : e->exact;
+        run(x, weighed ? w : NULL, COLUMNS, out[isa > 0]);
+        for (int b = 0; b < COLUMNS; b += d->block)
+            run(x + b, weighed ? w + b : NULL, d->block, out[2] + b / d->block * d->block_bytes);
+        unequal += memcmp(out[0], out[isa > 0], bytes) || memcmp(out[0], out[2], bytes);
+    }
+    d->decode(out[0], y, COLUMNS);
+    double e2 = 0, x2 = 0;
+    for (int i = 0; i < COLUMNS; i++) {
+        e2 += (double)w[i] * ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
+        x2 += (double)w[i] * (double)x[i] * (double)x[i];
+    }
+    if (unequal || !(e2 <= x2))
+        ok(false, "%s of kind %d%s: %d unequal, error %g of %g", d->name, kind,
+           weighed ? " weighed" : "", unequal, e2, x2);
+}
+
+static void test_kinds(void)
+{
+    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
+        const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, (zt_dtype)t);
+        int before = tap_failed;
+        for (int kind = 0; e && kind < KINDS; kind++) {
+            test_kind((zt_dtype)t, kind, false);
+            if (e->search) test_kind((zt_dtype)t, kind, true);
+        }
+        if (e)
+            ok(tap_failed == before, "%s: one result on all instruction sets, hard rows too",
+               zt_dtype_get((zt_dtype)t)->name);
+    }
+}
+
 int main(void)
 {
+    test_refusals();
+    test_kinds();
     test_golden();
     return tap_done();
 }

@@ -79,6 +79,11 @@ INLINE void scale_and_least(const float *x, int top, bool high, uint8_t *out)
     vf a = vf_load(x), b = vf_load(x + LANES);
     float least = -largest(vf_max(-a, -b)), d = (largest(vf_max(a, b)) - least) / (float)top;
     float id = inverse(d);
+    for (int j = 0; least == 0; j++) /* 0 or -0, whichever comes first */
+        if (x[j] == 0) {
+            least = x[j];
+            break;
+        }
     vi code[2] = {__builtin_convertvector((a - least) * id + 0.5f, vi),
                   __builtin_convertvector((b - least) * id + 0.5f, vi)};
     for (int k = 0; k < 2; k++) {
@@ -129,7 +134,7 @@ INLINE void e2m1(const float *x, uint8_t *out)
     vf v[2] = {vf_load(x), vf_load(x + LANES)};
     float most = largest(vf_max(vf_abs(v[0]), vf_abs(v[1])));
     int e = most > 0 ? (int)floorf((float)log2((double)most)) + 125 : 0;
-    out[0] = (uint8_t)(e > 0 ? e : 0);
+    out[0] = (uint8_t)(e < 0 ? 0 : e > 252 ? 252 : e); /* above it 12 times the scale is no number */
     float d = ldexpf(1, out[0] - 128);
     vi code[2];
     for (int k = 0; k < 2; k++) {
