@@ -52,81 +52,98 @@ vec2 scales_k4(Row r, uint u, uint j)
     return vec2(d.x * float(s), d.y * float(m));
 }
 
-// Columns 32 part .. 32 part + 31 of a row; past the last column 0.
+struct Scales { // of 32 columns: value = by * code + least; by[1] is of the last 16, if HALVES
+    float by[2];
+    float least;
+};
+const bool HALVES = TYPE == Q6_K;
+const bool MINIMA = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K;
+
+// Each byte of a, below 64, less `by`, as signed bytes.
+int less(uint a, uint by) { return int(((a | 0x80808080u) - by * 0x01010101u) ^ 0x80808080u); }
+// Bits 0..3 to bit 4 of each byte.
+uint fifths(uint bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
+
+// Block types of 32 columns: q4_0 q4_1 q5_0 q5_1 q8_0.
+Scales codes_of_32(Row r, uint u, out int c[8])
+{
+    uint head = word_of(r, u, 0u), fifth = 0u, first = 1u;
+    vec2 dm = MINIMA ? unpackHalf2x16(head) : vec2(uintBitsToFloat(head), 0.0);
+    if (TYPE == Q8_0) {
+        for (uint i = 0u; i < 8u; i++) c[i] = int(word_of(r, u, 1u + i));
+        return Scales(float[2](dm.x, dm.x), 0.0);
+    }
+    if (TYPE == Q5_0 || TYPE == Q5_1) fifth = word_of(r, u, first++);
+    uint offset = TYPE == Q4_0 ? 8u : TYPE == Q5_0 ? 16u : 0u;
+    for (uint i = 0u; i < 4u; i++) {
+        uint codes = word_of(r, u, first + i);
+        c[i] = less(codes & 0x0f0f0f0fu | fifths(fifth >> (4u * i)), offset);
+        c[4u + i] = less(codes >> 4 & 0x0f0f0f0fu | fifths(fifth >> (4u * i + 16u)), offset);
+    }
+    return Scales(float[2](dm.x, dm.x), dm.y);
+}
+
+Scales codes_of_q4_k(Row r, uint u, uint j, out int c[8])
+{
+    vec2 dm = scales_k4(r, u, j);
+    for (uint i = 0u; i < 8u; i++)
+        c[i] = int(word_of(r, u, 4u + j / 2u * 8u + i) >> (j % 2u * 4u) & 0x0f0f0f0fu);
+    return Scales(float[2](dm.x, dm.x), -dm.y);
+}
+
+// Words 0..31 hold the low bits, 32..47 the high ones, 48..51 scales, 52 d.
+Scales codes_of_q6_k(Row r, uint u, uint j, out int c[8])
+{
+    float d = half_to_float(word_of(r, u, 52u) & 0xffffu), by[2];
+    uint h = j / 4u, q = j % 4u;
+    for (uint k = 0u; k < 2u; k++) {
+        uint at = h * 8u + q * 2u + k;
+        int scales = int(word_of(r, u, 48u + at / 4u));
+        by[k] = d * float(bitfieldExtract(scales, int(at % 4u) * 8, 8));
+    }
+    for (uint i = 0u; i < 8u; i++) {
+        uint low = word_of(r, u, h * 16u + (q & 1u) * 8u + i) >> (q / 2u * 4u) & 0x0f0f0f0fu;
+        uint high = word_of(r, u, 32u + h * 8u + i) >> (2u * q) & 0x03030303u;
+        c[i] = less(low | high << 4, 32u);
+    }
+    return Scales(by, 0.0);
+}
+
+// Columns 32 part .. 32 part + 31 of a row of a block type, as signed bytes, 4 a word.
+Scales codes_of(Row r, uint part, out int c[8])
+{
+    if (TYPE == Q4_K) return codes_of_q4_k(r, part / 8u, part % 8u, c);
+    if (TYPE == Q6_K) return codes_of_q6_k(r, part / 8u, part % 8u, c);
+    return codes_of_32(r, part, c);
+}
+
+// The same columns of any type as numbers; past the last column 0.
 void part_of(Row r, uint part, out float v[32])
 {
-    uint u = part / unit_parts(), j = part % unit_parts();
     if (TYPE == F32_PLAIN) {
         for (uint k = 0u; k < 32u; k++)
             v[k] = part * 32u + k < r.K ? uintBitsToFloat(r.w.v[r.at + part * 32u + k]) : 0.0;
     } else if (TYPE == F32) {
-        for (uint k = 0u; k < 32u; k++) v[k] = uintBitsToFloat(word_of(r, u, k));
+        for (uint k = 0u; k < 32u; k++) v[k] = uintBitsToFloat(word_of(r, part, k));
     } else if (TYPE == F16) {
         for (uint k = 0u; k < 16u; k++) {
-            vec2 two = unpackHalf2x16(word_of(r, u, k));
+            vec2 two = unpackHalf2x16(word_of(r, part, k));
             v[2u * k] = two.x;
             v[2u * k + 1u] = two.y;
         }
     } else if (TYPE == BF16) {
         for (uint k = 0u; k < 16u; k++) {
-            uint two = word_of(r, u, k);
+            uint two = word_of(r, part, k);
             v[2u * k] = uintBitsToFloat(two << 16);
             v[2u * k + 1u] = uintBitsToFloat(two & 0xffff0000u);
         }
-    } else if (TYPE == Q4_0 || TYPE == Q4_1) {
-        uint head = word_of(r, u, 0u);
-        vec2 dm = TYPE == Q4_1 ? unpackHalf2x16(head) : vec2(uintBitsToFloat(head), 0.0);
-        if (TYPE == Q4_0) dm.y = -8.0 * dm.x;
-        for (uint i = 0u; i < 4u; i++) {
-            uint codes = word_of(r, u, 1u + i);
-            for (uint k = 0u; k < 4u; k++) {
-                v[4u * i + k] = fma(float(codes >> (8u * k) & 15u), dm.x, dm.y);
-                v[4u * i + k + 16u] = fma(float(codes >> (8u * k + 4u) & 15u), dm.x, dm.y);
+    } else {
+        int c[8];
+        Scales s = codes_of(r, part, c);
+        for (uint i = 0u; i < 8u; i++)
+            for (int k = 0; k < 4; k++) {
+                precise float code = float(bitfieldExtract(c[i], 8 * k, 8));
+                v[4u * i + k] = fma(code, s.by[i / 4u], s.least);
             }
-        }
-    } else if (TYPE == Q5_0 || TYPE == Q5_1) { // as Q4_0 and Q4_1, the fifth bits in word 1
-        uint head = word_of(r, u, 0u);
-        vec2 dm = TYPE == Q5_1 ? unpackHalf2x16(head) : vec2(uintBitsToFloat(head), 0.0);
-        uint fifth = word_of(r, u, 1u);
-        if (TYPE == Q5_0) dm.y = -16.0 * dm.x;
-        for (uint i = 0u; i < 4u; i++) {
-            uint codes = word_of(r, u, 2u + i);
-            for (uint k = 0u; k < 4u; k++) {
-                uint at = 4u * i + k;
-                uint low = codes >> (8u * k) & 15u, high = codes >> (8u * k + 4u) & 15u;
-                v[at] = fma(float(low | (fifth >> at & 1u) << 4), dm.x, dm.y);
-                v[at + 16u] = fma(float(high | (fifth >> (at + 16u) & 1u) << 4), dm.x, dm.y);
-            }
-        }
-    } else if (TYPE == Q8_0) {
-        float d = uintBitsToFloat(word_of(r, u, 0u));
-        for (uint i = 0u; i < 8u; i++) {
-            int codes = int(word_of(r, u, 1u + i));
-            for (int k = 0; k < 4; k++) v[4u * i + k] = d * float(bitfieldExtract(codes, 8 * k, 8));
-        }
-    } else if (TYPE == Q4_K) {
-        vec2 dm = scales_k4(r, u, j);
-        for (uint i = 0u; i < 8u; i++) {
-            uint codes = word_of(r, u, 4u + j / 2u * 8u + i) >> (j % 2u * 4u);
-            for (uint k = 0u; k < 4u; k++)
-                v[4u * i + k] = dm.x * float(codes >> (8u * k) & 15u) - dm.y;
-        }
-    } else if (TYPE == Q6_K) { // words 0..31 low bits, 32..47 high, 48..51 scales, 52 d
-        float d = half_to_float(word_of(r, u, 52u) & 0xffffu);
-        uint h = j / 4u, q = j % 4u;
-        float s[2];
-        for (uint k = 0u; k < 2u; k++) {
-            uint at = h * 8u + q * 2u + k;
-            int scales = int(word_of(r, u, 48u + at / 4u));
-            s[k] = d * float(bitfieldExtract(scales, int(at % 4u) * 8, 8));
-        }
-        for (uint i = 0u; i < 8u; i++) {
-            uint low = word_of(r, u, h * 16u + (q & 1u) * 8u + i) >> (q / 2u * 4u);
-            uint high = word_of(r, u, 32u + h * 8u + i) >> (2u * q);
-            for (uint k = 0u; k < 4u; k++) {
-                uint code = (low >> (8u * k) & 15u) | ((high >> (8u * k) & 3u) << 4);
-                v[4u * i + k] = s[i / 4u] * (float(code) - 32.0);
-            }
-        }
     }
 }

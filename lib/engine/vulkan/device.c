@@ -23,13 +23,19 @@ static zt_status pick_adapter(zt_vk_engine *e, int index)
 
 static zt_status read_limits(zt_vk_engine *e)
 {
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    VkPhysicalDeviceSubgroupProperties sub = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &sub};
     e->vk.GetPhysicalDeviceProperties2(e->adapter, &p);
     const VkPhysicalDeviceLimits *l = &p.properties.limits;
     memcpy(e->name, p.properties.deviceName, sizeof e->name);
     e->name[sizeof e->name - 1] = 0;
     e->shared_bytes = l->maxComputeSharedMemorySize;
     memcpy(e->groups, l->maxComputeWorkGroupCount, sizeof e->groups);
+    if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+        sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
+        e->lanes = sub.subgroupSize;
     e->tick = l->timestampComputeAndGraphics ? (double)l->timestampPeriod * 1e-9 : 0;
     if (p.properties.apiVersion < VK_API_VERSION_1_2)
         return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2",
@@ -82,41 +88,70 @@ static zt_status pick_memory(zt_vk_engine *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* The features that are asked about and asked for, each in a struct of its own. */
+typedef struct features {
+    VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceFeatures2 v10;
+} features;
+
+/* With `dots` only where the device knows that struct. */
+static void link_features(features *f, bool dots)
+{
+    f->dots.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
+    f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f->v12.pNext = dots ? &f->dots : NULL;
+    f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f->v11.pNext = &f->v12;
+    f->v10.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    f->v10.pNext = &f->v11;
+}
+
+static bool has_extension(const zt_vk_engine *e, const char *name)
+{
+    enum { MOST = 512 };
+    bool found = false;
+    uint32_t n = MOST;
+    VkExtensionProperties *all = zt_alloc_array(e->base.ctx, MOST, sizeof *all);
+    VkResult r = all ? e->vk.EnumerateDeviceExtensionProperties(e->adapter, NULL, &n, all)
+                     : VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (r != VK_SUCCESS && r != VK_INCOMPLETE) n = 0;
+    for (uint32_t i = 0; i < n && !found; i++) found = !strcmp(all[i].extensionName, name);
+    zt_free(e->base.ctx, all);
+    return found;
+}
+
 static zt_status make_device(zt_vk_engine *e)
 {
-    VkPhysicalDeviceVulkan12Features f12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    VkPhysicalDeviceVulkan11Features f11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
-    VkPhysicalDeviceFeatures2 have = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                      .pNext = &f11};
-    const float priority = 1;
-    e->vk.GetPhysicalDeviceFeatures2(e->adapter, &have);
-    if (!f12.bufferDeviceAddress || !f12.scalarBlockLayout || !f11.storageBuffer16BitAccess ||
-        !have.features.shaderInt16)
+    static const char *const dot_product = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    features have = {0}, want = {0};
+    bool knows_dots = has_extension(e, dot_product);
+    if (zt_ctx_status(e->base.ctx)) return zt_ctx_status(e->base.ctx);
+    link_features(&have, knows_dots);
+    e->vk.GetPhysicalDeviceFeatures2(e->adapter, &have.v10);
+    e->dots = knows_dots && have.dots.shaderIntegerDotProduct;
+    if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout ||
+        !have.v11.storageBuffer16BitAccess || !have.v10.features.shaderInt16)
         return zt_fail(e->base.ctx, ZT_ENOTSUP,
                        "engine vulkan: %s lacks bufferDeviceAddress, scalarBlockLayout or 16-bit "
                        "storage",
                        e->name);
-    VkPhysicalDeviceVulkan12Features w12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        .bufferDeviceAddress = VK_TRUE,
-        .scalarBlockLayout = VK_TRUE};
-    VkPhysicalDeviceVulkan11Features w11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-        .pNext = &w12,
-        .storageBuffer16BitAccess = VK_TRUE};
-    const VkPhysicalDeviceFeatures2 want = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                            .pNext = &w11,
-                                            .features.shaderInt16 = VK_TRUE};
+    link_features(&want, e->dots);
+    want.dots.shaderIntegerDotProduct = e->dots;
+    want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
+    want.v11.storageBuffer16BitAccess = want.v10.features.shaderInt16 = VK_TRUE;
+    const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = e->family,
                                            .queueCount = 1,
                                            .pQueuePriorities = &priority};
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                     .pNext = &want,
+                                     .pNext = &want.v10,
                                      .queueCreateInfoCount = 1,
-                                     .pQueueCreateInfos = &queue};
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = e->dots,
+                                     .ppEnabledExtensionNames = &dot_product};
     return zt_vk_check(e->base.ctx, e->vk.CreateDevice(e->adapter, &info, NULL, &e->device),
                        "CreateDevice");
 }

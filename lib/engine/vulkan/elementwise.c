@@ -173,10 +173,10 @@ static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
 BINARIES(BINARY)
 
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {ZT_OP_##NAME, all_f32, set_##NAME, 0},
+#define X(NAME) {ZT_OP_##NAME, all_f32, set_##NAME, 0, NULL},
     UNARIES(X)
 #undef X
-#define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0},
+#define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0, NULL},
         BINARIES(X)
 #undef X
             {0},

@@ -9,7 +9,6 @@
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-/* Activations stay f32 whatever `act` allows. */
 static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])
 {
@@ -18,17 +17,42 @@ static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *
            in[0]->dim[0] <= e->groups[1];
 }
 
+/* Rows of 8-bit codes that a row of x becomes, as `act` allows against blocks of codes: 1, or with
+ * what the first leave 2; 0: x stays as it is. */
+static uint32_t codes_a_row(const zt_vk_engine *e, const zt_vk_call *c)
+{
+    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
+    bool blocks = zt_dtype_get(c->in[1]->dtype)->kind == 'Q';
+    if (!e->dots || e->lanes < 8 || !blocks || !strcmp(act, "f32")) return 0;
+    return strcmp(act, "q16") ? 1 : 2;
+}
+
+static void linear_codes(const zt_vk_engine *e, zt_vk_call *c)
+{
+    int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], blocks = n * K / 32;
+    uint32_t each = codes_a_row(e, c);
+    if (!each) return;
+    c->shader = ZT_VK_SHADER_codes;
+    c->n_spec = 1;
+    c->spec[0] = each;
+    c->word[0] = (uint32_t)blocks;
+    c->word[1] = (uint32_t)(K / 32);
+    c->scratch_bytes = (size_t)blocks * each * 40 + 64;
+    zt_vk_spread(e, c, blocks, 64);
+}
+
 /* Rows of x that an invocation takes: a weight is unpacked once for all of them. */
 static uint32_t rows_each(int64_t n) { return n >= 8 ? 8 : n >= 4 ? 4 : 1; }
 
 static zt_status set_linear(zt_vk_engine *e, zt_vk_call *c)
 {
     int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], M = c->in[1]->dim[0];
-    (void)e;
-    c->shader = ZT_VK_SHADER_linear;
-    c->n_spec = 2;
+    uint32_t codes = codes_a_row(e, c);
+    c->shader = codes ? ZT_VK_SHADER_linear8 : ZT_VK_SHADER_linear;
+    c->n_spec = codes ? 3 : 2;
     c->spec[0] = (uint32_t)c->packed;
     c->spec[1] = rows_each(n);
+    c->spec[2] = codes;
     c->word[0] = (uint32_t)n;
     c->word[1] = (uint32_t)K;
     c->word[2] = (uint32_t)M;
@@ -177,10 +201,10 @@ static zt_status set_attention(zt_vk_engine *e, zt_vk_call *c)
 }
 
 const zt_vk_kernel zt_vk_llm[] = {
-    {ZT_OP_linear, linear_has, set_linear, 2},
-    {ZT_OP_gather, gather_has, set_gather, 1},
-    {ZT_OP_rope, rope_has, set_rope, 0},
-    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0},
-    {ZT_OP_attention, attention_has, set_attention, 0},
+    {ZT_OP_linear, linear_has, set_linear, 2, linear_codes},
+    {ZT_OP_gather, gather_has, set_gather, 1, NULL},
+    {ZT_OP_rope, rope_has, set_rope, 0, NULL},
+    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0, NULL},
+    {ZT_OP_attention, attention_has, set_attention, 0, NULL},
     {0},
 };

@@ -116,15 +116,38 @@ static zt_status finish_task(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_
     return t->pipeline ? ZT_OK : zt_ctx_status(e->base.ctx);
 }
 
+/* The dispatch before a kernel's own: input 0, at `from`, into the scratch, which is then `from`. */
+static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_kernel *kernel,
+                            zt_vk_call c, zt_vk_operand *from)
+{
+    kernel->before(e, &c);
+    if (c.scratch_bytes == 0) return ZT_OK;
+    const zt_vk_call *last = &r->scratch;
+    int value = r->plan.step[s].in[0];
+    bool there = r->scratch_of == value && last->shader == c.shader &&
+                 !memcmp(last->spec, c.spec, sizeof c.spec) &&
+                 !memcmp(last->word, c.word, sizeof c.word);
+    zt_vk_operand scratch = {.place = {.kind = ZT_PLACE_ARENA, .offset = up(r->plan.arena_bytes)}};
+    if (r->scratch_bytes < c.scratch_bytes) r->scratch_bytes = c.scratch_bytes;
+    zt_vk_task *t = &r->task[r->n_tasks];
+    *t = (zt_vk_task){.act = ZT_VK_DISPATCH, .step = s, .n_operands = 2, .table_at = -1};
+    t->operand[0] = *from;
+    t->operand[1] = *from = scratch;
+    if (there) return ZT_OK;
+    r->n_tasks++;
+    r->scratch = c;
+    r->scratch_of = value;
+    return finish_task(e, &c, NULL, t);
+}
+
 /* Operands: inputs, the step's table if it has one, outputs. */
 static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, tables *all)
 {
     const zt_step *st = &r->plan.step[s];
     const zt_opinfo *info = zt_op_info(st->op);
-    zt_vk_task *t = &r->task[r->n_tasks++];
+    zt_vk_task task = {.act = ZT_VK_DISPATCH, .step = s, .table_at = -1}, *t = &task;
     zt_vk_call c = {.attrs = st->attrs};
     zt_type out[ZT_MAX_OUT] = {{0}};
-    *t = (zt_vk_task){.act = ZT_VK_DISPATCH, .step = s, .table_at = -1};
     for (int k = 0; k < info->n_in; k++) {
         bool is = st->in[k] >= 0 && r->plan.place[st->in[k]].kind != ZT_PLACE_NOWHERE;
         c.in[k] = is ? &r->plan.type[st->in[k]] : NULL;
@@ -142,17 +165,20 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
     c.out = out;
     for (int k = 0; k < info->n_out; k++)
         c.wanted[k] = st->out[k] >= 0 && r->plan.place[st->out[k]].kind != ZT_PLACE_NOWHERE;
+    if (!bad && kernel->before) bad = add_before(e, r, s, kernel, c, &t->operand[0]);
     if (!bad) bad = kernel->set(e, &c);
     if (bad) return bad;
     if (c.table) t->table_at = t->n_operands++;
     for (int k = 0; k < info->n_out && t->n_operands < 7; k++)
         t->operand[t->n_operands++] = operand_of(r, st->out[k]);
-    return finish_task(e, &c, all, t);
+    bad = finish_task(e, &c, all, t);
+    r->task[r->n_tasks++] = task;
+    return bad;
 }
 
 static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
 {
-    r->task = zt_arena_alloc(r->memory, (size_t)(2 * r->plan.n_steps + 1) * sizeof *r->task);
+    r->task = zt_arena_alloc(r->memory, (size_t)(3 * r->plan.n_steps + 1) * sizeof *r->task);
     if (!r->task) return ZT_ENOMEM;
     for (int s = 0; s < r->plan.n_steps; s++) {
         const zt_step *st = &r->plan.step[s];
@@ -181,13 +207,14 @@ static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
     zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
     if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_at, &r->in_bytes, &total);
     if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_at, &r->out_bytes, &total);
+    r->scratch_of = -1;
     if (!s) s = make_tasks(e, r, &all);
     if (!s) s = write_tables(e, r, &all);
     zt_free(e->base.ctx, all.word);
     r->trouble_at = total;
     if (!s)
         s = zt_vk_alloc(e, ZT_VK_HOST_MEM, total + (size_t)r->n_tasks * ZT_VK_TROUBLE, &r->host);
-    if (!s) s = want_arena(e, plan->arena_bytes);
+    if (!s) s = want_arena(e, up(plan->arena_bytes) + r->scratch_bytes);
     return s ? s : zt_vk_record(e, r, false);
 }
 

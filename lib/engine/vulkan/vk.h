@@ -21,6 +21,7 @@
 #define ZT_VK_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
 #define ZT_VK_INSTANCE(X)                                                                          \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)                 \
+    X(EnumerateDeviceExtensionProperties)                                                          \
     X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties)                             \
     X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) X(GetDeviceProcAddr)
 #define ZT_VK_DEVICE(X)                                                                            \
@@ -92,7 +93,9 @@ typedef struct zt_vk_engine {
     uint32_t family, memory_type[ZT_VK_KINDS];
     uint32_t seen_types; /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
-    double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
+    uint32_t lanes; /* of a subgroup whose invocations can tell each other values; 0: they cannot */
+    bool dots;      /* products of four pairs of signed bytes in one instruction */
+    double tick;    /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
     zt_vk_pool pool;
     zt_vk_pipe *pipe;
@@ -141,6 +144,7 @@ typedef struct zt_vk_call {
     uint32_t spec[4], word[16], groups[3]; /* a group count of 0: nothing to do */
     uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
     size_t table_words;
+    size_t scratch_bytes; /* set by `before` */
 } zt_vk_call;
 
 typedef struct zt_vk_kernel {
@@ -149,6 +153,9 @@ typedef struct zt_vk_kernel {
                 const zt_type out[]);
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
     int weight; /* the input that may be packed, plus 1; 0: none */
+    /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
+     * first input's place; 0 of them: no such dispatch. The same one for the same value is run once. */
+    void (*before)(const zt_vk_engine *e, zt_vk_call *c);
 } zt_vk_kernel;
 
 extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with set NULL */
@@ -161,7 +168,8 @@ bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
 
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
 #define ZT_VK_SHADERS(X)                                                                           \
-    X(unary) X(binary) X(norm) X(copy) X(argmax) X(linear) X(gather) X(rope) X(kv_put) X(attention)
+    X(unary) X(binary) X(norm) X(copy) X(argmax) X(linear) X(linear8) X(codes) X(gather) X(rope)   \
+    X(kv_put) X(attention)
 enum {
 #define X(s) ZT_VK_SHADER_##s,
     ZT_VK_SHADERS(X)
@@ -210,6 +218,9 @@ struct zt_ready {
     size_t *in_bytes, *out_bytes;
     size_t trouble_at;
     zt_vk_mem tables;
+    size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
+    zt_vk_call scratch;   /* what filled it last, from which value */
+    int scratch_of;
     VkCommandBuffer commands;
     VkQueryPool times; /* two a task, when watched */
     bool watched;      /* as recorded */
