@@ -64,13 +64,31 @@ typedef struct zt_engine_opts {
 } zt_engine_opts;
 
 typedef struct zt_engine_report {
-    size_t held, peak;  /* bytes of buffers and arenas */
+    size_t held, peak;  /* bytes of buffers and arenas, those that wait in a pool too */
+    uint64_t allocated; /* bytes of all that were ever made */
+    uint64_t buffers;   /* weights and states (a device: all memory) in use now */
     uint64_t kernels;   /* steps run */
     uint64_t replays;
-    /* Devices: commands handed over and waited for, times that results came back, and buffers taken
-     * from the pool or made anew. */
-    uint64_t submits, downloads, pool_hits, pool_misses;
+    /* Devices: times that commands were handed over, and that results came back. */
+    uint64_t submits, downloads;
+    /* Their pools: buffers made for them and given back to them; takings that found one waiting and
+     * that did not; what waits now, in buffers and in bytes. */
+    uint64_t pool_allocated, pool_released, pool_hits, pool_misses, pooled;
+    size_t pooled_bytes;
 } zt_engine_report;
+
+/* One of the machines that "NAME:i" opens. The texts are the driver's: escape them. */
+#define ZT_ADAPTER_LIMITS 8
+typedef struct zt_adapter {
+    char name[256], driver[520], api[24]; /* "llvmpipe (LLVM 15.0.6, 256 bits)" ... "1.3.230" */
+    const char *type;                     /* "discrete" "integrated" "virtual" "cpu" "other" */
+    size_t memory;                        /* bytes of its own */
+    struct {
+        const char *name; /* "shared_memory", as the engine calls it */
+        uint64_t value;
+    } limit[ZT_ADAPTER_LIMITS];
+    int n_limits;
+} zt_adapter;
 
 /* Called around every step of a replay, by the thread that replays. before: a status other than
  * ZT_OK ends the replay with it (the callee has set the message). Either may be NULL. */
@@ -102,6 +120,8 @@ typedef struct zt_engine_vt {
     zt_status (*replay)(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
                         const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
+    /* of engines with devices; as zt_engine_adapters */
+    int (*adapters)(zt_ctx *ctx, zt_adapter *a, int max);
 } zt_engine_vt;
 
 struct zt_engine {
@@ -116,6 +136,9 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
 void zt_engine_close(zt_engine *e);
 /* Names of engines built in, NULL after the last. */
 const char *zt_engine_list(int i);
+/* Adapters of an engine, in the order of "NAME:i": how many there are, the first `max` of them told.
+ * 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
+int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
 
 extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan;
 

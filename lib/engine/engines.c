@@ -61,6 +61,14 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
     return NULL;
 }
 
+int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max)
+{
+    for (int i = 0; i < N_BUILT_IN; i++)
+        if (!strcmp(name, built_in[i]->name))
+            return built_in[i]->adapters ? built_in[i]->adapters(ctx, a, max) : 0;
+    return 0;
+}
+
 void zt_engine_close(zt_engine *e)
 {
     if (e) e->vt->close(e);

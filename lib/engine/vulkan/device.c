@@ -3,23 +3,9 @@
 
 #include <string.h>
 
-enum { MAX_ADAPTERS = 16, MAX_FAMILIES = 32 };
+enum { MAX_FAMILIES = 32 };
 
-/* ---- choosing -------------------------------------------------------------------------------- */
-
-static zt_status pick_adapter(zt_vk_engine *e, int index)
-{
-    VkPhysicalDevice found[MAX_ADAPTERS];
-    uint32_t n = MAX_ADAPTERS;
-    VkResult r = e->vk.EnumeratePhysicalDevices(e->instance, &n, found);
-    if (r && r != VK_INCOMPLETE) n = 0;
-    if (n == 0) return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: no adapter");
-    if (index < 0 || (uint32_t)index >= n)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: no adapter %d, there %s %u", index,
-                       n == 1 ? "is" : "are", n);
-    e->adapter = found[index];
-    return ZT_OK;
-}
+/* ---- what it is -------------------------------------------------------------------------------- */
 
 static zt_status read_limits(zt_vk_engine *e)
 {
@@ -31,6 +17,9 @@ static zt_status read_limits(zt_vk_engine *e)
     const VkPhysicalDeviceLimits *l = &p.properties.limits;
     memcpy(e->name, p.properties.deviceName, sizeof e->name);
     e->name[sizeof e->name - 1] = 0;
+    e->vendor = p.properties.vendorID;
+    e->model = p.properties.deviceID;
+    memcpy(e->cache_uuid, p.properties.pipelineCacheUUID, sizeof e->cache_uuid);
     e->shared_bytes = l->maxComputeSharedMemorySize;
     memcpy(e->groups, l->maxComputeWorkGroupCount, sizeof e->groups);
     if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
@@ -201,8 +190,7 @@ static zt_status make_objects(zt_vk_engine *e)
 
 zt_status zt_vk_device_open(zt_vk_engine *e, int index)
 {
-    zt_status s = zt_vk_load(e->base.ctx, &e->vk, &e->instance);
-    if (!s) s = pick_adapter(e, index);
+    zt_status s = zt_vk_adapter_pick(e, index);
     if (!s) s = read_limits(e);
     if (!s) s = pick_family(e);
     if (!s) s = pick_memory(e);

@@ -61,7 +61,10 @@ static zt_status make_instance(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
 zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
 {
     vk->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!vk->library) return missing(ctx, "no loader (libvulkan.so.1)");
+    if (!vk->library) {
+        const char *why = dlerror();
+        return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s", why ? why : "libvulkan.so.1");
+    }
     vk->get = entry_of(vk->library);
     if (!vk->get) return missing(ctx, "libvulkan.so.1 is no Vulkan loader");
 #define X(f) vk->f = (PFN_vk##f)vk->get(NULL, "vk" #f);

@@ -1,13 +1,7 @@
-/* pipeline.c - shaders into pipelines, each once for every set of constants; what the driver
- * compiled is kept in the user's cache folder (XDG_CACHE_HOME/zt/vulkan-cache, else ~/.cache). */
+/* pipeline.c - shaders into pipelines, each once for every set of constants. */
 #include "lib/engine/vulkan/vk.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- code, made from shaders/ by glslc -mfmt=c ----------------------------------------------- */
 
@@ -22,59 +16,6 @@ static const struct {
     ZT_VK_SHADERS(X)
 #undef X
 };
-
-/* ---- the driver's cache ---------------------------------------------------------------------- */
-
-static bool cache_path(char *path, size_t n, const char *file)
-{
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int len = base && *base == '/' ? snprintf(path, n, "%s/zt/%s", base, file)
-              : home && *home      ? snprintf(path, n, "%s/.cache/zt/%s", home, file)
-                                   : 0;
-    return len > 0 && (size_t)len < n;
-}
-
-/* The driver checks what it is given and starts empty where it does not fit. */
-void zt_vk_cache_open(zt_vk_engine *e)
-{
-    enum { MOST = 16 << 20 };
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    char path[512];
-    char *data = NULL;
-    int fd = cache_path(path, sizeof path, "vulkan-cache") ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    struct stat st;
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < MOST)
-        data = zt_alloc(e->base.ctx, (size_t)st.st_size);
-    if (data && read(fd, data, (size_t)st.st_size) == st.st_size) {
-        info.initialDataSize = (size_t)st.st_size;
-        info.pInitialData = data;
-    }
-    if (fd >= 0) close(fd);
-    if (e->vk.CreatePipelineCache(e->device, &info, NULL, &e->cache)) e->cache = VK_NULL_HANDLE;
-    zt_free(e->base.ctx, data);
-}
-
-enum { HEADER = 32 }; /* what a cache without content begins with */
-
-static void cache_save(zt_vk_engine *e)
-{
-    char path[512], fresh[512];
-    size_t n = 0;
-    if (!cache_path(path, sizeof path, "vulkan-cache") ||
-        !cache_path(fresh, sizeof fresh, "vulkan-cache.new") ||
-        e->vk.GetPipelineCacheData(e->device, e->cache, &n, NULL) || n <= HEADER)
-        return;
-    char *data = zt_alloc(e->base.ctx, n);
-    int fd = data && !e->vk.GetPipelineCacheData(e->device, e->cache, &n, data)
-                 ? open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)
-                 : -1;
-    if (fd >= 0) {
-        bool good = write(fd, data, n) == (ssize_t)n;
-        good = close(fd) == 0 && good;
-        if (!good || rename(fresh, path)) unlink(fresh);
-    }
-    zt_free(e->base.ctx, data);
-}
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
@@ -127,12 +68,10 @@ VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_
 
 void zt_vk_pipelines_close(zt_vk_engine *e)
 {
-    if (e->cache && e->n_pipes) cache_save(e);
+    zt_vk_cache_close(e);
     for (int i = 0; i < e->n_pipes; i++)
         e->vk.DestroyPipeline(e->device, e->pipe[i].pipeline, NULL);
     zt_free(e->base.ctx, e->pipe);
     e->pipe = NULL;
     e->n_pipes = e->room_pipes = 0;
-    if (e->cache) e->vk.DestroyPipelineCache(e->device, e->cache, NULL);
-    e->cache = VK_NULL_HANDLE;
 }

@@ -1,9 +1,10 @@
 /* vk.h - private to lib/engine/vulkan: the loader, the device, its memory, pipelines and kernels.
  *
- * Files: loader.c the library by dlopen, device.c one adapter made ready, memory.c buffers and the
- * pool, weights.c how weights are packed, kernels.c which kernel runs an op, with elementwise.c,
- * rows.c and llm.c, pipeline.c shaders, prepare.c from a plan to one command buffer, replay.c running
- * it, vulkan.c the vtable.
+ * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
+ * memory.c buffers and the pool, weights.c how weights are packed, kernels.c which kernel runs an op,
+ * with elementwise.c, rows.c and llm.c, pipeline.c shaders, cache.c what the driver made of them,
+ * prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running them, vulkan.c
+ * the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
  * too large for a binding and a step is a push of addresses and words.
@@ -88,6 +89,7 @@ typedef struct zt_vk_engine {
     VkCommandPool commands;
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    uint64_t cached[2]; /* the hash of what was read into it */
     VkFence fence;
     VkCommandBuffer transfer; /* for copies that the host cannot do */
     uint32_t family, memory_type[ZT_VK_KINDS];
@@ -97,6 +99,8 @@ typedef struct zt_vk_engine {
     bool dots;      /* products of four pairs of signed bytes in one instruction */
     double tick;    /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
+    uint32_t vendor, model; /* whose cached pipelines these are */
+    uint8_t cache_uuid[VK_UUID_SIZE];
     zt_vk_pool pool;
     zt_vk_pipe *pipe;
     int n_pipes, room_pipes;
@@ -113,7 +117,9 @@ struct zt_ebuf {
     zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights */
 };
 
-zt_status zt_vk_device_open(zt_vk_engine *e, int index);
+int zt_vk_adapters(zt_ctx *ctx, zt_adapter *a, int max);
+zt_status zt_vk_adapter_pick(zt_vk_engine *e, int index);
+zt_status zt_vk_device_open(zt_vk_engine *e, int index); /* after zt_vk_load */
 void zt_vk_device_close(zt_vk_engine *e);
 
 /* memory.c: bytes 0 gives a small buffer. */
@@ -178,7 +184,10 @@ enum {
 };
 VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec);
 void zt_vk_pipelines_close(zt_vk_engine *e);
-void zt_vk_cache_open(zt_vk_engine *e); /* the pipeline cache in the user's cache folder */
+
+/* cache.c: what the driver compiled, in the user's cache folder. Failures are silent. */
+void zt_vk_cache_open(zt_vk_engine *e);
+void zt_vk_cache_close(zt_vk_engine *e); /* written where pipelines were made that it lacked */
 
 /* ---- prepared plans -------------------------------------------------------------------------- */
 
@@ -229,7 +238,7 @@ struct zt_ready {
 
 zt_ready *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
 void zt_vk_unprepare(zt_engine *e, zt_ready *r);
-zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched);
+zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched); /* record.c */
 zt_status zt_vk_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
                        const zt_watch *watch);
 

@@ -13,7 +13,9 @@ static zt_engine *vk_open(zt_ctx *ctx, const zt_engine_opts *opts)
     zt_vk_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
     e->base = (zt_engine){&zt_engine_vulkan, ctx};
-    if (zt_vk_device_open(e, opts->device) == ZT_OK) return &e->base;
+    if (zt_vk_load(ctx, &e->vk, &e->instance) == ZT_OK &&
+        zt_vk_device_open(e, opts->device) == ZT_OK)
+        return &e->base;
     vk_close(&e->base);
     return NULL;
 }
@@ -80,4 +82,5 @@ const zt_engine_vt zt_engine_vulkan = {
     .unprepare = zt_vk_unprepare,
     .replay = zt_vk_replay,
     .report = vk_report,
+    .adapters = zt_vk_adapters,
 };

@@ -1,0 +1,105 @@
+# vulkan.bats - the engine on Vulkan as the tools show it: adapters, what is missing where there are
+# none, and that nothing of it is opened by who did not ask. Skipped, aloud, without an adapter.
+load helper
+
+setup_file() {
+    make_models
+    if zt-run --version | grep -q '^engines:.* vulkan'; then built=1; else built=; fi
+    if zt-run --version | grep -q '^vulkan:0: '; then adapter=1; else adapter=; fi
+    export built adapter
+    # What the driver compiled stays out of the user's folder.
+    export XDG_CACHE_HOME=$BATS_FILE_TMPDIR/cache
+}
+
+need_built() { [ -n "$built" ] || skip 'built without vulkan'; }
+need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; }; }
+
+# ---- adapters ------------------------------------------------------------------------------------
+
+@test "--version lists adapters with type, driver and limits" {
+    need_adapter
+    run -0 zt-run --version
+    [[ $output =~ $'\n'vulkan:0:\ [^,]+.*,\ (other|integrated|discrete|virtual|cpu),\ .+,\ api\ 1\.[0-9]+\.[0-9]+,\ [0-9]+\ MiB,\ shared_memory\ [0-9]+, ]]
+    run -0 zt-bench --version
+    [[ $output == *$'\n'vulkan:0:* ]]
+}
+
+@test "--version --format json lists them too" {
+    need_adapter
+    zt-run --version --format json | json '
+        my $a = $j->{vulkan}{adapters};
+        @$a > 0 && $a->[0]{engine} eq "vulkan:0" && length $a->[0]{name} && length $a->[0]{driver} &&
+        $a->[0]{api} =~ /^1\.\d+\.\d+$/ && $a->[0]{memory} > 0 &&
+        $a->[0]{limits}{shared_memory} >= 16384 && $a->[0]{limits}{storage_buffer} > 0'
+}
+
+@test "--version of another engine asks for no adapter" {
+    need_built
+    run -0 zt-run --engine cpu --version
+    [[ $output != *vulkan:* ]]
+    run -0 zt-run --engine cpu --version --format json
+    [[ $output != *adapters* ]]
+}
+
+@test "every adapter listed can be named, the one after the last cannot" {
+    need_adapter
+    n=$(zt-run --version | grep -c '^vulkan:')
+    for ((i = 0; i < n; i++)); do
+        zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine "vulkan:$i" >/dev/null
+    done
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine "vulkan:$n"
+    one_message zt-run
+    [[ $stderr == *"no adapter $n, there "* ]]
+}
+
+# ---- nothing there -------------------------------------------------------------------------------
+
+@test "no driver: 69 with one line, and --version says so" {
+    need_built
+    export VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine vulkan
+    one_message zt-run
+    [[ $stderr == *'engine vulkan: '*driver* ]]
+    run -0 --separate-stderr zt-run --version
+    [[ $output == *$'\n'engine\ vulkan:* && -z $stderr ]]
+    zt-run --version --format json | json '@{$j->{vulkan}{adapters}} == 0 && $j->{vulkan}{missing} =~ /driver/'
+}
+
+@test "no loader: 69 with one line, and --version says so" {
+    need_built
+    # A file that is no library, where the dynamic linker looks first: it looks no further.
+    mkdir -p "$BATS_TEST_TMPDIR/lib"
+    echo 'no library' >"$BATS_TEST_TMPDIR/lib/libvulkan.so.1"
+    export LD_LIBRARY_PATH=$BATS_TEST_TMPDIR/lib
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine vulkan
+    one_message zt-run
+    [[ $stderr == *'engine vulkan: no loader: '*libvulkan.so.1* ]]
+    run -0 --separate-stderr zt-run --version
+    [[ $output == *'no loader: '* && -z $stderr ]]
+    zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine cpu >/dev/null
+}
+
+@test "not built: 69" {
+    [ -z "$built" ] || skip 'built with vulkan'
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine vulkan
+    one_message zt-run
+}
+
+# ---- who did not ask -----------------------------------------------------------------------------
+
+@test "--engine cpu opens no Vulkan" {
+    command -v strace >/dev/null || skip 'no strace'
+    need_built
+    strace -f -o "$BATS_TEST_TMPDIR/probe" true 2>/dev/null || skip 'strace may not trace here'
+    for engine in cpu ref auto; do
+        strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/$engine" \
+            zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine $engine >/dev/null
+        run -1 grep -i vulkan "$BATS_TEST_TMPDIR/$engine"
+        run -1 grep -i libLLVM "$BATS_TEST_TMPDIR/$engine"
+    done
+    strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/version" zt-run --engine cpu --version >/dev/null
+    run -1 grep -i vulkan "$BATS_TEST_TMPDIR/version"
+    # The trace would show it.
+    strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/asked" zt-run --engine vulkan --version >/dev/null
+    grep -q libvulkan "$BATS_TEST_TMPDIR/asked"
+}
