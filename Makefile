@@ -12,7 +12,7 @@ ZCPPFLAGS := -I. -D_GNU_SOURCE $(CPPFLAGS)
 # Same bits everywhere: no contraction of a*b+c behind our back, never -ffast-math.
 ZCFLAGS  := -std=c17 $(OPT) $(WARN) $(HARDEN) -ffp-contract=off -fno-math-errno -pthread $(CFLAGS)
 ZLDFLAGS := -pie -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lm
+LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lz -lm
 # What one tool alone links.
 LIBS_zt-run := -ledit
 
@@ -45,7 +45,8 @@ test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
-            lib/run/pages.h lib/tensor/quantize.h lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h lib/io/npy.h
+            lib/run/pages.h lib/tensor/quantize.h lib/io/gguf.h lib/io/gguf_write.h lib/io/safetensors.h \
+            lib/io/entry.h lib/io/npy.h lib/io/npz.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench fuzz contract clean distclean help

@@ -1,0 +1,59 @@
+/* npz.h - read and write NumPy's .npz archives: arrays by name, each an .npy in a zip.
+ *
+ *     zt_npz *z = zt_npz_open(ctx, "weights.npz");
+ *     for (int64_t i = 0; i < zt_npz_count(z); i++) ... zt_npz_get(z, i)->name ...
+ *     zt_npz_close(z);
+ *
+ *     zt_npz_writer *w = zt_npz_writer_new(ctx, sink);    // a pipe will do
+ *     zt_npz_begin(w, "layer/0/w", &type);
+ *     zt_npz_write(w, bytes, zt_type_bytes(&type));       // in as many pieces as you like
+ *     zt_npz_finish(w);                                   // then zt_sink_commit(sink)
+ *     zt_npz_writer_free(w);
+ *
+ * Members may be stored or deflated, with zip64; names lose their ".npy", and are never paths.
+ * Members of other names are passed over. What npy.h says of arrays holds of each; a CRC-32 that is
+ * wrong is ZT_EDATA when its array has been read. Written archives are stored and the same for the
+ * same arrays.
+ */
+#ifndef ZT_NPZ_H
+#define ZT_NPZ_H
+
+#include "lib/io/entry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_npz zt_npz;
+
+zt_npz *zt_npz_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
+zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+void zt_npz_close(zt_npz *z);
+
+/* Do these first bytes of a file begin a zip? 4 bytes suffice. A PyTorch file (zt_pt_is) does too.
+ */
+bool zt_npz_sniff(const void *bytes, size_t n);
+
+int64_t zt_npz_count(const zt_npz *z);
+const zt_entry *zt_npz_get(const zt_npz *z, int64_t i); /* in the directory's order */
+int64_t zt_npz_find(const zt_npz *z, const char *name); /* index or -1 */
+/* n bytes at `offset` of array i. From any thread. In order is fastest. */
+zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n);
+zt_store zt_npz_store(zt_npz *z); /* valid as long as it is open */
+
+typedef struct zt_npz_writer zt_npz_writer;
+
+bool zt_npz_can(const zt_type *type); /* has NumPy a word for its dtype? */
+
+zt_npz_writer *zt_npz_writer_new(zt_ctx *ctx, zt_sink *out);
+void zt_npz_writer_free(zt_npz_writer *w);
+/* The next array. A name that was there is ZT_EUSAGE, a dtype without a word in NumPy ZT_ENOTSUP.
+ */
+zt_status zt_npz_begin(zt_npz_writer *w, const char *name, const zt_type *type);
+zt_status zt_npz_write(zt_npz_writer *w, const void *bytes, size_t n);
+zt_status zt_npz_finish(zt_npz_writer *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* zip_file.h - private to lib/io/zip*.c: what is kept of an open archive. */
+#ifndef ZT_ZIP_FILE_H
+#define ZT_ZIP_FILE_H
+
+#include "lib/io/zip.h"
+
+#include <pthread.h>
+
+enum { /* records of the format: what they begin with */
+       ZIP_LOCAL = 0x04034b50,
+       ZIP_DESCRIPTOR = 0x08074b50,
+       ZIP_ENTRY = 0x02014b50,
+       ZIP_END64 = 0x06064b50,
+       ZIP_LOCATOR64 = 0x07064b50,
+       ZIP_END = 0x06054b50
+};
+enum { /* and their bytes, without names and the like */
+       ZIP_LOCAL_BYTES = 30,
+       ZIP_ENTRY_BYTES = 46,
+       ZIP_END64_BYTES = 56,
+       ZIP_LOCATOR64_BYTES = 20,
+       ZIP_END_BYTES = 22
+};
+enum {
+    ZIP_FLAG_CRYPT = 1 | 1 << 6 | 1 << 13,
+    ZIP_FLAG_DESCRIPTOR = 1 << 3,
+    ZIP_FLAG_UTF8 = 1 << 11
+};
+enum { ZIP_STORED = 0, ZIP_DEFLATED = 8 };
+
+/* A member on its way from its beginning to its end. */
+typedef struct zip_cursor zip_cursor;
+
+struct zt_zip {
+    zt_ctx *ctx;
+    const zt_source *in;
+    const char *file; /* its name */
+    zt_arena *texts;
+    zt_zip_entry *entry;
+    bool *checked; /* its CRC-32 is right */
+    int64_t n;
+    zt_map *names;
+    pthread_mutex_t lock; /* of the cursor and of `checked` */
+    zip_cursor *cursor;   /* NULL until something is read */
+};
+
+/* Reads and checks the directory and what members say of themselves. */
+zt_status zt_zip_parse(zt_zip *z);
+void zt_zip_cursor_free(zt_zip *z);
+
+#endif

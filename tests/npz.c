@@ -1,0 +1,344 @@
+/* npz.c - .npy and .npz beyond the golden files: what is written is read back, by us and by NumPy;
+ * Fortran order and byte orders of any shape; zips that contradict themselves. */
+#include "lib/zt.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tests/io_walk.h"
+#include "tests/npy.h"
+#include "tests/tap.h"
+
+IO_KIND(npy)
+IO_KIND(npz)
+
+static char dir[] = "/tmp/zt-npz-XXXXXX";
+
+static const char *in_dir(const char *file)
+{
+    static char path[2][200];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, file);
+    return path[turn];
+}
+
+static void fill(uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(i * 37 + 11);
+}
+
+/* ---- writing -----------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    zt_dtype dtype;
+    int rank;
+    int64_t dim[4];
+} row[] = {
+    {"layer/0/w", ZT_F32, 2, {3, 5}},
+    {"scalar", ZT_F64, 0, {0}},
+    {"empty", ZT_I32, 3, {2, 0, 7}},
+    {"имя", ZT_F16, 1, {9}},
+    {"", ZT_BOOL, 1, {3}},
+    {"sp ace", ZT_U64, 4, {1, 2, 3, 2}},
+    {"long", ZT_I8, 1, {200000}},
+};
+enum { ROWS = sizeof row / sizeof *row };
+
+static bool write_rows(zt_ctx *ctx, const char *path)
+{
+    static uint8_t bytes[200000];
+    fill(bytes, sizeof bytes);
+    zt_sink *out = zt_sink_open(ctx, path, true);
+    zt_npz_writer *w = out ? zt_npz_writer_new(ctx, out) : NULL;
+    zt_status st = w ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; st == ZT_OK && i < ROWS; i++) {
+        zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
+        size_t n = zt_type_bytes(&t), half = n / 2;
+        st = zt_npz_begin(w, row[i].name, &t);
+        if (st == ZT_OK) st = zt_npz_write(w, bytes, half);
+        if (st == ZT_OK) st = zt_npz_write(w, bytes + half, n - half);
+    }
+    if (st == ZT_OK) st = zt_npz_finish(w);
+    if (st == ZT_OK) st = zt_sink_commit(out);
+    zt_npz_writer_free(w);
+    zt_sink_close(out);
+    return st == ZT_OK;
+}
+
+static bool is_row(zt_npz *z, int i)
+{
+    const zt_entry *e = zt_npz_get(z, i);
+    zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
+    uint8_t *want = malloc(e->bytes + 1), *got = malloc(e->bytes + 1);
+    fill(want, e->bytes);
+    bool same = strcmp(e->name, row[i].name) == 0 && zt_type_equal(&e->type, &t) &&
+                zt_npz_read(z, i, 0, got, e->bytes) == ZT_OK && memcmp(want, got, e->bytes) == 0;
+    free(want);
+    free(got);
+    return same;
+}
+
+static void test_writing(zt_ctx *ctx)
+{
+    size_t n = 0, m = 0;
+    bool same = write_rows(ctx, in_dir("a.npz"));
+    zt_npz *z = same ? zt_npz_open(ctx, in_dir("a.npz")) : NULL;
+    ok(z && zt_npz_count(z) == ROWS, "what is written opens %s", zt_ctx_error(ctx));
+    for (int i = 0; z && i < ROWS; i++)
+        ok(is_row(z, i), "array '%s' is as it was written", row[i].name);
+    zt_npz_close(z);
+    same = write_rows(ctx, in_dir("b.npz"));
+    uint8_t *a = npy_file(in_dir("a.npz"), &n), *b = npy_file(in_dir("b.npz"), &m);
+    ok(same && a && b && n == m && memcmp(a, b, n) == 0, "written twice: the same bytes");
+    free(a);
+    free(b);
+}
+
+static void refused(zt_ctx *ctx, zt_status got, zt_status want)
+{
+    ok(got == want, "refused: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+}
+
+static void test_writer_faults(zt_ctx *ctx)
+{
+    zt_type f = zt_type_make(ZT_F32, 1, (int64_t[]){4}), q = zt_type_make(ZT_BF16, 1, f.dim);
+    float x[5] = {0};
+    zt_sink *out = zt_sink_open(ctx, in_dir("c.npz"), true);
+    zt_npz_writer *w = zt_npz_writer_new(ctx, out);
+    refused(ctx, zt_npz_begin(w, "q", &q), ZT_ENOTSUP);
+    ok(zt_npz_begin(w, "x", &f) == ZT_OK, "an array begins");
+    refused(ctx, zt_npz_write(w, x, 20), ZT_EUSAGE);
+    refused(ctx, zt_npz_begin(w, "y", &f), ZT_EUSAGE);
+    ok(zt_npz_write(w, x, 16) == ZT_OK, "and ends");
+    refused(ctx, zt_npz_begin(w, "x", &f), ZT_EUSAGE);
+    zt_npz_writer_free(w);
+    zt_sink_close(out);
+    ok(access(in_dir("c.npz"), F_OK) != 0, "nothing is left of it");
+}
+
+/* NumPy, where there is one, reads the same. */
+static void test_numpy(void)
+{
+    const char *python = getenv("ZT_PYTHON");
+    char line[1000];
+    python = python ? python : "python3";
+    snprintf(line, sizeof line, "%s -c 'import numpy' 2>/dev/null", python);
+    if (system(line) != 0) {
+        skip("no NumPy here (ZT_PYTHON=... names a python that has it)");
+        return;
+    }
+    snprintf(line, sizeof line,
+             "%s -c '\n"
+             "import numpy, sys\n"
+             "z = numpy.load(sys.argv[1], allow_pickle=False)\n"
+             "n = 0\n"
+             "for k in z.files:\n"
+             "    a = z[k]\n"
+             "    want = (numpy.arange(a.nbytes) * 37 + 11).astype(\"u1\").tobytes()\n"
+             "    assert a.tobytes() == want, k\n"
+             "    n += 1\n"
+             "assert n == %d, n\n"
+             "assert z[\"layer/0/w\"].dtype == numpy.float32 and z[\"empty\"].shape == (2, 0, 7)\n"
+             "' '%s'",
+             python, ROWS, in_dir("a.npz"));
+    ok(system(line) == 0, "NumPy reads what is written");
+}
+
+/* ---- what other zips say -----------------------------------------------------------------------
+ */
+
+/* Python's zipfile writes to a file or to a stream (data descriptors), with zip64 or without. */
+static void test_zipfile(zt_ctx *ctx)
+{
+    static const char *const how[] = {"stored", "deflated", "streamed", "zip64"};
+    char line[1400];
+    if (system("python3 -c 'import zipfile' 2>/dev/null") != 0) {
+        skip("no python3 here");
+        return;
+    }
+    snprintf(
+        line, sizeof line,
+        "cd %s && python3 -c '\n"
+        "import zipfile, sys\n"
+        "class Pipe:\n"
+        "    def __init__(self, f): self.f = f\n"
+        "    def write(self, b): return self.f.write(b)\n"
+        "    def flush(self): pass\n"
+        "z = zipfile.ZipFile(\"a.npz\")\n"
+        "assert z.testzip() is None and z.infolist()[0].date_time[0] == 1980\n"
+        "for how in \"stored\", \"deflated\", \"streamed\", \"zip64\":\n"
+        "    with open(how + \".npz\", \"wb\") as f:\n"
+        "        deflate = how != \"stored\"\n"
+        "        o = zipfile.ZipFile(Pipe(f) if how == \"streamed\" else f, \"w\", 8 * deflate)\n"
+        "        for i in z.infolist():\n"
+        "            with o.open(i.filename, \"w\", force_zip64=how == \"zip64\") as m:\n"
+        "                m.write(z.read(i))\n"
+        "        o.close()\n"
+        "'",
+        dir);
+    ok(system(line) == 0, "zipfile reads what is written");
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        char file[40];
+        snprintf(file, sizeof file, "%s.npz", how[i]);
+        zt_npz *z = zt_npz_open(ctx, in_dir(file));
+        bool same = z && zt_npz_count(z) == ROWS;
+        for (int k = 0; same && k < ROWS; k++) same = is_row(z, k);
+        ok(same, "zipfile's, %s, is read%s", how[i], zt_ctx_error(ctx));
+        zt_npz_close(z);
+        unlink(in_dir(file));
+    }
+}
+
+/* tests/seeds/npz/libzip.npz is by libzip 1.7.3: 'stored' counts down from 1000, 'deflated' up. */
+static void test_libzip(zt_ctx *ctx)
+{
+    int32_t x[40];
+    zt_npz *z = zt_npz_open(ctx, "tests/seeds/npz/libzip.npz");
+    bool same = z && zt_npz_count(z) == 2;
+    for (int k = 0; same && k < 2; k++) {
+        same = zt_npz_read(z, zt_npz_find(z, k ? "deflated" : "stored"), 0, x, sizeof x) == ZT_OK;
+        for (int i = 0; same && i < 40; i++) same = x[i] == (k ? i : 1000 - i);
+    }
+    ok(same, "libzip's is read%s", zt_ctx_error(ctx));
+    zt_npz_close(z);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------
+ */
+
+/* An .npy of u2 3x4x5 in Fortran order, big endian: element (i, j, k) is 20 i + 5 j + k. */
+static size_t make_fortran(uint8_t *out)
+{
+    static const char head[] = "{'descr': '>u2', 'fortran_order': True, 'shape': (3, 4, 5), }\n";
+    size_t n = sizeof head - 1;
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (uint8_t)n;
+    out[9] = 0;
+    memcpy(out + 10, head, n);
+    uint8_t *p = out + 10 + n;
+    for (int k = 0; k < 5; k++)
+        for (int j = 0; j < 4; j++)
+            for (int i = 0; i < 3; i++) {
+                *p++ = 0;
+                *p++ = (uint8_t)(20 * i + 5 * j + k);
+            }
+    return (size_t)(p - out);
+}
+
+static void test_fortran(zt_ctx *ctx)
+{
+    uint8_t file[400];
+    uint16_t got[60];
+    bool same = true, sound = true;
+    size_t n = make_fortran(file);
+    zt_source *in = zt_source_memory(ctx, "fortran", file, n);
+    zt_npy *a = zt_npy_from(ctx, in);
+    same = a && zt_npy_read(a, 0, 0, got, sizeof got) == ZT_OK;
+    for (int i = 0; i < 60; i++) same = same && got[i] == i;
+    ok(same, "Fortran order and big endian become what C on this machine reads");
+    refused(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
+    zt_npy_close(a);
+    zt_source_close(in);
+    ok(io_try(&io_npy, file, n, 1 << 20, &sound) == ZT_OK && sound, "and any part of it");
+}
+
+/* ---- deflated ----------------------------------------------------------------------------------
+ */
+
+static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) *p++ = (uint8_t)(v >> 8 * i);
+    return p;
+}
+
+/* A zip of one deflated member; malloc'ed. `size` and `crc` are what its directory says. */
+static uint8_t *deflated(const uint8_t *data, size_t n, uint32_t size, uint32_t crc, size_t *zip_n)
+{
+    z_stream z = {0};
+    uint8_t *zip = malloc(n + 1000), *p;
+    deflateInit2(&z, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+    z.next_in = (Bytef *)(uintptr_t)data;
+    z.avail_in = (uInt)n;
+    z.next_out = zip + 35;
+    z.avail_out = (uInt)n + 500;
+    deflate(&z, Z_FINISH);
+    uint32_t packed = (uint32_t)z.total_out;
+    deflateEnd(&z);
+    p = put(zip, 0x04034b50, 4), p = put(p, 20, 2), p = put(p, 0, 2), p = put(p, 8, 2);
+    p = put(p, 0x210000, 4), p = put(p, crc, 4), p = put(p, packed, 4), p = put(p, size, 4);
+    p = put(p, 5, 2), p = put(p, 0, 2);
+    memcpy(p, "a.npy", 5);
+    p = zip + 35 + packed;
+    uint32_t begin = (uint32_t)(p - zip);
+    p = put(p, 0x02014b50, 4), p = put(p, 20, 2), p = put(p, 20, 2), p = put(p, 0, 2);
+    p = put(p, 8, 2), p = put(p, 0x210000, 4), p = put(p, crc, 4), p = put(p, packed, 4);
+    p = put(p, size, 4), p = put(p, 5, 2), p = put(p, 0, 8), p = put(p, 0, 8);
+    memcpy(p - 4 + 0, "\0\0\0\0", 4);
+    memcpy(p, "a.npy", 5);
+    p += 5;
+    uint32_t bytes = (uint32_t)(p - zip) - begin;
+    p = put(p, 0x06054b50, 4), p = put(p, 0, 4), p = put(p, 1, 2), p = put(p, 1, 2);
+    p = put(p, bytes, 4), p = put(p, begin, 4), p = put(p, 0, 2);
+    *zip_n = (size_t)(p - zip);
+    return zip;
+}
+
+static zt_status try_deflated(const uint8_t *data, size_t n, uint32_t size, uint32_t crc,
+                              size_t most)
+{
+    bool sound = true;
+    size_t zip_n;
+    uint8_t *zip = deflated(data, n, size, crc, &zip_n);
+    zt_status st = io_try(&io_npz, zip, zip_n, most, &sound);
+    free(zip);
+    return sound ? st : ZT_EBUG;
+}
+
+static void test_deflated(void)
+{
+    enum { N = 3 << 20 };
+    uint8_t small[400], *big = calloc(1, N);
+    size_t n = make_fortran(small);
+    uint32_t crc = (uint32_t)crc32(0, small, (uInt)n);
+    ok(try_deflated(small, n, (uint32_t)n, crc, 1 << 20) == ZT_OK, "deflated, in Fortran order");
+    ok(try_deflated(small, n, (uint32_t)n, crc ^ 1, 1 << 20) == ZT_EDATA, "a wrong CRC-32");
+    ok(try_deflated(small, n, (uint32_t)n - 1, crc, 1 << 20) == ZT_EDATA, "a size too small");
+    ok(try_deflated(small, n, (uint32_t)n + 1, crc, 1 << 20) == ZT_EDATA, "a size too large");
+    int head = sprintf((char *)big, "\x93NUMPY\x01%c", 0);
+    head += 2 + sprintf((char *)big + 10,
+                        "{'descr': '|u1', 'fortran_order': False, "
+                        "'shape': (%d,), } \n",
+                        N - 80);
+    put(big + 8, 80 - 10, 2);
+    memset(big + head, ' ', (size_t)(80 - head));
+    crc = (uint32_t)crc32(0, big, N);
+    ok(try_deflated(big, N, N, crc, 1 << 20) == ZT_OK, "3 MB of zeros, in 1 MB of memory");
+    put(big + 8, 70, 2);
+    memcpy(strchr((char *)big + 10, '('), "(9,), }    ", 11);
+    crc = (uint32_t)crc32(0, big, N);
+    ok(try_deflated(big, N, N, crc, 1 << 20) == ZT_EDATA, "3 MB behind a header that says 9 bytes");
+    free(big);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    if (!mkdtemp(dir)) return 1;
+    test_writing(ctx);
+    test_numpy();
+    test_zipfile(ctx);
+    test_libzip(ctx);
+    test_writer_faults(ctx);
+    test_fortran(ctx);
+    test_deflated();
+    ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
+    zt_ctx_free(ctx);
+    unlink(in_dir("a.npz"));
+    unlink(in_dir("b.npz"));
+    ok(rmdir(dir) == 0, "tidy");
+    return tap_done();
+}
