@@ -13,7 +13,7 @@
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/safetensors.h"
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 #include "lib/io/npy.h"
 #include "lib/io/npz.h"
 #include "lib/llm/llm.h"

@@ -39,7 +39,7 @@ GOLDEN_FN const char *golden_text(const json_t *object, const char *key)
 GOLDEN_FN bool golden_tensor_is(const golden_io *g, const io_kind *k, void *f, int64_t i,
                                 const json_t *want, const npz *z)
 {
-    const zt_entry *e = k->get(f, i);
+    const zt_array *e = k->get(f, i);
     const json_t *shape = json_object_get(want, "shape");
     npy a = {0};
     bool sound = true, same = strcmp(e->name, golden_text(want, g->name)) == 0 &&

@@ -3,7 +3,7 @@
 #ifndef ZT_TEST_IO_WALK_H
 #define ZT_TEST_IO_WALK_H
 
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct io_kind {
     void *(*from)(zt_ctx *ctx, zt_source *s);
     void (*close)(void *file);
     int64_t (*count)(const void *file);
-    const zt_entry *(*get)(const void *file, int64_t i);
+    const zt_array *(*get)(const void *file, int64_t i);
     int64_t (*find)(const void *file, const char *name);
     zt_status (*read)(void *file, int64_t i, size_t offset, void *dst, size_t n);
     zt_store (*store)(void *file);
@@ -24,7 +24,7 @@ typedef struct io_kind {
     static void *k##_from_(zt_ctx *ctx, zt_source *s) { return zt_##k##_from(ctx, s); }            \
     static void k##_close_(void *f) { zt_##k##_close(f); }                                         \
     static int64_t k##_count_(const void *f) { return zt_##k##_count(f); }                         \
-    static const zt_entry *k##_get_(const void *f, int64_t i) { return zt_##k##_get(f, i); }       \
+    static const zt_array *k##_get_(const void *f, int64_t i) { return zt_##k##_get(f, i); }       \
     static int64_t k##_find_(const void *f, const char *name) { return zt_##k##_find(f, name); }   \
     static zt_status k##_read_(void *f, int64_t i, size_t at, void *dst, size_t n)                 \
     {                                                                                              \
@@ -34,10 +34,15 @@ typedef struct io_kind {
     static const io_kind io_##k = {#k,       k##_from_, k##_close_, k##_count_,                    \
                                    k##_get_, k##_find_, k##_read_,  k##_store_};
 
+__attribute__((unused)) static bool io_has_type(const zt_array *e)
+{
+    return e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT;
+}
+
 /* Tensor i, malloc'ed, read at once; NULL: it cannot be, or its parts contradict its whole. */
 __attribute__((unused)) static uint8_t *io_read(const io_kind *k, void *f, int64_t i, bool *sound)
 {
-    const zt_entry *e = k->get(f, i);
+    const zt_array *e = k->get(f, i);
     uint8_t *all = malloc(e->bytes + 1), piece[7];
     if (!all || k->read(f, i, 0, all, e->bytes) != ZT_OK) {
         free(all);
@@ -57,15 +62,15 @@ __attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *c
 {
     zt_store store = k->store(f);
     for (int64_t i = 0; i < k->count(f) && zt_ctx_status(ctx) == ZT_OK; i++) {
-        const zt_entry *e = k->get(f, i);
+        const zt_array *e = k->get(f, i);
         zt_type type;
         int64_t handle;
         if (k->find(f, e->name) != i || !e->dtype || e->rank < 0 ||
-            (e->type.rank >= 0 && zt_type_bytes(&e->type) != e->bytes))
+            (io_has_type(e) && zt_type_bytes(&e->type) != e->bytes))
             *sound = false;
         free(io_read(k, f, i, sound));
-        if (e->type.rank >= 0 && (store.find(store.user, e->name, &type, &handle) != ZT_OK ||
-                                  !zt_type_equal(&type, &e->type)))
+        if (io_has_type(e) && (store.find(store.user, e->name, &type, &handle) != ZT_OK ||
+                               !zt_type_equal(&type, &e->type)))
             *sound = false;
     }
     if (zt_ctx_status(ctx) != ZT_OK) *sound = true; /* what could not be read contradicts nothing */

@@ -70,7 +70,7 @@ static bool write_rows(zt_ctx *ctx, const char *path)
 
 static bool is_row(zt_npz *z, int i)
 {
-    const zt_entry *e = zt_npz_get(z, i);
+    const zt_array *e = zt_npz_get(z, i);
     zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
     uint8_t *want = malloc(e->bytes + 1), *got = malloc(e->bytes + 1);
     fill(want, e->bytes);

@@ -199,7 +199,7 @@ zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t o
 /* ---- what all readers ask ----------------------------------------------------------------------
  */
 
-zt_status zt_entry_range(zt_ctx *ctx, const char *file, const zt_entry *e, size_t offset, size_t n)
+zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_t offset, size_t n)
 {
     char text[160];
     size_t end;
@@ -208,11 +208,16 @@ zt_status zt_entry_range(zt_ctx *ctx, const char *file, const zt_entry *e, size_
                    zt_escape(text, sizeof text, e->name, strlen(e->name)), n, offset, e->bytes);
 }
 
-zt_status zt_entry_type(zt_ctx *ctx, const char *file, const zt_entry *e, zt_type *type)
+bool zt_array_has_type(const zt_array *e)
+{
+    return e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT;
+}
+
+zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_type *type)
 {
     char text[160], word[80];
     *type = e->type;
-    if (e->type.rank >= 0) return ZT_OK;
+    if (zt_array_has_type(e)) return ZT_OK;
     return zt_fail(ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", file,
                    zt_escape(text, sizeof text, e->name, strlen(e->name)),
                    zt_escape(word, sizeof word, e->dtype, strlen(e->dtype)),

@@ -6,7 +6,7 @@
 #ifndef ZT_GATHER_H
 #define ZT_GATHER_H
 
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 
 /* n raw bytes at `offset`. */
 typedef zt_status zt_fetch(void *user, uint64_t offset, void *dst, size_t n);
@@ -32,8 +32,9 @@ zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t o
                          size_t n, zt_fetch *fetch, void *user);
 
 /* Are n bytes at `offset` inside of the tensor? ZT_EUSAGE when not. */
-zt_status zt_entry_range(zt_ctx *ctx, const char *file, const zt_entry *e, size_t offset, size_t n);
+zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_t offset, size_t n);
+bool zt_array_has_type(const zt_array *e); /* has zt its dtype, and so many dimensions? */
 /* Its type for a store: ZT_ENOTSUP when zt has none. */
-zt_status zt_entry_type(zt_ctx *ctx, const char *file, const zt_entry *e, zt_type *type);
+zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_type *type);
 
 #endif

@@ -22,10 +22,7 @@ static void put_shape(zt_str *s, const zt_type *t)
     zt_str_puts(s, t->rank == 1 ? ",)" : ")");
 }
 
-const char *zt_npy_word(zt_dtype t)
-{
-    return descr[t];
-}
+const char *zt_npy_word(zt_dtype t) { return descr[t]; }
 
 zt_status zt_npy_header(zt_str *out, const zt_type *type)
 {
@@ -122,7 +119,7 @@ int64_t zt_npy_count(const zt_npy *a)
     return 1;
 }
 
-const zt_entry *zt_npy_get(const zt_npy *a, int64_t i)
+const zt_array *zt_npy_get(const zt_npy *a, int64_t i)
 {
     (void)i;
     return &a->a.e;
@@ -136,7 +133,7 @@ int64_t zt_npy_find(const zt_npy *a, const char *name)
 
 zt_status zt_npy_read(zt_npy *a, int64_t i, size_t offset, void *dst, size_t n)
 {
-    zt_status st = zt_entry_range(a->ctx, zt_source_name(a->in), &a->a.e, offset, n);
+    zt_status st = zt_array_range(a->ctx, zt_source_name(a->in), &a->a.e, offset, n);
     return st == ZT_OK ? zt_gather_read(a->gather, &a->a.layout, i, offset, dst, n, fetch, a->in)
                        : st;
 }
@@ -146,7 +143,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     zt_npy *a = user;
     *handle = 0;
     return zt_npy_find(a, name) ? ZT_ENOENT
-                                : zt_entry_type(a->ctx, zt_source_name(a->in), &a->a.e, type);
+                                : zt_array_type(a->ctx, zt_source_name(a->in), &a->a.e, type);
 }
 
 static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)

@@ -1,7 +1,7 @@
 /* npy.h - read and write NumPy's .npy files: one array of numbers.
  *
  *     zt_npy *a = zt_npy_open(ctx, "x.npy");
- *     const zt_entry *e = zt_npy_get(a, 0);               // dtype, shape, bytes
+ *     const zt_array *e = zt_npy_get(a, 0);               // dtype, shape, bytes
  *     zt_npy_read(a, 0, 0, data, e->bytes);               // row-major, little endian
  *     zt_npy_close(a);
  *
@@ -18,7 +18,7 @@
 #ifndef ZT_NPY_H
 #define ZT_NPY_H
 
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,7 +34,7 @@ void zt_npy_close(zt_npy *a);
 bool zt_npy_sniff(const void *bytes, size_t n);
 
 int64_t zt_npy_count(const zt_npy *a); /* 1: the array is called "" */
-const zt_entry *zt_npy_get(const zt_npy *a, int64_t i);
+const zt_array *zt_npy_get(const zt_npy *a, int64_t i);
 int64_t zt_npy_find(const zt_npy *a, const char *name); /* 0 or -1 */
 /* n bytes at `offset` of the array. From any thread. */
 zt_status zt_npy_read(zt_npy *a, int64_t i, size_t offset, void *dst, size_t n);

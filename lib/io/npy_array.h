@@ -2,12 +2,12 @@
 #ifndef ZT_NPY_ARRAY_H
 #define ZT_NPY_ARRAY_H
 
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 #include "lib/io/gather.h"
 
 /* What its header says. */
 typedef struct npy_array {
-    zt_entry e; /* without a name */
+    zt_array e; /* without a name */
     zt_layout layout;
 } npy_array;
 

@@ -228,7 +228,7 @@ static zt_status lay_out(const parser *s, npy_array *a, zt_arena *keep)
     a->e.rank = a->layout.rank = s->rank;
     a->e.dim = a->layout.dim = dim;
     a->layout.stride = stride;
-    a->e.type.rank = s->rank <= ZT_MAX_RANK && a->e.type.dtype < ZT_DTYPE_COUNT ? s->rank : -1;
+    a->e.type.rank = s->rank <= ZT_MAX_RANK ? s->rank : -1;
     for (int i = 0; i < a->e.type.rank; i++) a->e.type.dim[i] = dim[i];
     return ZT_OK;
 }

@@ -120,7 +120,7 @@ void zt_npz_close(zt_npz *z)
 
 int64_t zt_npz_count(const zt_npz *z) { return z->n; }
 
-const zt_entry *zt_npz_get(const zt_npz *z, int64_t i) { return &z->array[i].a.e; }
+const zt_array *zt_npz_get(const zt_npz *z, int64_t i) { return &z->array[i].a.e; }
 
 int64_t zt_npz_find(const zt_npz *z, const char *name)
 {
@@ -132,7 +132,7 @@ zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n)
 {
     const npz_array *a = &z->array[i];
     member m = {.zip = z->zip, .i = a->member};
-    zt_status st = zt_entry_range(z->ctx, z->file, &a->a.e, offset, n);
+    zt_status st = zt_array_range(z->ctx, z->file, &a->a.e, offset, n);
     return st == ZT_OK ? zt_gather_read(z->gather, &a->a.layout, i, offset, dst, n, fetch, &m) : st;
 }
 
@@ -140,7 +140,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
 {
     zt_npz *z = user;
     *handle = zt_npz_find(z, name);
-    return *handle < 0 ? ZT_ENOENT : zt_entry_type(z->ctx, z->file, zt_npz_get(z, *handle), type);
+    return *handle < 0 ? ZT_ENOENT : zt_array_type(z->ctx, z->file, zt_npz_get(z, *handle), type);
 }
 
 static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
@@ -179,10 +179,7 @@ void zt_npz_writer_free(zt_npz_writer *w)
     zt_free(w->ctx, w);
 }
 
-bool zt_npz_can(const zt_type *type)
-{
-    return zt_npy_word(type->dtype) != NULL;
-}
+bool zt_npz_can(const zt_type *type) { return zt_npy_word(type->dtype) != NULL; }
 
 zt_status zt_npz_begin(zt_npz_writer *w, const char *name, const zt_type *type)
 {

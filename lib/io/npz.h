@@ -18,7 +18,7 @@
 #ifndef ZT_NPZ_H
 #define ZT_NPZ_H
 
-#include "lib/io/entry.h"
+#include "lib/io/array.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,7 +35,7 @@ void zt_npz_close(zt_npz *z);
 bool zt_npz_sniff(const void *bytes, size_t n);
 
 int64_t zt_npz_count(const zt_npz *z);
-const zt_entry *zt_npz_get(const zt_npz *z, int64_t i); /* in the directory's order */
+const zt_array *zt_npz_get(const zt_npz *z, int64_t i); /* in the directory's order */
 int64_t zt_npz_find(const zt_npz *z, const char *name); /* index or -1 */
 /* n bytes at `offset` of array i. From any thread. In order is fastest. */
 zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n);
