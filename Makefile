@@ -12,7 +12,7 @@ ZCPPFLAGS := -I. -D_GNU_SOURCE $(CPPFLAGS)
 # Same bits everywhere: no contraction of a*b+c behind our back, never -ffast-math.
 ZCFLAGS  := -std=c17 $(OPT) $(WARN) $(HARDEN) -ffp-contract=off -fno-math-errno -pthread $(CFLAGS)
 ZLDFLAGS := -pie -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lz -lm
+LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lmd -lz -lm
 # What one tool alone links.
 LIBS_zt-run := -ledit
 
@@ -175,13 +175,15 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
-# Made models of every architecture, and whole directories: tests find them beside their own folder.
-$(BUILD)/archs $(BUILD)/whole: $(BUILD)/%: tests/archs/%.tar.xz
+# Made models of every architecture, whole directories, and what llama.cpp's converter makes of the
+# former: tests find them beside their own folder.
+$(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs: $(BUILD)/%: tests/archs/%.tar.xz
 	@rm -rf $@ && mkdir -p $@
 	@tar -C $@ -xJf $<
 	@touch $@
 $(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
 $(BUILD)/tests/hostile: | $(BUILD)/whole
+$(BUILD)/tests/hf_gguf: | $(BUILD)/archs $(BUILD)/ggufs
 
 # Tokenizers of every component that tokenizer.json may have, ours: likewise.
 $(BUILD)/tokenizers: tests/tokenizers/made.tar.xz
@@ -194,7 +196,7 @@ test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: all $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers
+run-tests: all $(test_bin) $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers
 	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
@@ -265,7 +267,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

@@ -199,7 +199,9 @@ static void read_yarn(reader *r, zt_hyper *h)
         return;
     h->rope.low = fmax(floor(pair_of(h, fast)), 0);
     h->rope.high = fmin(ceil(pair_of(h, slow)), (double)(h->rope_dims - 1));
-    h->rope.amplitude *= amplitude_of(factor, 1) / (by > 0 ? amplitude_of(factor, by) : 1);
+    double said = get_real(r, "rope.scaling.yarn_attn_factor", 0, 0); /* the whole of it */
+    h->rope.amplitude *=
+        said > 0 ? said : amplitude_of(factor, 1) / (by > 0 ? amplitude_of(factor, by) : 1);
 }
 
 static void read_scaling(reader *r, zt_hyper *h)

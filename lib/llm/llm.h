@@ -29,6 +29,11 @@ extern "C" {
  * without config.json is ZT_ENOENT. An architecture that is not known opens with its tokenizer, and
  * without tensors. zt_gguf_close it. */
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
+/* The same, to be written: of a Hugging Face model also what running does not need but others read:
+ * general.*, the tokenizer as tokenizer.ggml.* beside tokenizer.huggingface.json. An architecture
+ * that is not known comes with its tensors, under their own names, and config.json as the key
+ * huggingface.config.json. */
+zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
 
 /* ---- vocabulary -------------------------------------------------------------------------------- */
 

@@ -157,6 +157,8 @@ static zt_status build(hf *m)
 {
     const bool weights = m->tensors->from != NULL;
     zt_status s = zt_hf_find_arch(m);
+    if (s == ZT_OK && !m->arch.name && m->whole)
+        m->arch.name = "unknown";
     if (s == ZT_OK && m->arch.name)
         s = zt_gguf_put_str(m->w, "general.architecture", m->arch.name, strlen(m->arch.name));
     if (s == ZT_OK && m->known)
@@ -165,7 +167,11 @@ static zt_status build(hf *m)
         s = zt_hf_put_rope(m);
     if (s == ZT_OK && m->known && weights)
         s = zt_hf_add_tensors(m);
-    if (s == ZT_OK && weights)
+    if (s == ZT_OK && !m->known && m->whole)
+        s = zt_hf_pass_all(m);
+    if (s == ZT_OK && m->whole)
+        s = zt_hf_put_general(m);
+    else if (s == ZT_OK && weights)
         s = put_sample(m);
     if (s == ZT_OK)
         s = zt_hf_put_tokenizer(m);
@@ -187,10 +193,10 @@ static zt_gguf *finish(hf *m)
     return zt_gguf_over(m->ctx, m->path, header, n, data_bytes, &store, zt_hf_tensors_free);
 }
 
-/* `file` NULL: a folder, else a file of weights or an index. */
-static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index)
+/* A folder, or a file of weights or an index. */
+static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index, bool whole)
 {
-    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder};
+    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder, .whole = whole, .eos = -1};
     zt_gguf *g = NULL;
     zt_safetensors *st = NULL;
     zt_str_init(&m.folder, ctx);
@@ -265,11 +271,11 @@ static bool may_be_model(const void *head, size_t n)
            zt_safetensors_sniff(head, n, UINT64_MAX);
 }
 
-zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
+static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
 {
     char head[9] = {0};
     if (is_folder(path))
-        return open_model(ctx, path, true, false);
+        return open_model(ctx, path, true, false, whole);
     zt_source *s = zt_source_open_if(ctx, path, may_be_model);
     if (!s)
         return NULL;
@@ -289,5 +295,15 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
     }
     bool tokenizer = false;
     zt_gguf *g = weights ? NULL : open_tokenizer(ctx, path, &tokenizer);
-    return tokenizer ? g : open_model(ctx, path, false, index && !weights);
+    return tokenizer ? g : open_model(ctx, path, false, index && !weights, whole);
+}
+
+zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
+{
+    return open_any(ctx, path, false);
+}
+
+zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path)
+{
+    return open_any(ctx, path, true);
 }

@@ -3,6 +3,8 @@
  *
  * hf.c finds the files; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
  * GGUF name of every tensor and what is to be done to it; hf_store.c does that when it is read.
+ * What only a file that others read must say too, is by hf_general.c and hf_special.c (keys),
+ * hf_words.c, hf_vocab.c and hf_spm.c (the tokens, in GGUF's terms), hf_pre.c (the pre-tokenizer).
  * What tells two architectures apart is a column or a mask of the tables in those files.
  */
 #ifndef ZT_HF_H
@@ -93,6 +95,8 @@ typedef struct hf {
     json_t *text;     /* of a model for more than text: the part for text; else config */
     hf_arch arch;
     bool known; /* arch.id is set; else only its name is */
+    int64_t eos; /* tokenizer.ggml.eos_token_id, once put; -1 */
+    bool whole; /* for a file, with all keys: else only what running needs */
     zt_gguf_writer *w;
     hf_tensors *tensors;
 } hf;
@@ -123,6 +127,55 @@ zt_status zt_hf_put_layers(hf *m);    /* what differs from layer to layer */
 zt_status zt_hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
 zt_status zt_hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
+/* All of them as they are, of an architecture that is not known; and config.json as a key. */
+zt_status zt_hf_pass_all(hf *m);
+
+/* ---- what only a file needs ------------------------------------------------------------------ */
+
+zt_status zt_hf_put_general(hf *m); /* general.*; when the tensors are known */
+/* tokenizer.ggml.*: the tokens in GGUF's terms, and special ones, where they can be said so. */
+zt_status zt_hf_put_vocab(hf *m);
+/* From tokenizer.json's tree (may be NULL) and tokenizer_config.json: special tokens, what is put
+ * around texts, normalizers. An id from n_tokens on is none; -1: all may be. */
+zt_status zt_hf_put_special(hf *m, const json_t *tokenizer, int64_t n_tokens);
+
+/* The tokens of a file. Those that nobody names are "[PAD7]", which are not used. */
+typedef enum hf_word { /* as GGUF numbers them */
+    HF_WORD_NORMAL = 1,
+    HF_WORD_UNKNOWN,
+    HF_WORD_CONTROL,
+    HF_WORD_USER,
+    HF_WORD_UNUSED,
+    HF_WORD_BYTE
+} hf_word;
+
+typedef struct hf_words {
+    hf *m;
+    zt_arena *texts;
+    int64_t n;
+    zt_bytes *text;
+    int32_t *type;
+    float *score;
+} hf_words;
+
+zt_status zt_hf_words_init(hf_words *w, hf *m, int64_t n);
+void zt_hf_words_fini(hf_words *w);
+/* The text is copied. Ids from n on are passed over: the model has no rows for them. */
+zt_status zt_hf_words_set(hf_words *w, int64_t id, zt_bytes text, hf_word type, float score);
+/* A token that was added: CONTROL if it is special or looks so, else USER with plain spaces. */
+zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, float score);
+/* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
+zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool scores);
+
+/* tokenizer.model: *n tokens; and all of them into w, with what tokenizer_config.json adds. */
+zt_status zt_hf_spm_count(hf *m, const char *text, size_t n, int64_t *count);
+zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n);
+
+/* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of a
+ * certain text, else by its patterns; *name NULL: it has none. */
+
+zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer,
+                         const char **name);
 
 /* The key ARCH.SUFFIX */
 zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v);

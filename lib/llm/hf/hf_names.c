@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -312,4 +313,29 @@ zt_status zt_hf_add_tensors(hf *m)
         return s;
     settle_tied(m);
     return add_final_norm(m);
+}
+
+/* ---- an architecture that is not known ------------------------------------------------------- */
+
+zt_status zt_hf_pass_all(hf *m)
+{
+    zt_status s = ZT_OK;
+    const zt_safetensors *from = m->tensors->from;
+    for (int64_t i = 0; from && s == ZT_OK && i < zt_safetensors_count(from); i++) {
+        const zt_safetensors_entry *e = zt_safetensors_get(from, i);
+        char text[160];
+        if (e->type.rank < 0)
+            return zt_fail(m->ctx, ZT_ENOTSUP,
+                           "%s: tensor '%s' is of type %s, which is not supported here",
+                           zt_safetensors_name(from),
+                           zt_escape(text, sizeof text, e->name, strlen(e->name)), e->dtype);
+        s = zt_hf_tensors_add(m->tensors, &(hf_tensor){.name = e->name, .type = e->type,
+                                                       .source = i, .from = e->type.dtype});
+    }
+    char *config = s == ZT_OK ? json_dumps(m->config, JSON_COMPACT) : NULL;
+    if (s == ZT_OK)
+        s = config ? zt_gguf_put_str(m->w, "huggingface.config.json", config, strlen(config))
+                   : zt_fail(m->ctx, ZT_ENOMEM, "%s: out of memory", m->path);
+    free(config);
+    return s;
 }

@@ -73,7 +73,10 @@ static zt_status put_theta(const rope *r)
     const json_t *given = json_object_get(r->global, "rope_theta");
     zt_status s = given ? zt_hf_number(m, given, "rope_theta", &theta)
                         : zt_hf_real(m, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
-    if (s == ZT_OK)
+    /* learned positions have none, and of gemma2 the usual one goes without saying */
+    bool said = !zt_hf_is(m, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) &&
+                !(m->arch.id == HF_GEMMA2 && theta == 1e4);
+    if (s == ZT_OK && said)
         s = zt_hf_put_real(m, "rope.freq_base", theta);
     if (s != ZT_OK || m->arch.id != HF_GEMMA3)
         return s;
@@ -99,7 +102,8 @@ static double amplitude(double factor, double by)
     return factor > 1 ? 0.1 * by * log(factor) + 1 : 1;
 }
 
-/* What config.json wants of the amplitude, over what the reader will take. */
+/* What config.json wants of the amplitude: said as it is, or what only we know how to read from
+ * config.json, over what the reader will take. */
 static zt_status put_yarn_amplitude(const rope *r)
 {
     double factor = 1, wanted = NAN, by = NAN, all = NAN;
@@ -112,7 +116,9 @@ static zt_status put_yarn_amplitude(const rope *r)
     if (s == ZT_OK)
         s = zt_hf_number(r->m, json_object_get(r->global, "mscale_all_dim"), "mscale_all_dim",
                          &all);
-    if (isnan(wanted) && by > 0 && all > 0)
+    if (s == ZT_OK && !isnan(wanted))
+        return zt_hf_put_real(r->m, "rope.scaling.yarn_attn_factor", wanted);
+    if (by > 0 && all > 0)
         wanted = amplitude(factor, by) / amplitude(factor, all);
     if (s != ZT_OK || isnan(wanted))
         return s;
@@ -198,15 +204,16 @@ static zt_status put_longrope(const rope *r)
     return s == ZT_OK ? add_list(r, "short_factor", "rope_factors_short.weight") : s;
 }
 
-/* Llama 3's smooth way from unscaled (short waves) to scaled (long waves). */
-static double llama3_divisor(double wave, double factor, double low, double high, double original)
+/* Llama 3's smooth way from unscaled (short waves) to scaled (long waves). In f32 as the converter
+ * has it, down to the last bit. */
+static float llama3_divisor(float wave, double factor, double low, double high, double original)
 {
-    if (wave < original / high)
+    if (wave < (float)(original / high))
         return 1;
-    if (wave > original / low)
-        return factor;
-    double smooth = (original / wave - low) / (high - low);
-    return 1 / ((1 - smooth) / factor + smooth);
+    if (wave > (float)(original / low))
+        return (float)factor;
+    float smooth = ((float)original / wave - (float)low) / (float)(high - low);
+    return 1 / ((1 - smooth) / (float)factor + smooth);
 }
 
 static zt_status add_llama3(const rope *r)
@@ -231,8 +238,9 @@ static zt_status add_llama3(const rope *r)
     if (!f)
         return s == ZT_OK ? ZT_ENOMEM : s;
     for (int64_t i = 0; i < n; i++) {
-        double wave = 2 * acos(-1.0) * pow(theta, 2 * (double)i / (double)r->dims);
-        f[i] = (float)llama3_divisor(wave, factor, low, high, original);
+        float angle = 1 / powf((float)theta, (float)(2 * i) / (float)r->dims);
+        float wave = (float)(2 * acos(-1.0)) / angle;
+        f[i] = llama3_divisor(wave, factor, low, high, original);
     }
     s = add_factors(r, "rope_freqs.weight", f, n);
     zt_free(r->m->ctx, f);
@@ -247,7 +255,10 @@ static zt_status put_scaling(const rope *r)
     if (is_type(r, "llama3"))
         return add_llama3(r);
     if (is_type(r, "su longrope")) {
-        zt_status s = zt_hf_put_text(r->m, "rope.scaling.type", "longrope");
+        /* of phi3 the two lists of factors say it */
+        zt_status s = r->m->arch.id == HF_PHI3
+                          ? ZT_OK
+                          : zt_hf_put_text(r->m, "rope.scaling.type", "longrope");
         return s == ZT_OK ? put_longrope(r) : s;
     }
     /* whatever it is, the reader of the key knows it or refuses it by name */

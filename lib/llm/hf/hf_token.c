@@ -6,6 +6,7 @@
  * of llama.cpp. */
 #include "lib/llm/hf/hf.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,16 +100,6 @@ static zt_status put_special(hf *m, const special *sp, json_t *tokenizer, const 
     return id < 0 || id > INT32_MAX ? ZT_OK : zt_gguf_put_int(m->w, sp->key, ZT_GGUF_U32, id);
 }
 
-/* All tokens that end a generation: GGUF's own key has room for one only. */
-static zt_status put_ends(hf *m, const json_t *generation)
-{
-    const json_t *v = json_object_get(generation, "eos_token_id");
-    int32_t ids[MAX_IDS];
-    int n = read_ids(v && !json_is_null(v) ? v : zt_hf_get(m, "eos_token_id"), ids);
-    return n > 0 ? zt_gguf_put_array(m->w, "tokenizer.ggml.eos_token_ids", ZT_GGUF_I32, ids, n)
-                 : ZT_OK;
-}
-
 static zt_status put_switches(hf *m, const json_t *tokenizer)
 {
     static const char *const names[][2] = {{"add_bos_token", "tokenizer.ggml.add_bos_token"},
@@ -120,6 +111,26 @@ static zt_status put_switches(hf *m, const json_t *tokenizer)
             s = zt_gguf_put_int(m->w, names[i][1], ZT_GGUF_BOOL, json_is_true(v));
     }
     return s;
+}
+
+static zt_status put_specials(hf *m, json_t *tokenizer, const json_t *generation)
+{
+    zt_status s = ZT_OK;
+    for (size_t i = 0; s == ZT_OK && i < sizeof specials / sizeof *specials; i++)
+        s = put_special(m, &specials[i], tokenizer, generation);
+    return s == ZT_OK ? put_switches(m, tokenizer) : s;
+}
+
+/* All tokens that end a generation: GGUF's own key has room for one only. Where that one is all, a
+ * file needs no more. */
+static zt_status put_ends(hf *m, const json_t *generation)
+{
+    const json_t *v = json_object_get(generation, "eos_token_id");
+    int32_t ids[MAX_IDS];
+    int n = read_ids(v && !json_is_null(v) ? v : zt_hf_get(m, "eos_token_id"), ids);
+    bool more = n > 1 || (n == 1 && !(m->whole && ids[0] == m->eos));
+    return more ? zt_gguf_put_array(m->w, "tokenizer.ggml.eos_token_ids", ZT_GGUF_I32, ids, n)
+                 : ZT_OK;
 }
 
 /* ---- chat templates -------------------------------------------------------------------------- */
@@ -140,16 +151,43 @@ static const json_t *default_template(const json_t *v)
     return NULL;
 }
 
+/* Of several, each under its name, letters and digits of it; and the names. */
+static zt_status put_named(hf *m, const json_t *list)
+{
+    enum { MOST = 32, KEY = sizeof "tokenizer.chat_template." - 1 };
+    char key[MOST][128];
+    zt_bytes name[MOST];
+    int n = 0;
+    zt_status s = ZT_OK;
+    for (size_t i = 0; s == ZT_OK && i < json_array_size(list) && n < MOST; i++) {
+        const json_t *one = json_array_get(list, i), *t = json_object_get(one, "template");
+        const char *given = json_string_value(json_object_get(one, "name"));
+        if (!given || !*given || strcmp(given, "default") == 0 || !json_is_string(t))
+            continue;
+        snprintf(key[n], sizeof key[n], "tokenizer.chat_template.%s", given);
+        for (char *c = key[n] + KEY; *c; c++)
+            *c = (char)(isalnum((unsigned char)*c) ? *c : '_');
+        s = zt_gguf_put_str(m->w, key[n], json_string_value(t), json_string_length(t));
+        name[n] = (zt_bytes){key[n] + KEY, strlen(key[n] + KEY)};
+        n++;
+    }
+    return s == ZT_OK && n ? zt_gguf_put_strs(m->w, "tokenizer.chat_templates", name, n) : s;
+}
+
 static zt_status put_template(hf *m, const json_t *tokenizer)
 {
     static const char key[] = "tokenizer.chat_template";
     zt_status s = ZT_OK;
     if (zt_hf_has_file(m, "chat_template.jinja"))
         return put_whole_file(m, "chat_template.jinja", key);
-    const json_t *t = default_template(json_object_get(tokenizer, "chat_template"));
+    const json_t *all = json_object_get(tokenizer, "chat_template"), *t = default_template(all);
     json_t *file = t ? NULL : zt_hf_load(m, "chat_template.json", &s);
-    if (file)
-        t = default_template(json_object_get(file, "chat_template"));
+    if (file) {
+        all = json_object_get(file, "chat_template");
+        t = default_template(all);
+    }
+    if (s == ZT_OK && m->whole)
+        s = put_named(m, all);
     if (s == ZT_OK && json_is_string(t))
         s = zt_gguf_put_str(m->w, key, json_string_value(t), json_string_length(t));
     json_decref(file);
@@ -163,12 +201,10 @@ zt_status zt_hf_put_tokenizer(hf *m)
     zt_status s = ZT_OK;
     json_t *tokenizer = zt_hf_load(m, "tokenizer_config.json", &s);
     json_t *generation = s == ZT_OK ? zt_hf_load(m, "generation_config.json", &s) : NULL;
-    for (size_t i = 0; s == ZT_OK && i < sizeof specials / sizeof *specials; i++)
-        s = put_special(m, &specials[i], tokenizer, generation);
+    if (s == ZT_OK)
+        s = m->whole ? zt_hf_put_vocab(m) : put_specials(m, tokenizer, generation);
     if (s == ZT_OK)
         s = put_ends(m, generation);
-    if (s == ZT_OK)
-        s = put_switches(m, tokenizer);
     if (s == ZT_OK)
         s = put_template(m, tokenizer);
     if (s == ZT_OK)

@@ -400,7 +400,9 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre)
     };
     reader r = {.ctx = zt_gguf_ctx(g), .g = g, .file = zt_gguf_name(g), .pre = pre};
     zt_bytes json;
-    if (!zt_gguf_str(g, KEY("model"), &json) && zt_gguf_str(g, "tokenizer.huggingface.json", &json))
+    /* tokenizer.json says all, the keys beside it may not */
+    if ((!pre || !zt_gguf_str(g, KEY("model"), &json)) &&
+        zt_gguf_str(g, "tokenizer.huggingface.json", &json))
         return zt_vocab_from_json(g, json);
     zt_vocab *v = NULL;
     zt_status s = ZT_OK;

@@ -121,6 +121,8 @@ zt_status zt_metaspace_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s); /*
 /* Precompiled (vocab_precompiled.c). */
 zt_status zt_precompiled_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s);
 zt_status zt_precompiled(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero);
+/* Bytes written, at most in.n; SIZE_MAX: it is not base64. */
+size_t zt_tj_base64(zt_bytes in, char *out);
 
 /* ---- characters (vocab_norm.c) --------------------------------------------------------------- */
 

@@ -23,8 +23,7 @@ static int base64_value(char c)
                                   : -1;
 }
 
-/* Bytes written, SIZE_MAX: it is not base64. */
-static size_t base64(zt_bytes in, char *out)
+size_t zt_tj_base64(zt_bytes in, char *out)
 {
     size_t n = 0;
     uint32_t bits = 0;
@@ -52,7 +51,7 @@ zt_status zt_precompiled_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
     char *blob = zt_arena_alloc(r->texts, text.n + 1);
     if (!blob)
         return ZT_ENOMEM;
-    size_t n = base64(text, blob);
+    size_t n = zt_tj_base64(text, blob);
     if (n == SIZE_MAX)
         return zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'precompiled_charsmap' is not base64", r->file,
                        r->where);
