@@ -80,7 +80,7 @@ static void test_neighbours(const char *arch)
         rows[i] = i;
     }
     const void *in[] = {mix, pos, seq, table, rows};
-    void *out[] = {both};
+    void *out[] = {both, NULL};
     zt_binding b[] = {{"n", PAD}, {"m", PAD}};
     if (st == ZT_OK)
         st = zt_session_step(zt_llm_session(o.m), b, 2, in, out);

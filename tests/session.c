@@ -192,7 +192,7 @@ static void test_fallback(void)
     zt_prog *p = parse(cache_text);
     zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true,
                                     .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
-    ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1) == ZT_ENOTSUP, "strict refuses");
+    ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1, NULL) == ZT_ENOTSUP, "strict refuses");
     said("no kernel for op attention");
     zt_session_close(s);
     zt_prog_free(p);
@@ -246,7 +246,7 @@ static void test_weights(zt_engine *e)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         p = parse(bad[i].text);
         s = zt_session_open(e, p, &store, NULL);
-        ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1) == ZT_EDATA, "a bad weight is refused");
+        ok(zt_session_prepare(s, &(zt_binding){"n", 1}, 1, NULL) == ZT_EDATA, "a bad weight is refused");
         said(bad[i].says);
         zt_session_close(s);
         zt_prog_free(p);

@@ -63,7 +63,7 @@ static void test_submits(zt_ctx *ctx, zt_engine *e)
     zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
     void *out[] = {y};
-    ok(s && zt_session_prepare(s, NULL, 0) == ZT_OK, "64 steps prepared");
+    ok(s && zt_session_prepare(s, NULL, 0, NULL) == ZT_OK, "64 steps prepared");
     zt_engine_report before = e->vt->report(e);
     bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
     zt_engine_report after = e->vt->report(e);

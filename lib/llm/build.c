@@ -295,7 +295,10 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
     b.tab = divisors(&b);
     for (b.layer = 0; b.layer < h->n_layers; b.layer++)
         x = layer(&b, x);
-    zt_status s = zt_prog_out(b.p, opts->embed ? "states" : "logits", output(&b, x, embedding));
+    int y = output(&b, x, embedding);
+    zt_status s = zt_prog_out(b.p, opts->embed ? "states" : "logits", y);
+    if (s == ZT_OK && !opts->embed)
+        s = zt_prog_out(b.p, "best", zt_emit_argmax(b.p, "likeliest", y, NULL));
     if (s == ZT_OK && zt_ctx_status(ctx) == ZT_OK)
         return b.p;
     zt_prog_free(b.p);

@@ -7,6 +7,7 @@
 #include "lib/llm/arch.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define DEFAULT_CTX 4096
@@ -253,7 +254,8 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
     m->session = zt_session_open(opts->engine, m->prog, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
-    if (m->session && zt_session_prepare(m->session, one, 2) == ZT_OK) {
+    void *const wanted[] = {opts->greedy && !opts->embed ? NULL : m, opts->greedy ? m : NULL};
+    if (m->session && zt_session_prepare(m->session, one, 2, wanted) == ZT_OK) {
         log_opened(m, g);
         return m;
     }
@@ -290,11 +292,17 @@ zt_session *zt_llm_session(zt_llm *m)
 
 /* ---- feed ----------------------------------------------------------------------------------- */
 
-/* One chunk: n tokens from the current position on; logits of `wanted` rows (0: none, 1: the last,
- * n: all) into f32[wanted, V], or states into f32[wanted, width]. */
-static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, float *y)
+/* What a chunk is asked for: either may be NULL. Logits of its rows, or states; the likeliest token
+ * after the last. */
+typedef struct answer {
+    float *y;
+    int32_t *best;
+} answer;
+
+/* One chunk: n tokens from the current position on; answers for `wanted` rows (0: none, 1: the last,
+ * n: all): f32[wanted, V], or states f32[wanted, width]. */
+static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, answer a)
 {
-    float none;
     for (int64_t i = 0; i < n; i++)
         m->pos[i] = (int32_t)(m->position + i);
     for (int64_t i = 0; i < n && m->h.arch->encoder; i++)
@@ -303,7 +311,7 @@ static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wa
     const void *decoder[] = {ids, m->pos, m->seq, m->table, rows};
     const void *encoder[] = {ids, m->seq, m->pos, m->last}; /* all tokens are of type 0 */
     const void *const *in = m->h.arch->encoder ? encoder : decoder;
-    void *out[] = {wanted ? y : &none};
+    void *out[] = {wanted ? a.y : NULL, wanted ? a.best : NULL};
     zt_binding b[] = {{"n", n}, {"m", wanted}};
     zt_status s = zt_session_step(m->session, b, 2, in, out);
     if (s == ZT_OK)
@@ -325,20 +333,47 @@ static zt_status check_feed(const zt_llm *m, const int32_t *ids, size_t n)
     return ZT_OK;
 }
 
-zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits)
+static zt_status feed(zt_llm *m, const int32_t *ids, size_t n, bool all, answer a)
 {
     zt_status s = m->opts.embed ? zt_fail(m->ctx, ZT_EUSAGE, "a model opened for embeddings has no "
                                                              "logits")
                                 : check_feed(m, ids, n);
     for (size_t at = 0; at < n && s == ZT_OK;) {
         size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
-        int64_t wanted = !logits ? 0 : all ? (int64_t)step : at + step == n;
-        s = feed_chunk(m, ids + at, (int64_t)step, wanted, logits);
-        if (all && logits)
-            logits += step * (size_t)m->h.vocab;
+        int64_t wanted = !a.y && !a.best ? 0 : all ? (int64_t)step : at + step == n;
+        s = feed_chunk(m, ids + at, (int64_t)step, wanted, a);
+        if (all && a.y)
+            a.y += step * (size_t)m->h.vocab;
         at += step;
     }
     return s;
+}
+
+zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits)
+{
+    return feed(m, ids, n, all, (answer){.y = logits});
+}
+
+/* Was 0 the likeliest, or was no logit a number? The last token is fed again, for its logits. */
+static zt_status check_zero(zt_llm *m, const int32_t *last, int32_t *next)
+{
+    float *y = zt_alloc_array(m->ctx, (size_t)m->h.vocab, sizeof *y);
+    if (!y)
+        return ZT_ENOMEM;
+    m->position--;
+    zt_status s = feed(m, last, 1, false, (answer){.y = y});
+    if (s == ZT_OK && isnan(y[0]))
+        *next = -1;
+    zt_free(m->ctx, y);
+    return s;
+}
+
+zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
+{
+    if (n == 0)
+        return zt_fail(m->ctx, ZT_EUSAGE, "no tokens to go on from");
+    zt_status s = feed(m, ids, n, false, (answer){.best = next});
+    return s == ZT_OK && *next == 0 ? check_zero(m, ids + n - 1, next) : s;
 }
 
 int64_t zt_llm_position(const zt_llm *m)
@@ -392,7 +427,7 @@ zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out)
     zt_status s = check_feed(m, ids, n);
     for (size_t at = 0; at < n && s == ZT_OK;) {
         size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
-        s = feed_chunk(m, ids + at, (int64_t)step, (int64_t)step, m->states);
+        s = feed_chunk(m, ids + at, (int64_t)step, (int64_t)step, (answer){.y = m->states});
         if (s == ZT_OK)
             pool(m, (int64_t)step, at == 0);
         at += step;

@@ -149,6 +149,7 @@ typedef struct zt_llm_opts {
     zt_dtype kv;       /* F16 or F32, or ZT_DTYPE_COUNT for the default */
     bool strict;
     int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
+    bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
 } zt_llm_opts;
 
@@ -165,8 +166,8 @@ typedef struct zt_llm_info {
 zt_llm_info zt_llm_get(const zt_llm *m);
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
-/* The forward pass: in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V],
- * or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
+/* The forward pass: in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V]
+ * and best i32[m], the places of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
  * are not seen): in ids, types, pos, last i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
 zt_ctx *zt_llm_ctx(const zt_llm *m);
@@ -175,6 +176,9 @@ zt_session *zt_llm_session(zt_llm *m);
 /* Feed n more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
  * `all` f32[n, V]. ZT_ENOMEM with the numbers when the context would overflow. */
 zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits);
+/* The same, and the likeliest next token, which the engine chooses, so that no logits leave it. Ties
+ * go to the lower id; -1 when every logit is NaN. */
+zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
 int64_t zt_llm_position(const zt_llm *m); /* tokens fed so far */
 zt_status zt_llm_rewind(zt_llm *m, int64_t position); /* forget what came after */
 

@@ -24,7 +24,7 @@ typedef struct life {
 static void find_roots(zt_cut *cut, const zt_bound *b)
 {
     for (int v = 0; v < b->n_values; v++) cut->root[v] = v;
-    for (int s = 0; s < b->n_steps; s++) {
+    for (int s = 0; s < cut->n_steps; s++) {
         const zt_step *st = &cut->step[s];
         if ((zt_op_info(st->op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) && st->out[0] >= 0)
             cut->root[st->out[0]] = cut->root[st->in[0]];
@@ -45,9 +45,9 @@ static int pick_engine(zt_chain *chain, const zt_bound *b, const zt_step *st, bo
 
 static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
 {
-    int *engine = zt_arena_alloc(cut->memory, (size_t)(b->n_steps + 1) * sizeof *engine);
+    int *engine = zt_arena_alloc(cut->memory, (size_t)(cut->n_steps + 1) * sizeof *engine);
     if (!engine) return ZT_ENOMEM;
-    for (int s = 0; s < b->n_steps; s++) {
+    for (int s = 0; s < cut->n_steps; s++) {
         bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
         engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(chain, b, &cut->step[s], strict);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
@@ -59,7 +59,7 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
     if (!cut->segment) return ZT_ENOMEM;
     memset(cut->segment, 0, (n + 1) * sizeof *cut->segment);
     zt_segment *g = cut->segment - 1;
-    for (int s = 0; s < b->n_steps; s++) {
+    for (int s = 0; s < cut->n_steps; s++) {
         if (s == 0 || engine[s] != engine[s - 1]) *++g = (zt_segment){.engine = engine[s], .first = s};
         g->last = s + 1;
     }
@@ -77,7 +77,7 @@ static void want(int *last_use, const int *root, int value, int n_steps)
 static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int *last_use)
 {
     for (int v = 0; v < b->n_values; v++) made[v] = last_use[v] = -1;
-    for (int s = 0; s < b->n_steps; s++) {
+    for (int s = 0; s < cut->n_steps; s++) {
         const zt_step *st = &cut->step[s];
         const zt_opinfo *info = zt_op_info(st->op);
         for (int k = 0; k < info->n_in; k++)
@@ -90,11 +90,11 @@ static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int 
         }
     }
     for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
-        want(last_use, cut->root, zt_prog_output(b->prog, o)->value, b->n_steps);
+        if (cut->want[o]) want(last_use, cut->root, zt_prog_output(b->prog, o)->value, cut->n_steps);
     for (int v = 0; v < b->n_values; v++) {
         const zt_value *val = zt_prog_value(b->prog, v);
         if (val->kind == ZT_VALUE_STATE && val->keep >= 0 && cut->root[val->keep] != v)
-            want(last_use, cut->root, val->keep, b->n_steps);
+            want(last_use, cut->root, val->keep, cut->n_steps);
     }
 }
 
@@ -243,22 +243,59 @@ static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt
 
 /* ---- the whole --------------------------------------------------------------------------------- */
 
-static zt_status copy_steps(zt_cut *cut, const zt_bound *b)
+/* Which values are wanted outputs, or what a state keeps: the others only if something reads them. */
+static void note_wanted(const zt_cut *cut, const zt_bound *b, bool *needed)
 {
-    cut->root = zt_arena_alloc(cut->memory, ((size_t)b->n_values + 1) * sizeof *cut->root);
-    cut->step = zt_arena_alloc(cut->memory, ((size_t)b->n_steps + 1) * sizeof *cut->step);
-    if (!cut->root || !cut->step) return ZT_ENOMEM;
+    for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
+        if (cut->want[o]) needed[zt_prog_output(b->prog, o)->value] = true;
+    for (int v = 0; v < b->n_values; v++) {
+        const zt_value *val = zt_prog_value(b->prog, v);
+        if (val->kind == ZT_VALUE_STATE && val->keep >= 0) needed[val->keep] = true;
+    }
+}
+
+/* Is one of its values needed, or does it write into a state? Then so are its inputs. Where every
+ * output is wanted, every step runs, for its troubles too. */
+static bool is_live(const zt_step *st, bool all, bool *needed)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    bool live = all || info->def->flags & ZT_OPF_DONATES;
+    for (int k = 0; k < info->n_out; k++) live = live || (st->out[k] >= 0 && needed[st->out[k]]);
+    for (int k = 0; k < info->n_in; k++)
+        if (live && st->in[k] >= 0) needed[st->in[k]] = true;
+    return live;
+}
+
+static zt_status copy_steps(zt_cut *cut, const zt_bound *b, void *const *out)
+{
+    int n_out = zt_prog_n_outputs(b->prog);
+    size_t n_values = (size_t)b->n_values + 1, n_steps = (size_t)b->n_steps + 1;
+    cut->root = zt_arena_alloc(cut->memory, n_values * sizeof *cut->root);
+    cut->step = zt_arena_alloc(cut->memory, n_steps * sizeof *cut->step);
+    cut->want = zt_arena_alloc(cut->memory, (size_t)n_out + 1);
+    bool *needed = zt_arena_alloc(cut->memory, n_values), *live = zt_arena_alloc(cut->memory, n_steps);
+    if (!cut->root || !cut->step || !cut->want || !needed || !live) return ZT_ENOMEM;
+    bool all = true;
+    for (int o = 0; o < n_out; o++) {
+        cut->want[o] = !out || out[o];
+        all = all && cut->want[o];
+    }
+    memset(needed, 0, n_values);
+    note_wanted(cut, b, needed);
+    for (int s = b->n_steps; s-- > 0;) live[s] = is_live(zt_prog_step(b->prog, s), all, needed);
     for (int s = 0; s < b->n_steps; s++) {
-        cut->step[s] = *zt_prog_step(b->prog, s);
-        cut->step[s].attrs = b->attrs[s];
+        if (!live[s]) continue;
+        cut->step[cut->n_steps] = *zt_prog_step(b->prog, s);
+        cut->step[cut->n_steps++].attrs = b->attrs[s];
     }
     return ZT_OK;
 }
 
-static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
+static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
+                      void *const *out)
 {
     size_t n = (size_t)b->n_values + 1;
-    zt_status st = copy_steps(cut, b);
+    zt_status st = copy_steps(cut, b, out);
     if (st) return st;
     find_roots(cut, b);
     st = cut_steps(cut, chain, b, strict);
@@ -275,12 +312,13 @@ static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool stri
     return st;
 }
 
-zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
+zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
+                      void *const *out)
 {
     memset(cut, 0, sizeof *cut);
     cut->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
     if (!cut->memory) return ZT_ENOMEM;
-    zt_status st = make(cut, chain, b, strict);
+    zt_status st = make(cut, chain, b, strict, out);
     if (st) zt_cut_free(cut);
     return st;
 }

@@ -35,12 +35,16 @@ typedef struct zt_segment {
 typedef struct zt_cut {
     zt_arena *memory; /* holds everything below */
     int *root;        /* [n_values] */
-    zt_step *step;    /* [n_steps], attributes bound */
+    zt_step *step;    /* [n_steps], attributes bound; none that only unwanted outputs need */
+    int n_steps;
+    bool *want;       /* [the program's outputs] */
     int n_segments, fallbacks;
     zt_segment *segment;
 } zt_cut;
 
-zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict);
+/* out: an output whose entry is NULL is not wanted; NULL: all are. */
+zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
+                      void *const *out);
 void zt_cut_free(zt_cut *cut);
 
 #endif

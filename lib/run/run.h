@@ -37,11 +37,13 @@ zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *stor
 void zt_session_close(zt_session *s);
 
 /* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
- * i-th `in` and o-th `out` of the program, contiguous, of the bound types. */
+ * i-th `in` and o-th `out` of the program, contiguous, of the bound types. out[o] NULL: that output
+ * is not wanted, and steps that nothing else needs do not run. */
 zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
                           void *const *out);
-/* Prepare without running, so that the step allocates nothing. */
-zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n);
+/* Prepare without running, so that the step allocates nothing. out: as the step's, of which only
+ * NULL matters here; NULL: all outputs. */
+zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n, void *const *out);
 
 /* The i-th state, whole, as its declared type (bytes of zt_session_state_type). */
 zt_type zt_session_state_type(const zt_session *s, int i);

@@ -1,6 +1,6 @@
 /* session.c - sessions: a program on an engine, its weights and states, its prepared replays.
  *
- * A prepared replay is kept for each set of symbol values seen lately. Values that cross between
+ * A prepared replay is kept for each set of symbol values and wanted outputs seen lately. Values that cross between
  * engines, and what `keep` copies, pass through host memory that the replay owns; program inputs
  * and outputs are the caller's own memory.
  */
@@ -131,7 +131,7 @@ static zt_status stage(zt_session *s, replay *r, int root)
 static bool is_program_output(const zt_session *s, const replay *r, int root)
 {
     for (int o = 0; o < zt_prog_n_outputs(s->prog); o++)
-        if (r->cut.root[zt_prog_output(s->prog, o)->value] == root) return true;
+        if (r->cut.want[o] && r->cut.root[zt_prog_output(s->prog, o)->value] == root) return true;
     return false;
 }
 
@@ -156,7 +156,7 @@ static zt_status stage_all(zt_session *s, replay *r)
     return st;
 }
 
-static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym)
+static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym, void *const *out)
 {
     zt_binding b[ZT_MAX_SYMBOLS];
     int n = zt_prog_n_symbols(s->prog);
@@ -165,7 +165,7 @@ static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym)
     memcpy(r->sym, sym, (size_t)n * sizeof *sym);
     r->bound = zt_prog_bind(s->prog, b, n);
     if (!r->bound) return zt_ctx_status(s->ctx);
-    zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict);
+    zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict, out);
     if (st) return st;
     r->ready = zt_calloc(s->ctx, (size_t)r->cut.n_segments + 1, sizeof *r->ready);
     r->host = zt_calloc(s->ctx, n_values, sizeof *r->host);
@@ -196,14 +196,21 @@ static zt_status step_symbols(zt_session *s, const zt_binding *b, int n, int64_t
     return ZT_OK;
 }
 
-static replay *get_replay(zt_session *s, const zt_binding *b, int n)
+/* Of those symbols, for those outputs? */
+static bool replay_fits(const zt_session *s, const replay *r, const int64_t *sym, void *const *out)
+{
+    for (int o = 0; o < zt_prog_n_outputs(s->prog); o++)
+        if (r->cut.want[o] != (!out || out[o])) return false;
+    return !memcmp(r->sym, sym, (size_t)zt_prog_n_symbols(s->prog) * sizeof *sym);
+}
+
+static replay *get_replay(zt_session *s, const zt_binding *b, int n, void *const *out)
 {
     int64_t sym[ZT_MAX_SYMBOLS];
-    size_t bytes = (size_t)zt_prog_n_symbols(s->prog) * sizeof *sym;
     int oldest = 0;
     if (step_symbols(s, b, n, sym)) return NULL;
     for (int i = 0; i < MAX_PREPARED; i++) {
-        if (s->cache[i] && memcmp(s->cache[i]->sym, sym, bytes) == 0) {
+        if (s->cache[i] && replay_fits(s, s->cache[i], sym, out)) {
             s->cache[i]->used = ++s->clock;
             return s->cache[i];
         }
@@ -212,7 +219,7 @@ static replay *get_replay(zt_session *s, const zt_binding *b, int n)
     }
     replay *r = zt_calloc(s->ctx, 1, sizeof *r);
     if (!r) return NULL;
-    if (replay_make(s, r, sym)) {
+    if (replay_make(s, r, sym, out)) {
         replay_free(s, r);
         return NULL;
     }
@@ -281,9 +288,9 @@ void zt_session_close(zt_session *s)
     zt_free(s->ctx, s);
 }
 
-zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n)
+zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n, void *const *out)
 {
-    return get_replay(s, b, n) ? ZT_OK : zt_ctx_status(s->ctx);
+    return get_replay(s, b, n, out) ? ZT_OK : zt_ctx_status(s->ctx);
 }
 
 /* ---- step -------------------------------------------------------------------------------------- */
@@ -294,7 +301,7 @@ static void *host_of(zt_session *s, replay *r, int root, const void *const *in, 
     const zt_value *v = zt_prog_value(s->prog, root);
     if (v->kind == ZT_VALUE_IN) return (void *)(uintptr_t)in[v->index];
     for (int o = 0; o < zt_prog_n_outputs(s->prog); o++)
-        if (r->cut.root[zt_prog_output(s->prog, o)->value] == root) return out[o];
+        if (out[o] && r->cut.root[zt_prog_output(s->prog, o)->value] == root) return out[o];
     return r->host[root];
 }
 
@@ -346,6 +353,7 @@ static zt_status copy_outputs(zt_session *s, replay *r, const void *const *in, v
         zt_status st = ZT_OK;
         int64_t handle;
         zt_type type;
+        if (!out[o]) continue;
         if (v->kind == ZT_VALUE_STATE) {
             st = e->vt->download(e, s->buf[0][root], out[o]);
         } else if (v->kind == ZT_VALUE_DATA) {
@@ -399,7 +407,7 @@ static void tell_metrics(const zt_session *s, const replay *r)
 zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
                           void *const *out)
 {
-    replay *r = get_replay(s, b, n);
+    replay *r = get_replay(s, b, n, out);
     if (!r) return zt_ctx_status(s->ctx);
     zt_status st = ZT_OK;
     for (int i = 0; i < r->cut.n_segments && !st; i++) st = run_segment(s, r, i, in, out);

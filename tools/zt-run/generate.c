@@ -22,9 +22,23 @@ static zt_status forget(run *r, size_t keep)
     return zt_llm_rewind(r->llm, (int64_t)keep);
 }
 
-static zt_status feed(run *r, const int32_t *id, size_t n, bool all, float *logits)
+/* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
+static bool engine_chooses(const run *r)
 {
-    zt_status s = zt_llm_feed(r->llm, id, n, all, logits);
+    const run_options *o = r->o;
+    return o->sampler.temp == 0 && o->sampler.repeat_penalty == 1 && o->logprobs < 0 &&
+           !o->ignore_eos && !o->logits && r->choices == r->vocab_rows;
+}
+
+/* What is wanted of the tokens fed. */
+typedef enum answer { NOTHING, LAST, ALL } answer;
+
+/* The answer becomes r->logits or, of the last token, r->next. */
+static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
+{
+    zt_status s = want == LAST && engine_chooses(r)
+                      ? zt_llm_next(r->llm, id, n, &r->next)
+                      : zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL);
     for (size_t i = 0; i < n && s == ZT_OK; i++)
         s = zt_ids_push(r->ctx, &r->fed, id[i]);
     return s;
@@ -60,7 +74,8 @@ static zt_sink *begin_npy(run *r)
     return NULL;
 }
 
-/* Feed the prompt in pieces; after the last, r->logits begins with the last token's. */
+/* Feed the prompt in pieces; after the last, r->logits begins with the last token's, or there is
+ * r->next. */
 static zt_status feed_pieces(run *r, zt_sink *npy)
 {
     bool all = r->o->all_logits;
@@ -71,7 +86,7 @@ static zt_status feed_pieces(run *r, zt_sink *npy)
             return ZT_EINTR;
         n = r->n_prompt - at < most ? r->n_prompt - at : most;
         bool last = at + n == r->n_prompt;
-        s = feed(r, r->ids.id + at, n, all, all || last ? r->logits : NULL);
+        s = feed(r, r->ids.id + at, n, all ? ALL : last ? LAST : NOTHING);
         if (s == ZT_OK && npy && (all || last))
             s = zt_sink_write(npy, r->logits, (all ? n : 1) * V * sizeof(float));
         if (all && last)
@@ -108,6 +123,8 @@ static int32_t choose(run *r)
 {
     zt_sampler sampler = r->o->sampler;
     sampler.seed = r->seed;
+    if (engine_chooses(r))
+        return r->next;
     for (int64_t id = 0; r->o->ignore_eos && id < r->choices; id++)
         if (ends_text(r, (int32_t)id))
             r->logits[id] = -INFINITY;
@@ -133,7 +150,7 @@ static zt_status feed_last(run *r)
 {
     size_t from = r->o->no_kv_cache ? 0 : r->ids.n - 1;
     zt_status s = forget(r, from);
-    return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.n - from, false, r->logits) : s;
+    return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.n - from, LAST) : s;
 }
 
 /* Choose a token and write it; then feed it, unless it was the last (r->stop says why). */
@@ -180,7 +197,7 @@ zt_status run_catch_up(run *r)
     zt_status s = forget(r, keep);
     if (s != ZT_OK || keep == r->ids.n)
         return s;
-    return feed(r, r->ids.id + keep, r->ids.n - keep, false, NULL);
+    return feed(r, r->ids.id + keep, r->ids.n - keep, NOTHING);
 }
 
 static zt_status check_room(run *r)
@@ -267,6 +284,7 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     opts.engine = r->engine;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
+    opts.greedy = r->o->sampler.temp == 0;
     r->seed = r->cli->seed;
     zt_status s = r->o->eos ? parse_eos(r) : ZT_OK;
     if (s == ZT_OK)

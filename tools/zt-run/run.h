@@ -50,6 +50,7 @@ typedef struct run {
     int64_t choices;    /* the first of them that the vocabulary names: the rest pads the embedding */
     float *logits;      /* [rows, V]: of the last token, or of a piece of the prompt */
     int64_t rows;
+    int32_t next;   /* the likeliest token, where the engine chooses it: then there are no logits */
     float *scratch; /* of the sampler, f32[2 * V] */
     zt_ids ends;    /* --eos */
     zt_str held, shown; /* text that is not certain yet, and of each byte whether it goes out */
