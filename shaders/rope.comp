@@ -1,7 +1,7 @@
 // rope.comp - one pair of columns an invocation, a row of x each y. word: columns of a row, head,
 // dims, neighbours, amplitude. at[3] is the table of pairs (frequency in 2^-62 quarter turns a
 // position, two words, low first), so that the angle is exact modulo whole turns for every
-// position.
+// position; at[2], if there, holds what each pair's is divided by.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -38,6 +38,40 @@ vec2 turn_of(int pos, uint low, uint high)
     return quarter >= 2u ? -sc : sc;
 }
 
+// A frequency, low word first, divided by d: its bytes and three more of zeros by the 24 bits of d,
+// then shifted by d's exponent. What goes over the top are whole turns.
+uvec2 divided(uvec2 f, float d)
+{
+    uint bits = floatBitsToUint(d) & 0x7fffffffu, m = bits & 0x7fffffu | 0x800000u, rest = 0u;
+    uvec2 q = uvec2(0u);
+    for (int i = 10; i >= 0; i--) {
+        uint word = i >= 7 ? f.y >> (8 * i - 56) : i >= 3 ? f.x >> (8 * i - 24) : 0u;
+        rest = rest << 8 | word & 255u;
+        q = uvec2(q.x << 8 | rest / m, q.y << 8 | q.x >> 24);
+        rest %= m;
+    }
+    int down = int(bits >> 23) - 126;
+    if (down >= 64 || down <= -64) return uvec2(0u);
+    if (down >= 32) return uvec2(q.y >> (down - 32), 0u);
+    if (down > 0) return uvec2(q.x >> down | q.y << (32 - down), q.y >> down);
+    if (down == 0) return q;
+    if (down <= -32) return uvec2(0u, q.x << (-down - 32));
+    return uvec2(q.x << -down, q.y << -down | q.x >> (32 + down));
+}
+
+// Sine and cosine of row's angle for pair j.
+vec2 turn_of_pair(uint row, uint j)
+{
+    Words table = Words(call.at[3]);
+    uvec2 f = uvec2(table.v[2u * j], table.v[2u * j + 1u]);
+    int pos = Ints(call.at[1]).v[row];
+    if (!there(2u)) return turn_of(pos, f.x, f.y);
+    float d = Floats(call.at[2]).v[j];
+    if (isnan(d) || abs(d) < 1e-30) return vec2(uintBitsToFloat(0x7fc00000u));
+    f = divided(f, d);
+    return turn_of(d < 0.0 ? -pos : pos, f.x, f.y);
+}
+
 void main()
 {
     uint cols = call.word[0], head = call.word[1], dims = call.word[2], half_d = dims / 2u;
@@ -48,9 +82,7 @@ void main()
         uint h = i / half_d, j = i % half_d;
         uint a = row * cols + h * head + (call.word[3] != 0u ? 2u * j : j);
         uint b = call.word[3] != 0u ? a + 1u : a + half_d;
-        Words table = Words(call.at[3]);
-        int pos = Ints(call.at[1]).v[row];
-        vec2 sc = turn_of(pos, table.v[2u * j], table.v[2u * j + 1u]) * number(4);
+        vec2 sc = turn_of_pair(row, j) * number(4);
         precise float xa = x.v[a], xb = x.v[b];
         precise float ya = xa * sc.y - xb * sc.x, yb = xa * sc.x + xb * sc.y;
         y.v[a] = ya;

@@ -91,13 +91,30 @@ static zt_status set_gather(zt_vk_engine *e, zt_vk_call *c)
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-/* A table of divisors is data: angles are then no multiples of frequencies that are known before.
- */
+/* Quarter turns a position of pair i. */
+static double quarters_of(const zt_rope_attrs *a, int64_t i, int64_t dims)
+{
+    return zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
+}
+
+static int64_t rope_head(const zt_rope_attrs *a, const zt_type *x)
+{
+    return a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
+}
+
+/* Whole turns a position may be left out, but not before a division: with divisors, which are known
+ * only when it runs, frequencies must be below one. */
 static bool rope_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                      const zt_type out[])
 {
-    (void)attrs, (void)out;
-    return in[0]->dtype == ZT_F32 && !in[2] && in[0]->dim[0] <= e->groups[1];
+    const zt_rope_attrs *a = attrs;
+    int64_t dims = a->dims ? a->dims : rope_head(a, in[0]);
+    (void)out;
+    for (int64_t i = 0; in[2] && i < dims / 2; i++) {
+        double quarters = quarters_of(a, i, dims);
+        if (!(quarters >= 0 && quarters < 4)) return false;
+    }
+    return in[0]->dtype == ZT_F32 && in[0]->dim[0] <= e->groups[1];
 }
 
 static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
@@ -105,8 +122,7 @@ static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
     const zt_rope_attrs *a = c->attrs;
     const zt_type *x = c->in[0];
     int64_t rows = x->dim[0], cols = rows ? zt_type_count(x) / rows : 0;
-    int64_t head = a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
-    int64_t dims = a->dims ? a->dims : head;
+    int64_t head = rope_head(a, x), dims = a->dims ? a->dims : head;
     float amplitude = (float)a->amplitude;
     c->shader = ZT_VK_SHADER_rope;
     c->word[0] = (uint32_t)cols;
@@ -121,9 +137,8 @@ static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
     c->table = zt_alloc_array(e->base.ctx, c->table_words, sizeof *c->table);
     if (!c->table) return ZT_ENOMEM;
     for (int64_t i = 0; i < dims / 2; i++) {
-        double quarters = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / (double)dims) / M_PI_2;
-        quarters -=
-            4 * floor(quarters / 4); /* a position is whole: whole turns make no difference */
+        double quarters = quarters_of(a, i, dims);
+        quarters -= 4 * floor(quarters / 4); /* a position is whole: whole turns do not count */
         uint64_t fixed = (uint64_t)ldexp(quarters, 62);
         c->table[2 * i] = (uint32_t)fixed;
         c->table[2 * i + 1] = (uint32_t)(fixed >> 32);

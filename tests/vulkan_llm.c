@@ -1,0 +1,244 @@
+/* vulkan_llm.c - made language models on Vulkan: nothing falls back, a prompt and a token are one
+ * submit and one download each, logits near the cpu's, and the same bits for any chunk and batch and
+ * in any run. Skipped, aloud, where there is no adapter. */
+#include "tests/madellm.h"
+
+enum { PROMPT = 20, MORE = 6 };
+
+/* One engine for all models: pipelines are compiled once. */
+typedef struct on {
+    zt_ctx *ctx;
+    zt_engine *e;
+    zt_source *src;
+    zt_gguf *g;
+    zt_llm *m;
+} on;
+
+static bool on_open(on *o, const file *f, zt_llm_opts opts)
+{
+    o->src = zt_source_memory(o->ctx, "made", f->bytes, f->n);
+    o->g = o->src ? zt_gguf_from(o->ctx, o->src) : NULL;
+    opts.engine = o->e;
+    opts.kv = ZT_DTYPE_COUNT;
+    opts.strict = true;
+    o->m = o->g ? zt_llm_open(o->g, &opts) : NULL;
+    if (!o->m)
+        diag("%s", zt_ctx_error(o->ctx));
+    return o->m != NULL;
+}
+
+static void on_close(on *o)
+{
+    zt_llm_close(o->m);
+    zt_gguf_close(o->g);
+    zt_source_close(o->src);
+    zt_ctx_clear(o->ctx);
+}
+
+/* ---- what a token costs ---------------------------------------------------------------------- */
+
+typedef struct cost {
+    uint64_t submits, downloads;
+} cost;
+
+static cost spent(on *o, cost before)
+{
+    zt_engine_report r = o->e->vt->report(o->e);
+    return (cost){r.submits - before.submits, r.downloads - before.downloads};
+}
+
+static bool is(cost c, uint64_t submits, uint64_t downloads)
+{
+    if (c.submits == submits && c.downloads == downloads)
+        return true;
+    diag("%llu submits, %llu downloads", (unsigned long long)c.submits,
+         (unsigned long long)c.downloads);
+    return false;
+}
+
+static int32_t largest(const float *y, int64_t V)
+{
+    int32_t at = 0;
+    for (int64_t i = 1; i < V; i++)
+        if (y[i] > y[at])
+            at = (int32_t)i;
+    return at;
+}
+
+static void test_counts(on *o, const char *arch)
+{
+    file f = make(arch, "q8_0", 2, NULL);
+    int32_t ids[PROMPT], next[MORE + 1], same[MORE + 1];
+    bool one = true, equal = true, opened = on_open(o, &f, (zt_llm_opts){.ctx_len = 64});
+    int64_t V = opened ? zt_llm_get(o->m).vocab : 1;
+    float *y = calloc((size_t)V, sizeof *y);
+    draw_ids(ids, PROMPT, V);
+    cost start = spent(o, (cost){0, 0});
+    ok(opened && !zt_llm_next(o->m, ids, PROMPT, next), "%s: a prompt of %d", arch, PROMPT);
+    ok(is(spent(o, start), 1, 1), "%s: it is one submit and one download", arch);
+    for (int i = 0; i < MORE && opened; i++) {
+        start = spent(o, (cost){0, 0});
+        one = one && !zt_llm_next(o->m, next + i, 1, next + i + 1) && is(spent(o, start), 1, 1);
+    }
+    ok(one, "%s: and so is each of %d tokens", arch, MORE);
+    for (int i = 0; i <= MORE && opened; i++) {
+        if (i == 0)
+            zt_llm_rewind(o->m, 0);
+        start = spent(o, (cost){0, 0});
+        zt_llm_feed(o->m, i ? same + i - 1 : ids, i ? 1 : PROMPT, false, y);
+        equal = equal && is(spent(o, start), 1, 1);
+        same[i] = largest(y, V);
+    }
+    ok(equal && !memcmp(next, same, sizeof same), "%s: logits name the same tokens", arch);
+    start = spent(o, (cost){0, 0});
+    ok(opened && !zt_llm_feed(o->m, ids, 1, false, NULL) && is(spent(o, start), 1, 0),
+       "%s: without an answer nothing is downloaded", arch);
+    on_close(o);
+    free(y);
+    free(f.bytes);
+}
+
+/* ---- near the cpu's, and the same bits ------------------------------------------------------- */
+
+static float *logits_of(on *o, const file *f, int64_t V, bool exact, int64_t chunk)
+{
+    int32_t ids[N_TOKENS];
+    float *y = calloc((size_t)(N_TOKENS * V), sizeof *y);
+    draw_ids(ids, N_TOKENS, V);
+    if (!on_open(o, f, (zt_llm_opts){.exact = exact, .chunk = chunk, .ctx_len = 128}) ||
+        zt_llm_feed(o->m, ids, N_TOKENS, true, y)) {
+        diag("%s", zt_ctx_error(o->ctx));
+        free(y);
+        y = NULL;
+    }
+    on_close(o);
+    return y;
+}
+
+static double most_apart(const float *a, const float *b, int64_t n)
+{
+    double most = a && b ? 0 : INFINITY;
+    for (int64_t i = 0; i < n && a && b; i++) {
+        double d = fabs((double)a[i] - b[i]);
+        most = d <= most ? most : d; /* a NaN is far */
+    }
+    return most;
+}
+
+/* Without rounding logits are the cpu's within 1e-3; with 8-bit activations within what the cpu's own
+ * differ from exact ones, a few times. */
+static void test_near(on *o, const char *arch, const char *type)
+{
+    file f = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&f), n = N_TOKENS * V;
+    setup cpu = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    float *exact = all_logits(&f, &cpu, V), *y = logits_of(o, &f, V, true, 0);
+    cpu.exact = false;
+    float *rounded = all_logits(&f, &cpu, V), *z = logits_of(o, &f, V, false, 0);
+    double apart = most_apart(exact, y, n), bound = 1e-5 + 3 * nmse(exact, rounded, n);
+    ok(apart <= 1e-3, "%s %s: logits %.2g from --exact on cpu", arch, type, apart);
+    ok(nmse(exact, z, n) <= bound, "%s %s: by default %.2g, of %.2g", arch, type,
+       nmse(exact, z, n), bound);
+    free(exact);
+    free(rounded);
+    free(y);
+    free(z);
+    free(f.bytes);
+}
+
+static void test_bits(on *o, const char *arch, const char *type, bool exact)
+{
+    static const int64_t chunks[] = {512, 64, 7, 1, 512};
+    file f = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&f);
+    float *first = logits_of(o, &f, V, exact, 0);
+    bool same = first != NULL;
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks && same; i++) {
+        float *y = logits_of(o, &f, V, exact, chunks[i]);
+        same = y && !memcmp(y, first, (size_t)(N_TOKENS * V) * sizeof *y);
+        if (!same)
+            diag("chunk %lld", (long long)chunks[i]);
+        free(y);
+    }
+    ok(same, "%s %s%s: the same bits for any chunk, and again", arch, type, exact ? ", exact" : "");
+    free(first);
+    free(f.bytes);
+}
+
+/* Rows of two sequences, in blocks that lie anyhow, get what each gets alone. */
+static void test_batch(on *o, const char *arch, const char *type)
+{
+    enum { N = 12, CTX = 128, B = CTX / 32, ROWS = 2 * N };
+    file f = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&f);
+    int32_t ids[ROWS], mix[ROWS], pos[ROWS], seq[ROWS], rows[ROWS];
+    int32_t table[2 * B] = {0, 2, -1, -1, 3, 1, -1, -1};
+    float *alone = calloc((size_t)(ROWS * V), 4), *both = calloc((size_t)(ROWS * V), 4);
+    draw_ids(ids, ROWS, V);
+    bool same = on_open(o, &f, (zt_llm_opts){.ctx_len = CTX, .n_seq = 2});
+    for (int k = 0; k < 2 && same; k++)
+        same = !zt_llm_rewind(o->m, 0) && !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
+    for (int i = 0; i < ROWS; i++) { /* row i: token i/2 of sequence i%2 */
+        mix[i] = ids[i % 2 * N + i / 2];
+        pos[i] = i / 2;
+        seq[i] = i % 2;
+        rows[i] = i;
+    }
+    const void *in[] = {mix, pos, seq, table, rows};
+    void *out[] = {both, NULL};
+    zt_binding b[] = {{"n", ROWS}, {"m", ROWS}};
+    same = same && !zt_session_step(zt_llm_session(o->m), b, 2, in, out);
+    for (int i = 0; i < ROWS && same; i++)
+        same = !memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4);
+    ok(same, "%s %s: two sequences in one step get what each gets alone", arch, type);
+    on_close(o);
+    free(alone);
+    free(both);
+    free(f.bytes);
+}
+
+/* ---- every architecture ---------------------------------------------------------------------- */
+
+static void divisors(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1.625f); }
+
+/* on_open is strict: a step that vulkan lacks is an error. */
+static void test_whole(on *o, const char *arch, const char *type, extra_fn *extra, const char *with)
+{
+    file f = make(arch, type, 1, extra);
+    zt_llm_opts opts = {.ctx_len = 64, .embed = !strcmp(arch, "bert") || !strcmp(arch, "nomic-bert")};
+    ok(on_open(o, &f, opts), "%s %s%s: no step falls back", arch, type, with);
+    on_close(o);
+    free(f.bytes);
+}
+
+int main(void)
+{
+    static const char *const types[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",
+                                        "q4_k", "q6_k"};
+    on o = {.ctx = zt_ctx_new()};
+    o.e = zt_engine_open(o.ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
+    if (!o.e) {
+        skip("vulkan: %s", zt_ctx_error(o.ctx));
+        zt_ctx_clear(o.ctx);
+        zt_ctx_free(o.ctx);
+        return tap_done();
+    }
+    test_counts(&o, "llama");
+    test_counts(&o, "gemma3");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        test_near(&o, i % 2 ? "gemma3" : "llama", types[i]);
+    test_bits(&o, "llama", "q4_1", false);
+    test_bits(&o, "gemma3", "q4_k", false);
+    test_bits(&o, "llama", "q6_k", true);
+    test_batch(&o, "llama", "q4_0");
+    test_batch(&o, "gemma3", "q8_0");
+    for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++)
+        test_whole(&o, mkmodel_archs[i].name, "q8_0", NULL, "");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        test_whole(&o, "llama", types[i], NULL, "");
+    test_whole(&o, "llama", "q4_0", divisors, ", divisors of rope");
+    zt_engine_close(o.e);
+    ok(zt_mem_get(o.ctx).blocks == 0, "nothing is left allocated");
+    zt_ctx_free(o.ctx);
+    return tap_done();
+}
