@@ -216,7 +216,7 @@ long:
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
 	ZT_LONG=1 $(BUILD)/tests/alloc
-	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: two or three hours
+	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	mandoc -T lint -W warning man/*.1 $(BUILD)/man/zt-ops.7
 
 # ---- demo, bench, dependencies ------------------------------------------------------------------

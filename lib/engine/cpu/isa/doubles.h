@@ -1,9 +1,10 @@
-/* doubles.h - private to isa/: eight f64 lanes beside simd.h's sixteen f32, and masks of both.
+/* doubles.h - private to isa/: WIDE f64 lanes beside simd.h's sixteen f32, and masks of both.
  *
- *   vd  8 doubles    vl  8 int64    vm  a mask of 16 lanes    md  a mask of 8
+ *   vd  WIDE doubles    vl  WIDE int64    vm  a mask of 16 lanes    md  a mask of WIDE
  *
- * vd_low and vd_high are the halves of a vf, vf_join rounds two back to one. All but vd_fma
- * (rounded once where the processor has it, twice in plain C) is alike on every instruction set.
+ * A vf is PARTS such: vd_part is the k-th of them, vf_join rounds them all back to one. All but
+ * vd_fma (rounded once where the processor has it, twice in plain C) is alike on every instruction
+ * set.
  * Comparisons with a NaN are false; vf_select(m, a, b) is a where m is set, else b.
  */
 #ifndef ZT_CPU_DOUBLES_H
@@ -11,7 +12,11 @@
 
 #include "lib/engine/cpu/isa/simd.h"
 
-enum { WIDE = LANES / 2 };
+#if defined(ZT_ISA_scalar)
+enum { WIDE = 2, PARTS = LANES / WIDE };
+#else
+enum { WIDE = 8, PARTS = LANES / WIDE };
+#endif
 
 #if defined(ZT_ISA_avx512)
 /* ---- avx512 ---------------------------------------------------------------------------------- */
@@ -40,12 +45,11 @@ INLINE vf vf_rint(vf a)
 }
 
 INLINE vd vd_set(double x) { return _mm512_set1_pd(x); }
-INLINE vd vd_low(vf a) { return _mm512_cvtps_pd(low_half(a)); }
-INLINE vd vd_high(vf a) { return _mm512_cvtps_pd(high_half(a)); }
-INLINE vf vf_join(vd low, vd high)
+INLINE vd vd_part(vf a, int k) { return _mm512_cvtps_pd(k ? high_half(a) : low_half(a)); }
+INLINE vf vf_join(const vd *part)
 {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high),
-                              1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(part[0])),
+                              _mm512_cvtpd_ps(part[1]), 1);
 }
 INLINE vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 INLINE vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
@@ -112,9 +116,8 @@ INLINE __m256 rounded(vd a)
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(a.lo)),
                                 _mm256_cvtpd_ps(a.hi), 1);
 }
-INLINE vd vd_low(vf a) { return widened(a.lo); }
-INLINE vd vd_high(vf a) { return widened(a.hi); }
-INLINE vf vf_join(vd low, vd high) { return (vf){rounded(low), rounded(high)}; }
+INLINE vd vd_part(vf a, int k) { return widened(k ? a.hi : a.lo); }
+INLINE vf vf_join(const vd *part) { return (vf){rounded(part[0]), rounded(part[1])}; }
 INLINE vd vd_add(vd a, vd b) { return BOTH2(vd, _mm256_add_pd, a, b); }
 INLINE vd vd_sub(vd a, vd b) { return BOTH2(vd, _mm256_sub_pd, a, b); }
 INLINE vd vd_mul(vd a, vd b) { return BOTH2(vd, _mm256_mul_pd, a, b); }
@@ -155,72 +158,77 @@ INLINE vd vd_choose(vl c, vd a, vd b) { return vd_select(vd_of_bits(c), a, b); }
 #else
 /* ---- plain C --------------------------------------------------------------------------------- */
 
+/* Two lanes, which every processor of today has a register for: eight would live in memory. */
+typedef double doubles __attribute__((vector_size(16)));
+typedef float floats __attribute__((vector_size(8)));
+typedef uint64_t longs __attribute__((vector_size(16)));
 typedef struct vd {
-    double v[WIDE];
+    doubles v;
 } vd;
 typedef struct vl {
-    int64_t v[WIDE];
+    longs v;
 } vl;
 typedef struct vm {
-    bool v[LANES];
+    int32_t v[LANES]; /* 0 or -1 */
 } vm;
-typedef struct md {
-    bool v[WIDE];
-} md;
+typedef vl md;
 
-#define WIDEWISE(type, name, params, ...)                                                          \
-    INLINE type name params                                                                        \
-    {                                                                                              \
-        type y;                                                                                    \
-        for (int i = 0; i < WIDE; i++) y.v[i] = __VA_ARGS__;                                       \
-        return y;                                                                                  \
-    }
-LANEWISE(vm, vf_lt, (vf a, vf b), a.v[i] < b.v[i])
-LANEWISE(vm, vf_eq, (vf a, vf b), a.v[i] == b.v[i])
-LANEWISE(vf, vf_select, (vm m, vf a, vf b), m.v[i] ? a.v[i] : b.v[i])
+LANEWISE(vm, vf_lt, (vf a, vf b), -(a.v[i] < b.v[i]))
+LANEWISE(vm, vf_eq, (vf a, vf b), -(a.v[i] == b.v[i]))
 LANEWISE(vf, vf_sqrt, (vf a), sqrtf(a.v[i]))
 LANEWISE(vf, vf_floor, (vf a), floorf(a.v[i]))
 LANEWISE(vf, vf_ceil, (vf a), ceilf(a.v[i]))
 LANEWISE(vf, vf_rint, (vf a), rintf(a.v[i]))
-LANEWISE(vf, vf_join, (vd low, vd high), (float)(i < WIDE ? low.v[i] : high.v[i - WIDE]))
+INLINE vf vf_select(vm m, vf a, vf b)
+{
+    vi x = vi_of_bits(a), y = vi_of_bits(b);
+    EACH x.v[i] = (x.v[i] & m.v[i]) | (y.v[i] & ~m.v[i]);
+    return vf_of_bits(x);
+}
 INLINE unsigned vm_bits(vm m)
 {
     unsigned bits = 0;
-    EACH bits |= (unsigned)m.v[i] << i;
+    EACH bits |= ((unsigned)m.v[i] & 1) << i;
     return bits;
 }
-WIDEWISE(vd, vd_set, (double x), x)
-WIDEWISE(vd, vd_low, (vf a), a.v[i])
-WIDEWISE(vd, vd_high, (vf a), a.v[i + WIDE])
-WIDEWISE(vd, vd_add, (vd a, vd b), a.v[i] + b.v[i])
-WIDEWISE(vd, vd_sub, (vd a, vd b), a.v[i] - b.v[i])
-WIDEWISE(vd, vd_mul, (vd a, vd b), a.v[i] * b.v[i])
-WIDEWISE(vd, vd_div, (vd a, vd b), a.v[i] / b.v[i])
-WIDEWISE(vd, vd_fma, (vd a, vd b, vd c), a.v[i] * b.v[i] + c.v[i])
-WIDEWISE(vd, vd_sqrt, (vd a), sqrt(a.v[i]))
-WIDEWISE(vd, vd_max, (vd a, vd b), a.v[i] > b.v[i] ? a.v[i] : b.v[i])
-WIDEWISE(vd, vd_min, (vd a, vd b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
-WIDEWISE(md, vd_lt, (vd a, vd b), a.v[i] < b.v[i])
-WIDEWISE(vd, vd_select, (md m, vd a, vd b), m.v[i] ? a.v[i] : b.v[i])
-WIDEWISE(vl, vl_set, (int64_t x), x)
-WIDEWISE(vl, vl_add, (vl a, vl b), (int64_t)((uint64_t)a.v[i] + (uint64_t)b.v[i]))
-WIDEWISE(vl, vl_sub, (vl a, vl b), (int64_t)((uint64_t)a.v[i] - (uint64_t)b.v[i]))
-WIDEWISE(vl, vl_and, (vl a, vl b), a.v[i] & b.v[i])
-WIDEWISE(vl, vl_or, (vl a, vl b), a.v[i] | b.v[i])
-WIDEWISE(vl, vl_xor, (vl a, vl b), a.v[i] ^ b.v[i])
-WIDEWISE(vl, vl_left, (vl a, int n), (int64_t)((uint64_t)a.v[i] << n))
-WIDEWISE(vl, vl_right, (vl a, int n), (int64_t)((uint64_t)a.v[i] >> n))
-WIDEWISE(vd, vd_choose, (vl c, vd a, vd b), c.v[i] < 0 ? a.v[i] : b.v[i])
-INLINE vl vl_of_bits(vd a)
+
+#define WIDEWISE(type, name, params, ...)                                                          \
+    INLINE type name params { return (type){__VA_ARGS__}; }
+WIDEWISE(vd, vd_set, (double x), {x, x})
+WIDEWISE(vd, vd_add, (vd a, vd b), a.v + b.v)
+WIDEWISE(vd, vd_sub, (vd a, vd b), a.v - b.v)
+WIDEWISE(vd, vd_mul, (vd a, vd b), a.v *b.v)
+WIDEWISE(vd, vd_div, (vd a, vd b), a.v / b.v)
+WIDEWISE(vd, vd_fma, (vd a, vd b, vd c), a.v *b.v + c.v)
+WIDEWISE(vd, vd_sqrt, (vd a), {sqrt(a.v[0]), sqrt(a.v[1])})
+WIDEWISE(md, vd_lt, (vd a, vd b), (longs)(a.v < b.v))
+WIDEWISE(vl, vl_set, (int64_t x), {(uint64_t)x, (uint64_t)x})
+WIDEWISE(vl, vl_add, (vl a, vl b), a.v + b.v)
+WIDEWISE(vl, vl_sub, (vl a, vl b), a.v - b.v)
+WIDEWISE(vl, vl_and, (vl a, vl b), a.v &b.v)
+WIDEWISE(vl, vl_or, (vl a, vl b), a.v | b.v)
+WIDEWISE(vl, vl_xor, (vl a, vl b), a.v ^ b.v)
+WIDEWISE(vl, vl_left, (vl a, int n), a.v << n)
+WIDEWISE(vl, vl_right, (vl a, int n), a.v >> n)
+WIDEWISE(vl, vl_of_bits, (vd a), (longs)a.v)
+WIDEWISE(vd, vd_of_bits, (vl a), (doubles)a.v)
+WIDEWISE(vd, vd_select, (md m, vd a, vd b), (doubles)((m.v & (longs)a.v) | (~m.v & (longs)b.v)))
+WIDEWISE(vd, vd_max, (vd a, vd b), vd_select(vd_lt(b, a), a, b).v)
+WIDEWISE(vd, vd_min, (vd a, vd b), vd_select(vd_lt(a, b), a, b).v)
+WIDEWISE(vd, vd_choose, (vl c, vd a, vd b), vd_select((md){0 - (c.v >> 63)}, a, b).v)
+INLINE vd vd_part(vf a, int k)
 {
-    vl y;
-    memcpy(&y, &a, sizeof y);
-    return y;
+    floats x;
+    memcpy(&x, a.v + WIDE * k, sizeof x);
+    return (vd){__builtin_convertvector(x, doubles)};
 }
-INLINE vd vd_of_bits(vl a)
+INLINE vf vf_join(const vd *part)
 {
-    vd y;
-    memcpy(&y, &a, sizeof y);
+    vf y;
+    for (int k = 0; k < PARTS; k++) {
+        floats x = __builtin_convertvector(part[k].v, floats);
+        memcpy(y.v + WIDE * k, &x, sizeof x);
+    }
     return y;
 }
 #endif
@@ -244,7 +252,7 @@ INLINE vf vf_copysign(vf a, vf b)
 INLINE vd vd_poly(vd x, const double *c, int n)
 {
     vd y = vd_set(c[0]);
-    UNROLL for (int i = 1; i < n; i++) y = vd_fma(y, x, vd_set(c[i]));
+    UNROLL_PAIRS for (int i = 1; i < n; i++) y = vd_fma(y, x, vd_set(c[i]));
     return y;
 }
 

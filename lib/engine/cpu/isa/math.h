@@ -150,9 +150,11 @@ INLINE vd wide_tanh(vd x)
     return vd_div(m, vd_plus(m, 2));
 }
 
+/* exp(-|x|) is held where its square would come to nothing: no float sees it. */
+#define SOFTPLUS_LEAST -350
 INLINE vd wide_softplus(vd x)
 {
-    vd u = wide_exp(vd_sub(vd_set(0), vd_abs(x)));
+    vd u = wide_exp(vd_max(vd_set(SOFTPLUS_LEAST), vd_sub(vd_set(0), vd_abs(x))));
     return vd_add(vd_max(vd_set(0), x), wide_log1p(u));
 }
 
@@ -248,16 +250,20 @@ INLINE vf patched(vm m, vf x, vf y, each *f, const double *p)
     return __builtin_expect(bits != 0, 0) ? patched_slowly(bits, x, y, f, p) : y;
 }
 
+#define EACH_PART UNROLL for (int k = 0; k < PARTS; k++)
+
 /* exact_NAME: `wide` of the doubles x, then `then` of the floats x and y. */
 #define EXACT(NAME, wide, then)                                                                    \
-    INLINE vd half_##NAME(vd x, const double *p)                                                   \
+    INLINE vd part_##NAME(vd x, const double *p)                                                   \
     {                                                                                              \
         (void)p;                                                                                   \
         return wide;                                                                               \
     }                                                                                              \
     INLINE vf exact_##NAME(vf x, const double *p)                                                  \
     {                                                                                              \
-        vf y = vf_join(half_##NAME(vd_low(x), p), half_##NAME(vd_high(x), p));                     \
+        vd part[PARTS];                                                                            \
+        EACH_PART part[k] = part_##NAME(vd_part(x, k), p);                                         \
+        vf y = vf_join(part);                                                                      \
         return then;                                                                               \
     }
 
@@ -385,7 +391,8 @@ EXACT(shrink, wide_shrink(x, p), y)
 /* 0 below p[0], what comes after alpha; NaN stays. */
 EXACT(thresholded_relu, vd_select(vd_lt(x, vd_set(p[0])), vd_set(0), x), y)
 
-/* log(log(1 + exp x) + eps), p: eps. Near its zero, and where exp is held, by libm. */
+/* log(log(1 + exp x) + eps), p: eps, and below which x exp is both held and not lost in eps. Near
+ * its zero, and below that, by libm. */
 static double each_safe_log(double x, const double *p)
 {
     return log((x > 0 ? x : 0) + log1p(exp(-fabs(x))) + p[0]);
@@ -394,7 +401,7 @@ INLINE vf safe_log_patched(vf x, vf y, const double *p)
 {
     y = vf_select(vf_lt(x, vf_set(INFINITY)), y, x); /* infinity and NaN */
     y = patched(vf_lt(vf_abs(y), vf_set(0x1p-6f)), x, y, each_safe_log, p);
-    return patched(vf_lt(x, vf_set(-690)), x, y, each_safe_log, p);
+    return patched(vf_lt(x, vf_set((float)p[1])), x, y, each_safe_log, p);
 }
 EXACT(safe_log, wide_ln(vd_plus(wide_softplus(x), p[0])), safe_log_patched(x, y, p))
 
@@ -414,7 +421,7 @@ INLINE vm vf_plain(vf x)
 INLINE vf pow_sign(vf a, vf b, vf y)
 {
     vf half = vf_mul(b, vf_set(0.5f));
-    vf odd = vf_select(vf_eq(vf_rint(half), half), y, vf_sub(vf_set(0), y));
+    vf odd = vf_select(vf_eq(vf_rint(half), half), y, vf_copysign(y, vf_set(-1)));
     vf whole = vf_select(vf_eq(vf_rint(b), b), odd, vf_set(NAN));
     return vf_select(vf_lt(a, vf_set(0)), whole, y);
 }
@@ -432,7 +439,9 @@ static __attribute__((noinline, unused)) vf pow_slowly(unsigned bits, vf a, vf b
 
 INLINE vf exact_pow(vf a, vf b)
 {
-    vf y = vf_join(wide_pow(vd_low(a), vd_low(b)), wide_pow(vd_high(a), vd_high(b)));
+    vd part[PARTS];
+    EACH_PART part[k] = wide_pow(vd_part(a, k), vd_part(b, k));
+    vf y = vf_join(part);
     unsigned rest = ~(vm_bits(vf_plain(a)) & vm_bits(vf_lt(vf_abs(b), vf_set(INFINITY)))) & 0xffff;
     y = pow_sign(a, b, y);
     return __builtin_expect(rest != 0, 0) ? pow_slowly(rest, a, b, y) : y;
@@ -443,7 +452,7 @@ INLINE vf exact_pow(vf a, vf b)
 static double each_pow(double x, const double *p) { return pow(x, p[0]); }
 INLINE vf pow_scalar_ends(vf x, vf y, const double *p)
 {
-    vf below = p[1] == 0 ? y : p[1] == 1 ? vf_sub(vf_set(0), y) : vf_set(NAN);
+    vf below = p[1] == 0 ? y : p[1] == 1 ? vf_copysign(y, vf_set(-1)) : vf_set(NAN);
     vf none = vf_set((float)p[2]);
     y = vf_select(vf_lt(x, vf_set(0)), below, y);
     y = vf_select(vf_eq(x, vf_set(0)), p[1] == 1 ? vf_copysign(none, x) : none, y);

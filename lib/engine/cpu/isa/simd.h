@@ -28,15 +28,19 @@
 #if defined(ZT_ISA_scalar) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
 #define INLINE static __attribute__((noinline, unused))
 #define UNROLL
+#define UNROLL_PAIRS
 #elif defined(ZT_ISA_scalar)
 #define INLINE static inline __attribute__((unused))
 #define UNROLL
-#elif defined(__clang__)
-#define INLINE static inline __attribute__((always_inline, unused))
-#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define INLINE static inline __attribute__((always_inline, unused))
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL UNROLL_PAIRS
+#endif
+#if defined(UNROLL_PAIRS)
+#elif defined(__clang__)
+#define UNROLL_PAIRS _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL_PAIRS _Pragma("GCC unroll 24")
 #endif
 
 #if defined(ZT_ISA_avx512)

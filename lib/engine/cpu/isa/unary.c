@@ -66,7 +66,7 @@ MAP(silu, single_silu, 0)
 MAP(elu, exact_elu, a->alpha)
 MAP(leaky_relu, exact_leaky_relu, a->alpha)
 MAP(softcap, exact_softcap, a->cap, 1 / a->cap)
-MAP(safe_log, exact_safe_log, a->eps)
+MAP(safe_log, exact_safe_log, a->eps, a->eps > 1e-140 ? -INFINITY : SOFTPLUS_LEAST)
 
 MAP(asin, exact_asin, 0)
 MAP(acos, exact_acos, 0)
