@@ -16,7 +16,7 @@ void main()
     if (!good && call.word[3] != 0u) trouble(BAD_INDEX, i, whole(2), r, 0u);
     float v[32];
     if (good)
-        part_of(row_of(Words(call.at[0]), uint(i), K), part, v);
+        part_of(row_of(call.at[0], uint(i), K), part, v);
     else
         for (uint k = 0u; k < 32u; k++) v[k] = 0.0;
     for (uint k = 0u; k < 32u && part * 32u + k < K; k++)

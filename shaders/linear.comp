@@ -14,7 +14,7 @@ void main()
     uint m = gl_GlobalInvocationID.x, t0 = gl_WorkGroupID.y * ROWS;
     if (m >= M) return;
     Floats x = Floats(call.at[0]), y = Floats(call.at[3]);
-    Row w = row_of(Words(call.at[1]), m, K);
+    Row w = row_of(call.at[1], m, K);
     float sum[ROWS];
     for (uint t = 0u; t < ROWS; t++) sum[t] = 0.0;
     for (uint part = 0u; part * 32u < K; part++) {

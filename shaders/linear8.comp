@@ -50,7 +50,7 @@ void main()
     uint n = call.word[0], K = call.word[1], M = call.word[2], B = K / 32u, all = n * EACH * B;
     uint m = gl_GlobalInvocationID.x, t0 = gl_WorkGroupID.y * ROWS;
     Words x = Words(call.at[0]);
-    Row w = row_of(Words(call.at[1]), min(m, M - 1u), K);
+    Row w = row_of(call.at[1], min(m, M - 1u), K);
     float sum[ROWS * EACH];
     for (uint t = 0u; t < ROWS * EACH; t++) sum[t] = 0.0;
     for (uint block = 0u; block < B; block++) {

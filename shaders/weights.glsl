@@ -1,36 +1,65 @@
-// weights.glsl - reading weights as lib/engine/vulkan/weights.c packs them: 32 rows side by side,
+// weights.glsl - reading matrices as lib/engine/vulkan/weights.c packs them: 32 rows side by side,
 // so that word w of a row's unit lies beside that of the next row. A unit is what one block of the
-// type holds.
+// type holds. PLAIN ones lie as in a file, one row after the other; their words are made to be
+// those that packing would have made.
 //
 // Every type gives its columns by 32 at a time; TYPE is a constant, so a pipeline has only one way.
 
-layout(constant_id = 0) const uint TYPE = 0u; // as `packs` in lib/engine/vulkan/weights.c
+layout(constant_id = 0) const uint TYPE = 1u; // as `packs` in lib/engine/vulkan/weights.c
+layout(constant_id = 3) const uint PLAIN = 0u;
 
-const uint F32_PLAIN = 0u, F32 = 1u, F16 = 2u, BF16 = 3u, Q4_0 = 4u, Q4_1 = 5u, Q8_0 = 6u,
-           Q4_K = 7u, Q6_K = 8u, Q5_0 = 9u, Q5_1 = 10u;
+const uint F32 = 1u, F16 = 2u, BF16 = 3u, Q4_0 = 4u, Q4_1 = 5u, Q8_0 = 6u, Q4_K = 7u, Q6_K = 8u,
+           Q5_0 = 9u, Q5_1 = 10u;
+const bool WIDENED = TYPE == Q4_0 || TYPE == Q5_0 || TYPE == Q8_0; // word 0 is the f16 scale as f32
 
-// Words a unit, and columns of it by 32.
+// Words a unit, the 16-bit halves that a file has for it, and columns of it by 32.
 uint unit_words()
 {
-    const uint words[] = {32u, 32u, 16u, 16u, 5u, 5u, 9u, 36u, 53u, 6u, 6u};
+    const uint words[] = {0u, 32u, 16u, 16u, 5u, 5u, 9u, 36u, 53u, 6u, 6u};
     return words[TYPE];
+}
+uint unit_halves()
+{
+    const uint halves[] = {0u, 64u, 32u, 32u, 9u, 10u, 17u, 72u, 105u, 11u, 12u};
+    return halves[TYPE];
 }
 uint unit_parts() { return TYPE == Q4_K || TYPE == Q6_K ? 8u : 1u; }
 
-struct Row { // one row of a packed matrix, or of a plain one of f32
+struct Row {
     Words w;
-    uint at; // its first word
+    Halves h; // the same memory
+    uint at;  // its first word, or half; of plain f32 word
     uint K;
 };
 
-Row row_of(Words w, uint row, uint K)
+Row row_of(uvec2 matrix, uint row, uint K)
 {
-    if (TYPE == F32_PLAIN) return Row(w, row * K, K);
     uint units = (K + 32u * unit_parts() - 1u) / (32u * unit_parts());
-    return Row(w, row / 32u * units * unit_words() * 32u + row % 32u, K);
+    uint at = row / 32u * units * unit_words() * 32u + row % 32u;
+    if (PLAIN != 0u) at = row * (TYPE <= BF16 ? K : units * unit_halves());
+    return Row(Words(matrix), Halves(matrix), at, K);
 }
 
-uint word_of(Row r, uint unit, uint i) { return r.w.v[r.at + (unit * unit_words() + i) * 32u]; }
+uint half_of(Row r, uint i) { return uint(r.h.v[r.at + i]); }
+
+// Word i of a unit of a plain matrix; past the last column 0.
+uint plain_word(Row r, uint unit, uint i)
+{
+    if (TYPE == F32) return unit * 32u + i < r.K ? r.w.v[r.at + unit * 32u + i] : 0u;
+    uint first = unit * unit_halves() + 2u * i;
+    uint end = TYPE <= BF16 ? r.K : (unit + 1u) * unit_halves();
+    if (WIDENED && i == 0u) return floatBitsToUint(half_to_float(half_of(r, first)));
+    if (WIDENED) first--;
+    uint low = first < end ? half_of(r, first) : 0u;
+    return low | (first + 1u < end ? half_of(r, first + 1u) << 16 : 0u);
+}
+
+uint word_of(Row r, uint unit, uint i)
+{
+    if (PLAIN != 0u) return plain_word(r, unit, i);
+    return r.w.v[r.at + (unit * unit_words() + i) * 32u];
+}
+
 uint byte_of(Row r, uint unit, uint i)
 {
     return bitfieldExtract(word_of(r, unit, i / 4u), int(i % 4u) * 8, 8);
@@ -120,10 +149,7 @@ Scales codes_of(Row r, uint part, out int c[8])
 // The same columns of any type as numbers; past the last column 0.
 void part_of(Row r, uint part, out float v[32])
 {
-    if (TYPE == F32_PLAIN) {
-        for (uint k = 0u; k < 32u; k++)
-            v[k] = part * 32u + k < r.K ? uintBitsToFloat(r.w.v[r.at + part * 32u + k]) : 0.0;
-    } else if (TYPE == F32) {
+    if (TYPE == F32) {
         for (uint k = 0u; k < 32u; k++) v[k] = uintBitsToFloat(word_of(r, part, k));
     } else if (TYPE == F16) {
         for (uint k = 0u; k < 16u; k++) {

@@ -49,10 +49,11 @@ static zt_status set_linear(zt_vk_engine *e, zt_vk_call *c)
     int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], M = c->in[1]->dim[0];
     uint32_t codes = codes_a_row(e, c);
     c->shader = codes ? ZT_VK_SHADER_linear8 : ZT_VK_SHADER_linear;
-    c->n_spec = codes ? 3 : 2;
+    c->n_spec = 4;
     c->spec[0] = (uint32_t)c->packed;
     c->spec[1] = rows_each(n);
     c->spec[2] = codes;
+    c->spec[3] = c->plain;
     c->word[0] = (uint32_t)n;
     c->word[1] = (uint32_t)K;
     c->word[2] = (uint32_t)M;
@@ -77,8 +78,9 @@ static zt_status set_gather(zt_vk_engine *e, zt_vk_call *c)
     const zt_gather_attrs *a = c->attrs;
     (void)e;
     c->shader = ZT_VK_SHADER_gather;
-    c->n_spec = 1;
+    c->n_spec = 4;
     c->spec[0] = (uint32_t)c->packed;
+    c->spec[3] = c->plain;
     c->word[0] = (uint32_t)zt_type_count(c->in[1]);
     c->word[1] = (uint32_t)c->in[0]->dim[1];
     c->word[2] = (uint32_t)c->in[0]->dim[0];

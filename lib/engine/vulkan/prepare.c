@@ -68,14 +68,12 @@ static zt_status choose_form(zt_vk_engine *e, const zt_ready *r, const zt_vk_ker
 {
     bool may = k->weight == i + 1;
     zt_ebuf *b = o->place.kind == ZT_PLACE_BUF ? r->plan.buf[o->place.index] : NULL;
+    if (may) c->packed = zt_vk_pack_of(type->dtype);
     if (b && b->pack && may && zt_type_equal(&b->type, type)) {
-        c->packed = o->pack = b->pack;
+        o->pack = b->pack;
         return ZT_OK;
     }
-    if (may && type->dtype != ZT_F32)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP,
-                       "engine vulkan: op %s multiplies by %s only as data",
-                       zt_op_info(k->op)->name, zt_dtype_get(type->dtype)->name);
+    if (may) c->plain = true;
     return b && b->pack ? zt_vk_plain(e, b) : ZT_OK;
 }
 

@@ -145,7 +145,8 @@ typedef struct zt_vk_call {
     const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
     const zt_type *out;
     bool wanted[ZT_MAX_OUT];
-    int packed;                   /* of the weight: its row of weights.c's table, 0 when plain */
+    int packed;                   /* of the weight: its row of weights.c's table */
+    bool plain;                   /* but its rows lie as in a file */
     int shader, n_spec;
     uint32_t spec[4], word[16], groups[3]; /* a group count of 0: nothing to do */
     uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
@@ -158,7 +159,7 @@ typedef struct zt_vk_kernel {
     bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                 const zt_type out[]);
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
-    int weight; /* the input that may be packed, plus 1; 0: none */
+    int weight; /* the matrix that may be packed, an input plus 1; 0: none */
     /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
      * first input's place; 0 of them: no such dispatch. The same one for the same value is run once. */
     void (*before)(const zt_vk_engine *e, zt_vk_call *c);

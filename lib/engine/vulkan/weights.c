@@ -207,16 +207,31 @@ zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *t, const zt_store *s,
 
 /* ---- back to plain --------------------------------------------------------------------------- */
 
-/* Columns of row r, `words` being its group, as the file has them: only of plain dtypes. */
+/* A unit as the file has it: the first `bytes` of it. */
+static void unpack_unit(int pack, const uint32_t *words, size_t bytes, uint8_t *to)
+{
+    float d;
+    bool widened = packs[pack].pack == pack_q4_0 || packs[pack].pack == pack_q5_0 ||
+                   packs[pack].pack == pack_q8_0;
+    if (!widened) {
+        memcpy(to, words, bytes);
+        return;
+    }
+    memcpy(&d, words, sizeof d);
+    uint16_t h = zt_f32_to_f16(d);
+    memcpy(to, &h, sizeof h);
+    memcpy(to + sizeof h, words + 1, bytes - sizeof h);
+}
+
+/* Columns of row r, `words` being its group, as the file has them. */
 static void unpack_row(const packing *p, const uint32_t *words, int64_t r, uint8_t *row)
 {
-    int n = packs[p->pack].words, each = packs[p->pack].columns;
+    int n = packs[p->pack].words;
     uint32_t unit[MAX_WORDS];
     for (int64_t u = 0; u < p->units; u++) {
-        int64_t left = p->columns - u * each;
-        size_t bytes = (size_t)(left < each ? left : each) * (p->unit_bytes / (size_t)each);
+        size_t at = (size_t)u * p->unit_bytes, left = p->row_bytes - at;
         for (int w = 0; w < n; w++) unit[w] = words[(u * n + w) * GROUP + r];
-        memcpy(row + (size_t)u * p->unit_bytes, unit, bytes);
+        unpack_unit(p->pack, unit, left < p->unit_bytes ? left : p->unit_bytes, row + at);
     }
 }
 
@@ -224,9 +239,6 @@ zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b)
 {
     if (b->plain.buffer) return ZT_OK;
     packing p = packing_of(&b->type);
-    if (zt_dtype_get(b->type.dtype)->kind == 'Q')
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: only linear and gather read %s",
-                       zt_dtype_get(b->type.dtype)->name);
     zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, zt_type_bytes(&b->type), &b->plain);
     p.group = zt_alloc(e->base.ctx, p.group_bytes);
     p.raw = zt_alloc(e->base.ctx, p.row_bytes);
