@@ -308,6 +308,11 @@ zt_dtype zt_mix_fit(zt_dtype wanted, int64_t n)
     return t != ZT_F64 && n % zt_dtype_get(t)->block == 0 ? t : ZT_F16;
 }
 
+bool zt_mix_matches(const zt_mix_wish *w, const char *name)
+{
+    return fnmatch(w->glob, name, 0) == 0;
+}
+
 static void choose(chooser *c, zt_mix_tensor *t)
 {
     const zt_mix_of *m = c->m;
@@ -318,7 +323,7 @@ static void choose(chooser *c, zt_mix_tensor *t)
     if (t->kept)
         return;
     for (int64_t i = 0; i < m->n_wishes; i++)
-        if (!fnmatch(m->wish[i].glob, t->name, 0))
+        if (zt_mix_matches(&m->wish[i], t->name))
             t->wish = i;
     if (t->wish >= 0)
         t->wanted = m->wish[t->wish].dtype;
