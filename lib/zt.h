@@ -16,6 +16,7 @@
 #include "lib/io/array.h"
 #include "lib/io/npy.h"
 #include "lib/io/npz.h"
+#include "lib/io/pt.h"
 #include "lib/llm/llm.h"
 
 #endif

@@ -68,13 +68,16 @@ GOLDEN_FN void golden_valid(const golden_io *g, const json_t *c, const npz *z)
     bool same = f && (size_t)k->count(f) == json_array_size(list);
     for (int64_t i = 0; same && i < k->count(f); i++)
         same = golden_tensor_is(g, k, f, i, json_array_get(list, (size_t)i), z);
-    if (f) io_walk(k, f, ctx, &sound);
+    if (f)
+        io_walk(k, f, ctx, &sound);
     zt_status st = zt_ctx_status(ctx);
     ok(sound && (f ? same || skips : !must && (st == ZT_EDATA || st == ZT_ENOTSUP)), "%s: %s%s",
        file, f ? "as expected" : "refused: ", f ? "" : zt_ctx_error(ctx));
-    if (f) k->close(f);
+    if (f)
+        k->close(f);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks) ok(false, "%s: nothing leaks", file);
+    if (zt_mem_get(ctx).blocks)
+        ok(false, "%s: nothing leaks", file);
     zt_ctx_free(ctx);
 }
 
@@ -111,7 +114,8 @@ GOLDEN_FN void golden_bad(const golden_io *g, const json_t *c, const uint8_t *ta
     bool right = st == ZT_EDATA || (!must && (st == ZT_OK || st == ZT_ENOTSUP));
     ok(sound && right && seconds < 2, "%s: %s (%s)", file, zt_status_name(st),
        golden_text(c, "reason"));
-    if (!right || !sound) diag("%s: %s, sound %d, %.2f s", file, verdict, sound, seconds);
+    if (!right || !sound)
+        diag("%s: %s, sound %d, %.2f s", file, verdict, sound, seconds);
 }
 
 GOLDEN_FN json_t *golden_cases(const golden_io *g, const char *file)
@@ -130,7 +134,8 @@ GOLDEN_FN void golden_io_run(golden_io *g)
     json_t *j, *c;
     char set[64];
     snprintf(set, sizeof set, "formats/%s", g->set);
-    if (!golden_holds(set, g->root)) return;
+    if (!golden_holds(set, g->root))
+        return;
     if (golden_has(golden_path(g, "valid.json"))) {
         ok(npz_open(&z, golden_path(g, "expected.npz")), "there are expected values");
         j = golden_cases(g, "valid.json");

@@ -21,16 +21,34 @@ typedef struct io_kind {
 
 /* Defines io_KIND of lib/io/KIND.h, which the test includes. */
 #define IO_KIND(k)                                                                                 \
-    static void *k##_from_(zt_ctx *ctx, zt_source *s) { return zt_##k##_from(ctx, s); }            \
-    static void k##_close_(void *f) { zt_##k##_close(f); }                                         \
-    static int64_t k##_count_(const void *f) { return zt_##k##_count(f); }                         \
-    static const zt_array *k##_get_(const void *f, int64_t i) { return zt_##k##_get(f, i); }       \
-    static int64_t k##_find_(const void *f, const char *name) { return zt_##k##_find(f, name); }   \
+    static void *k##_from_(zt_ctx *ctx, zt_source *s)                                              \
+    {                                                                                              \
+        return zt_##k##_from(ctx, s);                                                              \
+    }                                                                                              \
+    static void k##_close_(void *f)                                                                \
+    {                                                                                              \
+        zt_##k##_close(f);                                                                         \
+    }                                                                                              \
+    static int64_t k##_count_(const void *f)                                                       \
+    {                                                                                              \
+        return zt_##k##_count(f);                                                                  \
+    }                                                                                              \
+    static const zt_array *k##_get_(const void *f, int64_t i)                                      \
+    {                                                                                              \
+        return zt_##k##_get(f, i);                                                                 \
+    }                                                                                              \
+    static int64_t k##_find_(const void *f, const char *name)                                      \
+    {                                                                                              \
+        return zt_##k##_find(f, name);                                                             \
+    }                                                                                              \
     static zt_status k##_read_(void *f, int64_t i, size_t at, void *dst, size_t n)                 \
     {                                                                                              \
         return zt_##k##_read(f, i, at, dst, n);                                                    \
     }                                                                                              \
-    static zt_store k##_store_(void *f) { return zt_##k##_store(f); }                              \
+    static zt_store k##_store_(void *f)                                                            \
+    {                                                                                              \
+        return zt_##k##_store(f);                                                                  \
+    }                                                                                              \
     static const io_kind io_##k = {#k,       k##_from_, k##_close_, k##_count_,                    \
                                    k##_get_, k##_find_, k##_read_,  k##_store_};
 
@@ -52,7 +70,8 @@ __attribute__((unused)) static uint8_t *io_read(const io_kind *k, void *f, int64
          turn++) { /* backwards, cutting elements */
         size_t n = at < sizeof piece ? at : sizeof piece;
         at -= n;
-        if (k->read(f, i, at, piece, n) != ZT_OK || memcmp(piece, all + at, n) != 0) *sound = false;
+        if (k->read(f, i, at, piece, n) != ZT_OK || memcmp(piece, all + at, n) != 0)
+            *sound = false;
     }
     return all;
 }
@@ -73,7 +92,8 @@ __attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *c
                                !zt_type_equal(&type, &e->type)))
             *sound = false;
     }
-    if (zt_ctx_status(ctx) != ZT_OK) *sound = true; /* what could not be read contradicts nothing */
+    if (zt_ctx_status(ctx) != ZT_OK)
+        *sound = true; /* what could not be read contradicts nothing */
 }
 
 /* The same of bytes in memory, whose reader may hold `most` bytes: the status it all ends with. */
@@ -81,7 +101,8 @@ __attribute__((unused)) static zt_status io_try(const io_kind *k, const void *by
                                                 size_t most, bool *sound)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx) return ZT_ENOMEM;
+    if (!ctx)
+        return ZT_ENOMEM;
     zt_mem_limit(ctx, most);
     zt_source *in = zt_source_memory(ctx, "made", bytes, n);
     void *f = in ? k->from(ctx, in) : NULL;
@@ -89,9 +110,11 @@ __attribute__((unused)) static zt_status io_try(const io_kind *k, const void *by
         io_walk(k, f, ctx, sound);
     else if (zt_ctx_status(ctx) == ZT_OK)
         *sound = false;
-    if (f) k->close(f);
+    if (f)
+        k->close(f);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks) *sound = false;
+    if (zt_mem_get(ctx).blocks)
+        *sound = false;
     zt_status st = zt_ctx_status(ctx);
     zt_ctx_free(ctx);
     return st;

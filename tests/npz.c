@@ -25,7 +25,8 @@ static const char *in_dir(const char *file)
 
 static void fill(uint8_t *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(i * 37 + 11);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(i * 37 + 11);
 }
 
 /* ---- writing -----------------------------------------------------------------------------------
@@ -58,11 +59,15 @@ static bool write_rows(zt_ctx *ctx, const char *path)
         zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
         size_t n = zt_type_bytes(&t), half = n / 2;
         st = zt_npz_begin(w, row[i].name, &t);
-        if (st == ZT_OK) st = zt_npz_write(w, bytes, half);
-        if (st == ZT_OK) st = zt_npz_write(w, bytes + half, n - half);
+        if (st == ZT_OK)
+            st = zt_npz_write(w, bytes, half);
+        if (st == ZT_OK)
+            st = zt_npz_write(w, bytes + half, n - half);
     }
-    if (st == ZT_OK) st = zt_npz_finish(w);
-    if (st == ZT_OK) st = zt_sink_commit(out);
+    if (st == ZT_OK)
+        st = zt_npz_finish(w);
+    if (st == ZT_OK)
+        st = zt_sink_commit(out);
     zt_npz_writer_free(w);
     zt_sink_close(out);
     return st == ZT_OK;
@@ -186,7 +191,8 @@ static void test_zipfile(zt_ctx *ctx)
         snprintf(file, sizeof file, "%s.npz", how[i]);
         zt_npz *z = zt_npz_open(ctx, in_dir(file));
         bool same = z && zt_npz_count(z) == ROWS;
-        for (int k = 0; same && k < ROWS; k++) same = is_row(z, k);
+        for (int k = 0; same && k < ROWS; k++)
+            same = is_row(z, k);
         ok(same, "zipfile's, %s, is read%s", how[i], zt_ctx_error(ctx));
         zt_npz_close(z);
         unlink(in_dir(file));
@@ -201,7 +207,8 @@ static void test_libzip(zt_ctx *ctx)
     bool same = z && zt_npz_count(z) == 2;
     for (int k = 0; same && k < 2; k++) {
         same = zt_npz_read(z, zt_npz_find(z, k ? "deflated" : "stored"), 0, x, sizeof x) == ZT_OK;
-        for (int i = 0; same && i < 40; i++) same = x[i] == (k ? i : 1000 - i);
+        for (int i = 0; same && i < 40; i++)
+            same = x[i] == (k ? i : 1000 - i);
     }
     ok(same, "libzip's is read%s", zt_ctx_error(ctx));
     zt_npz_close(z);
@@ -238,7 +245,8 @@ static void test_fortran(zt_ctx *ctx)
     zt_source *in = zt_source_memory(ctx, "fortran", file, n);
     zt_npy *a = zt_npy_from(ctx, in);
     same = a && zt_npy_read(a, 0, 0, got, sizeof got) == ZT_OK;
-    for (int i = 0; i < 60; i++) same = same && got[i] == i;
+    for (int i = 0; i < 60; i++)
+        same = same && got[i] == i;
     ok(same, "Fortran order and big endian become what C on this machine reads");
     refused(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
     zt_npy_close(a);
@@ -251,7 +259,8 @@ static void test_fortran(zt_ctx *ctx)
 
 static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
 {
-    for (int i = 0; i < bytes; i++) *p++ = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < bytes; i++)
+        *p++ = (uint8_t)(v >> 8 * i);
     return p;
 }
 
@@ -327,7 +336,8 @@ static void test_deflated(void)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(dir)) return 1;
+    if (!mkdtemp(dir))
+        return 1;
     test_writing(ctx);
     test_numpy();
     test_zipfile(ctx);

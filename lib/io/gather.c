@@ -20,7 +20,8 @@ struct zt_gather {
 zt_gather *zt_gather_new(zt_ctx *ctx)
 {
     zt_gather *g = zt_calloc(ctx, 1, sizeof *g);
-    if (!g) return NULL;
+    if (!g)
+        return NULL;
     g->ctx = ctx;
     g->key = -1;
     pthread_mutex_init(&g->lock, NULL);
@@ -29,7 +30,8 @@ zt_gather *zt_gather_new(zt_ctx *ctx)
 
 void zt_gather_free(zt_gather *g)
 {
-    if (!g) return;
+    if (!g)
+        return;
     pthread_mutex_destroy(&g->lock);
     zt_free(g->ctx, g->span);
     zt_free(g->ctx, g);
@@ -42,14 +44,16 @@ bool zt_layout_check(const zt_layout *l, int64_t *count, uint64_t *span)
     bool empty = false;
     for (int i = 0; i < l->rank; i++) {
         empty |= l->dim[i] == 0;
-        if (l->dim[i] && !zt_mul_i64(n, l->dim[i], &n)) return false;
+        if (l->dim[i] && !zt_mul_i64(n, l->dim[i], &n))
+            return false;
         if (l->dim[i] && (!zt_mul_i64(l->dim[i] - 1, l->stride[i], &step) ||
                           __builtin_add_overflow(last, step, &last)))
             return false;
     }
     *count = empty ? 0 : n;
     *span = 0;
-    if (!zt_mul_size((size_t)n, l->item, &bytes) || bytes > INT64_MAX) return false;
+    if (!zt_mul_size((size_t)n, l->item, &bytes) || bytes > INT64_MAX)
+        return false;
     if (!empty && (last == INT64_MAX || !zt_mul_size((size_t)last + 1, l->item, &bytes)))
         return false;
     *span = empty ? 0 : bytes;
@@ -60,7 +64,8 @@ static bool is_contiguous(const zt_layout *l)
 {
     int64_t expected = 1;
     for (int i = l->rank; i-- > 0;) {
-        if (l->dim[i] != 1 && l->stride[i] != expected) return false;
+        if (l->dim[i] != 1 && l->stride[i] != expected)
+            return false;
         expected *= l->dim[i];
     }
     return true;
@@ -103,7 +108,8 @@ static void walk_on(walk *w)
     const zt_layout *l = w->l;
     for (int i = l->rank; i-- > 0;) {
         w->at += l->stride[i];
-        if (++w->index[i] < l->dim[i]) return;
+        if (++w->index[i] < l->dim[i])
+            return;
         w->at -= l->dim[i] * l->stride[i];
         w->index[i] = 0;
     }
@@ -136,12 +142,14 @@ static zt_status pick_far(walk *w, uint8_t *dst, int64_t count, zt_fetch *fetch,
 static zt_status hold(zt_gather *g, const zt_layout *l, int64_t key, uint64_t n, zt_fetch *fetch,
                       void *user)
 {
-    if (g->key == key) return ZT_OK;
+    if (g->key == key)
+        return ZT_OK;
     g->key = -1;
     zt_free(g->ctx, g->span);
     g->span = zt_alloc(g->ctx, (size_t)n);
     zt_status st = g->span ? fetch(user, l->begin, g->span, (size_t)n) : ZT_ENOMEM;
-    if (st == ZT_OK) g->key = key;
+    if (st == ZT_OK)
+        g->key = key;
     return st;
 }
 
@@ -158,7 +166,8 @@ static zt_status strided(zt_gather *g, const zt_layout *l, int64_t key, int64_t 
         return pick_far(&w, dst, count, fetch, user);
     pthread_mutex_lock(&g->lock);
     zt_status st = hold(g, l, key, span, fetch, user);
-    if (st == ZT_OK) pick(&w, g->span, dst, count);
+    if (st == ZT_OK)
+        pick(&w, g->span, dst, count);
     pthread_mutex_unlock(&g->lock);
     return st;
 }
@@ -169,7 +178,8 @@ static zt_status elements(zt_gather *g, const zt_layout *l, int64_t key, size_t 
     zt_status st = is_contiguous(l)
                        ? fetch(user, l->begin + first * l->item, dst, count * l->item)
                        : strided(g, l, key, (int64_t)first, dst, (int64_t)count, fetch, user);
-    if (st == ZT_OK && l->swap > 1) reverse(dst, count * l->item, l->swap);
+    if (st == ZT_OK && l->swap > 1)
+        reverse(dst, count * l->item, l->swap);
     return st;
 }
 
@@ -177,14 +187,16 @@ zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t o
                          size_t n, zt_fetch *fetch, void *user)
 {
     uint8_t one[MAX_ITEM], *to = dst;
-    if (n && l->swap == 1 && is_contiguous(l)) return fetch(user, l->begin + offset, dst, n);
+    if (n && l->swap == 1 && is_contiguous(l))
+        return fetch(user, l->begin + offset, dst, n);
     while (n) {
         size_t skip = offset % l->item, whole = n / l->item;
         size_t some = l->item - skip < n ? l->item - skip : n; /* of an element that is cut */
         bool cut = skip || !whole;
         zt_status st =
             elements(g, l, key, offset / l->item, cut ? one : to, cut ? 1 : whole, fetch, user);
-        if (st != ZT_OK) return st;
+        if (st != ZT_OK)
+            return st;
         if (cut)
             memcpy(to, one + skip, some);
         else
@@ -203,7 +215,8 @@ zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_
 {
     char text[160];
     size_t end;
-    if (zt_add_size(offset, n, &end) && end <= e->bytes) return ZT_OK;
+    if (zt_add_size(offset, n, &end) && end <= e->bytes)
+        return ZT_OK;
     return zt_fail(ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for", file,
                    zt_escape(text, sizeof text, e->name, strlen(e->name)), n, offset, e->bytes);
 }
@@ -217,7 +230,8 @@ zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_typ
 {
     char text[160], word[80];
     *type = e->type;
-    if (zt_array_has_type(e)) return ZT_OK;
+    if (zt_array_has_type(e))
+        return ZT_OK;
     return zt_fail(ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", file,
                    zt_escape(text, sizeof text, e->name, strlen(e->name)),
                    zt_escape(word, sizeof word, e->dtype, strlen(e->dtype)),

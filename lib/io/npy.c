@@ -18,11 +18,15 @@ enum { PREFIX = 10, ALIGN = 64 }; /* magic, version and length; where the data b
 static void put_shape(zt_str *s, const zt_type *t)
 {
     zt_str_puts(s, "(");
-    for (int i = 0; i < t->rank; i++) zt_str_printf(s, "%s%" PRId64, i ? ", " : "", t->dim[i]);
+    for (int i = 0; i < t->rank; i++)
+        zt_str_printf(s, "%s%" PRId64, i ? ", " : "", t->dim[i]);
     zt_str_puts(s, t->rank == 1 ? ",)" : ")");
 }
 
-const char *zt_npy_word(zt_dtype t) { return descr[t]; }
+const char *zt_npy_word(zt_dtype t)
+{
+    return descr[t];
+}
 
 zt_status zt_npy_header(zt_str *out, const zt_type *type)
 {
@@ -34,12 +38,15 @@ zt_status zt_npy_header(zt_str *out, const zt_type *type)
     zt_str_printf(&s, "{'descr': '%s', 'fortran_order': False, 'shape': ", descr[type->dtype]);
     put_shape(&s, type);
     zt_str_puts(&s, ", }");
-    while ((PREFIX + s.len + 1) % ALIGN != 0 && zt_str_putc(&s, ' ') == ZT_OK) continue;
+    while ((PREFIX + s.len + 1) % ALIGN != 0 && zt_str_putc(&s, ' ') == ZT_OK)
+        continue;
     zt_status st = zt_str_putc(&s, '\n');
     prefix[8] = (char)(s.len & 0xff);
     prefix[9] = (char)(s.len >> 8);
-    if (st == ZT_OK) st = zt_str_put(out, prefix, PREFIX);
-    if (st == ZT_OK) st = zt_str_put(out, s.data, s.len);
+    if (st == ZT_OK)
+        st = zt_str_put(out, prefix, PREFIX);
+    if (st == ZT_OK)
+        st = zt_str_put(out, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }
@@ -49,7 +56,8 @@ zt_status zt_npy_write_header(zt_sink *out, zt_ctx *ctx, const zt_type *type)
     zt_str s;
     zt_str_init(&s, ctx);
     zt_status st = zt_npy_header(&s, type);
-    if (st == ZT_OK) st = zt_sink_write(out, s.data, s.len);
+    if (st == ZT_OK)
+        st = zt_sink_write(out, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }
@@ -78,7 +86,8 @@ bool zt_npy_sniff(const void *bytes, size_t n)
 zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *s)
 {
     zt_npy *a = zt_calloc(ctx, 1, sizeof *a);
-    if (!a) return NULL;
+    if (!a)
+        return NULL;
     a->ctx = ctx;
     a->in = s;
     a->keep = zt_arena_new(ctx, 1024);
@@ -106,7 +115,8 @@ zt_npy *zt_npy_open(zt_ctx *ctx, const char *path)
 
 void zt_npy_close(zt_npy *a)
 {
-    if (!a) return;
+    if (!a)
+        return;
     zt_gather_free(a->gather);
     zt_arena_free(a->keep);
     zt_source_close(a->owned);

@@ -32,7 +32,8 @@ static const np_dtype dtypes[] = {
 static const np_dtype *dtype_of(const char *word)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(word, dtypes[i].word) == 0) return &dtypes[i];
+        if (strcmp(word, dtypes[i].word) == 0)
+            return &dtypes[i];
     return NULL;
 }
 
@@ -64,7 +65,8 @@ static void skip_space(parser *s)
 static bool take(parser *s, char c)
 {
     skip_space(s);
-    if (s->p == s->end || *s->p != c) return false;
+    if (s->p == s->end || *s->p != c)
+        return false;
     s->p++;
     return true;
 }
@@ -73,7 +75,8 @@ static bool take_word(parser *s, const char *word)
 {
     size_t n = strlen(word);
     skip_space(s);
-    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0) return false;
+    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
+        return false;
     s->p += n;
     return true;
 }
@@ -89,7 +92,10 @@ static bool take_text(parser *s, char *out, size_t room)
     return quote && take(s, quote);
 }
 
-static bool is_digit(const parser *s) { return s->p < s->end && *s->p >= '0' && *s->p <= '9'; }
+static bool is_digit(const parser *s)
+{
+    return s->p < s->end && *s->p >= '0' && *s->p <= '9';
+}
 
 /* A dimension; Python 2 wrote an L behind large ones. */
 static bool take_count(parser *s, int64_t *v)
@@ -101,7 +107,8 @@ static bool take_count(parser *s, int64_t *v)
         if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *s->p - '0', v))
             return false;
     bool right = s->p > from && (*from != '0' || s->p == from + 1);
-    if (s->p < s->end && *s->p == 'L') s->p++;
+    if (s->p < s->end && *s->p == 'L')
+        s->p++;
     return right;
 }
 
@@ -109,7 +116,8 @@ static zt_status read_shape(parser *s)
 {
     bool comma = false;
     s->rank = 0;
-    if (!take(s, '(')) return expected(s, "a tuple of dimensions");
+    if (!take(s, '('))
+        return expected(s, "a tuple of dimensions");
     while (!take(s, ')')) {
         if (s->rank == MAX_DIMS)
             return zt_fail(s->ctx, ZT_EDATA, "%s: more than %d dimensions", s->what, MAX_DIMS);
@@ -139,20 +147,25 @@ static zt_status read_dict(parser *s)
         zt_status (*read)(parser *s);
     } member[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
     bool seen[3] = {false};
-    if (!take(s, '{')) return expected(s, "a dictionary");
+    if (!take(s, '{'))
+        return expected(s, "a dictionary");
     for (int i = 0; i < 3; i++) {
         char key[16];
         int k = 0;
         if ((i && !take(s, ',')) || !take_text(s, key, sizeof key) || !take(s, ':'))
             return expected(s, "one of 'descr', 'fortran_order', 'shape'");
-        while (k < 3 && strcmp(key, member[k].key) != 0) k++;
-        if (k == 3 || seen[k]) return expected(s, "each of 'descr', 'fortran_order', 'shape' once");
+        while (k < 3 && strcmp(key, member[k].key) != 0)
+            k++;
+        if (k == 3 || seen[k])
+            return expected(s, "each of 'descr', 'fortran_order', 'shape' once");
         seen[k] = true;
         zt_status st = member[k].read(s);
-        if (st != ZT_OK) return st;
+        if (st != ZT_OK)
+            return st;
     }
     take(s, ',');
-    if (!take(s, '}')) return expected(s, "'}'");
+    if (!take(s, '}'))
+        return expected(s, "'}'");
     skip_space(s);
     return s->p == s->end ? ZT_OK : expected(s, "nothing more");
 }
@@ -169,17 +182,21 @@ static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetc
         return zt_fail(ctx, ZT_EDATA, "%s: an npy file of %llu bytes: it is cut", what,
                        (unsigned long long)size);
     zt_status st = fetch(user, 0, head, 10);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     bool wide = head[6] > 1;
     if (memcmp(head, "\x93NUMPY", 6) != 0)
         return zt_fail(ctx, ZT_EDATA, "%s: this is no npy file", what);
     if (head[6] < 1 || head[6] > 3 || head[7])
         return zt_fail(ctx, ZT_EDATA, "%s: npy version %d.%d, there are 1.0 to 3.0", what, head[6],
                        head[7]);
-    if (wide && size < 12) return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
-    if (wide && (st = fetch(user, 10, head + 10, 2)) != ZT_OK) return st;
+    if (wide && size < 12)
+        return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
+    if (wide && (st = fetch(user, 10, head + 10, 2)) != ZT_OK)
+        return st;
     *n = head[8] | (size_t)head[9] << 8;
-    if (wide) *n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    if (wide)
+        *n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     *data = (wide ? 12 : 10) + (uint64_t)*n;
     if (*n > MAX_HEADER || *data > size)
         return zt_fail(ctx, ZT_EDATA, "%s: an npy header of %zu bytes, %llu are there", what, *n,
@@ -216,7 +233,8 @@ static zt_status lay_out(const parser *s, npy_array *a, zt_arena *keep)
     size_t rank = (size_t)s->rank;
     int64_t *dim = zt_arena_alloc(keep, (rank + 1) * sizeof *dim), step = 1;
     int64_t *stride = zt_arena_alloc(keep, (rank + 1) * sizeof *stride);
-    if (!dim || !stride) return ZT_ENOMEM;
+    if (!dim || !stride)
+        return ZT_ENOMEM;
     memcpy(dim, s->dim, rank * sizeof *dim);
     for (size_t k = 0; k < rank; k++) {
         size_t i = s->fortran ? k : rank - 1 - k;
@@ -229,7 +247,8 @@ static zt_status lay_out(const parser *s, npy_array *a, zt_arena *keep)
     a->e.dim = a->layout.dim = dim;
     a->layout.stride = stride;
     a->e.type.rank = s->rank <= ZT_MAX_RANK ? s->rank : -1;
-    for (int i = 0; i < a->e.type.rank; i++) a->e.type.dim[i] = dim[i];
+    for (int i = 0; i < a->e.type.rank; i++)
+        a->e.type.dim[i] = dim[i];
     return ZT_OK;
 }
 
@@ -238,9 +257,12 @@ static zt_status finish(parser *s, uint64_t size, zt_arena *keep, npy_array *a)
     uint64_t span;
     int64_t count;
     zt_status st = read_dict(s);
-    if (st == ZT_OK) st = read_dtype(s, a, keep);
-    if (st == ZT_OK) st = lay_out(s, a, keep);
-    if (st != ZT_OK) return st;
+    if (st == ZT_OK)
+        st = read_dtype(s, a, keep);
+    if (st == ZT_OK)
+        st = lay_out(s, a, keep);
+    if (st != ZT_OK)
+        return st;
     if (!zt_layout_check(&a->layout, &count, &span))
         return zt_fail(s->ctx, ZT_EDATA, "%s: its shape makes too many bytes", s->what);
     a->e.bytes = (size_t)count * a->layout.item;

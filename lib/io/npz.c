@@ -35,7 +35,10 @@ static zt_status fetch(void *user, uint64_t offset, void *dst, size_t n)
     return zt_zip_read(m->zip, m->i, offset, dst, n);
 }
 
-bool zt_npz_sniff(const void *bytes, size_t n) { return zt_zip_sniff(bytes, n); }
+bool zt_npz_sniff(const void *bytes, size_t n)
+{
+    return zt_zip_sniff(bytes, n);
+}
 
 /* ---- open and close ----------------------------------------------------------------------------
  */
@@ -47,20 +50,24 @@ static zt_status add_member(zt_npz *z, int64_t i)
     const zt_zip_entry *e = zt_zip_get(z->zip, i);
     size_t n = strlen(e->name), k = sizeof end - 1;
     char text[160];
-    if (n < k || strcmp(e->name + n - k, end) != 0) return ZT_OK;
+    if (n < k || strcmp(e->name + n - k, end) != 0)
+        return ZT_OK;
     npz_array *a = &z->array[z->n];
     member m = {.zip = z->zip, .i = i};
     zt_str s;
     zt_str_init(&s, z->ctx);
     zt_status st =
         zt_str_printf(&s, "%s: member '%s'", z->file, zt_escape(text, sizeof text, e->name, n));
-    if (st == ZT_OK) st = zt_npy_array_parse(z->ctx, s.data, e->size, fetch, &m, z->keep, &a->a);
+    if (st == ZT_OK)
+        st = zt_npy_array_parse(z->ctx, s.data, e->size, fetch, &m, z->keep, &a->a);
     zt_str_fini(&s);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     a->member = i;
     a->a.layout.forward = e->deflated;
     a->a.e.name = zt_arena_strndup(z->keep, e->name, n - k);
-    if (!a->a.e.name) return ZT_ENOMEM;
+    if (!a->a.e.name)
+        return ZT_ENOMEM;
     return zt_map_put(z->names, a->a.e.name, n - k, z->n++);
 }
 
@@ -70,8 +77,10 @@ static zt_status read_members(zt_npz *z)
     zt_status st = ZT_OK;
     z->array = zt_alloc_array(z->ctx, (size_t)n, sizeof *z->array);
     z->names = zt_map_new(z->ctx, (size_t)n);
-    if (!z->array || !z->names) return ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < n; i++) st = add_member(z, i);
+    if (!z->array || !z->names)
+        return ZT_ENOMEM;
+    for (int64_t i = 0; st == ZT_OK && i < n; i++)
+        st = add_member(z, i);
     if (st == ZT_OK && n && !z->n)
         st = zt_fail(z->ctx, ZT_EDATA, "%s: no array (NAME.npy) is among its %lld members", z->file,
                      (long long)n);
@@ -81,13 +90,15 @@ static zt_status read_members(zt_npz *z)
 zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s)
 {
     zt_npz *z = zt_calloc(ctx, 1, sizeof *z);
-    if (!z) return NULL;
+    if (!z)
+        return NULL;
     z->ctx = ctx;
     z->file = zt_source_name(s);
     z->keep = zt_arena_new(ctx, 4096);
     z->gather = z->keep ? zt_gather_new(ctx) : NULL;
     z->zip = z->gather ? zt_zip_from(ctx, s) : NULL;
-    if (z->zip && read_members(z) == ZT_OK) return z;
+    if (z->zip && read_members(z) == ZT_OK)
+        return z;
     zt_npz_close(z);
     return NULL;
 }
@@ -105,7 +116,8 @@ zt_npz *zt_npz_open(zt_ctx *ctx, const char *path)
 
 void zt_npz_close(zt_npz *z)
 {
-    if (!z) return;
+    if (!z)
+        return;
     zt_zip_close(z->zip);
     zt_gather_free(z->gather);
     zt_map_free(z->names);
@@ -118,9 +130,15 @@ void zt_npz_close(zt_npz *z)
 /* ---- arrays ------------------------------------------------------------------------------------
  */
 
-int64_t zt_npz_count(const zt_npz *z) { return z->n; }
+int64_t zt_npz_count(const zt_npz *z)
+{
+    return z->n;
+}
 
-const zt_array *zt_npz_get(const zt_npz *z, int64_t i) { return &z->array[i].a.e; }
+const zt_array *zt_npz_get(const zt_npz *z, int64_t i)
+{
+    return &z->array[i].a.e;
+}
 
 int64_t zt_npz_find(const zt_npz *z, const char *name)
 {
@@ -164,34 +182,44 @@ struct zt_npz_writer {
 zt_npz_writer *zt_npz_writer_new(zt_ctx *ctx, zt_sink *out)
 {
     zt_npz_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w) return NULL;
+    if (!w)
+        return NULL;
     w->ctx = ctx;
     w->zip = zt_zip_writer_new(ctx, out);
-    if (w->zip) return w;
+    if (w->zip)
+        return w;
     zt_npz_writer_free(w);
     return NULL;
 }
 
 void zt_npz_writer_free(zt_npz_writer *w)
 {
-    if (!w) return;
+    if (!w)
+        return;
     zt_zip_writer_free(w->zip);
     zt_free(w->ctx, w);
 }
 
-bool zt_npz_can(const zt_type *type) { return zt_npy_word(type->dtype) != NULL; }
+bool zt_npz_can(const zt_type *type)
+{
+    return zt_npy_word(type->dtype) != NULL;
+}
 
 zt_status zt_npz_begin(zt_npz_writer *w, const char *name, const zt_type *type)
 {
     zt_str head, member_name;
     size_t bytes;
-    if (!zt_type_check(w->ctx, type, &bytes)) return zt_ctx_status(w->ctx);
+    if (!zt_type_check(w->ctx, type, &bytes))
+        return zt_ctx_status(w->ctx);
     zt_str_init(&head, w->ctx);
     zt_str_init(&member_name, w->ctx);
     zt_status st = zt_npy_header(&head, type);
-    if (st == ZT_OK) st = zt_str_printf(&member_name, "%s.npy", name);
-    if (st == ZT_OK) st = zt_zip_begin(w->zip, member_name.data, (uint64_t)head.len + bytes, ALIGN);
-    if (st == ZT_OK) st = zt_zip_write(w->zip, head.data, head.len);
+    if (st == ZT_OK)
+        st = zt_str_printf(&member_name, "%s.npy", name);
+    if (st == ZT_OK)
+        st = zt_zip_begin(w->zip, member_name.data, (uint64_t)head.len + bytes, ALIGN);
+    if (st == ZT_OK)
+        st = zt_zip_write(w->zip, head.data, head.len);
     zt_str_fini(&head);
     zt_str_fini(&member_name);
     return st;
@@ -202,4 +230,7 @@ zt_status zt_npz_write(zt_npz_writer *w, const void *bytes, size_t n)
     return zt_zip_write(w->zip, bytes, n);
 }
 
-zt_status zt_npz_finish(zt_npz_writer *w) { return zt_zip_finish(w->zip); }
+zt_status zt_npz_finish(zt_npz_writer *w)
+{
+    return zt_zip_finish(w->zip);
+}

@@ -9,7 +9,8 @@ enum { MAX_COMMENT = 65535 };
 static uint64_t le(const uint8_t *p, int bytes)
 {
     uint64_t v = 0;
-    for (int i = bytes; i-- > 0;) v = v << 8 | p[i];
+    for (int i = bytes; i-- > 0;)
+        v = v << 8 | p[i];
     return v;
 }
 
@@ -46,7 +47,8 @@ static zt_status read_end64(const zt_zip *z, uint64_t locator, const uint8_t *lo
         return zt_fail(z->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be",
                        z->file);
     zt_status st = zt_source_read(z->in, at, end, sizeof end);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     if (le(end, 4) != ZIP_END64 || le(end + 4, 8) != locator - at - 12 || le(end + 16, 4) ||
         le(end + 20, 4) || le(end + 24, 8) != le(end + 32, 8))
         return zt_fail(z->ctx, ZT_EDATA, "%s: its zip64 end record is broken", z->file);
@@ -96,15 +98,19 @@ static bool read_extra(const uint8_t *p, size_t n, zt_zip_entry *e)
 {
     uint64_t *const number[] = {&e->size, &e->packed, &e->head};
     size_t wanted = 0;
-    for (int i = 0; i < 3; i++) wanted += *number[i] == UINT32_MAX;
+    for (int i = 0; i < 3; i++)
+        wanted += *number[i] == UINT32_MAX;
     while (n >= 4) {
         size_t id = le(p, 2), len = le(p + 2, 2);
-        if (len > n - 4) return false;
+        if (len > n - 4)
+            return false;
         if (id == 1 && wanted) {
             size_t at = 0;
             for (int i = 0; i < 3; i++) {
-                if (*number[i] != UINT32_MAX) continue;
-                if (at + 8 > len) return false;
+                if (*number[i] != UINT32_MAX)
+                    continue;
+                if (at + 8 > len)
+                    return false;
                 *number[i] = le(p + 4 + at, 8);
                 at += 8;
             }
@@ -135,13 +141,16 @@ static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry 
                         .size = le(p + 24, 4),
                         .head = le(p + 42, 4),
                         .deflated = le(p + 10, 2) == ZIP_DEFLATED};
-    if (!e->name) return ZT_ENOMEM;
-    if (le(p + 8, 2) & ZIP_FLAG_CRYPT) return bad(z, e->name, "it is encrypted");
+    if (!e->name)
+        return ZT_ENOMEM;
+    if (le(p + 8, 2) & ZIP_FLAG_CRYPT)
+        return bad(z, e->name, "it is encrypted");
     if (!e->deflated && le(p + 10, 2) != ZIP_STORED)
         return bad(z, e->name, "neither stored nor deflated");
     if (!read_extra(p + ZIP_ENTRY_BYTES + len, extra, e))
         return bad(z, e->name, "its extra fields are broken");
-    if (!e->deflated && e->size != e->packed) return bad(z, e->name, "stored, but of two sizes");
+    if (!e->deflated && e->size != e->packed)
+        return bad(z, e->name, "stored, but of two sizes");
     return e->size || e->crc == 0 ? ZT_OK : bad(z, e->name, "empty, but with a checksum");
 }
 
@@ -150,9 +159,11 @@ static zt_status read_local(const zt_zip *z, zt_zip_entry *e, uint64_t end)
 {
     uint8_t head[ZIP_LOCAL_BYTES + 65535];
     size_t len = strlen(e->name), n = ZIP_LOCAL_BYTES + len;
-    if (e->head > end || end - e->head < n) return bad(z, e->name, "it is not in the file");
+    if (e->head > end || end - e->head < n)
+        return bad(z, e->name, "it is not in the file");
     zt_status st = zt_source_read(z->in, e->head, head, n);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     bool later = le(head + 6, 2) & ZIP_FLAG_DESCRIPTOR;
     if (le(head, 4) != ZIP_LOCAL || le(head + 26, 2) != len ||
         memcmp(head + ZIP_LOCAL_BYTES, e->name, len) != 0 ||
@@ -182,8 +193,10 @@ static zt_status check_overlaps(const zt_zip *z)
 {
     const zt_zip_entry **order = zt_alloc_array(z->ctx, (size_t)z->n, sizeof *order);
     zt_status st = order ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; order && i < z->n; i++) order[i] = &z->entry[i];
-    if (order && z->n) qsort(order, (size_t)z->n, sizeof *order, by_head);
+    for (int64_t i = 0; order && i < z->n; i++)
+        order[i] = &z->entry[i];
+    if (order && z->n)
+        qsort(order, (size_t)z->n, sizeof *order, by_head);
     for (int64_t i = 1; st == ZT_OK && i < z->n; i++)
         if (order[i]->head < order[i - 1]->data + order[i - 1]->packed)
             st = bad(z, order[i]->name, "it shares bytes with another");
@@ -195,7 +208,8 @@ static zt_status map_names(zt_zip *z)
 {
     zt_status st = ZT_OK;
     z->names = zt_map_new(z->ctx, (size_t)z->n);
-    if (!z->names) return ZT_ENOMEM;
+    if (!z->names)
+        return ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < z->n; i++) {
         const char *name = z->entry[i].name;
         if (zt_map_get(z->names, name, strlen(name), NULL))
@@ -211,11 +225,13 @@ static zt_status read_directory(zt_zip *z, const uint8_t *p, const directory *d)
     size_t at = 0, used = 0;
     z->entry = zt_alloc_array(z->ctx, (size_t)d->count, sizeof *z->entry);
     z->checked = zt_calloc(z->ctx, (size_t)d->count, sizeof *z->checked);
-    if (!z->entry || !z->checked) return ZT_ENOMEM;
+    if (!z->entry || !z->checked)
+        return ZT_ENOMEM;
     while (st == ZT_OK && (uint64_t)z->n < d->count) {
         zt_zip_entry *e = &z->entry[z->n];
         st = read_entry(z, p + at, (size_t)d->bytes - at, e, &used);
-        if (st == ZT_OK) st = read_local(z, e, d->begin);
+        if (st == ZT_OK)
+            st = read_local(z, e, d->begin);
         z->n += st == ZT_OK;
         at += used;
     }
@@ -229,12 +245,15 @@ zt_status zt_zip_parse(zt_zip *z)
 {
     directory d;
     zt_status st = read_end(z, &d);
-    if (st != ZT_OK) return st;
+    if (st != ZT_OK)
+        return st;
     uint8_t *p = zt_alloc(z->ctx, (size_t)d.bytes);
     st = p ? zt_source_read(z->in, d.begin, p, (size_t)d.bytes) : ZT_ENOMEM;
-    if (st == ZT_OK) st = read_directory(z, p, &d);
+    if (st == ZT_OK)
+        st = read_directory(z, p, &d);
     zt_free(z->ctx, p);
-    if (st == ZT_OK) st = check_overlaps(z);
+    if (st == ZT_OK)
+        st = check_overlaps(z);
     return st == ZT_OK ? map_names(z) : st;
 }
 
@@ -246,21 +265,24 @@ bool zt_zip_sniff(const void *bytes, size_t n)
     return n >= 4 && (le(bytes, 4) == ZIP_LOCAL || le(bytes, 4) == ZIP_END);
 }
 
-zt_zip *zt_zip_from(zt_ctx *ctx, zt_source *in)
+zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *in)
 {
     zt_zip *z = zt_calloc(ctx, 1, sizeof *z);
-    if (!z) return NULL;
+    if (!z)
+        return NULL;
     *z = (zt_zip){.ctx = ctx, .in = in, .file = zt_source_name(in)};
     pthread_mutex_init(&z->lock, NULL);
     z->texts = zt_arena_new(ctx, 4096);
-    if (z->texts && zt_zip_parse(z) == ZT_OK) return z;
+    if (z->texts && zt_zip_parse(z) == ZT_OK)
+        return z;
     zt_zip_close(z);
     return NULL;
 }
 
 void zt_zip_close(zt_zip *z)
 {
-    if (!z) return;
+    if (!z)
+        return;
     zt_zip_cursor_free(z);
     pthread_mutex_destroy(&z->lock);
     zt_map_free(z->names);
@@ -270,9 +292,15 @@ void zt_zip_close(zt_zip *z)
     zt_free(z->ctx, z);
 }
 
-int64_t zt_zip_count(const zt_zip *z) { return z->n; }
+int64_t zt_zip_count(const zt_zip *z)
+{
+    return z->n;
+}
 
-const zt_zip_entry *zt_zip_get(const zt_zip *z, int64_t i) { return &z->entry[i]; }
+const zt_zip_entry *zt_zip_get(const zt_zip *z, int64_t i)
+{
+    return &z->entry[i];
+}
 
 int64_t zt_zip_find(const zt_zip *z, const char *name)
 {

@@ -25,7 +25,7 @@ typedef struct zt_zip_entry {
     bool deflated;
 } zt_zip_entry;
 
-zt_zip *zt_zip_from(zt_ctx *ctx, zt_source *in); /* borrows the source */
+zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *in); /* borrows the source */
 void zt_zip_close(zt_zip *z);
 bool zt_zip_sniff(const void *bytes, size_t n); /* of the first 4 bytes */
 

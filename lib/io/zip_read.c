@@ -24,9 +24,15 @@ struct zip_cursor {
     uint8_t in[BUFFER], out[BUFFER];
 };
 
-static void *zip_alloc(void *user, uInt n, uInt size) { return zt_calloc(user, n, size); }
+static void *zip_alloc(void *user, uInt n, uInt size)
+{
+    return zt_calloc(user, n, size);
+}
 
-static void zip_free(void *user, void *p) { zt_free(user, p); }
+static void zip_free(void *user, void *p)
+{
+    zt_free(user, p);
+}
 
 static zt_status bad(const zt_zip *z, const zt_zip_entry *e, const char *what)
 {
@@ -37,21 +43,24 @@ static zt_status bad(const zt_zip *z, const zt_zip_entry *e, const char *what)
 
 static void stop(zip_cursor *c)
 {
-    if (c->inflating) inflateEnd(&c->z);
+    if (c->inflating)
+        inflateEnd(&c->z);
     c->inflating = false;
     c->member = -1;
 }
 
 void zt_zip_cursor_free(zt_zip *z)
 {
-    if (z->cursor) stop(z->cursor);
+    if (z->cursor)
+        stop(z->cursor);
     zt_free(z->ctx, z->cursor);
 }
 
 static zt_status start(zt_zip *z, int64_t i)
 {
     zip_cursor *c = z->cursor ? z->cursor : zt_alloc(z->ctx, sizeof *c);
-    if (!c) return ZT_ENOMEM;
+    if (!c)
+        return ZT_ENOMEM;
     if (!z->cursor) {
         z->cursor = c;
         c->inflating = false;
@@ -91,7 +100,8 @@ static zt_status inflate_some(const zt_zip *z, zip_cursor *c, void *dst, size_t 
     c->z.next_out = dst;
     c->z.avail_out = (uInt)n;
     while (st == ZT_OK && c->z.avail_out && !c->ended) {
-        if (!c->z.avail_in && c->taken < c->e->packed && (st = refill(z, c)) != ZT_OK) break;
+        if (!c->z.avail_in && c->taken < c->e->packed && (st = refill(z, c)) != ZT_OK)
+            break;
         int r = inflate(&c->z, Z_NO_FLUSH);
         c->ended = r == Z_STREAM_END;
         if (r == Z_MEM_ERROR)
@@ -111,11 +121,14 @@ static zt_status check_end(zt_zip *z, zip_cursor *c)
     size_t got = 0;
     uint8_t one;
     zt_status st = ZT_OK;
-    if (c->e->deflated && !c->ended) st = inflate_some(z, c, &one, 1, &got);
-    if (st != ZT_OK) return st;
+    if (c->e->deflated && !c->ended)
+        st = inflate_some(z, c, &one, 1, &got);
+    if (st != ZT_OK)
+        return st;
     if (got || (c->e->deflated && (c->z.avail_in || c->taken < c->e->packed)))
         return bad(z, c->e, "it holds more than its size says");
-    if (c->crc != c->e->crc) return bad(z, c->e, "its CRC-32 is wrong");
+    if (c->crc != c->e->crc)
+        return bad(z, c->e, "its CRC-32 is wrong");
     z->checked[c->member] = true;
     return ZT_OK;
 }
@@ -128,13 +141,16 @@ static zt_status pass(zt_zip *z, zip_cursor *c, void *dst, size_t n)
     void *to = dst ? dst : c->out;
     zt_status st = c->e->deflated ? inflate_some(z, c, to, n, &got)
                                   : zt_source_read(z->in, c->e->data + c->pos, to, n);
-    if (st == ZT_OK && got < n) st = bad(z, c->e, "it holds less than its size says");
+    if (st == ZT_OK && got < n)
+        st = bad(z, c->e, "it holds less than its size says");
     if (st == ZT_OK) {
         c->crc = (uint32_t)crc32_z(c->crc, to, n);
         c->pos += n;
-        if (c->pos == c->e->size) st = check_end(z, c);
+        if (c->pos == c->e->size)
+            st = check_end(z, c);
     }
-    if (st != ZT_OK) stop(c);
+    if (st != ZT_OK)
+        stop(c);
     return st;
 }
 
@@ -158,7 +174,8 @@ static zt_status walk(zt_zip *z, int64_t i, uint64_t offset, uint8_t *dst, size_
         st = start(z, i);
         c = z->cursor;
     }
-    if (st == ZT_OK) st = pass_over(z, c, offset - c->pos);
+    if (st == ZT_OK)
+        st = pass_over(z, c, offset - c->pos);
     while (st == ZT_OK && n) { /* zlib counts in unsigned int */
         size_t some = n < 1 << 30 ? n : 1 << 30;
         st = pass(z, c, dst, some);
@@ -183,10 +200,13 @@ static zt_status read_locked(zt_zip *z, int64_t i, uint64_t offset, void *dst, s
 {
     const zt_zip_entry *e = &z->entry[i];
     *direct = !e->deflated && z->checked[i];
-    if (*direct) return ZT_OK;
-    if (e->deflated || is_near(z, i, offset)) return walk(z, i, offset, dst, n);
+    if (*direct)
+        return ZT_OK;
+    if (e->deflated || is_near(z, i, offset))
+        return walk(z, i, offset, dst, n);
     zt_status st = start(z, i);
-    if (st == ZT_OK) st = pass_over(z, z->cursor, e->size);
+    if (st == ZT_OK)
+        st = pass_over(z, z->cursor, e->size);
     *direct = st == ZT_OK;
     return st;
 }
@@ -195,8 +215,10 @@ zt_status zt_zip_read(zt_zip *z, int64_t i, uint64_t offset, void *dst, size_t n
 {
     const zt_zip_entry *e = &z->entry[i];
     bool direct;
-    if (offset > e->size || e->size - offset < n) return bad(z, e, "it is cut");
-    if (n == 0) return ZT_OK;
+    if (offset > e->size || e->size - offset < n)
+        return bad(z, e, "it is cut");
+    if (n == 0)
+        return ZT_OK;
     pthread_mutex_lock(&z->lock);
     zt_status st = read_locked(z, i, offset, dst, n, &direct);
     pthread_mutex_unlock(&z->lock);

@@ -33,19 +33,22 @@ struct zt_zip_writer {
 zt_zip_writer *zt_zip_writer_new(zt_ctx *ctx, zt_sink *out)
 {
     zt_zip_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w) return NULL;
+    if (!w)
+        return NULL;
     w->ctx = ctx;
     w->out = out;
     w->texts = zt_arena_new(ctx, 4096);
     w->names = w->texts ? zt_map_new(ctx, 64) : NULL;
-    if (w->names) return w;
+    if (w->names)
+        return w;
     zt_zip_writer_free(w);
     return NULL;
 }
 
 void zt_zip_writer_free(zt_zip_writer *w)
 {
-    if (!w) return;
+    if (!w)
+        return;
     zt_map_free(w->names);
     zt_arena_free(w->texts);
     zt_free(w->ctx, w->list);
@@ -62,17 +65,22 @@ typedef struct record {
 
 static void put(record *r, uint64_t v, int bytes)
 {
-    for (int i = 0; i < bytes; i++) r->byte[r->n++] = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < bytes; i++)
+        r->byte[r->n++] = (uint8_t)(v >> 8 * i);
 }
 
 static zt_status emit(zt_zip_writer *w, const void *bytes, size_t n)
 {
     zt_status st = zt_sink_write(w->out, bytes, n);
-    if (st == ZT_OK) w->at += n;
+    if (st == ZT_OK)
+        w->at += n;
     return st;
 }
 
-static bool is_large(uint64_t v) { return v >= UINT32_MAX; }
+static bool is_large(uint64_t v)
+{
+    return v >= UINT32_MAX;
+}
 
 /* The fields that local header and directory have in common, from the version on. Sizes are told
  * by the directory; here they are 0, or where they are large what says "see the extra field". */
@@ -85,7 +93,8 @@ static void put_common(record *r, const member *m, bool local, bool wide, size_t
     put(r, 0, 2); /* midnight */
     put(r, DATE, 2);
     put(r, local ? 0 : m->crc, 4);
-    for (int i = 0; i < 2; i++) put(r, large ? UINT32_MAX : local ? 0 : m->size, 4);
+    for (int i = 0; i < 2; i++)
+        put(r, large ? UINT32_MAX : local ? 0 : m->size, 4);
     put(r, strlen(m->name), 2);
     put(r, extra, 2);
 }
@@ -103,7 +112,8 @@ static zt_status put_local(zt_zip_writer *w, const member *m, unsigned align)
     put(&r, ZIP_LOCAL, 4);
     put_common(&r, m, true, large, wide + pad);
     zt_status st = emit(w, r.byte, r.n);
-    if (st == ZT_OK) st = emit(w, m->name, strlen(m->name));
+    if (st == ZT_OK)
+        st = emit(w, m->name, strlen(m->name));
     r.n = 0;
     if (large) {
         put(&r, 1, 2);
@@ -115,7 +125,8 @@ static zt_status put_local(zt_zip_writer *w, const member *m, unsigned align)
         put(&r, PADDING, 2);
         put(&r, pad - 4, 2);
     }
-    if (st == ZT_OK) st = emit(w, r.byte, r.n);
+    if (st == ZT_OK)
+        st = emit(w, r.byte, r.n);
     return st == ZT_OK && pad > 4 ? emit(w, zeros, pad - 4) : st;
 }
 
@@ -144,7 +155,8 @@ static zt_status put_entry(zt_zip_writer *w, const member *m)
     put(&r, 0, 4);
     put(&r, far ? UINT32_MAX : m->head, 4);
     zt_status st = emit(w, r.byte, r.n);
-    if (st == ZT_OK) st = emit(w, m->name, strlen(m->name));
+    if (st == ZT_OK)
+        st = emit(w, m->name, strlen(m->name));
     r.n = 0;
     if (extra) {
         put(&r, 1, 2);
@@ -154,7 +166,8 @@ static zt_status put_entry(zt_zip_writer *w, const member *m)
         put(&r, m->size, 8);
         put(&r, m->size, 8);
     }
-    if (far) put(&r, m->head, 8);
+    if (far)
+        put(&r, m->head, 8);
     return st == ZT_OK ? emit(w, r.byte, r.n) : st;
 }
 
@@ -179,7 +192,8 @@ static zt_status put_end(zt_zip_writer *w, uint64_t begin)
     }
     put(&r, ZIP_END, 4);
     put(&r, 0, 4);
-    for (int i = 0; i < 2; i++) put(&r, w->n < MANY ? w->n : MANY, 2);
+    for (int i = 0; i < 2; i++)
+        put(&r, w->n < MANY ? w->n : MANY, 2);
     put(&r, is_large(bytes) ? UINT32_MAX : bytes, 4);
     put(&r, is_large(begin) ? UINT32_MAX : begin, 4);
     put(&r, 0, 2);
@@ -192,7 +206,8 @@ static zt_status put_end(zt_zip_writer *w, uint64_t begin)
 static zt_status end_member(zt_zip_writer *w)
 {
     char text[160];
-    if (!w->open) return ZT_OK;
+    if (!w->open)
+        return ZT_OK;
     const member *m = &w->list[w->n - 1];
     if (w->left)
         return zt_fail(w->ctx, ZT_EUSAGE, "member '%s' lacks %llu bytes",
@@ -215,13 +230,15 @@ static zt_status add(zt_zip_writer *w, const char *name, uint64_t size)
     if (w->n == w->room) {
         size_t room = w->room ? 2 * w->room : 16;
         member *list = zt_realloc(w->ctx, w->list, room * sizeof *list);
-        if (!list) return ZT_ENOMEM;
+        if (!list)
+            return ZT_ENOMEM;
         w->list = list;
         w->room = room;
     }
     member *m = &w->list[w->n];
     *m = (member){.name = zt_arena_strndup(w->texts, name, len), .head = w->at, .size = size};
-    if (!m->name) return ZT_ENOMEM;
+    if (!m->name)
+        return ZT_ENOMEM;
     w->n++;
     return zt_map_put(w->names, m->name, len, 0);
 }
@@ -229,8 +246,10 @@ static zt_status add(zt_zip_writer *w, const char *name, uint64_t size)
 zt_status zt_zip_begin(zt_zip_writer *w, const char *name, uint64_t size, unsigned align)
 {
     zt_status st = end_member(w);
-    if (st == ZT_OK) st = add(w, name, size);
-    if (st == ZT_OK) st = put_local(w, &w->list[w->n - 1], align);
+    if (st == ZT_OK)
+        st = add(w, name, size);
+    if (st == ZT_OK)
+        st = put_local(w, &w->list[w->n - 1], align);
     if (st != ZT_OK)
         return st;
     w->left = size;
@@ -252,6 +271,7 @@ zt_status zt_zip_finish(zt_zip_writer *w)
 {
     zt_status st = end_member(w);
     uint64_t begin = w->at;
-    for (size_t i = 0; st == ZT_OK && i < w->n; i++) st = put_entry(w, &w->list[i]);
+    for (size_t i = 0; st == ZT_OK && i < w->n; i++)
+        st = put_entry(w, &w->list[i]);
     return st == ZT_OK ? put_end(w, begin) : st;
 }

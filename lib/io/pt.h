@@ -1,0 +1,65 @@
+/* pt.h - read and write PyTorch's checkpoints (.pt, .pth, .bin): tensors by name.
+ *
+ *     zt_pt *t = zt_pt_open(ctx, "model.pt");
+ *     for (int64_t i = 0; i < zt_pt_count(t); i++) ... zt_pt_get(t, i)->name ...
+ *     zt_pt_close(t);
+ *
+ *     zt_pt_writer *w = zt_pt_writer_new(ctx, sink);      // a pipe will do
+ *     zt_pt_begin(w, "fc.weight", &type);
+ *     zt_pt_write(w, bytes, zt_type_bytes(&type));        // in as many pieces as you like
+ *     zt_pt_finish(w);                                    // then zt_sink_commit(sink)
+ *     zt_pt_writer_free(w);
+ *
+ * Both formats are read: the zip of PyTorch 1.6 and later, either byte order, and what was before
+ * it. A checkpoint is a pickle, whose opcodes could call anything: here they call nothing, and
+ * names are looked up in a list of what tensors need (pickle.h); whatever else is ZT_EDATA. A
+ * tensor's name is its path: keys of dictionaries and numbers of lists, joined by dots. Numbers,
+ * texts and the like beside tensors are passed over. Views of any strides are read row-major, and
+ * lie in their storage; tied tensors are read as often as they are named. The sum of all tensors
+ * may be 64 times the file and 64 MiB: more is only to be had by naming the same bytes over and
+ * over.
+ *
+ * Written is the zip format, an OrderedDict of tensors, each with a storage of its own;
+ * torch.load(weights_only=True) reads it. The same tensors make the same bytes.
+ */
+#ifndef ZT_PT_H
+#define ZT_PT_H
+
+#include "lib/io/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_pt zt_pt;
+
+zt_pt *zt_pt_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
+zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+void zt_pt_close(zt_pt *t);
+
+/* Do these first bytes of a file begin a checkpoint of the older format? 16 bytes suffice. */
+bool zt_pt_sniff(const void *bytes, size_t n);
+/* Is this zip a checkpoint, and no .npz? Looks for its data.pkl; fails without a message. */
+bool zt_pt_is_zip(const zt_source *s);
+
+int64_t zt_pt_count(const zt_pt *t);
+const zt_array *zt_pt_get(const zt_pt *t, int64_t i); /* in the pickle's order */
+int64_t zt_pt_find(const zt_pt *t, const char *name); /* index or -1 */
+/* n bytes at `offset` of tensor i. From any thread. In order is fastest. */
+zt_status zt_pt_read(zt_pt *t, int64_t i, size_t offset, void *dst, size_t n);
+zt_store zt_pt_store(zt_pt *t); /* valid as long as it is open */
+
+typedef struct zt_pt_writer zt_pt_writer;
+
+bool zt_pt_can(const zt_type *type); /* has PyTorch its dtype? */
+zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out);
+void zt_pt_writer_free(zt_pt_writer *w);
+/* The next tensor. A name that was there is ZT_EUSAGE, a dtype that PyTorch lacks ZT_ENOTSUP. */
+zt_status zt_pt_begin(zt_pt_writer *w, const char *name, const zt_type *type);
+zt_status zt_pt_write(zt_pt_writer *w, const void *bytes, size_t n);
+zt_status zt_pt_finish(zt_pt_writer *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

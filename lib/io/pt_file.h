@@ -1,0 +1,48 @@
+/* pt_file.h - private to lib/io/pt*.c: what is kept of an open checkpoint. */
+#ifndef ZT_PT_FILE_H
+#define ZT_PT_FILE_H
+
+#include "lib/io/pickle.h"
+#include "lib/io/pt.h"
+#include "lib/io/zip.h"
+
+typedef struct pt_storage {
+    const char *key;
+    uint64_t bytes;
+    size_t item;    /* bytes of an element of the class that named it first */
+    bool placed;    /* it is known where it is: */
+    int64_t member; /* in the zip; -1: the file itself, */
+    uint64_t begin; /* from this byte on */
+} pt_storage;
+
+typedef struct pt_tensor {
+    zt_array a;
+    zt_layout layout; /* raw bytes are its storage's */
+    int64_t storage;
+} pt_tensor;
+
+struct zt_pt {
+    zt_ctx *ctx;
+    const char *file;
+    zt_source *in, *owned;
+    zt_zip *zip; /* NULL: the older format */
+    bool big;    /* elements are big endian */
+    zt_arena *keep;
+    zt_gather *gather;
+    pt_storage *storage;
+    int64_t n_storages;
+    zt_map *keys; /* of storages */
+    pt_tensor *tensor;
+    int64_t n;
+    zt_map *names;
+};
+
+/* The pickle's tensors become the file's, their storages too, which have no place yet. `ops` is how
+ * many opcodes made them. */
+zt_status zt_pt_take(zt_pt *t, pk_value root, size_t ops);
+
+/* Reads a checkpoint of either format, all but tensors' bytes. */
+zt_status zt_pt_parse_zip(zt_pt *t);
+zt_status zt_pt_parse_older(zt_pt *t);
+
+#endif
