@@ -5,6 +5,7 @@
 #include "lib/base/base.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #define ZT_MESSAGE_BYTES 2048
 
@@ -36,5 +37,28 @@ size_t zt_block_bytes(const void *p);
 
 /* The whole of bytes to a descriptor; 0 or an errno. */
 int zt_fd_write(int fd, const void *bytes, size_t n);
+/* At most n bytes, and `least` if the stream has them; less than 0 and errno. */
+ssize_t zt_fd_read(int in, char *buf, size_t n, size_t least);
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+struct zt_source {
+    zt_ctx *ctx;
+    char *name;
+    const char *bytes; /* of a source in memory, else NULL */
+    int fd;
+    uint64_t base; /* where in fd the source begins: stdin may have been read from before */
+    uint64_t size;
+    struct zt_stream *stream; /* read as it comes: fd is -1 */
+};
+
+/* Takes over `fd`, except stdin's. */
+zt_status zt_stream_begin(zt_source *s, int fd);
+zt_status zt_stream_read(const zt_source *s, uint64_t offset, void *dst, size_t n);
+void zt_stream_free(zt_source *s);
+/* Where a source's bytes are in a file; false: in none. */
+bool zt_source_place(const zt_source *s, int *fd, uint64_t *base);
+/* Makes s a copy of the stream `in` that can be read anywhere. */
+zt_status zt_spool(zt_source *s, int in, zt_wanted *wanted, const void *head, size_t n);
 
 #endif

@@ -170,6 +170,50 @@ zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n)
     return ZT_OK;
 }
 
+/* From file to file, as far as the kernel does it; *done says how far. */
+static zt_status copy_by_kernel(zt_sink *s, int in, uint64_t offset, uint64_t n, uint64_t *done)
+{
+    while (*done < n) {
+        loff_t at = (loff_t)(offset + *done);
+        size_t step = n - *done < 1 << 30 ? (size_t)(n - *done) : 1 << 30;
+        ssize_t k = copy_file_range(in, &at, s->fd, NULL, step, 0);
+        if (k <= 0 && (k == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+                       errno == EOPNOTSUPP || errno == EBADF || errno == EPERM))
+            return ZT_OK; /* reading will tell what is wrong, if something is */
+        if (k < 0 && errno == EINTR)
+            return s->failed = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was written",
+                                       s->path);
+        if (k < 0)
+            return s->failed = zt_fail(s->ctx, ZT_EIO, "%s: copying %llu bytes: %s", s->path,
+                                       (unsigned long long)n, strerror(errno));
+        *done += (uint64_t)k;
+    }
+    return ZT_OK;
+}
+
+zt_status zt_sink_copy(zt_sink *s, const zt_source *from, uint64_t offset, uint64_t n)
+{
+    enum { STEP = 1 << 20 };
+    uint64_t base, done = 0;
+    int in;
+    if (s->failed || flush(s))
+        return s->failed;
+    if (s->temp && zt_source_place(from, &in, &base) &&
+        copy_by_kernel(s, in, base + offset, n, &done) != ZT_OK)
+        return s->failed;
+    char *buf = done < n ? zt_alloc(s->ctx, STEP) : NULL;
+    if (done < n && !buf)
+        return s->failed = ZT_ENOMEM;
+    for (size_t k; done < n && !s->failed; done += k) {
+        k = n - done < STEP ? (size_t)(n - done) : STEP;
+        s->failed = zt_source_read(from, offset + done, buf, k);
+        if (!s->failed)
+            put(s, buf, k);
+    }
+    zt_free(s->ctx, buf);
+    return s->failed;
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Gives a file without a name its name beside the target. */

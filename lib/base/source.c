@@ -1,8 +1,9 @@
 /* source.c - inputs that can be read at any offset.
  *
  * Regular files are read in place; stdin, FIFOs, pipes and devices are first spooled to a temporary
- * file without a name, so that nothing has to be cleaned up. Reading is pread: a file that shrinks
- * under us is an error, where a mapping would be a signal. */
+ * file without a name, so that nothing has to be cleaned up. Who asks for it has them as they come
+ * (stream.c). Reading is pread: a file that shrinks under us is an error, where a mapping would be a
+ * signal. */
 #include "lib/base/internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -10,15 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct zt_source {
-    zt_ctx *ctx;
-    char *name;
-    const char *bytes; /* of a source in memory, else NULL */
-    int fd;
-    uint64_t base; /* where in fd the source begins: stdin may have been read from before */
-    uint64_t size;
-};
 
 static zt_source *source_new(zt_ctx *ctx, const char *name)
 {
@@ -41,6 +33,7 @@ void zt_source_close(zt_source *s)
         return;
     if (s->fd >= 0)
         close(s->fd);
+    zt_stream_free(s);
     zt_free(s->ctx, s->name);
     zt_free(s->ctx, s);
 }
@@ -79,8 +72,7 @@ int zt_fd_write(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-/* At most n bytes, and `least` if the stream has them; less than 0 and errno. */
-static ssize_t read_some(int in, char *buf, size_t n, size_t least)
+ssize_t zt_fd_read(int in, char *buf, size_t n, size_t least)
 {
     size_t done = 0;
     do {
@@ -98,7 +90,7 @@ static zt_status copy_all(zt_source *s, int in, const char *dir, zt_wanted *want
     char *buf = zt_alloc(s->ctx, STEP);
     zt_status st = buf ? ZT_OK : ZT_ENOMEM;
     for (bool more = true; more && st == ZT_OK;) {
-        ssize_t k = read_some(in, buf, STEP, s->size ? 0 : ZT_HEAD);
+        ssize_t k = zt_fd_read(in, buf, STEP, s->size ? 0 : ZT_HEAD);
         if (k == 0)
             break;
         if (k > 0 && s->size == 0 && wanted && !wanted(buf, (size_t)k))
@@ -118,8 +110,9 @@ static zt_status copy_all(zt_source *s, int in, const char *dir, zt_wanted *want
     return st;
 }
 
-/* Replaces the stream `in` by a copy that can be read anywhere. `in` stays the caller's. */
-static zt_status spool(zt_source *s, int in, zt_wanted *wanted)
+/* Replaces the stream `in` by a copy that can be read anywhere: `head`, which was read from it
+ * before, and all the rest. `in` stays the caller's. */
+zt_status zt_spool(zt_source *s, int in, zt_wanted *wanted, const void *head, size_t n)
 {
     const char *dir = getenv("TMPDIR");
     dir = dir && *dir ? dir : "/tmp";
@@ -127,13 +120,18 @@ static zt_status spool(zt_source *s, int in, zt_wanted *wanted)
     if (s->fd < 0)
         return zt_fail(s->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", s->name, dir,
                        strerror(errno));
+    int error = n ? zt_fd_write(s->fd, head, n) : 0;
+    if (error)
+        return zt_fail(s->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
+                       s->name, dir, strerror(error));
+    s->size = n;
     return copy_all(s, in, dir, wanted);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Takes `fd` over whatever happens, except stdin's. */
-static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted)
+static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted, bool streams)
 {
     struct stat st;
     zt_status status = ZT_OK;
@@ -149,15 +147,17 @@ static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted)
         if (s->fd < 0)
             status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
         return status;
+    } else if (streams) {
+        return zt_stream_begin(s, fd);
     } else {
-        status = spool(s, fd, wanted);
+        status = zt_spool(s, fd, wanted, NULL, 0);
     }
     if (fd != STDIN_FILENO)
         close(fd);
     return status;
 }
 
-static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted)
+static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted, bool streams)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 && errno == EINTR)
@@ -172,25 +172,36 @@ static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted)
             return zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(error));
         fd = up;
     }
-    return adopt(s, fd, wanted);
+    return adopt(s, fd, wanted, streams);
 }
 
-zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
+static zt_source *open_any(zt_ctx *ctx, const char *path, zt_wanted *wanted, bool streams)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     zt_source *s = source_new(ctx, is_stdin ? "stdin" : path);
     if (!s)
         return NULL;
-    if (is_stdin ? adopt(s, STDIN_FILENO, wanted) : open_path(s, path, wanted)) {
+    if (is_stdin ? adopt(s, STDIN_FILENO, wanted, streams)
+                 : open_path(s, path, wanted, streams)) {
         zt_source_close(s);
         return NULL;
     }
     return s;
 }
 
+zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
+{
+    return open_any(ctx, path, wanted, false);
+}
+
+zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path)
+{
+    return open_any(ctx, path, NULL, true);
+}
+
 zt_source *zt_source_open(zt_ctx *ctx, const char *path)
 {
-    return zt_source_open_if(ctx, path, NULL);
+    return open_any(ctx, path, NULL, false);
 }
 
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n)
@@ -215,8 +226,17 @@ uint64_t zt_source_size(const zt_source *s)
     return s->size;
 }
 
+bool zt_source_place(const zt_source *s, int *fd, uint64_t *base)
+{
+    *fd = s->fd;
+    *base = s->base;
+    return s->fd >= 0 && !s->stream;
+}
+
 zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n)
 {
+    if (s->stream)
+        return zt_stream_read(s, offset, dst, n);
     if (offset > s->size || n > s->size - offset)
         return zt_fail(s->ctx, ZT_EDATA,
                        "%s: %zu bytes wanted at offset %llu, the file ends at %llu", s->name, n,

@@ -8,9 +8,31 @@
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
+/* The same of a stream: what was read too far comes again. */
+static bool trim_stream(zt_gguf *g)
+{
+    size_t got = 0, n = g->data < SIZE_MAX - 8 ? (size_t)g->data : 0;
+    if (g->have > n) {
+        if (zt_source_unread(g->source, g->head + n, g->have - n) != ZT_OK)
+            return false;
+        g->have = n;
+    }
+    char *head = zt_realloc(g->ctx, g->head, n + 8);
+    if (!head)
+        return false;
+    g->head = head;
+    if (n > g->have && zt_source_read_some(g->source, g->have, head + g->have, n - g->have,
+                                           n - g->have, &got) != ZT_OK)
+        return false;
+    g->have += got;
+    return true;
+}
+
 /* Cut head to the header proper and its padding, with room for the file's size behind it. */
 static bool trim(zt_gguf *g)
 {
+    if (zt_source_streams(g->source))
+        return trim_stream(g);
     uint64_t n = g->data < g->file_size ? g->data : g->file_size;
     char *head = zt_realloc(g->ctx, g->head, (size_t)n + 8);
     if (!head)
@@ -199,10 +221,47 @@ const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t 
     return g->head + t->name;
 }
 
+const char *zt_gguf_tensor_word(const zt_gguf *g, int64_t i, int *rank)
+{
+    if (rank)
+        *rank = g->tensor[i].rank;
+    return zt_gguf_type(g->tensor[i].type)->name;
+}
+
+/* Bytes of a number that must be turned around when it is read; 1: nothing is. */
+static size_t turned(const zt_gguf *g, const gguf_tensor *t)
+{
+    const gguf_type *type = zt_gguf_type(t->type);
+    return g->big && type->block == 1 ? type->block_bytes : 1;
+}
+
+bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64_t *offset)
+{
+    const gguf_tensor *t = &g->tensor[i];
+    if (g->over.read || turned(g, t) != 1)
+        return false;
+    *source = g->source;
+    *offset = g->data + t->offset;
+    return true;
+}
+
 int64_t zt_gguf_find(const zt_gguf *g, const char *name)
 {
     int64_t i;
     return zt_map_get(g->tensors, name, strlen(name), &i) ? i : -1;
+}
+
+zt_status zt_gguf_end(zt_gguf *g)
+{
+    enum { MOST = 1 << 20 }; /* a stream without end is no trap */
+    char waste[4096];
+    const gguf_tensor *last = g->n_tensors ? &g->tensor[g->n_tensors - 1] : NULL;
+    uint64_t at = last ? g->data + last->offset + last->bytes : g->have;
+    zt_status s = ZT_OK;
+    for (size_t got = 1, all = 0; zt_source_streams(g->source) && s == ZT_OK && got && all < MOST;
+         all += got, at += got)
+        s = zt_source_read_some(g->source, at, waste, sizeof waste, 1, &got);
+    return s;
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
@@ -222,6 +281,31 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     return ZT_OK;
 }
 
+/* n bytes at `at` of a file whose numbers have `size` bytes the other way around; where a piece
+ * begins or ends inside of a number, that one is read whole. */
+static zt_status read_turned(const zt_gguf *g, uint64_t data, size_t at, char *dst, size_t n,
+                             size_t size)
+{
+    char one[8];
+    zt_status s = ZT_OK;
+    while (n && s == ZT_OK) {
+        size_t within = at % size, k = n - n % size;
+        if (within == 0 && k) {
+            s = zt_source_read(g->source, data + at, dst, k);
+            zt_swap_bytes(dst, k / size, (int)size);
+        } else {
+            k = size - within < n ? size - within : n;
+            s = zt_source_read(g->source, data + at - within, one, size);
+            zt_swap_bytes(one, 1, (int)size);
+            memcpy(dst, one + within, k);
+        }
+        at += k;
+        dst += k;
+        n -= k;
+    }
+    return s;
+}
+
 static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
     const zt_gguf *g = user;
@@ -235,6 +319,8 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
                        zt_gguf_name(g), g->head + t->name, n, offset, (unsigned long long)t->bytes);
     if (g->over.read)
         return g->over.read(g->over.user, handle, offset, dst, n);
+    if (turned(g, t) != 1)
+        return read_turned(g, g->data + t->offset, offset, dst, n, turned(g, t));
     return zt_source_read(g->source, g->data + t->offset + offset, dst, n);
 }
 

@@ -1,9 +1,10 @@
-/* gguf.h - read GGUF files, version 2 and 3, little endian.
+/* gguf.h - read GGUF files, version 2 and 3, of either byte order.
  *
  * The header (keys and tensor list) is read and checked once; tensor bytes are read on demand.
  * Files are hostile: every count, offset and length is checked against the file before it is
  * believed, so that the memory used is bounded by the file's size. Shapes are row-major here:
- * GGUF's reversed order stays inside. Format: docs/gguf.md of ggml, as facts.
+ * GGUF's reversed order stays inside. Of a big-endian file numbers, and data of plain types, come out
+ * little endian; blocks of quantized types are taken as they are, as gguf-py does it. Format: docs/gguf.md of ggml, as facts.
  *
  *     zt_gguf *g = zt_gguf_open(ctx, "m.gguf");
  *     int64_t layers;
@@ -29,6 +30,9 @@ zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s);     /* owns the source, also w
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
 zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
                       const zt_store *data, void (*release)(void *user));
+/* The first of a model's files, NAME-00001-of-0000N.gguf: all of them as one, without the keys split.*
+ * that say so. Another file, or one of a stream, stays as it is. Takes g over, also when it fails. */
+zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path);
 void zt_gguf_close(zt_gguf *g);
 
 zt_ctx *zt_gguf_ctx(const zt_gguf *g);
@@ -50,8 +54,12 @@ typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
     size_t n;
 } zt_bytes;
 
+const char *zt_gguf_kind_name(zt_gguf_kind kind); /* "u32", "str", "array" */
+
 int64_t zt_gguf_n_keys(const zt_gguf *g);
 zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind);
+/* The value's bytes, little endian, as they lie in a file of version 3 behind its kind. */
+zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_bytes *value);
 /* By name; false when the key is absent or of another kind (a number of any width is a number, a
  * bool also 0 or 1; floats only where integral for i64). No message. */
 bool zt_gguf_i64(const zt_gguf *g, const char *key, int64_t *out);
@@ -70,7 +78,13 @@ bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t c
 
 int64_t zt_gguf_n_tensors(const zt_gguf *g);
 const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes);
+/* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks the type. */
+const char *zt_gguf_tensor_word(const zt_gguf *g, int64_t i, int *rank);
 int64_t zt_gguf_find(const zt_gguf *g, const char *name); /* index or -1 */
+/* After the last tensor of a stream: passes by what may follow it. */
+zt_status zt_gguf_end(zt_gguf *g);
+/* Where tensor i's bytes are as they will be read; false: not in one piece. */
+bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64_t *offset);
 /* A store over the file, valid as long as it is open. */
 zt_store zt_gguf_store(zt_gguf *g);
 /* A tensor of a type that ggml has and zt does not passes open; only using it fails: the store's

@@ -28,6 +28,8 @@ struct zt_gguf {
     uint64_t align, data; /* data: where the data section begins in the file */
     size_t *key;          /* [n_keys] positions of key records in head */
     int64_t n_keys;
+    size_t keys_end; /* in head, behind the last key's value */
+    bool big;        /* a big-endian file: head has been turned around, data are when they are read */
     zt_map *keys;
     gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
     int64_t n_tensors;
@@ -54,6 +56,9 @@ const gguf_kind *zt_gguf_kind_get(uint32_t kind); /* NULL: no such kind */
 /* Read and check the whole header of g->source; fills all of g but the maps and id. false with a
  * message in the context. */
 bool zt_gguf_parse(zt_gguf *g);
+
+/* `count` numbers of 1, 2, 4 or 8 bytes, not aligned: the other byte order. */
+void zt_swap_bytes(char *p, size_t count, int bytes);
 
 /* Header bytes at a position that the parser has checked. */
 uint32_t zt_gguf_u32(const char *p);

@@ -58,6 +58,15 @@ zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind)
     return key;
 }
 
+zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_bytes *raw)
+{
+    zt_bytes key = zt_gguf_key(g, i, kind);
+    const char *from = key.data + key.n + 4;
+    size_t end = i + 1 < g->n_keys ? g->key[i + 1] : g->keys_end;
+    *raw = (zt_bytes){.data = from, .n = (size_t)(g->head + end - from)};
+    return key;
+}
+
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 /* A number of any kind: as a double if `real`, else as its low 64 bits, negative if `minus`. */
@@ -198,4 +207,10 @@ bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t c
             return false;
     }
     return true;
+}
+
+const char *zt_gguf_kind_name(zt_gguf_kind kind)
+{
+    const gguf_kind *k = zt_gguf_kind_get(kind);
+    return k ? k->name : "?";
 }

@@ -5,7 +5,10 @@
  * of general.alignment; data. A string is a u64 length and bytes, an array a u32 kind, a u64 count
  * and values. As ggml does we refuse nested arrays, names of 64 bytes, and data with gaps.
  *
- * The length of a header is written nowhere, so it is read in blocks that double. */
+ * The length of a header is written nowhere, so it is read in blocks that double. Of a big-endian
+ * file every number is turned around in place when it is passed, so that head is little endian
+ * behind the reader. Of a stream the size is not known: counts and lengths are then bounded by the
+ * bytes that come. */
 #include "lib/io/gguf_file.h"
 
 #include <stdio.h>
@@ -98,6 +101,30 @@ static bool grow(zt_gguf *g, uint64_t least)
     return true;
 }
 
+/* The same of a stream: never more memory than twice what came. false without a message when it
+ * ends before; then its size is known. */
+static bool grow_stream(zt_gguf *g, uint64_t least)
+{
+    while (g->have < least) {
+        size_t want = g->have < FIRST_BLOCK ? FIRST_BLOCK : 2 * g->have, got;
+        uint64_t missing = least - g->have;
+        char *head = zt_realloc(g->ctx, g->head, want);
+        if (!head)
+            return false;
+        g->head = head;
+        want -= g->have;
+        if (zt_source_read_some(g->source, g->have, head + g->have, want,
+                                missing < want ? (size_t)missing : want, &got) != ZT_OK)
+            return false;
+        g->have += got;
+        if (got < want && got < missing) {
+            g->file_size = g->have;
+            return false;
+        }
+    }
+    return true;
+}
+
 static uint64_t left(const reader *r)
 {
     return r->g->file_size - r->pos;
@@ -108,13 +135,24 @@ static inline bool need(reader *r, uint64_t n)
 {
     if (n <= r->g->have - r->pos)
         return true;
+    if (zt_source_streams(r->g->source) && n <= left(r))
+        return grow_stream(r->g, r->pos + n) ||
+               (zt_ctx_status(r->g->ctx) == ZT_OK && cut(r, n));
     return n <= left(r) ? grow(r->g, r->pos + n) : cut(r, n);
+}
+
+/* `count` numbers of so many bytes at `at` in head come out little endian. */
+static void turn(zt_gguf *g, size_t at, uint64_t count, int bytes)
+{
+    if (g->big)
+        zt_swap_bytes(g->head + at, (size_t)count, bytes);
 }
 
 static inline bool get_u32(reader *r, uint32_t *out)
 {
     if (!need(r, 4))
         return false;
+    turn(r->g, r->pos, 1, 4);
     *out = zt_gguf_u32(r->g->head + r->pos);
     r->pos += 4;
     return true;
@@ -124,6 +162,7 @@ static inline bool get_u64(reader *r, uint64_t *out)
 {
     if (!need(r, 8))
         return false;
+    turn(r->g, r->pos, 1, 8);
     *out = zt_gguf_u64(r->g->head + r->pos);
     r->pos += 8;
     return true;
@@ -175,6 +214,7 @@ static bool skip_plain(reader *r, const gguf_kind *kind, uint64_t n)
                    (unsigned long long)n, kind->name, (unsigned long long)left(r));
     if (!need(r, n * kind->bytes) || (kind->form == 'b' && !check_bools(r, n)))
         return false;
+    turn(r->g, r->pos, n, kind->bytes);
     r->pos += (size_t)n * kind->bytes;
     return true;
 }
@@ -272,6 +312,7 @@ static bool read_keys(reader *r, uint64_t count)
             return false;
         g->key[g->n_keys++] = at;
     }
+    g->keys_end = r->pos;
     return true;
 }
 
@@ -319,6 +360,7 @@ static bool read_tensor(reader *r, gguf_tensor *t, uint64_t expected_offset)
     t->name_len = (uint8_t)r->name_len;
     if (!need(r, 8 * rank))
         return false;
+    turn(r->g, r->pos, rank, 8);
     r->pos += 8 * rank;
     if (!get_u32(r, &number) || !get_u64(r, &t->offset))
         return false;
@@ -391,16 +433,15 @@ static bool check_magic(const zt_gguf *g)
     return false;
 }
 
-static bool check_version(const zt_gguf *g, uint32_t version)
+/* The number tells the byte order too: there are not 2^24 versions. */
+static bool check_version(zt_gguf *g, uint32_t version)
 {
-    if (version == 2 || version == 3)
+    g->big = version == 0x02000000 || version == 0x03000000;
+    turn(g, 4, 1, 4);
+    if (g->big || version == 2 || version == 3)
         return true;
-    if (version == 0x02000000 || version == 0x03000000)
-        zt_fail(g->ctx, ZT_ENOTSUP, "%s: a big-endian GGUF file, only little-endian is read",
-                zt_gguf_name(g));
-    else
-        zt_fail(g->ctx, version && version < 256 ? ZT_ENOTSUP : ZT_EDATA,
-                "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(g), version);
+    zt_fail(g->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(g),
+            version);
     return false;
 }
 
@@ -410,7 +451,10 @@ bool zt_gguf_parse(zt_gguf *g)
     uint32_t version;
     uint64_t n_tensors, n_keys;
     g->align = 32;
-    if ((g->file_size && !g->have && !grow(g, 1)) || !check_magic(g) || !need(&r, 24))
+    if (zt_source_streams(g->source) ? !grow_stream(g, 1) && zt_ctx_status(g->ctx) != ZT_OK
+                                     : g->file_size && !g->have && !grow(g, 1))
+        return false;
+    if (!check_magic(g) || !need(&r, 24))
         return false;
     r.pos = 4;
     return get_u32(&r, &version) && check_version(g, version) && get_u64(&r, &n_tensors) &&

@@ -1,4 +1,5 @@
-/* gguf_types.c - owns the two tables of numbers of the format: tensor types and value kinds. */
+/* gguf_types.c - owns the two tables of numbers of the format: tensor types and value kinds; and
+ * the order of bytes. */
 #include "lib/io/gguf_file.h"
 
 #define NONE ZT_DTYPE_COUNT
@@ -43,4 +44,15 @@ const gguf_type *zt_gguf_type(uint32_t number)
 const gguf_kind *zt_gguf_kind_get(uint32_t kind)
 {
     return kind < sizeof kinds / sizeof *kinds ? &kinds[kind] : NULL;
+}
+
+void zt_swap_bytes(char *p, size_t count, int bytes)
+{
+    for (size_t i = 0; bytes > 1 && i < count; i++, p += bytes) {
+        for (int a = 0, b = bytes - 1; a < b; a++, b--) {
+            char c = p[a];
+            p[a] = p[b];
+            p[b] = c;
+        }
+    }
 }

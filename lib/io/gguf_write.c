@@ -6,7 +6,7 @@
 
 #include "lib/io/gguf_file.h"
 
-enum { HEAD = 4 + 4 + 8 + 8, MAX_NAME = 63, MAX_DIMS = 4 };
+enum { HEAD = 4 + 4 + 8 + 8, MAX_NAME = 63, MAX_DIMS = 4, MAX_ALIGN = 1 << 20 };
 
 struct zt_gguf_writer {
     zt_ctx *ctx;
@@ -184,21 +184,41 @@ zt_status zt_gguf_put_align(zt_gguf_writer *w, uint32_t align)
     static const char key[] = "general.alignment";
     if (align == 0 || (align & (align - 1)) != 0 || w->n_tensors)
         return refuse(w, ZT_EUSAGE, key, "no power of two, or too late");
+    if (align > MAX_ALIGN)
+        return refuse(w, ZT_ENOTSUP, key, "more than 1 MiB");
     w->align = align;
     return zt_gguf_put_int(w, key, ZT_GGUF_U32, align);
 }
 
+zt_status zt_gguf_put_raw(zt_gguf_writer *w, const char *key, zt_gguf_kind kind,
+                          const void *value, size_t n)
+{
+    uint32_t align;
+    if (strcmp(key, "general.alignment") == 0 && kind == ZT_GGUF_U32 && n == 4) {
+        memcpy(&align, value, 4);
+        return zt_gguf_put_align(w, align);
+    }
+    begin_key(w, key, kind);
+    put(w, &w->keys, value, n);
+    return w->status;
+}
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* ggml's number of a dtype, or -1. */
-static int number_of(zt_dtype dtype)
+/* ggml's number of a type, or -1. */
+static int number_of(const char *word)
 {
     for (uint32_t i = 0; i < 256; i++) {
         const gguf_type *t = zt_gguf_type(i);
-        if (t && t->dtype == dtype)
+        if (t && strcmp(t->name, word) == 0)
             return (int)i;
     }
     return -1;
+}
+
+bool zt_gguf_can(const char *name, const char *word, int rank)
+{
+    return strlen(name) <= MAX_NAME && rank >= 0 && rank <= MAX_DIMS && number_of(word) >= 0;
 }
 
 static uint64_t padded(uint64_t n, uint64_t align)
@@ -206,31 +226,54 @@ static uint64_t padded(uint64_t n, uint64_t align)
     return (n + align - 1) & ~(align - 1);
 }
 
-zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type *type)
+/* Bytes of a tensor; false when they overflow, or a row is not in whole blocks. */
+static bool bytes_of(const gguf_type *t, int rank, const int64_t *dim, int64_t *bytes)
 {
-    size_t bytes;
-    int number = type->dtype < ZT_DTYPE_COUNT ? number_of(type->dtype) : -1;
+    int64_t n = 1;
+    if ((rank ? dim[rank - 1] : 1) % t->block != 0)
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (!zt_mul_i64(n, dim[i], &n))
+            return false;
+    return zt_mul_i64(n / t->block, t->block_bytes, bytes);
+}
+
+zt_status zt_gguf_put_tensor_word(zt_gguf_writer *w, const char *name, const char *word, int rank,
+                                  const int64_t *dim)
+{
+    int number = number_of(word);
+    int64_t bytes;
     if (w->status != ZT_OK)
         return w->status;
-    if (!zt_type_check(w->ctx, type, &bytes))
-        return w->status = zt_ctx_status(w->ctx);
     if (number < 0)
         return refuse(w, ZT_ENOTSUP, name, "is of a dtype that GGUF does not have");
-    if (strlen(name) > MAX_NAME || type->rank > MAX_DIMS)
+    if (!zt_gguf_can(name, word, rank))
         return refuse(w, ZT_ENOTSUP, name, "more than 63 bytes of name or 4 dimensions");
-    if (bytes > INT64_MAX - w->end - 2 * w->align)
+    if (!bytes_of(zt_gguf_type((uint32_t)number), rank, dim, &bytes))
+        return refuse(w, ZT_ESHAPE, name, "its shape does not go with its dtype");
+    if ((uint64_t)bytes > INT64_MAX - w->end - 2 * w->align)
         return refuse(w, ZT_ENOTSUP, name, "too many bytes");
     claim(w, name, 1);
     put_text(w, &w->tensors, name, strlen(name));
-    put_u32(w, &w->tensors, (uint32_t)type->rank);
-    for (int i = type->rank - 1; i >= 0; i--)
-        put_u64(w, &w->tensors, (uint64_t)type->dim[i]);
+    put_u32(w, &w->tensors, (uint32_t)rank);
+    for (int i = rank - 1; i >= 0; i--)
+        put_u64(w, &w->tensors, (uint64_t)dim[i]);
     put_u32(w, &w->tensors, (uint32_t)number);
     w->end = padded(w->end, w->align);
     put_u64(w, &w->tensors, w->end);
-    w->end += bytes;
+    w->end += (uint64_t)bytes;
     w->n_tensors++;
     return w->status;
+}
+
+zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type *type)
+{
+    if (w->status != ZT_OK)
+        return w->status;
+    if (!zt_type_check(w->ctx, type, NULL))
+        return w->status = zt_ctx_status(w->ctx);
+    return zt_gguf_put_tensor_word(w, name, zt_dtype_get(type->dtype)->name, type->rank,
+                                   type->dim);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

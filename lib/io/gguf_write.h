@@ -39,11 +39,20 @@ zt_status zt_gguf_put_array(zt_gguf_writer *w, const char *key, zt_gguf_kind kin
                             const void *values, int64_t count);
 zt_status zt_gguf_put_strs(zt_gguf_writer *w, const char *key, const zt_bytes *texts,
                            int64_t count);
+/* A value of any kind as zt_gguf_key_value gives it. The bytes are believed. */
+zt_status zt_gguf_put_raw(zt_gguf_writer *w, const char *key, zt_gguf_kind kind,
+                          const void *value, size_t n);
 /* Of the data section: a power of two, 32 unless told; before the first tensor. Also the key. */
 zt_status zt_gguf_put_align(zt_gguf_writer *w, uint32_t align);
 
 /* Names below 64 bytes, 4 dimensions at most, a dtype that ggml has. */
 zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type *type);
+
+/* The same of a type by the format's word for it, also where zt lacks it; dim[rank], row-major. */
+zt_status zt_gguf_put_tensor_word(zt_gguf_writer *w, const char *name, const char *word, int rank,
+                                  const int64_t *dim);
+/* Can a tensor be put so? */
+bool zt_gguf_can(const char *name, const char *word, int rank);
 
 /* The header and its padding; *data_bytes (may be NULL) of data are to follow. NULL on failure. */
 char *zt_gguf_writer_finish(zt_gguf_writer *w, size_t *n, uint64_t *data_bytes);

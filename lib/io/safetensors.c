@@ -93,6 +93,11 @@ zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source)
     return open_over(ctx, source, false);
 }
 
+zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source)
+{
+    return open_over(ctx, source, true);
+}
+
 const char *zt_safetensors_name(const zt_safetensors *s)
 {
     return s->name;
@@ -129,6 +134,27 @@ zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset,
                        s->name, zt_escape(text, sizeof text, t->e.name, strlen(t->e.name)), n,
                        offset, t->e.bytes);
     return zt_source_read(s->shard[t->shard], t->offset + offset, dst, n);
+}
+
+void zt_safetensors_place(const zt_safetensors *s, int64_t i, const zt_source **source,
+                          uint64_t *offset)
+{
+    *source = s->shard[s->tensor[i].shard];
+    *offset = s->tensor[i].offset;
+}
+
+zt_status zt_safetensors_end(const zt_safetensors *s)
+{
+    char byte;
+    size_t got = 0;
+    if (s->n_shards != 1 || !zt_source_streams(s->shard[0]))
+        return ZT_OK;
+    const st_tensor *last = s->n_tensors ? &s->tensor[s->n_tensors - 1] : NULL;
+    uint64_t at = last ? last->offset + last->e.bytes : s->data;
+    zt_status st = zt_source_read_some(s->shard[0], at, &byte, 1, 1, &got);
+    if (st == ZT_OK && got)
+        st = zt_fail(s->ctx, ZT_EDATA, "%s: more bytes than belong to tensors", s->name);
+    return st;
 }
 
 const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n)

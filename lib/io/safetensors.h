@@ -29,6 +29,7 @@ zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
 /* All files PREFIX*.safetensors of a folder (its name ends in '/', or is empty) as one: none is no
  * failure. For shards without an index. */
 zt_safetensors *zt_safetensors_open_parts(zt_ctx *ctx, const char *folder, const char *prefix);
+zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *s); /* owns it, also when it fails */
 void zt_safetensors_close(zt_safetensors *s);
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */
@@ -40,6 +41,7 @@ typedef struct zt_safetensors_entry {
     const char *name;  /* without a zero byte inside; of any length */
     const char *dtype; /* the format's word for it: "BF16" */
     zt_type type;      /* rank -1: zt has no such dtype, or not so many dimensions; reading works */
+    int rank;          /* of the shape; type.dim has it as far as ZT_MAX_RANK, also where zt lacks */
     size_t bytes;
 } zt_safetensors_entry;
 
@@ -51,9 +53,18 @@ int64_t zt_safetensors_find(const zt_safetensors *s, const char *name); /* index
 zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset, void *dst,
                               size_t n);
 
-/* "__metadata__": pairs of texts, in the file's order; NULL past the last. Of shards none are kept.
- */
+/* "__metadata__": pairs of texts, in the file's order; NULL past the last. Of shards the
+ * first one's. */
 const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n);
+
+/* Where tensor i's bytes are. */
+void zt_safetensors_place(const zt_safetensors *s, int64_t i, const zt_source **source,
+                          uint64_t *offset);
+/* After the last tensor of a stream: nothing may follow it. */
+zt_status zt_safetensors_end(const zt_safetensors *s);
+/* The format's word for a dtype ("BF16"); NULL: it has none. */
+const char *zt_safetensors_word(zt_dtype t);
+bool zt_safetensors_has_word(const char *word);
 
 /* A store over the file, valid as long as it is open. A tensor of a dtype that zt lacks fails when
  * it is looked for, with ZT_ENOTSUP and its name. */

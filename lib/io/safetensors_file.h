@@ -24,6 +24,7 @@ struct zt_safetensors {
     zt_arena *texts; /* names and metadata */
     st_tensor *tensor;
     int64_t n_tensors;
+    uint64_t data; /* where they begin in the last shard read */
     zt_map *names;
     st_meta *meta;
     int64_t n_meta;

@@ -36,6 +36,8 @@ static zt_status open_shard(zt_safetensors *s, const char *folder, size_t n, con
     struct stat is;
     zt_source *in = NULL;
     zt_status st;
+    const bool first = s->n_shards == 0;
+    const int64_t meta = s->n_meta;
     zt_str_init(&path, s->ctx);
     if (zt_str_put(&path, folder, n) == ZT_OK && zt_str_puts(&path, name) == ZT_OK) {
         if (stat(path.data, &is) == 0 && !S_ISREG(is.st_mode))
@@ -49,7 +51,8 @@ static zt_status open_shard(zt_safetensors *s, const char *folder, size_t n, con
         zt_source_close(in);
     if (st == ZT_OK)
         st = zt_st_parse(s);
-    s->n_meta = 0;
+    if (!first)
+        s->n_meta = meta;
     return st;
 }
 

@@ -58,6 +58,19 @@ static const st_dtype *dtype_named(const char *name)
     return NULL;
 }
 
+const char *zt_safetensors_word(zt_dtype t)
+{
+    for (size_t i = 0; t < ZT_DTYPE_COUNT && i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].dtype == t)
+            return dtypes[i].name;
+    return NULL;
+}
+
+bool zt_safetensors_has_word(const char *word)
+{
+    return dtype_named(word) != NULL;
+}
+
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 typedef struct parser {
@@ -65,6 +78,8 @@ typedef struct parser {
     const char *file;
     uint64_t data, data_bytes; /* where the data begin, and how many bytes they are */
     bool has_meta;
+    int64_t first_meta; /* of this file */
+    bool streams; /* how many data there are, is not known */
 } parser;
 
 ZT_PRINTF(3, 4) static zt_status bad(const parser *p, const char *name, const char *fmt, ...)
@@ -147,6 +162,7 @@ static zt_status read_entry(const parser *p, const char *name, const json_t *j, 
         return bad(p, name, "%llu bytes of data, its shape makes %llu",
                    (unsigned long long)(at[1] - at[0]), (unsigned long long)bytes);
     t->e.dtype = d->name;
+    t->e.rank = (int)json_array_size(json_object_get(j, "shape"));
     t->e.bytes = (size_t)bytes;
     t->offset = p->data + at[0];
     t->shard = p->s->n_shards - 1;
@@ -215,7 +231,7 @@ static zt_status check_meta(const parser *p)
     char text[160];
     zt_map *keys = zt_map_new(s->ctx, (size_t)s->n_meta);
     zt_status st = keys ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < s->n_meta; i++) {
+    for (int64_t i = p->first_meta; st == ZT_OK && i < s->n_meta; i++) {
         const char *key = s->meta[i].key;
         st = zt_map_get(keys, key, strlen(key), NULL)
                  ? zt_fail(s->ctx, ZT_EDATA, "%s: __metadata__ '%s' is there twice", p->file,
@@ -264,18 +280,35 @@ static zt_status check_layout(const parser *p, int64_t first)
                        (unsigned long long)(end - p->data));
         end = t->offset + t->e.bytes;
     }
-    if (end == p->data + p->data_bytes)
+    if (end == p->data + p->data_bytes || p->streams)
         return ZT_OK;
     return zt_fail(s->ctx, ZT_EDATA, "%s: %llu bytes of data, %llu belong to tensors", p->file,
                    (unsigned long long)p->data_bytes, (unsigned long long)(end - p->data));
+}
+
+/* The n bytes of the header. Of a stream there is never more memory than twice what came. */
+static zt_status read_text(const parser *p, const zt_source *in, size_t n, char **text)
+{
+    enum { FIRST = 1 << 16 };
+    size_t have = 0, room = zt_source_streams(in) && n > FIRST ? FIRST : n;
+    for (;; room = n - room < room ? n : 2 * room) {
+        char *more = zt_realloc(p->s->ctx, *text, room);
+        if (!more)
+            return ZT_ENOMEM;
+        *text = more;
+        zt_status st = zt_source_read(in, 8 + have, more + have, room - have);
+        if (st != ZT_OK || room == n)
+            return st;
+        have = room;
+    }
 }
 
 static zt_status read_header(parser *p, const zt_source *in, size_t n)
 {
     zt_ctx *ctx = p->s->ctx;
     int64_t first = p->s->n_tensors;
-    char *text = zt_alloc(ctx, n);
-    zt_status st = text ? zt_source_read(in, 8, text, n) : ZT_ENOMEM;
+    char *text = NULL;
+    zt_status st = read_text(p, in, n, &text);
     if (st == ZT_OK && text[0] != '{')
         st = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", p->file);
     if (st == ZT_OK)
@@ -306,7 +339,8 @@ zt_status zt_st_parse(zt_safetensors *s)
     const zt_source *in = s->shard[s->n_shards - 1];
     uint64_t size = zt_source_size(in);
     unsigned char b[8];
-    parser p = {.s = s, .file = zt_source_name(in)};
+    parser p = {.s = s, .file = zt_source_name(in), .streams = zt_source_streams(in),
+                .first_meta = s->n_meta};
     if (size < 8 + 2)
         return zt_fail(s->ctx, ZT_EDATA, "%s: a file of %llu bytes, too short for a header", p.file,
                        (unsigned long long)size);
@@ -318,7 +352,7 @@ zt_status zt_st_parse(zt_safetensors *s)
         return zt_fail(s->ctx, ZT_EDATA,
                        "%s: a header of %llu bytes in a file of %llu (%d are allowed)", p.file,
                        (unsigned long long)n, (unsigned long long)size, MAX_HEADER);
-    p.data = 8 + n;
+    p.data = s->data = 8 + n;
     p.data_bytes = size - p.data;
     return read_header(&p, in, (size_t)n);
 }

@@ -1,0 +1,11 @@
+/* base64.h - bytes as text and back: RFC 4648, section 4, with padding. */
+#ifndef ZT_BASE64_H
+#define ZT_BASE64_H
+
+#include "lib/base/base.h"
+
+zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n);
+/* The bytes, *size of them, from zt_alloc; NULL: no memory, or (status ZT_OK) not base64. */
+char *zt_base64_get(zt_ctx *ctx, const char *text, size_t n, size_t *size);
+
+#endif

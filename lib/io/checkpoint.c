@@ -1,0 +1,275 @@
+/* checkpoint.c - owns the table of containers, and reading: what a file is, its tensors by number
+ * and name. */
+#include "lib/io/checkpoint_file.h"
+
+#include "lib/io/gguf_write.h"
+
+#include <string.h>
+
+static const zt_container *const containers[] = {&zt_container_gguf, &zt_container_safetensors,
+                                                 &zt_container_index};
+
+enum { N_CONTAINERS = sizeof containers / sizeof *containers };
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+const zt_container *zt_container_at(int i)
+{
+    return i >= 0 && i < N_CONTAINERS ? containers[i] : NULL;
+}
+
+const zt_container *zt_container_named(const char *name)
+{
+    for (int i = 0; i < N_CONTAINERS; i++)
+        if (strcmp(containers[i]->name, name) == 0)
+            return containers[i];
+    return NULL;
+}
+
+const zt_container *zt_container_for(const char *path)
+{
+    size_t n = strlen(path);
+    for (int i = 0; i < N_CONTAINERS; i++) {
+        size_t k = strlen(containers[i]->suffix);
+        if (n > k && strcmp(path + n - k, containers[i]->suffix) == 0)
+            return containers[i];
+    }
+    return NULL;
+}
+
+const char *zt_container_name(const zt_container *c)
+{
+    return c->name;
+}
+
+bool zt_container_writes(const zt_container *c)
+{
+    return c->ops != NULL;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name)
+{
+    zt_checkpoint *c = zt_calloc(ctx, 1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->ctx = ctx;
+    c->hidden = -1;
+    c->name = zt_strdup(ctx, name);
+    if (c->name)
+        return c;
+    zt_free(ctx, c);
+    return NULL;
+}
+
+void zt_checkpoint_close(zt_checkpoint *c)
+{
+    if (!c)
+        return;
+    if (c->user)
+        c->reader->close(c->user);
+    zt_meta_free(c->meta);
+    zt_map_free(c->masks);
+    zt_free(c->ctx, c->mask_of);
+    zt_free(c->ctx, c->mask);
+    zt_arena_free(c->texts);
+    zt_free(c->ctx, c->name);
+    zt_free(c->ctx, c);
+}
+
+/* By the first bytes, which a stream gets back; where they say nothing, by the name, so that the
+ * reader tells what is wrong. */
+static zt_status find_container(zt_checkpoint *c, zt_source *s)
+{
+    unsigned char head[ZT_PROBE];
+    size_t n;
+    zt_status st = zt_source_read_some(s, 0, head, sizeof head, sizeof head, &n);
+    if (st == ZT_OK)
+        st = zt_source_unread(s, head, n);
+    if (st != ZT_OK)
+        return st;
+    for (int i = 0; i < N_CONTAINERS && !c->container; i++)
+        if (containers[i]->probe(head, n, zt_source_size(s)))
+            c->container = containers[i];
+    if (!c->container)
+        c->container = zt_container_for(c->name);
+    if (c->container)
+        return ZT_OK;
+    char text[64];
+    return zt_fail(c->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", c->name,
+                   zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
+}
+
+/* Takes over the source. */
+static zt_status open_source(zt_checkpoint *c, zt_source *s)
+{
+    zt_status st = find_container(c, s);
+    if (st == ZT_OK && !c->container->streams)
+        st = zt_source_spool(s);
+    if (st != ZT_OK) {
+        zt_source_close(s);
+        return st;
+    }
+    c->streams = zt_source_streams(s);
+    st = c->container->open(c, s);
+    return st == ZT_OK ? zt_checkpoint_unmask(c) : st;
+}
+
+zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
+{
+    zt_source *s = flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path)
+                                                : zt_source_open(ctx, path);
+    zt_checkpoint *c = s ? zt_checkpoint_new(ctx, zt_source_name(s)) : NULL;
+    if (!c) {
+        zt_source_close(s);
+        return NULL;
+    }
+    if (open_source(c, s) == ZT_OK)
+        return c;
+    zt_checkpoint_close(c);
+    return NULL;
+}
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+const char *zt_checkpoint_name(const zt_checkpoint *c)
+{
+    return c->name;
+}
+
+const zt_container *zt_checkpoint_container(const zt_checkpoint *c)
+{
+    return c->container;
+}
+
+bool zt_checkpoint_streams(const zt_checkpoint *c)
+{
+    return c->streams;
+}
+
+zt_meta *zt_checkpoint_meta(zt_checkpoint *c)
+{
+    if (c->meta)
+        return c->meta;
+    zt_meta *m = zt_meta_new(c->ctx);
+    if (m && c->reader->meta(c->user, m) == ZT_OK)
+        return c->meta = m;
+    zt_meta_free(m);
+    return NULL;
+}
+
+int64_t zt_checkpoint_count(const zt_checkpoint *c)
+{
+    return c->reader->count(c->user) - (c->hidden >= 0);
+}
+
+/* Number of what is stored. */
+static int64_t stored(const zt_checkpoint *c, int64_t i)
+{
+    return c->hidden >= 0 && i >= c->hidden ? i + 1 : i;
+}
+
+void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e)
+{
+    i = stored(c, i);
+    c->reader->get(c->user, i, e);
+    if (!c->mask_of || c->mask_of[i] < 0)
+        return;
+    const zt_mask *m = &c->mask[c->mask_of[i]];
+    e->name = m->name;
+    e->dtype = m->dtype;
+    e->type = m->type;
+}
+
+int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name)
+{
+    int64_t i;
+    if (!c->masks || !zt_map_get(c->masks, name, strlen(name), &i)) {
+        i = c->reader->find(c->user, name);
+        if (i >= 0 && c->mask_of && c->mask_of[i] >= 0)
+            return -1;
+    }
+    return i < 0 || i == c->hidden ? -1 : c->hidden >= 0 && i > c->hidden ? i - 1 : i;
+}
+
+zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n)
+{
+    return c->reader->read(c->user, stored(c, i), offset, dst, n);
+}
+
+bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
+                         uint64_t *offset)
+{
+    return c->reader->place && c->reader->place(c->user, stored(c, i), source, offset);
+}
+
+zt_status zt_checkpoint_end(zt_checkpoint *c)
+{
+    return c->streams && c->reader->end ? c->reader->end(c->user) : ZT_OK;
+}
+
+/* ---- as a GGUF ------------------------------------------------------------------------------- */
+
+typedef struct over {
+    zt_checkpoint *c;
+    int64_t *of; /* tensor of the GGUF -> of the checkpoint */
+} over;
+
+static zt_status over_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    over *o = user;
+    return zt_checkpoint_read(o->c, o->of[handle], offset, dst, n);
+}
+
+static void over_release(void *user)
+{
+    over *o = user;
+    zt_ctx *ctx = o->c->ctx;
+    zt_free(ctx, o->of);
+    zt_checkpoint_close(o->c);
+    zt_free(ctx, o);
+}
+
+static zt_status put_all(zt_gguf_writer *w, over *o)
+{
+    const zt_meta *m = zt_checkpoint_meta(o->c);
+    int64_t n = zt_checkpoint_count(o->c), used = 0;
+    zt_status st = m ? ZT_OK : zt_ctx_status(o->c->ctx);
+    for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
+        const zt_meta_item *item = zt_meta_get(m, i);
+        st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
+    }
+    for (int64_t i = 0; st == ZT_OK && i < n; i++) {
+        zt_entry e;
+        zt_checkpoint_get(o->c, i, &e);
+        if (!zt_gguf_can(e.name, e.dtype, e.type.rank))
+            continue;
+        o->of[used++] = i;
+        st = zt_gguf_put_tensor_word(w, e.name, e.dtype, e.type.rank, e.type.dim);
+    }
+    return st;
+}
+
+zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c)
+{
+    size_t bytes, n = (size_t)zt_checkpoint_count(c);
+    uint64_t data;
+    char *header = NULL;
+    over *o = zt_calloc(c->ctx, 1, sizeof *o);
+    if (!o) {
+        zt_checkpoint_close(c);
+        return NULL;
+    }
+    o->c = c;
+    o->of = zt_alloc_array(c->ctx, n, sizeof *o->of);
+    zt_gguf_writer *w = zt_gguf_writer_new(c->ctx);
+    if (w && o->of && put_all(w, o) == ZT_OK)
+        header = zt_gguf_writer_finish(w, &bytes, &data);
+    zt_gguf_writer_free(w);
+    if (header)
+        return zt_gguf_over(c->ctx, c->name, header, bytes, data,
+                            &(zt_store){.user = o, .read = over_read}, over_release);
+    over_release(o);
+    return NULL;
+}

@@ -1,0 +1,123 @@
+/* checkpoint.h - model files of any container: metadata, and named tensors in the order of their
+ * data.
+ *
+ * Reading. What a file is, is found from its content. The header is read and checked once; bytes are
+ * read on demand, so that memory is the header's and what the caller holds, whatever the model's
+ * size.
+ *
+ *     zt_checkpoint *c = zt_checkpoint_open(ctx, "m.gguf", 0);
+ *     zt_entry e;
+ *     for (int64_t i = 0; i < zt_checkpoint_count(c); i++)
+ *         zt_checkpoint_get(c, i, &e), zt_checkpoint_read(c, i, 0, buf, e.bytes);
+ *     zt_checkpoint_close(c);
+ *
+ * Writing. All metadata and all entries first, then the data in that order, in pieces of any size;
+ * the file is there when commit says so, and not before.
+ *
+ *     zt_checkpoint_opts o = {.to = zt_container_named("gguf"), .force = true};
+ *     zt_writer *w = zt_writer_open(ctx, "out.gguf", &o, meta, entries, n);
+ *     zt_writer_put(w, bytes, k); ...
+ *     zt_writer_commit(w);
+ *     zt_writer_close(w);
+ *
+ * What a container cannot say is not lost. Metadata goes into one base64 entry, "zt.gguf": a GGUF
+ * header without tensors. A tensor of a type, rank or name that the container lacks is stored as
+ * bytes, U8 [rows, bytes of a row] or [bytes] (I8 where that lacks too), and the key "zt.tensors"
+ * tells what it is. Reading takes both away again: whoever reads sees what was written.
+ */
+#ifndef ZT_CHECKPOINT_H
+#define ZT_CHECKPOINT_H
+
+#include "lib/io/meta.h"
+#include "lib/io/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+/* A row of the table of containers. */
+typedef struct zt_container zt_container;
+
+const zt_container *zt_container_named(const char *name); /* "gguf" "safetensors" ...; NULL: none */
+const zt_container *zt_container_for(const char *path);   /* by the suffix of an output; NULL */
+const zt_container *zt_container_at(int i);               /* NULL past the last */
+const char *zt_container_name(const zt_container *c);
+bool zt_container_writes(const zt_container *c); /* can one be written? */
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct zt_entry {
+    const char *name;  /* without a zero byte inside; of any length */
+    const char *dtype; /* zt's name; of a dtype that zt lacks the container's word */
+    /* Row-major. dtype ZT_DTYPE_COUNT: zt has no such, the bytes can only be copied. rank -1: more
+     * dimensions than ZT_MAX_RANK. */
+    zt_type type;
+    uint64_t bytes;
+} zt_entry;
+
+typedef struct zt_checkpoint zt_checkpoint;
+
+enum {
+    /* A pipe is read as it comes, where its container allows that (zt_checkpoint_streams): tensors
+     * must be read in order, offsets rising, each byte once. Else pipes are spooled. */
+    ZT_CHECKPOINT_STREAM = 1
+};
+
+/* A file, or "-": GGUF (the first of shards: all of them), safetensors, an index of such. What zt
+ * does not know is ZT_EDATA. */
+zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags);
+/* Over an open GGUF, however it came to be; takes it over, also on failure. */
+zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
+/* Over open safetensors; likewise. */
+zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s);
+void zt_checkpoint_close(zt_checkpoint *c);
+
+const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */
+const zt_container *zt_checkpoint_container(const zt_checkpoint *c);
+bool zt_checkpoint_streams(const zt_checkpoint *c); /* forward only */
+/* Owned by the checkpoint; may be changed. */
+zt_meta *zt_checkpoint_meta(zt_checkpoint *c);
+
+int64_t zt_checkpoint_count(const zt_checkpoint *c);
+void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e); /* i below count */
+int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name);   /* index or -1 */
+/* n bytes at `offset` of tensor i. */
+zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n);
+/* After the last tensor of a stream: nothing may follow but padding. ZT_OK where it does not stream.
+ */
+zt_status zt_checkpoint_end(zt_checkpoint *c);
+/* Where tensor i's bytes are in a file, for copying by the kernel; false: not in one piece as they
+ * are read. */
+bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
+                         uint64_t *offset);
+
+/* The same as a GGUF: whatever has GGUF's metadata runs. Takes c over, also on failure. Tensors that
+ * GGUF cannot say are left out. */
+zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct zt_writer zt_writer;
+
+typedef struct zt_checkpoint_opts {
+    const zt_container *to; /* NULL: by the path's suffix, else gguf */
+    bool force;             /* overwrite what is there */
+    uint64_t shard;         /* most bytes of data in a file; 0: one file */
+} zt_checkpoint_opts;
+
+/* "-" is stdout. Copies what it needs of meta; entries must live until commit. */
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                          const zt_meta *meta, const zt_entry *entries, int64_t n);
+/* The next n bytes of the data of all entries, in order. */
+zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n);
+/* The next n bytes from a source: by the kernel where it can. */
+zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n);
+zt_status zt_writer_commit(zt_writer *w); /* all bytes must have been put: ZT_EBUG else */
+void zt_writer_close(zt_writer *w);       /* without commit no trace is left */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

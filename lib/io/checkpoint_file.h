@@ -1,0 +1,109 @@
+/* checkpoint_file.h - private to lib/io/checkpoint*.c: what a row of the table of containers is, and
+ * what is kept of an open checkpoint and of one being written.
+ *
+ * checkpoint.c owns the table, opening and reading; checkpoint_mask.c what a container cannot say;
+ * checkpoint_write.c writing and shards; checkpoint_gguf.c, checkpoint_st.c ... a container each. */
+#ifndef ZT_CHECKPOINT_FILE_H
+#define ZT_CHECKPOINT_FILE_H
+
+#include "lib/io/checkpoint.h"
+
+/* ---- a container ----------------------------------------------------------------------------- */
+
+typedef struct zt_reader {
+    int64_t (*count)(const void *user);
+    void (*get)(const void *user, int64_t i, zt_entry *e);
+    int64_t (*find)(const void *user, const char *name);
+    zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
+    bool (*place)(const void *user, int64_t i, const zt_source **source, uint64_t *offset);
+    bool (*has)(const void *user, const char *key); /* such metadata? cheap */
+    zt_status (*meta)(const void *user, zt_meta *to);
+    zt_status (*end)(void *user); /* of a stream, NULL: nothing to do */
+    void (*close)(void *user);
+} zt_reader;
+
+/* A file being written: one, or one of several shards. */
+typedef struct zt_part {
+    zt_ctx *ctx;
+    zt_sink *sink;
+    char *path;
+    const zt_entry *entry; /* as they are stored */
+    int64_t n;
+    uint64_t align, at; /* the container's own: bytes of data put, and what they are padded to */
+    void *user;
+} zt_part;
+
+typedef struct zt_part_ops {
+    /* The header: metadata in the container's own way (NULL: there is none), and all entries. */
+    zt_status (*begin)(zt_part *p, const zt_meta *meta);
+    zt_status (*tensor)(zt_part *p, int64_t i); /* before entry i's data; NULL: nothing is */
+    zt_status (*put)(zt_part *p, const void *bytes, size_t n); /* NULL: as they are */
+    zt_status (*end)(zt_part *p);                               /* NULL: nothing is */
+    void (*close)(zt_part *p);                                  /* frees user; NULL */
+} zt_part_ops;
+
+struct zt_container {
+    const char *name, *suffix;
+    /* Do these first bytes of a file of `size` bytes begin one? n is ZT_PROBE or the file's all. */
+    bool (*probe)(const unsigned char *head, size_t n, uint64_t size);
+    bool streams; /* is read as it comes */
+    /* Takes over the source, also on failure; fills reader and user. */
+    zt_status (*open)(zt_checkpoint *c, zt_source *s);
+    /* Writing; NULL: it is not written. */
+    const zt_part_ops *ops;
+    bool (*can)(const zt_entry *e); /* name, dtype and shape as they are? */
+    /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
+    bool (*can_meta)(const zt_meta *m);
+    zt_dtype bytes; /* of what it cannot say: U8, or I8 */
+    bool shards;     /* NAME-00001-of-0000N and suffix are one model */
+    /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
+    zt_status (*shard_meta)(zt_meta *m, int64_t no, int64_t count, int64_t n_tensors);
+    char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *bytes);
+    const char *index_suffix;
+};
+
+enum { ZT_PROBE = 512 };
+
+extern const zt_container zt_container_gguf, zt_container_safetensors, zt_container_index;
+
+/* ---- an open checkpoint ---------------------------------------------------------------------- */
+
+/* A tensor that is stored as something else. */
+typedef struct zt_mask {
+    const char *name, *dtype;
+    zt_type type;
+} zt_mask;
+
+struct zt_checkpoint {
+    zt_ctx *ctx;
+    char *name;
+    const zt_container *container;
+    const zt_reader *reader;
+    void *user;
+    bool streams;
+    zt_meta *meta;
+    int64_t hidden; /* the stored tensor that is metadata; -1: none */
+    int64_t *mask_of; /* [stored tensors] index of mask, -1: as it is; NULL: none is masked */
+    zt_mask *mask;
+    int64_t n_masks;
+    zt_map *masks; /* true name -> index of what is stored */
+    zt_arena *texts;
+};
+
+zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name);
+/* Metadata and masks of what has just been opened. */
+zt_status zt_checkpoint_unmask(zt_checkpoint *c);
+
+#define ZT_KEY_GGUF    "zt.gguf"
+#define ZT_KEY_TENSORS "zt.tensors"
+
+/* All of m as the text of a GGUF header, and back into m. */
+zt_status zt_meta_to_text(const zt_meta *m, zt_str *text);
+zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size_t n);
+
+/* How entries are stored in a container: out[n] from entries[n]; what is masked is told to meta. */
+zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
+                          const zt_entry *entries, int64_t n, zt_entry *out, zt_meta *meta);
+zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
+
+#endif

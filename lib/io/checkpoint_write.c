@@ -1,0 +1,358 @@
+/* checkpoint_write.c - owns writing a checkpoint: what is stored as what, one file or shards, and
+ * that all of them are there at the end, or none. */
+#include "lib/io/checkpoint_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_SHARDS = 1000 };
+
+struct zt_writer {
+    zt_ctx *ctx;
+    const zt_container *to;
+    bool force;
+    zt_arena *texts;
+    zt_meta *meta;
+    zt_entry *entry; /* as they are stored */
+    int64_t n;
+    bool hidden; /* entry 0 is the metadata, ours to put */
+    zt_part *part;
+    int64_t n_parts, current;
+    int64_t i;      /* the entry of the current part whose data come next */
+    uint64_t left;  /* bytes of it that have not come */
+    bool open;      /* entry i has been announced */
+    char *path;
+    zt_status failed;
+};
+
+/* ---- what goes into which file --------------------------------------------------------------- */
+
+/* "m.gguf" -> "m-00002-of-00003.gguf" */
+static char *shard_path(zt_writer *w, int64_t no)
+{
+    size_t n = strlen(w->path), k = strlen(w->to->suffix);
+    zt_str s;
+    zt_str_init(&s, w->ctx);
+    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0)
+        n -= k;
+    zt_status st = zt_str_put(&s, w->path, n);
+    if (st == ZT_OK)
+        st = zt_str_printf(&s, "-%05" PRId64 "-of-%05" PRId64 "%s", no + 1, w->n_parts,
+                           w->to->suffix);
+    if (st == ZT_OK)
+        return s.data;
+    zt_str_fini(&s);
+    return NULL;
+}
+
+/* The first entry behind those that begin a file at `from`: as many as fit, one at least. */
+static int64_t cut(const zt_writer *w, int64_t from, uint64_t most)
+{
+    uint64_t bytes = 0;
+    int64_t i = from;
+    for (; i < w->n; i++) {
+        if (i > from && (w->entry[i].bytes > most || bytes > most - w->entry[i].bytes))
+            break;
+        bytes += w->entry[i].bytes;
+    }
+    return i;
+}
+
+static zt_status plan(zt_writer *w, uint64_t most)
+{
+    most = most ? most : UINT64_MAX;
+    for (int64_t i = 0; i < w->n; w->n_parts++)
+        i = cut(w, i, most);
+    w->n_parts = w->n_parts ? w->n_parts : 1;
+    if (w->n_parts > MAX_SHARDS)
+        return zt_fail(w->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", w->path,
+                       (long long)w->n_parts, MAX_SHARDS);
+    w->part = zt_calloc(w->ctx, (size_t)w->n_parts, sizeof *w->part);
+    if (!w->part)
+        return ZT_ENOMEM;
+    for (int64_t k = 0, i = 0, end; k < w->n_parts; k++, i = end) {
+        end = cut(w, i, most);
+        w->part[k] = (zt_part){.ctx = w->ctx, .entry = w->entry + i, .n = end - i, .align = 1};
+        w->part[k].path = w->n_parts > 1 ? shard_path(w, k) : zt_strdup(w->ctx, w->path);
+        if (!w->part[k].path)
+            return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Metadata as an entry of its own, before the others. */
+static zt_status hide_meta(zt_writer *w, zt_str *text)
+{
+    zt_status st = zt_meta_to_text(w->meta, text);
+    if (st != ZT_OK)
+        return st;
+    memmove(w->entry + 1, w->entry, (size_t)w->n * sizeof *w->entry);
+    w->entry[0] = (zt_entry){.name = ZT_KEY_GGUF,
+                             .dtype = zt_dtype_get(w->to->bytes)->name,
+                             .type = {.dtype = w->to->bytes, .rank = 1, .dim = {(int64_t)text->len}},
+                             .bytes = text->len};
+    w->n++;
+    w->hidden = true;
+    return ZT_OK;
+}
+
+/* The same as one text of metadata. */
+static zt_status wrap_meta(zt_writer *w, zt_str *text)
+{
+    zt_meta *one = zt_meta_new(w->ctx);
+    zt_status st = one ? zt_meta_to_text(w->meta, text) : ZT_ENOMEM;
+    if (st == ZT_OK)
+        st = zt_meta_put_str(one, ZT_KEY_GGUF, text->data, text->len);
+    if (st != ZT_OK) {
+        zt_meta_free(one);
+        return st;
+    }
+    zt_meta_free(w->meta);
+    w->meta = one;
+    zt_str_clear(text);
+    return ZT_OK;
+}
+
+static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entries, int64_t n,
+                         zt_str *text)
+{
+    w->texts = zt_arena_new(w->ctx, 0);
+    w->meta = zt_meta_new(w->ctx);
+    w->entry = zt_alloc_array(w->ctx, (size_t)n + 1, sizeof *w->entry);
+    w->n = n;
+    zt_status st = w->texts && w->meta && w->entry ? ZT_OK : ZT_ENOMEM;
+    if (st == ZT_OK && meta)
+        st = zt_meta_join(w->meta, meta);
+    if (st == ZT_OK)
+        st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
+    if (st != ZT_OK || (w->to->can_meta && w->to->can_meta(w->meta)) ||
+        zt_meta_count(w->meta) == 0)
+        return st;
+    return w->to->can_meta ? wrap_meta(w, text) : hide_meta(w, text);
+}
+
+/* Metadata of a shard: all in the first one, where the container tells shards apart. */
+static zt_status begin_part(zt_writer *w, int64_t k)
+{
+    zt_meta *m = w->meta, *own = NULL;
+    zt_status st = ZT_OK;
+    if (w->n_parts > 1) {
+        m = own = zt_meta_new(w->ctx);
+        st = own ? ZT_OK : ZT_ENOMEM;
+        if (st == ZT_OK && (k == 0 || !w->to->shard_meta))
+            st = zt_meta_join(own, w->meta);
+        if (st == ZT_OK && w->to->shard_meta)
+            st = w->to->shard_meta(own, k, w->n_parts, w->n);
+    }
+    zt_part *p = &w->part[k];
+    if (st == ZT_OK) {
+        p->sink = zt_sink_open(w->ctx, p->path, w->force);
+        st = p->sink ? w->to->ops->begin(p, m) : zt_ctx_status(w->ctx);
+    }
+    zt_meta_free(own);
+    return st;
+}
+
+static zt_status advance(zt_writer *w);
+
+static zt_status start(zt_writer *w, const zt_checkpoint_opts *o, const zt_meta *meta,
+                       const zt_entry *entries, int64_t n)
+{
+    zt_str text;
+    zt_str_init(&text, w->ctx);
+    zt_status st = prepare(w, meta, entries, n, &text);
+    if (st == ZT_OK)
+        st = plan(w, o->shard);
+    if (st == ZT_OK)
+        st = begin_part(w, 0);
+    if (st == ZT_OK)
+        st = advance(w);
+    if (st == ZT_OK && w->hidden)
+        st = zt_writer_put(w, text.data, text.len);
+    zt_str_fini(&text);
+    return st;
+}
+
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                          const zt_meta *meta, const zt_entry *entries, int64_t n)
+{
+    zt_writer *w = zt_calloc(ctx, 1, sizeof *w);
+    if (!w)
+        return NULL;
+    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .i = -1};
+    if (!w->to)
+        w->to = zt_container_for(path);
+    if (!w->to)
+        w->to = &zt_container_gguf;
+    w->path = zt_strdup(ctx, path);
+    zt_status st = w->path ? ZT_OK : ZT_ENOMEM;
+    if (st == ZT_OK && !w->to->ops)
+        st = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, w->to->name);
+    if (st == ZT_OK && o->shard && (!w->to->shards || strcmp(path, "-") == 0))
+        st = zt_fail(ctx, ZT_EUSAGE, "%s: no shards of that", path);
+    if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK)
+        return w;
+    zt_writer_close(w);
+    return NULL;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* To the next entry that has bytes, announcing all on the way; in the last part past the last. */
+static zt_status advance(zt_writer *w)
+{
+    zt_status st = ZT_OK;
+    while (st == ZT_OK && w->left == 0) {
+        zt_part *p = &w->part[w->current];
+        if (w->i + 1 < p->n) {
+            w->i++;
+            w->left = p->entry[w->i].bytes;
+            st = w->to->ops->tensor ? w->to->ops->tensor(p, w->i) : ZT_OK;
+        } else if (w->current + 1 < w->n_parts) {
+            st = w->to->ops->end ? w->to->ops->end(p) : ZT_OK;
+            w->i = -1;
+            w->current++;
+            st = st == ZT_OK ? begin_part(w, w->current) : st;
+        } else {
+            w->i = p->n;
+            break;
+        }
+    }
+    return w->failed = st;
+}
+
+static zt_status too_many(zt_writer *w)
+{
+    return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: more data than its tensors have", w->path);
+}
+
+zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    while (n && !w->failed) {
+        zt_part *part = &w->part[w->current];
+        size_t k = n < w->left ? n : (size_t)w->left;
+        if (k == 0)
+            return too_many(w);
+        w->failed = w->to->ops->put ? w->to->ops->put(part, p, k) : zt_sink_write(part->sink, p, k);
+        w->left -= k;
+        p += k;
+        n -= k;
+        if (!w->failed)
+            advance(w);
+    }
+    return w->failed;
+}
+
+/* Where the container changes what it is given, the bytes pass through memory. */
+static zt_status copy_some(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n)
+{
+    enum { STEP = 1 << 18 };
+    zt_part *part = &w->part[w->current];
+    if (!w->to->ops->put)
+        return zt_sink_copy(part->sink, s, offset, n);
+    char *buf = zt_alloc(w->ctx, STEP);
+    zt_status st = buf ? ZT_OK : ZT_ENOMEM;
+    for (size_t k; st == ZT_OK && n; offset += k, n -= k) {
+        k = n < STEP ? (size_t)n : STEP;
+        st = zt_source_read(s, offset, buf, k);
+        if (st == ZT_OK)
+            st = w->to->ops->put(part, buf, k);
+    }
+    zt_free(w->ctx, buf);
+    return st;
+}
+
+zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n)
+{
+    while (n && !w->failed) {
+        uint64_t k = n < w->left ? n : w->left;
+        if (k == 0)
+            return too_many(w);
+        w->failed = copy_some(w, s, offset, k);
+        w->left -= k;
+        offset += k;
+        n -= k;
+        if (!w->failed)
+            advance(w);
+    }
+    return w->failed;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static char *with_suffix(zt_writer *w, const char *suffix)
+{
+    size_t n = strlen(w->path), k = strlen(w->to->suffix);
+    zt_str s;
+    zt_str_init(&s, w->ctx);
+    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0)
+        n -= k;
+    if (zt_str_put(&s, w->path, n) == ZT_OK && zt_str_puts(&s, suffix) == ZT_OK)
+        return s.data;
+    zt_str_fini(&s);
+    return NULL;
+}
+
+static zt_status write_index(zt_writer *w)
+{
+    size_t n;
+    char *path = with_suffix(w, w->to->index_suffix);
+    char *text = path ? w->to->index(w->ctx, w->part, w->n_parts, &n) : NULL;
+    zt_sink *s = text ? zt_sink_open(w->ctx, path, w->force) : NULL;
+    zt_status st = s ? zt_sink_write(s, text, n) : zt_ctx_status(w->ctx);
+    if (st == ZT_OK)
+        st = zt_sink_commit(s);
+    zt_sink_close(s);
+    zt_free(w->ctx, text);
+    zt_free(w->ctx, path);
+    return st;
+}
+
+/* Files get their names one after the other; when one fails, those that have theirs go again, unless
+ * they took the place of another. */
+static zt_status name_all(zt_writer *w)
+{
+    zt_status st = ZT_OK;
+    int64_t k = 0;
+    for (; st == ZT_OK && k < w->n_parts; k++)
+        st = zt_sink_commit(w->part[k].sink);
+    if (st == ZT_OK && w->to->index && w->n_parts > 1)
+        st = write_index(w);
+    for (int64_t i = 0; st != ZT_OK && !w->force && i < k - 1; i++)
+        unlink(w->part[i].path);
+    return st;
+}
+
+zt_status zt_writer_commit(zt_writer *w)
+{
+    if (w->failed)
+        return w->failed;
+    zt_part *p = &w->part[w->current];
+    if (w->left || w->current + 1 != w->n_parts || w->i != p->n)
+        return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: less data than its tensors have", w->path);
+    zt_status st = w->to->ops->end ? w->to->ops->end(p) : ZT_OK;
+    return w->failed = st == ZT_OK ? name_all(w) : st;
+}
+
+void zt_writer_close(zt_writer *w)
+{
+    if (!w)
+        return;
+    for (int64_t k = 0; w->part && k < w->n_parts; k++) {
+        if (w->to->ops->close)
+            w->to->ops->close(&w->part[k]);
+        zt_sink_close(w->part[k].sink);
+        zt_free(w->ctx, w->part[k].path);
+    }
+    zt_free(w->ctx, w->part);
+    zt_free(w->ctx, w->entry);
+    zt_meta_free(w->meta);
+    zt_arena_free(w->texts);
+    zt_free(w->ctx, w->path);
+    zt_free(w->ctx, w);
+}

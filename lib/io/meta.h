@@ -1,0 +1,60 @@
+/* meta.h - a model's metadata: an ordered list of keys, each with a value of GGUF's kinds.
+ *
+ * Values are kept as a GGUF v3 file holds them, little endian: what came from one goes back to the
+ * same bytes. Of a string that is a u64 length and its bytes; of an array a u32 kind, a u64 count
+ * and the elements.
+ *
+ *     zt_meta *m = zt_meta_new(ctx);
+ *     zt_meta_put_str(m, "general.name", "tiny", 4);
+ *     int64_t i = zt_meta_find(m, "general.name");
+ *     zt_meta_remove(m, i);
+ *     zt_meta_free(m);
+ */
+#ifndef ZT_META_H
+#define ZT_META_H
+
+#include "lib/io/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_meta zt_meta;
+
+typedef struct zt_meta_item {
+    zt_bytes key; /* closed by a zero; none inside */
+    zt_gguf_kind kind;
+    const char *value; /* `bytes` of them, not aligned */
+    size_t bytes;
+} zt_meta_item;
+
+zt_meta *zt_meta_new(zt_ctx *ctx);
+void zt_meta_free(zt_meta *m);
+
+zt_ctx *zt_meta_ctx(const zt_meta *m);
+
+int64_t zt_meta_count(const zt_meta *m);
+const zt_meta_item *zt_meta_get(const zt_meta *m, int64_t i); /* good until the next change */
+int64_t zt_meta_find(const zt_meta *m, const char *key);      /* -1: there is none */
+
+/* Puts a copy: in the place of the key's old value, else at the end. The bytes are believed. */
+zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+                      size_t bytes);
+zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t n);
+zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v);
+zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, int64_t n);
+/* Puts all of b that m has no key of. */
+zt_status zt_meta_join(zt_meta *m, const zt_meta *b);
+void zt_meta_remove(zt_meta *m, int64_t i); /* what follows moves up */
+
+/* The item's text; {NULL, 0} if it is no string. */
+zt_bytes zt_meta_text(const zt_meta_item *item);
+/* Of an array: kind and count of its elements; false if it is none. */
+bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count);
+/* An array of strings: the next from *at on (0 at first), {NULL, 0} past the last. */
+zt_bytes zt_meta_next_str(const zt_meta_item *item, size_t *at);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
