@@ -1,6 +1,7 @@
 /* hf_gguf.c - Hugging Face directories as GGUF, against what llama.cpp's convert_hf_to_gguf.py makes
  * of them (tests/archs/ggufs.py): every key with its type and value, every tensor's dtype, shape and
- * bytes. What is otherwise on purpose is one table, with the reason.
+ * bytes. What is otherwise on purpose is one table, with the reason. And written back as a directory,
+ * each is the same GGUF again.
  *
  *   hf_gguf [FOLDER [ARCHS]]
  *
@@ -216,8 +217,12 @@ static void link_all(const char *from, const char *to)
 static void unlink_all(const char *dir)
 {
     DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));)
-        unlinkat(dirfd(d), e->d_name, 0);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[5000];
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (unlinkat(dirfd(d), e->d_name, 0) != 0 && e->d_name[0] != '.')
+            unlink_all(path);
+    }
     if (d)
         closedir(d);
     rmdir(dir);
@@ -238,6 +243,41 @@ static int compare(const list *want, const list *got, const char *name)
         j += c >= 0;
     }
     return wrong;
+}
+
+/* A tokenizer that was made of the keys goes along from then on. */
+static bool is_new(const char *line)
+{
+    return strncmp(line, "tokenizer.huggingface.json ", 27) == 0;
+}
+
+/* Written as a directory, read again: the same keys and tensors. */
+static void check_back(zt_ctx *ctx, zt_gguf *g, const list *before, const char *tmp,
+                       const char *name)
+{
+    char dir[5000];
+    int wrong = 0, i = 0, j = 0;
+    list after = {.n = 0};
+    snprintf(dir, sizeof dir, "%s/back", tmp);
+    zt_hf_opts o = {.dtype = ZT_DTYPE_COUNT};
+    zt_gguf *again = zt_hf_write(ctx, g, dir, &o) == ZT_OK ? zt_model_open_whole(ctx, dir) : NULL;
+    if (again)
+        list_model(&after, again);
+    else
+        diag("%s: %s", name, zt_ctx_error(ctx));
+    while (i < before->n || j < after.n) {
+        int c = i == before->n ? 1 : j == after.n ? -1 : strcmp(before->line[i], after.line[j]);
+        const char *line = c < 0 ? before->line[i] : j < after.n ? after.line[j] : "";
+        if (c != 0 && !(c > 0 && is_new(line))) {
+            diag("%s: %s %.200s", name, c < 0 ? "gone" : "new", line);
+            wrong++;
+        }
+        i += c <= 0;
+        j += c >= 0;
+    }
+    ok(again && wrong == 0, "%s: there and back again", name);
+    zt_gguf_close(again);
+    list_free(&after);
 }
 
 static void check_case(const char *root, const char *archs, const char *arch, const char *dress)
@@ -263,6 +303,8 @@ static void check_case(const char *root, const char *archs, const char *arch, co
     bool there = list_file(&want, path) && g;
     ok(there && compare(&want, &got, name) == 0, "%s in %s: the converter's keys and tensors", arch,
        dress);
+    if (g)
+        check_back(ctx, g, &got, tmp, name);
     zt_gguf_close(g);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", name);
     zt_ctx_free(ctx);

@@ -35,6 +35,15 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
  * huggingface.config.json. */
 zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
 
+/* And back: a new directory with config.json, model.safetensors, tokenizer.json and what goes with
+ * them, as transformers reads it; whole or absent. ZT_ECREATE where something is there that is no empty
+ * directory; ZT_ENOTSUP for what has no place in such (an architecture that zt_model_open does not
+ * read, a tokenizer without a form there). */
+typedef struct zt_hf_opts {
+    zt_dtype dtype; /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
+} zt_hf_opts;
+zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opts *opts);
+
 /* ---- vocabulary -------------------------------------------------------------------------------- */
 
 typedef struct zt_vocab zt_vocab;

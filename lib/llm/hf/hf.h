@@ -38,7 +38,11 @@ typedef struct hf_arch {
     const char *name; /* general.architecture */
     const char *type; /* config.json's model_type */
     hf_id id;
+    const char *class; /* config.json's architectures */
+    /* What stands before the names of tensors where they are written. */
+    const char *prefix, *layers;
 } hf_arch;
+const hf_arch *zt_hf_archs(size_t *n); /* hf_config.c; of one name the first is written */
 
 /* A set of architectures, for rows that some have and others not. */
 #define HF_SET(id)     (1u << (id))
@@ -53,7 +57,44 @@ typedef struct hf_arch {
 /* With the names of llama's tensors. */
 #define HF_LLAMA_LIKE (HF_ALL & ~HF_LAYER_NORMS)
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+#define HF_NO  (-1) /* the architecture has no such key */
+#define HF_MAY 0    /* only where config.json has it */
+
+typedef struct hf_key { /* a number: hf_config.c */
+    const char *suffix, *names; /* GGUF's behind the architecture; config.json's, "a|b" */
+    char kind;                  /* 'u' u32, 'f' f32 */
+    double otherwise[HF_COUNT];
+    const char *gpt2; /* the name in its config.json, where it is not the first */
+} hf_key;
+const hf_key *zt_hf_keys(size_t *n);
+
+/* Words and switches of config.json that must be what the architecture means. */
+typedef struct hf_demand {
+    const char *names, *words; /* words: " a b " */
+    unsigned archs;
+} hf_demand;
+const hf_demand *zt_hf_demands(size_t *n);
+
+typedef struct hf_special { /* a special token: hf_special.c */
+    const char *name, *key; /* NAME_token of tokenizer_config.json; tokenizer.ggml.KEY_token_id */
+} hf_special;
+const hf_special *zt_hf_specials(size_t *n);
+
+typedef struct hf_sampling { /* a number of generation_config.json: hf_general.c */
+    const char *name, *key;  /* general.sampling.KEY */
+    zt_gguf_kind kind;
+} hf_sampling;
+const hf_sampling *zt_hf_samplings(size_t *n);
+
 /* ---- tensors --------------------------------------------------------------------------------- */
+
+enum { HF_PAIR_Q = 1, HF_PAIR_K = 2, HF_TRANSPOSE = 4, HF_NORM = 8 }; /* done to a tensor's values */
+/* The name in a Hugging Face model of a GGUF's tensor, and what was done to its values; ZT_ENOTSUP:
+ * it has no place there. */
+zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name,
+                          unsigned *todo);
 
 typedef struct hf_tensor {
     const char *name; /* GGUF's */
@@ -170,12 +211,19 @@ zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool 
 /* tokenizer.model: *n tokens; and all of them into w, with what tokenizer_config.json adds. */
 zt_status zt_hf_spm_count(hf *m, const char *text, size_t n, int64_t *count);
 zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n);
+/* Appends a piece to a tokenizer.model; after the last what its reader wants to know. */
+zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type);
+zt_status zt_hf_spm_end(zt_str *out);
 
 /* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of a
  * certain text, else by its patterns; *name NULL: it has none. */
 
 zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer,
                          const char **name);
+
+/* Positions in which pair i of `dims` columns turns once; by what Llama 3 divides its angle. */
+float zt_hf_wave(double theta, int64_t i, int64_t dims);
+float zt_hf_llama3(float wave, double factor, double low, double high, double original);
 
 /* The key ARCH.SUFFIX */
 zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v);

@@ -110,15 +110,30 @@ zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text)
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 
+#define CAUSAL(name, type, id, class) {name, type, id, class "ForCausalLM", "model.", "model.layers."}
+
 static const hf_arch archs[] = {
-    {"llama", "llama", HF_LLAMA},    {"llama", "mistral", HF_MISTRAL},
-    {"qwen2", "qwen2", HF_QWEN2},    {"qwen3", "qwen3", HF_QWEN3},
-    {"gemma2", "gemma2", HF_GEMMA2}, {"gemma3", "gemma3_text", HF_GEMMA3},
-    {"gemma3", "gemma3", HF_GEMMA3}, {"phi3", "phi3", HF_PHI3},
-    {"gpt2", "gpt2", HF_GPT2},       {"smollm3", "smollm3", HF_SMOLLM3},
-    {"olmo2", "olmo2", HF_OLMO2},    {"granite", "granite", HF_GRANITE},
-    {"bert", "bert", HF_BERT},       {"nomic-bert", "nomic_bert", HF_NOMIC},
+    CAUSAL("llama", "llama", HF_LLAMA, "Llama"),
+    CAUSAL("llama", "mistral", HF_MISTRAL, "Mistral"),
+    CAUSAL("qwen2", "qwen2", HF_QWEN2, "Qwen2"),
+    CAUSAL("qwen3", "qwen3", HF_QWEN3, "Qwen3"),
+    CAUSAL("gemma2", "gemma2", HF_GEMMA2, "Gemma2"),
+    CAUSAL("gemma3", "gemma3_text", HF_GEMMA3, "Gemma3"),
+    CAUSAL("gemma3", "gemma3", HF_GEMMA3, "Gemma3"),
+    CAUSAL("phi3", "phi3", HF_PHI3, "Phi3"),
+    {"gpt2", "gpt2", HF_GPT2, "GPT2LMHeadModel", "transformer.", "transformer.h."},
+    CAUSAL("smollm3", "smollm3", HF_SMOLLM3, "SmolLM3"),
+    CAUSAL("olmo2", "olmo2", HF_OLMO2, "Olmo2"),
+    CAUSAL("granite", "granite", HF_GRANITE, "Granite"),
+    {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer."},
+    {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers."},
 };
+
+const hf_arch *zt_hf_archs(size_t *n)
+{
+    *n = sizeof archs / sizeof *archs;
+    return archs;
+}
 
 /* An encoder in the dress of a language model has another name in GGUF. */
 static bool is_bidirectional(const hf *m)
@@ -146,81 +161,87 @@ zt_status zt_hf_find_arch(hf *m)
 
 /* ---- numbers: a row a key, a column an architecture ------------------------------------------ */
 
-#define NO  (-1) /* the architecture has no such key */
-#define MAY 0    /* only where config.json has it */
-
-typedef struct hf_key {
-    const char *suffix, *names;
-    char kind; /* 'u' u32, 'f' f32 */
-    double otherwise[HF_COUNT];
-} hf_key;
+#define NO  HF_NO
+#define MAY HF_MAY
 
 static const hf_key keys[] = {
     /* llama mistral qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite bert nomic */
     {"block_count",
      "num_hidden_layers|n_layer|n_layers|num_layers",
      'u',
-     {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12}},
+     {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12},
+     "n_layer"},
     {"context_length", /* nomic-embed-text: the 2048 of training, not 8192 positions */
      "max_position_embeddings|max_trained_positions|n_positions|n_ctx|max_length|"
      "max_sequence_length",
      'u',
-     {2048, 131072, 32768, 32768, 8192, 131072, 4096, 1024, 32768, 2048, 2048, 512, 2048}},
+     {2048, 131072, 32768, 32768, 8192, 131072, 4096, 1024, 32768, 2048, 2048, 512, 2048},
+     "n_positions"},
     {"embedding_length",
      "hidden_size|n_embd|dim",
      'u',
-     {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768}},
+     {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768},
+     "n_embd"},
     {"feed_forward_length",
      "intermediate_size|n_inner|hidden_dim",
      'u',
-     {11008, 14336, 22016, 22016, 9216, 9216, 8192, MAY, 11008, 11008, 11008, 3072, MAY}},
+     {11008, 14336, 22016, 22016, 9216, 9216, 8192, MAY, 11008, 11008, 11008, 3072, MAY},
+     "n_inner"},
     {"attention.head_count",
      "num_attention_heads|n_head|n_heads",
      'u',
-     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12}},
+     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12},
+     "n_head"},
     {"attention.head_count_kv",
      "num_key_value_heads|n_kv_heads|n_head_kv",
      'u',
-     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO}},
+     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO}, NULL},
     {"attention.key_length",
      "head_dim",
      'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}},
+     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
     {"attention.value_length",
      "head_dim",
      'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}},
+     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
     {"attention.layer_norm_rms_epsilon",
      "rms_norm_eps|norm_eps",
      'f',
-     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO}},
+     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO}, NULL},
     {"attention.layer_norm_epsilon",
      "layer_norm_eps|layer_norm_epsilon|norm_epsilon",
      'f',
-     {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12}},
+     {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12},
+     "layer_norm_epsilon"},
     {"attn_logit_softcapping",
      "attn_logit_softcapping",
      'f',
-     {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO}},
+     {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
     {"final_logit_softcapping",
      "final_logit_softcapping",
      'f',
-     {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO}},
+     {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
     {"attention.scale",
      "attention_multiplier",
      'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}},
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
     {"embedding_scale",
      "embedding_multiplier",
      'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}},
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
     {"residual_scale",
      "residual_multiplier",
      'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}},
-    {"logit_scale", "logits_scaling", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}},
-    {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}},
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"logit_scale", "logits_scaling", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
 };
+
+const hf_key *zt_hf_keys(size_t *n)
+{
+    *n = sizeof keys / sizeof *keys;
+    return keys;
+}
 
 /* What config.json says, or what holds where it is silent; NAN: neither. Null is not silence: it
  * switches off what would hold. */
@@ -305,14 +326,9 @@ static zt_status put_gemma_scale(hf *m)
 
 /* ---- what must be so ------------------------------------------------------------------------- */
 
-/* Words and switches that must be what the architecture means. */
-typedef struct hf_demand {
-    const char *names, *words; /* words: " a b " */
-    unsigned archs;
-} hf_demand;
-
+/* The first word is the one that is written. */
 static const hf_demand demands[] = {
-    {"hidden_activation|hidden_act", " silu swish ", HF_LLAMA_LIKE & ~HF_GEMMAS},
+    {"hidden_act|hidden_activation", " silu swish ", HF_LLAMA_LIKE & ~HF_GEMMAS},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
     {"activation_function", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_GPT2)},
     {"hidden_act", " gelu ", HF_SET(HF_BERT)},
@@ -325,6 +341,12 @@ static const hf_demand demands[] = {
     {"causal", " false ", HF_SET(HF_NOMIC)},
     {"rotary_emb_interleaved", " false ", HF_SET(HF_NOMIC)},
 };
+
+const hf_demand *zt_hf_demands(size_t *n)
+{
+    *n = sizeof demands / sizeof *demands;
+    return demands;
+}
 
 static zt_status check_demands(const hf *m)
 {

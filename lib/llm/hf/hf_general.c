@@ -101,21 +101,26 @@ static zt_status put_file_type(hf *m)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
+static const hf_sampling samplings[] = {
+    {"top_k", "top_k", ZT_GGUF_I32},
+    {"top_p", "top_p", ZT_GGUF_F32},
+    {"min_p", "min_p", ZT_GGUF_F32},
+    {"temperature", "temp", ZT_GGUF_F32},
+    {"repetition_penalty", "penalty_repeat", ZT_GGUF_F32},
+};
+
+const hf_sampling *zt_hf_samplings(size_t *n)
+{
+    *n = sizeof samplings / sizeof *samplings;
+    return samplings;
+}
+
 static zt_status put_sampling(hf *m)
 {
-    static const struct {
-        const char *name, *key;
-        zt_gguf_kind kind;
-    } rows[] = {
-        {"top_k", "top_k", ZT_GGUF_I32},
-        {"top_p", "top_p", ZT_GGUF_F32},
-        {"min_p", "min_p", ZT_GGUF_F32},
-        {"temperature", "temp", ZT_GGUF_F32},
-        {"repetition_penalty", "penalty_repeat", ZT_GGUF_F32},
-    };
+    const hf_sampling *rows = samplings;
     zt_status s;
     json_t *generation = zt_hf_load(m, "generation_config.json", &s);
-    for (size_t i = 0; s == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; s == ZT_OK && i < sizeof samplings / sizeof *samplings; i++) {
         const json_t *v = json_object_get(generation, rows[i].name);
         double x = json_number_value(v);
         char key[64];

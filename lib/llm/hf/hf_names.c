@@ -15,8 +15,12 @@
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-enum { PAIR_Q = 1, PAIR_K = 2, TRANSPOSE = 4, NORM = 8 };
+#define PAIR_Q    HF_PAIR_Q
+#define PAIR_K    HF_PAIR_K
+#define TRANSPOSE HF_TRANSPOSE
+#define NORM      HF_NORM
 
+/* Of several names for one tensor the first is written. */
 typedef struct hf_name {
     const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number */
     unsigned archs;
@@ -30,22 +34,6 @@ typedef struct hf_name {
 #define NOMIC       HF_SET(HF_NOMIC)
 
 static const hf_name layered[] = {
-    {"input_layernorm", "attn_norm", LLAMAS, NORM},
-    {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
-    {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
-    {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
-    {"self_attn.qkv_proj", "attn_qkv", LLAMAS, 0},
-    {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
-    {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},
-    {"self_attn.k_norm", "attn_k_norm", LLAMAS, NORM},
-    {"post_attention_layernorm", "ffn_norm", LLAMAS & ~POST_NORMED, NORM},
-    {"post_attention_layernorm", "post_attention_norm", POST_NORMED, NORM},
-    {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS, NORM},
-    {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
-    {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
-    {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
-    {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3), 0},
-    {"mlp.down_proj", "ffn_down", LLAMAS | NOMIC, 0},
     {"ln_1", "attn_norm", GPT2, 0},
     {"attn.c_attn", "attn_qkv", GPT2, TRANSPOSE},
     {"attn.c_proj", "attn_output", GPT2, TRANSPOSE},
@@ -69,6 +57,22 @@ static const hf_name layered[] = {
     {"mlp.fc2", "ffn_down", NOMIC, 0},
     {"norm2", "layer_output_norm", NOMIC, 0},
     {"post_mlp_layernorm", "layer_output_norm", NOMIC, 0},
+    {"input_layernorm", "attn_norm", LLAMAS, NORM},
+    {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
+    {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
+    {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
+    {"self_attn.qkv_proj", "attn_qkv", LLAMAS, 0},
+    {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
+    {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},
+    {"self_attn.k_norm", "attn_k_norm", LLAMAS, NORM},
+    {"post_attention_layernorm", "ffn_norm", LLAMAS & ~POST_NORMED, NORM},
+    {"post_attention_layernorm", "post_attention_norm", POST_NORMED, NORM},
+    {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS, NORM},
+    {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
+    {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3), 0},
+    {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
+    {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
+    {"mlp.down_proj", "ffn_down", LLAMAS | NOMIC, 0},
 };
 
 static const hf_name once[] = {
@@ -81,8 +85,8 @@ static const hf_name once[] = {
     {"embeddings.word_embeddings", "token_embd", HF_BERTS, 0},
     {"embeddings.position_embeddings", "position_embd", BERT, 0},
     {"embeddings.token_type_embeddings", "token_types", HF_BERTS, 0},
-    {"embeddings.LayerNorm", "token_embd_norm", HF_BERTS, 0},
     {"emb_ln", "token_embd_norm", NOMIC, 0},
+    {"embeddings.LayerNorm", "token_embd_norm", HF_BERTS, 0},
 };
 
 /* What is no weight of the language model: the converter leaves it out as well. */
@@ -181,6 +185,53 @@ static bool find_name(const hf *m, const char *name, found *f)
         return true;
     }
     return false;
+}
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+static const hf_name *look_back(const hf_name *table, size_t rows, unsigned archs, const char *text,
+                                size_t n)
+{
+    for (size_t i = 0; i < rows; i++)
+        if ((table[i].archs & archs) && strlen(table[i].gguf) == n &&
+            memcmp(table[i].gguf, text, n) == 0)
+            return &table[i];
+    return NULL;
+}
+
+/* "blk.3.attn_q.weight": "3", and behind its point. */
+static const char *layer_of(const char *gguf, size_t *digits)
+{
+    *digits = strncmp(gguf, "blk.", 4) == 0 ? strspn(gguf + 4, "0123456789") : 0;
+    return *digits && gguf[4 + *digits] == '.' ? gguf + 4 : NULL;
+}
+
+zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name,
+                          unsigned *todo)
+{
+    size_t digits;
+    const char *layer = layer_of(gguf, &digits), *stem = layer ? layer + digits + 1 : gguf;
+    const char *point = strrchr(stem, '.');
+    size_t n = point ? (size_t)(point - stem) : 0;
+    bool known = point && (strcmp(point, ".weight") == 0 || strcmp(point, ".bias") == 0);
+    unsigned set = HF_SET(arch->id);
+    const hf_name *row =
+        !known  ? NULL
+        : layer ? look_back(layered, sizeof layered / sizeof *layered, set, stem, n)
+                : look_back(once, sizeof once / sizeof *once, set, stem, n);
+    char text[160];
+    if (!row)
+        return zt_fail(ctx, ZT_ENOTSUP, "tensor '%s' has no place in a %s model of transformers",
+                       zt_escape(text, sizeof text, gguf, strlen(gguf)), arch->type);
+    *todo = row->todo;
+    zt_str_clear(name);
+    bool head = strcmp(row->hf, "lm_head") == 0;
+    zt_status s = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
+    if (s == ZT_OK && layer)
+        s = zt_str_put(name, layer, digits + 1);
+    if (s == ZT_OK)
+        s = zt_str_puts(name, row->hf);
+    return s == ZT_OK ? zt_str_puts(name, point) : s;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */

@@ -204,9 +204,15 @@ static zt_status put_longrope(const rope *r)
     return s == ZT_OK ? add_list(r, "short_factor", "rope_factors_short.weight") : s;
 }
 
+float zt_hf_wave(double theta, int64_t i, int64_t dims)
+{
+    float angle = 1 / powf((float)theta, (float)(2 * i) / (float)dims);
+    return (float)(2 * acos(-1.0)) / angle;
+}
+
 /* Llama 3's smooth way from unscaled (short waves) to scaled (long waves). In f32 as the converter
  * has it, down to the last bit. */
-static float llama3_divisor(float wave, double factor, double low, double high, double original)
+float zt_hf_llama3(float wave, double factor, double low, double high, double original)
 {
     if (wave < (float)(original / high))
         return 1;
@@ -238,9 +244,7 @@ static zt_status add_llama3(const rope *r)
     if (!f)
         return s == ZT_OK ? ZT_ENOMEM : s;
     for (int64_t i = 0; i < n; i++) {
-        float angle = 1 / powf((float)theta, (float)(2 * i) / (float)r->dims);
-        float wave = (float)(2 * acos(-1.0)) / angle;
-        f[i] = llama3_divisor(wave, factor, low, high, original);
+        f[i] = zt_hf_llama3(zt_hf_wave(theta, i, r->dims), factor, low, high, original);
     }
     s = add_factors(r, "rope_freqs.weight", f, n);
     zt_free(r->m->ctx, f);

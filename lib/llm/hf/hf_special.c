@@ -7,16 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct kind {
-    const char *name, *key; /* NAME_token of tokenizer_config.json; tokenizer.ggml.KEY_token_id */
-} kind;
-
 enum { BOS, EOS, UNK, SEP, PAD, CLS, MASK, EOT, EOM, KINDS };
-static const kind kinds[KINDS] = {
+static const hf_special kinds[KINDS] = {
     [BOS] = {"bos", "bos"},     [EOS] = {"eos", "eos"}, [UNK] = {"unk", "unknown"},
     [SEP] = {"sep", "seperator"}, /* so spelt in GGUF */
     [PAD] = {"pad", "padding"}, [CLS] = {"cls", NULL},  [MASK] = {"mask", "mask"},
     [EOT] = {"eot", "eot"},     [EOM] = {"eom", "eom"}};
+
+const hf_special *zt_hf_specials(size_t *n)
+{
+    *n = KINDS;
+    return kinds;
+}
 
 typedef struct special {
     hf *m;

@@ -176,3 +176,54 @@ zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n)
         s = add_file(w);
     return s == ZT_OK ? add_decoder(w) : s;
 }
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+static zt_status put_varint(zt_str *out, uint64_t v)
+{
+    zt_status s = ZT_OK;
+    for (; s == ZT_OK && v > 127; v >>= 7)
+        s = zt_str_putc(out, (char)(v | 128));
+    return s == ZT_OK ? zt_str_putc(out, (char)v) : s;
+}
+
+static int varint_bytes(uint64_t v)
+{
+    int n = 1;
+    for (; v > 127; v >>= 7)
+        n++;
+    return n;
+}
+
+zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type)
+{
+    bool normal = type == HF_WORD_NORMAL || type == HF_WORD_USER;
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    uint64_t n = 1 + (uint64_t)varint_bytes(text.n) + text.n + 5 + (normal ? 0 : 2);
+    zt_status s = zt_str_putc(out, 1 << 3 | 2);
+    if (s == ZT_OK)
+        s = put_varint(out, n);
+    if (s == ZT_OK)
+        s = zt_str_putc(out, 1 << 3 | 2);
+    if (s == ZT_OK)
+        s = put_varint(out, text.n);
+    if (s == ZT_OK)
+        s = zt_str_put(out, text.data, text.n);
+    if (s == ZT_OK)
+        s = zt_str_putc(out, 2 << 3 | 5);
+    for (int i = 0; s == ZT_OK && i < 4; i++)
+        s = zt_str_putc(out, (char)(bits >> 8 * i));
+    if (s == ZT_OK && !normal)
+        s = zt_str_putc(out, 3 << 3 | 0);
+    return s == ZT_OK && !normal ? zt_str_putc(out, (char)type) : s;
+}
+
+/* TrainerSpec (field 2): model_type (3) is BPE; NormalizerSpec (3): name (1) "identity", and nothing
+ * taken from blanks but that a space goes first: remove_extra_whitespaces (4) off. */
+zt_status zt_hf_spm_end(zt_str *out)
+{
+    static const char tail[] = "\x12\x02\x18\x02"
+                               "\x1a\x0c\x0a\x08identity\x20\x00";
+    return zt_str_put(out, tail, sizeof tail - 1);
+}
