@@ -17,12 +17,11 @@ bool better(float a, uint i, float b, uint j)
 void main()
 {
     uint row = gl_WorkGroupID.x, i = gl_LocalInvocationID.x, K = call.word[0];
-    Floats x = Floats(call.at[0]);
-    float top = x.v[row * K];
+    float top = get(0u, row * K);
     uint at = 0u;
     for (uint k = i; k < K; k += 64u)
-        if (better(x.v[row * K + k], k, top, at)) {
-            top = x.v[row * K + k];
+        if (better(get(0u, row * K + k), k, top, at)) {
+            top = get(0u, row * K + k);
             at = k;
         }
     best[i] = top;

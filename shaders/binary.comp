@@ -34,5 +34,5 @@ void main()
         a += at * call.word[5u + d];
         b += at * call.word[9u + d];
     }
-    Floats(call.at[2]).v[i] = f(Floats(call.at[0]).v[a], Floats(call.at[1]).v[b]);
+    put(2u, i, f(get(0u, a), get(1u, b)));
 }

@@ -51,7 +51,42 @@ void trouble(uint kind, int value, int limit, uint row, uint part)
 }
 
 float half_to_float(uint h) { return unpackHalf2x16(h).x; }
-uint float_to_half(float f) { return packHalf2x16(vec2(f, 0.0)) & 0xffffu; }
+
+// To the nearest, ties to even, which packHalf2x16 does not promise. Below 2^-14 steps are of
+// 2^-24: those of floats from 0.5 to 1, so that adding 0.5 rounds.
+uint float_to_half(float f)
+{
+    uint bits = floatBitsToUint(f), sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
+    if (a > 0x7f800000u) return sign | 0x7e00u;
+    if (a >= 0x477ff000u) return sign | 0x7c00u;
+    if (a >= 0x38800000u) return sign | (a + 0xfffu + (a >> 13 & 1u) - 0x38000000u) >> 13;
+    precise float small = uintBitsToFloat(a) + 0.5;
+    return sign | (floatBitsToUint(small) - 0x3f000000u);
+}
+
+uint float_to_brain(float f)
+{
+    uint u = floatBitsToUint(f);
+    return isnan(f) ? u >> 16 | 0x40u : u + 0x7fffu + (u >> 16 & 1u) >> 16;
+}
+float brain_to_float(uint h) { return uintBitsToFloat(h << 16); }
+
+// Operands of the op's own float type: 0 f32, 1 f16, 2 bf16. All is computed in f32.
+layout(constant_id = 4) const uint FLOATS = 0u;
+float get_as(uint floats, uint k, uint i)
+{
+    if (floats == 0u) return Floats(call.at[k]).v[i];
+    uint h = uint(Halves(call.at[k]).v[i]);
+    return floats == 1u ? half_to_float(h) : brain_to_float(h);
+}
+float get(uint k, uint i) { return get_as(FLOATS, k, i); }
+void put(uint k, uint i, float v)
+{
+    if (FLOATS == 0u)
+        Floats(call.at[k]).v[i] = v;
+    else
+        Halves(call.at[k]).v[i] = uint16_t(FLOATS == 1u ? float_to_half(v) : float_to_brain(v));
+}
 
 // 2^k for whole k of any size that matters, and e^x by x = k ln 2 + r, |r| <= ln 2 / 2: a
 // polynomial of degree 7 (Taylor: what is left out is below 2e-9 of e^r).

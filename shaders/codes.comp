@@ -1,7 +1,7 @@
-// codes.comp - x to signed bytes in blocks of 32 columns, for linear8.comp. One block an invocation.
+// codes.comp - x to signed bytes by 32 columns, for linear8.comp. One block of them an invocation.
 //
-// A block becomes q = round(x / d), d = the largest |x| / 127 (ties to even); with EACH 2 a row of x
-// becomes two rows, of q and of the codes of what they leave of x. Of R rows of B blocks, row r's
+// A block becomes q = round(x / d), d = the largest |x| / 127 (ties to even); with EACH 2 a row of
+// x becomes two rows, of q and of the codes of what they leave of x. Of R rows of B blocks, row r's
 // block b has its 32 codes in words 8 (r B + b)..., then behind all codes come d[R][B], and
 // d * sum(q) [R][B]. An infinity or NaN makes d so, and with it every sum that it enters.
 // x -> codes. word: blocks of x in all, blocks of a row.
@@ -44,6 +44,6 @@ void main()
     uint blocks = call.word[0], B = call.word[1];
     if (i >= blocks) return;
     float v[32];
-    for (uint k = 0u; k < 32u; k++) v[k] = Floats(call.at[0]).v[32u * i + k];
+    for (uint k = 0u; k < 32u; k++) v[k] = get(0u, 32u * i + k);
     for (uint e = 0u; e < EACH; e++) put_codes(v, i / B * EACH + e, i % B, B, blocks * EACH);
 }

@@ -1,9 +1,10 @@
 // linear8.comp - the product of linear.comp with x as codes.comp left it: exact integers for 32 (or
 // 16) columns, then one f32 accumulator for a row of codes and a row of w, the blocks in order.
 //
-// One invocation makes column m of ROWS rows of y. All want the same codes of x: each lane reads one
-// word and tells the others. The products of bytes are SPIR-V's OpSDot, which GLSL has no name for
-// before glslang 14. w's codes, and b -> y. word: n, K, M.
+// One invocation makes column m of ROWS rows of y. All want the same codes of x: each lane reads
+// one word and tells the others. The products of bytes are SPIR-V's OpSDot, for which the glslc of
+// Debian 12 has no function (GL_EXT_integer_dot_product). x's codes, w, b -> y. word: n, K, M, the
+// type of b as FLOATS has it.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
@@ -62,10 +63,10 @@ void main()
         }
     }
     if (m >= M) return;
-    float b = there(2u) ? Floats(call.at[2]).v[m] : 0.0;
+    float b = there(2u) ? get_as(call.word[3], 2u, m) : 0.0;
     for (uint t = 0u; t < ROWS && t0 + t < n; t++) {
         precise float y = sum[t * EACH];
         if (EACH == 2u) y += sum[t * EACH + 1u];
-        Floats(call.at[3]).v[(t0 + t) * M + m] = y + b;
+        put(3u, (t0 + t) * M + m, y + b);
     }
 }

@@ -27,13 +27,12 @@ void main()
 {
     uint row = gl_WorkGroupID.x, i = gl_LocalInvocationID.x, K = call.word[0];
     uint y = LAYER != 0u ? 3u : 2u;
-    Floats x = Floats(call.at[0]), g = Floats(call.at[1]), b = Floats(call.at[2]);
     precise float sum = 0.0, mean = 0.0;
     if (LAYER != 0u) {
         // What rounding takes (Kahan): a mean may be much smaller than its terms.
         precise float lost = 0.0;
         for (uint k = i; k < K; k += 64u) {
-            precise float v = x.v[row * K + k] - lost, next = sum + v;
+            precise float v = get(0u, row * K + k) - lost, next = sum + v;
             lost = (next - sum) - v;
             sum = next;
         }
@@ -41,16 +40,16 @@ void main()
     }
     sum = 0.0;
     for (uint k = i; k < K; k += 64u) {
-        precise float d = x.v[row * K + k] - mean;
+        precise float d = get(0u, row * K + k) - mean;
         sum = fma(d, d, sum);
     }
     precise float rstd = 1.0 / sqrt(sum_all(sum) / float(K) + number(1));
     if (there(y))
         for (uint k = i; k < K; k += 64u) {
-            precise float v = (x.v[row * K + k] - mean) * rstd;
-            if (there(1u)) v *= g.v[k];
-            if (LAYER != 0u && there(2u)) v += b.v[k];
-            Floats(call.at[y]).v[row * K + k] = v;
+            precise float v = (get(0u, row * K + k) - mean) * rstd;
+            if (there(1u)) v *= get(1u, k);
+            if (LAYER != 0u && there(2u)) v += get(2u, k);
+            put(y, row * K + k, v);
         }
     if (i != 0u) return;
     if (LAYER != 0u && there(4u)) Floats(call.at[4]).v[row] = mean;

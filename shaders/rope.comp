@@ -77,19 +77,18 @@ void main()
     uint cols = call.word[0], head = call.word[1], dims = call.word[2], half_d = dims / 2u;
     uint row = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
     uint heads = cols / head, turned = heads * half_d;
-    Floats x = Floats(call.at[0]), y = Floats(call.at[4]);
     if (i < turned) {
         uint h = i / half_d, j = i % half_d;
         uint a = row * cols + h * head + (call.word[3] != 0u ? 2u * j : j);
         uint b = call.word[3] != 0u ? a + 1u : a + half_d;
         vec2 sc = turn_of_pair(row, j) * number(4);
-        precise float xa = x.v[a], xb = x.v[b];
+        precise float xa = get(0u, a), xb = get(0u, b);
         precise float ya = xa * sc.y - xb * sc.x, yb = xa * sc.x + xb * sc.y;
-        y.v[a] = ya;
-        y.v[b] = yb;
+        put(4u, a, ya);
+        put(4u, b, yb);
     } else if (i < turned + heads * (head - dims)) {
         uint k = i - turned, h = k / (head - dims);
         uint at = row * cols + h * head + dims + k % (head - dims);
-        y.v[at] = x.v[at];
+        put(4u, at, get(0u, at));
     }
 }

@@ -35,5 +35,5 @@ float f(float x)
 void main()
 {
     uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
-    if (i < call.word[0]) Floats(call.at[1]).v[i] = f(Floats(call.at[0]).v[i]);
+    if (i < call.word[0]) put(1u, i, f(get(0u, i)));
 }

@@ -1,6 +1,6 @@
 /* vulkan_llm.c - made language models on Vulkan: nothing falls back, a prompt and a token are one
- * submit and one download each, logits near the cpu's, and the same bits for any chunk and batch and
- * in any run. Skipped, aloud, where there is no adapter. */
+ * submit and one download each, logits near the cpu's, and the same bits for any chunk and batch
+ * and in any run. Skipped, aloud, where there is no adapter. */
 #include "tests/madellm.h"
 
 enum { PROMPT = 20, MORE = 6 };
@@ -125,8 +125,8 @@ static double most_apart(const float *a, const float *b, int64_t n)
     return most;
 }
 
-/* Without rounding logits are the cpu's within 1e-3; with 8-bit activations within what the cpu's own
- * differ from exact ones, a few times. */
+/* Without rounding logits are the cpu's within 1e-3; with 8-bit activations within what the cpu's
+ * own differ from exact ones, a few times. */
 static void test_near(on *o, const char *arch, const char *type)
 {
     file f = make(arch, type, 2, NULL);
@@ -177,7 +177,8 @@ static void test_batch(on *o, const char *arch, const char *type)
     draw_ids(ids, ROWS, V);
     bool same = on_open(o, &f, (zt_llm_opts){.ctx_len = CTX, .n_seq = 2});
     for (int k = 0; k < 2 && same; k++)
-        same = !zt_llm_rewind(o->m, 0) && !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
+        same = !zt_llm_rewind(o->m, 0) &&
+               !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
     for (int i = 0; i < ROWS; i++) { /* row i: token i/2 of sequence i%2 */
         mix[i] = ids[i % 2 * N + i / 2];
         pos[i] = i / 2;
@@ -205,7 +206,7 @@ static void divisors(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1.625f); 
 static void test_whole(on *o, const char *arch, const char *type, extra_fn *extra, const char *with)
 {
     file f = make(arch, type, 1, extra);
-    zt_llm_opts opts = {.ctx_len = 64, .embed = !strcmp(arch, "bert") || !strcmp(arch, "nomic-bert")};
+    zt_llm_opts opts = {.ctx_len = 64, .embed = mkmodel_has(arch, MK_TYPES)};
     ok(on_open(o, &f, opts), "%s %s%s: no step falls back", arch, type, with);
     on_close(o);
     free(f.bytes);
@@ -213,8 +214,8 @@ static void test_whole(on *o, const char *arch, const char *type, extra_fn *extr
 
 int main(void)
 {
-    static const char *const types[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",
-                                        "q4_k", "q6_k"};
+    static const char *const types[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
+                                        "q5_0", "q5_1", "q8_0", "q4_k", "q6_k"};
     on o = {.ctx = zt_ctx_new()};
     o.e = zt_engine_open(o.ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
     if (!o.e) {

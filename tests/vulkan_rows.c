@@ -1,6 +1,6 @@
 /* vulkan_rows.c - rows of the engine on Vulkan beyond their cases (conformance.c): matrices that do
- * not come as data, or come as data and are read in another shape. Skipped, aloud, where there is no
- * adapter. */
+ * not come as data, or come as data and are read in another shape. Skipped, aloud, where there is
+ * no adapter. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 

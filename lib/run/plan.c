@@ -243,7 +243,7 @@ static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt
 
 /* ---- the whole --------------------------------------------------------------------------------- */
 
-/* Which values are wanted outputs, or what a state keeps: the others only if something reads them. */
+/* Which values are wanted outputs, or what a state keeps: others only if something reads them. */
 static void note_wanted(const zt_cut *cut, const zt_bound *b, bool *needed)
 {
     for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
@@ -273,7 +273,8 @@ static zt_status copy_steps(zt_cut *cut, const zt_bound *b, void *const *out)
     cut->root = zt_arena_alloc(cut->memory, n_values * sizeof *cut->root);
     cut->step = zt_arena_alloc(cut->memory, n_steps * sizeof *cut->step);
     cut->want = zt_arena_alloc(cut->memory, (size_t)n_out + 1);
-    bool *needed = zt_arena_alloc(cut->memory, n_values), *live = zt_arena_alloc(cut->memory, n_steps);
+    bool *needed = zt_arena_alloc(cut->memory, n_values);
+    bool *live = zt_arena_alloc(cut->memory, n_steps);
     if (!cut->root || !cut->step || !cut->want || !needed || !live) return ZT_ENOMEM;
     bool all = true;
     for (int o = 0; o < n_out; o++) {

@@ -51,11 +51,11 @@ static int function_of(zt_op op, const void *attrs)
     return -1;
 }
 
-static bool all_f32(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool floats(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                     const zt_type out[])
 {
     (void)e, (void)attrs;
-    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32;
+    return zt_vk_is_float(in[0]->dtype) && out[0].dtype == in[0]->dtype;
 }
 
 static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
@@ -63,7 +63,6 @@ static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
     int kind = function_of(op, c->attrs);
     int64_t n = zt_type_count(c->out);
     c->shader = ZT_VK_SHADER_unary;
-    c->n_spec = 1;
     c->spec[0] = (uint32_t)kind;
     c->word[0] = (uint32_t)n;
     for (int i = 0; i < 2; i++) {
@@ -138,7 +137,7 @@ static walk walk_of(const zt_type *a, const zt_type *b, const zt_type *y)
 static bool binary_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])
 {
-    return all_f32(e, attrs, in, out) && in[1]->dtype == ZT_F32 &&
+    return floats(e, attrs, in, out) && in[1]->dtype == in[0]->dtype &&
            walk_of(in[0], in[1], &out[0]).n <= 4;
 }
 
@@ -152,7 +151,6 @@ static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
         (pairs[kind].form && strcmp(((const zt_geglu_attrs *)c->attrs)->form.s, pairs[kind].form)))
         kind++;
     c->shader = ZT_VK_SHADER_binary;
-    c->n_spec = 1;
     c->spec[0] = kind;
     c->word[0] = (uint32_t)n;
     for (int d = 0; d < 4; d++) {
@@ -173,7 +171,7 @@ static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
 BINARIES(BINARY)
 
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {ZT_OP_##NAME, all_f32, set_##NAME, 0, NULL},
+#define X(NAME) {ZT_OP_##NAME, floats, set_##NAME, 0, NULL},
     UNARIES(X)
 #undef X
 #define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0, NULL},

@@ -23,6 +23,10 @@ bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out)
     return zt_type_count(&out[0]) < most;
 }
 
+bool zt_vk_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
+
+uint32_t zt_vk_floats(zt_dtype t) { return t == ZT_F16 ? 1 : t == ZT_BF16 ? 2 : 0; }
+
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each)
 {
     int64_t groups = (n + each - 1) / each, most = e->groups[0];

@@ -12,8 +12,8 @@
 static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])
 {
-    (void)attrs;
-    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32 && zt_vk_pack_of(in[1]->dtype) &&
+    (void)attrs, (void)out;
+    return zt_vk_is_float(in[0]->dtype) && zt_vk_pack_of(in[1]->dtype) &&
            in[0]->dim[0] <= e->groups[1];
 }
 
@@ -33,7 +33,6 @@ static void linear_codes(const zt_vk_engine *e, zt_vk_call *c)
     uint32_t each = codes_a_row(e, c);
     if (!each) return;
     c->shader = ZT_VK_SHADER_codes;
-    c->n_spec = 1;
     c->spec[0] = each;
     c->word[0] = (uint32_t)blocks;
     c->word[1] = (uint32_t)(K / 32);
@@ -48,15 +47,17 @@ static zt_status set_linear(zt_vk_engine *e, zt_vk_call *c)
 {
     int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], M = c->in[1]->dim[0];
     uint32_t codes = codes_a_row(e, c);
+    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
+    bool brain = c->in[1]->dtype == ZT_BF16 && strcmp(act, "f32");
     c->shader = codes ? ZT_VK_SHADER_linear8 : ZT_VK_SHADER_linear;
-    c->n_spec = 4;
     c->spec[0] = (uint32_t)c->packed;
     c->spec[1] = rows_each(n);
-    c->spec[2] = codes;
+    c->spec[2] = codes ? codes : brain;
     c->spec[3] = c->plain;
     c->word[0] = (uint32_t)n;
     c->word[1] = (uint32_t)K;
     c->word[2] = (uint32_t)M;
+    c->word[3] = c->in[2] ? zt_vk_floats(c->in[2]->dtype) : 0;
     c->groups[0] = (uint32_t)((M + 31) / 32);
     c->groups[1] = (uint32_t)((n + c->spec[1] - 1) / c->spec[1]);
     c->groups[2] = 1;
@@ -78,7 +79,6 @@ static zt_status set_gather(zt_vk_engine *e, zt_vk_call *c)
     const zt_gather_attrs *a = c->attrs;
     (void)e;
     c->shader = ZT_VK_SHADER_gather;
-    c->n_spec = 4;
     c->spec[0] = (uint32_t)c->packed;
     c->spec[3] = c->plain;
     c->word[0] = (uint32_t)zt_type_count(c->in[1]);
@@ -116,7 +116,7 @@ static bool rope_has(const zt_vk_engine *e, const void *attrs, const zt_type *co
         double quarters = quarters_of(a, i, dims);
         if (!(quarters >= 0 && quarters < 4)) return false;
     }
-    return in[0]->dtype == ZT_F32 && in[0]->dim[0] <= e->groups[1];
+    return zt_vk_is_float(in[0]->dtype) && in[0]->dim[0] <= e->groups[1];
 }
 
 static zt_status set_rope(zt_vk_engine *e, zt_vk_call *c)
@@ -171,7 +171,6 @@ static zt_status set_kv_put(zt_vk_engine *e, zt_vk_call *c)
 {
     (void)e;
     c->shader = ZT_VK_SHADER_kv_put;
-    c->n_spec = 1;
     c->spec[0] = c->in[0]->dtype == ZT_F16;
     c->word[0] = (uint32_t)c->in[1]->dim[1];
     set_slots(c, 1, c->in[0], c->in[4]);
@@ -200,7 +199,6 @@ static zt_status set_attention(zt_vk_engine *e, zt_vk_call *c)
     float scale = (float)(a->scale != 0 ? a->scale : 1 / sqrt((double)D)), cap = (float)a->softcap;
     int64_t window = a->window < INT32_MAX ? a->window : 0;
     c->shader = ZT_VK_SHADER_attention;
-    c->n_spec = 2;
     c->spec[0] = c->in[1]->dtype == ZT_F16;
     c->spec[1] = (uint32_t)zt_vk_tile(e->shared_bytes, D);
     c->word[0] = (uint32_t)D;

@@ -19,11 +19,11 @@ static const struct {
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
-static VkPipeline build(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec)
+static VkPipeline build(zt_vk_engine *e, int shader, const uint32_t *spec)
 {
-    VkSpecializationMapEntry entry[4];
-    for (uint32_t i = 0; i < 4; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
-    const VkSpecializationInfo constants = {(uint32_t)n_spec, entry, (size_t)n_spec * 4, spec};
+    VkSpecializationMapEntry entry[ZT_VK_SPECS];
+    for (uint32_t i = 0; i < ZT_VK_SPECS; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
+    const VkSpecializationInfo constants = {ZT_VK_SPECS, entry, ZT_VK_SPECS * sizeof *spec, spec};
     const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                            .codeSize = *shaders[shader].size,
                                            .pCode = shaders[shader].code};
@@ -44,12 +44,12 @@ static VkPipeline build(zt_vk_engine *e, int shader, int n_spec, const uint32_t 
     return zt_vk_check(e->base.ctx, r, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
 }
 
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec)
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, const uint32_t spec[ZT_VK_SPECS])
 {
-    size_t bytes = (size_t)n_spec * sizeof *spec;
+    const size_t bytes = ZT_VK_SPECS * sizeof *spec;
     for (int i = 0; i < e->n_pipes; i++) {
         const zt_vk_pipe *p = &e->pipe[i];
-        if (p->shader == shader && p->n_spec == n_spec && !memcmp(p->spec, spec, bytes))
+        if (p->shader == shader && !memcmp(p->spec, spec, bytes))
             return p->pipeline;
     }
     if (e->n_pipes == e->room_pipes) {
@@ -59,9 +59,9 @@ VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_
         e->pipe = more;
         e->room_pipes = room;
     }
-    zt_vk_pipe p = {.shader = shader, .n_spec = n_spec};
+    zt_vk_pipe p = {.shader = shader};
     memcpy(p.spec, spec, bytes);
-    p.pipeline = build(e, shader, n_spec, spec);
+    p.pipeline = build(e, shader, spec);
     if (p.pipeline) e->pipe[e->n_pipes++] = p;
     return p.pipeline;
 }

@@ -110,11 +110,11 @@ static zt_status finish_task(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_
         if (t->groups[d] > e->groups[d])
             return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %u workgroups of %u",
                            t->groups[d], e->groups[d]);
-    t->pipeline = zt_vk_pipeline(e, c->shader, c->n_spec, c->spec);
+    t->pipeline = zt_vk_pipeline(e, c->shader, c->spec);
     return t->pipeline ? ZT_OK : zt_ctx_status(e->base.ctx);
 }
 
-/* The dispatch before a kernel's own: input 0, at `from`, into the scratch, which is then `from`. */
+/* Dispatch before a kernel's own: input 0, at `from`, into the scratch, which then is `from`. */
 static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_kernel *kernel,
                             zt_vk_call c, zt_vk_operand *from)
 {
@@ -150,6 +150,7 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
         bool is = st->in[k] >= 0 && r->plan.place[st->in[k]].kind != ZT_PLACE_NOWHERE;
         c.in[k] = is ? &r->plan.type[st->in[k]] : NULL;
     }
+    c.spec[ZT_VK_FLOATS] = c.in[0] ? zt_vk_floats(c.in[0]->dtype) : 0;
     zt_status bad = zt_op_infer(e->base.ctx, st->op, st->attrs, c.in, out);
     const zt_vk_kernel *kernel = bad ? NULL : zt_vk_find(e, st->op, st->attrs, c.in, out);
     if (!bad && !kernel)

@@ -13,15 +13,14 @@ static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1]
 static bool norm_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                      const zt_type out[])
 {
-    (void)attrs;
-    return in[0]->dtype == ZT_F32 && out[0].dtype == ZT_F32 && rows_fit(e, zt_type_count(in[0]));
+    (void)attrs, (void)out;
+    return zt_vk_is_float(in[0]->dtype) && rows_fit(e, zt_type_count(in[0]));
 }
 
 static zt_status set_norm(zt_vk_call *c, bool layer, int64_t K, int64_t rows, double eps)
 {
     float f = (float)eps;
     c->shader = ZT_VK_SHADER_norm;
-    c->n_spec = 1;
     c->spec[0] = layer;
     c->word[0] = (uint32_t)K;
     memcpy(&c->word[1], &f, sizeof f);
@@ -50,7 +49,7 @@ static bool argmax_has(const zt_vk_engine *e, const void *attrs, const zt_type *
                        const zt_type out[])
 {
     const zt_argmax_attrs *a = attrs;
-    return in[0]->dtype == ZT_F32 && (a->axis == -1 || a->axis == in[0]->rank - 1) &&
+    return zt_vk_is_float(in[0]->dtype) && (a->axis == -1 || a->axis == in[0]->rank - 1) &&
            last_dim(in[0]) > 0 && rows_fit(e, zt_type_count(&out[0]));
 }
 
@@ -71,24 +70,26 @@ static bool slice_has(const zt_vk_engine *e, const void *attrs, const zt_type *c
 {
     (void)e, (void)attrs, (void)out;
     return zt_dtype_get(in[0]->dtype)->block == 1 &&
-           zt_dtype_get(in[0]->dtype)->block_bytes % 4 == 0;
+           zt_dtype_get(in[0]->dtype)->block_bytes % 2 == 0;
 }
 
+/* By words, or where elements have 2 bytes by those. */
 static zt_status set_slice(zt_vk_engine *e, zt_vk_call *c)
 {
     const zt_slice_attrs *a = c->attrs;
     const zt_type *x = c->in[0], *y = c->out;
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
-    int64_t inner = zt_dtype_get(x->dtype)->block_bytes / 4;
+    int64_t bytes = zt_dtype_get(x->dtype)->block_bytes, each = bytes == 2 ? 2 : 4;
+    int64_t inner = bytes / each, count = zt_type_count(y) * inner;
     int64_t from = a->from < 0 ? a->from + x->dim[axis] : a->from;
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
-    int64_t words = zt_type_count(y) * (zt_dtype_get(x->dtype)->block_bytes / 4);
     c->shader = ZT_VK_SHADER_copy;
-    c->word[0] = (uint32_t)words;
+    c->spec[0] = each == 2;
+    c->word[0] = (uint32_t)count;
     c->word[1] = (uint32_t)(y->dim[axis] * inner);
     c->word[2] = (uint32_t)(x->dim[axis] * inner);
     c->word[3] = (uint32_t)(from * inner);
-    zt_vk_spread(e, c, words, 64);
+    zt_vk_spread(e, c, count, 64);
     return ZT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* tile.h - rows of keys in a tile of attention, from the device's limits. Pure numbers: no Vulkan. */
+/* tile.h - rows of keys in a tile of attention, by the device's limits. Numbers only: no Vulkan. */
 #ifndef ZT_VK_TILE_H
 #define ZT_VK_TILE_H
 

@@ -73,9 +73,13 @@ typedef struct zt_vk_pool {
     int n[ZT_VK_KINDS][ZT_VK_CLASSES];
 } zt_vk_pool;
 
+/* Constants of a shader, of which each uses those that it names; the last, FLOATS of call.glsl, is
+ * set for every kernel by its first input: 0 f32, 1 f16, 2 bf16. */
+enum { ZT_VK_SPECS = 5, ZT_VK_FLOATS = ZT_VK_SPECS - 1 };
+
 typedef struct zt_vk_pipe { /* a shader with its constants, made when first wanted */
-    int shader, n_spec;
-    uint32_t spec[4];
+    int shader;
+    uint32_t spec[ZT_VK_SPECS];
     VkPipeline pipeline;
 } zt_vk_pipe;
 
@@ -138,7 +142,7 @@ zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b); /* makes b->plain */
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* One dispatch, as a kernel's `set` wants it. The engine fills in addresses: the op's inputs in order,
+/* One dispatch, as a kernel's `set` wants it. The engine adds addresses: the op's inputs in order,
  * the step's own table if it has one, then its outputs; the last is the trouble block. */
 typedef struct zt_vk_call {
     const void *attrs;
@@ -147,8 +151,8 @@ typedef struct zt_vk_call {
     bool wanted[ZT_MAX_OUT];
     int packed;                   /* of the weight: its row of weights.c's table */
     bool plain;                   /* but its rows lie as in a file */
-    int shader, n_spec;
-    uint32_t spec[4], word[16], groups[3]; /* a group count of 0: nothing to do */
+    int shader;
+    uint32_t spec[ZT_VK_SPECS], word[16], groups[3]; /* a group count of 0: nothing to do */
     uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
     size_t table_words;
     size_t scratch_bytes; /* set by `before` */
@@ -161,7 +165,7 @@ typedef struct zt_vk_kernel {
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
     int weight; /* the matrix that may be packed, an input plus 1; 0: none */
     /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
-     * first input's place; 0 of them: no such dispatch. The same one for the same value is run once. */
+     * first input's place; 0 of them: no such dispatch. One for the same value is run once. */
     void (*before)(const zt_vk_engine *e, zt_vk_call *c);
 } zt_vk_kernel;
 
@@ -170,6 +174,9 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attr
                                const zt_type *const in[], const zt_type out[]);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
+/* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
+bool zt_vk_is_float(zt_dtype t);
+uint32_t zt_vk_floats(zt_dtype t); /* that constant */
 /* Counts that 32 bits hold, on every operand. */
 bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
 
@@ -183,7 +190,7 @@ enum {
 #undef X
         ZT_VK_N_SHADERS
 };
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, int n_spec, const uint32_t *spec);
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, const uint32_t spec[ZT_VK_SPECS]);
 void zt_vk_pipelines_close(zt_vk_engine *e);
 
 /* cache.c: what the driver compiled, in the user's cache folder. Failures are silent. */
