@@ -1,0 +1,327 @@
+/* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs, and q4_0
+ * q5_0 q8_0 where columns have weights.
+ *
+ * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the iq4
+ * types. For given levels the best scale is a weighted mean in closed form; for a given scale the best
+ * levels are the nearest. The search starts from a row of scales of both signs, about the one that puts
+ * the largest magnitude on the largest level, takes for each the nearest levels and their scale, and
+ * goes on from the best, scale and levels in turn. Where scales are whole multiples of one number of
+ * the block, those multiples are chosen anew by the error they leave, and the number fitted to all
+ * levels of the block, in turn.
+ */
+#include "lib/tensor/isa/batch.h"
+#include "lib/tensor/isa/encoders.h"
+
+#include <math.h>
+
+/* What a kind of block is. */
+typedef struct kind {
+    float least, most;      /* levels: the whole numbers from least to most; */
+    bool table;             /* or those of iq4 */
+    float first, step;      /* the largest magnitude is tried as level least, first, first + step ... */
+    int steps, turns;
+    int groups, size;       /* of a block; of a group */
+    float least_scale, most_scale; /* small ones, where groups > 1 */
+    int starts, rounds;
+} kind;
+
+/* The levels of iq4_nl, and where the nearest changes from one to the next. */
+#define IQ4(X)                                                                                     \
+    X(-127, -104) X(-104, -83) X(-83, -65) X(-65, -49) X(-49, -35) X(-35, -22) X(-22, -10) X(-10, 1) \
+    X(1, 13) X(13, 25) X(25, 38) X(38, 53) X(53, 69) X(69, 89) X(89, 113)
+
+INLINE vf level_of(const kind *k, vf x)
+{
+    if (!k->table) return vf_round(vf_between(x, k->least, k->most));
+    vf y = vf_set(-127);
+#define X(a, b) y += (vf)((x > 0.5f * ((a) + (b))) & (vi)vf_set((b) - (a)));
+    IQ4(X)
+#undef X
+    return y;
+}
+
+/* Levels to codes. */
+INLINE vf code_of(const kind *k, vf level)
+{
+    if (!k->table) return level - k->least;
+    vi y = vi_set(0);
+#define X(a, b) y -= level > 0.5f * ((a) + (b));
+    IQ4(X)
+#undef X
+    return __builtin_convertvector(y, vf);
+}
+
+/* Sums over the nearest levels q of a scale and what they leave, r. */
+typedef struct sums {
+    vf qq, rq, rr; /* w q^2, w r q; w r^2, the error */
+} sums;
+
+INLINE sums level_sums(const batch *b, const kind *k, vf scale)
+{
+    vf inverse = vf_ratio(vf_set(1), scale), zero = vf_set(0);
+    sums s = {zero, zero, zero};
+    for (int j = 0; j < b->size; j++) {
+        vf x = b->x[j], q = level_of(k, x * inverse), r = x - scale * q;
+        vf wr = b->w[j] * r;
+        s.qq += b->w[j] * q * q;
+        s.rq += wr * q;
+        s.rr += wr * r;
+    }
+    return s;
+}
+
+/* The scales of least error. */
+INLINE vf find_scale(const batch *b, const kind *k)
+{
+    vf best = vf_set(0), error = b->sxx, margin = 1e-9f * b->sxx;
+    int starts = 2 * k->steps + 2;
+    for (int i = 0; i < starts + k->turns; i++) {
+        float level = i < 2 ? -k->least : k->first + k->step * (float)(i / 2 - 1);
+        vf scale = i < starts ? b->magnitude / (i & 1 ? level : -level) : best;
+        sums s = level_sums(b, k, scale);
+        vf more = vf_ratio(s.rq, s.qq), left = s.rr - more * s.rq;
+        left = vf_max(left, vf_set(0)) + 2e-6f * s.rr; /* at most, as rounding may have it */
+        vi better = left < error - margin;
+        best = vf_choose(better, scale + more, best);
+        error = vf_choose(better, left, error);
+    }
+    return best;
+}
+
+/* ---- groups that are blocks ------------------------------------------------------------------ */
+
+/* The f16 a step above or below; of 0 the same sign's smallest. */
+INLINE vf next_half(vf a, int by)
+{
+    float v[LANES];
+    vf_store(v, a);
+    for (int l = 0; l < LANES; l++) {
+        uint16_t h = zt_f32_to_f16(v[l]);
+        v[l] = zt_f16_to_f32((h & 0x7fff) + by < 0 || (h & 0x7fff) + by > 0x7bff
+                                 ? h
+                                 : (uint16_t)(h + by));
+    }
+    return vf_load(v);
+}
+
+/* The best of the f16 about a scale. */
+INLINE vf round_scale(const batch *b, const kind *k, vf scale)
+{
+    vf best = vf_set(0), error = vf_set(INFINITY);
+    for (int by = -1; by <= 1; by++) {
+        vf s = next_half(scale, by), left = level_sums(b, k, s).rr;
+        vi better = left < error;
+        best = vf_choose(better, s, best);
+        error = vf_choose(better, left, error);
+    }
+    return best;
+}
+
+typedef void put_block(float d, const int8_t *scale, const uint8_t *code, uint8_t *out);
+
+INLINE void write_codes(const batch *b, const kind *k, vf scale, int groups, uint8_t *out)
+{
+    vf code[GROUP], inverse = vf_ratio(vf_set(1), scale);
+    for (int j = 0; j < b->size; j++) code[j] = code_of(k, level_of(k, b->x[j] * inverse));
+    batch_codes(code, b->size, groups, out);
+}
+
+INLINE void quantize_groups(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
+                            int bytes, put_block *put)
+{
+    for (int64_t left = n / k->size; left > 0; left -= LANES) {
+        int here = left < LANES ? (int)left : LANES;
+        batch b;
+        uint8_t codes[LANES * GROUP];
+        float d[LANES];
+        batch_load(&b, k->size, x, w, here);
+        vf scale = round_scale(&b, k, find_scale(&b, k));
+        write_codes(&b, k, scale, here, codes);
+        vf_store(d, scale);
+        for (int i = 0; i < here; i++, out += bytes) put(d[i], NULL, codes + k->size * i, out);
+        x += k->size * here;
+        if (w) w += k->size * here;
+    }
+}
+
+/* ---- groups with a multiple of a block's scale ----------------------------------------------- */
+
+/* By lane, d alike in the lanes of a block: x is d scale level. */
+typedef struct plan {
+    vf d, scale, error;
+} plan;
+
+INLINE void choose_small(const batch *b, const kind *k, plan *p, vf want)
+{
+    vf about = vf_round(vf_between(vf_ratio(want, p->d), k->least_scale, k->most_scale));
+    p->error = vf_set(INFINITY);
+    for (int i = 0; i < 3; i++) {
+        vf scale = vf_between(about + (float)(i == 2 ? -1 : i), k->least_scale, k->most_scale);
+        sums s = level_sums(b, k, p->d * scale);
+        vi better = s.rr < p->error;
+        p->scale = vf_choose(better, scale, p->scale);
+        p->error = vf_choose(better, s.rr, p->error);
+    }
+}
+
+INLINE float half_of(float f) { return zt_f16_to_f32(zt_f32_to_f16(f)); }
+
+/* d by which the group of the largest scale has the multiple least_scale + less; for odd starts
+ * the other sign. */
+INLINE void span_block(const kind *k, plan *p, vf want, int first, int start)
+{
+    float above = lane_most(want, first, k->groups), below = lane_most(-want, first, k->groups);
+    float most = above > below ? above : -below;
+    float level = k->least_scale + (float)((start + 1) / 2);
+    p->d = lanes_set(p->d, first, k->groups, half_of(most / (start & 1 ? -level : level)));
+}
+
+/* d of least error for p's levels and small scales. */
+INLINE void fit_block(const batch *b, const kind *k, plan *p, int first)
+{
+    vf scale = p->d * p->scale;
+    sums s = level_sums(b, k, scale);
+    double a = lane_sum(p->scale * p->scale * s.qq, first, k->groups);
+    double u = lane_sum(p->scale * (s.rq + scale * s.qq), first, k->groups);
+    p->d = lanes_set(p->d, first, k->groups, half_of(a > 0 ? (float)(u / a) : 0));
+}
+
+/* Lanes of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
+INLINE void keep_better(plan *to, const plan *from, int first, int n)
+{
+    if (!(lane_sum(from->error, first, n) < lane_sum(to->error, first, n))) return;
+    vi in = lanes_set(vf_set(0), first, n, 1) > 0;
+    to->d = vf_choose(in, from->d, to->d);
+    to->scale = vf_choose(in, from->scale, to->scale);
+    to->error = vf_choose(in, from->error, to->error);
+}
+
+INLINE plan find_plan(const batch *b, const kind *k)
+{
+    vf want = find_scale(b, k);
+    plan best = {.error = vf_set(INFINITY)}, p = best;
+    for (int turn = 0; turn < k->starts + k->rounds; turn++) {
+        if (turn == k->starts) p = best;
+        for (int at = 0; at < LANES; at += k->groups) {
+            if (turn < k->starts)
+                span_block(k, &p, want, at, turn);
+            else
+                fit_block(b, k, &p, at);
+        }
+        choose_small(b, k, &p, want);
+        for (int at = 0; at < LANES; at += k->groups) keep_better(&best, &p, at, k->groups);
+    }
+    return best;
+}
+
+INLINE void quantize_blocks(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
+                            int bytes, put_block *put)
+{
+    int step = LANES / k->groups;
+    for (int64_t blocks = n / 256; blocks > 0; blocks -= step) {
+        int here = blocks < step ? (int)blocks : step;
+        batch b;
+        uint8_t codes[512];
+        float d[LANES], scale[LANES];
+        int8_t small[LANES];
+        batch_load(&b, k->size, x, w, here * k->groups);
+        plan p = find_plan(&b, k);
+        write_codes(&b, k, p.d * p.scale, here * k->groups, codes);
+        vf_store(d, p.d), vf_store(scale, p.scale);
+        for (int l = 0; l < LANES; l++) small[l] = (int8_t)scale[l];
+        for (int i = 0; i < here; i++, out += bytes)
+            put(d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
+        x += 256 * here;
+        if (w) w += 256 * here;
+    }
+}
+
+/* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them --------------------------- */
+
+static void put_halves(const uint8_t *code, uint8_t *out)
+{
+    for (int j = 0; j < 16; j++) out[j] = (uint8_t)((code[j] & 15) | code[16 + j] << 4);
+}
+
+static void put_q4_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    (void)scale;
+    zt_put_half(out, d);
+    put_halves(code, out + 2);
+}
+#define put_iq4_nl put_q4_0
+
+static void put_q5_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    uint32_t high = 0;
+    (void)scale;
+    zt_put_half(out, d);
+    for (int j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4) << j;
+    memcpy(out + 2, &high, 4);
+    put_halves(code, out + 6);
+}
+
+static void put_q8_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    (void)scale;
+    zt_put_half(out, d);
+    for (int j = 0; j < 32; j++) out[2 + j] = (uint8_t)(code[j] - 127);
+}
+
+static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    memset(out, 0, 108);
+    for (int e = 0; e < 256; e++) out[e % 32] |= (uint8_t)((code[e] >> 2) << e / 32);
+    for (int i = 0; i < 64; i++) {
+        const uint8_t *c = code + i / 32 * 128 + i % 32;
+        out[32 + i] = (uint8_t)((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
+    }
+    for (int g = 0; g < 16; g++) {
+        unsigned s = (unsigned)(scale[g] + 32);
+        out[96 + g % 8] |= (uint8_t)((s & 15) << g / 8 * 4);
+        out[104 + g % 4] |= (uint8_t)((s >> 4) << g / 4 * 2);
+    }
+    zt_put_half(out + 108, d);
+}
+
+static void put_q6_k(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    memset(out, 0, 192);
+    for (int e = 0; e < 256; e++) {
+        int half = e / 128, k = e / 32 % 4, j = e % 32;
+        out[64 * half + 32 * (k & 1) + j] |= (uint8_t)((code[e] & 15) << k / 2 * 4);
+        out[128 + 32 * half + j] |= (uint8_t)((code[e] >> 4) << 2 * k);
+    }
+    memcpy(out + 192, scale, 16);
+    zt_put_half(out + 208, d);
+}
+
+/* f16 d, the upper two bits of the eight scales, their lower four, then codes of 32 as in q4_0. */
+static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    unsigned high = 0;
+    zt_put_half(out, d);
+    memset(out + 4, 0, 4);
+    for (int g = 0; g < 8; g++) {
+        unsigned s = (unsigned)(scale[g] + 32);
+        high |= (s >> 4) << 2 * g;
+        out[4 + g / 2] |= (uint8_t)((s & 15) << g % 2 * 4);
+        put_halves(code + 32 * g, out + 8 + 16 * g);
+    }
+    out[2] = (uint8_t)high;
+    out[3] = (uint8_t)(high >> 8);
+}
+
+#define TYPE(NAME, BYTES, HOW, ...)                                                                \
+    void ZT_ENCODER(search_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)        \
+    {                                                                                              \
+        static const kind k = {__VA_ARGS__};                                                       \
+        HOW(&k, x, w, n, out, BYTES, put_##NAME);                                                  \
+    }
+TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0)
+TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0)
+TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.25f, 6, 2, 1, 32, 0, 0, 0, 0)
+TYPE(iq4_nl, 18, quantize_groups, -127, 113, true, 100, 3, 12, 2, 1, 32, 0, 0, 0, 0)
+TYPE(q3_k, 110, quantize_blocks, -4, 3, false, 2.5f, 0.15f, 16, 2, 16, 16, -32, 31, 3, 2)
+TYPE(q6_k, 210, quantize_blocks, -32, 31, false, 29, 0.25f, 16, 2, 16, 16, -128, 127, 3, 2)
+TYPE(iq4_xs, 136, quantize_blocks, -127, 113, true, 100, 3, 12, 2, 8, 32, -32, 31, 3, 2)
