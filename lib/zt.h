@@ -20,6 +20,7 @@
 #include "lib/io/npy.h"
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
+#include "lib/io/netjson.h"
 #include "lib/llm/llm.h"
 
 #endif

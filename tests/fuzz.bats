@@ -21,6 +21,22 @@ drive() {
     drive gguf m.gguf
 }
 
+@test "netjson: networks and frames, changed" {
+    drive netjson "$tests"/seeds/netjson/*
+}
+
+@test "npy: arrays, changed" {
+    drive npy "$tests"/seeds/npy/*
+}
+
+@test "npz: archives, changed" {
+    drive npz "$tests"/seeds/npz/*
+}
+
+@test "pt: checkpoints and pickles, changed" {
+    drive pt "$tests"/seeds/pt/*
+}
+
 @test "prog: a program, changed" {
     drive prog "$tests"/seeds/prog/*
 }

@@ -76,6 +76,9 @@ __attribute__((unused)) static uint8_t *io_read(const io_kind *k, void *f, int64
     return all;
 }
 
+/* Tensors larger than this are not read: a fuzzer has no time for them. */
+static size_t io_most = SIZE_MAX;
+
 /* Reads all tensors. The status is the context's; *sound turns false when answers contradict. */
 __attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *ctx, bool *sound)
 {
@@ -87,7 +90,8 @@ __attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *c
         if (k->find(f, e->name) != i || !e->dtype || e->rank < 0 ||
             (io_has_type(e) && zt_type_bytes(&e->type) != e->bytes))
             *sound = false;
-        free(io_read(k, f, i, sound));
+        if (e->bytes <= io_most)
+            free(io_read(k, f, i, sound));
         if (io_has_type(e) && (store.find(store.user, e->name, &type, &handle) != ZT_OK ||
                                !zt_type_equal(&type, &e->type)))
             *sound = false;

@@ -194,3 +194,32 @@ zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_
     zt_str_fini(&key);
     return s;
 }
+
+static zt_status items(walker *w, zt_json_item_fn *fn, void *user)
+{
+    int64_t i = 0;
+    if (!take(w, '['))
+        return bad(w, "an array expected");
+    if (!take(w, ']')) {
+        do {
+            skip_space(w);
+            const char *from = w->p;
+            if (!skip_value(w))
+                return bad(w, "a value expected");
+            zt_status s = fn(user, i++, from, (size_t)(w->p - from));
+            if (s != ZT_OK)
+                return s;
+        } while (take(w, ','));
+        if (!take(w, ']'))
+            return bad(w, "',' or ']' expected");
+    }
+    skip_space(w);
+    return w->p == w->end ? ZT_OK : bad(w, "nothing more expected after the array");
+}
+
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t n,
+                        zt_json_item_fn *fn, void *user)
+{
+    walker w = {.ctx = ctx, .file = file, .begin = text, .p = text, .end = text + n};
+    return items(&w, fn, user);
+}

@@ -23,6 +23,11 @@ typedef zt_status zt_json_member_fn(void *user, const char *key, const char *tex
  * Stops at the first status that is not ZT_OK, and returns it. */
 zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t n,
                           zt_json_member_fn *fn, void *user);
+/* An item: its number and its text, checked likewise. */
+typedef zt_status zt_json_item_fn(void *user, int64_t i, const char *text, size_t n);
+/* fn for every item of the array that the text is. Likewise. */
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t n,
+                        zt_json_item_fn *fn, void *user);
 /* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out);
 /* Is the text a string that stands for itself between its quotes: no escapes, valid UTF-8? */

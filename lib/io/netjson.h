@@ -1,0 +1,69 @@
+/* netjson.h - read and write networks as JSON: the persistence format of openfluke/loom's package
+ * poly, as facts.
+ *
+ *     zt_netjson *j = zt_netjson_open(ctx, "net.json");
+ *     for (int64_t i = 0; i < zt_netjson_count(j); i++) ... zt_netjson_get(j, i)->name ...
+ *     size_t n;
+ *     const char *frame = zt_netjson_frame(j, &n);
+ *
+ *     zt_netjson_writer *w = zt_netjson_writer_new(ctx, sink, frame, n);
+ *     zt_netjson_begin(w, name, bytes);                   // each tensor, in the frame's order
+ *     zt_netjson_write(w, p, bytes);                      // in as many pieces as you like
+ *     zt_netjson_finish(w);                               // then zt_sink_commit(sink)
+ *     zt_netjson_writer_free(w);
+ *
+ * A document is {"id", "depth", "rows", "cols", "layers_per_cell", "layers": [LAYER...]}; a layer
+ * has a place (z, y, x, l), a type, a dtype, numbers, and may have "weights" (base64), "native",
+ * "scale", and layers of its own in "parallel_branches" and "sequential_layers". The weights are
+ * the tensors: one a layer, of one dimension, called by their path:
+ * "layers.3.parallel_branches.0.weights". What layers mean is not this room's.
+ *
+ * Weights are little-endian f32 unless "native": then of the layer's dtype, where float16 and
+ * bfloat16 are held as f32, unsigned integers and FP8 as signed integers of their width. Codes of 4
+ * bits and less are packed, the first in the highest bits: zt has no such dtype, they are bytes.
+ *
+ * The frame is the document with the number and size of its tensor in place of each text of
+ * weights. Written with the tensors it gives the file that was read, byte for byte: all else is
+ * text that is kept. Files are hostile: base64 must be as it is written, with padding; memory is
+ * the frame's.
+ */
+#ifndef ZT_NETJSON_H
+#define ZT_NETJSON_H
+
+#include "lib/io/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_netjson zt_netjson;
+
+zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+void zt_netjson_close(zt_netjson *j);
+
+/* Could these first bytes of a file begin one? They begin a JSON object. */
+bool zt_netjson_sniff(const void *bytes, size_t n);
+
+int64_t zt_netjson_count(const zt_netjson *j);
+const zt_array *zt_netjson_get(const zt_netjson *j, int64_t i); /* in the document's order */
+int64_t zt_netjson_find(const zt_netjson *j, const char *name); /* index or -1 */
+/* n bytes at `offset` of tensor i. From any thread. */
+zt_status zt_netjson_read(zt_netjson *j, int64_t i, size_t offset, void *dst, size_t n);
+zt_store zt_netjson_store(zt_netjson *j);                     /* valid as long as it is open */
+const char *zt_netjson_frame(const zt_netjson *j, size_t *n); /* closed by a zero as well */
+
+typedef struct zt_netjson_writer zt_netjson_writer;
+
+/* Copies the frame. ZT_EDATA when it is none. */
+zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n);
+void zt_netjson_writer_free(zt_netjson_writer *w);
+/* ZT_EUSAGE when the frame's next tensor has another name or size. */
+zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes);
+zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n);
+zt_status zt_netjson_finish(zt_netjson_writer *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
