@@ -48,7 +48,7 @@ static void add_rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t e
         float *sum = sums ? sums + r * K : local;
         add_to(x + r * K, residual + r * K, sum, K);
         float rstd = rstd_of(sum, K, a->eps);
-        if (y) norm_group(sum, g, y + r * K, K, rstd);
+        if (y) norm_group(sum, g, y + r * K, K, rstd, false);
         if (rstds) rstds[r] = rstd;
     }
 }
@@ -152,7 +152,7 @@ static void qk_norm_rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t e
             const float *x = (const float *)c->in[0].data + (i * H + h) * D;
             const float *w = c->in[h < a->q_heads ? 1 : 2].data;
             float *y = (float *)c->out[0].data + (i * H + h) * D;
-            norm_group(x, w, y, D, rstd_of(x, D, a->eps));
+            norm_group(x, w, y, D, rstd_of(x, D, a->eps), false);
             turn(y, y, half, cs, sn, scratch);
         }
     }

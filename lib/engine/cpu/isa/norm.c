@@ -1,6 +1,5 @@
 /* norm.c - kernels of normalisation and of rotary positions. */
 #include "lib/engine/cpu/isa/norm.h"
-#include "lib/engine/cpu/isa/stream.h"
 #include "lib/ops/rope.h"
 
 /* ---- rms_norm: one group of columns an item -------------------------------------------------- */
@@ -11,20 +10,12 @@ static bool norm_has(const void *attrs, const zt_type *const in[], const zt_type
     return out[0].dtype == ZT_F32;
 }
 
-enum { PAST_COLS = 65536 }; /* a row's scratch: 256 KiB at most */
-
-/* Rows of a large output are made in scratch, and go past the caches from there. */
-static void rms_norm_setup(zt_cpu_call *c)
+/* A row is written from the caches, past them if the output is large, with nothing else read
+ * meanwhile: to prefetch the next row then, or to sum it up, takes longer. */
+static void norm_setup(zt_cpu_call *c)
 {
-    int64_t K = c->in[1].type.dim[0];
-    c->items[0] = zt_type_count(&c->out[1].type);
-    if (K <= PAST_COLS && beyond_caches(&c->out[0].type)) c->local_bytes = (size_t)K * sizeof(float);
-}
-
-/* Where row y is to be made. */
-static float *row_at(const zt_cpu_call *c, float *y, void *local)
-{
-    return c->local_bytes && on_line(y) ? local : y;
+    c->items[0] = zt_type_count(&c->out[1].type); /* rows */
+    c->aux[0] = beyond_caches(&c->out[0].type);
 }
 
 static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
@@ -33,24 +24,21 @@ static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
     const float *x = c->in[0].data, *g = c->in[1].data;
     float *y = c->out[0].data, *out = c->out[1].data;
     int64_t K = c->in[1].type.dim[0];
-    (void)phase;
+    (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
-        float rstd = rstd_of(x + i * K, K, a->eps), *row = y ? row_at(c, y + i * K, local) : NULL;
-        if (y) norm_group(x + i * K, g, row, K, rstd);
-        if (row == local && y) stream_copy(row, y + i * K, K);
+        float rstd = rstd_of(x + i * K, K, a->eps);
+        if (y && c->aux[0] && on_line(y + i * K))
+            norm_group(x + i * K, g, y + i * K, K, rstd, true);
+        else if (y)
+            norm_group(x + i * K, g, y + i * K, K, rstd, false);
         if (out) out[i] = rstd;
     }
 }
 
 /* ---- layer_norm: one row an item ------------------------------------------------------------- */
 
-static void layer_norm_setup(zt_cpu_call *c)
-{
-    c->items[0] = zt_type_count(&c->out[1].type);
-    c->aux[0] = beyond_caches(&c->out[0].type);
-}
-
-/* Sums of 64 lanes in f32, of K / 64 values each: of x - from, or of its squares. */
+/* Sums of 64 lanes in f32, of K / 64 values each: of x - from, or of its squares. While it goes
+ * over the row again the next one comes from memory. */
 INLINE float sum_around(const float *x, int64_t K, float from, bool square)
 {
     vf zero = vf_set(0), sum[4] = {zero, zero, zero, zero}, middle = vf_set(from);
@@ -59,6 +47,7 @@ INLINE float sum_around(const float *x, int64_t K, float from, bool square)
         UNROLL for (int j = 0; j < 4; j++)
         {
             vf v = vf_sub(vf_load(x + i + j * LANES), middle);
+            if (square) __builtin_prefetch(x + K + i + j * LANES, 0, 2);
             sum[j] = square ? vf_fma(v, v, sum[j]) : vf_add(sum[j], v);
         }
     for (; i < K; i += LANES) {
@@ -70,32 +59,34 @@ INLINE float sum_around(const float *x, int64_t K, float from, bool square)
 }
 
 /* (x - m) r g + b; g and b NULL: 1 and 0. */
-INLINE vf normed(vf x, vf m, vf r, const vf *g, const vf *b)
+INLINE vf normed(vf x, vf m, vf r, const float *g, const float *b, int n)
 {
     vf v = vf_mul(vf_sub(x, m), r);
-    if (g) v = vf_mul(v, *g);
-    return b ? vf_add(v, *b) : v;
+    if (g) v = vf_mul(v, n >= LANES ? vf_load(g) : vf_load_n(g, n));
+    return b ? vf_add(v, n >= LANES ? vf_load(b) : vf_load_n(b, n)) : v;
+}
+
+INLINE void norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
+                     float mean, float rstd, bool past)
+{
+    vf m = vf_set(mean), r = vf_set(rstd);
+    int64_t i = 0;
+    for (; i + LANES <= K; i += LANES)
+        vf_put(y + i, normed(vf_load(x + i), m, r, g ? g + i : NULL, b ? b + i : NULL, LANES),
+               past);
+    int n = (int)(K - i);
+    if (n)
+        vf_store_n(y + i, n,
+                   normed(vf_load_n(x + i, n), m, r, g ? g + i : NULL, b ? b + i : NULL, n));
 }
 
 static void layer_norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
                            float mean, float rstd, bool past)
 {
-    vf m = vf_set(mean), r = vf_set(rstd), u = m, v = m;
-    int64_t i = 0;
-    for (; i + LANES <= K; i += LANES) {
-        __builtin_prefetch(x + K + i, 0, 2); /* the next row: memory rests while this one is normed */
-        if (g) u = vf_load(g + i);
-        if (b) v = vf_load(b + i);
-        vf sum = normed(vf_load(x + i), m, r, g ? &u : NULL, b ? &v : NULL);
-        if (past)
-            vf_stream(y + i, sum);
-        else
-            vf_store(y + i, sum);
-    }
-    int n = (int)(K - i);
-    if (g) u = vf_load_n(g + i, n);
-    if (b) v = vf_load_n(b + i, n);
-    vf_store_n(y + i, n, normed(vf_load_n(x + i, n), m, r, g ? &u : NULL, b ? &v : NULL));
+    if (past && g && b) /* known here, so that the loop holds nothing else */
+        norm_row(x, g, b, y, K, mean, rstd, true);
+    else
+        norm_row(x, g, b, y, K, mean, rstd, past);
 }
 
 static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
@@ -127,8 +118,8 @@ static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
  *
  * for the `dims` columns of a head: the cosine, and the sine with its sign, times the amplitude.
  * What an angle is in quarter turns a position is kept from prime on; their whole part and the rest
- * are taken in f64, where positions up to 2^31 lose nothing that counts; sine and cosine of the rest
- * then in f32. */
+ * are taken in f64, where positions up to 2^31 lose nothing that counts; sine and cosine of the
+ * rest then in f32. */
 enum { AUX_HEAD, AUX_DIMS, AUX_NEIGHBOURS };
 
 static int64_t up16(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
@@ -248,11 +239,8 @@ static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_norm)[] = {
-    {.op = ZT_OP_rms_norm, .has = norm_has, .setup = rms_norm_setup, .run = rms_norm_run},
-    {.op = ZT_OP_layer_norm,
-     .has = norm_has,
-     .setup = layer_norm_setup,
-     .run = layer_norm_run},
+    {.op = ZT_OP_rms_norm, .has = norm_has, .setup = norm_setup, .run = rms_norm_run},
+    {.op = ZT_OP_layer_norm, .has = norm_has, .setup = norm_setup, .run = layer_norm_run},
     {.op = ZT_OP_rope, .has = norm_has, .setup = rope_setup, .run = rope_run, .prime = rope_prime},
     {0},
 };

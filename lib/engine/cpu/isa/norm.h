@@ -3,7 +3,7 @@
 #define ZT_CPU_NORM_H
 
 #include "lib/engine/cpu/cpu.h"
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/stream.h"
 
 /* 1 / sqrt(mean(x^2) + eps). Sixteen sums in f32, of K / 16 squares each. */
 INLINE float rstd_of(const float *x, int64_t K, double eps)
@@ -22,12 +22,13 @@ INLINE float rstd_of(const float *x, int64_t K, double eps)
     return (float)(1 / sqrt((K ? (double)vf_sum(sum) / (double)K : 0) + eps));
 }
 
-INLINE void norm_group(const float *x, const float *g, float *y, int64_t K, float rstd)
+/* Past the caches (then y is on a line) or not. */
+INLINE void norm_group(const float *x, const float *g, float *y, int64_t K, float rstd, bool past)
 {
     vf r = vf_set(rstd);
     int64_t i = 0;
     for (; i + LANES <= K; i += LANES)
-        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(g + i)));
+        vf_put(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(g + i)), past);
     int rest = (int)(K - i);
     if (rest)
         vf_store_n(y + i, rest, vf_mul(vf_mul(vf_load_n(x + i, rest), r), vf_load_n(g + i, rest)));
