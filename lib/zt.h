@@ -5,6 +5,7 @@
 #include "lib/base/base.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/quantize.h"
+#include "lib/tensor/storage.h"
 #include "lib/ops/ops.h"
 #include "lib/prog/prog.h"
 #include "lib/engine/engine.h"
