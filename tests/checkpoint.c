@@ -129,10 +129,23 @@ static bool is_made(zt_ctx *ctx, zt_checkpoint *c)
     return same;
 }
 
+/* npy and json hold no such model: tests/checkpoint_np.c */
+static bool holds_little(const char *name)
+{
+    return strcmp(name, "npy") == 0 || strcmp(name, "json") == 0;
+}
+
 static void test_files(zt_ctx *ctx, const zt_container *to)
 {
     char name[64];
     snprintf(name, sizeof name, "m.%s", zt_container_name(to));
+    if (holds_little(zt_container_name(to))) {
+        bool done = write_made(ctx, under(name), zt_container_name(to), 0);
+        ok(!done && zt_ctx_status(ctx) == ZT_ENOTSUP && access(under(name), F_OK) != 0,
+           "refused: %s", zt_ctx_error(ctx));
+        zt_ctx_clear(ctx);
+        return;
+    }
     ok(write_made(ctx, under(name), zt_container_name(to), 0), "%s is written: %s", name,
        zt_ctx_error(ctx));
     ok(is_made(ctx, zt_checkpoint_open(ctx, under(name), 0)), "%s: all of it comes back %s", name,

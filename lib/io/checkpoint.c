@@ -6,8 +6,10 @@
 
 #include <string.h>
 
-static const zt_container *const containers[] = {&zt_container_gguf, &zt_container_safetensors,
-                                                 &zt_container_index};
+/* In the order in which they are asked whether a file is theirs. */
+static const zt_container *const containers[] = {
+    &zt_container_gguf, &zt_container_safetensors, &zt_container_npz,  &zt_container_npy,
+    &zt_container_pt,   &zt_container_json,        &zt_container_index};
 
 enum { N_CONTAINERS = sizeof containers / sizeof *containers };
 

@@ -64,7 +64,8 @@ struct zt_container {
 
 enum { ZT_PROBE = 512 };
 
-extern const zt_container zt_container_gguf, zt_container_safetensors, zt_container_index;
+extern const zt_container zt_container_gguf, zt_container_safetensors, zt_container_npz,
+    zt_container_npy, zt_container_pt, zt_container_json, zt_container_index;
 
 /* ---- an open checkpoint ---------------------------------------------------------------------- */
 

@@ -52,7 +52,12 @@ zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s)
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
 {
     zt_source *s = zt_source_open(ctx, path);
-    zt_netjson *j = s ? zt_netjson_from(ctx, s) : NULL;
+    return s ? zt_netjson_take(ctx, s) : NULL;
+}
+
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *s)
+{
+    zt_netjson *j = zt_netjson_from(ctx, s);
     if (j)
         j->owned = s;
     else
@@ -219,10 +224,10 @@ zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes)
     if (w->left)
         return zt_fail(j->ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, w->left);
     if (w->next >= j->n || strcmp(j->tensor[w->next].name, name) != 0)
-        return zt_fail(j->ctx, ZT_EUSAGE, "tensor '%s' is not the network's next: '%s' is", text,
+        return zt_fail(j->ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
                        w->next < j->n ? j->tensor[w->next].name : "nothing");
     if (j->tensor[w->next].bytes != bytes)
-        return zt_fail(j->ctx, ZT_EUSAGE, "tensor '%s': %zu bytes, the network has %zu", text,
+        return zt_fail(j->ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
                        bytes, j->tensor[w->next].bytes);
     const nj_weights *x = &j->weights[w->next++];
     zt_status st = put_frame(w, x->frame);
@@ -260,7 +265,7 @@ zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n)
 zt_status zt_netjson_finish(zt_netjson_writer *w)
 {
     if (w->left || w->next < w->j->n)
-        return zt_fail(w->j->ctx, ZT_EUSAGE, "the network has %lld tensors, %lld were written",
+        return zt_fail(w->j->ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
                        (long long)w->j->n, (long long)(w->next - (w->left > 0)));
     return put_frame(w, w->j->frame.len);
 }

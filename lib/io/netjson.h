@@ -40,6 +40,7 @@ typedef struct zt_netjson zt_netjson;
 
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_netjson_close(zt_netjson *j);
 
 /* Could these first bytes of a file begin one? They begin a JSON object. */
@@ -58,10 +59,10 @@ typedef struct zt_netjson_writer zt_netjson_writer;
 /* Copies the frame. ZT_EDATA when it is none. */
 zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n);
 void zt_netjson_writer_free(zt_netjson_writer *w);
-/* ZT_EUSAGE when the frame's next tensor has another name or size. */
+/* ZT_ENOTSUP when the frame's next tensor has another name or size. */
 zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes);
 zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n);
-zt_status zt_netjson_finish(zt_netjson_writer *w);
+zt_status zt_netjson_finish(zt_netjson_writer *w); /* ZT_ENOTSUP: tensors are missing */
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 
 enum {
     MAX_DEPTH = 64,      /* of layers in layers */
-    MAX_VALUE = 1 << 16, /* bytes of what is no layer */
+    MAX_VALUE = 1 << 20, /* bytes of what is no layer */
     MAX_NAME = 1 << 12
 };
 
@@ -149,7 +149,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
         return members[i].read(l, key, text, n);
     }
     if (n > MAX_VALUE)
-        return bad(l, "a member of more than 64 KiB");
+        return bad(l, "a member of more than 1 MiB");
     json_t *v = zt_json_load(l->j->ctx, l->j->file, text, n);
     json_decref(v);
     return v ? ZT_OK : zt_ctx_status(l->j->ctx);

@@ -105,7 +105,12 @@ zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *s)
 zt_npy *zt_npy_open(zt_ctx *ctx, const char *path)
 {
     zt_source *s = zt_source_open(ctx, path);
-    zt_npy *a = s ? zt_npy_from(ctx, s) : NULL;
+    return s ? zt_npy_take(ctx, s) : NULL;
+}
+
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *s)
+{
+    zt_npy *a = zt_npy_from(ctx, s);
     if (a)
         a->owned = s;
     else

@@ -28,6 +28,7 @@ typedef struct zt_npy zt_npy;
 
 zt_npy *zt_npy_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_npy_close(zt_npy *a);
 
 /* Do these first bytes of a file begin an npy file? 6 bytes suffice. */

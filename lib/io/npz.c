@@ -106,7 +106,12 @@ zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s)
 zt_npz *zt_npz_open(zt_ctx *ctx, const char *path)
 {
     zt_source *s = zt_source_open(ctx, path);
-    zt_npz *z = s ? zt_npz_from(ctx, s) : NULL;
+    return s ? zt_npz_take(ctx, s) : NULL;
+}
+
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *s)
+{
+    zt_npz *z = zt_npz_from(ctx, s);
     if (z)
         z->owned = s;
     else

@@ -28,6 +28,7 @@ typedef struct zt_npz zt_npz;
 
 zt_npz *zt_npz_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_npz_close(zt_npz *z);
 
 /* Do these first bytes of a file begin a zip? 4 bytes suffice. A PyTorch file (zt_pt_is) does too.

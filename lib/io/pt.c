@@ -82,7 +82,12 @@ zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s)
 zt_pt *zt_pt_open(zt_ctx *ctx, const char *path)
 {
     zt_source *s = zt_source_open(ctx, path);
-    zt_pt *t = s ? zt_pt_from(ctx, s) : NULL;
+    return s ? zt_pt_take(ctx, s) : NULL;
+}
+
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *s)
+{
+    zt_pt *t = zt_pt_from(ctx, s);
     if (t)
         t->owned = s;
     else

@@ -35,6 +35,7 @@ typedef struct zt_pt zt_pt;
 
 zt_pt *zt_pt_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_pt_close(zt_pt *t);
 
 /* Do these first bytes of a file begin a checkpoint of the older format? 16 bytes suffice. */

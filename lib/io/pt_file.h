@@ -39,7 +39,7 @@ struct zt_pt {
 
 /* The pickle's tensors become the file's, their storages too, which have no place yet. `ops` is how
  * many opcodes made them. */
-zt_status zt_pt_take(zt_pt *t, pk_value root, size_t ops);
+zt_status zt_pt_collect(zt_pt *t, pk_value root, size_t ops);
 
 /* Reads a checkpoint of either format, all but tensors' bytes. */
 zt_status zt_pt_parse_zip(zt_pt *t);

@@ -130,7 +130,7 @@ static zt_status read_pickle(zt_pt *t, pickle *p, pk_value *root)
 {
     zt_status st = zt_pickle_read(p, root);
     if (st == ZT_OK)
-        st = zt_pt_take(t, *root, p->ops);
+        st = zt_pt_collect(t, *root, p->ops);
     return st;
 }
 

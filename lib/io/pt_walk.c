@@ -161,7 +161,7 @@ static zt_status visit(walker *w, const pk_value *v)
     return st;
 }
 
-zt_status zt_pt_take(zt_pt *t, pk_value root, size_t ops)
+zt_status zt_pt_collect(zt_pt *t, pk_value root, size_t ops)
 {
     walker w = {.t = t, .left = OFTEN * ops + FEW};
     zt_str_init(&w.path, t->ctx);
