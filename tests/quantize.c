@@ -147,8 +147,8 @@ static void refuses(float bad, const char *word)
     zt_quantizer q = {.dtype = ZT_Q8_0, .n = 256, .name = "blk.0.w", .first_row = 40};
     for (int i = 0; i < 512; i++) x[i] = (float)i;
     x[256 + 17] = bad;
-    ok(zt_quantize_rows(ctx, &q, x, 2, out) == ZT_EDATA &&
-           strstr(zt_ctx_error(ctx), "'blk.0.w': row 41, column 17") &&
+    bool refused = zt_quantize_rows(ctx, &q, x, 2, out) == ZT_EDATA;
+    ok(refused && strstr(zt_ctx_error(ctx), "'blk.0.w': row 41, column 17") &&
            strstr(zt_ctx_error(ctx), word),
        "%s", zt_ctx_error(ctx));
     zt_ctx_free(ctx);
@@ -161,8 +161,8 @@ static void refuses_importance(float bad)
     zt_quantizer q = {.dtype = ZT_Q8_0, .n = 32, .importance = w, .name = "w"};
     for (int i = 0; i < 32; i++) w[i] = 1;
     w[5] = bad;
-    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_EDATA && strstr(zt_ctx_error(ctx), "column 5"),
-       "%s", zt_ctx_error(ctx));
+    bool refused = zt_quantize_rows(ctx, &q, x, 1, out) == ZT_EDATA;
+    ok(refused && strstr(zt_ctx_error(ctx), "column 5"), "%s", zt_ctx_error(ctx));
     zt_ctx_free(ctx);
 }
 
@@ -179,10 +179,12 @@ static void test_refusals(void)
     refuses_importance(INFINITY);
     zt_ctx *ctx = zt_ctx_new();
     zt_quantizer q = {.dtype = ZT_Q8_0, .n = 33};
-    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ESHAPE, "%s", zt_ctx_error(ctx));
+    bool refused = zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ESHAPE;
+    ok(refused, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     q.dtype = ZT_IQ1_M;
-    ok(zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ENOTSUP, "%s", zt_ctx_error(ctx));
+    refused = zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ENOTSUP;
+    ok(refused, "%s", zt_ctx_error(ctx));
     zt_ctx_free(ctx);
 }
 
@@ -217,8 +219,8 @@ static void test_kind(zt_dtype t, int kind, bool weighed)
 {
     const zt_dtype_info *d = zt_dtype_get(t);
     size_t bytes = (size_t)(COLUMNS / d->block * d->block_bytes);
-    float x[COLUMNS], y[COLUMNS], w[COLUMNS];
-    uint8_t out[3][4 * COLUMNS];
+    static float x[COLUMNS], y[COLUMNS], w[COLUMNS];
+    static uint8_t out[3][4 * COLUMNS];
     int unequal = 0;
     fill(kind, zt_quantize_most(t), x, COLUMNS);
     for (int i = 0; i < COLUMNS; i++) w[i] = weighed ? (float)(i % 7) * 0.3f + 0.01f : 1;
@@ -242,6 +244,47 @@ static void test_kind(zt_dtype t, int kind, bool weighed)
            weighed ? " weighed" : "", unequal, e2, x2);
 }
 
+/* What is important is kept better, and what counts is the weighted error. */
+static void test_importance(void)
+{
+    enum { N = 4096 };
+    static float x[N], w[N], y[2][N];
+    static uint8_t out[8 * N];
+    zt_ctx *ctx = zt_ctx_new();
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)zt_normal(3, 1, (uint64_t)i);
+        w[i] = expf(2 * (float)zt_normal(3, 2, (uint64_t)i));
+    }
+    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
+        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        double each[2];
+        if (!zt_quantize_weighs((zt_dtype)t)) continue;
+        for (int k = 0; k < 2; k++) {
+            zt_quantizer q = {.dtype = (zt_dtype)t, .n = N, .importance = k ? w : NULL};
+            zt_quantize_rows(ctx, &q, x, 1, out);
+            d->decode(out, y[k], N);
+        }
+        errors(x, y[0], w, 1, N, &each[0]);
+        errors(x, y[1], w, 1, N, &each[1]);
+        ok(each[1] < 0.99 * each[0], "%s: importance leaves %.3f of the weighted error", d->name,
+           each[1] / each[0]);
+    }
+    zt_ctx_free(ctx);
+}
+
+static void test_loss(void)
+{
+    const float x[4] = {1, 2, 3, 4}, y[4] = {1, 2, 3, 2}, zero[4] = {0};
+    zt_loss_of l = {0}, none = {0};
+    zt_loss_add(&l, x, y, 2);
+    zt_loss_add(&l, x + 2, y + 2, 2);
+    ok(zt_loss_rmse(&l) == 1 && l.most == 2 && fabs(zt_loss_snr(&l) - 8.7506) < 1e-3, "what is lost");
+    ok(fabs(zt_loss_cosine(&l) - 22 / sqrt(30.0 * 18)) < 1e-12, "and the cosine");
+    zt_loss_add(&none, zero, zero, 4);
+    ok(zt_loss_rmse(&none) == 0 && zt_loss_cosine(&none) == 1 && isinf(zt_loss_snr(&none)),
+       "of nothing, nothing");
+}
+
 static void test_kinds(void)
 {
     for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
@@ -261,6 +304,8 @@ int main(void)
 {
     test_refusals();
     test_kinds();
+    test_importance();
+    test_loss();
     test_golden();
     return tap_done();
 }

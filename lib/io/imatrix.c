@@ -1,342 +1,422 @@
-/* imatrix.c - owns both forms of importance matrices. */
+/* imatrix.c - owns importance matrices: their entries, both forms of file read and written. */
 #include "lib/io/imatrix.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "lib/io/gguf_write.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+typedef struct entry {
+    char *name;
+    int64_t matrices, columns;
+    double *sum;   /* [matrices, columns] of squares */
+    double *count; /* [matrices] rows */
+    float *mean;   /* NULL: to be made */
+} entry;
 
 struct zt_imatrix {
     zt_ctx *ctx;
-    zt_arena *arena; /* names and numbers */
-    zt_map *by_name;
-    zt_imatrix_of *of;
-    int64_t n, cap, chunks;
-    const char *dataset;
+    entry *entries;
+    int64_t n, cap;
+    zt_map *names; /* to their entry */
+    char *dataset; /* may be NULL */
+    int64_t chunks, chunk_size;
 };
 
-/* ---- what is found in a file ----------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------------------------- */
 
-static zt_status bad(zt_imatrix *m, const char *file, const char *name, const char *what)
+zt_imatrix *zt_imatrix_new(zt_ctx *ctx)
 {
-    char shown[80];
-    return zt_fail(m->ctx, ZT_EDATA, "%s: importance of '%s': %s", file,
-                   zt_escape(shown, sizeof shown, name, strlen(name)), what);
+    zt_imatrix *m = zt_calloc(ctx, 1, sizeof *m);
+    if (!m) return NULL;
+    m->ctx = ctx;
+    m->names = zt_map_new(ctx, 0);
+    if (m->names) return m;
+    zt_free(ctx, m);
+    return NULL;
 }
 
-/* One more; the numbers are in the arena. */
-static zt_status add(zt_imatrix *m, const char *file, const char *name, const float *mean, int64_t n)
+static void entry_free(zt_ctx *ctx, entry *e)
 {
-    int64_t there;
-    for (int64_t i = 0; i < n; i++)
-        if (!(mean[i] >= 0) || isinf(mean[i]))
-            return bad(m, file, name, "a number that is negative or not finite");
-    if (zt_map_get(m->by_name, name, strlen(name), &there))
-        return bad(m, file, name, "it is there twice");
+    zt_free(ctx, e->name);
+    zt_free(ctx, e->sum);
+    zt_free(ctx, e->count);
+    zt_free(ctx, e->mean);
+}
+
+void zt_imatrix_close(zt_imatrix *m)
+{
+    if (!m) return;
+    for (int64_t i = 0; i < m->n; i++) entry_free(m->ctx, &m->entries[i]);
+    zt_map_free(m->names);
+    zt_free(m->ctx, m->entries);
+    zt_free(m->ctx, m->dataset);
+    zt_free(m->ctx, m);
+}
+
+static entry *find(const zt_imatrix *m, const char *name)
+{
+    int64_t i;
+    return zt_map_get(m->names, name, strlen(name), &i) ? &m->entries[i] : NULL;
+}
+
+/* A new entry, all 0; NULL: no memory, or it is there. */
+static entry *entry_new(zt_imatrix *m, const char *name, size_t n, int64_t matrices,
+                        int64_t columns)
+{
+    int64_t all;
     if (m->n == m->cap) {
-        int64_t cap = m->cap ? m->cap * 2 : 64;
-        zt_imatrix_of *of = zt_realloc(m->ctx, m->of, (size_t)cap * sizeof *of);
-        if (!of)
-            return ZT_ENOMEM;
-        m->of = of;
+        int64_t cap = m->cap ? 2 * m->cap : 64;
+        entry *more = zt_realloc(m->ctx, m->entries, (size_t)cap * sizeof *more);
+        if (!more) return NULL;
+        m->entries = more;
         m->cap = cap;
     }
-    m->of[m->n] = (zt_imatrix_of){name, n, mean};
-    return zt_map_put(m->by_name, name, strlen(name), m->n++);
-}
-
-/* ---- GGUF ------------------------------------------------------------------------------------ */
-
-static zt_status read_floats(zt_imatrix *m, zt_gguf *g, int64_t i, float **out, zt_type *type)
-{
-    zt_store s = zt_gguf_store(g);
-    size_t bytes;
-    const char *name = zt_gguf_tensor(g, i, type, NULL, &bytes);
-    if (type->dtype != ZT_F32 || type->rank < 1)
-        return bad(m, zt_gguf_name(g), name, "not of f32");
-    *out = zt_arena_alloc(m->arena, bytes + 1);
-    return *out ? s.read(s.user, i, 0, *out, bytes) : ZT_ENOMEM;
-}
-
-/* NAME.in_sum2 [experts, columns] over NAME.counts [experts, 1]. */
-static zt_status take_sums(zt_imatrix *m, zt_gguf *g, int64_t i, const char *full)
-{
-    const char *file = zt_gguf_name(g);
-    char counts_name[80];
-    size_t n = strlen(full) - strlen(".in_sum2");
-    char *name = zt_arena_strndup(m->arena, full, n);
-    float *sum, *count;
-    zt_type t, tc;
-    if (!name)
-        return ZT_ENOMEM;
-    snprintf(counts_name, sizeof counts_name, "%s.counts", name);
-    int64_t c = zt_gguf_find(g, counts_name);
-    if (c < 0)
-        return bad(m, file, name, "its counts are missing");
-    zt_status s = read_floats(m, g, i, &sum, &t);
-    if (s == ZT_OK)
-        s = read_floats(m, g, c, &count, &tc);
-    if (s != ZT_OK)
-        return s;
-    int64_t all = zt_type_count(&t), experts = zt_type_count(&tc);
-    if (experts < 1 || all % experts || all / experts != t.dim[t.rank - 1])
-        return bad(m, file, name, "sums and counts do not go together");
-    for (int64_t k = 0; k < all; k++) {
-        float of = count[k / (all / experts)];
-        sum[k] = of > 0 ? sum[k] / of : 1;
+    if (!zt_mul_i64(matrices, columns, &all)) return NULL;
+    entry e = {.name = zt_strndup(m->ctx, name, n), .matrices = matrices, .columns = columns};
+    e.sum = zt_calloc(m->ctx, (size_t)all, sizeof *e.sum);
+    e.count = zt_calloc(m->ctx, (size_t)matrices, sizeof *e.count);
+    e.mean = zt_calloc(m->ctx, (size_t)all, sizeof *e.mean);
+    bool good = e.name && e.sum && e.count && e.mean;
+    if (good && find(m, e.name)) {
+        zt_fail(m->ctx, ZT_EDATA, "importance of '%s' twice", e.name);
+        good = false;
     }
-    return add(m, file, name, sum, all);
+    if (!good || zt_map_put(m->names, e.name, strlen(e.name), m->n)) {
+        entry_free(m->ctx, &e);
+        return NULL;
+    }
+    m->entries[m->n] = e;
+    return &m->entries[m->n++];
+}
+
+static void make_mean(entry *e, int64_t matrix)
+{
+    double count = e->count[matrix];
+    for (int64_t i = matrix * e->columns; i < (matrix + 1) * e->columns; i++)
+        e->mean[i] = count > 0 ? (float)(e->sum[i] / count) : 0;
+}
+
+zt_status zt_imatrix_add(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
+                         int64_t columns, const float *x, int64_t rows)
+{
+    entry *e = find(m, name);
+    if (matrices < 1 || matrix < 0 || matrix >= matrices || columns < 1 || rows < 0)
+        return zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns",
+                       name, (long long)matrix, (long long)matrices, (long long)columns);
+    if (!e) e = entry_new(m, name, strlen(name), matrices, columns);
+    if (!e) return zt_ctx_status(m->ctx);
+    if (e->matrices != matrices || e->columns != columns)
+        return zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name,
+                       (long long)matrices, (long long)columns, (long long)e->matrices,
+                       (long long)e->columns);
+    double *sum = e->sum + matrix * columns;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i++)
+            sum[i] += (double)x[r * columns + i] * (double)x[r * columns + i];
+    e->count[matrix] += (double)rows;
+    make_mean(e, matrix);
+    return ZT_OK;
+}
+
+zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size)
+{
+    char *name = zt_strdup(m->ctx, dataset);
+    if (!name) return ZT_ENOMEM;
+    zt_free(m->ctx, m->dataset);
+    m->dataset = name;
+    m->chunks = chunks;
+    m->chunk_size = chunk_size;
+    return ZT_OK;
+}
+
+int64_t zt_imatrix_count(const zt_imatrix *m) { return m->n; }
+int64_t zt_imatrix_chunks(const zt_imatrix *m) { return m->chunks; }
+
+zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i)
+{
+    const entry *e = &m->entries[i];
+    return (zt_imatrix_entry){e->name, e->matrices, e->columns, e->mean};
+}
+
+const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matrix,
+                             int64_t columns)
+{
+    const entry *e = find(m, name);
+    if (!e || e->columns != columns || matrix < 0 || (e->matrices > 1 && matrix >= e->matrices))
+        return NULL;
+    return e->mean + (e->matrices > 1 ? matrix * columns : 0);
+}
+
+/* ---- GGUF ---------------------------------------------------------------------------------- */
+
+/* Sums or counts of a file, which must be numbers and not negative. */
+static zt_status check(zt_imatrix *m, const char *file, const char *name, const float *x,
+                       int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(x[i] >= 0) || isinf(x[i]))
+            return zt_fail(m->ctx, ZT_EDATA, "%s: '%s': value %lld is %g", file, name,
+                           (long long)i, (double)x[i]);
+    return ZT_OK;
+}
+
+/* f32 tensor i of g as doubles, `n` of them. */
+static zt_status read_doubles(zt_imatrix *m, zt_gguf *g, int64_t i, double *out, int64_t n)
+{
+    zt_type type;
+    uint64_t offset;
+    size_t bytes;
+    const char *name = zt_gguf_tensor(g, i, &type, &offset, &bytes);
+    zt_store store = zt_gguf_store(g);
+    if (type.rank < 0 || type.dtype != ZT_F32 || zt_type_count(&type) != n)
+        return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' is not %lld numbers of f32", zt_gguf_name(g),
+                       name, (long long)n);
+    float *x = zt_alloc_array(m->ctx, (size_t)n, sizeof *x);
+    zt_status s = x ? store.read(store.user, i, 0, x, bytes) : ZT_ENOMEM;
+    if (!s) s = check(m, zt_gguf_name(g), name, x, n);
+    for (int64_t k = 0; !s && k < n; k++) out[k] = x[k];
+    zt_free(m->ctx, x);
+    return s;
+}
+
+/* The entry whose sums are tensor i, named `name` and the ending. */
+static zt_status read_entry(zt_imatrix *m, zt_gguf *g, int64_t i, const char *name, size_t n)
+{
+    char counts[80];
+    zt_type type;
+    uint64_t offset;
+    size_t bytes;
+    zt_gguf_tensor(g, i, &type, &offset, &bytes);
+    snprintf(counts, sizeof counts, "%.*s.counts", (int)n, name);
+    int64_t c = zt_gguf_find(g, counts);
+    if (c < 0)
+        return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(g), counts);
+    if (type.rank < 1 || type.rank > 3 || zt_type_count(&type) < 1)
+        return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' has no rows of numbers", zt_gguf_name(g), name);
+    int64_t columns = type.dim[type.rank - 1], matrices = zt_type_count(&type) / columns;
+    entry *e = entry_new(m, name, n, matrices, columns);
+    if (!e) return zt_ctx_status(m->ctx);
+    zt_status s = read_doubles(m, g, i, e->sum, matrices * columns);
+    if (!s) s = read_doubles(m, g, c, e->count, matrices);
+    for (int64_t k = 0; k < matrices; k++) make_mean(e, k);
+    return s;
 }
 
 static zt_status read_gguf(zt_imatrix *m, zt_source *src)
 {
+    static const char ending[] = ".in_sum2";
+    const size_t tail = sizeof ending - 1;
+    zt_bytes type, text = {"", 0};
+    zt_gguf_kind kind;
+    int64_t count;
     zt_gguf *g = zt_gguf_from(m->ctx, src);
-    zt_status s = g ? ZT_OK : zt_ctx_status(m->ctx);
-    for (int64_t i = 0; g && i < zt_gguf_n_tensors(g) && s == ZT_OK; i++) {
-        const char *name = zt_gguf_tensor(g, i, &(zt_type){0}, NULL, NULL);
+    if (!g) return zt_ctx_status(m->ctx);
+    zt_status s = ZT_OK;
+    if (!zt_gguf_str(g, "general.type", &type) || type.n != 7 || memcmp(type.data, "imatrix", 7))
+        s = zt_fail(m->ctx, ZT_EDATA, "%s: a GGUF that is no imatrix", zt_gguf_name(g));
+    zt_gguf_i64(g, "imatrix.chunk_count", &m->chunks);
+    zt_gguf_i64(g, "imatrix.chunk_size", &m->chunk_size);
+    if (zt_gguf_array(g, "imatrix.datasets", &kind, &count) && count > 0)
+        text = zt_gguf_array_str(g, "imatrix.datasets", 0);
+    m->dataset = zt_strndup(m->ctx, text.data, text.n);
+    if (!s && !m->dataset) s = ZT_ENOMEM;
+    for (int64_t i = 0; !s && i < zt_gguf_n_tensors(g); i++) {
+        zt_type t;
+        uint64_t offset;
+        size_t bytes;
+        const char *name = zt_gguf_tensor(g, i, &t, &offset, &bytes);
         size_t n = strlen(name);
-        if (n > 8 && !strcmp(name + n - 8, ".in_sum2"))
-            s = take_sums(m, g, i, name);
-    }
-    if (s == ZT_OK) {
-        zt_bytes text = zt_gguf_array_str(g, "imatrix.datasets", 0);
-        m->dataset = text.n ? zt_arena_strndup(m->arena, text.data, text.n) : NULL;
-        zt_gguf_i64(g, "imatrix.chunk_count", &m->chunks);
-        if (m->n == 0)
-            s = zt_fail(m->ctx, ZT_EDATA, "%s: no importance matrix: no tensor NAME.in_sum2",
-                        zt_gguf_name(g));
+        if (n > tail && strcmp(name + n - tail, ending) == 0)
+            s = read_entry(m, g, i, name, n - tail);
     }
     zt_gguf_close(g);
     return s;
 }
 
-/* ---- the form before ------------------------------------------------------------------------- */
+static zt_status put_header(const zt_imatrix *m, zt_sink *out)
+{
+    zt_gguf_writer *w = zt_gguf_writer_new(m->ctx);
+    if (!w) return ZT_ENOMEM;
+    const char *dataset = m->dataset ? m->dataset : "";
+    zt_bytes text = {dataset, strlen(dataset)};
+    zt_gguf_put_str(w, "general.type", "imatrix", 7);
+    zt_gguf_put_strs(w, "imatrix.datasets", &text, 1);
+    zt_gguf_put_int(w, "imatrix.chunk_count", ZT_GGUF_U32, m->chunks);
+    zt_gguf_put_int(w, "imatrix.chunk_size", ZT_GGUF_U32, m->chunk_size);
+    for (int64_t i = 0; i < m->n; i++) {
+        const entry *e = &m->entries[i];
+        char name[256];
+        zt_type sums = zt_type_make(ZT_F32, 2, (int64_t[]){e->matrices, e->columns});
+        zt_type counts = zt_type_make(ZT_F32, 2, (int64_t[]){e->matrices, 1});
+        snprintf(name, sizeof name, "%s.in_sum2", e->name);
+        zt_gguf_put_tensor(w, name, &sums);
+        snprintf(name, sizeof name, "%s.counts", e->name);
+        zt_gguf_put_tensor(w, name, &counts);
+    }
+    size_t n;
+    char *header = zt_gguf_writer_finish(w, &n, NULL);
+    zt_status s = header ? zt_sink_write(out, header, n) : zt_gguf_writer_status(w);
+    zt_free(m->ctx, header);
+    zt_gguf_writer_free(w);
+    return s;
+}
+
+enum { ALIGN = 32 };
+
+/* n doubles as f32, padded. */
+static zt_status put_floats(const zt_imatrix *m, zt_sink *out, const double *x, int64_t n)
+{
+    size_t bytes = ((size_t)n * 4 + ALIGN - 1) / ALIGN * ALIGN;
+    float *f = zt_calloc(m->ctx, bytes, 1);
+    if (!f) return ZT_ENOMEM;
+    for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
+    zt_status s = zt_sink_write(out, f, bytes);
+    zt_free(m->ctx, f);
+    return s;
+}
+
+zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out)
+{
+    zt_status s = put_header(m, out);
+    for (int64_t i = 0; !s && i < m->n; i++) {
+        const entry *e = &m->entries[i];
+        s = put_floats(m, out, e->sum, e->matrices * e->columns);
+        if (!s) s = put_floats(m, out, e->count, e->matrices);
+    }
+    return s;
+}
+
+/* ---- the older form ------------------------------------------------------------------------ */
 
 typedef struct cursor {
     zt_imatrix *m;
-    zt_source *src;
+    const zt_source *s;
     uint64_t at;
 } cursor;
 
-static zt_status cut(cursor *c)
+static zt_status get_i32(cursor *c, int32_t *out)
 {
-    return zt_fail(c->m->ctx, ZT_EDATA, "%s: no importance matrix, or it is cut short at byte %" PRIu64,
-                   zt_source_name(c->src), c->at);
-}
-
-/* n bytes, of which the file must have so many. */
-static zt_status take(cursor *c, void *dst, uint64_t n)
-{
-    if (n > zt_source_size(c->src) - c->at)
-        return cut(c);
-    zt_status s = zt_source_read(c->src, c->at, dst, (size_t)n);
-    c->at += n;
+    zt_status s = zt_source_read(c->s, c->at, out, 4);
+    c->at += 4;
     return s;
 }
 
-/* A count of things of `size` bytes, which must fit in what is left. */
-static zt_status take_count(cursor *c, int64_t size, int32_t *n)
+/* A count that the rest of the file has room for. */
+static zt_status get_count(cursor *c, const char *of, size_t size, int32_t *out)
 {
-    zt_status s = take(c, n, sizeof *n);
-    if (s == ZT_OK && (*n < 0 || (uint64_t)*n > (zt_source_size(c->src) - c->at) / (uint64_t)size))
-        return cut(c);
-    return s;
+    zt_status s = get_i32(c, out);
+    if (s) return s;
+    uint64_t left = zt_source_size(c->s) - c->at;
+    if (*out < 0 || (uint64_t)*out * size > left)
+        return zt_fail(c->m->ctx, ZT_EDATA, "%s: %s of %d at byte %llu, %llu bytes are left",
+                       zt_source_name(c->s), of, *out, (unsigned long long)c->at - 4,
+                       (unsigned long long)left);
+    return ZT_OK;
 }
 
-static zt_status take_text(cursor *c, const char **out)
+static char *get_text(cursor *c, zt_status *s)
 {
     int32_t n;
-    zt_status s = take_count(c, 1, &n);
-    if (s != ZT_OK)
-        return s;
-    char *text = zt_arena_alloc(c->m->arena, (size_t)n + 1);
-    if (!text)
-        return ZT_ENOMEM;
-    text[n] = 0;
-    *out = text;
-    s = take(c, text, (uint64_t)n);
-    return s == ZT_OK && memchr(text, 0, (size_t)n) ? cut(c) : s;
+    *s = get_count(c, "a name", 1, &n);
+    char *text = *s ? NULL : zt_calloc(c->m->ctx, (size_t)n + 1, 1);
+    if (!*s && !text) *s = ZT_ENOMEM;
+    if (!*s) *s = zt_source_read(c->s, c->at, text, (size_t)n);
+    c->at += (uint64_t)(*s ? 0 : n);
+    return text;
 }
 
-/* name, calls, numbers: each the mean times the calls. */
-static zt_status take_entry(cursor *c)
+static zt_status get_entry(cursor *c)
 {
-    const char *name;
-    int32_t calls, n;
-    zt_status s = take_text(c, &name);
-    if (s == ZT_OK)
-        s = take(c, &calls, sizeof calls);
-    if (s == ZT_OK)
-        s = take_count(c, sizeof(float), &n);
-    if (s != ZT_OK)
-        return s;
-    float *mean = zt_arena_alloc(c->m->arena, (size_t)n * sizeof *mean + 1);
-    if (!mean)
-        return ZT_ENOMEM;
-    s = take(c, mean, (uint64_t)n * sizeof *mean);
-    for (int32_t i = 0; i < n && s == ZT_OK && calls > 0; i++)
-        mean[i] /= (float)calls;
-    return s == ZT_OK ? add(c->m, zt_source_name(c->src), name, mean, n) : s;
-}
-
-static zt_status read_older(zt_imatrix *m, zt_source *src)
-{
-    cursor c = {.m = m, .src = src};
-    int32_t n, chunks;
-    zt_status s = take_count(&c, 12, &n);
-    if (s == ZT_OK && n == 0)
-        s = cut(&c);
-    for (int32_t i = 0; i < n && s == ZT_OK; i++)
-        s = take_entry(&c);
-    if (s != ZT_OK || c.at == zt_source_size(src))
-        return s;
-    s = take(&c, &chunks, sizeof chunks);
-    m->chunks = s == ZT_OK ? chunks : 0;
-    return s == ZT_OK && c.at < zt_source_size(src) ? take_text(&c, &m->dataset) : s;
-}
-
-/* ---- open, look, close ----------------------------------------------------------------------- */
-
-zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path)
-{
-    char magic[4] = "";
-    zt_source *src = zt_source_open(ctx, path);
-    zt_imatrix *m = src ? zt_calloc(ctx, 1, sizeof *m) : NULL;
-    zt_status s = m ? ZT_OK : ZT_ENOMEM;
-    if (m) {
-        m->ctx = ctx;
-        m->arena = zt_arena_new(ctx, 0);
-        m->by_name = zt_map_new(ctx, 256);
-        s = m->arena && m->by_name ? ZT_OK : ZT_ENOMEM;
+    zt_imatrix *m = c->m;
+    zt_status s;
+    int32_t calls = 0, n = 0;
+    char *name = get_text(c, &s);
+    if (!s) s = get_i32(c, &calls);
+    if (!s) s = get_count(c, "values", 4, &n);
+    if (!s && (n < 1 || calls < 0))
+        s = zt_fail(m->ctx, ZT_EDATA, "%s: '%s': %d values of %d calls", zt_source_name(c->s), name,
+                    n, calls);
+    entry *e = s ? NULL : entry_new(m, name, strlen(name), 1, n);
+    float *x = e ? zt_alloc_array(m->ctx, (size_t)n, sizeof *x) : NULL;
+    if (!s) s = x ? zt_source_read(c->s, c->at, x, (size_t)n * 4) : ZT_ENOMEM;
+    if (!s) s = check(m, zt_source_name(c->s), name, x, n);
+    if (!s) {
+        for (int32_t i = 0; i < n; i++) e->sum[i] = x[i];
+        e->count[0] = calls > 0 ? calls : 1;
+        make_mean(e, 0);
+        c->at += (uint64_t)n * 4;
     }
-    if (s == ZT_OK && zt_source_size(src) >= 4)
-        s = zt_source_read(src, 0, magic, 4);
-    if (s == ZT_OK)
-        s = memcmp(magic, "GGUF", 4) ? read_older(m, src) : read_gguf(m, src);
-    zt_source_close(src);
-    if (s == ZT_OK)
-        return m;
+    zt_free(m->ctx, x);
+    zt_free(m->ctx, name);
+    return s;
+}
+
+static zt_status read_dat(zt_imatrix *m, zt_source *src)
+{
+    cursor c = {m, src, 0};
+    int32_t n, chunks;
+    zt_status s = get_count(&c, "entries", 12, &n);
+    for (int32_t i = 0; !s && i < n; i++) s = get_entry(&c);
+    if (s || c.at == zt_source_size(src)) return s; /* the oldest end here */
+    s = get_i32(&c, &chunks);
+    if (!s) m->chunks = chunks > 0 ? chunks : 0;
+    if (!s) m->dataset = get_text(&c, &s);
+    return s;
+}
+
+static zt_status put_i32(zt_sink *out, int64_t v)
+{
+    int32_t i = v > INT32_MAX ? INT32_MAX : (int32_t)v;
+    return zt_sink_write(out, &i, 4);
+}
+
+static zt_status put_text(zt_sink *out, const char *text)
+{
+    zt_status s = put_i32(out, (int64_t)strlen(text));
+    return s ? s : zt_sink_write(out, text, strlen(text));
+}
+
+static zt_status put_entry(const zt_imatrix *m, const entry *e, zt_sink *out)
+{
+    int64_t all = e->matrices * e->columns, calls = m->chunks > 0 ? m->chunks : 1;
+    zt_status s = put_text(out, e->name);
+    if (!s) s = put_i32(out, calls);
+    if (!s) s = put_i32(out, all);
+    for (int64_t i = 0; !s && i < all; i++) {
+        float v = (float)((double)e->mean[i] * (double)calls);
+        s = zt_sink_write(out, &v, 4);
+    }
+    return s;
+}
+
+zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out)
+{
+    zt_status s = put_i32(out, m->n);
+    for (int64_t i = 0; !s && i < m->n; i++) s = put_entry(m, &m->entries[i], out);
+    if (!s) s = put_i32(out, m->chunks);
+    return s ? s : put_text(out, m->dataset ? m->dataset : "");
+}
+
+/* ---- either -------------------------------------------------------------------------------- */
+
+zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *src)
+{
+    char head[4] = "";
+    zt_imatrix *m = zt_imatrix_new(ctx);
+    if (!m) return NULL;
+    zt_status s = zt_source_read(src, 0, head, sizeof head);
+    if (!s) s = memcmp(head, "GGUF", 4) == 0 ? read_gguf(m, src) : read_dat(m, src);
+    if (!s) return m;
     zt_imatrix_close(m);
     return NULL;
 }
 
-void zt_imatrix_close(zt_imatrix *m)
+zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path)
 {
-    if (!m)
-        return;
-    zt_map_free(m->by_name);
-    zt_arena_free(m->arena);
-    zt_free(m->ctx, m->of);
-    zt_free(m->ctx, m);
-}
-
-int64_t zt_imatrix_count(const zt_imatrix *m)
-{
-    return m->n;
-}
-
-const zt_imatrix_of *zt_imatrix_get(const zt_imatrix *m, int64_t i)
-{
-    return &m->of[i];
-}
-
-const zt_imatrix_of *zt_imatrix_find(const zt_imatrix *m, const char *name)
-{
-    int64_t i;
-    return zt_map_get(m->by_name, name, strlen(name), &i) ? &m->of[i] : NULL;
-}
-
-const char *zt_imatrix_dataset(const zt_imatrix *m)
-{
-    return m->dataset;
-}
-
-int64_t zt_imatrix_chunks(const zt_imatrix *m)
-{
-    return m->chunks;
-}
-
-/* ---- write ----------------------------------------------------------------------------------- */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(const zt_imatrix_sum *const *)a)->name, (*(const zt_imatrix_sum *const *)b)->name);
-}
-
-static zt_status put_keys(zt_gguf_writer *w, const char *dataset, int64_t chunks, int64_t size)
-{
-    zt_bytes text = {dataset, strlen(dataset)};
-    zt_gguf_put_str(w, "general.type", "imatrix", 7);
-    zt_gguf_put_strs(w, "imatrix.datasets", &text, 1);
-    zt_gguf_put_int(w, "imatrix.chunk_count", ZT_GGUF_U32, chunks);
-    return zt_gguf_put_int(w, "imatrix.chunk_size", ZT_GGUF_U32, size);
-}
-
-static zt_status put_tensors(zt_gguf_writer *w, const zt_imatrix_sum *of)
-{
-    char name[80];
-    zt_type sums = zt_type_make(ZT_F32, 2, (int64_t[]){1, of->n});
-    zt_type counts = zt_type_make(ZT_F32, 2, (int64_t[]){1, 1});
-    snprintf(name, sizeof name, "%s.in_sum2", of->name);
-    zt_gguf_put_tensor(w, name, &sums);
-    snprintf(name, sizeof name, "%s.counts", of->name);
-    return zt_gguf_put_tensor(w, name, &counts);
-}
-
-/* n floats and what fills the last 32 bytes. */
-static zt_status put_floats(zt_sink *sink, const double *x, int64_t n)
-{
-    float piece[1024] = {0};
-    zt_status s = ZT_OK;
-    for (int64_t at = 0; at < n && s == ZT_OK; at += 1024) {
-        int64_t m = n - at < 1024 ? n - at : 1024, padded = (m + 7) / 8 * 8;
-        memset(piece, 0, sizeof piece);
-        for (int64_t i = 0; i < m; i++)
-            piece[i] = (float)x[at + i];
-        s = zt_sink_write(sink, piece, (size_t)padded * sizeof *piece);
-    }
-    return s;
-}
-
-static zt_status write_all(zt_ctx *ctx, zt_sink *sink, const zt_imatrix_sum **of, int64_t n,
-                           const char *dataset, int64_t chunks, int64_t chunk_size)
-{
-    size_t bytes;
-    zt_gguf_writer *w = zt_gguf_writer_new(ctx);
-    if (!w)
-        return ZT_ENOMEM;
-    put_keys(w, dataset, chunks, chunk_size);
-    for (int64_t i = 0; i < n; i++)
-        put_tensors(w, of[i]);
-    char *header = zt_gguf_writer_finish(w, &bytes, NULL);
-    zt_status s = header ? zt_sink_write(sink, header, bytes) : zt_ctx_status(ctx);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) {
-        double tokens = (double)of[i]->tokens;
-        s = put_floats(sink, of[i]->sum, of[i]->n);
-        if (s == ZT_OK)
-            s = put_floats(sink, &tokens, 1);
-    }
-    zt_free(ctx, header);
-    zt_gguf_writer_free(w);
-    return s == ZT_OK ? zt_sink_commit(sink) : s;
-}
-
-zt_status zt_imatrix_write(zt_ctx *ctx, const char *path, bool force, const zt_imatrix_sum *of,
-                           int64_t n, const char *dataset, int64_t chunks, int64_t chunk_size)
-{
-    const zt_imatrix_sum **order = zt_alloc_array(ctx, (size_t)n + 1, sizeof *order);
-    zt_sink *sink = order ? zt_sink_open(ctx, path, force) : NULL;
-    zt_status s = sink ? ZT_OK : zt_ctx_status(ctx);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++)
-        order[i] = &of[i];
-    if (s == ZT_OK) {
-        qsort(order, (size_t)n, sizeof *order, by_name);
-        s = write_all(ctx, sink, order, n, dataset, chunks, chunk_size);
-    }
-    zt_sink_close(sink);
-    zt_free(ctx, order);
-    return s;
+    zt_source *s = zt_source_open(ctx, path);
+    zt_imatrix *m = s ? zt_imatrix_from(ctx, s) : NULL;
+    zt_source_close(s);
+    return m;
 }

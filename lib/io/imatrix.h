@@ -1,18 +1,21 @@
-/* imatrix.h - importance matrices: how much each column of a model's matrices counts.
+/* imatrix.h - importance matrices: how much each column of a weight is used, as the mean square of
+ * what it was multiplied by. Read and written in both of llama.cpp's forms (tools/imatrix, as facts).
  *
- * A file holds, for each matrix, the mean of x^2 over the tokens of some text, x being what it is
- * multiplied with. Two forms are read: llama-imatrix's GGUF (tensors NAME.in_sum2 and NAME.counts)
- * and the one before it (llama.cpp, tools/imatrix and tools/quantize, as facts); the first is
- * written. Files are hostile: every count and length is checked against the file.
+ * GGUF: general.type is "imatrix"; imatrix.datasets, imatrix.chunk_count, imatrix.chunk_size; for a
+ * weight W tensors W.in_sum2 f32[matrices, columns], sums of squares, and W.counts f32[matrices, 1],
+ * over how many rows. Several matrices: a layer's experts.
+ * The older one (.dat), little endian: i32 entries; of each i32 length of the name, name, i32 calls,
+ * i32 values, f32 values, each the mean square times calls; then, if the file goes on, i32 chunks,
+ * i32 length, name of the data set.
  *
- *     zt_imatrix *m = zt_imatrix_open(ctx, "imatrix.gguf");
- *     const zt_imatrix_of *of = zt_imatrix_find(m, "blk.0.attn_q.weight");   // NULL: no such
+ *     zt_imatrix *m = zt_imatrix_open(ctx, "m.imatrix");
+ *     const float *w = zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 576);
  *     zt_imatrix_close(m);
  */
 #ifndef ZT_IMATRIX_H
 #define ZT_IMATRIX_H
 
-#include "lib/io/gguf.h"
+#include "lib/tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,32 +23,34 @@ extern "C" {
 
 typedef struct zt_imatrix zt_imatrix;
 
-typedef struct zt_imatrix_of {
-    const char *name;  /* of the matrix */
-    int64_t n;         /* numbers: columns, as often as there are experts */
-    const float *mean; /* [n]; an expert that no token came to has ones */
-} zt_imatrix_of;
-
-zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path); /* or "-" */
+zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path); /* either form, told by the content */
+zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                    /* empty */
 void zt_imatrix_close(zt_imatrix *m);
 
+typedef struct zt_imatrix_entry {
+    const char *name; /* of the weight */
+    int64_t matrices, columns;
+    const float *mean; /* [matrices, columns] mean squares; those of a matrix never used are 0 */
+} zt_imatrix_entry;
+
 int64_t zt_imatrix_count(const zt_imatrix *m);
-const zt_imatrix_of *zt_imatrix_get(const zt_imatrix *m, int64_t i);
-const zt_imatrix_of *zt_imatrix_find(const zt_imatrix *m, const char *name); /* NULL: none */
-/* The text it is of, and in how many windows; NULL and 0 where the file does not say. */
-const char *zt_imatrix_dataset(const zt_imatrix *m);
-int64_t zt_imatrix_chunks(const zt_imatrix *m);
+zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
+/* The importance of matrix `matrix` of a weight, whose rows have `columns`; of an entry with one
+ * matrix, for all. NULL: there is none, or it has another shape. */
+const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matrix,
+                             int64_t columns);
+int64_t zt_imatrix_chunks(const zt_imatrix *m); /* 0: not known */
 
-typedef struct zt_imatrix_sum { /* to be written */
-    const char *name;
-    int64_t n;         /* columns */
-    const double *sum; /* [n] of x^2 */
-    int64_t tokens;
-} zt_imatrix_sum;
+/* Adds `rows` rows that were multiplied by matrix `matrix` of the `matrices` of a weight. ZT_ESHAPE
+ * when its entry has another shape. */
+zt_status zt_imatrix_add(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
+                         int64_t columns, const float *x, int64_t rows);
+/* What was read and in how many pieces of how many tokens, for the file. */
+zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size);
 
-/* As llama-imatrix writes it, matrices by name. The file is whole or absent. */
-zt_status zt_imatrix_write(zt_ctx *ctx, const char *path, bool force, const zt_imatrix_sum *of,
-                           int64_t n, const char *dataset, int64_t chunks, int64_t chunk_size);
+zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out);     /* as GGUF */
+zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out); /* the older form; loses counts */
 
 #ifdef __cplusplus
 }
