@@ -23,6 +23,10 @@
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
 #include "lib/io/netjson.h"
+#include "lib/io/imatrix.h"
 #include "lib/llm/llm.h"
+#include "lib/llm/mix.h"
+#include "lib/llm/importance.h"
+#include "lib/llm/budget.h"
 
 #endif

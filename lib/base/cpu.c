@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -144,10 +145,17 @@ static zt_isa processor_best(void)
     return wide ? ZT_ISA_AVX512 : ZT_ISA_AVX2;
 }
 
+/* Asked once: cpuid takes tens of microseconds where a hypervisor answers it. */
 zt_isa zt_isa_best(void)
 {
-    zt_isa best = processor_best();
-    return best < (zt_isa)BUILT ? best : (zt_isa)BUILT;
+    static atomic_int known; /* the answer plus 1 */
+    int k = atomic_load_explicit(&known, memory_order_relaxed);
+    if (k == 0) {
+        zt_isa best = processor_best();
+        k = 1 + (int)(best < (zt_isa)BUILT ? best : (zt_isa)BUILT);
+        atomic_store_explicit(&known, k, memory_order_relaxed);
+    }
+    return (zt_isa)(k - 1);
 }
 
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */

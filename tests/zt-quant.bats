@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# zt-quant: files, types, fallbacks, tables, sizes, importance, what is refused.
+
+load helper
+
+setup_file() {
+    wide=$BATS_FILE_TMPDIR/wide.gguf
+    small=$BATS_FILE_TMPDIR/small.gguf
+    "$tests/mkmodel" --type f16 "$small"
+    "$tests/mkmodel" --type f32 --width 256 --ffn 512 --head 64 --layers 8 --untied "$wide"
+    export small wide
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    ln -sf "$small" model.gguf
+    printf 'A text of some words, and a few more words.\n%.0s' {1..40} >text.txt
+}
+
+# Column N of a table in TSV, of the row that begins so.
+cell() { # ROW COLUMN
+    awk -F '\t' -v row="$1" -v n="$2" '$1 == row {print $n}'
+}
+
+@test "the man page has the options of --help, in that order" {
+    man=$BATS_TEST_DIRNAME/../man/zt-quant.1
+    diff <(help_options zt-quant) <(man_options "$man")
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "$man"
+}
+
+@test "the man page's examples run" {
+    while IFS= read -r line; do
+        bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
+    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-quant.1")
+}
+
+@test "every type of --list-types makes a model that runs" {
+    n=0
+    while read -r type; do
+        zt-quant -q --type "$type" "$wide" "$type.gguf"
+        zt-run -m "$type.gguf" --raw -p hello -n 2 --ids >ids
+        [ "$(wc -w <ids)" -eq 2 ]
+        n=$((n + 1))
+    done < <(zt-quant --list-types | tail -n +2 | cut -f1)
+    [ "$n" -ge 25 ]
+}
+
+@test "the plan, the table of losses and the file say the same types and sizes" {
+    zt-quant -q --type q4_0 --dry-run "$wide" >plan
+    zt-quant -q --type q4_0 --measure "$wide" out.gguf >losses
+    [ "$(cell blk.3.attn_q.weight 4 <plan)" = q4_0 ]
+    [ "$(cell blk.3.attn_q.weight 2 <losses)" = q4_0 ]
+    [ "$(cell blk.3.attn_q.weight 7 <plan)" -eq $((256 * 256 / 32 * 18)) ]
+    [ "$(cell blk.3.attn_norm.weight 4 <plan)" = f32 ]
+    ! grep -q attn_norm losses
+    zt-quant -q --type q4_0 --dry-run out.gguf >again
+    diff <(cut -f1,4,7 plan | tail -n +2) <(cut -f1,3,6 again | tail -n +2)
+    [ "$(stat -c %s out.gguf)" -gt "$(cell total 7 <plan)" ]
+}
+
+@test "losses: a copy has none, fewer bits have more, and the numbers go together" {
+    zt-quant -q --type f32 --measure "$wide" | cell total 4 | grep -qx 0
+    for type in q8_0 q5_1 q4_1; do
+        zt-quant -q --type $type --pure --measure --format json "$wide" >$type.json
+        json 'my @r = @{$j->{rows}}; my $good = @r > 50;
+              for (@r) { $good &&= $_->{rmse} > 0 && $_->{max} >= $_->{rmse} && $_->{cosine} < 1
+                         && abs((1 - $_->{cosine}**2) - 10 ** (-$_->{snr_db} / 10)) < 2e-3 } $good' <$type.json
+    done
+    snr() { perl -MJSON::PP -e 'local $/; print((decode_json(<STDIN>))->{rows}[-1]{snr_db})' <"$1".json; }
+    perl -e 'exit !($ARGV[0] > $ARGV[1] + 10 && $ARGV[1] > $ARGV[2] + 4)' "$(snr q8_0)" "$(snr q5_1)" "$(snr q4_1)"
+}
+
+@test "--tensor-type: of those that match the last holds, and one that matches nothing is told" {
+    zt-quant -q --type q4_0 --tensor-type '*=q5_0' --tensor-type 'blk.1.attn_?.weight=q8_0' --dry-run "$wide" >plan
+    [ "$(cell blk.1.attn_q.weight 4 <plan)" = q8_0 ]
+    [ "$(cell blk.0.attn_q.weight 4 <plan)" = q5_0 ]
+    [ "$(cell output_norm.weight 4 <plan)" = f32 ]
+    run --separate-stderr zt-quant --type q4_0 --tensor-type 'blk.9.*=q8_0' model.gguf out.gguf
+    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"'blk.9.*=q8_0'"* || $stderr == *"'blk.9.*'"* ]]
+    [ ! -e out.gguf ]
+}
+
+@test "what falls back is said aloud; --strict exits 1, and the file is there" {
+    run --separate-stderr zt-quant --type q4_0 model.gguf out.gguf
+    [ "$status" -eq 0 ] && one_message zt-quant && [[ $stderr == *"1 of 20 tensors fall back"*"1 q8_0 for q6_k" ]]
+    run zt-quant --type q4_0 --strict -f model.gguf out.gguf
+    [ "$status" -eq 1 ] && [ -s out.gguf ]
+    run -0 --separate-stderr zt-quant --type q4_0 --strict --tensor-type 'token_embd*=q8_0' -f model.gguf out.gguf
+    [ -z "$stderr" ]
+}
+
+@test "every type of a language model, as llama.cpp sizes it: a row of 256 of each type" {
+    for pair in q2_k:84 q3_k:110 q4_k:144 q5_k:176 q6_k:210 iq4_xs:136 nvfp4:144 tq1_0:54 tq2_0:66; do
+        zt-quant -q --type "${pair%:*}" --pure --dry-run "$wide" >plan
+        [ "$(cell blk.0.attn_q.weight 7 <plan)" -eq $((256 * ${pair#*:})) ]
+    done
+}
+
+@test "bytes do not depend on threads, pipes or where they go" {
+    zt-quant -q --no-history --type q4_0 -t 1 "$wide" one.gguf
+    zt-quant -q --no-history --type q4_0 -t 3 "$wide" -o three.gguf
+    cat "$wide" | zt-quant -q --no-history --type q4_0 - - | cat >pipe.gguf
+    cmp one.gguf three.gguf
+    cmp one.gguf pipe.gguf
+}
+
+@test "what llama-quantize writes down of itself" {
+    zt-quant -q --type q5_1 model.gguf out.gguf
+    grep -aq 'zt-quant [0-9.]* 20..-..-..T..:..:..Z: --type q5_1' out.gguf
+    zt-quant -q --type q8_0 out.gguf more.gguf
+    grep -ac 'Z: --type q5_1.*Z: --type q8_0' more.gguf
+    grep -c general.file_type out.gguf
+    perl -0777 -ne '/general\.file_type(.{4})(.{4})/s && unpack("V", $1) == 4 && unpack("V", $2) == 9
+                    && /general\.quantization_version(.{4})(.{4})/s && unpack("V", $2) == 2 or exit 1' out.gguf
+}
+
+@test "--target-size: below, by less than a hundredth, and better than one type of that size" {
+    zt-quant -q --no-history --type q5_0 --pure --measure "$wide" even.gguf >even
+    size=$(stat -c %s even.gguf)
+    zt-quant -q --no-history --target-size "$size" "$wide" fits.gguf
+    fits=$(stat -c %s fits.gguf)
+    [ "$fits" -le "$size" ] && [ "$fits" -gt $((size * 99 / 100)) ]
+    cat "$wide" | zt-quant -q --no-history --target-size "$size" - - >pipe.gguf
+    cmp fits.gguf pipe.gguf
+    run --separate-stderr zt-quant --target-size 1000 "$wide" none.gguf
+    [ "$status" -eq 64 ] && one_message zt-quant && [ ! -e none.gguf ]
+}
+
+@test "an importance matrix: made, heeded, and of another model refused" {
+    zt-quant --make-imatrix -m model.gguf -i text.txt -c 64 -o im.gguf
+    zt-quant --make-imatrix -m model.gguf -i text.txt -c 64 -t 1 -o - | cat >again.gguf
+    cmp im.gguf again.gguf
+    grep -q blk.1.ffn_down.weight.in_sum2 im.gguf
+    run -0 --separate-stderr zt-quant --type q8_0 --imatrix im.gguf model.gguf out.gguf
+    [[ $stderr == *"im.gguf: nothing of 1 of 15 matrices"* ]]
+    grep -q quantize.imatrix.entries_count out.gguf
+    run --separate-stderr zt-quant --type q8_0 --imatrix im.gguf "$wide" other.gguf
+    [ "$status" -eq 65 ] && [ ! -e other.gguf ]
+    run --separate-stderr zt-quant --type q8_0 --imatrix text.txt model.gguf other.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant
+}
+
+@test "safetensors: matrices of any name" {
+    perl -e 'my $x = join("", map { pack("f<", sin($_)) } 1 .. 64 * 96); my $y = pack("f<*", 1 .. 96);
+             my $h = qq({"a/kernel":{"dtype":"F32","shape":[64,96],"data_offsets":[0,24576]},) .
+                     qq("a/norm":{"dtype":"F32","shape":[96],"data_offsets":[24576,24960]}});
+             print pack("Q<", length $h), $h, $x, $y' >in.safetensors
+    zt-quant -q --no-history --type q8_0 in.safetensors out.gguf
+    zt-quant -q --no-history --type q8_0 --dry-run out.gguf >plan
+    [ "$(cell a/kernel 3 <plan)" = q8_0 ] && [ "$(cell a/norm 3 <plan)" = f32 ]
+    zt-quant -q --no-history --type bf16 in.safetensors out.safetensors
+    grep -q '"BF16"' out.safetensors
+}
+
+@test "what is not finite is refused, with its tensor and place" {
+    # The first weight of a tensor in the middle becomes NaN; a norm, infinite.
+    cp "$small" nan.gguf
+    chmod u+w nan.gguf
+    end=$(stat -c %s nan.gguf)
+    printf '\0\0\200\177' | dd of=nan.gguf bs=1 seek=$((end - 8)) conv=notrunc status=none
+    run --separate-stderr zt-quant --type q4_0 nan.gguf out.gguf
+    [ "$status" -eq 65 ] && [[ ${stderr_lines[-1]} == *"'output_norm.weight'"*62* ]] && [ ! -e out.gguf ]
+    cp "$small" nan.gguf
+    printf '\0\176' | dd of=nan.gguf bs=1 seek=$((end - 256 - 64)) conv=notrunc status=none
+    run --separate-stderr zt-quant --type q4_0 -t 2 nan.gguf out.gguf
+    [ "$status" -eq 65 ] && [[ ${stderr_lines[-1]} == *"'blk.1.ffn_down.weight'"*"is NaN" ]] && [ ! -e out.gguf ]
+}
+
+@test "misuse, an output that is there, the input as output" {
+    while IFS='|' read -r code args; do
+        run --separate-stderr bash -c "zt-quant $args"
+        echo "zt-quant $args: $status $stderr"
+        [ "$status" -eq "$code" ]
+        one_message zt-quant
+    done <<'END'
+64|model.gguf out.gguf
+64|--type q9_k model.gguf out.gguf
+64|--type q8_0 model.gguf
+64|--type q8_0
+64|--type q8_0 --target-size 80K model.gguf out.gguf
+64|--type q8_0 --tensor-type q8_0 model.gguf out.gguf
+64|--type q8_0 --tensor-type '*=q9' model.gguf out.gguf
+64|--type q8_0 --dry-run --measure model.gguf
+64|--type q8_0 --to tar model.gguf out.gguf
+64|--type q8_0 -m model.gguf model.gguf out.gguf
+64|--type q8_0 model.gguf out.gguf -o out.gguf
+64|--make-imatrix -m model.gguf -o im.gguf
+64|--make-imatrix -m - -i - -o im.gguf
+64|--list-types model.gguf
+66|--type q8_0 none.gguf out.gguf
+65|--type q8_0 text.txt out.gguf
+73|--type q8_0 model.gguf text.txt
+73|--type q8_0 -f model.gguf model.gguf
+73|--type q8_0 model.gguf none/out.gguf
+65|-q --type q8_0 --imatrix model.gguf model.gguf out.gguf
+END
+    [ ! -e out.gguf ]
+}
+
+@test "a full disk leaves nothing behind" {
+    [ -w /dev/full ] || skip "no /dev/full"
+    run --separate-stderr bash -c 'zt-quant --type q8_0 model.gguf - >/dev/full'
+    [ "$status" -eq 74 ]
+    one_message zt-quant
+}

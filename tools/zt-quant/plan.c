@@ -1,0 +1,188 @@
+/* plan.c - owns what becomes of each tensor: opening the input, choosing types, telling fallbacks. */
+#include "tools/zt-quant/quant.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file is
+ * what it is. What needs to see the data twice cannot take it as it comes. */
+zt_status quant_open(quant *q)
+{
+    struct stat st;
+    bool folder = strcmp(q->from, "-") && stat(q->from, &st) == 0 && S_ISDIR(st.st_mode);
+    unsigned stream = q->o->target ? 0 : ZT_CHECKPOINT_STREAM;
+    zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
+    if (s != ZT_OK)
+        return s;
+    if (folder) {
+        zt_gguf *g = zt_model_open_whole(q->ctx, q->from);
+        q->in = g ? zt_checkpoint_of_gguf(q->ctx, g) : NULL;
+    } else {
+        q->in = zt_checkpoint_open(q->ctx, q->from, stream);
+    }
+    if (q->in && q->o->imatrix)
+        q->imatrix = zt_imatrix_open(q->ctx, q->o->imatrix);
+    return q->in && (q->imatrix || !q->o->imatrix) ? ZT_OK : zt_ctx_status(q->ctx);
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* What is known of the model. */
+static zt_mix_of describe(const quant *q, char arch[64])
+{
+    zt_meta *m = zt_checkpoint_meta(q->in);
+    int64_t i = zt_meta_find(m, "general.architecture");
+    zt_bytes name = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){NULL, 0};
+    zt_mix_of of = {.mix = q->mix, .wish = q->wish, .n_wishes = q->o->wishes.n,
+                    .pure = q->o->pure, .imatrix = q->o->imatrix != NULL};
+    if (!name.data)
+        return of;
+    snprintf(arch, 64, "%.*s", (int)(name.n < 63 ? name.n : 63), name.data);
+    of.arch = arch;
+    of.n_layers = quant_meta_i64(m, arch, "block_count");
+    of.n_heads = quant_meta_i64(m, arch, "attention.head_count");
+    of.n_kv_heads = quant_meta_i64(m, arch, "attention.head_count_kv");
+    of.n_kv_heads = of.n_kv_heads ? of.n_kv_heads : of.n_heads;
+    of.n_experts = quant_meta_i64(m, arch, "expert_count");
+    return of;
+}
+
+zt_status quant_retype(quant *q, quant_job *j, zt_dtype t)
+{
+    zt_dtype was = j->in.type.dtype;
+    j->type = j->in.type;
+    j->copy = j->to.kept || (t == was && zt_dtype_get(t)->kind == 'Q');
+    j->to.dtype = t;
+    if (j->to.kept)
+        return ZT_OK;
+    j->type.dtype = t;
+    return zt_type_check(q->ctx, &j->type, NULL) ? ZT_OK : zt_ctx_status(q->ctx);
+}
+
+/* Each wish must be one for something. */
+static zt_status check_wishes(quant *q)
+{
+    for (int k = 0; k < q->o->wishes.n; k++) {
+        bool any = false;
+        char shown[64];
+        for (int64_t i = 0; i < q->n && !any; i++)
+            any = !q->job[i].to.kept && zt_mix_matches(&q->wish[k], q->job[i].in.name);
+        if (!any)
+            return zt_fail(q->ctx, ZT_EUSAGE, "%s: --tensor-type '%s': no tensor that is quantized has "
+                           "such a name", zt_checkpoint_name(q->in),
+                           zt_escape(shown, sizeof shown, q->glob[k], strlen(q->glob[k])));
+    }
+    return ZT_OK;
+}
+
+static zt_status choose(quant *q)
+{
+    char arch[64];
+    zt_mix_of of = describe(q, arch);
+    zt_mix_tensor *t = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *t);
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < q->n && s == ZT_OK; i++)
+        t[i] = (zt_mix_tensor){.name = q->job[i].in.name, .type = &q->job[i].in.type};
+    if (s == ZT_OK)
+        s = zt_mix_choose(q->ctx, &of, t, q->n);
+    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
+        q->job[i].to = t[i];
+        s = quant_retype(q, &q->job[i], t[i].dtype);
+    }
+    zt_free(q->ctx, t);
+    return s;
+}
+
+/* ---- importance ------------------------------------------------------------------------------ */
+
+/* An importance of other columns is of another model; but that of an embedding, which is looked up
+ * and not multiplied with, is nobody's. */
+static zt_status take_importance(quant *q, quant_job *j)
+{
+    const zt_imatrix_of *of = zt_imatrix_find(q->imatrix, j->in.name);
+    const zt_type *t = &j->in.type;
+    int64_t columns = t->dim[t->rank - 1], experts = t->rank > 2 ? t->dim[t->rank - 3] : 1;
+    if (!of || strstr(j->in.name, "token_embd"))
+        return ZT_OK;
+    if (of->n != columns && of->n != columns * experts)
+        return zt_fail(q->ctx, ZT_EDATA, "%s: '%s' has %" PRId64 " numbers, and the matrix %" PRId64
+                       " columns", q->o->imatrix, of->name, of->n, columns);
+    j->importance = of->mean;
+    j->by_expert = of->n > columns;
+    return ZT_OK;
+}
+
+static zt_status take_importances(quant *q)
+{
+    int64_t n = 0, without = 0;
+    zt_status s = ZT_OK;
+    for (int64_t i = 0; q->imatrix && i < q->n && s == ZT_OK; i++) {
+        if (q->job[i].to.kept)
+            continue;
+        s = take_importance(q, &q->job[i]);
+        without += !q->job[i].importance;
+        n++;
+    }
+    if (without > 0)
+        zt_cli_note(q->cli, "%s: nothing of %" PRId64 " of %" PRId64 " matrices", q->o->imatrix,
+                    without, n);
+    return s;
+}
+
+/* What was quantized before has lost something already. */
+static void tell_again(const quant *q)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < q->n; i++)
+        n += !q->job[i].copy && zt_dtype_get(q->job[i].in.type.dtype)->kind == 'Q';
+    if (n > 0)
+        zt_cli_note(q->cli, "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
+                    zt_checkpoint_name(q->in), n);
+}
+
+zt_status quant_plan(quant *q)
+{
+    q->n = zt_checkpoint_count(q->in);
+    q->job = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *q->job);
+    if (!q->job)
+        return ZT_ENOMEM;
+    for (int64_t i = 0; i < q->n; i++)
+        zt_checkpoint_get(q->in, i, &q->job[i].in);
+    zt_status s = choose(q);
+    if (s == ZT_OK)
+        s = check_wishes(q);
+    if (s == ZT_OK)
+        s = take_importances(q);
+    if (s == ZT_OK)
+        tell_again(q);
+    return s;
+}
+
+/* ---- fallbacks ------------------------------------------------------------------------------- */
+
+void quant_tell_fallbacks(quant *q)
+{
+    int64_t n = 0;
+    static int64_t pair[ZT_DTYPE_COUNT][ZT_DTYPE_COUNT];
+    for (int64_t i = 0; i < q->n; i++)
+        if (q->job[i].to.fell_back) {
+            pair[q->job[i].to.wanted][q->job[i].to.dtype]++;
+            n++;
+        }
+    if (n == 0)
+        return;
+    zt_str how;
+    zt_str_init(&how, q->ctx);
+    for (int a = 0; a < ZT_DTYPE_COUNT; a++)
+        for (int b = 0; b < ZT_DTYPE_COUNT; b++)
+            if (pair[a][b])
+                zt_str_printf(&how, "%s%" PRId64 " %s for %s", how.len ? ", " : "", pair[a][b],
+                              zt_dtype_get((zt_dtype)b)->name, zt_dtype_get((zt_dtype)a)->name);
+    zt_cli_note(q->cli, "%s: %" PRId64 " of %" PRId64 " tensors fall back, their rows are no whole blocks: %s",
+                zt_checkpoint_name(q->in), n, q->n, how.data ? how.data : "");
+    zt_str_fini(&how);
+    if (q->o->strict)
+        zt_cli_no(q->cli);
+}

@@ -1,0 +1,88 @@
+/* quant.h - private to zt-quant: the options, and a tensor's way from one file to the other. */
+#ifndef QUANT_H
+#define QUANT_H
+
+#include "tools/common/cli.h"
+
+typedef struct quant_options {
+    const char *type, *imatrix, *to, *model, *input;
+    zt_opt_list wishes; /* GLOB=TYPE */
+    size_t target;      /* bytes of the whole file; 0: none */
+    int64_t window;     /* tokens of a text for --make-imatrix */
+    bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history;
+} quant_options;
+
+/* A tensor: as it comes, what it becomes, and what that cost. */
+typedef struct quant_job {
+    zt_entry in;
+    zt_mix_tensor to;
+    zt_type type; /* what it becomes */
+    bool copy;    /* its bytes go over as they are */
+    const float *importance; /* of its columns, or of each expert's; NULL: all count alike */
+    bool by_expert;
+    zt_loss_of loss;
+} quant_job;
+
+typedef struct quant {
+    zt_cli *cli;
+    zt_ctx *ctx;
+    const quant_options *o;
+    const char *from, *into; /* the operands; into NULL: nothing is written */
+    const zt_mix *mix;
+    zt_mix_wish *wish; /* [o->wishes.n]; their globs are `globs` */
+    char **glob;
+    zt_checkpoint *in;
+    zt_imatrix *imatrix; /* NULL: none */
+    quant_job *job; /* [n] in the input's order */
+    int64_t n;
+    struct quant_crew *crew;
+} quant;
+
+/* ---- options.c ------------------------------------------------------------------------------- */
+
+extern const zt_tool quant_tool;
+quant_options *quant_options_init(void);
+/* What goes together, the mix, the wishes, the operands. */
+zt_status quant_options_check(quant *q);
+
+/* ---- plan.c: what becomes of each tensor ----------------------------------------------------- */
+
+zt_status quant_open(quant *q); /* the input */
+zt_status quant_plan(quant *q); /* its tensors' types; who falls back is said aloud */
+zt_status quant_retype(quant *q, quant_job *j, zt_dtype t);
+/* Fallbacks, said aloud; with --strict they are a "no". */
+void quant_tell_fallbacks(quant *q);
+
+/* ---- meta.c: what the file says of itself ---------------------------------------------------- */
+
+/* A number, or the first of an array of them; 0 where there is none. */
+int64_t quant_meta_i64(const zt_meta *m, const char *arch, const char *key);
+zt_status quant_meta(quant *q);
+uint64_t quant_padded(uint64_t bytes); /* with what follows a tensor's data */
+uint64_t quant_header_bytes(const quant *q); /* about: what a file holds beside data */
+
+/* ---- rows.c: the work, on every thread ------------------------------------------------------- */
+
+typedef struct quant_crew quant_crew;
+quant_crew *quant_crew_new(quant *q);
+void quant_crew_free(quant_crew *c);
+
+/* What is done with rows as they are ready, in order; NULL: nothing. */
+typedef zt_status quant_put_fn(void *user, const void *bytes, size_t n);
+/* Rows of a job, from..to-1, as type t; `loss` (NULL: none) gets what that costs. The bytes do not
+ * depend on how many threads there are. */
+zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t, zt_loss_of *loss,
+                     quant_put_fn *put, void *user);
+int64_t quant_n_rows(const zt_type *t);
+void quant_add_loss(zt_loss_of *a, const zt_loss_of *b);
+
+/* ---- write.c, tables.c, fit.c, imatrix.c ----------------------------------------------------- */
+
+zt_status quant_write(quant *q); /* or only measures, where nothing is to be written */
+zt_status quant_print_plan(quant *q);
+zt_status quant_print_losses(quant *q);
+zt_status quant_list_types(zt_cli *cli);
+zt_status quant_fit(quant *q); /* --target-size: other types, by their errors */
+zt_status quant_make_imatrix(quant *q);
+
+#endif

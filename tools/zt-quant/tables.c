@@ -1,0 +1,144 @@
+/* tables.c - what zt-quant prints: types, plans, losses. */
+#include "tools/zt-quant/quant.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CELL = 48 };
+
+/* Where the output is stdout, tables go to stderr. */
+static zt_status print(quant *q, zt_table *t)
+{
+    if (!q->into || strcmp(q->into, "-"))
+        return zt_table_print(t);
+    zt_str text;
+    zt_str_init(&text, q->ctx);
+    zt_status s = zt_table_put(t, true, &text);
+    if (s == ZT_OK && text.data)
+        fputs(text.data, stderr);
+    zt_str_fini(&text);
+    return s;
+}
+
+static const char *shape_text(const zt_type *t, char buf[CELL])
+{
+    size_t n = 0;
+    buf[0] = 0;
+    for (int i = 0; i < t->rank && n < CELL - 24; i++)
+        n += (size_t)snprintf(buf + n, CELL - n, "%s%" PRId64, i ? "x" : "", t->dim[i]);
+    return buf;
+}
+
+static const char *type_name(const zt_entry *e, zt_dtype t)
+{
+    return t < ZT_DTYPE_COUNT ? zt_dtype_get(t)->name : e->dtype;
+}
+
+static uint64_t new_bytes(const quant_job *j)
+{
+    return j->to.kept ? j->in.bytes : zt_type_bytes(&j->type);
+}
+
+/* ---- --dry-run ------------------------------------------------------------------------------- */
+
+static zt_status plan_row(zt_table *t, const char *name, const char *from, const char *to,
+                          const char *wanted, const char *shape, uint64_t was, uint64_t is)
+{
+    char cell[2][CELL];
+    snprintf(cell[0], CELL, "%" PRIu64, was);
+    snprintf(cell[1], CELL, "%" PRIu64, is);
+    return zt_table_row(t, (const char *const[]){name, shape, from, to, wanted, cell[0], cell[1]});
+}
+
+zt_status quant_print_plan(quant *q)
+{
+    static const char *const columns[] = {"tensor", "shape", "from",      "to",
+                                          "wanted", "#bytes", "#new_bytes"};
+    zt_table *t = zt_table_new(q->cli, "quant-plan", columns, 7);
+    uint64_t was = 0, is = 0;
+    char shape[CELL];
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
+        const quant_job *j = &q->job[i];
+        zt_dtype from = j->in.type.dtype;
+        was += j->in.bytes;
+        is += new_bytes(j);
+        s = plan_row(t, j->in.name, type_name(&j->in, from),
+                     type_name(&j->in, j->to.kept ? from : j->type.dtype),
+                     j->to.fell_back ? zt_dtype_get(j->to.wanted)->name : "",
+                     shape_text(&j->in.type, shape), j->in.bytes, new_bytes(j));
+    }
+    if (s == ZT_OK)
+        s = plan_row(t, "total", "", "", "", "", was, is);
+    if (s == ZT_OK)
+        s = print(q, t);
+    zt_table_free(t);
+    return s;
+}
+
+/* ---- --measure ------------------------------------------------------------------------------- */
+
+static zt_status loss_row(zt_table *t, const char *name, const char *type, const zt_loss_of *l,
+                          uint64_t bytes)
+{
+    char cell[6][CELL];
+    snprintf(cell[0], CELL, "%" PRIu64, bytes);
+    snprintf(cell[1], CELL, "%.9g", zt_loss_rmse(l));
+    snprintf(cell[2], CELL, "%.9g", l->most);
+    snprintf(cell[3], CELL, "%.9f", zt_loss_cosine(l));
+    snprintf(cell[4], CELL, "%.4f", zt_loss_snr(l));
+    return zt_table_row(t, (const char *const[]){name, type, cell[0], cell[1], cell[2], cell[3],
+                                                 cell[4]});
+}
+
+zt_status quant_print_losses(quant *q)
+{
+    static const char *const columns[] = {"tensor", "type", "#bytes", "#rmse",
+                                          "#max",   "#cosine", "#snr_db"};
+    zt_table *t = zt_table_new(q->cli, "quant-measure", columns, 7);
+    zt_loss_of all = {0};
+    uint64_t bytes = 0;
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
+        const quant_job *j = &q->job[i];
+        if (j->copy)
+            continue;
+        bytes += new_bytes(j);
+        quant_add_loss(&all, &j->loss);
+        s = loss_row(t, j->in.name, zt_dtype_get(j->type.dtype)->name, &j->loss, new_bytes(j));
+    }
+    if (s == ZT_OK)
+        s = loss_row(t, "total", "", &all, bytes);
+    if (s == ZT_OK)
+        s = print(q, t);
+    zt_table_free(t);
+    return s;
+}
+
+/* ---- --list-types ---------------------------------------------------------------------------- */
+
+static zt_status type_row(zt_table *t, const zt_mix *m)
+{
+    const zt_dtype_info *d = zt_dtype_get(m->dtype);
+    char block[CELL], bits[CELL];
+    snprintf(block, CELL, "%d", d->block);
+    snprintf(bits, CELL, "%.4g", 8.0 * d->block_bytes / d->block);
+    return zt_table_row(t, (const char *const[]){m->name, m->alias ? m->alias : "", d->name, bits,
+                                                 block});
+}
+
+zt_status quant_list_types(zt_cli *cli)
+{
+    static const char *const columns[] = {"name", "also", "mostly", "#bits", "#block"};
+    zt_table *t = zt_table_new(cli, "quant-types", columns, 5);
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    const zt_mix *m;
+    for (int i = 0; (m = zt_mix_at(i)) && s == ZT_OK; i++)
+        if (zt_quantize_has(m->dtype))
+            s = type_row(t, m);
+    if (s == ZT_OK)
+        s = zt_table_print(t);
+    zt_table_free(t);
+    return s;
+}
