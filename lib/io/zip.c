@@ -154,14 +154,34 @@ static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry 
     return e->size || e->crc == 0 ? ZT_OK : bad(z, e->name, "empty, but with a checksum");
 }
 
+zt_status zt_zip_peek(zt_zip *z, uint64_t offset, void *dst, size_t n)
+{
+    uint64_t left = zt_source_size(z->in) - offset;
+    if (offset < z->window_at || offset - z->window_at > z->window_n ||
+        z->window_n - (size_t)(offset - z->window_at) < n) {
+        size_t some = left < ZIP_WINDOW ? (size_t)left : ZIP_WINDOW;
+        z->window_n = 0;
+        if (some < n)
+            return zt_fail(z->ctx, ZT_EDATA, "%s: it is cut", z->file);
+        zt_status st = zt_source_read(z->in, offset, z->window, some);
+        if (st != ZT_OK)
+            return st;
+        z->window_at = offset;
+        z->window_n = some;
+    }
+    memcpy(dst, z->window + (offset - z->window_at), n);
+    return ZT_OK;
+}
+
 /* What the member says of itself, and where its bytes begin; the directory begins at `end`. */
-static zt_status read_local(const zt_zip *z, zt_zip_entry *e, uint64_t end)
+static zt_status read_local(zt_zip *z, zt_zip_entry *e, uint64_t end)
 {
     uint8_t head[ZIP_LOCAL_BYTES + 65535];
     size_t len = strlen(e->name), n = ZIP_LOCAL_BYTES + len;
     if (e->head > end || end - e->head < n)
         return bad(z, e->name, "it is not in the file");
-    zt_status st = zt_source_read(z->in, e->head, head, n);
+    zt_status st = n <= ZIP_WINDOW ? zt_zip_peek(z, e->head, head, n)
+                                   : zt_source_read(z->in, e->head, head, n);
     if (st != ZT_OK)
         return st;
     bool later = le(head + 6, 2) & ZIP_FLAG_DESCRIPTOR;

@@ -31,6 +31,8 @@ enum { ZIP_STORED = 0, ZIP_DEFLATED = 8 };
 /* A member on its way from its beginning to its end. */
 typedef struct zip_cursor zip_cursor;
 
+enum { ZIP_WINDOW = 4096 };
+
 struct zt_zip {
     zt_ctx *ctx;
     const zt_source *in;
@@ -42,10 +44,15 @@ struct zt_zip {
     zt_map *names;
     pthread_mutex_t lock; /* of the cursor and of `checked` */
     zip_cursor *cursor;   /* NULL until something is read */
+    uint64_t window_at;   /* bytes of the file that were read together: headers lie close */
+    size_t window_n;
+    uint8_t window[ZIP_WINDOW];
 };
 
 /* Reads and checks the directory and what members say of themselves. */
 zt_status zt_zip_parse(zt_zip *z);
 void zt_zip_cursor_free(zt_zip *z);
+/* n bytes of the file, at most ZIP_WINDOW, with those behind them. Not from several threads. */
+zt_status zt_zip_peek(zt_zip *z, uint64_t offset, void *dst, size_t n);
 
 #endif

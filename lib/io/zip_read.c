@@ -10,6 +10,7 @@
 
 enum {
     BUFFER = 1 << 16,
+    SMALL = 256,   /* bytes of a header's size: others lie close behind it */
     NEAR = 1 << 16 /* bytes that the cursor passes over to get to those that are wanted */
 };
 
@@ -139,8 +140,10 @@ static zt_status pass(zt_zip *z, zip_cursor *c, void *dst, size_t n)
 {
     size_t got = n;
     void *to = dst ? dst : c->out;
+    uint64_t at = c->e->data + c->pos;
     zt_status st = c->e->deflated ? inflate_some(z, c, to, n, &got)
-                                  : zt_source_read(z->in, c->e->data + c->pos, to, n);
+                   : n <= SMALL   ? zt_zip_peek(z, at, to, n)
+                                  : zt_source_read(z->in, at, to, n);
     if (st == ZT_OK && got < n)
         st = bad(z, c->e, "it holds less than its size says");
     if (st == ZT_OK) {
