@@ -23,7 +23,6 @@
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
 #include "lib/io/netjson.h"
-#include "lib/io/imatrix.h"
 #include "lib/llm/llm.h"
 #include "lib/llm/mix.h"
 #include "lib/llm/importance.h"

@@ -98,19 +98,39 @@ static void make_mean(entry *e, int64_t matrix)
         e->mean[i] = count > 0 ? (float)(e->sum[i] / count) : 0;
 }
 
+/* The entry that has this shape, or a new one; NULL: none. */
+static entry *entry_of(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
+                       int64_t columns, int64_t rows)
+{
+    entry *e = find(m, name);
+    if (matrices < 1 || matrix < 0 || matrix >= matrices || columns < 1 || rows < 0) {
+        zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns",
+                name, (long long)matrix, (long long)matrices, (long long)columns);
+        return NULL;
+    }
+    if (!e) return entry_new(m, name, strlen(name), matrices, columns);
+    if (e->matrices == matrices && e->columns == columns) return e;
+    zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name,
+            (long long)matrices, (long long)columns, (long long)e->matrices, (long long)e->columns);
+    return NULL;
+}
+
+zt_status zt_imatrix_add_sums(zt_imatrix *m, const char *name, int64_t columns, const double *sum,
+                              int64_t rows)
+{
+    entry *e = entry_of(m, name, 1, 0, columns, rows);
+    if (!e) return zt_ctx_status(m->ctx);
+    for (int64_t i = 0; i < columns; i++) e->sum[i] += sum[i];
+    e->count[0] += (double)rows;
+    make_mean(e, 0);
+    return ZT_OK;
+}
+
 zt_status zt_imatrix_add(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
                          int64_t columns, const float *x, int64_t rows)
 {
-    entry *e = find(m, name);
-    if (matrices < 1 || matrix < 0 || matrix >= matrices || columns < 1 || rows < 0)
-        return zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns",
-                       name, (long long)matrix, (long long)matrices, (long long)columns);
-    if (!e) e = entry_new(m, name, strlen(name), matrices, columns);
+    entry *e = entry_of(m, name, matrices, matrix, columns, rows);
     if (!e) return zt_ctx_status(m->ctx);
-    if (e->matrices != matrices || e->columns != columns)
-        return zt_fail(m->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name,
-                       (long long)matrices, (long long)columns, (long long)e->matrices,
-                       (long long)e->columns);
     double *sum = e->sum + matrix * columns;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < columns; i++)
@@ -133,6 +153,7 @@ zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, i
 
 int64_t zt_imatrix_count(const zt_imatrix *m) { return m->n; }
 int64_t zt_imatrix_chunks(const zt_imatrix *m) { return m->chunks; }
+const char *zt_imatrix_dataset(const zt_imatrix *m) { return m->dataset; }
 
 zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i)
 {

@@ -41,11 +41,15 @@ zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
 const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matrix,
                              int64_t columns);
 int64_t zt_imatrix_chunks(const zt_imatrix *m); /* 0: not known */
+const char *zt_imatrix_dataset(const zt_imatrix *m); /* NULL: not known */
 
 /* Adds `rows` rows that were multiplied by matrix `matrix` of the `matrices` of a weight. ZT_ESHAPE
  * when its entry has another shape. */
 zt_status zt_imatrix_add(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
                          int64_t columns, const float *x, int64_t rows);
+/* The same where the squares have been summed up already, of a weight of one matrix. */
+zt_status zt_imatrix_add_sums(zt_imatrix *m, const char *name, int64_t columns, const double *sum,
+                              int64_t rows);
 /* What was read and in how many pieces of how many tokens, for the file. */
 zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size);
 

@@ -29,17 +29,20 @@ static zt_status feed(quant *q, zt_importance *m, const zt_vocab *v, zt_ids *ids
 
 static zt_status save(quant *q, const zt_importance *m, int64_t windows)
 {
-    int64_t n = zt_importance_count(m);
-    zt_imatrix_sum *sum = zt_alloc_array(q->ctx, (size_t)n + 1, sizeof *sum);
-    if (!sum)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++) {
+    zt_imatrix *im = zt_imatrix_new(q->ctx);
+    zt_sink *sink = im ? zt_sink_open(q->ctx, q->cli->output, q->cli->force) : NULL;
+    zt_status s = sink ? zt_imatrix_about(im, q->o->input, windows, q->o->window)
+                       : zt_ctx_status(q->ctx);
+    for (int64_t i = 0; i < zt_importance_count(m) && s == ZT_OK; i++) {
         zt_importance_of of = zt_importance_get(m, i);
-        sum[i] = (zt_imatrix_sum){of.tensor, of.n, of.sum, of.tokens};
+        s = zt_imatrix_add_sums(im, of.tensor, of.n, of.sum, of.tokens);
     }
-    zt_status s = zt_imatrix_write(q->ctx, q->cli->output, q->cli->force, sum, n, q->o->input, windows,
-                                   q->o->window);
-    zt_free(q->ctx, sum);
+    if (s == ZT_OK)
+        s = zt_imatrix_write(im, sink);
+    if (s == ZT_OK)
+        s = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    zt_imatrix_close(im);
     return s;
 }
 

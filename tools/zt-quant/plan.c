@@ -101,16 +101,18 @@ static zt_status choose(quant *q)
  * and not multiplied with, is nobody's. */
 static zt_status take_importance(quant *q, quant_job *j)
 {
-    const zt_imatrix_of *of = zt_imatrix_find(q->imatrix, j->in.name);
     const zt_type *t = &j->in.type;
-    int64_t columns = t->dim[t->rank - 1], experts = t->rank > 2 ? t->dim[t->rank - 3] : 1;
-    if (!of || strstr(j->in.name, "token_embd"))
+    int64_t columns = t->dim[t->rank - 1], experts = quant_n_experts(t);
+    if (strstr(j->in.name, "token_embd"))
         return ZT_OK;
-    if (of->n != columns && of->n != columns * experts)
-        return zt_fail(q->ctx, ZT_EDATA, "%s: '%s' has %" PRId64 " numbers, and the matrix %" PRId64
-                       " columns", q->o->imatrix, of->name, of->n, columns);
-    j->importance = of->mean;
-    j->by_expert = of->n > columns;
+    j->weighed = zt_imatrix_find(q->imatrix, j->in.name, experts - 1, columns) != NULL;
+    for (int64_t i = 0; i < zt_imatrix_count(q->imatrix) && !j->weighed; i++) {
+        zt_imatrix_entry e = zt_imatrix_get(q->imatrix, i);
+        if (!strcmp(e.name, j->in.name))
+            return zt_fail(q->ctx, ZT_EDATA, "%s: '%s' has %" PRId64 " x %" PRId64 " numbers, and the "
+                           "matrix %" PRId64 " columns", q->o->imatrix, e.name, e.matrices, e.columns,
+                           columns);
+    }
     return ZT_OK;
 }
 
@@ -122,7 +124,7 @@ static zt_status take_importances(quant *q)
         if (q->job[i].to.kept)
             continue;
         s = take_importance(q, &q->job[i]);
-        without += !q->job[i].importance;
+        without += !q->job[i].weighed;
         n++;
     }
     if (without > 0)

@@ -18,8 +18,7 @@ typedef struct quant_job {
     zt_mix_tensor to;
     zt_type type; /* what it becomes */
     bool copy;    /* its bytes go over as they are */
-    const float *importance; /* of its columns, or of each expert's; NULL: all count alike */
-    bool by_expert;
+    bool weighed; /* there is an importance of its columns, or of each expert's */
     zt_loss_of loss;
 } quant_job;
 
@@ -74,6 +73,7 @@ typedef zt_status quant_put_fn(void *user, const void *bytes, size_t n);
 zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t, zt_loss_of *loss,
                      quant_put_fn *put, void *user);
 int64_t quant_n_rows(const zt_type *t);
+int64_t quant_n_experts(const zt_type *t); /* matrices in it */
 void quant_add_loss(zt_loss_of *a, const zt_loss_of *b);
 
 /* ---- write.c, tables.c, fit.c, imatrix.c ----------------------------------------------------- */

@@ -191,6 +191,14 @@ int64_t quant_n_rows(const zt_type *t)
     return rows;
 }
 
+int64_t quant_n_experts(const zt_type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 2 < t->rank; i++)
+        n *= t->dim[i];
+    return n;
+}
+
 static zt_status make_block(quant *q, block *b, int64_t rows)
 {
     const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype), *to = zt_dtype_get(b->to);
@@ -210,15 +218,16 @@ static zt_status make_block(quant *q, block *b, int64_t rows)
     return s == ZT_OK ? groups_of(q->crew, (size_t)(b->rows / b->group) + 1) : s;
 }
 
-/* The importance of a block's columns; a block is one expert's where each has its own. */
-static void aim(block *b)
+/* The importance of a block's columns; a block with one is of one expert. */
+static void aim(const quant *q, block *b)
 {
     const quant_job *j = b->job;
-    b->importance = j->importance;
-    if (!j->by_expert)
+    b->importance = NULL;
+    if (!j->weighed)
         return;
-    int64_t each = j->in.type.dim[j->in.type.rank - 2], left = each - b->first % each;
-    b->importance += b->first / each * b->columns;
+    int64_t each = quant_n_rows(&j->in.type) / quant_n_experts(&j->in.type);
+    int64_t left = each - b->first % each;
+    b->importance = zt_imatrix_find(q->imatrix, j->in.name, b->first / each, b->columns);
     b->rows = b->rows < left ? b->rows : left;
 }
 
@@ -238,7 +247,7 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
     for (int64_t at = from; at < to && s == ZT_OK; at += b.rows) {
         b.first = at;
         b.rows = to - at < most ? to - at : most;
-        aim(&b);
+        aim(q, &b);
         if (zt_cli_interrupted())
             return ZT_EINTR;
         s = zt_checkpoint_read(q->in, job, (uint64_t)at * b.in_row, q->crew->raw,
