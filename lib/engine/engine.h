@@ -49,6 +49,7 @@ typedef struct zt_plan {
     int n_bufs;
     zt_ebuf *const *buf; /* [n_bufs] */
     size_t arena_bytes;
+    bool queued; /* to be enqueued, never replayed: inputs and outputs are buffers */
 } zt_plan;
 
 /* A plan of an engine's own: types, places, steps and attributes copied into the arena. */
@@ -120,6 +121,15 @@ typedef struct zt_engine_vt {
     zt_status (*replay)(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
                         const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
+    /* Of engines that can run ahead of their caller; all NULL where a replay is all there is.
+     * temp: a buffer that is not cleared, or with a copy of `host`, taken now. enqueue: a queued plan
+     * on buffers; what it writes is there for what is enqueued after it. They may be freed at once.
+     * flush: what is enqueued is handed over. sync: and waited for; the first trouble is told, as by
+     * all else that waits: replay, download, and uploads to what is in use. */
+    zt_ebuf *(*temp)(zt_engine *e, const zt_type *t, const void *host);
+    zt_status (*enqueue)(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+    zt_status (*flush)(zt_engine *e);
+    zt_status (*sync)(zt_engine *e);
     /* of engines with devices; as zt_engine_adapters */
     int (*adapters)(zt_ctx *ctx, zt_adapter *a, int max);
 } zt_engine_vt;

@@ -14,6 +14,7 @@ struct zt_entry {
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
     bool has[ZT_MAX_IN];
+    bool ahead; /* where its engine can run ahead, it shall */
     zt_engine *engine;
     zt_ready *ready;
     zt_ebuf *donated; /* of a donating op: where input 0 goes to be updated */
@@ -95,9 +96,11 @@ void zt_run_free(zt_run *r)
         zt_tensor_unref(r->leaf[i].x);
         zt_tensor_unref(r->leaf[i].grad);
     }
-    for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(r, r->cache[i]);
     zt_recorder_free(r->recorder);
     zt_tensor_unref(r->into);
+    zt_lazy_bring(r);
+    zt_run_sync(r);
+    for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(r, r->cache[i]);
     zt_chain_fini(&r->chain);
     zt_free(r->ctx, r->leaf);
     zt_free(r->ctx, r->kept);
@@ -125,6 +128,8 @@ uint64_t zt_run_count(const zt_run *r, zt_op op) { return r->count[op]; }
 uint64_t zt_run_fallbacks(const zt_run *r) { return r->fallbacks; }
 
 /* ---- one op, prepared -------------------------------------------------------------------------- */
+
+static bool runs_ahead(const entry *c) { return c->ahead && c->engine->vt->enqueue; }
 
 static bool donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
 
@@ -156,7 +161,7 @@ static zt_status entry_prepare(zt_run *r, entry *c)
     }
     zt_plan plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = c->donated ? 1 : 0,
-                    .buf = &c->donated};
+                    .buf = &c->donated, .queued = runs_ahead(c)};
     c->ready = c->engine->vt->prepare(c->engine, &plan);
     return c->ready ? ZT_OK : zt_ctx_status(r->ctx);
 }
@@ -164,7 +169,7 @@ static zt_status entry_prepare(zt_run *r, entry *c)
 static bool entry_matches(const entry *c, const entry *key)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    if (c->op != key->op || memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
+    if (c->op != key->op || c->ahead != key->ahead || memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (c->has[k] != key->has[k]) return false;
         if (key->has[k] && !zt_type_equal(&c->in[k], &key->in[k])) return false;
@@ -200,7 +205,7 @@ static entry *get_entry(zt_run *r, const entry *key)
 
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b)
 {
-    uintptr_t p = (uintptr_t)zt_tensor_data(a), q = (uintptr_t)zt_tensor_data(b);
+    uintptr_t p = (uintptr_t)zt_tensor_address(a), q = (uintptr_t)zt_tensor_address(b);
     return p < q + zt_tensor_bytes(b) && q < p + zt_tensor_bytes(a);
 }
 
@@ -215,7 +220,7 @@ static zt_status check_into(zt_run *r, const entry *key, zt_tensor *const *in, c
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k] || !zt_shares_bytes(in[k], dst)) continue;
-        bool whole = zt_tensor_data(in[k]) == zt_tensor_data(dst) &&
+        bool whole = zt_tensor_address(in[k]) == zt_tensor_address(dst) &&
                      zt_type_equal(zt_tensor_type(in[k]), zt_tensor_type(dst));
         if (!whole || !(info->def->flags & (ZT_OPF_INPLACE | ZT_OPF_DONATES)))
             return zt_fail(r->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
@@ -238,6 +243,7 @@ static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const 
     const zt_type *types[ZT_MAX_IN] = {0};
     memset(key, 0, sizeof *key);
     key->op = op;
+    key->ahead = !r->eager && !r->into && !donates(op);
     memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k] && k < info->def->n_required)
@@ -290,6 +296,7 @@ static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
     if (!c) return zt_ctx_status(r->ctx);
     c->used = ++r->clock;
     r->fallbacks += c->fell_back;
+    if (runs_ahead(c)) return zt_lazy_op(r, c->engine, c->ready, info, in, out);
     for (int k = first; k < info->n_in; k++)
         if (in[k]) from[n_in++] = zt_tensor_data(in[k]);
     for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(out[k]);

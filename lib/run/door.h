@@ -6,6 +6,7 @@
 
 typedef struct zt_recorder zt_recorder;
 typedef struct zt_entry zt_entry; /* an op prepared: door.c's own */
+typedef struct zt_held zt_held;   /* a tensor that is away: lazy.c's own */
 
 #define ZT_MAX_CACHED 64
 
@@ -29,6 +30,9 @@ struct zt_run {
     size_t unopened; /* scopes begun for which there was no memory: their ends end nothing */
     zt_recorder *recorder;
     int paused; /* above 0: what runs is not recorded */
+    bool eager;            /* no op runs ahead */
+    int flush_at, waiting; /* ops: handed over at so many, recorded since the last time */
+    zt_held *held;
     zt_leaf *leaf;
     size_t n_leaves, cap_leaves;
 };
@@ -40,6 +44,13 @@ zt_status zt_run_take(zt_run *r, zt_tensor *t);
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b);
 /* Tells the context's metrics of an op that ran. */
 void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
+
+/* ---- lazy.c ---------------------------------------------------------------------------------- */
+
+/* Enqueues a queued plan of one op: out[] are whole fresh tensors, which are away then. */
+zt_status zt_lazy_op(zt_run *r, zt_engine *e, zt_ready *ready, const zt_opinfo *info,
+                     zt_tensor *const *in, zt_tensor *const *out);
+void zt_lazy_bring(zt_run *r); /* all that is away */
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 

@@ -84,6 +84,17 @@ uint64_t zt_run_fallbacks(const zt_run *r);
 /* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets tensors of the innermost scope. */
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
+/* Ahead of the caller: on an engine that can (vulkan) an op is only recorded, and what it makes stays
+ * on the device, where the next op finds it. zt_tensor_data of a tensor, an op into a destination or
+ * one that falls back, a session's step on the engine, sync: each hands over what is recorded and
+ * waits for it. What an op found wrong (an index out of range) is told then, in the context. The bits
+ * are the same. eager: from now on no op runs ahead. flush_at: hand over, without waiting, after every
+ * n ops; 0, the default: only when someone waits (or a thousand are recorded). */
+void zt_run_eager(zt_run *r, bool on);
+void zt_run_flush_at(zt_run *r, int n);
+zt_status zt_run_flush(zt_run *r);
+zt_status zt_run_sync(zt_run *r);
+
 /* Recording: ops run from here on become steps; tensors not made by them become inputs in0, in1...
  * in order of first use. end: the program, with `outs` as out0, out1...; NULL on failure. clear:
  * what was recorded is forgotten, recording goes on. What runs between pause and resume (which

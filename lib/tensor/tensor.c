@@ -9,6 +9,7 @@ typedef struct buffer {
     void *data;
     void (*release)(void *user, void *data); /* NULL: the data lies behind this header or is lent */
     void *user;
+    zt_away *away; /* NULL: the data are here */
 } buffer;
 
 /* The data of an own buffer begins here: a cache line on, so that it keeps zt_alloc's alignment. */
@@ -28,6 +29,10 @@ static void buffer_unref(zt_ctx *ctx, buffer *b)
 {
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
         return;
+    zt_away *away = b->away;
+    b->away = NULL;
+    if (away)
+        away->drop(away);
     if (b->release)
         b->release(b->user, b->data);
     zt_free(ctx, b);
@@ -129,7 +134,29 @@ const zt_type *zt_tensor_type(const zt_tensor *t)
 
 void *zt_tensor_data(const zt_tensor *t)
 {
+    zt_away *away = t->buf->away;
+    if (away) {
+        t->buf->away = NULL;
+        away->fetch(away);
+    }
     return t->data;
+}
+
+void *zt_tensor_address(const zt_tensor *t)
+{
+    return t->data;
+}
+
+void zt_tensor_send_away(zt_tensor *t, zt_away *a)
+{
+    a->data = t->buf->data;
+    a->at = &t->buf->away;
+    t->buf->away = a;
+}
+
+zt_away *zt_tensor_away(const zt_tensor *t)
+{
+    return t->buf->away;
 }
 
 size_t zt_tensor_bytes(const zt_tensor *t)

@@ -155,9 +155,25 @@ void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */
 bool zt_tensor_sole(const zt_tensor *t);
 
 const zt_type *zt_tensor_type(const zt_tensor *t);
+/* Brings the bytes first where they are away (below): then this is no call for two threads at once,
+ * and a failure is told in the context. */
 void *zt_tensor_data(const zt_tensor *t);
 size_t zt_tensor_bytes(const zt_tensor *t);
 zt_ctx *zt_tensor_ctx(const zt_tensor *t);
+
+/* Bytes of a tensor's buffer that are still on a device. Whoever computes there sends them away with
+ * what this begins; it comes back by `fetch` (fill `data`) when someone asks for the bytes, or goes by
+ * `drop` when nobody holds the buffer any more. Before either the buffer has let go of it. */
+typedef struct zt_away zt_away;
+struct zt_away {
+    void (*fetch)(zt_away *a);
+    void (*drop)(zt_away *a);
+    void *data;   /* the buffer's memory */
+    zt_away **at; /* where the buffer names it: NULL there takes it off */
+};
+void zt_tensor_send_away(zt_tensor *t, zt_away *a); /* t is a whole buffer; fills data and at */
+zt_away *zt_tensor_away(const zt_tensor *t);        /* NULL: its bytes are here */
+void *zt_tensor_address(const zt_tensor *t);        /* of its bytes, here or not */
 
 /* Tensors used again, by dtype and shape. Thread-safe. */
 typedef struct zt_tensor_pool zt_tensor_pool;

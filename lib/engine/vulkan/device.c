@@ -205,10 +205,12 @@ void zt_vk_device_close(zt_vk_engine *e)
 {
     const zt_vk_api *vk = &e->vk;
     if (e->device && vk->DeviceWaitIdle) {
+        zt_vk_sync(&e->base);
         vk->DeviceWaitIdle(e->device);
+        zt_vk_batches_close(e);
         zt_vk_release(e, &e->staging);
         zt_vk_release(e, &e->arena);
-        zt_vk_pool_clear(e);
+        zt_vk_pool_close(e);
         zt_vk_pipelines_close(e);
         if (e->fence) vk->DestroyFence(e->device, e->fence, NULL);
         if (e->layout) vk->DestroyPipelineLayout(e->device, e->layout, NULL);

@@ -1,20 +1,20 @@
-/* memory.c - device memory: buffers with addresses, a pool of small ones by size class, and copies
- * between host and device.
+/* memory.c - device memory: buffers with addresses, and a pool of small ones by size class.
  *
- * Memory that both sides see is mapped once, for as long as it lives, and copied to and from by the
- * host; the rest goes through a staging buffer and a command.
+ * Memory that both sides see is mapped once, for as long as it lives. All of it counts against the
+ * context's limit. When there is no more, what waits in the pool is given up first.
  */
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>
 
-enum { SMALLEST = 4096, STAGING = 4 << 20 };
+enum { SMALLEST = 4096 };
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
 static void held(zt_vk_engine *e, size_t more, size_t less)
 {
     e->report.held += more - less;
+    e->report.allocated += more;
     if (e->report.held > e->report.peak) e->report.peak = e->report.held;
 }
 
@@ -26,13 +26,18 @@ static int class_of(size_t bytes)
     return c < ZT_VK_CLASSES ? c : -1;
 }
 
+static bool busy(const zt_vk_engine *e, const zt_vk_mem *m) { return m->used > e->done; }
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 static void destroy(zt_vk_engine *e, zt_vk_mem *m)
 {
     if (m->buffer) e->vk.DestroyBuffer(e->device, m->buffer, NULL);
-    if (m->memory) e->vk.FreeMemory(e->device, m->memory, NULL);
-    if (m->memory) held(e, 0, m->bytes);
+    if (m->memory) {
+        e->vk.FreeMemory(e->device, m->memory, NULL);
+        zt_mem_release(e->base.ctx, m->bytes);
+        held(e, 0, m->bytes);
+    }
     memset(m, 0, sizeof *m);
 }
 
@@ -58,6 +63,29 @@ static uint32_t type_for(const zt_vk_engine *e, zt_vk_kind kind, uint32_t allowe
     return want;
 }
 
+/* Frees what waits in the pool; false: there was nothing. */
+static bool give_up_pool(zt_vk_engine *e)
+{
+    if (e->report.pooled == 0 && e->pool.n_graves == 0) return false;
+    zt_vk_sync(&e->base);
+    for (int k = 0; k < ZT_VK_KINDS; k++)
+        for (int c = 0; c < ZT_VK_CLASSES; c++)
+            while (e->pool.n[k][c] > 0) {
+                zt_vk_mem *m = &e->pool.free[k][c][--e->pool.n[k][c]];
+                e->report.pooled--;
+                e->report.pooled_bytes -= m->bytes;
+                destroy(e, m);
+            }
+    return true;
+}
+
+/* Room for it under the context's limit, if need be by giving up what waits. */
+static void make_room(zt_vk_engine *e, size_t bytes)
+{
+    zt_mem m = zt_mem_get(e->base.ctx);
+    if (m.limit && (m.held > m.limit || bytes > m.limit - m.held)) give_up_pool(e);
+}
+
 /* `seen`: the host sees it, by the type that it is really of. */
 static zt_status give_memory(zt_vk_engine *e, zt_vk_kind kind, zt_vk_mem *m, bool *seen)
 {
@@ -70,10 +98,17 @@ static zt_status give_memory(zt_vk_engine *e, zt_vk_kind kind, zt_vk_mem *m, boo
                                        .pNext = &flags,
                                        .allocationSize = need.size,
                                        .memoryTypeIndex = type};
+    zt_status s = zt_mem_reserve(e->base.ctx, m->bytes);
+    if (s) return s;
     VkResult r = e->vk.AllocateMemory(e->device, &info, NULL, &m->memory);
-    if (r)
+    if (r && give_up_pool(e)) r = e->vk.AllocateMemory(e->device, &info, NULL, &m->memory);
+    if (r) {
+        m->memory = VK_NULL_HANDLE;
+        zt_mem_release(e->base.ctx, m->bytes);
+        if (r == VK_ERROR_DEVICE_LOST) return zt_vk_lost(e);
         return zt_fail(e->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held",
                        e->name, m->bytes, e->report.held);
+    }
     held(e, m->bytes, 0);
     *seen = e->seen_types >> type & 1;
     r = e->vk.BindBufferMemory(e->device, m->buffer, m->memory, 0);
@@ -84,7 +119,8 @@ static zt_status create(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_me
 {
     memset(m, 0, sizeof *m);
     m->bytes = bytes;
-    zt_status s = make_buffer(e, bytes, m);
+    make_room(e, bytes);
+    zt_status s = e->lost ? zt_vk_lost(e) : make_buffer(e, bytes, m);
     bool seen = false;
     if (!s) s = give_memory(e, kind, m, &seen);
     if (!s && kind == ZT_VK_HOST_MEM && !seen)
@@ -104,126 +140,86 @@ static zt_status create(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_me
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
+/* One that waits, preferably one that the device is done with; of the host's kind no other. */
+static bool take(zt_vk_engine *e, zt_vk_kind kind, int c, zt_vk_mem *out)
+{
+    zt_vk_mem *list = e->pool.free[kind][c];
+    int n = e->pool.n[kind][c], i = n - 1;
+    while (i >= 0 && busy(e, &list[i])) i--;
+    if (i < 0 && kind == ZT_VK_DEVICE_MEM) i = n - 1;
+    if (i < 0) return false;
+    *out = list[i];
+    list[i] = list[--e->pool.n[kind][c]];
+    e->report.pooled--;
+    e->report.pooled_bytes -= out->bytes;
+    return true;
+}
+
 zt_status zt_vk_alloc(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *out)
 {
     int c = class_of(bytes);
-    if (c < 0) return create(e, kind, (bytes + 63) & ~(size_t)63, out);
-    int *n = &e->pool.n[kind][c];
-    if (*n > 0) {
-        *out = e->pool.free[kind][c][--*n];
+    zt_status s = ZT_OK;
+    memset(out, 0, sizeof *out);
+    if (bytes > SIZE_MAX - 64)
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "vulkan: %zu bytes wanted", bytes);
+    if (c < 0) {
+        s = create(e, kind, (bytes + 63) & ~(size_t)63, out);
+    } else if (take(e, kind, c, out)) {
         e->report.pool_hits++;
-        return ZT_OK;
+    } else {
+        e->report.pool_misses++;
+        s = create(e, kind, (size_t)SMALLEST << c, out);
+        if (!s) out->pooled = 1 + c + (kind == ZT_VK_HOST_MEM ? ZT_VK_CLASSES : 0);
+        e->report.pool_allocated += !s;
     }
-    e->report.pool_misses++;
-    zt_status s = create(e, kind, (size_t)SMALLEST << c, out);
-    if (!s) out->pooled = 1 + c + (kind == ZT_VK_HOST_MEM ? ZT_VK_CLASSES : 0);
+    e->report.buffers += !s;
     return s;
+}
+
+static bool keep(zt_vk_engine *e, const zt_vk_mem *m)
+{
+    if (m->pooled == 0 || e->report.pooled_bytes + m->bytes > ZT_VK_POOL_BYTES) return false;
+    int kind = (m->pooled - 1) / ZT_VK_CLASSES, c = (m->pooled - 1) % ZT_VK_CLASSES;
+    if (e->pool.n[kind][c] == ZT_VK_POOL_EACH) return false;
+    e->pool.free[kind][c][e->pool.n[kind][c]++] = *m;
+    e->report.pooled++;
+    e->report.pooled_bytes += m->bytes;
+    return true;
+}
+
+/* What the device works on is freed later; where too many wait for that, it is waited for. */
+static void free_when_done(zt_vk_engine *e, zt_vk_mem *m)
+{
+    if (busy(e, m) && e->pool.n_graves < ZT_VK_GRAVES) {
+        e->pool.grave[e->pool.n_graves++] = *m;
+        return;
+    }
+    if (busy(e, m)) zt_vk_sync(&e->base);
+    destroy(e, m);
 }
 
 void zt_vk_release(zt_vk_engine *e, zt_vk_mem *m)
 {
     if (!m->buffer) return;
-    int kind = (m->pooled - 1) / ZT_VK_CLASSES, c = (m->pooled - 1) % ZT_VK_CLASSES;
-    if (m->pooled == 0 || e->pool.n[kind][c] == ZT_VK_POOL_EACH) {
-        destroy(e, m);
-        return;
-    }
-    e->pool.free[kind][c][e->pool.n[kind][c]++] = *m;
+    e->report.buffers--;
+    e->report.pool_released += m->pooled > 0;
+    if (!keep(e, m)) free_when_done(e, m);
     memset(m, 0, sizeof *m);
 }
 
-void zt_vk_pool_clear(zt_vk_engine *e)
+void zt_vk_bury(zt_vk_engine *e)
 {
-    for (int k = 0; k < ZT_VK_KINDS; k++)
-        for (int c = 0; c < ZT_VK_CLASSES; c++)
-            while (e->pool.n[k][c] > 0) destroy(e, &e->pool.free[k][c][--e->pool.n[k][c]]);
+    int left = 0;
+    for (int i = 0; i < e->pool.n_graves; i++)
+        if (busy(e, &e->pool.grave[i]))
+            e->pool.grave[left++] = e->pool.grave[i];
+        else
+            destroy(e, &e->pool.grave[i]);
+    e->pool.n_graves = left;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
-
-zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c)
+void zt_vk_pool_close(zt_vk_engine *e)
 {
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &c};
-    zt_ctx *ctx = e->base.ctx;
-    zt_status s = zt_vk_check(ctx, e->vk.QueueSubmit(e->queue, 1, &info, e->fence), "QueueSubmit");
-    if (s) return s;
-    e->report.submits++;
-    s = zt_vk_check(ctx, e->vk.WaitForFences(e->device, 1, &e->fence, VK_TRUE, UINT64_MAX),
-                    "WaitForFences");
-    return s ? s : zt_vk_check(ctx, e->vk.ResetFences(e->device, 1, &e->fence), "ResetFences");
-}
-
-static zt_status begin(zt_vk_engine *e)
-{
-    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    return zt_vk_check(e->base.ctx, e->vk.BeginCommandBuffer(e->transfer, &info),
-                       "BeginCommandBuffer");
-}
-
-static zt_status finish(zt_vk_engine *e)
-{
-    zt_status s = zt_vk_check(e->base.ctx, e->vk.EndCommandBuffer(e->transfer), "EndCommandBuffer");
-    return s ? s : zt_vk_submit(e, e->transfer);
-}
-
-static zt_status copy(zt_vk_engine *e, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
-                      size_t n)
-{
-    const VkBufferCopy region = {from_at, to_at, n};
-    zt_status s = begin(e);
-    if (s) return s;
-    e->vk.CmdCopyBuffer(e->transfer, from, to, 1, &region);
-    return finish(e);
-}
-
-static zt_status want_staging(zt_vk_engine *e)
-{
-    return e->staging.buffer ? ZT_OK : zt_vk_alloc(e, ZT_VK_HOST_MEM, STAGING, &e->staging);
-}
-
-zt_status zt_vk_write(zt_vk_engine *e, const zt_vk_mem *to, size_t at, const void *src, size_t n)
-{
-    if (to->map) {
-        if (n) memcpy(to->map + at, src, n);
-        return ZT_OK;
-    }
-    zt_status s = want_staging(e);
-    for (size_t done = 0; done < n && !s;) {
-        size_t part = n - done < STAGING ? n - done : STAGING;
-        memcpy(e->staging.map, (const char *)src + done, part);
-        s = copy(e, e->staging.buffer, 0, to->buffer, at + done, part);
-        done += part;
-    }
-    return s;
-}
-
-zt_status zt_vk_read(zt_vk_engine *e, const zt_vk_mem *from, size_t at, void *dst, size_t n)
-{
-    e->report.downloads++;
-    if (from->map) {
-        if (n) memcpy(dst, from->map + at, n);
-        return ZT_OK;
-    }
-    zt_status s = want_staging(e);
-    for (size_t done = 0; done < n && !s;) {
-        size_t part = n - done < STAGING ? n - done : STAGING;
-        s = copy(e, from->buffer, at + done, e->staging.buffer, 0, part);
-        if (!s) memcpy((char *)dst + done, e->staging.map, part);
-        done += part;
-    }
-    return s;
-}
-
-zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m)
-{
-    if (m->map) {
-        memset(m->map, 0, m->bytes);
-        return ZT_OK;
-    }
-    zt_status s = begin(e);
-    if (s) return s;
-    e->vk.CmdFillBuffer(e->transfer, m->buffer, 0, VK_WHOLE_SIZE, 0);
-    return finish(e);
+    give_up_pool(e);
+    zt_vk_bury(e);
 }

@@ -211,10 +211,10 @@ static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
     if (!s) s = write_tables(e, r, &all);
     zt_free(e->base.ctx, all.word);
     r->trouble_at = total;
-    if (!s)
+    if (!s && !plan->queued)
         s = zt_vk_alloc(e, ZT_VK_HOST_MEM, total + (size_t)r->n_tasks * ZT_VK_TROUBLE, &r->host);
     if (!s) s = want_arena(e, up(plan->arena_bytes) + r->scratch_bytes);
-    return s ? s : zt_vk_record(e, r, false);
+    return s || plan->queued ? s : zt_vk_record(e, r, false);
 }
 
 zt_ready *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
@@ -222,6 +222,7 @@ zt_ready *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
     zt_vk_engine *e = (zt_vk_engine *)base;
     zt_ready *r = zt_calloc(base->ctx, 1, sizeof *r);
     if (!r) return NULL;
+    e->plans++;
     r->memory = zt_arena_new(base->ctx, 0);
     if (r->memory && prepare(e, r, plan) == ZT_OK) return r;
     zt_vk_unprepare(base, r);
@@ -236,6 +237,7 @@ void zt_vk_unprepare(zt_engine *base, zt_ready *r)
     if (r->times) e->vk.DestroyQueryPool(e->device, r->times, NULL);
     zt_vk_release(e, &r->host);
     zt_vk_release(e, &r->tables);
+    if (--e->plans == 0) zt_vk_release(e, &e->arena);
     zt_arena_free(r->memory);
     zt_free(base->ctx, r);
 }

@@ -1,29 +1,36 @@
 /* replay.c - one replay: inputs into the plan's host memory, one submit, outputs out of it. */
 #include "lib/engine/vulkan/vk.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- troubles -------------------------------------------------------------------------------- */
 
 static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
 
+zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
+{
+    int32_t all[6]; /* lock, kind, row, part, value, limit: shaders/call.glsl */
+    char where[32] = "";
+    memcpy(all, block, sizeof all);
+    int32_t kind = all[1], value = all[4], limit = all[5];
+    if (kind == 0) return ZT_OK;
+    const char *name = zt_op_info(op)->name, *what = trouble_words[kind > 0 && kind <= 4 ? kind : 1];
+    if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
+    if (value < 0)
+        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is not below %d", name, where, what, value,
+                   limit);
+}
+
 static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
 {
-    for (int i = 0; i < r->n_tasks; i++) {
-        int32_t all[6], t[3]; /* lock, kind, row, part, value, limit: shaders/call.glsl */
-        memcpy(all, r->host.map + r->trouble_at + (size_t)i * ZT_VK_TROUBLE, sizeof all);
-        t[0] = all[1], t[1] = all[4], t[2] = all[5];
-        if (t[0] == 0) continue;
-        const zt_step *st = &r->plan.step[r->task[i].step];
-        const char *op = zt_op_info(st->op)->name,
-                   *what = trouble_words[t[0] > 0 && t[0] <= 4 ? t[0] : 1];
-        if (t[1] < 0)
-            return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %d is below 0", op,
-                           r->task[i].step, what, t[1]);
-        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %d is not below %d", op,
-                       r->task[i].step, what, t[1], t[2]);
-    }
-    return ZT_OK;
+    const uint8_t *block = r->host.map + r->trouble_at;
+    zt_status s = ZT_OK;
+    for (int i = 0; i < r->n_tasks && !s; i++)
+        s = zt_vk_trouble(e->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
+                          r->plan.step[r->task[i].step].op, r->task[i].step);
+    return s;
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
@@ -59,7 +66,8 @@ zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void
                        const zt_watch *watch)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_status s = watch ? ask_before(r, watch) : ZT_OK;
+    zt_status s = zt_vk_sync(base);
+    if (!s && watch) s = ask_before(r, watch);
     if (!s && (r->moved != e->moved || r->watched != (watch != NULL)))
         s = zt_vk_record(e, r, watch != NULL);
     if (s) return s;

@@ -1,7 +1,7 @@
 /* vk.h - private to lib/engine/vulkan: the loader, the device, its memory, pipelines and kernels.
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
- * memory.c buffers and the pool, weights.c how weights are packed, kernels.c which kernel runs an op,
+ * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c how weights are packed, kernels.c which kernel runs an op,
  * with elementwise.c, rows.c and llm.c, pipeline.c shaders, cache.c what the driver made of them,
  * prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running them, vulkan.c
  * the vtable.
@@ -54,7 +54,8 @@ zt_status zt_vk_check(zt_ctx *ctx, VkResult r, const char *call);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-/* Memory on the device. Buffers of one size class are kept when released and given out again. */
+/* Memory on the device. Buffers of one size class are kept when released and given out again. The
+ * host touches no memory that the device still works on: `used` is the batch that does (work.c). */
 typedef struct zt_vk_mem {
     VkBuffer buffer;
     VkDeviceMemory memory;
@@ -62,20 +63,37 @@ typedef struct zt_vk_mem {
     uint8_t *map; /* NULL: the host does not see it */
     size_t bytes;
     int pooled; /* size class + 1, or 0 */
+    uint64_t used;
 } zt_vk_mem;
 
 typedef enum zt_vk_kind { ZT_VK_DEVICE_MEM, ZT_VK_HOST_MEM, ZT_VK_KINDS } zt_vk_kind;
 
-enum { ZT_VK_CLASSES = 9, ZT_VK_POOL_EACH = 16 }; /* 4 KiB, 8 KiB ... 1 MiB; kept of each at most */
+/* 4 KiB, 8 KiB ... 1 MiB; of each class of a kind and of all so many wait at most. */
+enum { ZT_VK_CLASSES = 9, ZT_VK_POOL_EACH = 64, ZT_VK_POOL_BYTES = 32 << 20, ZT_VK_GRAVES = 256 };
 
 typedef struct zt_vk_pool {
     zt_vk_mem free[ZT_VK_KINDS][ZT_VK_CLASSES][ZT_VK_POOL_EACH];
     int n[ZT_VK_KINDS][ZT_VK_CLASSES];
+    zt_vk_mem grave[ZT_VK_GRAVES]; /* not for the pool: freed when the device is done with them */
+    int n_graves;
 } zt_vk_pool;
 
 /* Constants of a shader, of which each uses those that it names; the last, FLOATS of call.glsl, is
  * set for every kernel by its first input: 0 f32, 1 f16, 2 bf16. */
 enum { ZT_VK_SPECS = 5, ZT_VK_FLOATS = ZT_VK_SPECS - 1 };
+
+/* Commands of plans that run ahead of the caller, handed over together. */
+enum { ZT_VK_BATCHES = 4, ZT_VK_BATCH_MOST = 1024 };
+
+typedef struct zt_vk_batch {
+    VkCommandBuffer commands;
+    VkFence fence;
+    zt_vk_mem troubles; /* a block each command */
+    zt_op *op;          /* whose it is */
+    uint32_t n;
+    uint64_t serial;
+    bool open, handed; /* being recorded; the device has it */
+} zt_vk_batch;
 
 typedef struct zt_vk_pipe { /* a shader with its constants, made when first wanted */
     int shader;
@@ -111,6 +129,10 @@ typedef struct zt_vk_engine {
     zt_vk_mem staging; /* of the host, for copies to memory that it does not see */
     zt_vk_mem arena;   /* of all prepared plans: replays are synchronous, so nothing lives there */
     uint64_t moved;    /* counts its moves: prepared plans then record anew */
+    int plans;         /* prepared now: with the last of them the arena goes */
+    zt_vk_batch batch[ZT_VK_BATCHES];
+    uint64_t serial, done; /* of the batch begun last, and of the last that the device is done with */
+    bool lost;             /* the device: nothing more is asked of it */
     zt_engine_report report;
 } zt_vk_engine;
 
@@ -126,14 +148,25 @@ zt_status zt_vk_adapter_pick(zt_vk_engine *e, int index);
 zt_status zt_vk_device_open(zt_vk_engine *e, int index); /* after zt_vk_load */
 void zt_vk_device_close(zt_vk_engine *e);
 
-/* memory.c: bytes 0 gives a small buffer. */
+/* memory.c: bytes 0 gives a small buffer. What `alloc` gives of the host's kind is not in use. */
 zt_status zt_vk_alloc(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *out);
 void zt_vk_release(zt_vk_engine *e, zt_vk_mem *m); /* to the pool, or for good; m is cleared */
-void zt_vk_pool_clear(zt_vk_engine *e);
+void zt_vk_bury(zt_vk_engine *e);                  /* frees what the device is done with */
+void zt_vk_pool_close(zt_vk_engine *e);
+
+/* copies.c: between host and device, when all that was asked of the device is done. */
 zt_status zt_vk_write(zt_vk_engine *e, const zt_vk_mem *to, size_t at, const void *src, size_t n);
 zt_status zt_vk_read(zt_vk_engine *e, const zt_vk_mem *from, size_t at, void *dst, size_t n);
 zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m);
-zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c); /* and wait for it */
+
+/* work.c */
+zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c); /* and wait for it, and all before it */
+zt_status zt_vk_enqueue(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_vk_flush(zt_engine *e); /* hands over what is recorded */
+/* Flushes, waits for all of it and tells the first trouble. */
+zt_status zt_vk_sync(zt_engine *e);
+void zt_vk_batches_close(zt_vk_engine *e);
+zt_status zt_vk_lost(zt_vk_engine *e); /* fails: the device is lost */
 
 /* weights.c */
 int zt_vk_pack_of(zt_dtype t); /* the constant TYPE of shaders/weights.glsl, or 0: none */
@@ -246,7 +279,18 @@ struct zt_ready {
 
 zt_ready *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
 void zt_vk_unprepare(zt_engine *e, zt_ready *r);
-zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched); /* record.c */
+/* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
+typedef struct zt_vk_place {
+    VkCommandBuffer commands;
+    zt_ebuf *const *in, *const *out; /* NULL: host memory */
+    VkDeviceAddress troubles;
+} zt_vk_place;
+zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched);
+void zt_vk_record_task(zt_vk_engine *e, const zt_ready *r, int task, const zt_vk_place *p);
+/* What was written before is read after: by shaders and copies, and by the host where `last`. */
+void zt_vk_record_barrier(zt_vk_engine *e, VkCommandBuffer commands, bool last);
+/* The trouble of a task of op `op`, step `step` (-1: none), if its block holds one. */
+zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
 zt_status zt_vk_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
                        const zt_watch *watch);
 

@@ -1,6 +1,8 @@
 /* vulkan.c - the engine on Vulkan 1.2: its vtable. */
 #include "lib/engine/vulkan/vk.h"
 
+#include <string.h>
+
 static void vk_close(zt_engine *base)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
@@ -41,17 +43,32 @@ static void vk_free(zt_engine *base, zt_ebuf *b)
     zt_free(base->ctx, b);
 }
 
+static zt_ebuf *new_buf(zt_vk_engine *e, const zt_type *t, zt_vk_kind kind)
+{
+    zt_ebuf *b = zt_calloc(e->base.ctx, 1, sizeof *b);
+    if (!b) return NULL;
+    b->type = *t;
+    if (zt_vk_alloc(e, kind, zt_type_bytes(t), &b->mem) == ZT_OK) return b;
+    vk_free(&e->base, b);
+    return NULL;
+}
+
 static zt_ebuf *vk_alloc(zt_engine *base, const zt_type *t)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_ebuf *b = zt_calloc(base->ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    if (zt_vk_alloc(e, ZT_VK_DEVICE_MEM, zt_type_bytes(t), &b->mem) == ZT_OK &&
-        zt_vk_clear(e, &b->mem) == ZT_OK)
-        return b;
+    zt_ebuf *b = new_buf(e, t, ZT_VK_DEVICE_MEM);
+    if (!b || zt_vk_clear(e, &b->mem) == ZT_OK) return b;
     vk_free(base, b);
     return NULL;
+}
+
+/* What the host brings lies in memory that both see: the device reads it once. */
+static zt_ebuf *vk_temp(zt_engine *base, const zt_type *t, const void *host)
+{
+    zt_vk_engine *e = (zt_vk_engine *)base;
+    zt_ebuf *b = new_buf(e, t, host ? ZT_VK_HOST_MEM : ZT_VK_DEVICE_MEM);
+    if (b && host) memcpy(b->mem.map, host, zt_type_bytes(t));
+    return b;
 }
 
 static zt_status vk_upload(zt_engine *e, zt_ebuf *b, const void *host)
@@ -81,6 +98,10 @@ const zt_engine_vt zt_engine_vulkan = {
     .prepare = zt_vk_prepare,
     .unprepare = zt_vk_unprepare,
     .replay = zt_vk_replay,
+    .temp = vk_temp,
+    .enqueue = zt_vk_enqueue,
+    .flush = zt_vk_flush,
+    .sync = zt_vk_sync,
     .report = vk_report,
     .adapters = zt_vk_adapters,
 };
