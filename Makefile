@@ -185,7 +185,8 @@ $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs: $(BUILD)/%: tests/archs/%.tar.xz
 	@touch $@
 $(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
 $(BUILD)/tests/hostile: | $(BUILD)/whole
-$(BUILD)/tests/hf_gguf: | $(BUILD)/archs $(BUILD)/ggufs
+$(BUILD)/tests/hf_gguf $(BUILD)/tests/hf_back: | $(BUILD)/archs $(BUILD)/ggufs
+$(BUILD)/tests/hf_back: | $(BUILD)/whole
 
 # Tokenizers of every component that tokenizer.json may have, ours: likewise.
 $(BUILD)/tokenizers: tests/tokenizers/made.tar.xz

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
 
-    pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash
+    pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
     tests/archs/ggufs.py LLAMA_CPP ARCHS DIRECTORY
 
 LLAMA_CPP: vendor/llama.cpp of llama-cpp-python's source (made with 0.3.36); ARCHS: the directories of
@@ -71,8 +71,25 @@ def template(bos, i):
 def dress_gpt2(d):
     t = bpe(["<|endoftext|>"])
     t["pre_tokenizer"] = t["post_processor"] = {**LEVEL, "use_regex": True}
+    with open(f"{d}/README.md", "w") as f:
+        f.write(CARD)
     return t, {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
                "unk_token": "<|endoftext|>", "tokenizer_class": "GPT2Tokenizer"}
+
+
+CARD = """---
+language:
+- en
+- "fr"
+license: mit
+license_link: 'https://example.org/LICENSE'   # a comment
+tags: [made, "of random numbers"]
+pipeline_tag: text-generation
+library_name: transformers
+---
+# A card
+license: other
+"""
 
 
 def dress_phi4(d):

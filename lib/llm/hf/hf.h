@@ -174,6 +174,7 @@ zt_status zt_hf_pass_all(hf *m);
 /* ---- what only a file needs ------------------------------------------------------------------ */
 
 zt_status zt_hf_put_general(hf *m); /* general.*; when the tensors are known */
+zt_status zt_hf_put_card(hf *m);    /* of it what README.md says */
 /* tokenizer.ggml.*: the tokens in GGUF's terms, and special ones, where they can be said so. */
 zt_status zt_hf_put_vocab(hf *m);
 /* From tokenizer.json's tree (may be NULL) and tokenizer_config.json: special tokens, what is put

@@ -173,15 +173,18 @@ static zt_status check_target(hf_back *b, const char *path)
     return d && !files ? ZT_OK : ZT_ECREATE;
 }
 
+/* "dir/.name.XXXXXX" */
 static zt_status make_dir(hf_back *b, const char *path)
 {
     mode_t mask = umask(0);
     umask(mask);
-    zt_status s = zt_str_puts(&b->dir, path);
-    while (s == ZT_OK && b->dir.len > 1 && b->dir.data[b->dir.len - 1] == '/')
-        b->dir.data[--b->dir.len] = 0;
-    if (s == ZT_OK)
-        s = zt_str_puts(&b->dir, ".XXXXXX");
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *slash = memrchr(path, '/', n);
+    size_t parent = slash ? (size_t)(slash - path) + 1 : 0;
+    zt_status s = zt_str_printf(&b->dir, "%.*s.%.*s.XXXXXX", (int)parent, path,
+                                (int)(n - parent), path + parent);
     if (s == ZT_OK && (!mkdtemp(b->dir.data) || chmod(b->dir.data, 0777 & ~mask) != 0))
         s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
     return s == ZT_OK ? zt_str_putc(&b->dir, '/') : s;
@@ -189,8 +192,8 @@ static zt_status make_dir(hf_back *b, const char *path)
 
 static zt_status write_all(hf_back *b)
 {
-    static zt_status (*const step[])(hf_back *) = {zt_back_config, zt_back_rope, zt_back_tokenizer,
-                                                   zt_back_tensors};
+    static zt_status (*const step[])(hf_back *) = {zt_back_config, zt_back_rope, zt_back_card,
+                                                   zt_back_tokenizer, zt_back_tensors};
     zt_status s = ZT_OK;
     for (size_t i = 0; s == ZT_OK && i < sizeof step / sizeof *step; i++)
         s = step[i](b);

@@ -37,6 +37,7 @@ zt_status zt_back_json(hf_back *b, const char *name, const json_t *j);
 
 zt_status zt_back_config(hf_back *b);
 zt_status zt_back_rope(hf_back *b);
+zt_status zt_back_card(hf_back *b); /* README.md: hf_card.c */
 zt_status zt_back_tensors(hf_back *b);
 zt_status zt_back_tokenizer(hf_back *b); /* all that a text needs; none without a tokenizer */
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */

@@ -194,6 +194,16 @@ static zt_status put_special(words *w, int64_t id, bool more)
     return s == ZT_OK ? zt_str_puts(&w->json, more ? "]}," : "]}") : s;
 }
 
+/* Where nothing is put around: the converter reads of ByteLevel that nothing is to be; null does not
+ * say. */
+static const char *nothing_around(const words *w, const char *level)
+{
+    int64_t v;
+    bool said = zt_gguf_i64(w->b->g, "tokenizer.ggml.add_bos_token", &v) &&
+                zt_gguf_i64(w->b->g, "tokenizer.ggml.add_eos_token", &v);
+    return said ? level : "null";
+}
+
 /* `"post_processor":...,`: `otherwise` where nothing is put around. */
 static zt_status put_around(words *w, int64_t bos, int64_t eos, const char *otherwise)
 {
@@ -278,7 +288,7 @@ static zt_status put_gpt2(words *w)
     if (s == ZT_OK)
         s = put_pre(w, p, name);
     if (s == ZT_OK)
-        s = put_around(w, bos, eos, text);
+        s = put_around(w, bos, eos, nothing_around(w, text));
     if (s == ZT_OK)
         s = zt_str_printf(&w->json,
                           "\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"dropout\":null,"
@@ -424,8 +434,8 @@ static zt_status put_llama(words *w)
     if (s == ZT_OK)
         s = zt_str_printf(&w->json,
                           "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
-                          "\"fuse_unk\":true,\"byte_fallback\":%s,\"ignore_merges\":false,",
-                          bytes ? "true" : "false");
+                          "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":false,",
+                          bytes ? "true" : "false", bytes ? "true" : "false");
     if (s == ZT_OK)
         s = put_vocab(w);
     return s == ZT_OK ? put_piece_merges(w) : s;
@@ -523,7 +533,8 @@ static zt_status put_normalizers(words *w)
             s = zt_str_puts(&w->json, extra ? "\"}," : "\"}");
     }
     if (s == ZT_OK && extra)
-        s = zt_str_puts(&w->json, "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+        s = zt_str_puts(&w->json, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":"
+                                  "\"\\\\A +| +\\\\z\"},\"content\":\"\"},"
                                   "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"
                                   "\"content\":\" \"}");
     zt_free(w->b->ctx, v);

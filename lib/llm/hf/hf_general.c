@@ -1,7 +1,7 @@
 /* hf_general.c - owns general.*: what a file says of itself, and how its makers want it sampled.
  *
  * Names come from the directory's; what the converter guesses from words in it (basename, finetune,
- * version) and takes from a model card is left out. Facts: gguf-py/gguf/metadata.py, utility.py. */
+ * version, organization) is left out, and of a model card the models and data it was made of. Facts: gguf-py/gguf/metadata.py, utility.py. */
 #include "lib/llm/hf/hf.h"
 
 #include <ctype.h>
@@ -143,6 +143,8 @@ zt_status zt_hf_put_general(hf *m)
         s = put_name(m);
     if (s == ZT_OK)
         s = put_size(m);
+    if (s == ZT_OK)
+        s = zt_hf_put_card(m);
     if (s == ZT_OK)
         s = put_file_type(m);
     return s == ZT_OK
