@@ -218,6 +218,13 @@ static void check_blocks(zt_dtype dtype, zt_dtype want, double bound)
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
+static int asked;
+
+static bool at_once(void)
+{
+    return ++asked > 3;
+}
+
 static void check_targets(void)
 {
     hfw d = hfw_new();
@@ -240,6 +247,10 @@ static void check_targets(void)
     zt_ctx_clear(ctx);
     ok(zt_hf_write(ctx, g, hfw_path(&d, "no/such/place"), &as_stored) == ZT_ECREATE, "%s",
        zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_hf_opts stopped = {.dtype = ZT_DTYPE_COUNT, .stop = at_once};
+    ok(zt_hf_write(ctx, g, hfw_path(&d, "stopped"), &stopped) == ZT_EINTR && asked > 3,
+       "interrupted in the middle");
     zt_ctx_clear(ctx);
     ok(files_in(d.path) == 3, "no temporary is left");
     zt_gguf_close(g);

@@ -41,6 +41,7 @@ zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
  * read, a tokenizer without a form there). */
 typedef struct zt_hf_opts {
     zt_dtype dtype; /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
+    bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
 } zt_hf_opts;
 zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opts *opts);
 

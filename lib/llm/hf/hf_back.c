@@ -121,6 +121,17 @@ static zt_status find_arch(hf_back *b)
     return ZT_OK;
 }
 
+/* Whether q, k and v, and gate and up, are one matrix or several, is the architecture's there. */
+static zt_status check_layout(hf_back *b)
+{
+    const unsigned fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
+    if (((b->h.parts ^ b->h.arch->parts) & fused) == 0)
+        return ZT_OK;
+    return zt_fail(b->ctx, ZT_ENOTSUP,
+                   "%s: its matrices are fused otherwise than those of transformers' %s", b->file,
+                   b->arch->type);
+}
+
 /* The type of the matrices: as stored, blocks as f16, unless it is asked for. */
 static void find_dtype(hf_back *b)
 {
@@ -226,6 +237,8 @@ zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opt
         s = zt_hyper_read(g, &b.h);
     if (s == ZT_OK)
         s = zt_weights_check(g, &b.h);
+    if (s == ZT_OK)
+        s = check_layout(&b);
     if (s == ZT_OK) {
         find_dtype(&b);
         s = write_model(&b, path);

@@ -137,6 +137,8 @@ static zt_status grow(writer *w, size_t raw, size_t values)
 /* n values that lie in w->raw as `from`, written as the tensor is. */
 static zt_status put_values(writer *w, const out *o, int64_t n)
 {
+    if (w->b->opts.stop && w->b->opts.stop())
+        return zt_fail(w->b->ctx, ZT_EINTR, "interrupted");
     const zt_dtype_info *from = zt_dtype_get(o->from.dtype), *to = zt_dtype_get(o->type.dtype);
     if (o->from.dtype == o->type.dtype && !(o->todo & HF_NORM))
         return zt_sink_write(w->sink, w->raw, (size_t)n * (size_t)to->block_bytes);
