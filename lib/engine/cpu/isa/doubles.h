@@ -5,6 +5,7 @@
  * A vf is PARTS such: vd_part is the k-th of them, vf_join rounds them all back to one. All but
  * vd_fma (rounded once where the processor has it, twice in plain C) is alike on every instruction
  * set.
+ * vl_look reads the eight bytes from each offset; vl_lefts shifts each lane by its own number.
  * Comparisons with a NaN are false; vf_select(m, a, b) is a where m is set, else b.
  */
 #ifndef ZT_CPU_DOUBLES_H
@@ -69,6 +70,8 @@ INLINE vl vl_or(vl a, vl b) { return _mm512_or_si512(a, b); }
 INLINE vl vl_xor(vl a, vl b) { return _mm512_xor_si512(a, b); }
 INLINE vl vl_left(vl a, int n) { return _mm512_slli_epi64(a, (unsigned)n); }
 INLINE vl vl_right(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
+INLINE vl vl_lefts(vl a, vl n) { return _mm512_sllv_epi64(a, n); }
+INLINE vl vl_look(const uint8_t *table, vl at) { return _mm512_i64gather_epi64(at, table, 1); }
 INLINE vl vl_of_bits(vd a) { return _mm512_castpd_si512(a); }
 INLINE vd vd_of_bits(vl a) { return _mm512_castsi512_pd(a); }
 /* a where the sign of c is set, else b. */
@@ -151,6 +154,12 @@ INLINE vl vl_right(vl a, int n)
 {
     return (vl){_mm256_srli_epi64(a.lo, n), _mm256_srli_epi64(a.hi, n)};
 }
+INLINE vl vl_lefts(vl a, vl n) { return BOTH2(vl, _mm256_sllv_epi64, a, n); }
+INLINE vl vl_look(const uint8_t *table, vl at)
+{
+    const long long *p = (const long long *)table;
+    return (vl){_mm256_i64gather_epi64(p, at.lo, 1), _mm256_i64gather_epi64(p, at.hi, 1)};
+}
 INLINE vl vl_of_bits(vd a) { return BOTH1(vl, _mm256_castpd_si256, a); }
 INLINE vd vd_of_bits(vl a) { return BOTH1(vd, _mm256_castsi256_pd, a); }
 INLINE vd vd_choose(vl c, vd a, vd b) { return vd_select(vd_of_bits(c), a, b); }
@@ -210,6 +219,17 @@ WIDEWISE(vl, vl_or, (vl a, vl b), a.v | b.v)
 WIDEWISE(vl, vl_xor, (vl a, vl b), a.v ^ b.v)
 WIDEWISE(vl, vl_left, (vl a, int n), a.v << n)
 WIDEWISE(vl, vl_right, (vl a, int n), a.v >> n)
+WIDEWISE(vl, vl_lefts, (vl a, vl n), a.v << n.v)
+INLINE vl vl_look(const uint8_t *table, vl at)
+{
+    vl y;
+    for (int i = 0; i < WIDE; i++) {
+        uint64_t word;
+        memcpy(&word, table + at.v[i], sizeof word);
+        y.v[i] = word;
+    }
+    return y;
+}
 WIDEWISE(vl, vl_of_bits, (vd a), (longs)a.v)
 WIDEWISE(vd, vd_of_bits, (vl a), (doubles)a.v)
 WIDEWISE(vd, vd_select, (md m, vd a, vd b), (doubles)((m.v & (longs)a.v) | (~m.v & (longs)b.v)))
@@ -240,6 +260,12 @@ INLINE vf vf_join(const vd *part)
 INLINE vd vd_abs(vd a) { return vd_of_bits(vl_and(vl_of_bits(a), vl_set(INT64_MAX))); }
 INLINE vd vd_plus(vd a, double b) { return vd_add(a, vd_set(b)); }
 INLINE vd vd_times(vd a, double b) { return vd_mul(a, vd_set(b)); }
+
+/* A number from 0 to 2^52 as a double. */
+INLINE vd vd_of_whole(vl a)
+{
+    return vd_plus(vd_of_bits(vl_or(a, vl_of_bits(vd_set(0x1p52)))), -0x1p52);
+}
 
 /* |a| with the sign of b. */
 INLINE vf vf_copysign(vf a, vf b)

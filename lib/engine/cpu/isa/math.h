@@ -96,44 +96,99 @@ INLINE vf log_ends(vf x, vf y, float zero)
 
 /* ---- sin, cos -------------------------------------------------------------------------------- */
 
-/* Up to here the reduction below is exact enough: n < 2^20 times a part of 33 bits is exact. */
+/* Up to here wide_near is exact enough: n < 2^20 times a part of 33 bits is exact. */
 #define TRIG_LIMIT 1e6
 
-/* sin and cos of x - n pi/2, |..| <= pi/4 (2^-37 and 2^-32), for |x| < TRIG_LIMIT; pi/2 is taken
- * off in three parts, two of 33 bits, as Cody and Waite have it. *n in the lowest bits. */
-INLINE vd wide_sincos(vd x, vd *cosine, vl *n)
+/* x - n pi/2, at most pi/4, for |x| < TRIG_LIMIT; pi/2 is taken off in three parts, two of 33 bits,
+ * as Cody and Waite have it. *n in the lowest bits. */
+INLINE vd wide_near(vd x, vl *n)
 {
-    static const double s[] = {2.7183429927053108e-06, -0.00019839339002910222,
-                               0.008333329403021911, -0.16666666641838818};
-    static const double c[] = {2.4438451769608592e-05, -0.0013887367638548507, 0.04166664687237476};
     const vd magic = vd_set(0x1.8p52);
     vd t = vd_fma(x, vd_set(M_2_PI), magic), whole = vd_sub(t, magic);
     vd r = vd_fma(whole, vd_set(-0x1.921fb544p+0), x);
     r = vd_fma(whole, vd_set(-0x1.0b4611a6p-34), r);
     r = vd_fma(whole, vd_set(-0x1.3198a2e037073p-69), r);
-    vd z = vd_mul(r, r);
     *n = vl_of_bits(t);
+    return r;
+}
+
+/* The same for every larger float x = m 2^k, m a whole number of 24 bits. Of 2/pi those bits count
+ * that m 2^k times does not come to whole turns, from the (k - 1)th on: 28, whose product with m is
+ * exact, 28 more, and 52 (Payne and Hanek). 2/pi has eight zeros before it, lowest byte first. */
+INLINE vd wide_far(vd x, vl *n)
+{
+    static const uint8_t two_over_pi[32] = {0xc5, 0xbb, 0xde, 0xab, 0x63, 0x51, 0xfe, 0x41,
+                                            0x90, 0x43, 0x3c, 0x99, 0x95, 0x62, 0xdb, 0xc0,
+                                            0xdd, 0x34, 0xf5, 0xd1, 0x57, 0x27, 0xfc, 0x29,
+                                            0x15, 0x44, 0x4e, 0x6e, 0x83, 0xf9, 0xa2, 0x00};
+    const vd magic = vd_set(0x1.8p52);
+    vl bits = vl_of_bits(x), k = vl_sub(vl_right(vl_left(bits, 1), 53), vl_set(1023 + 23));
+    vl sign_m = vl_and(bits, vl_set(SIGN64 | 0xfffffffffffff));
+    vd m = vd_of_bits(vl_or(sign_m, vl_set((int64_t)(1023 + 23) << 52)));
+    vl first = vl_and(vl_add(k, vl_set(6)), vl_set(127)), shift = vl_and(first, vl_set(7));
+    vl at = vl_sub(vl_set((int64_t)sizeof two_over_pi - 8), vl_right(first, 3));
+    vl word = vl_lefts(vl_look(two_over_pi, at), shift);
+    vl rest = vl_lefts(vl_look(two_over_pi, vl_sub(at, vl_set(7))), shift);
+    vl middle = vl_and(vl_right(word, 8), vl_set(0xfffffff));
+    vd a = vd_mul(m, vd_times(vd_of_whole(vl_right(word, 36)), 0x1p-26));
+    vd b = vd_mul(m, vd_times(vd_of_whole(middle), 0x1p-54));
+    vd c = vd_mul(m, vd_times(vd_of_whole(vl_right(rest, 12)), 0x1p-106));
+    vd t = vd_add(vd_add(a, b), magic);
+    *n = vl_of_bits(t);
+    vd turns = vd_add(vd_add(vd_sub(a, vd_sub(t, magic)), b), c);
+    return vd_times(vd_add(turns, vd_sub(x, x)), M_PI_2); /* NaN of infinity */
+}
+
+/* sin and cos of r, |r| <= pi/4 (2^-37 and 2^-32). */
+INLINE vd wide_sincos(vd r, vd *cosine)
+{
+    static const double s[] = {2.7183429927053108e-06, -0.00019839339002910222,
+                               0.008333329403021911, -0.16666666641838818};
+    static const double c[] = {2.4438451769608592e-05, -0.0013887367638548507, 0.04166664687237476};
+    vd z = vd_mul(r, r);
     *cosine = vd_fma(vd_mul(z, z), vd_poly(z, COEFFICIENTS(c)), vd_fma(z, vd_set(-0.5), vd_set(1)));
     return vd_mul(r, vd_fma(z, vd_poly(z, COEFFICIENTS(s)), vd_set(1)));
 }
 
-/* sin(x + turn pi/2): of quarter n odd the cosine, of n = 2 and 3 with the sign changed. */
-INLINE vd wide_sin(vd x, int turn)
+/* sin(r + (n + turn) pi/2): of n + turn odd the cosine, of 2 and 3 with the sign changed. */
+INLINE vd wide_quarter(vd r, vl n, int turn)
 {
-    vl n;
-    vd cosine, sine = wide_sincos(x, &cosine, &n);
+    vd cosine, sine = wide_sincos(r, &cosine);
     n = vl_add(n, vl_set(turn));
     vd y = vd_choose(vl_left(n, 63), cosine, sine);
     return vd_of_bits(vl_xor(vl_of_bits(y), vl_and(vl_left(n, 62), vl_set(SIGN64))));
 }
-
-INLINE vd wide_tan(vd x)
+INLINE vd wide_sin(vd x, int turn)
 {
     vl n;
-    vd cosine, sine = wide_sincos(x, &cosine, &n);
+    vd r = wide_near(x, &n);
+    return wide_quarter(r, n, turn);
+}
+INLINE vd wide_sin_far(vd x, int turn)
+{
+    vl n;
+    vd r = wide_far(x, &n);
+    return wide_quarter(r, n, turn);
+}
+
+INLINE vd wide_tan_quarter(vd r, vl n)
+{
+    vd cosine, sine = wide_sincos(r, &cosine);
     vl odd = vl_left(n, 63);
     vd y = vd_div(vd_choose(odd, cosine, sine), vd_choose(odd, sine, cosine));
     return vd_of_bits(vl_xor(vl_of_bits(y), vl_and(odd, vl_set(SIGN64))));
+}
+INLINE vd wide_tan(vd x)
+{
+    vl n;
+    vd r = wide_near(x, &n);
+    return wide_tan_quarter(r, n);
+}
+INLINE vd wide_tan_far(vd x)
+{
+    vl n;
+    vd r = wide_far(x, &n);
+    return wide_tan_quarter(r, n);
 }
 
 /* ---- the others ------------------------------------------------------------------------------ */
@@ -278,14 +333,27 @@ EXACT(sigmoid, wide_sigmoid(x), y)
 EXACT(softplus, wide_softplus(x), y)
 EXACT(erf, wide_erf(x), vf_copysign(y, x))
 
-/* Large arguments need more of pi: libm has it. */
-static double each_sin(double x, const double *p) { return (void)p, sin(x); }
-static double each_cos(double x, const double *p) { return (void)p, cos(x); }
-static double each_tan(double x, const double *p) { return (void)p, tan(x); }
+/* Large arguments need more of pi. BY_FAR(op, of the doubles x) for a vector that has such. */
+#define BY_FAR(NAME, wide)                                                                         \
+    static __attribute__((noinline, unused)) vf far_##NAME(vf from)                                \
+    {                                                                                              \
+        vd part[PARTS];                                                                            \
+        EACH_PART                                                                                  \
+        {                                                                                          \
+            vd x = vd_part(from, k);                                                               \
+            part[k] = wide;                                                                        \
+        }                                                                                          \
+        return vf_join(part);                                                                      \
+    }
+#define OR_FAR(NAME)                                                                               \
+    __builtin_expect(vm_bits(LARGE(x)) != 0, 0) ? vf_select(LARGE(x), far_##NAME(x), y) : y
 #define LARGE(x) vf_lt(vf_set((float)TRIG_LIMIT), vf_abs(x))
-EXACT(sin, wide_sin(x, 0), patched(LARGE(x), x, y, each_sin, p))
-EXACT(cos, wide_sin(x, 1), patched(LARGE(x), x, y, each_cos, p))
-EXACT(tan, wide_tan(x), patched(LARGE(x), x, y, each_tan, p))
+BY_FAR(sin, wide_sin_far(x, 0))
+BY_FAR(cos, wide_sin_far(x, 1))
+BY_FAR(tan, wide_tan_far(x))
+EXACT(sin, wide_sin(x, 0), OR_FAR(sin))
+EXACT(cos, wide_sin(x, 1), OR_FAR(cos))
+EXACT(tan, wide_tan(x), OR_FAR(tan))
 
 /* x / (1 + exp(-x)), NaN at -infinity as -infinity times 0 is. */
 #define NO_LEAST(x, y) vf_select(vf_eq(x, vf_set(-INFINITY)), vf_set(NAN), y)

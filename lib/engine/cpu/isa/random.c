@@ -63,24 +63,18 @@ INLINE void philox(uint64_t seed, uint64_t sequence, int64_t position, vl r[4])
 }
 #endif
 
-/* A number below 2^52 as a double. */
-INLINE vd whole(vl x)
-{
-    return vd_plus(vd_of_bits(vl_or(x, vl_of_bits(vd_set(0x1p52)))), -0x1p52);
-}
-
 /* ---- draws ----------------------------------------------------------------------------------- */
 
 INLINE void uniform(const vl r[4], vd y[4])
 {
-    for (int k = 0; k < 4; k++) y[k] = vd_times(whole(vl_right(r[k], 8)), 0x1p-24);
+    for (int k = 0; k < 4; k++) y[k] = vd_times(vd_of_whole(vl_right(r[k], 8)), 0x1p-24);
 }
 
 INLINE void normal(const vl r[4], vd y[4])
 {
     for (int k = 0; k < 4; k += 2) {
-        vd u = vd_times(vd_plus(whole(vl_right(r[k], 8)), 1), 0x1p-24);
-        vd angle = vd_times(whole(r[k + 1]), 2 * M_PI * 0x1p-32);
+        vd u = vd_times(vd_plus(vd_of_whole(vl_right(r[k], 8)), 1), 0x1p-24);
+        vd angle = vd_times(vd_of_whole(r[k + 1]), 2 * M_PI * 0x1p-32);
         vd size = vd_sqrt(vd_times(wide_ln(u), -2));
         y[k] = vd_mul(size, wide_sin(angle, 1));
         y[k + 1] = vd_mul(size, wide_sin(angle, 0));
