@@ -214,6 +214,41 @@ static void test_libzip(zt_ctx *ctx)
     zt_npz_close(z);
 }
 
+/* More members than a zip's first form can count: zip64. */
+static void test_many(zt_ctx *ctx)
+{
+    enum { MANY = 70000 };
+    zt_type t = zt_type_make(ZT_U8, 0, (int64_t[]){0});
+    char name[32], line[600];
+    zt_sink *out = zt_sink_open(ctx, in_dir("many.npz"), true);
+    zt_npz_writer *w = zt_npz_writer_new(ctx, out);
+    bool done = w != NULL;
+    for (int i = 0; done && i < MANY; i++) {
+        uint8_t x = (uint8_t)(i % 251);
+        snprintf(name, sizeof name, "w%d", i);
+        done = zt_npz_begin(w, name, &t) == ZT_OK && zt_npz_write(w, &x, 1) == ZT_OK;
+    }
+    done = done && zt_npz_finish(w) == ZT_OK && zt_sink_commit(out) == ZT_OK;
+    zt_npz_writer_free(w);
+    zt_sink_close(out);
+    zt_npz *z = done ? zt_npz_open(ctx, in_dir("many.npz")) : NULL;
+    done = z && zt_npz_count(z) == MANY;
+    for (int i = 0; done && i < MANY; i += 997) {
+        uint8_t x = 0;
+        snprintf(name, sizeof name, "w%d", i);
+        done = zt_npz_read(z, zt_npz_find(z, name), 0, &x, 1) == ZT_OK && x == i % 251;
+    }
+    ok(done, "%d arrays%s", MANY, zt_ctx_error(ctx));
+    zt_npz_close(z);
+    snprintf(line, sizeof line,
+             "python3 -c 'import zipfile, sys\n"
+             "assert len(zipfile.ZipFile(sys.argv[1]).infolist()) == %d' '%s' 2>/dev/null",
+             MANY, in_dir("many.npz"));
+    if (system("python3 -c 'import zipfile' 2>/dev/null") == 0)
+        ok(system(line) == 0, "zipfile counts them too");
+    unlink(in_dir("many.npz"));
+}
+
 /* ---- orders ------------------------------------------------------------------------------------
  */
 
@@ -342,6 +377,7 @@ int main(void)
     test_numpy();
     test_zipfile(ctx);
     test_libzip(ctx);
+    test_many(ctx);
     test_writer_faults(ctx);
     test_fortran(ctx);
     test_deflated();
