@@ -23,18 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sanitized.h"
 #include "tests/tap.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 #define HOSTILE_FN __attribute__((unused)) static
 
