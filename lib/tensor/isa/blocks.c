@@ -13,16 +13,47 @@ typedef int8_t v16b __attribute__((vector_size(16)));
 /* 1 / d, and 0 where that is too large to be a number: of such a d nothing is left as f16. */
 INLINE float inverse(float d) { return fabsf(d) < 0x1p-126f ? 0 : 1 / d; }
 
-INLINE float largest(vf a)
+/* Over all lanes, pairs eight apart first: v becomes V of both halves of a. */
+#define HALVE(T, a, v, V)                                                                          \
+    do {                                                                                           \
+        T low, high;                                                                               \
+        memcpy(&low, &(a), sizeof low);                                                            \
+        memcpy(&high, (const char *)&(a) + sizeof low, sizeof high);                               \
+        (v) = V;                                                                                   \
+    } while (0)
+
+typedef int32_t v8 __attribute__((vector_size(32)));
+typedef int32_t v4 __attribute__((vector_size(16)));
+
+/* Floats as integers that are ordered as they are; and back. */
+INLINE vi ordered(vf a) { return (vi)a ^ ((vi)a >> 31 & 0x7fffffff); }
+
+INLINE float largest(vf x)
 {
-    float v[LANES], most;
-    for (int half = LANES / 2; half; half /= 2) {
-        vf_store(v, a);
-        for (int i = 0; i < half; i++) v[i] = v[i] > v[i + half] ? v[i] : v[i + half];
-        a = vf_load(v);
-    }
-    memcpy(&most, &a, sizeof most);
+    vi a = ordered(x);
+    v8 b;
+    v4 c;
+    int32_t v[4];
+    HALVE(v8, a, b, ((low > high) & low) | (~(low > high) & high));
+    HALVE(v4, b, c, ((low > high) & low) | (~(low > high) & high));
+    memcpy(v, &c, sizeof v);
+    int32_t d = v[0] > v[2] ? v[0] : v[2], e = v[1] > v[3] ? v[1] : v[3];
+    float most;
+    d = d > e ? d : e;
+    d ^= d >> 31 & 0x7fffffff;
+    memcpy(&most, &d, 4);
     return most;
+}
+
+INLINE uint32_t any_bits(vi a)
+{
+    v8 b;
+    v4 c;
+    uint32_t v[4];
+    HALVE(v8, a, b, low | high);
+    HALVE(v4, b, c, low | high);
+    memcpy(v, &c, sizeof v);
+    return v[0] | v[1] | v[2] | v[3];
 }
 
 /* Of 32 numbers the one of the largest magnitude, of equal ones the first. */
@@ -49,13 +80,9 @@ INLINE void put_codes(vi a, vi b, uint8_t *low, uint8_t *high)
 {
     static const vi place = {1, 2, 4, 8, 16, 32, 64, 128, 1 << 8, 1 << 9, 1 << 10, 1 << 11,
                              1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    int32_t bits[LANES];
     put_bytes(low, (a & 15) | (b & 15) << 4);
     if (!high) return;
-    vi all = (((a & 16) != 0) & place) | (((b & 16) != 0) & place << 16);
-    memcpy(bits, &all, sizeof bits);
-    uint32_t word = 0;
-    for (int i = 0; i < LANES; i++) word |= (uint32_t)bits[i];
+    uint32_t word = any_bits((((a & 16) != 0) & place) | (((b & 16) != 0) & place << 16));
     memcpy(high, &word, 4);
 }
 
