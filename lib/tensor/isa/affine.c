@@ -109,15 +109,19 @@ typedef struct kind {
     int starts, rounds;
 } kind;
 
-/* Small scales and minima of the groups, whole numbers, and what they are multiples of. */
+/* Small scales and minima of sixteen groups, whole numbers, and what they are multiples of, alike in
+ * the groups of a block: x is d scale code - e min. */
 typedef struct plan {
-    vf d, e;   /* by lane, alike in the lanes of a block: x is d scale code - e min */
-    vf scale, min;
-    vf error;
+    float d[SIXTEEN], e[SIXTEEN], scale[SIXTEEN], min[SIXTEEN], error[SIXTEEN];
 } plan;
 
+/* The same of a batch. */
+typedef struct part {
+    vf d, e, scale, min, error;
+} part;
+
 /* For the small scale `scale` the best small minimum, from `min` on; kept in p where it is better. */
-INLINE void try_scale(const batch *b, const kind *k, plan *p, vf scale, vf min)
+INLINE void try_scale(const batch *b, const kind *k, part *p, vf scale, vf min)
 {
     for (int turn = 0; turn < 2; turn++) {
         sums s = code_sums(b, p->d * scale, -p->e * min, k->how.top);
@@ -129,96 +133,129 @@ INLINE void try_scale(const batch *b, const kind *k, plan *p, vf scale, vf min)
     }
 }
 
-/* All small scales and minima anew, for p's d and e. */
-INLINE void choose_small(const batch *b, const kind *k, plan *p, const line *f)
+/* All small scales and minima anew, for the plan's d and e. */
+INLINE void choose_small(const batch *b, const kind *k, plan *to, int at, const line *f)
 {
-    vf scale = vf_round(vf_between(vf_ratio(f->scale, p->d), 0, k->most));
-    vf min = vf_round(vf_between(vf_ratio(-f->low, p->e), 0, k->most));
-    p->error = vf_set(INFINITY);
-    try_scale(b, k, p, scale, min);
-    try_scale(b, k, p, vf_min(scale + 1, vf_set(k->most)), min);
-    try_scale(b, k, p, vf_max(scale - 1, vf_set(0)), min);
+    part p = {.d = vf_load(to->d + at), .e = vf_load(to->e + at), .error = vf_set(INFINITY)};
+    vf scale = vf_round(vf_between(vf_ratio(f->scale, p.d), 0, k->most));
+    vf min = vf_round(vf_between(vf_ratio(-f->low, p.e), 0, k->most));
+    p.scale = p.min = vf_set(0);
+    try_scale(b, k, &p, scale, min);
+    try_scale(b, k, &p, vf_min(scale + 1, vf_set(k->most)), min);
+    try_scale(b, k, &p, vf_max(scale - 1, vf_set(0)), min);
+    vf_store(to->scale + at, p.scale);
+    vf_store(to->min + at, p.min);
+    vf_store(to->error + at, p.error);
 }
-
-INLINE float half_of(float f) { return zt_f16_to_f32(zt_f32_to_f16(f)); }
 
 /* d and e by which the largest of the block's lines has `less` below the largest small numbers. */
-INLINE void span_block(const line *f, const kind *k, plan *p, int first, float less)
+INLINE void span_block(const float *scale, const float *min, const kind *k, plan *p, int first,
+                       float less)
 {
-    float d = lane_most(f->scale, first, k->groups) / (k->most - less);
-    float e = lane_most(-f->low, first, k->groups) / (k->most - less);
-    p->d = lanes_set(p->d, first, k->groups, half_of(d));
-    p->e = lanes_set(p->e, first, k->groups, half_of(e));
+    float d = most_of(scale + first, k->groups) / (k->most - less);
+    float e = most_of(min + first, k->groups) / (k->most - less);
+    set_all(p->d + first, k->groups, half_of(d));
+    set_all(p->e + first, k->groups, half_of(e));
 }
 
-/* d and e of least error for p's codes and small numbers, in f16. */
-INLINE void fit_block(const batch *b, const kind *k, plan *p, int first)
+/* What the fit of d and e is made of, by group: sums of (scale q)^2, scale min q, min^2, scale q x
+ * and min x, each with weights. */
+typedef struct moments {
+    float a[SIXTEEN], m[SIXTEEN], c[SIXTEEN], u[SIXTEEN], v[SIXTEEN];
+} moments;
+
+INLINE void block_moments(const batch *b, const kind *k, const plan *p, int at, moments *to)
 {
-    vf scale = p->d * p->scale, low = -p->e * p->min;
+    vf small = vf_load(p->scale + at), min = vf_load(p->min + at);
+    vf scale = vf_load(p->d + at) * small, low = -vf_load(p->e + at) * min;
     sums s = code_sums(b, scale, low, k->how.top);
-    vf xq = s.rq + scale * s.qq + low * s.q;
-    double a = lane_sum(p->scale * p->scale * s.qq, first, k->groups);
-    double m = lane_sum(p->scale * p->min * s.q, first, k->groups);
-    double c = lane_sum(p->min * p->min * b->sw, first, k->groups);
-    double u = lane_sum(p->scale * xq, first, k->groups);
-    double v = lane_sum(p->min * b->sx, first, k->groups);
-    double det = a * c - m * m, d = 0, e = 0;
+    vf_store(to->a + at, small * small * s.qq);
+    vf_store(to->m + at, small * min * s.q);
+    vf_store(to->c + at, min * min * b->sw);
+    vf_store(to->u + at, small * (s.rq + scale * s.qq + low * s.q));
+    vf_store(to->v + at, min * b->sx);
+}
+
+/* d and e of least error for the plan's codes and small numbers, in f16. */
+INLINE void fit_block(const moments *s, const kind *k, plan *p, int first)
+{
+    double a = sum_of(s->a + first, k->groups), m = sum_of(s->m + first, k->groups);
+    double c = sum_of(s->c + first, k->groups), u = sum_of(s->u + first, k->groups);
+    double v = sum_of(s->v + first, k->groups), det = a * c - m * m, d = 0, e = 0;
     if (det > 1e-6 * a * c) {
         d = (u * c - m * v) / det;
         e = (u * m - v * a) / det;
     } else if (a > 0) {
         d = u / a;
     }
-    p->d = lanes_set(p->d, first, k->groups, half_of((float)fmax(d, 0)));
-    p->e = lanes_set(p->e, first, k->groups, half_of((float)fmax(e, 0)));
+    set_all(p->d + first, k->groups, half_of((float)fmax(d, 0)));
+    set_all(p->e + first, k->groups, half_of((float)fmax(e, 0)));
 }
 
-/* Lanes of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
+/* Groups of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
 INLINE void keep_better(plan *to, const plan *from, int first, int n)
 {
-    if (!(lane_sum(from->error, first, n) < lane_sum(to->error, first, n))) return;
-    float mask[LANES] = {0};
-    for (int l = first; l < first + n; l++) mask[l] = 1;
-    vi in = vf_load(mask) > 0;
-    to->d = vf_choose(in, from->d, to->d);
-    to->e = vf_choose(in, from->e, to->e);
-    to->scale = vf_choose(in, from->scale, to->scale);
-    to->min = vf_choose(in, from->min, to->min);
-    to->error = vf_choose(in, from->error, to->error);
+    if (!(sum_of(from->error + first, n) < sum_of(to->error + first, n))) return;
+    for (int l = first; l < first + n; l++) {
+        to->d[l] = from->d[l];
+        to->e[l] = from->e[l];
+        to->scale[l] = from->scale[l];
+        to->min[l] = from->min[l];
+        to->error[l] = from->error[l];
+    }
 }
 
 /* Does hardly anything but the rounding of d and e remain: then it is worth while to try more. */
-INLINE bool nearly_exact(const batch *b, const plan *p)
+INLINE bool nearly_exact(const batch b[PARTS], const plan *p)
 {
-    vi much = p->error > 1e-6f * b->sxx;
-    int32_t v[LANES], any = 0;
-    memcpy(v, &much, sizeof v);
-    for (int l = 0; l < LANES; l++) any |= v[l];
-    return !any;
+    bool exact = true;
+    for (int i = 0; i < PARTS; i++) {
+        float all[LANES];
+        vf_store(all, b[i].sxx);
+        for (int l = 0; l < LANES; l++) exact &= !(p->error[i * LANES + l] > 1e-6f * all[l]);
+    }
+    return exact;
 }
 
-/* The plan of the blocks of a batch, and its codes. */
-INLINE plan find_plan(const batch *b, const kind *k, vf code[GROUP])
+/* The plan of the blocks of sixteen groups. */
+INLINE void find_plan(const batch b[PARTS], const kind *k, plan *best)
 {
-    line f = find_line(b, &k->how, vf_set(0));
-    plan best = {.error = vf_set(INFINITY)}, p = best;
+    line f[PARTS];
+    float scale[SIXTEEN], min[SIXTEEN];
+    plan p;
+    moments s;
     int starts = k->starts;
-    for (int start = 0; start < starts + k->rounds; start++) {
-        if (start == k->starts && nearly_exact(b, &best)) starts = MORE_STARTS;
-        if (start == starts) p = best;
-        for (int at = 0; at < LANES; at += k->groups) {
-            if (start < starts)
-                span_block(&f, k, &p, at, (float)start);
-            else
-                fit_block(b, k, &p, at);
-        }
-        choose_small(b, k, &p, &f);
-        for (int at = 0; at < LANES; at += k->groups) keep_better(&best, &p, at, k->groups);
+    for (int i = 0; i < PARTS; i++) {
+        f[i] = find_line(&b[i], &k->how, vf_set(0));
+        vf_store(scale + i * LANES, f[i].scale);
+        vf_store(min + i * LANES, -f[i].low);
     }
-    vf scale = best.d * best.scale, inverse = vf_ratio(vf_set(1), scale);
-    for (int j = 0; j < b->size; j++)
-        code[j] = code_of(b->x[j], -best.e * best.min, inverse, k->how.top);
-    return best;
+    set_all(best->error, SIXTEEN, INFINITY);
+    for (int turn = 0; turn < starts + k->rounds; turn++) {
+        if (turn == k->starts && nearly_exact(b, best)) starts = MORE_STARTS;
+        if (turn == starts) p = *best;
+        for (int i = 0; turn >= starts && i < PARTS; i++) block_moments(&b[i], k, &p, i * LANES, &s);
+        for (int at = 0; at < SIXTEEN; at += k->groups) {
+            if (turn < starts)
+                span_block(scale, min, k, &p, at, (float)turn);
+            else
+                fit_block(&s, k, &p, at);
+        }
+        for (int i = 0; i < PARTS; i++) choose_small(&b[i], k, &p, i * LANES, &f[i]);
+        for (int at = 0; at < SIXTEEN; at += k->groups) keep_better(best, &p, at, k->groups);
+    }
+}
+
+/* Codes of sixteen groups, of which `groups` are wanted. */
+INLINE void plan_codes(const batch b[PARTS], const kind *k, const plan *p, int groups, uint8_t *out)
+{
+    for (int i = 0; i < PARTS && i * LANES < groups; i++) {
+        int at = i * LANES, here = groups - at < LANES ? groups - at : LANES;
+        vf code[GROUP], scale = vf_load(p->d + at) * vf_load(p->scale + at);
+        vf low = -vf_load(p->e + at) * vf_load(p->min + at), inverse = vf_ratio(vf_set(1), scale);
+        for (int j = 0; j < b[i].size; j++) code[j] = code_of(b[i].x[j], low, inverse, k->how.top);
+        batch_codes(code, b[i].size, here, out + at * b[i].size);
+    }
 }
 
 /* ---- groups that are blocks ------------------------------------------------------------------ */
@@ -298,26 +335,25 @@ typedef struct k_block {
 
 typedef void put_block(const k_block *b, uint8_t *out);
 
-/* A batch is 16 / groups blocks. */
+/* Sixteen groups are 16 / groups blocks. */
 INLINE void k_quant(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
                     int bytes, put_block *put)
 {
-    int step = LANES / k->groups;
+    int step = SIXTEEN / k->groups;
     for (int64_t blocks = n / 256; blocks > 0; blocks -= step) {
         int here = blocks < step ? (int)blocks : step;
-        batch b;
-        vf code[GROUP];
+        batch b[PARTS];
         uint8_t codes[512];
-        float d[LANES], e[LANES], scale[LANES], min[LANES];
-        batch_load(&b, k->size, x, w, here * k->groups);
-        plan p = find_plan(&b, k, code);
-        batch_codes(code, k->size, here * k->groups, codes);
-        vf_store(d, p.d), vf_store(e, p.e), vf_store(scale, p.scale), vf_store(min, p.min);
+        plan p;
+        batches_load(b, k->size, x, w, here * k->groups);
+        find_plan(b, k, &p);
+        plan_codes(b, k, &p, here * k->groups, codes);
         for (int i = 0; i < here; i++, out += bytes) {
-            k_block kb = {d[i * k->groups], e[i * k->groups], {0}, {0}, {0}};
+            int first = i * k->groups;
+            k_block kb = {p.d[first], p.e[first], {0}, {0}, {0}};
             for (int g = 0; g < k->groups; g++) {
-                kb.scale[g] = (uint8_t)scale[i * k->groups + g];
-                kb.min[g] = (uint8_t)min[i * k->groups + g];
+                kb.scale[g] = (uint8_t)p.scale[first + g];
+                kb.min[g] = (uint8_t)p.min[first + g];
             }
             memcpy(kb.code, codes + 256 * i, 256);
             put(&kb, out);

@@ -1,14 +1,18 @@
-/* batch.h - private to isa/: sixteen groups of numbers searched at once, a group a lane.
+/* batch.h - private to isa/: as many groups of numbers searched at once as there are lanes.
  *
  * A group is the part of a block that has a scale of its own: 16 or 32 numbers. Its sums run over its
- * numbers in order, in its own lane, so that what it gets does not depend on the other fifteen.
+ * numbers in order, in its own lane, so that what it gets does not depend on the others. Blocks of
+ * several groups are worked on sixteen groups at a time, in PARTS batches.
  */
 #ifndef ZT_TENSOR_BATCH_H
 #define ZT_TENSOR_BATCH_H
 
 #include "lib/tensor/isa/lanes.h"
+#include "lib/tensor/tensor.h"
 
 #define GROUP 32 /* numbers of the largest group */
+#define SIXTEEN 16
+#define PARTS (SIXTEEN / LANES)
 
 typedef struct batch {
     int size;         /* numbers of a group */
@@ -55,31 +59,39 @@ INLINE void batch_codes(const vf *code, int size, int groups, uint8_t *out)
     }
 }
 
-/* Sums of lanes first .. first + n - 1, in order. */
-INLINE double lane_sum(vf a, int first, int n)
+/* The sum and the largest of n numbers, or 0; in order. */
+INLINE double sum_of(const float *v, int n)
 {
-    float v[LANES];
     double sum = 0;
-    vf_store(v, a);
-    for (int l = first; l < first + n; l++) sum += (double)v[l];
+    for (int l = 0; l < n; l++) sum += (double)v[l];
     return sum;
 }
 
-INLINE float lane_most(vf a, int first, int n)
+INLINE float most_of(const float *v, int n)
 {
-    float v[LANES], most = 0;
-    vf_store(v, a);
-    for (int l = first; l < first + n; l++) most = v[l] > most ? v[l] : most;
+    float most = 0;
+    for (int l = 0; l < n; l++) most = v[l] > most ? v[l] : most;
     return most;
 }
 
-/* a with lanes first .. first + n - 1 set to x. */
-INLINE vf lanes_set(vf a, int first, int n, float x)
+INLINE void set_all(float *v, int n, float x)
 {
-    float v[LANES];
-    vf_store(v, a);
-    for (int l = first; l < first + n; l++) v[l] = x;
-    return vf_load(v);
+    for (int l = 0; l < n; l++) v[l] = x;
+}
+
+/* As f16 keeps it, the largest of which is the end. */
+INLINE float half_of(float f)
+{
+    return zt_f16_to_f32(zt_f32_to_f16(f > 65504 ? 65504 : f < -65504 ? -65504 : f));
+}
+
+/* Sixteen groups in PARTS batches; those past `groups` are 0. */
+INLINE void batches_load(batch b[PARTS], int size, const float *x, const float *w, int groups)
+{
+    for (int p = 0; p < PARTS; p++) {
+        int at = p * LANES, here = groups - at < 0 ? 0 : groups - at < LANES ? groups - at : LANES;
+        batch_load(&b[p], size, x + at * size, w ? w + at * size : NULL, here);
+    }
 }
 
 #endif

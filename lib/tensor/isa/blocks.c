@@ -8,34 +8,25 @@
 
 #include <math.h>
 
-typedef int8_t v16b __attribute__((vector_size(16)));
+typedef int8_t bytes __attribute__((vector_size(LANES)));
+typedef int32_t four __attribute__((vector_size(16)));
+
+enum { WIDE = 32 / LANES }; /* registers of a block */
 
 /* 1 / d, and 0 where that is too large to be a number: of such a d nothing is left as f16. */
 INLINE float inverse(float d) { return fabsf(d) < 0x1p-126f ? 0 : 1 / d; }
 
-/* Over all lanes, pairs eight apart first: v becomes V of both halves of a. */
-#define HALVE(T, a, v, V)                                                                          \
-    do {                                                                                           \
-        T low, high;                                                                               \
-        memcpy(&low, &(a), sizeof low);                                                            \
-        memcpy(&high, (const char *)&(a) + sizeof low, sizeof high);                               \
-        (v) = V;                                                                                   \
-    } while (0)
-
-typedef int32_t v8 __attribute__((vector_size(32)));
-typedef int32_t v4 __attribute__((vector_size(16)));
-
-/* Floats as integers that are ordered as they are; and back. */
-INLINE vi ordered(vf a) { return (vi)a ^ ((vi)a >> 31 & 0x7fffffff); }
-
+/* Of all lanes. Floats are compared as integers that are ordered as they are. */
 INLINE float largest(vf x)
 {
-    vi a = ordered(x);
-    v8 b;
-    v4 c;
+    vi a = (vi)x ^ ((vi)x >> 31 & 0x7fffffff);
+    four c, next;
     int32_t v[4];
-    HALVE(v8, a, b, ((low > high) & low) | (~(low > high) & high));
-    HALVE(v4, b, c, ((low > high) & low) | (~(low > high) & high));
+    memcpy(&c, &a, sizeof c);
+    for (int i = 1; i < LANES / 4; i++) {
+        memcpy(&next, (const char *)&a + i * (int)sizeof next, sizeof next);
+        c = ((c > next) & c) | (~(c > next) & next);
+    }
     memcpy(v, &c, sizeof v);
     int32_t d = v[0] > v[2] ? v[0] : v[2], e = v[1] > v[3] ? v[1] : v[3];
     float most;
@@ -45,22 +36,37 @@ INLINE float largest(vf x)
     return most;
 }
 
-INLINE uint32_t any_bits(vi a)
+INLINE void load(const float *x, vf v[WIDE])
 {
-    v8 b;
-    v4 c;
-    uint32_t v[4];
-    HALVE(v8, a, b, low | high);
-    HALVE(v4, b, c, low | high);
-    memcpy(v, &c, sizeof v);
-    return v[0] | v[1] | v[2] | v[3];
+    for (int i = 0; i < WIDE; i++) v[i] = vf_load(x + i * LANES);
+}
+
+/* The largest of 32 numbers, the least, and the largest magnitude. */
+INLINE float most_of(const vf v[WIDE])
+{
+    vf most = v[0];
+    for (int i = 1; i < WIDE; i++) most = vf_max(most, v[i]);
+    return largest(most);
+}
+
+INLINE float least_of(const vf v[WIDE])
+{
+    vf least = v[0];
+    for (int i = 1; i < WIDE; i++) least = vf_min(least, v[i]);
+    return -largest(-least);
+}
+
+INLINE float magnitude_of(const vf v[WIDE])
+{
+    vf most = vf_abs(v[0]);
+    for (int i = 1; i < WIDE; i++) most = vf_max(most, vf_abs(v[i]));
+    return largest(most);
 }
 
 /* Of 32 numbers the one of the largest magnitude, of equal ones the first. */
-INLINE float signed_largest(const float *x)
+INLINE float signed_largest(const float *x, const vf v[WIDE])
 {
-    vf a = vf_load(x), b = vf_load(x + LANES);
-    float most = largest(vf_max(a, b)), least = -largest(vf_max(-a, -b));
+    float most = most_of(v), least = least_of(v);
     if (most > -least) return most > 0 ? most : 0;
     if (most < -least) return least;
     for (int j = 0; j < 32; j++)
@@ -68,58 +74,70 @@ INLINE float signed_largest(const float *x)
     return 0;
 }
 
-/* Sixteen whole numbers to bytes. */
+/* Whole numbers to bytes. */
 INLINE void put_bytes(uint8_t *out, vi a)
 {
-    v16b b = __builtin_convertvector(a, v16b);
+    bytes b = __builtin_convertvector(a, bytes);
     memcpy(out, &b, sizeof b);
 }
 
-/* 32 codes of four bits, and the fifth bits where high is not NULL. */
-INLINE void put_codes(vi a, vi b, uint8_t *low, uint8_t *high)
+INLINE vi at_most(vi a, int top) { return ((a > top) & top) | (~(a > top) & a); }
+
+/* 32 codes of four bits. */
+INLINE void put_codes(const vi c[WIDE], uint8_t *out)
 {
-    static const vi place = {1, 2, 4, 8, 16, 32, 64, 128, 1 << 8, 1 << 9, 1 << 10, 1 << 11,
-                             1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    put_bytes(low, (a & 15) | (b & 15) << 4);
-    if (!high) return;
-    uint32_t word = any_bits((((a & 16) != 0) & place) | (((b & 16) != 0) & place << 16));
-    memcpy(high, &word, 4);
+    for (int i = 0; i < WIDE / 2; i++)
+        put_bytes(out + i * LANES, (c[i] & 15) | (c[i + WIDE / 2] & 15) << 4);
+}
+
+/* Their fifth bits. */
+INLINE void put_fifth(const vi c[WIDE], uint8_t *out)
+{
+    uint32_t word = 0;
+    vi place, all = vi_set(0);
+    for (int l = 0; l < LANES; l++) ((int32_t *)&place)[l] = (int32_t)1 << l;
+    for (int i = 0; i < WIDE; i++) all |= ((c[i] & 16) != 0) & place << i * LANES;
+    for (int l = 0; l < LANES / 4; l++) {
+        uint32_t v[4];
+        memcpy(v, (const char *)&all + 16 * l, 16);
+        word |= v[0] | v[1] | v[2] | v[3];
+    }
+    memcpy(out, &word, 4);
 }
 
 /* One scale: x is (code - half) d; `high` says that there are fifth bits. */
 INLINE void one_scale(const float *x, int half, bool high, uint8_t *out)
 {
-    float d = signed_largest(x) / (float)-half, id = inverse(d);
-    vi top = vi_set(2 * half - 1), code[2];
-    for (int k = 0; k < 2; k++) {
-        code[k] = __builtin_convertvector(vf_load(x + k * LANES) * id + ((float)half + 0.5f), vi);
-        vi over = code[k] > top;
-        code[k] = (over & top) | (~over & code[k]);
-    }
+    vf v[WIDE];
+    vi code[WIDE];
+    load(x, v);
+    float d = signed_largest(x, v) / (float)-half, id = inverse(d);
+    for (int i = 0; i < WIDE; i++)
+        code[i] = at_most(__builtin_convertvector(v[i] * id + ((float)half + 0.5f), vi),
+                          2 * half - 1);
     zt_put_half(out, d);
-    put_codes(code[0], code[1], out + (high ? 6 : 2), high ? out + 2 : NULL);
+    if (high) put_fifth(code, out + 2);
+    put_codes(code, out + (high ? 6 : 2));
 }
 
 /* A scale and a minimum: x is code d + m. */
 INLINE void scale_and_least(const float *x, int top, bool high, uint8_t *out)
 {
-    vf a = vf_load(x), b = vf_load(x + LANES);
-    float least = -largest(vf_max(-a, -b)), d = (largest(vf_max(a, b)) - least) / (float)top;
-    float id = inverse(d);
+    vf v[WIDE];
+    vi code[WIDE];
+    load(x, v);
+    float least = least_of(v), d = (most_of(v) - least) / (float)top, id = inverse(d);
     for (int j = 0; least == 0; j++) /* 0 or -0, whichever comes first */
         if (x[j] == 0) {
             least = x[j];
             break;
         }
-    vi code[2] = {__builtin_convertvector((a - least) * id + 0.5f, vi),
-                  __builtin_convertvector((b - least) * id + 0.5f, vi)};
-    for (int k = 0; k < 2; k++) {
-        vi over = code[k] > top;
-        code[k] = (over & top) | (~over & code[k]);
-    }
+    for (int i = 0; i < WIDE; i++)
+        code[i] = at_most(__builtin_convertvector((v[i] - least) * id + 0.5f, vi), top);
     zt_put_half(out, d);
     zt_put_half(out + 2, least);
-    put_codes(code[0], code[1], out + (high ? 8 : 4), high ? out + 4 : NULL);
+    if (high) put_fifth(code, out + 4);
+    put_codes(code, out + (high ? 8 : 4));
 }
 
 #define BLOCKS32(NAME, BYTES, CALL)                                                                \
@@ -143,11 +161,11 @@ INLINE vi away(vf a)
 
 INLINE void eight(const float *x, uint8_t *out)
 {
-    vf a = vf_load(x), b = vf_load(x + LANES);
-    float d = largest(vf_max(vf_abs(a), vf_abs(b))) / 127, id = inverse(d);
+    vf v[WIDE];
+    load(x, v);
+    float d = magnitude_of(v) / 127, id = inverse(d);
     zt_put_half(out, d);
-    put_bytes(out + 2, away(a * id));
-    put_bytes(out + 2 + LANES, away(b * id));
+    for (int i = 0; i < WIDE; i++) put_bytes(out + 2 + i * LANES, away(v[i] * id));
 }
 BLOCKS32(q8_0, 34, eight(x, out))
 
@@ -158,18 +176,19 @@ BLOCKS32(q8_0, 34, eight(x, out))
 INLINE void e2m1(const float *x, uint8_t *out)
 {
     static const float between[] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10}; /* codes' values, twice */
-    vf v[2] = {vf_load(x), vf_load(x + LANES)};
-    float most = largest(vf_max(vf_abs(v[0]), vf_abs(v[1])));
+    vf v[WIDE];
+    vi code[WIDE];
+    load(x, v);
+    float most = magnitude_of(v);
     int e = most > 0 ? (int)floorf((float)log2((double)most)) + 125 : 0;
     out[0] = (uint8_t)(e < 0 ? 0 : e > 252 ? 252 : e); /* above it 12 times the scale is no number */
     float d = ldexpf(1, out[0] - 128);
-    vi code[2];
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < WIDE; k++) {
         vi c = vi_set(0);
         for (int i = 0; i < 7; i++) c -= vf_abs(v[k]) > between[i] * d;
         code[k] = c | (((c > 0) & (v[k] < 0)) & 8);
     }
-    put_codes(code[0], code[1], out + 1, NULL);
+    put_codes(code, out + 1);
 }
 BLOCKS32(mxfp4, 17, e2m1(x, out))
 

@@ -1,9 +1,9 @@
-/* lanes.h - private to isa/: sixteen floats or integers at once, as the compilers' vector types,
- * which each instruction set takes in as many registers as it needs.
+/* lanes.h - private to isa/: a register of floats or integers, as the compilers' vector types.
  *
- * They never leave a file, so that it does not matter which registers a call would take
- * (-Wno-psabi). All is exact or rounded once, so that every instruction set has the same bits. A comparison has
- * all bits of a lane set or none.
+ * LANES of them: 16 with AVX-512, 8 with AVX2, else 4. What is done in a lane is exact or rounded once
+ * and does not know how many others there are: every instruction set has the same bits. A comparison
+ * has all bits of a lane set or none. They never leave a file, so that it does not matter which
+ * registers a call would take (-Wno-psabi).
  */
 #ifndef ZT_TENSOR_LANES_H
 #define ZT_TENSOR_LANES_H
@@ -13,13 +13,17 @@
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
 #endif
 
-#define LANES 16
 #define INLINE static inline __attribute__((always_inline, unused))
 
-typedef float vf __attribute__((vector_size(64)));
-typedef int32_t vi __attribute__((vector_size(64)));
+typedef float vf __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 
 INLINE vf vf_set(float x) { return (vf){0} + x; }
 INLINE vi vi_set(int32_t x) { return (vi){0} + x; }

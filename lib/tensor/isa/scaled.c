@@ -96,7 +96,7 @@ INLINE vf next_half(vf a, int by)
     float v[LANES];
     vf_store(v, a);
     for (int l = 0; l < LANES; l++) {
-        uint16_t h = zt_f32_to_f16(v[l]);
+        uint16_t h = zt_f32_to_f16(half_of(v[l]));
         v[l] = zt_f16_to_f32((h & 0x7fff) + by < 0 || (h & 0x7fff) + by > 0x7bff
                                  ? h
                                  : (uint16_t)(h + by));
@@ -146,91 +146,114 @@ INLINE void quantize_groups(const kind *k, const float *x, const float *w, int64
 
 /* ---- groups with a multiple of a block's scale ----------------------------------------------- */
 
-/* By lane, d alike in the lanes of a block: x is d scale level. */
+/* Of sixteen groups, d alike in those of a block: x is d scale level. */
 typedef struct plan {
-    vf d, scale, error;
+    float d[SIXTEEN], scale[SIXTEEN], error[SIXTEEN];
 } plan;
 
-INLINE void choose_small(const batch *b, const kind *k, plan *p, vf want)
+INLINE void choose_small(const batch *b, const kind *k, plan *p, int at, vf want)
 {
-    vf about = vf_round(vf_between(vf_ratio(want, p->d), k->least_scale, k->most_scale));
-    p->error = vf_set(INFINITY);
+    vf d = vf_load(p->d + at), best = vf_set(0), error = vf_set(INFINITY);
+    vf about = vf_round(vf_between(vf_ratio(want, d), k->least_scale, k->most_scale));
     for (int i = 0; i < 3; i++) {
         vf scale = vf_between(about + (float)(i == 2 ? -1 : i), k->least_scale, k->most_scale);
-        sums s = level_sums(b, k, p->d * scale);
-        vi better = s.rr < p->error;
-        p->scale = vf_choose(better, scale, p->scale);
-        p->error = vf_choose(better, s.rr, p->error);
+        sums s = level_sums(b, k, d * scale);
+        vi better = s.rr < error;
+        best = vf_choose(better, scale, best);
+        error = vf_choose(better, s.rr, error);
     }
+    vf_store(p->scale + at, best);
+    vf_store(p->error + at, error);
 }
-
-INLINE float half_of(float f) { return zt_f16_to_f32(zt_f32_to_f16(f)); }
 
 /* d by which the group of the largest scale has the multiple least_scale + less; for odd starts
  * the other sign. */
-INLINE void span_block(const kind *k, plan *p, vf want, int first, int start)
+INLINE void span_block(const kind *k, plan *p, const float *want, int first, int start)
 {
-    float above = lane_most(want, first, k->groups), below = lane_most(-want, first, k->groups);
-    float most = above > below ? above : -below;
+    float most = 0;
+    for (int l = first; l < first + k->groups; l++)
+        most = fabsf(want[l]) > fabsf(most) ? want[l] : most;
     float level = k->least_scale + (float)((start + 1) / 2);
-    p->d = lanes_set(p->d, first, k->groups, half_of(most / (start & 1 ? -level : level)));
+    set_all(p->d + first, k->groups, half_of(most / (start & 1 ? -level : level)));
 }
 
-/* d of least error for p's levels and small scales. */
-INLINE void fit_block(const batch *b, const kind *k, plan *p, int first)
+/* What the fit of d is made of, by group: sums of (scale q)^2 and scale q x, with weights. */
+typedef struct moments {
+    float a[SIXTEEN], u[SIXTEEN];
+} moments;
+
+INLINE void block_moments(const batch *b, const kind *k, const plan *p, int at, moments *to)
 {
-    vf scale = p->d * p->scale;
+    vf small = vf_load(p->scale + at), scale = vf_load(p->d + at) * small;
     sums s = level_sums(b, k, scale);
-    double a = lane_sum(p->scale * p->scale * s.qq, first, k->groups);
-    double u = lane_sum(p->scale * (s.rq + scale * s.qq), first, k->groups);
-    p->d = lanes_set(p->d, first, k->groups, half_of(a > 0 ? (float)(u / a) : 0));
+    vf_store(to->a + at, small * small * s.qq);
+    vf_store(to->u + at, small * (s.rq + scale * s.qq));
 }
 
-/* Lanes of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
+/* d of least error for the plan's levels and small scales. */
+INLINE void fit_block(const moments *s, const kind *k, plan *p, int first)
+{
+    double a = sum_of(s->a + first, k->groups), u = sum_of(s->u + first, k->groups);
+    set_all(p->d + first, k->groups, half_of(a > 0 ? (float)(u / a) : 0));
+}
+
+/* Groups of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
 INLINE void keep_better(plan *to, const plan *from, int first, int n)
 {
-    if (!(lane_sum(from->error, first, n) < lane_sum(to->error, first, n))) return;
-    vi in = lanes_set(vf_set(0), first, n, 1) > 0;
-    to->d = vf_choose(in, from->d, to->d);
-    to->scale = vf_choose(in, from->scale, to->scale);
-    to->error = vf_choose(in, from->error, to->error);
+    if (!(sum_of(from->error + first, n) < sum_of(to->error + first, n))) return;
+    for (int l = first; l < first + n; l++) {
+        to->d[l] = from->d[l];
+        to->scale[l] = from->scale[l];
+        to->error[l] = from->error[l];
+    }
 }
 
-INLINE plan find_plan(const batch *b, const kind *k)
+INLINE void find_plan(const batch b[PARTS], const kind *k, plan *best)
 {
-    vf want = find_scale(b, k);
-    plan best = {.error = vf_set(INFINITY)}, p = best;
-    for (int turn = 0; turn < k->starts + k->rounds; turn++) {
-        if (turn == k->starts) p = best;
-        for (int at = 0; at < LANES; at += k->groups) {
-            if (turn < k->starts)
-                span_block(k, &p, want, at, turn);
-            else
-                fit_block(b, k, &p, at);
-        }
-        choose_small(b, k, &p, want);
-        for (int at = 0; at < LANES; at += k->groups) keep_better(&best, &p, at, k->groups);
+    vf want[PARTS];
+    float all[SIXTEEN];
+    plan p;
+    moments s;
+    for (int i = 0; i < PARTS; i++) {
+        want[i] = find_scale(&b[i], k);
+        vf_store(all + i * LANES, want[i]);
     }
-    return best;
+    set_all(best->error, SIXTEEN, INFINITY);
+    for (int turn = 0; turn < k->starts + k->rounds; turn++) {
+        bool start = turn < k->starts;
+        if (turn == k->starts) p = *best;
+        for (int i = 0; !start && i < PARTS; i++) block_moments(&b[i], k, &p, i * LANES, &s);
+        for (int at = 0; at < SIXTEEN; at += k->groups) {
+            if (start)
+                span_block(k, &p, all, at, turn);
+            else
+                fit_block(&s, k, &p, at);
+        }
+        for (int i = 0; i < PARTS; i++) choose_small(&b[i], k, &p, i * LANES, want[i]);
+        for (int at = 0; at < SIXTEEN; at += k->groups) keep_better(best, &p, at, k->groups);
+    }
 }
 
 INLINE void quantize_blocks(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
                             int bytes, put_block *put)
 {
-    int step = LANES / k->groups;
+    int step = SIXTEEN / k->groups;
     for (int64_t blocks = n / 256; blocks > 0; blocks -= step) {
         int here = blocks < step ? (int)blocks : step;
-        batch b;
+        batch b[PARTS];
         uint8_t codes[512];
-        float d[LANES], scale[LANES];
-        int8_t small[LANES];
-        batch_load(&b, k->size, x, w, here * k->groups);
-        plan p = find_plan(&b, k);
-        write_codes(&b, k, p.d * p.scale, here * k->groups, codes);
-        vf_store(d, p.d), vf_store(scale, p.scale);
-        for (int l = 0; l < LANES; l++) small[l] = (int8_t)scale[l];
+        int8_t small[SIXTEEN];
+        plan p;
+        batches_load(b, k->size, x, w, here * k->groups);
+        find_plan(b, k, &p);
+        for (int at = 0; at < here * k->groups; at += LANES) {
+            int groups = here * k->groups - at < LANES ? here * k->groups - at : LANES;
+            vf scale = vf_load(p.d + at) * vf_load(p.scale + at);
+            write_codes(&b[at / LANES], k, scale, groups, codes + at * k->size);
+        }
+        for (int l = 0; l < SIXTEEN; l++) small[l] = (int8_t)p.scale[l];
         for (int i = 0; i < here; i++, out += bytes)
-            put(d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
+            put(p.d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
         x += 256 * here;
         if (w) w += 256 * here;
     }
