@@ -102,6 +102,30 @@ static void check_words(const char *folder, const char *dress)
     hfw_end(&d);
 }
 
+/* The GGUF that is written of a directory gives the directory's ids; of tokenizers whose keys say
+ * all, without tokenizer.json in it. */
+static void check_file(const char *folder, bool keys_suffice)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    char path[5000];
+    int wrong = 0;
+    zt_bytes json;
+    snprintf(path, sizeof path, "%s/whole/%s", build, folder);
+    zt_gguf *dir = zt_model_open(ctx, path), *file = zt_model_open_whole(ctx, path);
+    zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = file ? zt_vocab_open(file) : NULL;
+    for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
+        for (unsigned flags = 0; flags < 8; flags++)
+            wrong += !same_ids(ctx, a, b, texts[i], flags);
+    ok(a && b && wrong == 0, "%s as a file gives the same ids %s", folder, zt_ctx_error(ctx));
+    ok(file && zt_gguf_str(file, "tokenizer.huggingface.json", &json) != keys_suffice,
+       "with%s tokenizer.json in it", keys_suffice ? "out" : "");
+    zt_vocab_free(a);
+    zt_vocab_free(b);
+    zt_gguf_close(dir);
+    zt_gguf_close(file);
+    zt_ctx_free(ctx);
+}
+
 /* One score for all tokens, which is no order: told. */
 static void check_unscored(void)
 {
@@ -298,6 +322,11 @@ int main(void)
     check_words("archs/llama", "spm");
     check_words("archs/gemma2", "spm");
     check_words("archs/nomic-bert", "unigram");
+    check_file("gpt2", true);
+    check_file("llama3", true);
+    check_file("qwen3", false); /* NFC */
+    check_file("bert", false);
+    check_file("llama2", false);
     check_unscored();
     check_truncated();
     check_blocks(ZT_DTYPE_COUNT, ZT_F16, 1e-3);

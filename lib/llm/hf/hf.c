@@ -196,7 +196,8 @@ static zt_gguf *finish(hf *m)
 /* A folder, or a file of weights or an index. */
 static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index, bool whole)
 {
-    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder, .whole = whole, .eos = -1};
+    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder, .whole = whole};
+    m.bos = m.eos = m.add_bos = m.add_eos = -1;
     zt_gguf *g = NULL;
     zt_safetensors *st = NULL;
     zt_str_init(&m.folder, ctx);

@@ -136,7 +136,10 @@ typedef struct hf {
     json_t *text;     /* of a model for more than text: the part for text; else config */
     hf_arch arch;
     bool known; /* arch.id is set; else only its name is */
-    int64_t eos; /* tokenizer.ggml.eos_token_id, once put; -1 */
+    /* Of BOS and EOS, once put: tokenizer.ggml.*_token_id, and .add_*_token; -1: not said. */
+    int64_t bos, eos;
+    int add_bos, add_eos;
+    bool keys_suffice; /* tokenizer.ggml.* says all that tokenizer.json does */
     bool whole; /* for a file, with all keys: else only what running needs */
     zt_gguf_writer *w;
     hf_tensors *tensors;
@@ -204,6 +207,7 @@ zt_status zt_hf_words_init(hf_words *w, hf *m, int64_t n);
 void zt_hf_words_fini(hf_words *w);
 /* The text is copied. Ids from n on are passed over: the model has no rows for them. */
 zt_status zt_hf_words_set(hf_words *w, int64_t id, zt_bytes text, hf_word type, float score);
+bool zt_hf_looks_special(zt_bytes text); /* "<|...|>" and the like */
 /* A token that was added: CONTROL if it is special or looks so, else USER with plain spaces. */
 zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, float score);
 /* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
@@ -219,8 +223,9 @@ zt_status zt_hf_spm_end(zt_str *out);
 /* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of a
  * certain text, else by its patterns; *name NULL: it has none. */
 
-zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer,
-                         const char **name);
+zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, const char **name);
+/* Are its patterns, to the letter, those that the name stands for here? */
+bool zt_hf_pre_same(const json_t *tokenizer, const char *name);
 
 /* Positions in which pair i of `dims` columns turns once; by what Llama 3 divides its angle. */
 float zt_hf_wave(double theta, int64_t i, int64_t dims);

@@ -193,6 +193,18 @@ static const char *by_patterns(const cuts *c, bool ignore_merges)
     return name;
 }
 
+static bool ignores_merges(const json_t *tokenizer)
+{
+    return json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges"));
+}
+
+bool zt_hf_pre_same(const json_t *tokenizer, const char *name)
+{
+    const zt_pre *p = zt_pre_find((zt_bytes){name, strlen(name)});
+    cuts c = cuts_of(json_object_get(tokenizer, "pre_tokenizer"));
+    return p && !p->plain && cuts_alike(p, &c) && p->ignore_merges == ignores_merges(tokenizer);
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, const char **name)
@@ -202,7 +214,6 @@ zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, cons
     if (s != ZT_OK || *name)
         return s;
     cuts c = cuts_of(json_object_get(tokenizer, "pre_tokenizer"));
-    *name = by_patterns(
-        &c, json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges")));
+    *name = by_patterns(&c, ignores_merges(tokenizer));
     return ZT_OK;
 }

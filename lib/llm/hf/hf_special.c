@@ -280,7 +280,10 @@ zt_status zt_hf_put_special(hf *m, const json_t *tokenizer, int64_t n_tokens)
         see_tokenizer(&sp);
     find_ids(&sp);
     see_size(&sp);
+    m->bos = sp.id[BOS];
     m->eos = sp.id[EOS];
+    m->add_bos = sp.add[BOS];
+    m->add_eos = sp.add[EOS];
     s = put_ids(&sp);
     if (s == ZT_OK)
         s = put_normalizer(&sp);

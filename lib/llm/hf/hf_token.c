@@ -207,7 +207,7 @@ zt_status zt_hf_put_tokenizer(hf *m)
         s = put_ends(m, generation);
     if (s == ZT_OK)
         s = put_template(m, tokenizer);
-    if (s == ZT_OK)
+    if (s == ZT_OK && !m->keys_suffice)
         s = put_whole_file(m, "tokenizer.json", "tokenizer.huggingface.json");
     json_decref(generation);
     json_decref(tokenizer);

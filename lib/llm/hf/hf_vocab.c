@@ -2,7 +2,7 @@
  * tokenizer.json, as llama.cpp's converter takes them.
  *
  * Which way a tokenizer goes is a row of `ways`; what GGUF has no terms for (a pre-tokenizer without
- * a name) goes in tokenizer.huggingface.json alone. Facts: set_vocab and what it calls in llama.cpp's
+ * a name) goes in tokenizer.huggingface.json alone, and that goes along wherever these keys say less. Facts: set_vocab and what it calls in llama.cpp's
  * conversion/ (base.py, llama.py, gemma.py, phi.py, bert.py), LlamaHfVocab of gguf-py/gguf/vocab.py.
  */
 #include "lib/llm/hf/hf.h"
@@ -139,6 +139,46 @@ static zt_status put_merges(const tokenizer *k)
     return s;
 }
 
+/* ---- what keys cannot say -------------------------------------------------------------------- */
+
+/* Is what goes around a text on one side BOS (or EOS) alone, or nothing, as the keys have it? */
+static bool side_same(const zt_ids *ids, int64_t id, int add, bool usual)
+{
+    bool on = add < 0 ? usual : add == 1;
+    return on && id >= 0 ? ids->n == 1 && ids->id[0] == id : ids->n == 0;
+}
+
+/* Added tokens of which GGUF says all: text, and special or not. */
+static bool added_plain(const zt_tj *t)
+{
+    static const char space[] = "\xe2\x96\x81";
+    for (size_t i = 0; i < t->added.n; i++) {
+        const zt_added *a = &t->added.token[i];
+        if (a->single_word || a->lstrip || a->rstrip)
+            return false;
+        if (!a->special && (zt_hf_looks_special(a->content) ||
+                            memmem(a->content.data, a->content.n, space, sizeof space - 1)))
+            return false;
+    }
+    return true;
+}
+
+/* Byte-level BPE without normalizers, of patterns that have a name: its keys make the same ids, and
+ * tokenizer.json again (hf_back_words.c). */
+static bool keys_suffice(const tokenizer *k, const char *pre)
+{
+    const zt_tj *t = k->t;
+    const zt_pre *p = zt_pre_find((zt_bytes){pre, strlen(pre)});
+    const json_t *decoder = json_object_get(k->root, "decoder");
+    const char *type = json_string_value(json_object_get(decoder, "type"));
+    bool model = t->unk < 0 && !t->unk_missing && !t->byte_fallback && t->prefix.n == 0 &&
+                 t->suffix.n == 0;
+    return model && t->norm.n == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(t) &&
+           zt_hf_pre_same(k->root, pre) &&
+           side_same(&t->before, k->m->bos, k->m->add_bos, p->add_bos || p->force_bos) &&
+           side_same(&t->after, k->m->eos, k->m->add_eos, false);
+}
+
 /* BPE of printable bytes. Without a name for its pre-tokenizer nothing is put. */
 static zt_status put_gpt2(const tokenizer *k, hf_words *w)
 {
@@ -157,7 +197,10 @@ static zt_status put_gpt2(const tokenizer *k, hf_words *w)
         s = zt_hf_words_put(w, "gpt2", pre, false);
     if (s == ZT_OK)
         s = put_merges(k);
-    return s == ZT_OK ? zt_hf_put_special(k->m, k->root, -1) : s;
+    if (s == ZT_OK)
+        s = zt_hf_put_special(k->m, k->root, -1);
+    k->m->keys_suffice = s == ZT_OK && keys_suffice(k, pre);
+    return s;
 }
 
 /* "##x" goes on a word, and all others open one: GGUF marks these. */

@@ -61,7 +61,7 @@ static bool between(zt_bytes t, const char *first, const char *last)
            memcmp(t.data + t.n - b, last, b) == 0;
 }
 
-static bool looks_special(zt_bytes t)
+bool zt_hf_looks_special(zt_bytes t)
 {
     static const char *const words[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -73,7 +73,7 @@ static bool looks_special(zt_bytes t)
 zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, float score)
 {
     zt_str plain;
-    if (special || looks_special(text))
+    if (special || zt_hf_looks_special(text))
         return zt_hf_words_set(w, id, text, HF_WORD_CONTROL, score);
     zt_str_init(&plain, w->m->ctx);
     zt_status s = ZT_OK;

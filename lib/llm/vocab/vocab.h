@@ -92,6 +92,9 @@ zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
 /* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of g name BOS, EOS, ends. */
 zt_vocab *zt_vocab_from_json(const zt_gguf *g, zt_bytes text);
 
+/* Marks what g's key tokenizer.ggml.eos_token_ids lists as ending a generation; g may be NULL. */
+zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g);
+
 /* ---- the object ------------------------------------------------------------------------------ */
 
 typedef struct zt_slot { /* of the text table; id is one more than the token's, 0 is free */

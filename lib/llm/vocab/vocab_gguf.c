@@ -291,6 +291,25 @@ static zt_status check_ids(reader *r)
     return ZT_OK;
 }
 
+/* eos_token_ids: all that end a generation. */
+zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g)
+{
+    static const char key[] = "tokenizer.ggml.eos_token_ids";
+    int64_t n, ids[256];
+    zt_gguf_kind elem;
+    if (!g || !zt_gguf_array(g, key, &elem, &n))
+        return ZT_OK;
+    if (n > 256 || !zt_gguf_array_i64(g, key, ids, n))
+        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is no list of at most 256 ids", s->file, key);
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] >= s->n)
+            return zt_fail(ctx, ZT_EDATA, "%s: '%s' has %lld, but there are %d tokens", s->file,
+                           key, (long long)ids[i], s->n);
+        s->attr[ids[i]] |= ZT_TOK_EOG;
+    }
+    return ZT_OK;
+}
+
 /* Tokens that end a generation, beside EOS. */
 static zt_status read_ends(reader *r)
 {
@@ -306,7 +325,7 @@ static zt_status read_ends(reader *r)
         if (id >= 0)
             r->s.attr[id] |= ZT_TOK_EOG;
     }
-    return ZT_OK;
+    return zt_vocab_ends(r->ctx, &r->s, r->g);
 }
 
 static zt_status copy_charsmap(reader *r, int64_t *x, int64_t n)

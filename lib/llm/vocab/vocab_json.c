@@ -168,25 +168,6 @@ static zt_status key_id(zt_ctx *ctx, const zt_vocab_spec *s, const zt_gguf *g, c
     return ZT_OK;
 }
 
-/* eos_token_ids: all that end a generation. */
-static zt_status key_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g)
-{
-    static const char key[] = "tokenizer.ggml.eos_token_ids";
-    int64_t n, ids[256];
-    zt_gguf_kind elem;
-    if (!g || !zt_gguf_array(g, key, &elem, &n))
-        return ZT_OK;
-    if (n > 256 || !zt_gguf_array_i64(g, key, ids, n))
-        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is no list of at most 256 ids", s->file, key);
-    for (int64_t i = 0; i < n; i++) {
-        if (ids[i] < 0 || ids[i] >= s->n)
-            return zt_fail(ctx, ZT_EDATA, "%s: '%s' has %lld, but there are %d tokens", s->file,
-                           key, (long long)ids[i], s->n);
-        s->attr[ids[i]] |= ZT_TOK_EOG;
-    }
-    return ZT_OK;
-}
-
 /* The model's keys may say that BOS goes first, and EOS last, or that it does not. */
 static zt_status key_adds(zt_ctx *ctx, const zt_gguf *g, const char *key, zt_ids *ids, int32_t id,
                           bool first)
@@ -229,7 +210,7 @@ static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, zt_tj *t, const zt_gguf
     if (!st)
         st = key_adds(ctx, g, "tokenizer.ggml.add_eos_token", &t->after, s->eos, false);
     s->unk = t->unk;
-    return st ? st : key_ends(ctx, s, g);
+    return st ? st : zt_vocab_ends(ctx, s, g);
 }
 
 static zt_vocab *open_text(zt_ctx *ctx, const char *name, const char *text, size_t n,
