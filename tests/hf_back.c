@@ -111,18 +111,18 @@ static void check_file(const char *folder, bool keys_suffice)
     int wrong = 0;
     zt_bytes json;
     snprintf(path, sizeof path, "%s/whole/%s", build, folder);
-    zt_gguf *dir = zt_model_open(ctx, path), *file = zt_model_open_whole(ctx, path);
-    zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = file ? zt_vocab_open(file) : NULL;
+    zt_gguf *dir = zt_model_open(ctx, path), *made = zt_model_open_whole(ctx, path);
+    zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = made ? zt_vocab_open(made) : NULL;
     for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
         for (unsigned flags = 0; flags < 8; flags++)
             wrong += !same_ids(ctx, a, b, texts[i], flags);
     ok(a && b && wrong == 0, "%s as a file gives the same ids %s", folder, zt_ctx_error(ctx));
-    ok(file && zt_gguf_str(file, "tokenizer.huggingface.json", &json) != keys_suffice,
+    ok(made && zt_gguf_str(made, "tokenizer.huggingface.json", &json) != keys_suffice,
        "with%s tokenizer.json in it", keys_suffice ? "out" : "");
     zt_vocab_free(a);
     zt_vocab_free(b);
     zt_gguf_close(dir);
-    zt_gguf_close(file);
+    zt_gguf_close(made);
     zt_ctx_free(ctx);
 }
 
