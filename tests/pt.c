@@ -68,17 +68,28 @@ static void test_evil(void)
     }
 }
 
-/* n times a piece, then an end. */
+/* A beginning, n times a piece, an end. */
+static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int n,
+                          const char *end)
+{
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_str_put(&s, begin->data, begin->len);
+    for (int i = 0; i < n; i++)
+        zt_str_puts(&s, piece_of);
+    zt_str_puts(&s, end);
+    zt_status st = try_zip(s.data, s.len);
+    zt_str_fini(&s);
+    return st;
+}
+
 static zt_status try_many(zt_ctx *ctx, const char *begin, const char *piece_of, int n,
                           const char *end)
 {
     zt_str s;
     zt_str_init(&s, ctx);
     zt_str_puts(&s, begin);
-    for (int i = 0; i < n; i++)
-        zt_str_puts(&s, piece_of);
-    zt_str_puts(&s, end);
-    zt_status st = try_zip(s.data, s.len);
+    zt_status st = try_long(ctx, &s, piece_of, n, end);
     zt_str_fini(&s);
     return st;
 }
@@ -91,6 +102,15 @@ static void test_bombs(zt_ctx *ctx)
     ok(try_many(ctx, "N", "2\x86", 100, ".") == ZT_EDATA, "2^100 values by tuples of two");
     ok(try_many(ctx, "](", "}", 3000000, "e.") == ZT_EDATA,
        "3 million dictionaries: 40 MiB and more");
+    zt_str key; /* a key of 60000 bytes, above one tensor thousands of times */
+    zt_str_init(&key, ctx);
+    zt_str_puts(&key, "}X\x60\xea");
+    zt_str_put(&key, "\0\0", 2);
+    for (int i = 0; i < 60000; i++)
+        zt_str_putc(&key, 'x');
+    zt_str_puts(&key, "](" V2 "(" STORAGE("I6\n") "I0\n))I00\n" ODICT "tRp1\n");
+    ok(try_long(ctx, &key, "g1\n", 5000, "es.") == ZT_EDATA, "5000 names of 60000 bytes");
+    zt_str_fini(&key);
     ok(try_many(ctx, "](", "K\x01", 1000000, "e.") == ZT_OK, "a million numbers are plain values");
 }
 

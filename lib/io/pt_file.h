@@ -37,9 +37,9 @@ struct zt_pt {
     zt_map *names;
 };
 
-/* The pickle's tensors become the file's, their storages too, which have no place yet. `ops` is how
- * many opcodes made them. */
-zt_status zt_pt_collect(zt_pt *t, pk_value root, size_t ops);
+/* What the pickle p made becomes the file's: tensors, within what is left of p's budget, and their
+ * storages, which have no place yet. */
+zt_status zt_pt_collect(zt_pt *t, pk_value root, const pickle *p);
 
 /* Reads a checkpoint of either format, all but tensors' bytes. */
 zt_status zt_pt_parse_zip(zt_pt *t);

@@ -10,6 +10,7 @@ enum {
     MIN_VERSION = 1, /* of the zip format */
     MAX_VERSION = 10,
     OLDER_VERSION = 1001,
+    DENSE = 16,     /* a pickle that is deflated has at most so many times the file's bytes */
     MAX_RECORD = 32 /* bytes of a small record */
 };
 
@@ -20,7 +21,7 @@ static const uint8_t magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 
 static size_t budget(const zt_pt *t)
 {
     uint64_t n = zt_source_size(t->in);
-    return n > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(3 * n) + (40 << 20);
+    return n > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(4 * n) + (40 << 20);
 }
 
 /* ---- zip ---------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ static zt_status read_pickle(zt_pt *t, pickle *p, pk_value *root)
 {
     zt_status st = zt_pickle_read(p, root);
     if (st == ZT_OK)
-        st = zt_pt_collect(t, *root, p->ops);
+        st = zt_pt_collect(t, *root, p);
     return st;
 }
 
@@ -147,6 +148,8 @@ zt_status zt_pt_parse_zip(zt_pt *t)
     member m = {.zip = t->zip, .i = find(t, root, n, "data.pkl")};
     if (m.i < 0)
         return zt_fail(t->ctx, ZT_EDATA, "%s: a zip without its data.pkl", t->file);
+    if (zt_zip_get(t->zip, m.i)->size > zt_source_size(t->in) * DENSE + (1 << 20))
+        return zt_fail(t->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", t->file);
     pickle *p = zt_calloc(t->ctx, 1, sizeof *p);
     if (!p)
         return ZT_ENOMEM;

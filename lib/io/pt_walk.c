@@ -16,7 +16,8 @@ typedef struct walker {
     zt_str path;
     int nameless; /* keys above that are neither text nor number, and sets */
     int depth;
-    size_t left; /* visits */
+    size_t left;   /* visits */
+    size_t budget; /* bytes for tensors and their names */
 } walker;
 
 static zt_status bad(const walker *w, const char *what)
@@ -76,7 +77,10 @@ static zt_status add_tensor(walker *w, const pk_tensor *k)
 {
     zt_pt *t = w->t;
     const char *path = w->path.len ? w->path.data : "";
-    size_t n = w->path.len;
+    size_t n = w->path.len, cost = n + 2 * sizeof(pt_tensor) + 64;
+    if (cost > w->budget)
+        return bad(w, "more tensors than a file of its size should name");
+    w->budget -= cost;
     if (w->nameless)
         return bad(w, "a tensor in a set, or below a key that is neither text nor number");
     if (memchr(path, 0, n))
@@ -161,9 +165,9 @@ static zt_status visit(walker *w, const pk_value *v)
     return st;
 }
 
-zt_status zt_pt_collect(zt_pt *t, pk_value root, size_t ops)
+zt_status zt_pt_collect(zt_pt *t, pk_value root, const pickle *p)
 {
-    walker w = {.t = t, .left = OFTEN * ops + FEW};
+    walker w = {.t = t, .left = OFTEN * p->ops + FEW, .budget = p->budget};
     zt_str_init(&w.path, t->ctx);
     zt_status st = visit(&w, &root);
     zt_str_fini(&w.path);
