@@ -9,21 +9,21 @@ layout(constant_id = 0) const uint TYPE = 1u; // as `packs` in lib/engine/vulkan
 layout(constant_id = 3) const uint PLAIN = 0u;
 
 const uint F32 = 1u, F16 = 2u, BF16 = 3u, Q4_0 = 4u, Q4_1 = 5u, Q8_0 = 6u, Q4_K = 7u, Q6_K = 8u,
-           Q5_0 = 9u, Q5_1 = 10u;
+           Q5_0 = 9u, Q5_1 = 10u, Q5_K = 11u;
 const bool WIDENED = TYPE == Q4_0 || TYPE == Q5_0 || TYPE == Q8_0; // word 0 is the f16 scale as f32
 
 // Words a unit, the 16-bit halves that a file has for it, and columns of it by 32.
 uint unit_words()
 {
-    const uint words[] = {0u, 32u, 16u, 16u, 5u, 5u, 9u, 36u, 53u, 6u, 6u};
+    const uint words[] = {0u, 32u, 16u, 16u, 5u, 5u, 9u, 36u, 53u, 6u, 6u, 44u};
     return words[TYPE];
 }
 uint unit_halves()
 {
-    const uint halves[] = {0u, 64u, 32u, 32u, 9u, 10u, 17u, 72u, 105u, 11u, 12u};
+    const uint halves[] = {0u, 64u, 32u, 32u, 9u, 10u, 17u, 72u, 105u, 11u, 12u, 88u};
     return halves[TYPE];
 }
-uint unit_parts() { return TYPE == Q4_K || TYPE == Q6_K ? 8u : 1u; }
+uint unit_parts() { return TYPE == Q4_K || TYPE == Q5_K || TYPE == Q6_K ? 8u : 1u; }
 
 struct Row {
     Words w;
@@ -65,7 +65,7 @@ uint byte_of(Row r, uint unit, uint i)
     return bitfieldExtract(word_of(r, unit, i / 4u), int(i % 4u) * 8, 8);
 }
 
-// Scale and minimum of the j-th 32 of a Q4_K block: ggml's 6-bit packing, as a fact.
+// Scale and minimum of the j-th 32 of a Q4_K or Q5_K block: ggml's 6-bit packing, as a fact.
 vec2 scales_k4(Row r, uint u, uint j)
 {
     vec2 d = unpackHalf2x16(word_of(r, u, 0u));
@@ -86,7 +86,7 @@ struct Scales { // of 32 columns: value = by * code + least; by[1] is of the las
     float least;
 };
 const bool HALVES = TYPE == Q6_K;
-const bool MINIMA = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K;
+const bool MINIMA = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
 
 // Each byte of a, below 64, less `by`, as signed bytes.
 int less(uint a, uint by) { return int(((a | 0x80808080u) - by * 0x01010101u) ^ 0x80808080u); }
@@ -112,11 +112,16 @@ Scales codes_of_32(Row r, uint u, out int c[8])
     return Scales(float[2](dm.x, dm.x), dm.y);
 }
 
+// Q5_K has the fifth bits before the low ones: bit j of each byte is of the j-th 32.
 Scales codes_of_q4_k(Row r, uint u, uint j, out int c[8])
 {
     vec2 dm = scales_k4(r, u, j);
-    for (uint i = 0u; i < 8u; i++)
-        c[i] = int(word_of(r, u, 4u + j / 2u * 8u + i) >> (j % 2u * 4u) & 0x0f0f0f0fu);
+    uint first = TYPE == Q5_K ? 12u : 4u;
+    for (uint i = 0u; i < 8u; i++) {
+        uint low = word_of(r, u, first + j / 2u * 8u + i) >> (j % 2u * 4u) & 0x0f0f0f0fu;
+        uint high = TYPE == Q5_K ? word_of(r, u, 4u + i) >> j & 0x01010101u : 0u;
+        c[i] = int(low | high << 4);
+    }
     return Scales(float[2](dm.x, dm.x), -dm.y);
 }
 
@@ -141,7 +146,7 @@ Scales codes_of_q6_k(Row r, uint u, uint j, out int c[8])
 // Columns 32 part .. 32 part + 31 of a row of a block type, as signed bytes, 4 a word.
 Scales codes_of(Row r, uint part, out int c[8])
 {
-    if (TYPE == Q4_K) return codes_of_q4_k(r, part / 8u, part % 8u, c);
+    if (TYPE == Q4_K || TYPE == Q5_K) return codes_of_q4_k(r, part / 8u, part % 8u, c);
     if (TYPE == Q6_K) return codes_of_q6_k(r, part / 8u, part % 8u, c);
     return codes_of_32(r, part, c);
 }

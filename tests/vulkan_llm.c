@@ -212,10 +212,42 @@ static void test_whole(on *o, const char *arch, const char *type, extra_fn *extr
     free(f.bytes);
 }
 
+/* A model opened and fed while the n-th allocation of the host fails: an error or the right token,
+ * and nothing is left. Not every n: each is a whole model. */
+static void test_faults(on *o, const char *arch, const char *type)
+{
+    file f = make(arch, type, 1, NULL);
+    int32_t ids[3] = {5, 6, 7}, want = -2, next;
+    zt_llm_opts opts = {.ctx_len = 32, .greedy = true};
+    bool good = on_open(o, &f, opts) && !zt_llm_next(o->m, ids, 3, &want);
+    on_close(o);
+    size_t blocks = zt_mem_get(o->ctx).blocks, held = o->e->vt->report(o->e).held;
+    int n = 1, failed = 0;
+    for (; n < 100000 && good; n += 1 + n / 12) {
+        zt_mem_fail(o->ctx, (uint64_t)n, false);
+        o->src = zt_source_memory(o->ctx, "made", f.bytes, f.n);
+        o->g = o->src ? zt_gguf_from(o->ctx, o->src) : NULL;
+        opts.engine = o->e;
+        opts.kv = ZT_DTYPE_COUNT;
+        o->m = o->g ? zt_llm_open(o->g, &opts) : NULL;
+        zt_status s = o->m ? zt_llm_next(o->m, ids, 3, &next) : zt_ctx_status(o->ctx);
+        zt_mem_fail(o->ctx, 0, false);
+        good = s == ZT_OK ? next == want : s == ZT_ENOMEM;
+        on_close(o);
+        good = good && zt_mem_get(o->ctx).blocks == blocks;
+        if (s == ZT_OK) break;
+        failed++;
+    }
+    ok(good && failed > 20, "%s %s: %d allocations failed, each was an error", arch, type, failed);
+    ok(o->e->vt->report(o->e).held == held, "%s %s: device memory is what it was", arch, type);
+    free(f.bytes);
+}
+
 int main(void)
 {
     static const char *const types[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
-                                        "q5_0", "q5_1", "q8_0", "q4_k", "q6_k"};
+                                        "q5_0", "q5_1", "q8_0", "q4_k", "q5_k",
+                                        "q6_k"};
     on o = {.ctx = zt_ctx_new()};
     o.e = zt_engine_open(o.ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
     if (!o.e) {
@@ -238,6 +270,7 @@ int main(void)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         test_whole(&o, "llama", types[i], NULL, "");
     test_whole(&o, "llama", "q4_0", divisors, ", divisors of rope");
+    test_faults(&o, "gemma3", "q4_1");
     zt_engine_close(o.e);
     ok(zt_mem_get(o.ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(o.ctx);

@@ -83,8 +83,8 @@ static void test_sources(trial *t, zt_dtype type, const char *act)
 
 int main(void)
 {
-    static const zt_dtype types[] = {ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1,
-                                     ZT_Q5_0, ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q6_K};
+    static const zt_dtype types[] = {ZT_F32,  ZT_F16,  ZT_BF16, ZT_Q4_0, ZT_Q4_1, ZT_Q5_0,
+                                     ZT_Q5_1, ZT_Q8_0, ZT_Q4_K, ZT_Q5_K, ZT_Q6_K};
     static trial t = {.i = {7, 0, M - 1}};
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){N, K});
     t.ctx = zt_ctx_new();

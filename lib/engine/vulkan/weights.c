@@ -81,6 +81,12 @@ static void pack_q4_k(const uint8_t *from, int64_t columns, uint32_t *words)
     memcpy(words, from, 144);
 }
 
+static void pack_q5_k(const uint8_t *from, int64_t columns, uint32_t *words)
+{
+    (void)columns;
+    memcpy(words, from, 176);
+}
+
 static void pack_q6_k(const uint8_t *from, int64_t columns, uint32_t *words)
 {
     (void)columns;
@@ -96,7 +102,7 @@ static const struct {
     {ZT_F32, 32, 32, pack_f32},    {ZT_F16, 32, 16, pack_16},     {ZT_BF16, 32, 16, pack_16},
     {ZT_Q4_0, 32, 5, pack_q4_0},   {ZT_Q4_1, 32, 5, pack_q4_1},   {ZT_Q8_0, 32, 9, pack_q8_0},
     {ZT_Q4_K, 256, 36, pack_q4_k}, {ZT_Q6_K, 256, 53, pack_q6_k}, {ZT_Q5_0, 32, 6, pack_q5_0},
-    {ZT_Q5_1, 32, 6, pack_q5_1},
+    {ZT_Q5_1, 32, 6, pack_q5_1},   {ZT_Q5_K, 256, 44, pack_q5_k},
 };
 
 int zt_vk_pack_of(zt_dtype t)
