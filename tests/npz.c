@@ -115,6 +115,7 @@ static void test_writer_faults(zt_ctx *ctx)
     zt_sink *out = zt_sink_open(ctx, in_dir("c.npz"), true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, out);
     refused(ctx, zt_npz_begin(w, "q", &q), ZT_ENOTSUP);
+    refused(ctx, zt_npz_begin(w, "\xe9", &f), ZT_ENOTSUP);
     ok(zt_npz_begin(w, "x", &f) == ZT_OK, "an array begins");
     refused(ctx, zt_npz_write(w, x, 20), ZT_EUSAGE);
     refused(ctx, zt_npz_begin(w, "y", &f), ZT_EUSAGE);

@@ -110,10 +110,27 @@ void zt_pt_close(zt_pt *t)
     zt_free(t->ctx, t);
 }
 
+/* Does the first member's name, as it stands at the file's beginning, end so? */
+static bool first_ends(const zt_source *s, const char *end)
+{
+    uint8_t head[30], tail[16];
+    size_t k = strlen(end);
+    if (zt_source_size(s) < sizeof head || zt_source_read(s, 0, head, sizeof head) != ZT_OK)
+        return false;
+    size_t n = head[26] | (size_t)head[27] << 8, at = sizeof head + n - k;
+    return n >= k && zt_source_size(s) - sizeof head >= n &&
+           zt_source_read(s, at, tail, k) == ZT_OK && memcmp(tail, end, k) == 0;
+}
+
 bool zt_pt_is_zip(const zt_source *s)
 {
+    if (!is_zip(s) ||
+        first_ends(s, ".npy")) /* NumPy's first member, PyTorch's: no need to look on */
+        return false;
+    if (first_ends(s, "/data.pkl"))
+        return true;
     zt_ctx *ctx = zt_ctx_new(); /* its messages are nobody's */
-    zt_zip *z = ctx && is_zip(s) ? zt_zip_from(ctx, s) : NULL;
+    zt_zip *z = ctx ? zt_zip_from(ctx, s) : NULL;
     bool is = false;
     for (int64_t i = 0; z && !is && i < zt_zip_count(z); i++) {
         const char *slash = strchr(zt_zip_get(z, i)->name, '/');
