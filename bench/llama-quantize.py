@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""llama-quantize.py FROM TO TYPE - FROM.gguf in another file type (Q8_0, Q4_K_M, F16 ...), by llama.cpp.
+"""llama-quantize.py FROM TO TYPE [THREADS] - FROM.gguf in another file type (Q8_0, Q4_K_M, F16 ...), by llama.cpp.
 
 What is quantized already is quantized again from its rounded values: good for measuring speed, not for keeping.
-Needs llama-cpp-python (see bench/vs-llama).
+TYPE NAME=NUMBER is all matrices in the ggml type of that number. Prints the seconds it took, without loading
+llama.cpp itself, and the most memory in kB. Needs llama-cpp-python (see bench/vs-llama).
 """
 import ctypes
+import resource
 import sys
+import time
 
 import llama_cpp as L
 
@@ -16,7 +19,8 @@ def quiet(level, text, user):
 
 
 source, target, name = sys.argv[1:4]
-names = [f"LLAMA_FTYPE_{how}_{name}" for how in ("MOSTLY", "ALL")]
+name, _, number = name.partition("=")
+names = [f"LLAMA_FTYPE_{how}_{'Q4_0' if number else name}" for how in ("MOSTLY", "ALL")]
 numbers = [getattr(L, n) for n in names if hasattr(L, n)]
 if not numbers:
     sys.exit(f"llama-quantize: no file type {name}")
@@ -25,6 +29,12 @@ L.llama_backend_init()
 params = L.llama_model_quantize_default_params()
 params.ftype = numbers[0]
 params.allow_requantize = True
-params.nthread = 2
+params.nthread = int(sys.argv[4]) if len(sys.argv) > 4 else 2
+if number:
+    wish = (L.llama_model_tensor_override * 2)()
+    wish[0].pattern, wish[0].type = b".*", int(number)
+    params.tt_overrides = ctypes.cast(wish, ctypes.POINTER(L.llama_model_tensor_override))
+start = time.monotonic()
 if L.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(params)):
     sys.exit(f"llama-quantize: {target}: failed")
+print(f"{time.monotonic() - start:.3f} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}")

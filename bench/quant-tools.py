@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""quant-tools.py WHAT ... - what bench/quant computes with numpy.
+
+  source Q4_1.gguf F16.gguf OUT   the second with the first's values spread evenly over the steps of their blocks: weights
+                                  that were not quantized before, of a model that still speaks
+  kl SOURCE.npy A.npy             mean of KL(softmax source || softmax a) over the rows of logits
+  rmse SOURCE.gguf A.gguf         of all matrices, both files in f32
+"""
+import struct
+import sys
+
+import numpy as np
+
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+
+class Gguf:
+    """Name -> (type, elements, offset) of a file of version 3."""
+
+    def __init__(self, path):
+        self.path, self.align = path, 32
+        with open(path, "rb") as f:
+            self.f = f
+            _, _, tensors, keys = struct.unpack("<4sIQQ", f.read(24))
+            for _ in range(keys):
+                self.text()
+                self.value(*struct.unpack("<I", f.read(4)))
+            self.tensor = {}
+            for _ in range(tensors):
+                name = self.text()
+                (rank,) = struct.unpack("<I", f.read(4))
+                dims = struct.unpack(f"<{rank}Q", f.read(8 * rank))
+                kind, at = struct.unpack("<IQ", f.read(12))
+                self.tensor[name] = [kind, dims, at]
+            start = (f.tell() + self.align - 1) // self.align * self.align
+        for t in self.tensor.values():
+            t[2] += start
+
+    def text(self):
+        (n,) = struct.unpack("<Q", self.f.read(8))
+        return self.f.read(n).decode()
+
+    def value(self, kind):
+        if kind == 8:
+            self.text()
+        elif kind == 9:
+            inner, n = struct.unpack("<IQ", self.f.read(12))
+            for _ in range(n) if inner in (8, 9) else ():
+                self.value(inner)
+            if inner not in (8, 9):
+                self.f.seek(n * SIZES[inner], 1)
+        else:
+            self.f.seek(SIZES[kind], 1)
+
+    def map(self, name, dtype, n):
+        return np.memmap(self.path, dtype, "r", self.tensor[name][2], n)
+
+
+def source(q4_1, f16, out):
+    a, b = Gguf(q4_1), Gguf(f16)
+    data = np.fromfile(f16, np.uint8)
+    draw = np.random.default_rng(1)
+    for name, (kind, dims, at) in b.tensor.items():
+        n = int(np.prod(dims))
+        if name not in a.tensor or a.tensor[name][0] != 3 or kind != 1:
+            continue
+        blocks = a.map(name, np.uint8, n // 32 * 20).reshape(-1, 20)
+        d = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+        here = data[at:at + 2 * n].view(np.float16)
+        x = here.astype(np.float32).reshape(-1, 32) + d * draw.uniform(-0.5, 0.5, (n // 32, 32)).astype(np.float32)
+        here[:] = x.astype(np.float16).ravel()
+    data.tofile(out)
+
+
+def kl(path_p, path_q):
+    p, q = np.load(path_p, mmap_mode="r"), np.load(path_q, mmap_mode="r")
+    total = 0.0
+    for a, b in zip(p, q):
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        a -= a.max() + np.log(np.exp(a - a.max()).sum())
+        b -= b.max() + np.log(np.exp(b - b.max()).sum())
+        total += float((np.exp(a) * (a - b)).sum())
+    print(f"{total / len(p):.8f}")
+
+
+def rmse(path_a, path_b):
+    a, b = Gguf(path_a), Gguf(path_b)
+    total = count = 0
+    for name, (_, dims, _) in a.tensor.items():
+        n = int(np.prod(dims))
+        if len(dims) > 1:
+            e = a.map(name, np.float32, n).astype(np.float64) - b.map(name, np.float32, n)
+            total, count = total + float(e @ e), count + n
+    print(f"{(total / count) ** 0.5:.8g}")
+
+
+{"source": source, "kl": kl, "rmse": rmse}[sys.argv[1]](*sys.argv[2:])
