@@ -244,6 +244,99 @@ static void test_kind(zt_dtype t, int kind, bool weighed)
            weighed ? " weighed" : "", unequal, e2, x2);
 }
 
+/* What has been quantized once loses little more when it is again. */
+static void test_again(void)
+{
+    enum { N = 4096 };
+    static float x[N], y[N], z[N];
+    static uint8_t out[8 * N];
+    zt_ctx *ctx = zt_ctx_new();
+    for (int i = 0; i < N; i++) x[i] = (float)zt_normal(5, 1, (uint64_t)i);
+    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
+        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        zt_quantizer q = {.dtype = (zt_dtype)t, .n = N};
+        double first, again;
+        if (!zt_quantize_has((zt_dtype)t)) continue;
+        zt_quantize_rows(ctx, &q, x, 1, out);
+        d->decode(out, y, N);
+        zt_quantize_rows(ctx, &q, y, 1, out);
+        d->decode(out, z, N);
+        errors(x, y, NULL, 1, N, &first);
+        errors(y, z, NULL, 1, N, &again);
+        ok(again <= 0.1 * first, "%s: again %.3f of the first error", d->name,
+           first > 0 ? again / first : 0);
+    }
+    zt_ctx_free(ctx);
+}
+
+/* ---- codes of plain floats ------------------------------------------------------------------------- */
+
+static uint32_t encoded(const zt_dtype_info *d, float f)
+{
+    uint32_t code = 0;
+    d->encode(&f, &code, 1);
+    return code;
+}
+
+/* Every code comes back; between two neighbours what is nearer is taken, in the middle the even one. */
+static void test_codes(zt_dtype t, uint32_t codes, uint32_t sign)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    int lost = 0, wrong = 0;
+    for (uint32_t c = 0; c < codes; c++) {
+        uint32_t next = c + 1;
+        float a, b;
+        d->decode(&c, &a, 1);
+        d->decode(&next, &b, 1);
+        lost += !isnan(a) && encoded(d, a) != c;
+        if ((c & ~sign) + 1 >= sign || !isfinite(a) || !isfinite(b)) continue;
+        float middle = (float)(0.5 * ((double)a + (double)b)); /* exact */
+        wrong += encoded(d, middle) != (c & 1 ? next : c);
+        wrong += encoded(d, nextafterf(middle, a)) != c || encoded(d, nextafterf(middle, b)) != next;
+    }
+    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", d->name, lost, wrong);
+}
+
+/* f16 is converted alike by every instruction set, NaN with its bits. */
+static void test_halves(void)
+{
+    enum { N = 1 << 16 };
+    static uint16_t codes[N], halves[2][N];
+    static float x[2][N];
+    int unlike_bits = 0;
+    for (int i = 0; i < N; i++) codes[i] = (uint16_t)i;
+    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+        const zt_plain *p = zt_plain_of((zt_isa)isa);
+        p->decode_f16(codes, x[isa > 0], N - 3);
+        unlike_bits += memcmp(x[0], x[isa > 0], sizeof x[0]) != 0;
+    }
+    for (uint32_t high = 0; high < 64; high++) {
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t bits = (i << 16 | high << 10 | (i * 2654435761u) >> 22) + (high & 1);
+            memcpy(&x[0][i], &bits, 4);
+        }
+        for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+            zt_plain_of((zt_isa)isa)->encode_f16(x[0], halves[isa > 0], N);
+            unlike_bits += memcmp(halves[0], halves[isa > 0], sizeof halves[0]) != 0;
+        }
+    }
+    ok(unlike_bits == 0, "f16 on every instruction set");
+}
+
+static void test_floats(void)
+{
+    static const struct {
+        zt_dtype t;
+        uint32_t codes, sign;
+    } types[] = {{ZT_F16, 1 << 16, 1 << 15},   {ZT_BF16, 1 << 16, 1 << 15}, {ZT_F8_E4M3, 256, 128},
+                 {ZT_F8_E5M2, 256, 128},       {ZT_F4_E2M1, 16, 8}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        test_codes(types[i].t, types[i].codes, types[i].sign);
+    test_halves();
+}
+
+/* ---- importance, loss ------------------------------------------------------------------------------- */
+
 /* What is important is kept better, and what counts is the weighted error. */
 static void test_importance(void)
 {
@@ -304,6 +397,8 @@ int main(void)
 {
     test_refusals();
     test_kinds();
+    test_again();
+    test_floats();
     test_importance();
     test_loss();
     test_golden();

@@ -2,6 +2,7 @@
  * f32. The block types' decoders are elsewhere (decode.h).
  */
 #include "lib/tensor/decode.h"
+#include "lib/tensor/encode.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,18 +131,12 @@ static inline uint16_t load16(const uint8_t *p)
 
 static void decode_f16(const void *src, float *dst, int64_t n)
 {
-    const uint8_t *s = src;
-    for (int64_t i = 0; i < n; i++)
-        dst[i] = half_to_f32(load16(s + 2 * i));
+    zt_plain_of(zt_isa_best())->decode_f16(src, dst, n);
 }
 
 static void encode_f16(const float *src, void *dst, int64_t n)
 {
-    uint8_t *d = dst;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = f32_to_half(src[i]);
-        memcpy(d + 2 * i, &h, 2);
-    }
+    zt_plain_of(zt_isa_best())->encode_f16(src, dst, n);
 }
 
 static void decode_bf16(const void *src, float *dst, int64_t n)

@@ -1,5 +1,5 @@
-/* encode.h - private to lib/tensor: the quantizers of block types, compiled once for each
- * instruction set from lib/tensor/isa/.
+/* encode.h - private to lib/tensor: the quantizers of block types and f16's conversions, compiled
+ * once for each instruction set from lib/tensor/isa/.
  *
  * All sums are of sixteen lanes, or of one, in an order that is written down, and no multiply-add
  * is fused: every instruction set gives the same bytes.
@@ -25,5 +25,15 @@ typedef struct zt_encoder {
 extern const zt_encoder zt_encoders_scalar[], zt_encoders_avx2[], zt_encoders_avx512[];
 
 const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t); /* NULL: none */
+
+/* Plain numbers by an instruction set: isa/plain.c. */
+typedef struct zt_plain {
+    void (*decode_f16)(const void *src, float *dst, int64_t n);
+    void (*encode_f16)(const float *src, void *dst, int64_t n);
+    bool (*any_above)(const float *x, int64_t n, float most); /* |x|, or NaN */
+} zt_plain;
+extern const zt_plain zt_plain_scalar, zt_plain_avx2, zt_plain_avx512;
+
+const zt_plain *zt_plain_of(zt_isa isa);
 
 #endif

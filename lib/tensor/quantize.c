@@ -18,6 +18,18 @@ static const zt_encoder *const lists[ZT_ISA_COUNT] = {
 #endif
 };
 
+static const zt_plain *const plains[ZT_ISA_COUNT] = {
+    [ZT_ISA_SCALAR] = &zt_plain_scalar,
+#if defined(ZT_HAVE_AVX2)
+    [ZT_ISA_AVX2] = &zt_plain_avx2,
+#endif
+#if defined(ZT_HAVE_AVX512)
+    [ZT_ISA_AVX512] = &zt_plain_avx512,
+#endif
+};
+
+const zt_plain *zt_plain_of(zt_isa isa) { return plains[isa]; }
+
 const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t)
 {
     const zt_encoder *e = (unsigned)isa < ZT_ISA_COUNT ? lists[isa] : NULL;
@@ -57,13 +69,8 @@ float zt_quantize_most(zt_dtype t)
 /* The first of n numbers whose magnitude is above most or that is NaN; n: none. */
 static int64_t first_above(const float *x, int64_t n, float most)
 {
-    uint32_t limit, bits, any = 0;
-    memcpy(&limit, &most, 4);
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(&bits, &x[i], 4);
-        any |= limit - (bits & 0x7fffffff); /* its upper bit: below 0 */
-    }
-    for (int64_t i = 0; any >> 31 && i < n; i++)
+    if (!zt_plain_of(zt_isa_best())->any_above(x, n, most)) return n;
+    for (int64_t i = 0; i < n; i++)
         if (!(fabsf(x[i]) <= most)) return i;
     return n;
 }
