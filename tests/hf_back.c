@@ -144,6 +144,30 @@ static void check_unscored(void)
 
 /* ---- tokenizer.model ------------------------------------------------------------------------- */
 
+/* Runs, where there is no tokenizer.json. */
+static void check_pieces(void)
+{
+    hfw d = hfw_new();
+    zt_ctx *ctx = zt_ctx_new();
+    char path[5000];
+    int wrong = 0;
+    snprintf(path, sizeof path, "%s/archs/llama", build);
+    copy_into(path, d.path);
+    snprintf(path, sizeof path, "%s/ggufs/dress/spm", build);
+    copy_into(path, d.path);
+    zt_gguf *dir = zt_model_open(ctx, d.path), *made = zt_model_open_whole(ctx, d.path);
+    zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = made ? zt_vocab_open(made) : NULL;
+    for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
+        wrong += !same_ids(ctx, a, b, texts[i], ZT_TOK_BOS_RULE);
+    ok(a && b && wrong == 0, "tokenizer.model alone is a vocabulary too %s", zt_ctx_error(ctx));
+    zt_vocab_free(a);
+    zt_vocab_free(b);
+    zt_gguf_close(dir);
+    zt_gguf_close(made);
+    zt_ctx_free(ctx);
+    hfw_end(&d);
+}
+
 static void check_truncated(void)
 {
     hfw d = hfw_new();
@@ -328,6 +352,7 @@ int main(void)
     check_file("bert", false);
     check_file("llama2", false);
     check_unscored();
+    check_pieces();
     check_truncated();
     check_blocks(ZT_DTYPE_COUNT, ZT_F16, 1e-3);
     check_blocks(ZT_BF16, ZT_BF16, 1e-2);

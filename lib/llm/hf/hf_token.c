@@ -201,8 +201,10 @@ zt_status zt_hf_put_tokenizer(hf *m)
     zt_status s = ZT_OK;
     json_t *tokenizer = zt_hf_load(m, "tokenizer_config.json", &s);
     json_t *generation = s == ZT_OK ? zt_hf_load(m, "generation_config.json", &s) : NULL;
+    /* running asks GGUF's keys only where there is nothing else */
+    bool pieces = !zt_hf_has_file(m, "tokenizer.json") && zt_hf_has_file(m, "tokenizer.model");
     if (s == ZT_OK)
-        s = m->whole ? zt_hf_put_vocab(m) : put_specials(m, tokenizer, generation);
+        s = m->whole || pieces ? zt_hf_put_vocab(m) : put_specials(m, tokenizer, generation);
     if (s == ZT_OK)
         s = put_ends(m, generation);
     if (s == ZT_OK)
