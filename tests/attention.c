@@ -193,6 +193,39 @@ static bool keeps_nan(zt_engine *e)
            isnan(y[1]) && isfinite(y[0]) && isfinite(y[2]);
 }
 
+/* What a row does not see may be anything, keys and values, by causality or by either mask. */
+static bool hides(zt_engine *e, bool causal, zt_dtype mask)
+{
+    enum { N = 200, D = 40 }; /* over a tile, beside whole registers */
+    static float q[N][D], k[N][D], v[N][D], y[2][N][D], added[N];
+    static uint8_t seen[N];
+    zt_type t = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, N, D}), m = zt_type_make(mask, 1, (int64_t[]){N});
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    oneop o = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&t, &t, &t}, .data = {q, k, v}};
+    bool good = true;
+    a.causal = causal;
+    if (!causal) o.in[3] = &m, o.data[3] = mask == ZT_BOOL ? (void *)seen : (void *)added;
+    for (int i = 0; i < N; i++) {
+        bool hidden = i == 150 || i == 199;
+        seen[i] = !hidden;
+        added[i] = hidden ? -INFINITY : 0;
+        for (int d = 0; d < D; d++) {
+            q[i][d] = sinf((float)(i * D + d));
+            k[i][d] = cosf((float)(3 * i + d));
+            v[i][d] = sinf((float)(7 * i - d));
+        }
+    }
+    for (int run = 0; run < 2; run++) {
+        for (int d = 0; d < D && run; d++)
+            k[150][d] = k[199][d] = NAN, v[150][d] = d % 2 ? NAN : INFINITY, v[199][d] = -INFINITY;
+        o.result[0] = y[run];
+        good = good && zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o);
+    }
+    int rows = causal ? 150 : N;
+    return good && isfinite(y[0][rows - 1][0]) && !memcmp(y[0], y[1], (size_t)rows * sizeof y[0][0]) &&
+           (!causal || isnan(y[1][150][0]));
+}
+
 /* ---- memory and trouble ---------------------------------------------------------------------- */
 
 /* Peak bytes of a step over n tokens, with its gradient. */
@@ -250,6 +283,9 @@ int main(void)
         for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)
             ok(is_mean(e, &means[i]), "%s: the mean of what is seen: %s", name, means[i].what);
         ok(keeps_nan(e), "%s: a row of NaN stays one", name);
+        ok(hides(e, true, ZT_BOOL), "%s: what is causally hidden may be NaN", name);
+        ok(hides(e, false, ZT_BOOL), "%s: what a mask of bools hides may be NaN", name);
+        ok(hides(e, false, ZT_F32), "%s: what a mask of -infinity hides may be NaN", name);
         zt_engine_close(e);
     }
     memory_is_linear();

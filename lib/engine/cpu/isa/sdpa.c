@@ -5,8 +5,11 @@
  * so far, the sum of exp(score - largest) and the sum of values weighted so (Milakov and
  * Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023).
  * Tiles lie at multiples of SDPA_TILE, and a key that a row does not see adds 0 to its sums, so
- * that a row's bits do not depend on its block.
+ * that a row's bits do not depend on its block. What a row does not see may be infinite or NaN:
+ * 0 times that would not be 0, so panels of values with such are marked, and tiles with a marked
+ * panel are added up key by key.
  */
+#include "lib/engine/cpu/isa/doubles.h"
 #include "lib/engine/cpu/isa/sdpa.h"
 
 enum { AUX_PANELS, AUX_BLOCKS, AUX_K_FLOATS, AUX_V_FLOATS };
@@ -33,8 +36,8 @@ static void sdpa_setup(zt_cpu_call *c)
     c->aux[AUX_V_FLOATS] = z.t * wide;
     c->items[0] = z.b * z.g * c->aux[AUX_PANELS];
     c->items[1] = z.b * z.h * c->aux[AUX_BLOCKS];
-    c->shared_bytes =
-        (size_t)(z.b * z.g) * (size_t)(c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS]) * sizeof(float);
+    size_t room = (size_t)(c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS] + c->aux[AUX_PANELS]);
+    c->shared_bytes = (size_t)(z.b * z.g) * room * sizeof(float);
     c->local_bytes = (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE +
                       (size_t)(SDPA_ROWS * (wide + 2)) + SDPA_TILE + LANES) *
                      sizeof(float);
@@ -43,6 +46,24 @@ static void sdpa_setup(zt_cpu_call *c)
 static float *key_panels(const zt_cpu_call *c, int64_t head)
 {
     return (float *)c->shared + head * (c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS]);
+}
+
+/* Behind all panels a float for each of values: 0, or NaN where one is infinite or NaN. */
+static float *wild_panels(const zt_cpu_call *c, int64_t head)
+{
+    zt_sdpa z = sizes_of(c);
+    return key_panels(c, z.b * z.g) + head * c->aux[AUX_PANELS];
+}
+
+static float wildness(const float *v, int64_t step, int64_t rows, int64_t cols)
+{
+    vf sum = vf_set(0);
+    for (int64_t i = 0; i < rows; i++, v += step)
+        for (int64_t d = 0; d < cols; d += LANES) {
+            int n = cols - d < LANES ? (int)(cols - d) : LANES;
+            sum = vf_fma(vf_load_n(v + d, n), vf_set(0), sum);
+        }
+    return vf_sum(sum);
 }
 
 static void pack_panel(zt_cpu_call *c, int64_t item)
@@ -56,7 +77,9 @@ static void pack_panel(zt_cpu_call *c, int64_t item)
     k += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.d);
     v += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.dv);
     sdpa_pack_turned(k, z.bshd ? z.g * z.d : z.d, first, z.t, z.d, keys + first * z.d);
-    sdpa_pack(v, z.bshd ? z.g * z.dv : z.dv, first, last, z.t, z.dv, keys + c->aux[AUX_K_FLOATS]);
+    int64_t step = z.bshd ? z.g * z.dv : z.dv;
+    sdpa_pack(v, step, first, last, z.t, z.dv, keys + c->aux[AUX_K_FLOATS]);
+    wild_panels(c, head)[first / GEMM_WIDE] = wildness(v + first * step, step, last - first, z.dv);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -66,7 +89,7 @@ typedef struct sums {
     float *acc;       /* [rows][wide]: values times weights */
     float *top, *sum; /* [rows] */
     float *bias;      /* of one row and tile */
-    const float *keys, *values;
+    const float *keys, *values, *wild;
     int64_t wide;
 } sums;
 
@@ -81,6 +104,7 @@ static sums begin_sums(const sdpa_block *b, float *local)
     s.bias = s.sum + SDPA_ROWS;
     s.keys = key_panels(b->c, b->batch * z->g + b->head / (z->h / z->g));
     s.values = s.keys + b->c->aux[AUX_K_FLOATS];
+    s.wild = wild_panels(b->c, b->batch * z->g + b->head / (z->h / z->g));
     for (int r = 0; r < SDPA_ROWS; r++) {
         s.top[r] = -INFINITY;
         s.sum[r] = 0;
@@ -101,7 +125,10 @@ INLINE float finish_scores(const sdpa_block *b, float *y, const float *bias, sdp
     for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
         vf x = vf_load(y + j);
         if (b->a->softcap > 0) x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
-        if (bias) x = vf_add(x, vf_load(bias + j));
+        if (bias) { /* hidden whatever it is */
+            vf more = vf_load(bias + j);
+            x = vf_select(vf_eq(more, least), least, vf_add(x, more));
+        }
         if (j < s.first || j + LANES > s.last)
             x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
         if (bias || b->a->softcap > 0 || j < s.first || j + LANES > s.last) vf_store(y + j, x);
@@ -118,9 +145,9 @@ static float top_of_none(const float *y, sdpa_span s)
     return -INFINITY;
 }
 
-/* Row r's scores become weights, 0 where nothing is seen; what was summed before is scaled to the
- * new largest score. */
-static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int width)
+/* Row r's scores become weights, 0 where nothing is seen, of a wild tile -0; what was summed before
+ * is scaled to the new largest score. */
+static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int width, bool wild)
 {
     sdpa_span s = sdpa_seen_of(b, r, tile);
     float *y = u->score + r * GEMM_STRIDE, *bias = b->mask->data ? u->bias : NULL;
@@ -129,7 +156,7 @@ static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int w
     float top = s.first < s.last ? finish_scores(b, y, bias, s) : -INFINITY;
     if (top == -INFINITY && s.first < s.last) top = top_of_none(y, s);
     if (top == -INFINITY) {
-        sdpa_rest(y, 0, 0, width);
+        sdpa_rest(y, 0, 0, width, wild);
         return;
     }
     if (top > u->top[r]) {
@@ -141,12 +168,41 @@ static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int w
     }
     vf sum = vf_set(0), t = vf_set(u->top[r]);
     for (int j = begin; j < end; j += LANES) {
-        vf e = vf_exp(vf_sub(vf_load(y + j), t));
+        vf x = vf_load(y + j), e = vf_exp(vf_sub(x, t));
+        if (wild) e = vf_select(vf_eq(x, vf_set(-INFINITY)), vf_set(-0.0f), e);
         vf_store(y + j, e);
         sum = vf_add(sum, e);
     }
     u->sum[r] += vf_sum(sum);
-    sdpa_rest(y, begin, end, width);
+    sdpa_rest(y, begin, end, width, wild);
+}
+
+static bool wild_tile(const sdpa_block *b, const sums *u, int64_t tile)
+{
+    bool wild = false;
+    for (int64_t at = tile; at < tile + SDPA_TILE && at < b->z.t; at += GEMM_WIDE)
+        wild |= isnan(u->wild[at / GEMM_WIDE]);
+    return wild;
+}
+
+/* sdpa_add for a wild tile: the same sums in the same order, without what is hidden. */
+static void add_seen(const sdpa_block *b, const sums *u, int64_t tile)
+{
+    const int64_t n = b->z.t;
+    for (int r = 0; r < b->rows; r++) {
+        sdpa_span s = sdpa_seen_of(b, r, tile);
+        const float *weight = u->score + r * GEMM_STRIDE;
+        int last = s.last > n - tile ? (int)(n - tile) : s.last;
+        for (int64_t d = 0; d < u->wide && s.first < last; d += LANES) {
+            const float *v = u->values + d / GEMM_WIDE * GEMM_WIDE * n + d % GEMM_WIDE;
+            float *acc = u->acc + r * u->wide + d;
+            vf sum = vf_set(0);
+            for (int j = s.first; j < last; j++)
+                if (weight[j] != 0 || !signbit(weight[j]))
+                    sum = vf_fma(vf_set(weight[j]), vf_load(v + (tile + j) * GEMM_WIDE), sum);
+            vf_store(acc, vf_add(vf_load(acc), sum));
+        }
+    }
 }
 
 static void write_out(const sdpa_block *b, const sums *u)
@@ -179,8 +235,12 @@ static void attend_block(zt_cpu_call *c, int64_t item, float *local)
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;
         sdpa_scores(&b, u.q, u.keys, tile, z.d, u.score);
-        for (int r = 0; r < b.rows; r++) weigh(&b, &u, r, tile, width);
-        sdpa_add(&b, u.score, u.values, z.t, tile, u.acc, u.wide);
+        bool wild = wild_tile(&b, &u, tile);
+        for (int r = 0; r < b.rows; r++) weigh(&b, &u, r, tile, width, wild);
+        if (wild)
+            add_seen(&b, &u, tile);
+        else
+            sdpa_add(&b, u.score, u.values, z.t, tile, u.acc, u.wide);
     }
     write_out(&b, &u);
 }

@@ -243,11 +243,12 @@ INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *pan
     }
 }
 
-/* Zeros where a row of weights sees nothing; [first, last) was written. */
-INLINE void sdpa_rest(float *y, int first, int last, int width)
+/* Zeros where a row of weights sees nothing, with a sign or not; [first, last) was written. */
+INLINE void sdpa_rest(float *y, int first, int last, int width, bool sign)
 {
-    for (int j = 0; j < first; j++) y[j] = 0;
-    for (int j = last; j < width; j++) y[j] = 0;
+    const float none = sign ? -0.0f : 0;
+    for (int j = 0; j < first; j++) y[j] = none;
+    for (int j = last; j < width; j++) y[j] = none;
 }
 
 #endif

@@ -180,8 +180,8 @@ INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int
         vf_store(y + j, p);
         vf_store(ds + j, g);
     }
-    sdpa_rest(y, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width);
-    sdpa_rest(ds, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width);
+    sdpa_rest(y, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, false);
+    sdpa_rest(ds, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, false);
 }
 
 static void write_rows(const float *acc, int64_t wide, int rows, int64_t cols, float *to,
