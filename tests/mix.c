@@ -212,7 +212,7 @@ static void test_names(void)
             if (!strcmp(m->name, zt_mix_at(k)->name))
                 ok(false, "%s is there twice", m->name);
     }
-    ok(n > 20 && blocks == n - 3, "%d mixes, each found by its own name", n);
+    ok(n > 20 && blocks == n - 5, "%d mixes, each found by its own name", n);
     ok(zt_mix_find("Q4_K") == zt_mix_find("q4_k_m") && zt_mix_find("q3_k")->file_type == 12,
        "aliases as llama-quantize has them, in any case");
     ok(!zt_mix_find("q9_k") && !zt_mix_find("") && !zt_mix_at(-1), "no such mix");

@@ -15,6 +15,8 @@
     X(F16, "f16", ZT_F16, 1, NULL)                                                                 \
     X(BF16, "bf16", ZT_BF16, 32, NULL)                                                             \
     X(Q8_0, "q8_0", ZT_Q8_0, 7, NULL)                                                              \
+    X(FP8_E4M3, "fp8_e4m3", ZT_F8_E4M3, -1, NULL)                                                  \
+    X(FP8_E5M2, "fp8_e5m2", ZT_F8_E5M2, -1, NULL)                                                  \
     X(Q6_K, "q6_k", ZT_Q6_K, 18, NULL)                                                             \
     X(Q5_K_M, "q5_k_m", ZT_Q5_K, 17, "q5_k")                                                       \
     X(Q5_K_S, "q5_k_s", ZT_Q5_K, 16, NULL)                                                         \

@@ -14,6 +14,7 @@ static const zt_opt options[] = {
     ROW('T', "type", STR, type, "TYPE", "the type, or mix of types, of the matrices (--list-types)", ),
     ROW(0, "tensor-type", LIST, wishes, "GLOB=TYPE",
         "another type for such names; the last that matches holds", ),
+    ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one", ),
     FLAG("pure", pure, "all matrices of one type: no mix"),
     ROW(0, "target-size", SIZE, target, "SIZE", "types by measured error, so that the file has this size", ),
     ROW(0, "imatrix", STR, imatrix, "FILE", "how much each column counts (--make-imatrix)", ),
@@ -99,7 +100,7 @@ static zt_status take_wish(quant *q, int i)
     zt_escape(shown, sizeof shown, text, strlen(text));
     if (!eq || eq == text)
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
-    if (!m || !zt_quantize_has(m->dtype))
+    if (!m || !quant_can(m->dtype))
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': no such type: see --list-types", shown);
     q->glob[i] = zt_strndup(q->ctx, text, (size_t)(eq - text));
     q->wish[i] = (zt_mix_wish){q->glob[i], m->dtype};
@@ -118,7 +119,7 @@ static zt_status take_types(quant *q)
     if (o->pure && o->target)
         return misuse(q, "--pure and --target-size exclude each other");
     q->mix = zt_mix_find(o->type ? o->type : "q8_0");
-    if (!q->mix || !zt_quantize_has(q->mix->dtype))
+    if (!q->mix || !quant_can(q->mix->dtype))
         return zt_fail(q->ctx, ZT_EUSAGE, "--type %s: no such type: see --list-types",
                        zt_escape(shown, sizeof shown, o->type, strlen(o->type)));
     q->wish = zt_calloc(q->ctx, n + 1, sizeof *q->wish);

@@ -12,7 +12,8 @@ zt_status quant_open(quant *q)
 {
     struct stat st;
     bool folder = strcmp(q->from, "-") && stat(q->from, &st) == 0 && S_ISDIR(st.st_mode);
-    unsigned stream = q->o->target ? 0 : ZT_CHECKPOINT_STREAM;
+    bool twice = q->o->target || q->o->scale == QUANT_SCALE_TENSOR;
+    unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
     zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
     if (s != ZT_OK)
         return s;
@@ -53,7 +54,7 @@ zt_status quant_retype(quant *q, quant_job *j, zt_dtype t)
 {
     zt_dtype was = j->in.type.dtype;
     j->type = j->in.type;
-    j->copy = j->to.kept || (t == was && zt_dtype_get(t)->kind == 'Q');
+    j->copy = j->to.kept || (t == was && (zt_dtype_get(t)->kind == 'Q' || quant_is_scaled(t)));
     j->to.dtype = t;
     if (j->to.kept)
         return ZT_OK;

@@ -4,10 +4,13 @@
 
 #include "tools/common/cli.h"
 
+enum { QUANT_SCALE_ROW, QUANT_SCALE_TENSOR };
+
 typedef struct quant_options {
     const char *type, *imatrix, *to, *model, *input;
     zt_opt_list wishes; /* GLOB=TYPE */
     size_t target;      /* bytes of the whole file; 0: none */
+    int scale;          /* QUANT_SCALE_ */
     int64_t window;     /* tokens of a text for --make-imatrix */
     bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history;
 } quant_options;
@@ -35,6 +38,7 @@ typedef struct quant {
     quant_job *job; /* [n] in the input's order */
     int64_t n;
     struct quant_crew *crew;
+    struct quant_scales *scales; /* of the tensor that is being written, where its type has some */
 } quant;
 
 /* ---- options.c ------------------------------------------------------------------------------- */
@@ -75,6 +79,21 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
 int64_t quant_n_rows(const zt_type *t);
 int64_t quant_n_experts(const zt_type *t); /* matrices in it */
 void quant_add_loss(zt_loss_of *a, const zt_loss_of *b);
+
+/* ---- scaled.c: types with scales beside them ------------------------------------------------- */
+
+typedef struct quant_scales { /* of one tensor */
+    float *scale; /* [n] */
+    int64_t n;
+    bool each_row;
+} quant_scales;
+
+bool quant_is_scaled(zt_dtype t);
+bool quant_can(zt_dtype t); /* is there a way to write this type */
+zt_status quant_scaled_rows(zt_ctx *ctx, const zt_quantizer *z, const float *x, int64_t rows,
+                            const quant_scales *by, uint8_t *out, float *y);
+zt_status quant_scales_of(quant *q, int64_t job, quant_scales *by);
+char *quant_scale_entry(quant *q, const quant_job *j, zt_entry *e);
 
 /* ---- write.c, tables.c, fit.c, imatrix.c ----------------------------------------------------- */
 

@@ -119,6 +119,7 @@ typedef struct block {
     const float *importance;
     int64_t columns, first, rows, group; /* group: rows of one */
     size_t in_row, out_row;
+    const quant_scales *scales; /* NULL: the type has none */
     bool measure;
     atomic_llong next;
 } block;
@@ -138,10 +139,13 @@ static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
     }
     zt_quantizer z = {.dtype = b->to, .n = b->columns, .name = b->job->in.name,
                       .first_row = b->first + at, .importance = b->importance};
-    zt_status s = zt_quantize_rows(ctx, &z, x, rows, out);
+    zt_status s = b->scales ? quant_scaled_rows(ctx, &z, x, rows, b->scales, (uint8_t *)out,
+                                                c->y[thread])
+                            : zt_quantize_rows(ctx, &z, x, rows, out);
     c->loss[g] = (zt_loss_of){0};
     if (s == ZT_OK && b->measure) {
-        to->decode(out, c->y[thread], rows * b->columns);
+        if (!b->scales)
+            to->decode(out, c->y[thread], rows * b->columns);
         zt_loss_add(&c->loss[g], x, c->y[thread], rows * b->columns);
     }
     return s;
@@ -237,7 +241,7 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
     const quant_job *j = &q->job[job];
     const zt_type *type = &j->in.type;
     block b = {.job = j, .to = t, .columns = type->rank ? type->dim[type->rank - 1] : 1,
-               .measure = loss != NULL};
+               .measure = loss != NULL, .scales = quant_is_scaled(t) ? q->scales : NULL};
     if (from >= to || b.columns == 0)
         return ZT_OK;
     if (!q->crew && !(q->crew = quant_crew_new(q)))

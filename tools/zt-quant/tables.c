@@ -135,7 +135,7 @@ zt_status quant_list_types(zt_cli *cli)
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     const zt_mix *m;
     for (int i = 0; (m = zt_mix_at(i)) && s == ZT_OK; i++)
-        if (zt_quantize_has(m->dtype))
+        if (quant_can(m->dtype))
             s = type_row(t, m);
     if (s == ZT_OK)
         s = zt_table_print(t);

@@ -51,6 +51,23 @@ static zt_status copy(quant *q, int64_t i, zt_writer *w)
     return s;
 }
 
+/* Codes, and then their scales. */
+static zt_status write_scaled(quant *q, int64_t i, zt_writer *w)
+{
+    quant_job *j = &q->job[i];
+    quant_scales scales = {0};
+    zt_status s = quant_scales_of(q, i, &scales);
+    q->scales = &scales;
+    if (s == ZT_OK)
+        s = quant_rows(q, i, 0, quant_n_rows(&j->in.type), j->type.dtype,
+                       q->o->measure ? &j->loss : NULL, w ? put : NULL, w);
+    q->scales = NULL;
+    if (s == ZT_OK && w)
+        s = zt_writer_put(w, scales.scale, (size_t)scales.n * sizeof *scales.scale);
+    zt_free(q->ctx, scales.scale);
+    return s;
+}
+
 static zt_status write_tensors(quant *q, zt_writer *w)
 {
     zt_status s = ZT_OK;
@@ -59,6 +76,8 @@ static zt_status write_tensors(quant *q, zt_writer *w)
         zt_progress(q->cli, "quantize", (double)i, (double)q->n);
         if (j->copy)
             s = copy(q, i, w);
+        else if (quant_is_scaled(j->type.dtype))
+            s = write_scaled(q, i, w);
         else
             s = quant_rows(q, i, 0, quant_n_rows(&j->in.type), j->type.dtype,
                            q->o->measure ? &j->loss : NULL, w ? put : NULL, w);
@@ -66,20 +85,43 @@ static zt_status write_tensors(quant *q, zt_writer *w)
     return s == ZT_OK ? zt_checkpoint_end(q->in) : s;
 }
 
-/* The tensors of the output, in the input's order. */
-static zt_entry *entries_of(quant *q)
+/* The tensors of the output, in the input's order; scales behind what they scale. */
+typedef struct outputs {
+    zt_entry *entry; /* [n] */
+    char **name;     /* [n] those that are ours */
+    int64_t n;
+} outputs;
+
+static void outputs_free(quant *q, outputs *o)
 {
-    zt_entry *e = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *e);
-    for (int64_t i = 0; e && i < q->n; i++) {
+    for (int64_t i = 0; o->name && i < o->n; i++)
+        zt_free(q->ctx, o->name[i]);
+    zt_free(q->ctx, o->name);
+    zt_free(q->ctx, o->entry);
+}
+
+static zt_status list_outputs(quant *q, outputs *o)
+{
+    o->entry = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->entry);
+    o->name = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->name);
+    if (!o->entry || !o->name)
+        return ZT_ENOMEM;
+    for (int64_t i = 0; i < q->n; i++) {
         const quant_job *j = &q->job[i];
-        e[i] = j->in;
+        zt_entry *e = &o->entry[o->n++];
+        *e = j->in;
         if (j->to.kept)
             continue;
-        e[i].type = j->type;
-        e[i].dtype = zt_dtype_get(j->type.dtype)->name;
-        e[i].bytes = zt_type_bytes(&j->type);
+        e->type = j->type;
+        e->dtype = zt_dtype_get(j->type.dtype)->name;
+        e->bytes = zt_type_bytes(&j->type);
+        if (j->copy || !quant_is_scaled(j->type.dtype))
+            continue;
+        o->name[o->n] = quant_scale_entry(q, j, &o->entry[o->n]);
+        if (!o->name[o->n++])
+            return ZT_ENOMEM;
     }
-    return e;
+    return ZT_OK;
 }
 
 zt_status quant_write(quant *q)
@@ -93,12 +135,15 @@ zt_status quant_write(quant *q)
         s = quant_meta(q);
     if (s != ZT_OK)
         return s;
-    zt_entry *e = entries_of(q);
-    zt_writer *w = e ? zt_writer_open(q->ctx, q->into, &o, zt_checkpoint_meta(q->in), e, q->n) : NULL;
+    outputs out = {0};
+    s = list_outputs(q, &out);
+    zt_writer *w = s == ZT_OK ? zt_writer_open(q->ctx, q->into, &o, zt_checkpoint_meta(q->in),
+                                               out.entry, out.n)
+                              : NULL;
     s = w ? write_tensors(q, w) : zt_ctx_status(q->ctx);
     if (s == ZT_OK)
         s = zt_writer_commit(w);
     zt_writer_close(w);
-    zt_free(q->ctx, e);
+    outputs_free(q, &out);
     return s;
 }
