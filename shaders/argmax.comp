@@ -1,5 +1,5 @@
 // argmax.comp - the first largest of a row, one row a workgroup; NaNs are not looked at, and a row
-// of nothing else gives 0. word: K.
+// of nothing else gives 0. word: K, rows.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -16,7 +16,8 @@ bool better(float a, uint i, float b, uint j)
 
 void main()
 {
-    uint row = gl_WorkGroupID.x, i = gl_LocalInvocationID.x, K = call.word[0];
+    uint row = row_of_group(), i = gl_LocalInvocationID.x, K = call.word[0];
+    if (row >= call.word[1]) return;
     float top = get(0u, row * K);
     uint at = 0u;
     for (uint k = i; k < K; k += 64u)

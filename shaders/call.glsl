@@ -24,6 +24,9 @@ layout(push_constant, scalar) uniform Call {
     uint word[16];
 } call;
 
+// Where every workgroup has a row; past the last there may be some without.
+uint row_of_group() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x; }
+
 bool there(uint k) { return (call.at[k].x | call.at[k].y) != 0u; }
 float number(uint k) { return uintBitsToFloat(call.word[k]); }
 int whole(uint k) { return int(call.word[k]); }

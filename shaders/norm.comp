@@ -1,4 +1,5 @@
-// norm.comp - rms_norm and layer_norm, one group of columns a workgroup. word: K, eps.
+// norm.comp - rms_norm and layer_norm, one group of columns a workgroup. word: K, eps,
+// rows.
 // rms_norm: x, g -> y, rstd. layer_norm: x, g, b -> y, mean, rstd.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -25,7 +26,8 @@ float sum_all(float mine)
 
 void main()
 {
-    uint row = gl_WorkGroupID.x, i = gl_LocalInvocationID.x, K = call.word[0];
+    uint row = row_of_group(), i = gl_LocalInvocationID.x, K = call.word[0];
+    if (row >= call.word[2]) return;
     uint y = LAYER != 0u ? 3u : 2u;
     precise float sum = 0.0, mean = 0.0;
     if (LAYER != 0u) {

@@ -212,6 +212,19 @@ static void test_whole(on *o, const char *arch, const char *type, extra_fn *extr
     free(f.bytes);
 }
 
+/* A prompt of more numbers than a dispatch has workgroups in one direction. */
+static void test_long(on *o)
+{
+    enum { LONG = 300 };
+    file f = make("llama", "q4_k", 1, NULL);
+    int32_t ids[LONG], next = -1;
+    draw_ids(ids, LONG, vocab_of(&f));
+    ok(on_open(o, &f, (zt_llm_opts){.ctx_len = LONG}) && !zt_llm_next(o->m, ids, LONG, &next),
+       "llama: a prompt of %d tokens, and no step falls back: %s", LONG, zt_ctx_error(o->ctx));
+    on_close(o);
+    free(f.bytes);
+}
+
 /* A model opened and fed while the n-th allocation of the host fails: an error or the right token,
  * and nothing is left. Not every n: each is a whole model. */
 static void test_faults(on *o, const char *arch, const char *type)
@@ -270,6 +283,7 @@ int main(void)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         test_whole(&o, "llama", types[i], NULL, "");
     test_whole(&o, "llama", "q4_0", divisors, ", divisors of rope");
+    test_long(&o);
     test_faults(&o, "gemma3", "q4_1");
     zt_engine_close(o.e);
     ok(zt_mem_get(o.ctx).blocks == 0, "nothing is left allocated");

@@ -1,6 +1,6 @@
-/* vulkan_models.c - the real models on Vulkan, a few tokens of each: logits near the cpu's, its text,
- * the same bits one token at a time and again, and what a prompt and a token cost. Skipped, aloud,
- * without an adapter or without models (scripts/model). */
+/* vulkan_models.c - the real models on Vulkan, a few tokens of each: logits near the cpu's, its
+ * text, the same bits one token at a time and again, and what a prompt and a token cost. Skipped,
+ * aloud, without an adapter or without models (scripts/model). */
 #include "lib/zt.h"
 #include "tests/tap.h"
 
@@ -127,7 +127,8 @@ static void try_model(const char *name, const char *path)
         good = answer_of(path, "vulkan", exact, &gpu[exact], &V) && good;
         const char *how = exact ? ", exact" : "";
         if (!ok(good, "%s%s: on both engines, no step falls back", name, how)) continue;
-        ok(!memcmp(cpu[exact].id, gpu[exact].id, sizeof gpu->id), "%s%s: the cpu's text", name, how);
+        bool same = !memcmp(cpu[exact].id, gpu[exact].id, sizeof gpu->id);
+        ok(same, "%s%s: the cpu's text", name, how);
         ok(gpu[exact].one, "%s%s: a prompt and a token are one submit, one download", name, how);
         ok(gpu[exact].same, "%s%s: the same bits token by token", name, how);
     }

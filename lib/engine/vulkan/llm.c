@@ -14,7 +14,7 @@ static bool linear_has(const zt_vk_engine *e, const void *attrs, const zt_type *
 {
     (void)attrs, (void)out;
     return zt_vk_is_float(in[0]->dtype) && zt_vk_pack_of(in[1]->dtype) &&
-           in[0]->dim[0] <= e->groups[1];
+           in[0]->dim[0] <= e->groups[1] && in[1]->dim[0] / 32 < e->groups[0];
 }
 
 /* Rows of 8-bit codes that a row of x becomes, as `act` allows against blocks of codes: 1, or with

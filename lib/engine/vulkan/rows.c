@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-/* Kernels of one workgroup a row: as many rows as a dispatch has groups in one direction. */
-static bool rows_fit(const zt_vk_engine *e, int64_t rows) { return rows <= e->groups[0]; }
+/* One workgroup a row; shaders find theirs by row_of_group() and count them in the word given. */
+static void a_group_each(const zt_vk_engine *e, zt_vk_call *c, int word, int64_t rows)
+{
+    c->word[word] = (uint32_t)rows;
+    zt_vk_spread(e, c, rows, 1);
+}
 
 static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
@@ -13,34 +17,31 @@ static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1]
 static bool norm_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                      const zt_type out[])
 {
-    (void)attrs, (void)out;
-    return zt_vk_is_float(in[0]->dtype) && rows_fit(e, zt_type_count(in[0]));
+    (void)e, (void)attrs, (void)out;
+    return zt_vk_is_float(in[0]->dtype);
 }
 
-static zt_status set_norm(zt_vk_call *c, bool layer, int64_t K, int64_t rows, double eps)
+static zt_status set_norm(zt_vk_engine *e, zt_vk_call *c, bool layer, int64_t K, double eps)
 {
     float f = (float)eps;
     c->shader = ZT_VK_SHADER_norm;
     c->spec[0] = layer;
     c->word[0] = (uint32_t)K;
     memcpy(&c->word[1], &f, sizeof f);
-    c->groups[0] = (uint32_t)rows;
-    c->groups[1] = c->groups[2] = 1;
+    a_group_each(e, c, 2, zt_type_count(&c->out[1]));
     return ZT_OK;
 }
 
 static zt_status set_rms_norm(zt_vk_engine *e, zt_vk_call *c)
 {
     const zt_rms_norm_attrs *a = c->attrs;
-    (void)e;
-    return set_norm(c, false, c->in[1]->dim[0], zt_type_count(&c->out[1]), a->eps);
+    return set_norm(e, c, false, c->in[1]->dim[0], a->eps);
 }
 
 static zt_status set_layer_norm(zt_vk_engine *e, zt_vk_call *c)
 {
     const zt_layer_norm_attrs *a = c->attrs;
-    (void)e;
-    return set_norm(c, true, last_dim(c->in[0]), zt_type_count(&c->out[1]), a->eps);
+    return set_norm(e, c, true, last_dim(c->in[0]), a->eps);
 }
 
 /* ---- argmax along the last dimension --------------------------------------------------------- */
@@ -49,17 +50,16 @@ static bool argmax_has(const zt_vk_engine *e, const void *attrs, const zt_type *
                        const zt_type out[])
 {
     const zt_argmax_attrs *a = attrs;
+    (void)e, (void)out;
     return zt_vk_is_float(in[0]->dtype) && (a->axis == -1 || a->axis == in[0]->rank - 1) &&
-           last_dim(in[0]) > 0 && rows_fit(e, zt_type_count(&out[0]));
+           last_dim(in[0]) > 0;
 }
 
 static zt_status set_argmax(zt_vk_engine *e, zt_vk_call *c)
 {
-    (void)e;
     c->shader = ZT_VK_SHADER_argmax;
     c->word[0] = (uint32_t)last_dim(c->in[0]);
-    c->groups[0] = (uint32_t)zt_type_count(c->out);
-    c->groups[1] = c->groups[2] = 1;
+    a_group_each(e, c, 1, zt_type_count(c->out));
     return ZT_OK;
 }
 
