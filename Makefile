@@ -46,7 +46,7 @@ fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c
 helpers  := $(BUILD)/tests/mkmodel
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm,lib/$(r)/$(r).h) lib/ops/ops.def \
             lib/run/pages.h lib/tensor/quantize.h lib/tensor/storage.h lib/io/gguf.h lib/io/gguf_write.h \
-            lib/io/imatrix.h lib/io/meta.h lib/io/checkpoint.h lib/io/safetensors.h lib/io/safetensors_write.h \
+            lib/io/imatrix.h lib/io/fault.h lib/io/meta.h lib/io/checkpoint.h lib/io/safetensors.h lib/io/safetensors_write.h \
             lib/io/array.h lib/io/npy.h lib/io/npz.h lib/io/pt.h lib/io/netjson.h \
             lib/llm/mix.h lib/llm/importance.h lib/llm/budget.h
 
@@ -220,7 +220,7 @@ long:
 	@$(MAKE) --no-print-directory sanitize
 	ZT_LONG=1 $(BUILD)/tests/alloc
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
-	mandoc -T lint -W warning man/*.1 $(BUILD)/man/zt-ops.7
+	mandoc -T lint -W warning man/*.[15] $(BUILD)/man/zt-ops.7
 
 # ---- demo, bench, dependencies ------------------------------------------------------------------
 
@@ -248,14 +248,16 @@ bindir  = '$(DESTDIR)$(PREFIX)/bin'
 libdir  = '$(DESTDIR)$(PREFIX)/lib'
 incdir  = '$(DESTDIR)$(PREFIX)/include/zt'
 mandir  = '$(DESTDIR)$(PREFIX)/share/man/man1'
+man5dir = '$(DESTDIR)$(PREFIX)/share/man/man5'
 man7dir = '$(DESTDIR)$(PREFIX)/share/man/man7'
 compdir = '$(DESTDIR)$(PREFIX)/share/bash-completion/completions'
 pages  := $(tools:%=%.1)
 
 install: all
-	install -d $(bindir) $(libdir)/pkgconfig $(incdir) $(mandir) $(man7dir) $(compdir)
+	install -d $(bindir) $(libdir)/pkgconfig $(incdir) $(mandir) $(man5dir) $(man7dir) $(compdir)
 	install -m 755 $(bins) $(bindir)
 	install -m 644 $(pages:%=man/%) $(mandir)
+	install -m 644 man/zt-formats.5 $(man5dir)
 	install -m 644 $(BUILD)/man/zt-ops.7 $(man7dir)
 	for t in $(tools); do $(BUILD)/bin/$$t --completion bash >$(compdir)/$$t || exit; done
 	install -m 644 $(BUILD)/libzt.a $(libdir)
@@ -266,7 +268,7 @@ install: all
 
 uninstall:
 	for t in $(tools); do rm -f $(bindir)/$$t $(mandir)/$$t.1 $(compdir)/$$t; done
-	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc $(man7dir)/zt-ops.7
+	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc $(man5dir)/zt-formats.5 $(man7dir)/zt-ops.7
 	rm -rf $(incdir)
 
 clean:

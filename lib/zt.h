@@ -14,6 +14,7 @@
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/imatrix.h"
+#include "lib/io/fault.h"
 #include "lib/io/meta.h"
 #include "lib/io/checkpoint.h"
 #include "lib/io/safetensors.h"

@@ -34,6 +34,7 @@ tools() {
             echo "share/man/man1/$t.1 644"
             echo "share/bash-completion/completions/$t 644"
         done
+        echo share/man/man5/zt-formats.5 644
         echo share/man/man7/zt-ops.7 644
         echo lib/libzt.a 644
         echo lib/pkgconfig/zt.pc 644

@@ -252,7 +252,7 @@ char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n);
  * After a failed write everything further fails; close without commit leaves no trace. */
 typedef struct zt_sink zt_sink;
 zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force);
-zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n);
+zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n); /* n 0: nothing waits here */
 /* n bytes of a source from `offset` on; from file to file the kernel copies them. */
 zt_status zt_sink_copy(zt_sink *s, const zt_source *from, uint64_t offset, uint64_t n);
 zt_status zt_sink_commit(zt_sink *s);

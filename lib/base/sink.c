@@ -159,8 +159,10 @@ static zt_status flush(zt_sink *s)
 
 zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n)
 {
-    if (s->failed || n == 0)
+    if (s->failed)
         return s->failed;
+    if (n == 0)
+        return flush(s);
     if (n > BUFFER - s->used && flush(s))
         return s->failed;
     if (n >= BUFFER)

@@ -30,11 +30,20 @@ const zt_container *zt_container_named(const char *name)
 
 const zt_container *zt_container_for(const char *path)
 {
+    static const struct {
+        const char *suffix;
+        const zt_container *container;
+    } also[] = {{".pth", &zt_container_pt}, {".bin", &zt_container_pt}};
     size_t n = strlen(path);
     for (int i = 0; i < N_CONTAINERS; i++) {
         size_t k = strlen(containers[i]->suffix);
         if (n > k && strcmp(path + n - k, containers[i]->suffix) == 0)
             return containers[i];
+    }
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++) {
+        size_t k = strlen(also[i].suffix);
+        if (n > k && strcmp(path + n - k, also[i].suffix) == 0)
+            return also[i].container;
     }
     return NULL;
 }
@@ -120,8 +129,12 @@ static zt_status open_source(zt_checkpoint *c, zt_source *s)
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 {
-    zt_source *s = flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path)
-                                                : zt_source_open(ctx, path);
+    return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path)
+                                                                : zt_source_open(ctx, path));
+}
+
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s)
+{
     zt_checkpoint *c = s ? zt_checkpoint_new(ctx, zt_source_name(s)) : NULL;
     if (!c) {
         zt_source_close(s);

@@ -68,6 +68,7 @@ enum {
 /* A file, or "-": GGUF (the first of shards: all of them), safetensors, an index of such. What zt
  * does not know is ZT_EDATA. */
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags);
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s); /* NULL: NULL; owns it, also on failure */
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
 /* Over open safetensors; likewise. */
@@ -96,6 +97,12 @@ bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **so
 /* The same as a GGUF: whatever has GGUF's metadata runs. Takes c over, also on failure. Tensors that
  * GGUF cannot say are left out. */
 zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c);
+
+/* Other metadata and names (entries as they are listed, else the same) for the very file that c was
+ * opened from: written where they are, if that is one write that is done or not. *done false: not so,
+ * and nothing has changed. */
+zt_status zt_checkpoint_patch(zt_checkpoint *c, const char *path, const zt_meta *meta,
+                              const zt_entry *entries, int64_t n, bool *done);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

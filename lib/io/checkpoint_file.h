@@ -2,7 +2,8 @@
  * what is kept of an open checkpoint and of one being written.
  *
  * checkpoint.c owns the table, opening and reading; checkpoint_mask.c what a container cannot say;
- * checkpoint_write.c writing and shards; checkpoint_gguf.c, checkpoint_st.c ... a container each. */
+ * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file
+ * is; checkpoint_gguf.c, checkpoint_st.c ... a container each. */
 #ifndef ZT_CHECKPOINT_FILE_H
 #define ZT_CHECKPOINT_FILE_H
 
@@ -34,7 +35,10 @@ typedef struct zt_part {
 } zt_part;
 
 typedef struct zt_part_ops {
-    /* The header: metadata in the container's own way (NULL: there is none), and all entries. */
+    /* The header, with metadata in the container's own way and all entries: of `least` bytes at
+     * least, where it can be filled up. NULL on failure; zt_free it. Containers that have no header
+     * begin instead. */
+    char *(*header)(zt_part *p, const zt_meta *meta, size_t least, size_t *n);
     zt_status (*begin)(zt_part *p, const zt_meta *meta);
     zt_status (*tensor)(zt_part *p, int64_t i); /* before entry i's data; NULL: nothing is */
     zt_status (*put)(zt_part *p, const void *bytes, size_t n); /* NULL: as they are */
@@ -105,6 +109,9 @@ zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size
 /* How entries are stored in a container: out[n] from entries[n]; what is masked is told to meta. */
 zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
                           const zt_entry *entries, int64_t n, zt_entry *out, zt_meta *meta);
+/* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as it
+ * is. */
+zt_status zt_fit_meta(const zt_container *to, zt_meta **m);
 zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
 
 #endif

@@ -134,17 +134,14 @@ static zt_status put_all(zt_part *p, zt_gguf_writer *w, const zt_meta *m)
     return st;
 }
 
-static zt_status begin(zt_part *p, const zt_meta *m)
+static char *header(zt_part *p, const zt_meta *m, size_t least, size_t *n)
 {
-    size_t n;
+    (void)least;
     zt_gguf_writer *w = zt_gguf_writer_new(p->ctx);
     zt_status st = w ? put_all(p, w, m) : ZT_ENOMEM;
-    char *header = st == ZT_OK ? zt_gguf_writer_finish(w, &n, NULL) : NULL;
-    if (st == ZT_OK)
-        st = header ? zt_sink_write(p->sink, header, n) : zt_ctx_status(p->ctx);
-    zt_free(p->ctx, header);
+    char *h = st == ZT_OK ? zt_gguf_writer_finish(w, n, NULL) : NULL;
     zt_gguf_writer_free(w);
-    return st;
+    return h;
 }
 
 /* Zeros up to the alignment. */
@@ -179,7 +176,7 @@ static zt_status shard_meta(zt_meta *m, int64_t no, int64_t n, int64_t n_tensors
     return st == ZT_OK ? zt_meta_put(m, "split.tensors.count", ZT_GGUF_I32, &all, sizeof all) : st;
 }
 
-static const zt_part_ops ops = {.begin = begin, .tensor = tensor, .end = pad};
+static const zt_part_ops ops = {.header = header, .tensor = tensor, .end = pad};
 
 const zt_container zt_container_gguf = {.name = "gguf",
                                         .suffix = ".gguf",

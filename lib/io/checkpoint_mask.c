@@ -63,6 +63,27 @@ zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size
     return st;
 }
 
+zt_status zt_fit_meta(const zt_container *to, zt_meta **m)
+{
+    zt_str text;
+    zt_ctx *ctx = zt_meta_ctx(*m);
+    if (!to->can_meta || to->can_meta(*m))
+        return ZT_OK;
+    zt_meta *one = zt_meta_new(ctx);
+    zt_str_init(&text, ctx);
+    zt_status st = one ? zt_meta_to_text(*m, &text) : ZT_ENOMEM;
+    if (st == ZT_OK)
+        st = zt_meta_put_str(one, ZT_KEY_GGUF, text.data, text.len);
+    zt_str_fini(&text);
+    if (st != ZT_OK) {
+        zt_meta_free(one);
+        return st;
+    }
+    zt_meta_free(*m);
+    *m = one;
+    return ZT_OK;
+}
+
 /* ---- reading: masks -------------------------------------------------------------------------- */
 
 static zt_status bad_mask(const zt_checkpoint *c, zt_bytes what, const char *why)

@@ -189,10 +189,8 @@ static bool can_meta(const zt_meta *m)
     return true;
 }
 
-static zt_status begin(zt_part *p, const zt_meta *m)
+static char *header(zt_part *p, const zt_meta *m, size_t least, size_t *n)
 {
-    size_t n;
-    char *header = NULL;
     zt_st_writer *w = zt_st_writer_new(p->ctx);
     zt_status st = w ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
@@ -204,13 +202,9 @@ static zt_status begin(zt_part *p, const zt_meta *m)
         const zt_entry *e = &p->entry[i];
         st = zt_st_put_tensor(w, e->name, word_of(e), e->type.rank, e->type.dim, e->bytes);
     }
-    if (st == ZT_OK && !(header = zt_st_writer_finish(w, &n)))
-        st = zt_ctx_status(p->ctx);
-    if (st == ZT_OK)
-        st = zt_sink_write(p->sink, header, n);
-    zt_free(p->ctx, header);
+    char *h = st == ZT_OK ? zt_st_writer_finish(w, least, n) : NULL;
     zt_st_writer_free(w);
-    return st;
+    return h;
 }
 
 /* {"metadata": {"total_size": N}, "weight_map": {"tensor": "file", ...}} */
@@ -242,7 +236,7 @@ static char *make_index(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *byt
     return NULL;
 }
 
-static const zt_part_ops ops = {.begin = begin};
+static const zt_part_ops ops = {.header = header};
 
 const zt_container zt_container_safetensors = {.name = "safetensors",
                                                .suffix = ".safetensors",

@@ -100,23 +100,6 @@ static zt_status hide_meta(zt_writer *w, zt_str *text)
     return ZT_OK;
 }
 
-/* The same as one text of metadata. */
-static zt_status wrap_meta(zt_writer *w, zt_str *text)
-{
-    zt_meta *one = zt_meta_new(w->ctx);
-    zt_status st = one ? zt_meta_to_text(w->meta, text) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = zt_meta_put_str(one, ZT_KEY_GGUF, text->data, text->len);
-    if (st != ZT_OK) {
-        zt_meta_free(one);
-        return st;
-    }
-    zt_meta_free(w->meta);
-    w->meta = one;
-    zt_str_clear(text);
-    return ZT_OK;
-}
-
 static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entries, int64_t n,
                          zt_str *text)
 {
@@ -129,10 +112,24 @@ static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entr
         st = zt_meta_join(w->meta, meta);
     if (st == ZT_OK)
         st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
-    if (st != ZT_OK || (w->to->can_meta && w->to->can_meta(w->meta)) ||
-        zt_meta_count(w->meta) == 0)
-        return st;
-    return w->to->can_meta ? wrap_meta(w, text) : hide_meta(w, text);
+    if (st == ZT_OK)
+        st = zt_fit_meta(w->to, &w->meta);
+    bool hides = !w->to->can_meta && zt_meta_count(w->meta) > 0;
+    return st == ZT_OK && hides ? hide_meta(w, text) : st;
+}
+
+/* Out at once: who reads a pipe may begin. */
+static zt_status put_header(zt_writer *w, zt_part *p, const zt_meta *m)
+{
+    size_t n;
+    if (!w->to->ops->header)
+        return w->to->ops->begin(p, m);
+    char *header = w->to->ops->header(p, m, 0, &n);
+    zt_status st = header ? zt_sink_write(p->sink, header, n) : zt_ctx_status(w->ctx);
+    if (st == ZT_OK)
+        st = zt_sink_write(p->sink, NULL, 0);
+    zt_free(w->ctx, header);
+    return st;
 }
 
 /* Metadata of a shard: all in the first one, where the container tells shards apart. */
@@ -151,7 +148,7 @@ static zt_status begin_part(zt_writer *w, int64_t k)
     zt_part *p = &w->part[k];
     if (st == ZT_OK) {
         p->sink = zt_sink_open(w->ctx, p->path, w->force);
-        st = p->sink ? w->to->ops->begin(p, m) : zt_ctx_status(w->ctx);
+        st = p->sink ? put_header(w, p, m) : zt_ctx_status(w->ctx);
     }
     zt_meta_free(own);
     return st;

@@ -1,4 +1,5 @@
 /* gguf.c - owns open GGUF files: opening and closing, identity, the tensor list, the store. */
+#include "lib/io/fault.h"
 #include "lib/io/gguf_file.h"
 
 #include <inttypes.h>
@@ -60,9 +61,8 @@ static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, 
     int64_t other;
     if (!zt_map_get(m, name, n, &other))
         return zt_map_put(m, name, n, i) == ZT_OK;
-    zt_fail(g->ctx, ZT_EDATA, "%s: %s '%s' is there twice", zt_gguf_name(g), noun,
-            zt_escape(text, sizeof text, name, n));
-    return false;
+    return zt_faults_tell(g->ctx, "%s: %s '%s' is there twice", zt_gguf_name(g), noun,
+                    zt_escape(text, sizeof text, name, n)) == ZT_OK;
 }
 
 static bool map_keys(zt_gguf *g)

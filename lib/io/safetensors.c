@@ -1,4 +1,5 @@
 /* safetensors.c - owns open safetensors files: opening and closing, tensors by name, the store. */
+#include "lib/io/fault.h"
 #include "lib/io/safetensors_file.h"
 
 #include <string.h>
@@ -60,9 +61,10 @@ zt_status zt_st_map_names(zt_safetensors *s)
         const char *name = s->tensor[i].e.name;
         size_t n = strlen(name);
         if (zt_map_get(s->names, name, n, NULL))
-            return zt_fail(s->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", s->name,
-                           zt_escape(text, sizeof text, name, n));
-        st = zt_map_put(s->names, name, n, i);
+            st = zt_faults_tell(s->ctx, "%s: tensor '%s' is there twice", s->name,
+                          zt_escape(text, sizeof text, name, n));
+        else
+            st = zt_map_put(s->names, name, n, i);
     }
     return st;
 }

@@ -4,6 +4,7 @@
  * The header is walked member by member and each tensor's entry is a JSON document of its own, so
  * that memory follows the tensors there are. Beyond what the reference reader refuses, we refuse
  * names that come twice. */
+#include "lib/io/fault.h"
 #include "lib/io/json.h"
 #include "lib/io/safetensors_file.h"
 
@@ -82,16 +83,20 @@ typedef struct parser {
     bool streams; /* how many data there are, is not known */
 } parser;
 
-ZT_PRINTF(3, 4) static zt_status bad(const parser *p, const char *name, const char *fmt, ...)
+/* What can be gone on behind: ZT_OK if somebody listens. */
+ZT_PRINTF(3, 4) static zt_status amiss(const parser *p, const char *name, const char *fmt, ...)
 {
     char what[256], text[160];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    return zt_fail(p->s->ctx, ZT_EDATA, "%s: tensor '%s': %s", p->file,
-                   zt_escape(text, sizeof text, name, strlen(name)), what);
+    return zt_faults_tell(p->s->ctx, "%s: tensor '%s': %s", p->file,
+                    zt_escape(text, sizeof text, name, strlen(name)), what);
 }
+
+/* The entry says nothing that could be used: without it one can go on. */
+#define unfit(...) (amiss(__VA_ARGS__) == ZT_OK ? ZT_ENOENT : ZT_EDATA)
 
 /* Dimensions into type, and the bytes that they make. */
 static zt_status read_shape(const parser *p, const char *name, const json_t *shape,
@@ -101,24 +106,24 @@ static zt_status read_shape(const parser *p, const char *name, const json_t *sha
     int64_t count = 1;
     bool empty = false;
     if (!json_is_array(shape))
-        return bad(p, name, "shape is no list");
+        return unfit(p, name, "shape is no list");
     *type = (zt_type){.dtype = d->dtype, .rank = rank <= ZT_MAX_RANK ? (int)rank : -1};
     for (size_t i = 0; i < rank; i++) {
         const json_t *v = json_array_get(shape, i);
         json_int_t dim = json_integer_value(v);
         if (!json_is_integer(v) || dim < 0)
-            return bad(p, name, "dimension %zu is no count", i);
+            return unfit(p, name, "dimension %zu is no count", i);
         empty |= dim == 0;
         if (dim && !zt_mul_i64(count, dim, &count))
-            return bad(p, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
+            return unfit(p, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
         if (i < ZT_MAX_RANK)
             type->dim[i] = dim;
     }
     int64_t bits;
     if (!zt_mul_i64(count, d->bits, &bits))
-        return bad(p, name, "%lld elements are too many", (long long)count);
+        return unfit(p, name, "%lld elements are too many", (long long)count);
     if (!empty && bits % 8 != 0)
-        return bad(p, name, "%lld elements of %d bits are no whole bytes", (long long)count,
+        return unfit(p, name, "%lld elements of %d bits are no whole bytes", (long long)count,
                    d->bits);
     *bytes = empty ? 0 : (uint64_t)bits / 8;
     if (d->dtype == ZT_DTYPE_COUNT)
@@ -130,15 +135,15 @@ static zt_status read_offsets(const parser *p, const char *name, const json_t *l
                               uint64_t from_to[2])
 {
     if (json_array_size(list) != 2)
-        return bad(p, name, "data_offsets is no pair of numbers");
+        return unfit(p, name, "data_offsets is no pair of numbers");
     for (size_t i = 0; i < 2; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0)
-            return bad(p, name, "data_offsets are no counts");
+            return unfit(p, name, "data_offsets are no counts");
         from_to[i] = (uint64_t)json_integer_value(v);
     }
     if (from_to[0] > from_to[1] || from_to[1] > p->data_bytes)
-        return bad(p, name, "data from byte %llu to %llu, in %llu bytes of data",
+        return unfit(p, name, "data from byte %llu to %llu, in %llu bytes of data",
                    (unsigned long long)from_to[0], (unsigned long long)from_to[1],
                    (unsigned long long)p->data_bytes);
     return ZT_OK;
@@ -150,17 +155,22 @@ static zt_status read_entry(const parser *p, const char *name, const json_t *j, 
     uint64_t at[2], bytes = 0;
     if (json_object_size(j) != 3 || !json_object_get(j, "shape") ||
         !json_object_get(j, "data_offsets"))
-        return bad(p, name, "not an object of dtype, shape and data_offsets");
+        return unfit(p, name, "not an object of dtype, shape and data_offsets");
     if (!d)
-        return bad(p, name, "its dtype is none of the format's");
+        return unfit(p, name, "its dtype is none of the format's");
     zt_status s = read_shape(p, name, json_object_get(j, "shape"), d, &t->e.type, &bytes);
     if (s == ZT_OK)
         s = read_offsets(p, name, json_object_get(j, "data_offsets"), at);
     if (s != ZT_OK)
         return s;
-    if (at[1] - at[0] != bytes)
-        return bad(p, name, "%llu bytes of data, its shape makes %llu",
-                   (unsigned long long)(at[1] - at[0]), (unsigned long long)bytes);
+    if (at[1] - at[0] != bytes) {
+        s = amiss(p, name, "%llu bytes of data, its shape makes %llu",
+                  (unsigned long long)(at[1] - at[0]), (unsigned long long)bytes);
+        if (s != ZT_OK)
+            return s;
+        bytes = at[1] - at[0];
+        t->e.type.dtype = ZT_DTYPE_COUNT; /* who goes on sees bytes */
+    }
     t->e.dtype = d->name;
     t->e.rank = (int)json_array_size(json_object_get(j, "shape"));
     t->e.bytes = (size_t)bytes;
@@ -178,14 +188,14 @@ static zt_status read_tensor(parser *p, const char *name, const char *text, size
     s->tensor = list;
     st_tensor *t = &list[s->n_tensors];
     if (n > MAX_ENTRY)
-        return bad(p, name, "an entry of %zu bytes, %d are allowed", n, MAX_ENTRY);
+        return unfit(p, name, "an entry of %zu bytes, %d are allowed", n, MAX_ENTRY);
     *t = (st_tensor){.e = {.name = zt_arena_strndup(s->texts, name, strlen(name))}};
     json_t *j = t->e.name ? zt_json_load(s->ctx, p->file, text, n) : NULL;
     zt_status st = j ? read_entry(p, name, j, t) : zt_ctx_status(s->ctx);
     json_decref(j);
     if (st == ZT_OK)
         s->n_tensors++;
-    return st;
+    return st == ZT_ENOENT ? ZT_OK : st;
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -274,16 +284,19 @@ static zt_status check_layout(const parser *p, int64_t first)
         qsort(s->tensor + first, (size_t)(s->n_tensors - first), sizeof *s->tensor, by_offset);
     for (int64_t i = first; i < s->n_tensors; i++) {
         const st_tensor *t = &s->tensor[i];
+        zt_status st = ZT_OK;
         if (t->offset != end)
-            return bad(p, t->e.name, "data from byte %llu, but what is before it ends at %llu",
+            st = amiss(p, t->e.name, "data from byte %llu, but what is before it ends at %llu",
                        (unsigned long long)(t->offset - p->data),
                        (unsigned long long)(end - p->data));
+        if (st != ZT_OK)
+            return st;
         end = t->offset + t->e.bytes;
     }
     if (end == p->data + p->data_bytes || p->streams)
         return ZT_OK;
-    return zt_fail(s->ctx, ZT_EDATA, "%s: %llu bytes of data, %llu belong to tensors", p->file,
-                   (unsigned long long)p->data_bytes, (unsigned long long)(end - p->data));
+    return zt_faults_tell(s->ctx, "%s: %llu bytes of data, %llu belong to tensors", p->file,
+                    (unsigned long long)p->data_bytes, (unsigned long long)(end - p->data));
 }
 
 /* The n bytes of the header. Of a stream there is never more memory than twice what came. */

@@ -102,10 +102,10 @@ zt_status zt_st_put_tensor(zt_st_writer *w, const char *name, const char *word, 
     return w->status;
 }
 
-char *zt_st_writer_finish(zt_st_writer *w, size_t *n)
+char *zt_st_writer_finish(zt_st_writer *w, size_t least, size_t *n)
 {
     puts_raw(w, w->n_meta && !w->n_tensors ? "}}" : "}");
-    while (w->status == ZT_OK && w->text.len % 8 != 0)
+    while (w->status == ZT_OK && (w->text.len % 8 != 0 || w->text.len < least))
         puts_raw(w, " ");
     if (w->status != ZT_OK)
         return NULL;

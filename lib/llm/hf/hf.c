@@ -1,6 +1,8 @@
 /* hf.c - owns opening a model of any container: what a path is, and where the files of a Hugging
  * Face model are. */
 #include "lib/llm/hf/hf.h"
+#include "lib/io/checkpoint.h"
+#include "lib/io/npz.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -268,8 +270,27 @@ static bool is_folder(const char *path)
 /* May a stream be a model, by its first bytes: GGUF, JSON, or weights after a length? */
 static bool may_be_model(const void *head, size_t n)
 {
-    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || (n >= 1 && *(const char *)head == '{') ||
+    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || zt_npz_sniff(head, n) || (n >= 1 && *(const char *)head == '{') ||
            zt_safetensors_sniff(head, n, UINT64_MAX);
+}
+
+/* What zt wrote into another container carries a GGUF's metadata, and is one by itself. Takes c over;
+ * NULL and *is false: it carries none, and that is no failure. */
+static zt_gguf *open_carried(zt_checkpoint *c, bool *is)
+{
+    const zt_meta *m = c ? zt_checkpoint_meta(c) : NULL;
+    *is = !m || zt_meta_find(m, "general.architecture") >= 0;
+    if (m && *is)
+        return zt_checkpoint_gguf(c);
+    zt_checkpoint_close(c);
+    return NULL;
+}
+
+/* The same of weights, in a file or by their index. */
+static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_source *s, bool is_index, bool *is)
+{
+    zt_safetensors *st = is_index ? zt_safetensors_open_index(ctx, path) : zt_safetensors_take(ctx, s);
+    return open_carried(st ? zt_checkpoint_of_safetensors(ctx, st) : NULL, is);
 }
 
 static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
@@ -287,16 +308,32 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
         return NULL;
     }
     bool weights = zt_safetensors_sniff(head, n, size), index = head[0] == '{';
-    if (!weights && !index)
-        return zt_gguf_take(ctx, s);
-    zt_source_close(s);
+    bool is = false, tokenizer = false;
+    zt_gguf *g = NULL;
+    if (zt_npz_sniff(head, n)) {
+        g = open_carried(zt_checkpoint_take(ctx, s), &is);
+        if (!is)
+            zt_fail(ctx, ZT_EDATA, "%s: is no model: it has no metadata", path);
+        return g;
+    }
+    if (!weights && !index) {
+        g = zt_gguf_take(ctx, s);
+        return g ? zt_gguf_with_shards(g, path) : NULL;
+    }
+    if (weights)
+        g = open_weights(ctx, path, s, false, &is);
+    else
+        zt_source_close(s);
+    if (is)
+        return g;
     if (strcmp(path, "-") == 0) {
         zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
         return NULL;
     }
-    bool tokenizer = false;
-    zt_gguf *g = weights ? NULL : open_tokenizer(ctx, path, &tokenizer);
-    return tokenizer ? g : open_model(ctx, path, false, index && !weights, whole);
+    g = weights ? NULL : open_tokenizer(ctx, path, &tokenizer);
+    if (!weights && !tokenizer)
+        g = open_weights(ctx, path, NULL, true, &is);
+    return tokenizer || is ? g : open_model(ctx, path, false, index && !weights, whole);
 }
 
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)

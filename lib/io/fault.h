@@ -1,0 +1,32 @@
+/* fault.h - faults of a file that its reader could go on behind. Readers end at the first one; where
+ * somebody listens they tell it and go on, so that all are found.
+ *
+ *     zt_faults all = {.tell = print_line, .user = me};
+ *     zt_faults_listen(ctx, &all);
+ *     ... open the file; NULL: there is a last fault in the context, which nothing goes behind ...
+ *     zt_faults_listen(ctx, NULL);
+ *
+ * What is opened so may only be looked at: where a fault was told, tensors may lie anywhere.
+ */
+#ifndef ZT_FAULT_H
+#define ZT_FAULT_H
+
+#include "lib/base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_faults {
+    void (*tell)(void *user, const char *text);
+    void *user;
+} zt_faults;
+
+zt_status zt_faults_listen(zt_ctx *ctx, const zt_faults *f); /* borrowed; NULL: nobody listens */
+/* ZT_OK: somebody listened; else ZT_EDATA, and the fault is in the context. */
+zt_status zt_faults_tell(zt_ctx *ctx, const char *fmt, ...) ZT_PRINTF(2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

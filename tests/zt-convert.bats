@@ -1,0 +1,366 @@
+#!/usr/bin/env bats
+# zt-convert: any model file in, any out; what is listed, hashed, checked; edits; streams; misuse.
+
+load helper
+
+setup_file() {
+    make_models
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    ln -sf "$tiny" model.gguf
+    repo=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+}
+
+@test "the man page has the options of --help, in that order" {
+    man=$repo/man/zt-convert.1
+    diff <(help_options zt-convert) <(man_options "$man")
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "$man" "$repo/man/zt-formats.5"
+}
+
+@test "the man page's examples run" {
+    cp "$tiny" m && rm model.gguf && mv m model.gguf
+    while IFS= read -r line; do
+        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
+    done < <(sed -n 's/^\.Dl //p' "$repo/man/zt-convert.1")
+}
+
+@test "each container holds all of a GGUF, and gives it back to the byte" {
+    zt-convert --hash model.gguf >hashes
+    zt-convert --meta model.gguf >meta
+    zt-convert --no-history model.gguf first.gguf
+    [ "$(wc -l <hashes)" -gt 10 ]
+    for c in safetensors npz pt pth; do
+        zt-convert --no-history first.gguf "a.$c"
+        diff hashes <(zt-convert --hash "a.$c")
+        diff meta <(zt-convert --meta "a.$c")
+        zt-convert --no-history "a.$c" "$c.gguf"
+        cmp first.gguf "$c.gguf"
+    done
+    zt-convert --no-history npz.gguf b.npz
+    cmp a.npz b.npz
+}
+
+@test "safetensors made of a GGUF run by themselves" {
+    zt-convert model.gguf m.safetensors
+    [ "$(zt-run -m m.safetensors -p 'a b' --raw --temp 0 -n 8 --ids)" = \
+      "$(zt-run -m model.gguf -p 'a b' --raw --temp 0 -n 8 --ids)" ]
+}
+
+@test "shards, in and out" {
+    zt-convert --hash model.gguf >hashes
+    for c in gguf safetensors; do
+        zt-convert --no-history --shard 50000 model.gguf s.$c
+        [ "$(ls s-*-of-*.$c | wc -l)" -gt 2 ]
+        [ ! -e s.$c ]
+        first=$(ls s-00001-of-*.$c)
+        diff hashes <(zt-convert --hash "$first")
+        diff <(zt-convert --meta model.gguf) <(zt-convert --meta "$first")
+    done
+    diff hashes <(zt-convert --hash s.safetensors.index.json)
+    rm s-00002-of-*.gguf
+    run --separate-stderr zt-convert --list s-00001-of-*.gguf
+    [ "$status" -eq 66 ]
+    one_message zt-convert
+}
+
+@test "pipes and FIFOs stream: bytes come out before the input ends" {
+    zt-convert --no-history model.gguf m.safetensors
+    for c in gguf safetensors; do
+        f=model.gguf
+        [ $c = gguf ] || f=m.safetensors
+        cmp <(cat $f | zt-convert --no-history --to $c - -) $f
+        mkfifo in.$c
+        size=$(stat -Lc %s $f)
+        # The last byte is held back until half of the output is there.
+        { head -c $((size - 1)) $f; until [ -e go.$c ]; do sleep 0.05; done; tail -c 1 $f; } >in.$c &
+        zt-convert --no-history --to $c in.$c - | { head -c $((size / 2)); touch go.$c; cat; } | cmp - $f
+        wait
+    done
+}
+
+@test "no temporary file while a stream goes through" {
+    mkdir t
+    chmod 555 t
+    TMPDIR=$PWD/t zt-convert --no-history - out.gguf < <(cat model.gguf)
+    cmp <(zt-convert --no-history model.gguf -) out.gguf
+}
+
+@test "--list, --by, --meta in every form" {
+    zt-convert --list --format json model.gguf >out
+    json '$j->{schema} eq "zt.convert.list/1" && @{$j->{rows}} > 10
+          && !grep { !$_->{name} || !$_->{dtype} || $_->{shape} !~ /^\[\d+(,\d+)*\]$/ || $_->{bytes} <= 0 } @{$j->{rows}}' <out
+    all=$(zt-convert --list model.gguf | awk -F'\t' 'NR > 1 {n += $4} END {print n}')
+    for by in layer dtype; do
+        [ "$(zt-convert --list --by $by model.gguf | awk -F'\t' 'NR > 1 {n += $4} END {print n}')" = "$all" ]
+    done
+    zt-convert --list --by layer model.gguf | grep -q '^blk.0	'
+    [ "$(zt-convert --list --select 'blk.0.*' --drop '*norm*' model.gguf | grep -c '^blk.0')" -gt 3 ]
+    run grep -E 'norm|blk.1' <(zt-convert --list --select 'blk.0.*' --drop '*norm*' model.gguf)
+    [ "$status" -eq 1 ]
+    zt-convert --meta --format json model.gguf >out
+    json '$j->{schema} eq "zt.convert.meta/1" && $j->{rows}[0]{key} eq "general.architecture"
+          && $j->{rows}[0]{type} eq "str" && $j->{rows}[0]{value} eq "llama"' <out
+}
+
+@test "--dtype casts floats and blocks, and leaves what is none" {
+    zt-convert --dtype f32 model.gguf f.gguf
+    run grep -vE '	f32	|^name' <(zt-convert --list f.gguf)
+    [ "$status" -eq 1 ]
+    zt-convert --dtype f64 f.gguf d.safetensors
+    zt-convert --dtype f32 d.safetensors g.gguf
+    diff <(zt-convert --hash f.gguf) <(zt-convert --hash g.gguf)
+    zt-convert --dtype bf16 f.gguf b.gguf
+    [ "$(zt-convert --meta b.gguf | awk -F'\t' '$1 == "general.file_type" {print $3}')" = \
+      "$(zt-convert --meta model.gguf | awk -F'\t' '$1 == "general.file_type" {print 32}')" ]
+    for t in q4_0 i32 none; do
+        run --separate-stderr zt-convert --dtype $t model.gguf n.gguf
+        [ "$status" -eq 64 ]
+        one_message zt-convert
+        [ ! -e n.gguf ]
+    done
+}
+
+@test "--cat is the tensor as npy" {
+    zt-convert --cat output_norm.weight model.gguf >x.npy
+    zt-convert --no-history --select output_norm.weight model.gguf y.npy
+    cmp x.npy y.npy
+    zt-convert --cat token_embd.weight -o e.npy model.gguf
+    zt-convert --list e.npy | grep -q '^arr_0	f32	'
+    run --separate-stderr zt-convert --cat none model.gguf
+    [ "$status" -eq 66 ]
+    one_message zt-convert
+}
+
+@test "names: --select, --drop, --rename" {
+    zt-convert --select 'blk.*' --drop '*norm*' --rename 'blk.*.attn_*.weight=l*/a_*' model.gguf r.safetensors
+    zt-convert --list r.safetensors | grep -q '^l0/a_q	'
+    run grep norm <(zt-convert --list r.safetensors)
+    [ "$status" -eq 1 ]
+    diff <(zt-convert --hash --select x r.safetensors 2>/dev/null | wc -l) <(zt-convert --hash r.safetensors | wc -l)
+    run --separate-stderr zt-convert --rename 'blk.*=one' model.gguf n.gguf
+    [ "$status" -eq 65 ]
+    for bad in one =x a= 'a=*'; do
+        run --separate-stderr zt-convert --rename "$bad" model.gguf n.gguf
+        [ "$status" -eq 64 ]
+    done
+    [ ! -e n.gguf ]
+}
+
+@test "--set and --unset: kinds named, kept and guessed" {
+    zt-convert --set general.name=x --set a.int=7 --set a.neg=-7 --set a.real=0.5 --set a.bool=true --set 'a.text=some text' \
+        --set a.u8=u8:200 --set 'a.list=[1, 2, 3]' --set 'a.words=[x,y]' --set llama.block_count=9 --unset 'tokenizer.*' \
+        --no-history model.gguf s.gguf
+    zt-convert --meta s.gguf >out
+    while IFS='|' read -r key kind value; do
+        grep -qxF "$key	$kind	$value" out || { echo "$key"; cat out; false; }
+    done <<'X'
+a.int|u32|7
+a.neg|i32|-7
+a.real|f32|0.5
+a.bool|bool|true
+a.text|str|some text
+a.u8|u8|200
+a.list|u32[3]|[1, 2, 3]
+a.words|str[2]|["x", "y"]
+llama.block_count|u32|9
+general.name|str|x
+X
+    run grep tokenizer out
+    [ "$status" -eq 1 ]
+    for bad in a.x=u8:300 llama.block_count=many =5 x; do
+        run --separate-stderr zt-convert --set "$bad" model.gguf n.gguf
+        [ "$status" -eq 64 ]
+        one_message zt-convert
+    done
+}
+
+@test "a file edited where it is: in place where it fits, else whole anew" {
+    cp "$tiny" e.gguf
+    zt-convert --set general.name=abcd e.gguf
+    inode=$(stat -c %i e.gguf)
+    zt-convert --set general.name=efgh e.gguf
+    [ "$(stat -c %i e.gguf)" = "$inode" ]
+    zt-convert --meta e.gguf | grep -qx 'general.name	str	efgh'
+    zt-convert --set "general.name=$(printf '%5000s' x)" e.gguf
+    [ "$(stat -c %i e.gguf)" != "$inode" ]
+    diff <(zt-convert --hash "$tiny") <(zt-convert --hash e.gguf)
+    zt-convert --set a=b --no-history e.gguf f.safetensors
+    zt-convert --rename token_embd.weight=token_embf.weight f.safetensors
+    zt-convert --list f.safetensors | grep -q '^token_embf.weight'
+    [ "$(ls -A | grep -c tmp)" -eq 0 ]
+}
+
+@test "history: a line a run, none with --no-history, and then the same bytes twice" {
+    zt-convert model.gguf 1.gguf
+    zt-convert --dtype f16 1.gguf 2.safetensors
+    zt-convert --meta 2.safetensors | grep -qE '^zt.history	str\[2\]	.*zt-convert .*model.gguf.*, .*1.gguf --dtype f16'
+    zt-convert --no-history model.gguf 3.gguf
+    zt-convert --no-history model.gguf 4.gguf
+    cmp 3.gguf 4.gguf
+    cmp <(zt-convert --meta model.gguf) <(zt-convert --meta 3.gguf)
+}
+
+@test "--check finds NaN, infinities, bad scales, cut and twisted files" {
+    run --separate-stderr zt-convert --check model.gguf
+    [ "$status" -eq 0 ]
+    [ -z "$output$stderr" ]
+    perl -e 'my $h = q({"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"y":{"dtype":"F64","shape":[1],"data_offsets":[16,24]},"z":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]}});
+        print pack("Q<", length $h), $h, pack("V4", 0, 0x7fc00000, 0xff800000, 0), pack("d<", 1e300), pack("v", 0x7f80)' >nan.safetensors
+    run --separate-stderr zt-convert --check nan.safetensors
+    [ "$status" -eq 65 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ ${lines[0]} == *"'x': 1 NaN, 1 infinite, first at element 1"* ]]
+    [[ ${lines[1]} == *"'z': 0 NaN, 1 infinite"* ]]
+    one_message zt-convert
+    [[ $stderr == *"2 faults"* ]]
+    head -c $(($(stat -Lc %s model.gguf) - 100)) model.gguf >cut.gguf
+    run --separate-stderr zt-convert --check cut.gguf
+    [ "$status" -eq 65 ]
+    [ "${#lines[@]}" -eq 1 ]
+    run --separate-stderr zt-convert --check - < <(cat cut.gguf)
+    [ "$status" -eq 65 ]
+    one_message zt-convert
+}
+
+@test "--check tells all faults of a structure, not the first alone" {
+    perl -e 'my $h = q({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[3],"data_offsets":[4,12]},"c":{"dtype":"F9","shape":[1],"data_offsets":[12,16]},"d":{"dtype":"U8","shape":[1],"data_offsets":[900,901]},"a":{"dtype":"U8","shape":[4],"data_offsets":[12,16]}});
+        print pack("Q<", length $h), $h, "\0" x 20' >bad.safetensors
+    run --separate-stderr zt-convert --check bad.safetensors
+    [ "$status" -eq 65 ]
+    for fault in "'a' is there twice" "'b': 8 bytes of data, its shape makes 12" "'b': data from byte 4" "'c': its dtype" \
+        "'d': data from byte 900 to 901" '20 bytes of data, 16 belong'; do
+        [[ $output == *"$fault"* ]] || { echo "$output"; false; }
+    done
+    [ "${#lines[@]}" -eq 6 ]
+    one_message zt-convert
+    run --separate-stderr zt-convert --list bad.safetensors
+    [ "$status" -eq 65 ]
+    # GGUF: both tensors begin elsewhere than they should, and are named alike
+    perl -e 'sub text { pack("Q</a*", $_[0]) } sub t { text("x") . pack("VQ<VQ<", 1, 4, 0, $_[0]) }
+        my $h = "GGUF" . pack("VQ<Q<", 3, 2, 1) . text("k") . pack("VC", 7, 2) . t(32) . t(8);
+        print $h, "\0" x (-length($h) % 32 + 48)' >bad.gguf
+    run --separate-stderr zt-convert --check bad.gguf
+    [ "$status" -eq 65 ]
+    for fault in "'k': a bool of 2" "'x': offset 32, 0 expected" "'x': offset 8, 32 expected" "'x' is there twice"; do
+        [[ $output == *"$fault"* ]] || { echo "$output"; false; }
+    done
+    [ "${#lines[@]}" -eq 4 ]
+}
+
+@test "every truncation of a small file is refused, or read; never a signal" {
+    zt-convert --no-history --select output_norm.weight --unset 'tokenizer*' model.gguf t.gguf
+    for c in gguf safetensors npz pt; do
+        [ $c = gguf ] || zt-convert --no-history t.gguf t.$c
+        size=$(stat -c %s t.$c)
+        for ((n = 0; n < size; n += 1 + size / 150)); do
+            head -c $n t.$c >cut.$c
+            code=0
+            zt-convert -f cut.$c out.gguf 2>/dev/null || code=$?
+            [ $code -eq 65 ] || [ $code -eq 0 ] || { echo "$c cut at $n: $code"; false; }
+        done
+    done
+}
+
+@test "in = out is refused: by path, link and symbolic link" {
+    cp "$tiny" a.gguf
+    ln a.gguf b.gguf
+    ln -s a.gguf c.gguf
+    for to in a.gguf ./a.gguf b.gguf c.gguf; do
+        for force in '' -f; do
+            run --separate-stderr zt-convert $force a.gguf $to
+            [ "$status" -eq 73 ]
+            one_message zt-convert
+        done
+    done
+    cmp a.gguf "$tiny"
+}
+
+@test "a full device, an interrupt" {
+    run --separate-stderr zt-convert model.gguf /dev/full
+    [ "$status" -eq 74 ]
+    one_message zt-convert
+    run --separate-stderr bash -c "zt-convert --list '$tiny' >/dev/full"
+    [ "$status" -eq 74 ]
+    # while it waits for the rest of its input
+    run timeout --foreground --preserve-status -s INT 0.5 "$bin/zt-convert" - out.gguf \
+        < <(head -c 5000 model.gguf; exec sleep 3)
+    [ "$status" -eq 130 ]
+    ls -A >left; cat left
+    run ! grep -qvxE 'model.gguf|left|separate-stderr.*' left
+}
+
+@test "misuse is one line and 64" {
+    echo >there.gguf
+    while IFS='|' read -r code word args; do
+        run --separate-stderr bash -c "zt-convert $args </dev/null"
+        [ "$status" -eq "$code" ] || { echo "$args: $status"; false; }
+        one_message zt-convert
+        [[ $stderr == *"$word"* ]] || { echo "$args: $stderr"; false; }
+    done <<'X'
+64|no input|
+64|output is missing|model.gguf
+64|do not go together|--list --meta model.gguf
+64|one input|--list model.gguf model.gguf
+64|--by|--by layer model.gguf o.gguf
+64|--output|--list -o x model.gguf
+64|no container|--to nothing model.gguf o
+64|tells no container|model.gguf o.xyz
+64|stdin|- - o.gguf
+64|shards|--shard 1000 model.gguf -
+66|none.gguf|none.gguf o.gguf
+73|exists|model.gguf there.gguf
+X
+}
+
+# Sets of golden/formats: a folder each with valid.json and bad.json.
+golden_sets() {
+    golden=${ZT_GOLDEN:-$repo/../shared/golden}
+    [ -d "$golden/formats" ] || skip "no golden formats here"
+    for set in gguf safetensors npy pt; do
+        [ ! -e "$golden/formats/$set/$1" ] || echo "$golden/formats/$set"
+    done
+}
+
+@test "golden hostile files are refused: 65 in time and memory, nothing written" {
+    sets=$(golden_sets bad.json)
+    [ -n "$sets" ] || skip "no golden hostile files here"
+    for set in $sets; do
+        name=$(basename "$set")
+        mkdir "$name"
+        tar -C "$name" -xzf "$set/bad.tar.gz"
+        perl -MJSON::PP -e 'local $/; print "$_->{verdict}\t$_->{file}\n" for @{decode_json(<STDIN>)->{cases}}' \
+            <"$set/bad.json" >cases
+        [ -s cases ]
+        while IFS=$'\t' read -r verdict file; do
+            code=0
+            timeout 2 zt-convert --mem-limit 64MiB "$name/$file" "out.$name.gguf" 2>err || code=$?
+            [ $code -eq 65 ] && [ "$(wc -l <err)" -eq 1 ] && continue
+            [[ $code -eq 0 && $verdict == reject-or-safe ]] || { echo "$name/$file: $code"; cat err; false; }
+            rm "out.$name.gguf"
+        done <cases
+        [ ! -e "out.$name.gguf" ]
+    done
+}
+
+@test "golden valid files go through each container, with equal hashes" {
+    sets=$(golden_sets valid.json)
+    [ -n "$sets" ] || skip "no golden valid files here"
+    for set in $sets; do
+        perl -MJSON::PP -e 'local $/; print "$_->{file}\n"
+            for grep { ($_->{verdict} // "read") eq "read" } @{decode_json(<STDIN>)->{cases}}' <"$set/valid.json" >cases
+        [ -s cases ]
+        while read -r file; do
+            zt-convert --hash "$set/$file" >hashes || { echo "$set/$file"; false; }
+            in=$set/$file
+            for c in safetensors npz gguf pt; do
+                zt-convert --no-history -f "$in" "out.$c" || { echo "$set/$file to $c"; false; }
+                diff hashes <(zt-convert --hash "out.$c") || { echo "$set/$file to $c"; false; }
+                in=out.$c
+            done
+            diff <(zt-convert --meta "$set/$file") <(zt-convert --meta out.pt) || { echo "$set/$file"; false; }
+        done <cases
+    done
+}

@@ -1,0 +1,74 @@
+/* convert.h - private to zt-convert: its options, and one job on its way from inputs to an output.
+ *
+ * main.c chooses what is done; options.c has the options; input.c opens and picks tensors; names.c
+ * matches and renames them; edit.c changes metadata; write.c converts; list.c, hash.c and check.c
+ * only look. */
+#ifndef ZT_CONVERT_TOOL_H
+#define ZT_CONVERT_TOOL_H
+
+#include "tools/common/cli.h"
+
+typedef struct convert_options {
+    bool list, meta, check, hash, no_history;
+    int by; /* layer|dtype; -1: each tensor */
+    const char *cat, *to, *dtype;
+    zt_opt_list select, drop, rename, set, unset;
+    size_t shard;
+} convert_options;
+
+extern const zt_tool convert_tool;
+convert_options *convert_options_init(void);
+
+/* A tensor that goes out: where it is, and what it becomes. */
+typedef struct pick {
+    zt_checkpoint *from;
+    int64_t i;
+    zt_entry in, out;
+} pick;
+
+typedef struct job {
+    zt_cli *cli;
+    zt_ctx *ctx;
+    const convert_options *o;
+    char **path; /* of the inputs, n_in of them */
+    int n_in;
+    const char *out; /* NULL: an edit in place, or nothing is written */
+    zt_checkpoint **in;
+    zt_meta *meta; /* the output's */
+    pick *picked;
+    int64_t n;
+    zt_arena *texts;
+} job;
+
+/* input.c */
+/* flags of zt_checkpoint_open; a folder is a Hugging Face model. */
+zt_checkpoint *job_open_one(job *j, const char *path, unsigned flags);
+zt_status job_dtype(job *j, zt_dtype *t); /* --dtype; ZT_DTYPE_COUNT: none */
+zt_status job_open(job *j);      /* all inputs, and the output's metadata */
+zt_status job_pick(job *j);      /* by --select, --drop, --rename, --dtype */
+zt_status job_interrupted(job *j); /* ZT_EINTR when SIGINT came */
+
+/* names.c */
+bool glob_matches(const char *pattern, const char *text);
+/* The name by the rules "FROM=TO", where * of TO stand for what those of FROM matched; the first rule
+ * that matches counts. NULL: no memory. */
+const char *renamed(job *j, const char *name);
+zt_status check_renames(job *j);
+
+/* edit.c */
+zt_status job_edit(job *j); /* --unset, --set, file type, history */
+/* A value as text: of long ones the beginning, if `brief`. */
+zt_status put_value(zt_str *s, const zt_meta_item *item, bool brief);
+
+/* What is done. */
+zt_status job_convert(job *j);
+zt_status job_list(job *j);
+zt_status job_meta(job *j);
+zt_status job_hash(job *j);
+zt_status job_check(job *j);
+zt_status job_cat(job *j);
+
+/* "[4,576]" */
+const char *shape_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);
+
+#endif

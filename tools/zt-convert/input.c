@@ -1,0 +1,119 @@
+/* input.c - inputs opened, tensors picked. */
+#include "tools/zt-convert/convert.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+zt_checkpoint *job_open_one(job *j, const char *path, unsigned flags)
+{
+    if (!is_folder(path))
+        return zt_checkpoint_open(j->ctx, path, flags);
+    zt_gguf *g = zt_model_open_whole(j->ctx, path);
+    return g ? zt_checkpoint_of_gguf(j->ctx, g) : NULL;
+}
+
+zt_status job_open(job *j)
+{
+    j->in = zt_calloc(j->ctx, (size_t)j->n_in, sizeof(zt_checkpoint *));
+    j->meta = zt_meta_new(j->ctx);
+    zt_status s = j->in && j->meta ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; s == ZT_OK && i < j->n_in; i++) {
+        j->in[i] = job_open_one(j, j->path[i], ZT_CHECKPOINT_STREAM);
+        const zt_meta *m = j->in[i] ? zt_checkpoint_meta(j->in[i]) : NULL;
+        s = m ? zt_meta_join(j->meta, m) : zt_ctx_status(j->ctx);
+    }
+    return s;
+}
+
+zt_status job_interrupted(job *j)
+{
+    return zt_cli_interrupted() ? zt_fail(j->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+}
+
+/* ---- picking --------------------------------------------------------------------------------- */
+
+static bool any(const zt_opt_list *globs, const char *name)
+{
+    for (int i = 0; i < globs->n; i++)
+        if (glob_matches(globs->item[i], name))
+            return true;
+    return false;
+}
+
+/* The dtype of --dtype; ZT_DTYPE_COUNT: none was given. */
+zt_status job_dtype(job *j, zt_dtype *t)
+{
+    const char *name = j->o->dtype;
+    char text[64];
+    *t = ZT_DTYPE_COUNT;
+    if (!name)
+        return ZT_OK;
+    if (!zt_dtype_parse(name, strlen(name), t))
+        return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': there is no type '%s'",
+                       zt_escape(text, sizeof text, name, strlen(name)));
+    if (zt_dtype_get(*t)->kind != 'F')
+        return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': %s is no float%s", name,
+                       zt_dtype_get(*t)->kind == 'Q' ? "; zt-quant quantizes" : "");
+    return ZT_OK;
+}
+
+static zt_status retype(job *j, pick *p, zt_dtype t)
+{
+    char text[160];
+    size_t bytes;
+    if (p->in.type.dtype == ZT_DTYPE_COUNT || p->in.type.rank < 0 ||
+        !zt_dtype_is_float(p->in.type.dtype))
+        return ZT_OK; /* integers, bools, and what zt does not know, stay */
+    p->out.type.dtype = t;
+    p->out.dtype = zt_dtype_get(t)->name;
+    if (!zt_dtype_converts(p->in.type.dtype, t) || !zt_type_check(j->ctx, &p->out.type, &bytes))
+        return zt_fail(j->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
+                       zt_escape(text, sizeof text, p->in.name, strlen(p->in.name)), p->in.dtype,
+                       p->out.dtype);
+    p->out.bytes = bytes;
+    return ZT_OK;
+}
+
+static zt_status pick_from(job *j, zt_checkpoint *c, zt_dtype dtype)
+{
+    zt_status s = ZT_OK;
+    for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(c); i++) {
+        pick *p = &j->picked[j->n];
+        *p = (pick){.from = c, .i = i};
+        zt_checkpoint_get(c, i, &p->in);
+        if ((j->o->select.n && !any(&j->o->select, p->in.name)) || any(&j->o->drop, p->in.name))
+            continue;
+        p->out = p->in;
+        p->out.name = renamed(j, p->in.name);
+        s = p->out.name ? ZT_OK : ZT_ENOMEM;
+        if (s == ZT_OK && dtype != ZT_DTYPE_COUNT)
+            s = retype(j, p, dtype);
+        j->n++;
+    }
+    return s;
+}
+
+zt_status job_pick(job *j)
+{
+    int64_t all = 0;
+    zt_dtype dtype;
+    zt_status s = job_dtype(j, &dtype);
+    if (s == ZT_OK)
+        s = check_renames(j);
+    for (int i = 0; i < j->n_in; i++)
+        all += zt_checkpoint_count(j->in[i]);
+    j->picked = s == ZT_OK ? zt_alloc_array(j->ctx, (size_t)all + 1, sizeof *j->picked) : NULL;
+    if (s == ZT_OK && !j->picked)
+        s = ZT_ENOMEM;
+    for (int i = 0; s == ZT_OK && i < j->n_in; i++)
+        s = pick_from(j, j->in[i], dtype);
+    if (s == ZT_OK && j->n == 0 && all > 0)
+        zt_cli_note(j->cli, "none of %lld tensors is left", (long long)all);
+    return s;
+}
