@@ -58,7 +58,8 @@ static void test_forms(void)
     ok(is_made(m, true), "sums of squares over rows");
     for (int i = 0; i < 2; i++) {
         zt_sink *out = zt_sink_open(ctx, in_folder(names[i]), true);
-        ok(out && forms[i](m, out) == ZT_OK && zt_sink_commit(out) == ZT_OK, "%s: written", names[i]);
+        ok(out && forms[i](m, out) == ZT_OK && zt_sink_commit(out) == ZT_OK, "%s: written",
+           names[i]);
         zt_sink_close(out);
         zt_imatrix *again = zt_imatrix_open(ctx, in_folder(names[i]));
         ok(is_made(again, i == 0), "%s: and read again %s", names[i], zt_ctx_error(ctx));

@@ -1,6 +1,6 @@
-/* quantize.c - holds the quantizers to golden/formats/quant (the bytes where the format leaves nothing
- * to choose, else the error beside ggml's), to each other on every instruction set, and to what they
- * must refuse. */
+/* quantize.c - holds the quantizers to golden/formats/quant (the bytes where the format leaves
+ * nothing to choose, else the error beside ggml's), to each other on every instruction set, and to
+ * what they must refuse. */
 #include "lib/tensor/quantize.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include "tests/npy.h"
 #include "tests/tap.h"
 
-/* ---- formats/quant ------------------------------------------------------------------------------ */
+/* ---- formats/quant --------------------------------------------------------------------------- */
 
 /* Root mean square error of each row and their sum; weights may be NULL. */
 static double errors(const float *x, const float *y, const float *w, int64_t rows, int64_t n,
@@ -82,10 +82,12 @@ static void beside(const npz *z, const char *type, zt_dtype t, const npy *x, con
         ok(a <= 1.02 * b, "%s%s: error %.4f of ggml's", type, suffix, a / b);
         int worse = 0;
         for (int64_t r = 0; r < rows; r++) {
-            /* With importance scales are searched where ggml's are not: their f16 rounds otherwise. */
+            /* With importance scales are searched where ggml's are not: their f16 rounds otherwise.
+             */
             worse += ours[r] > 1.05 * theirs[r] + 1e-7 + (w ? 0.002 * level[r] : 0);
             if (getenv("ZT_SHOW"))
-                diag("row %d: %.6g, ggml %.6g: %.4f", (int)r, ours[r], theirs[r], ours[r] / theirs[r]);
+                diag("row %d: %.6g, ggml %.6g: %.4f", (int)r, ours[r], theirs[r],
+                     ours[r] / theirs[r]);
         }
         ok(!worse, "%s%s: no row is worse", type, suffix);
     }
@@ -138,7 +140,7 @@ static void test_golden(void)
     json_decref(m);
 }
 
-/* ---- what is refused, what is hard -------------------------------------------------------------- */
+/* ---- what is refused, what is hard ----------------------------------------------------------- */
 
 static void refuses(float bad, const char *word)
 {
@@ -269,7 +271,7 @@ static void test_again(void)
     zt_ctx_free(ctx);
 }
 
-/* ---- codes of plain floats ------------------------------------------------------------------------- */
+/* ---- codes of plain floats ------------------------------------------------------------------- */
 
 static uint32_t encoded(const zt_dtype_info *d, float f)
 {
@@ -278,7 +280,8 @@ static uint32_t encoded(const zt_dtype_info *d, float f)
     return code;
 }
 
-/* Every code comes back; between two neighbours what is nearer is taken, in the middle the even one. */
+/* Every code comes back; between two neighbours what is nearer is taken, in the middle the even
+ * one. */
 static void test_codes(zt_dtype t, uint32_t codes, uint32_t sign)
 {
     const zt_dtype_info *d = zt_dtype_get(t);
@@ -292,9 +295,11 @@ static void test_codes(zt_dtype t, uint32_t codes, uint32_t sign)
         if ((c & ~sign) + 1 >= sign || !isfinite(a) || !isfinite(b)) continue;
         float middle = (float)(0.5 * ((double)a + (double)b)); /* exact */
         wrong += encoded(d, middle) != (c & 1 ? next : c);
-        wrong += encoded(d, nextafterf(middle, a)) != c || encoded(d, nextafterf(middle, b)) != next;
+        wrong +=
+            encoded(d, nextafterf(middle, a)) != c || encoded(d, nextafterf(middle, b)) != next;
     }
-    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", d->name, lost, wrong);
+    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", d->name, lost,
+       wrong);
 }
 
 /* f16 is converted alike by every instruction set, NaN with its bits. */
@@ -328,14 +333,17 @@ static void test_floats(void)
     static const struct {
         zt_dtype t;
         uint32_t codes, sign;
-    } types[] = {{ZT_F16, 1 << 16, 1 << 15},   {ZT_BF16, 1 << 16, 1 << 15}, {ZT_F8_E4M3, 256, 128},
-                 {ZT_F8_E5M2, 256, 128},       {ZT_F4_E2M1, 16, 8}};
+    } types[] = {{ZT_F16, 1 << 16, 1 << 15},
+                 {ZT_BF16, 1 << 16, 1 << 15},
+                 {ZT_F8_E4M3, 256, 128},
+                 {ZT_F8_E5M2, 256, 128},
+                 {ZT_F4_E2M1, 16, 8}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         test_codes(types[i].t, types[i].codes, types[i].sign);
     test_halves();
 }
 
-/* ---- importance, loss ------------------------------------------------------------------------------- */
+/* ---- importance, loss ------------------------------------------------------------------------ */
 
 /* What is important is kept better, and what counts is the weighted error. */
 static void test_importance(void)
@@ -371,7 +379,8 @@ static void test_loss(void)
     zt_loss_of l = {0}, none = {0};
     zt_loss_add(&l, x, y, 2);
     zt_loss_add(&l, x + 2, y + 2, 2);
-    ok(zt_loss_rmse(&l) == 1 && l.most == 2 && fabs(zt_loss_snr(&l) - 8.7506) < 1e-3, "what is lost");
+    ok(zt_loss_rmse(&l) == 1 && l.most == 2 && fabs(zt_loss_snr(&l) - 8.7506) < 1e-3,
+       "what is lost");
     ok(fabs(zt_loss_cosine(&l) - 22 / sqrt(30.0 * 18)) < 1e-12, "and the cosine");
     zt_loss_add(&none, zero, zero, 4);
     ok(zt_loss_rmse(&none) == 0 && zt_loss_cosine(&none) == 1 && isinf(zt_loss_snr(&none)),

@@ -1,5 +1,5 @@
-/* storage.c - holds the storage types of networks to golden/loom/dtypes and golden/loom/q4 by Loom's
- * rule, and to their definitions by the field's. */
+/* storage.c - holds the storage types of networks to golden/loom/dtypes and golden/loom/q4 by
+ * Loom's rule, and to their definitions by the field's. */
 #include "lib/tensor/storage.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static int64_t unlike(const float *a, const float *b, int64_t n)
     return bad;
 }
 
-/* ---- golden/loom/dtypes ------------------------------------------------------------------------- */
+/* ---- golden/loom/dtypes ---------------------------------------------------------------------- */
 
 static size_t unbase64(const char *text, uint8_t *out, size_t most)
 {
@@ -46,8 +46,8 @@ static size_t unbase64(const char *text, uint8_t *out, size_t most)
     return n;
 }
 
-static void loom_type(const char *file, const char *name, const json_t *c, const float *x, int64_t n,
-                      float scale)
+static void loom_type(const char *file, const char *name, const json_t *c, const float *x,
+                      int64_t n, float scale)
 {
     static uint8_t out[8 * MOST], want_bytes[8 * MOST];
     static float y[MOST], want[MOST];
@@ -85,12 +85,12 @@ static void loom_file(const char *path, const char *file)
     float scale = (float)json_number_value(json_object_get(j, "scale"));
     ok(n > 0 && json_object_size(json_object_get(j, "dtypes")) == ZT_STORE_COUNT,
        "%s: %lld values, every type", file, (long long)n);
-    json_object_foreach (json_object_get(j, "dtypes"), name, c)
+    json_object_foreach(json_object_get(j, "dtypes"), name, c)
         loom_type(file, name, c, x, n, scale);
     json_decref(j);
 }
 
-/* ---- golden/loom/q4 ----------------------------------------------------------------------------- */
+/* ---- golden/loom/q4 -------------------------------------------------------------------------- */
 
 static void q4_file(const char *path, const char *file)
 {
@@ -131,7 +131,7 @@ static void walk(const char *set, void (*each)(const char *path, const char *fil
     if (d) closedir(d);
 }
 
-/* ---- the field's rule --------------------------------------------------------------------------- */
+/* ---- the field's rule ------------------------------------------------------------------------ */
 
 /* What a type does to weights with the scale that it chooses. */
 static void field(zt_storage t, const float *x, int n, const float *want)
@@ -143,20 +143,23 @@ static void field(zt_storage t, const float *x, int n, const float *want)
     zt_storage_decode(t, ZT_RULE_FIELD, out, n, scale, y);
     for (int i = 0; i < n; i++) good = good && fabsf(y[i] - want[i]) <= 1e-6f * fabsf(want[i]);
     if (!ok(good, "%s by the field's rule", zt_storage_get(t)->name))
-        for (int i = 0; i < n; i++) diag("%g: %g, not %g", (double)x[i], (double)y[i], (double)want[i]);
+        for (int i = 0; i < n; i++)
+            diag("%g: %g, not %g", (double)x[i], (double)y[i], (double)want[i]);
     zt_ctx_free(ctx);
 }
 
 static void test_field(void)
 {
-    const float x[6] = {7, -7, 3.4f, -0.4f, 0, 1.5f}, y[6] = {448, -448, 0.0136718750f, 1e-5f, 17, 100};
+    const float x[6] = {7, -7, 3.4f, -0.4f, 0, 1.5f},
+                y[6] = {448, -448, 0.0136718750f, 1e-5f, 17, 100};
     field(ZT_STORE_F64, x, 6, x);
     field(ZT_STORE_F32, x, 6, x);
     field(ZT_STORE_I64, x, 6, x);
     field(ZT_STORE_U64, (const float[]){4, 1, -1}, 3, (const float[]){4, 1, 0});
     field(ZT_STORE_I4, x, 6, (const float[]){7, -7, 3, 0, 0, 2});
     field(ZT_STORE_U4, (const float[]){15, 2.5f, 3.5f, -2}, 4, (const float[]){15, 2, 4, 0});
-    field(ZT_STORE_I8, (const float[]){127, -126.6f, 0.5f, 1.5f}, 4, (const float[]){127, -127, 0, 2});
+    field(ZT_STORE_I8, (const float[]){127, -126.6f, 0.5f, 1.5f}, 4,
+          (const float[]){127, -127, 0, 2});
     field(ZT_STORE_U2, (const float[]){3, 1.4f, -3}, 3, (const float[]){3, 1, 0});
     field(ZT_STORE_I2, (const float[]){-1, 0.4f, 0.6f}, 3, (const float[]){-1, 0, 1});
     field(ZT_STORE_FP4, (const float[]){6, 5, -2.5f, 0.25f, 0.26f}, 5,
@@ -183,7 +186,8 @@ static void test_codes(void)
                 for (size_t i = 0; i < bytes; i++) in[i] = (uint8_t)(37 * i + 11 * (size_t)n);
                 zt_storage_decode((zt_storage)t, (zt_storage_rule)rule, in, n, 0.5f, x);
                 for (int i = 0; i < n; i++) x[i] = isfinite(x[i]) ? x[i] : 1;
-                bad += zt_storage_encode(ctx, (zt_storage)t, (zt_storage_rule)rule, x, n, 0.5f, out);
+                bad +=
+                    zt_storage_encode(ctx, (zt_storage)t, (zt_storage_rule)rule, x, n, 0.5f, out);
                 float y[19];
                 zt_storage_decode((zt_storage)t, (zt_storage_rule)rule, out, n, 0.5f, y);
                 for (int i = 0; i < n; i++) /* ternary has no -2 */

@@ -1,12 +1,12 @@
 /* imatrix.h - importance matrices: how much each column of a weight is used, as the mean square of
- * what it was multiplied by. Read and written in both of llama.cpp's forms (tools/imatrix, as facts).
+ * what it was multiplied by. Read and written in both forms of llama.cpp's (tools/imatrix).
  *
  * GGUF: general.type is "imatrix"; imatrix.datasets, imatrix.chunk_count, imatrix.chunk_size; for a
- * weight W tensors W.in_sum2 f32[matrices, columns], sums of squares, and W.counts f32[matrices, 1],
- * over how many rows. Several matrices: a layer's experts.
- * The older one (.dat), little endian: i32 entries; of each i32 length of the name, name, i32 calls,
- * i32 values, f32 values, each the mean square times calls; then, if the file goes on, i32 chunks,
- * i32 length, name of the data set.
+ * weight W tensors W.in_sum2 f32[matrices, columns], sums of squares, and W.counts
+ * f32[matrices, 1], over how many rows. Several matrices: a layer's experts.
+ * The older one (.dat), little endian: i32 entries; of each i32 length of the name, name, i32
+ * calls, i32 values, f32 values, each the mean square times calls; then, if the file goes on, i32
+ * chunks, i32 length, name of the data set.
  *
  *     zt_imatrix *m = zt_imatrix_open(ctx, "m.imatrix");
  *     const float *w = zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 576);
@@ -53,8 +53,9 @@ zt_status zt_imatrix_add_sums(zt_imatrix *m, const char *name, int64_t columns, 
 /* What was read and in how many pieces of how many tokens, for the file. */
 zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size);
 
-zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out);     /* as GGUF */
-zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out); /* the older form; loses counts */
+/* As GGUF; and the older form, which loses counts. */
+zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out);
+zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out);
 
 #ifdef __cplusplus
 }

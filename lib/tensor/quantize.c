@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the quantizers ------------------------------------------------------------------------ */
+/* ---- the quantizers -------------------------------------------------------------------------- */
 
 static const zt_encoder *const lists[ZT_ISA_COUNT] = {
     [ZT_ISA_SCALAR] = zt_encoders_scalar,
@@ -38,15 +38,9 @@ const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t)
 }
 
 /* Floats that need no scale: their quantizer is their codec. */
-static bool plain(zt_dtype t)
-{
-    return t == ZT_F64 || t == ZT_F32 || t == ZT_F16 || t == ZT_BF16;
-}
+static bool plain(zt_dtype t) { return t == ZT_F64 || t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
 
-bool zt_quantize_has(zt_dtype t)
-{
-    return plain(t) || zt_encoder_find(ZT_ISA_SCALAR, t);
-}
+bool zt_quantize_has(zt_dtype t) { return plain(t) || zt_encoder_find(ZT_ISA_SCALAR, t); }
 
 bool zt_quantize_weighs(zt_dtype t)
 {
@@ -64,7 +58,7 @@ float zt_quantize_most(zt_dtype t)
     return most > 0x1.fffffep127 ? 0x1.fffffep127f : (float)most;
 }
 
-/* ---- what is refused ----------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 /* The first of n numbers whose magnitude is above most or that is NaN; n: none. */
 static int64_t first_above(const float *x, int64_t n, float most)
@@ -103,13 +97,13 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *q, double *me
     return ZT_OK;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 enum { PIECE = 4096 }; /* elements whose weights are made at once: whole blocks of every type */
 
 /* One row after another, as the weights repeat. */
-static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean,
-                        const float *x, int64_t rows, uint8_t *out)
+static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean, const float *x,
+                        int64_t rows, uint8_t *out)
 {
     const zt_dtype_info *d = zt_dtype_get(q->dtype);
     size_t stride = (size_t)(q->n / d->block * d->block_bytes);
@@ -117,8 +111,7 @@ static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean
     for (int64_t at = 0; at < q->n; at += PIECE) {
         int64_t m = q->n - at < PIECE ? q->n - at : PIECE;
         /* No weight is 0: where all of a block are, its codes are still those that are nearest. */
-        for (int64_t i = 0; i < m; i++)
-            w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
+        for (int64_t i = 0; i < m; i++) w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
         for (int64_t r = 0; r < rows; r++)
             by->search(x + r * q->n + at, w, m,
                        out + (size_t)r * stride + (size_t)(at / d->block * d->block_bytes));
@@ -152,7 +145,7 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, i
     return ZT_OK;
 }
 
-/* ---- what is lost -------------------------------------------------------------------------- */
+/* ---- what is lost ---------------------------------------------------------------------------- */
 
 void zt_loss_add(zt_loss_of *l, const float *x, const float *y, int64_t n)
 {
@@ -167,10 +160,7 @@ void zt_loss_add(zt_loss_of *l, const float *x, const float *y, int64_t n)
     l->n += n;
 }
 
-double zt_loss_rmse(const zt_loss_of *l)
-{
-    return l->n ? sqrt(l->error2 / (double)l->n) : 0;
-}
+double zt_loss_rmse(const zt_loss_of *l) { return l->n ? sqrt(l->error2 / (double)l->n) : 0; }
 
 double zt_loss_cosine(const zt_loss_of *l)
 {

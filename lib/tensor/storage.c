@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the types ----------------------------------------------------------------------------- */
+/* ---- the types ------------------------------------------------------------------------------- */
 
 /* How a code stands for a number. */
 enum { FLOAT, SMALL, SIGNED, UNSIGNED, TERNARY, BINARY };
@@ -72,7 +72,7 @@ size_t zt_storage_bytes(zt_storage t, zt_storage_rule rule, int64_t n)
     return bits < 8 ? ((size_t)n * (size_t)bits + 7) / 8 : (size_t)n * (size_t)(bits / 8);
 }
 
-/* ---- whole numbers to bytes and back ------------------------------------------------------- */
+/* ---- whole numbers to bytes and back --------------------------------------------------------- */
 
 /* Where the code of element i begins in its byte. */
 static int shift_of(int bits, zt_storage_rule rule, int64_t i)
@@ -104,7 +104,7 @@ static int64_t signed_of(uint64_t code, int bits)
     return bits == 64 ? (int64_t)code : (int64_t)(code << (64 - bits)) >> (64 - bits);
 }
 
-/* ---- the field's rule ---------------------------------------------------------------------- */
+/* ---- the field's rule ------------------------------------------------------------------------ */
 
 /* The largest number that a code stands for, and the least. */
 static double most_of(zt_storage t)
@@ -141,7 +141,7 @@ static uint64_t field_code(zt_storage t, double x)
     double least = least_of(t), most = most_of(t), whole = rint(x);
     if (rows[t].kind == BINARY) return x >= 0;
     if (whole >= most) /* 2^63 and 2^64 less one are no doubles */
-        return rows[t].kind == TERNARY ? 1
+        return rows[t].kind == TERNARY  ? 1
                : rows[t].kind == SIGNED ? (UINT64_MAX >> 1) >> (64 - rows[t].info.bits)
                                         : UINT64_MAX >> (64 - rows[t].info.bits);
     if (whole < least) whole = least;
@@ -166,7 +166,7 @@ static void encode_floats(zt_storage t, const float *x, int64_t n, float scale, 
     }
 }
 
-/* ---- Loom's rule --------------------------------------------------------------------------- */
+/* ---- Loom's rule ----------------------------------------------------------------------------- */
 
 /* x / scale towards zero as a signed number of at least eight bits. */
 static int64_t loom_code(zt_storage t, float x, float scale)
@@ -204,7 +204,7 @@ float zt_loom_simulate(zt_storage t, float x, float scale)
     return (float)(fabsf(q) < 0x1p63f ? signed_of((uint64_t)(int64_t)q, 8) : 0) * scale;
 }
 
-/* ---- all of them --------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static void encode_loom(zt_storage t, const float *x, int64_t n, float scale, uint8_t *out)
 {
@@ -280,7 +280,7 @@ void zt_storage_decode(zt_storage t, zt_storage_rule rule, const void *codes, in
     }
 }
 
-/* ---- Loom's blocks ------------------------------------------------------------------------- */
+/* ---- Loom's blocks --------------------------------------------------------------------------- */
 
 /* To the nearest of -8 .. 7, halves away from 0. */
 static uint8_t nibble(float x, float scale)
@@ -299,8 +299,8 @@ void zt_loom_q4_encode(const float *x, int64_t n, zt_loom_q4 *out)
         }
         out->scale = most / 7;
         for (int j = 0; j < 16; j++)
-            out->codes[j] = (uint8_t)(nibble(v[2 * j], out->scale) |
-                                      nibble(v[2 * j + 1], out->scale) << 4);
+            out->codes[j] =
+                (uint8_t)(nibble(v[2 * j], out->scale) | nibble(v[2 * j + 1], out->scale) << 4);
     }
 }
 

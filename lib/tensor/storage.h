@@ -36,11 +36,28 @@ extern "C" {
 
 /* Loom's numbers. */
 typedef enum zt_storage {
-    ZT_STORE_F64, ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2,
-    ZT_STORE_I64, ZT_STORE_I32, ZT_STORE_I16, ZT_STORE_I8,
-    ZT_STORE_U64, ZT_STORE_U32, ZT_STORE_U16, ZT_STORE_U8,
-    ZT_STORE_I4, ZT_STORE_U4, ZT_STORE_FP4, ZT_STORE_I2, ZT_STORE_U2, ZT_STORE_TERNARY,
-    ZT_STORE_BINARY, ZT_STORE_COUNT
+    ZT_STORE_F64,
+    ZT_STORE_F32,
+    ZT_STORE_F16,
+    ZT_STORE_BF16,
+    ZT_STORE_FP8E4M3,
+    ZT_STORE_FP8E5M2,
+    ZT_STORE_I64,
+    ZT_STORE_I32,
+    ZT_STORE_I16,
+    ZT_STORE_I8,
+    ZT_STORE_U64,
+    ZT_STORE_U32,
+    ZT_STORE_U16,
+    ZT_STORE_U8,
+    ZT_STORE_I4,
+    ZT_STORE_U4,
+    ZT_STORE_FP4,
+    ZT_STORE_I2,
+    ZT_STORE_U2,
+    ZT_STORE_TERNARY,
+    ZT_STORE_BINARY,
+    ZT_STORE_COUNT
 } zt_storage;
 
 typedef enum zt_storage_rule { ZT_RULE_FIELD, ZT_RULE_LOOM } zt_storage_rule;
@@ -49,11 +66,11 @@ typedef struct zt_storage_info {
     const char *name;      /* "i8" */
     const char *loom_name; /* "int8" */
     int bits;              /* of a code */
-    zt_dtype dtype;        /* that has these codes by the field's rule; of ternary i2, where there is
-                              none ZT_DTYPE_COUNT */
+    zt_dtype dtype; /* that has these codes by the field's rule; of ternary i2, where there is
+                       none ZT_DTYPE_COUNT */
 } zt_storage_info;
 
-const zt_storage_info *zt_storage_get(zt_storage t); /* NULL: none */
+const zt_storage_info *zt_storage_get(zt_storage t);                /* NULL: none */
 bool zt_storage_parse(const char *name, size_t n, zt_storage *out); /* by either name */
 
 size_t zt_storage_bytes(zt_storage t, zt_storage_rule rule, int64_t n); /* that n codes take */
@@ -72,7 +89,8 @@ float zt_loom_morph(zt_storage t, float x, float scale);
  * at 8, four bits do not wrap, two bits have halves, ternary is -1, 0 or 1. */
 float zt_loom_simulate(zt_storage t, float x, float scale);
 
-/* Loom's blocks of 32 codes of four bits, -8 .. 7, the even elements in the low halves: not q4_0. */
+/* Loom's blocks of 32 codes of four bits, -8 .. 7, the even elements in the low halves: not q4_0.
+ */
 typedef struct zt_loom_q4 {
     float scale;
     uint8_t codes[16];

@@ -2,11 +2,12 @@
  * q5_1 where columns have weights.
  *
  * A group x is taken as scale code + low, code from 0 to `top`. For given codes the best scale and
- * low are a weighted straight-line fit in closed form; for given scale and low the best codes are the
- * nearest. The search starts from a row of scales about the one that spans the group, takes for each
- * the nearest codes and their fit, and goes on from the best, fit and codes in turn. K-quants then
- * round scales and minima to whole multiples of two numbers of the block: those multiples are chosen
- * anew by the error they leave, and the two numbers fitted to all codes of the block, in turn.
+ * low are a weighted straight-line fit in closed form; for given scale and low the best codes are
+ * the nearest. The search starts from a row of scales about the one that spans the group, takes for
+ * each the nearest codes and their fit, and goes on from the best, fit and codes in turn. K-quants
+ * then round scales and minima to whole multiples of two numbers of the block: those multiples are
+ * chosen anew by the error they leave, and the two numbers fitted to all codes of the block, in
+ * turn.
  */
 #include "lib/tensor/isa/batch.h"
 #include "lib/tensor/isa/encoders.h"
@@ -46,8 +47,8 @@ INLINE sums code_sums(const batch *b, vf scale, vf low, float top)
     return s;
 }
 
-/* The line of least error through codes found by f: scale not negative, low at most `ceiling`, and as
- * it is where all codes are one. */
+/* The line of least error through codes found by f: scale not negative, low at most `ceiling`, and
+ * as it is where all codes are one. */
 INLINE line fit(const batch *b, const sums *s, line f, vf ceiling)
 {
     vf all = b->sw * s->qq, det = all - s->q * s->q;
@@ -67,7 +68,7 @@ INLINE line fit(const batch *b, const sums *s, line f, vf ceiling)
     return f;
 }
 
-/* Not for what only rounding sees: lines that leave nothing are alike, and groups then stay alike. */
+/* Not for what only rounding sees: where all lines leave nothing, all groups keep the same. */
 INLINE void take_better(line *best, const line *f, vf margin)
 {
     vi better = f->error < best->error - margin;
@@ -109,8 +110,8 @@ typedef struct kind {
     int starts, rounds;
 } kind;
 
-/* Small scales and minima of sixteen groups, whole numbers, and what they are multiples of, alike in
- * the groups of a block: x is d scale code - e min. */
+/* Small scales and minima of sixteen groups, whole numbers, and what they are multiples of, alike
+ * in the groups of a block: x is d scale code - e min. */
 typedef struct plan {
     float d[SIXTEEN], e[SIXTEEN], scale[SIXTEEN], min[SIXTEEN], error[SIXTEEN];
 } plan;
@@ -120,7 +121,7 @@ typedef struct part {
     vf d, e, scale, min, error;
 } part;
 
-/* For the small scale `scale` the best small minimum, from `min` on; kept in p where it is better. */
+/* For the small scale `scale` the best small minimum, from `min` on; kept where it is better. */
 INLINE void try_scale(const batch *b, const kind *k, part *p, vf scale, vf min)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -234,7 +235,8 @@ INLINE void find_plan(const batch b[PARTS], const kind *k, plan *best)
     for (int turn = 0; turn < starts + k->rounds; turn++) {
         if (turn == k->starts && nearly_exact(b, best)) starts = MORE_STARTS;
         if (turn == starts) p = *best;
-        for (int i = 0; turn >= starts && i < PARTS; i++) block_moments(&b[i], k, &p, i * LANES, &s);
+        for (int i = 0; turn >= starts && i < PARTS; i++)
+            block_moments(&b[i], k, &p, i * LANES, &s);
         for (int at = 0; at < SIXTEEN; at += k->groups) {
             if (turn < starts)
                 span_block(scale, min, k, &p, at, (float)turn);

@@ -1,8 +1,8 @@
 /* batch.h - private to isa/: as many groups of numbers searched at once as there are lanes.
  *
- * A group is the part of a block that has a scale of its own: 16 or 32 numbers. Its sums run over its
- * numbers in order, in its own lane, so that what it gets does not depend on the others. Blocks of
- * several groups are worked on sixteen groups at a time, in PARTS batches.
+ * A group is the part of a block that has a scale of its own: 16 or 32 numbers. Its sums run over
+ * its numbers in order, in its own lane, so that what it gets does not depend on the others. Blocks
+ * of several groups are worked on sixteen groups at a time, in PARTS batches.
  */
 #ifndef ZT_TENSOR_BATCH_H
 #define ZT_TENSOR_BATCH_H
@@ -10,17 +10,17 @@
 #include "lib/tensor/isa/lanes.h"
 #include "lib/tensor/tensor.h"
 
-#define GROUP 32 /* numbers of the largest group */
+#define GROUP   32 /* numbers of the largest group */
 #define SIXTEEN 16
-#define PARTS (SIXTEEN / LANES)
+#define PARTS   (SIXTEEN / LANES)
 
 typedef struct batch {
-    int size;         /* numbers of a group */
-    vf x[GROUP];      /* number j of each group */
-    vf w[GROUP];      /* its weight */
-    vf sw, sx, sxx;   /* sums of w, w x and w x^2 */
-    vf least, most;   /* of x */
-    vf magnitude;     /* the largest |x| */
+    int size;       /* numbers of a group */
+    vf x[GROUP];    /* number j of each group */
+    vf w[GROUP];    /* its weight */
+    vf sw, sx, sxx; /* sums of w, w x and w x^2 */
+    vf least, most; /* of x */
+    vf magnitude;   /* the largest |x| */
 } batch;
 
 /* `groups` groups of `size` numbers from x; lanes past them are 0. w NULL: weights of 1. */

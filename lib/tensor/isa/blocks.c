@@ -113,8 +113,8 @@ INLINE void one_scale(const float *x, int half, bool high, uint8_t *out)
     load(x, v);
     float d = signed_largest(x, v) / (float)-half, id = inverse(d);
     for (int i = 0; i < WIDE; i++)
-        code[i] = at_most(__builtin_convertvector(v[i] * id + ((float)half + 0.5f), vi),
-                          2 * half - 1);
+        code[i] =
+            at_most(__builtin_convertvector(v[i] * id + ((float)half + 0.5f), vi), 2 * half - 1);
     zt_put_half(out, d);
     if (high) put_fifth(code, out + 2);
     put_codes(code, out + (high ? 6 : 2));
@@ -171,8 +171,8 @@ BLOCKS32(q8_0, 34, eight(x, out))
 
 /* ---- floats of four bits --------------------------------------------------------------------- */
 
-/* The exponent is that of the largest number, less the two of 4 = 2^2, the largest power of two that
- * a code has. Ties go to the smaller magnitude, and what becomes 0 has no sign. */
+/* The exponent is that of the largest number, less the two of 4 = 2^2, the largest power of two
+ * that a code has. Ties go to the smaller magnitude, and what becomes 0 has no sign. */
 INLINE void e2m1(const float *x, uint8_t *out)
 {
     static const float between[] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10}; /* codes' values, twice */
@@ -181,7 +181,8 @@ INLINE void e2m1(const float *x, uint8_t *out)
     load(x, v);
     float most = magnitude_of(v);
     int e = most > 0 ? (int)floorf((float)log2((double)most)) + 125 : 0;
-    out[0] = (uint8_t)(e < 0 ? 0 : e > 252 ? 252 : e); /* above it 12 times the scale is no number */
+    e = e > 252 ? 252 : e; /* above it 12 times the scale is no number */
+    out[0] = (uint8_t)(e < 0 ? 0 : e);
     float d = ldexpf(1, out[0] - 128);
     for (int k = 0; k < WIDE; k++) {
         vi c = vi_set(0);
@@ -204,8 +205,8 @@ INLINE float thirds(const float *x, uint8_t code[256])
     return d;
 }
 
-/* `count` bytes of `digits` base-3 digits, the first digits of all bytes first, as a fraction of 256
- * rounded up. */
+/* `count` bytes of `digits` base-3 digits, the first digits of all bytes first, as a fraction of
+ * 256 rounded up. */
 static void put_trits(const uint8_t *code, int count, int digits, uint8_t *out)
 {
     for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* encoders.c - the list of quantizers of one instruction set. */
 #include "lib/tensor/isa/encoders.h"
 
-#define HALF 65504.0f
+#define HALF    65504.0f
 #define E(NAME) ZT_ENCODER(NAME)
 
 const zt_encoder ZT_ENCODER(encoders)[] = {

@@ -1,7 +1,7 @@
 /* encoders.h - private to isa/: the quantizers by name, each with its instruction set's ending.
  *
- * Files: blocks.c the formats' own rules, affine.c scales with minima, scaled.c scales alone, fours.c
- * floats of four bits, plain.c numbers that are no blocks.
+ * Files: blocks.c the formats' own rules, affine.c scales with minima, scaled.c scales alone,
+ * fours.c floats of four bits, plain.c numbers that are no blocks.
  */
 #ifndef ZT_TENSOR_ENCODERS_H
 #define ZT_TENSOR_ENCODERS_H
@@ -9,8 +9,8 @@
 #include "lib/tensor/encode.h"
 
 #define ZT_ENCODE_CAT_(a, b) a##_##b
-#define ZT_ENCODE_CAT(a, b) ZT_ENCODE_CAT_(a, b)
-#define ZT_ENCODER(name) ZT_ENCODE_CAT(zt_##name, ZT_ISA) /* zt_exact_q4_0_avx512 */
+#define ZT_ENCODE_CAT(a, b)  ZT_ENCODE_CAT_(a, b)
+#define ZT_ENCODER(name)     ZT_ENCODE_CAT(zt_##name, ZT_ISA) /* zt_exact_q4_0_avx512 */
 
 extern zt_quantize_fn ZT_ENCODER(exact_q4_0), ZT_ENCODER(exact_q4_1), ZT_ENCODER(exact_q5_0);
 extern zt_quantize_fn ZT_ENCODER(exact_q5_1), ZT_ENCODER(exact_q8_0), ZT_ENCODER(exact_tq1_0);

@@ -1,7 +1,8 @@
 /* fours.c - quantizers of blocks of four-bit floats: nvfp4, and mxfp4 where columns have weights.
  *
- * A group's scale has few values, a float of a byte or a power of two: those about the one that puts the
- * largest magnitude on the largest level are tried, and the one that leaves the least error is taken.
+ * A group's scale has few values, a float of a byte or a power of two: those about the one that
+ * puts the largest magnitude on the largest level are tried, and the one that leaves the least
+ * error is taken.
  */
 #include "lib/tensor/isa/batch.h"
 #include "lib/tensor/isa/encoders.h"

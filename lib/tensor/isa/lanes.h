@@ -1,9 +1,9 @@
 /* lanes.h - private to isa/: a register of floats or integers, as the compilers' vector types.
  *
- * LANES of them: 16 with AVX-512, 8 with AVX2, else 4. What is done in a lane is exact or rounded once
- * and does not know how many others there are: every instruction set has the same bits. A comparison
- * has all bits of a lane set or none. They never leave a file, so that it does not matter which
- * registers a call would take (-Wno-psabi).
+ * LANES of them: 16 with AVX-512, 8 with AVX2, else 4. What is done in a lane is exact or rounded
+ * once and does not know how many others there are: every instruction set has the same bits. A
+ * comparison has all bits of a lane set or none. They never leave a file, so that it does not
+ * matter which registers a call would take (-Wno-psabi).
  */
 #ifndef ZT_TENSOR_LANES_H
 #define ZT_TENSOR_LANES_H

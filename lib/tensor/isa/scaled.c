@@ -1,13 +1,13 @@
 /* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs, and q4_0
  * q5_0 q8_0 where columns have weights.
  *
- * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the iq4
- * types. For given levels the best scale is a weighted mean in closed form; for a given scale the best
- * levels are the nearest. The search starts from a row of scales of both signs, about the one that puts
- * the largest magnitude on the largest level, takes for each the nearest levels and their scale, and
- * goes on from the best, scale and levels in turn. Where scales are whole multiples of one number of
- * the block, those multiples are chosen anew by the error they leave, and the number fitted to all
- * levels of the block, in turn.
+ * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the
+ * iq4 types. For given levels the best scale is a weighted mean in closed form; for a given scale
+ * the best levels are the nearest. The search starts from a row of scales of both signs, about the
+ * one that puts the largest magnitude on the largest level, takes for each the nearest levels and
+ * their scale, and goes on from the best, scale and levels in turn. Where scales are whole
+ * multiples of one number of the block, those multiples are chosen anew by the error they leave,
+ * and the number fitted to all levels of the block, in turn.
  */
 #include "lib/tensor/isa/batch.h"
 #include "lib/tensor/isa/encoders.h"
@@ -16,19 +16,19 @@
 
 /* What a kind of block is. */
 typedef struct kind {
-    float least, most;      /* levels: the whole numbers from least to most; */
-    bool table;             /* or those of iq4 */
-    float first, step;      /* the largest magnitude is tried as level least, first, first + step ... */
+    float least, most; /* levels: the whole numbers from least to most; */
+    bool table;        /* or those of iq4 */
+    float first, step; /* the largest magnitude is tried as level least, first, first + step ... */
     int steps, turns;
-    int groups, size;       /* of a block; of a group */
+    int groups, size;              /* of a block; of a group */
     float least_scale, most_scale; /* small ones, where groups > 1 */
     int starts, rounds;
 } kind;
 
 /* The levels of iq4_nl, and where the nearest changes from one to the next. */
 #define IQ4(X)                                                                                     \
-    X(-127, -104) X(-104, -83) X(-83, -65) X(-65, -49) X(-49, -35) X(-35, -22) X(-22, -10) X(-10, 1) \
-    X(1, 13) X(13, 25) X(25, 38) X(38, 53) X(53, 69) X(69, 89) X(89, 113)
+    X(-127, -104) X(-104, -83) X(-83, -65) X(-65, -49) X(-49, -35) X(-35, -22) X(-22, -10)         \
+    X(-10, 1) X(1, 13) X(13, 25) X(25, 38) X(38, 53) X(53, 69) X(69, 89) X(89, 113)
 
 INLINE vf level_of(const kind *k, vf x)
 {
@@ -97,9 +97,8 @@ INLINE vf next_half(vf a, int by)
     vf_store(v, a);
     for (int l = 0; l < LANES; l++) {
         uint16_t h = zt_f32_to_f16(half_of(v[l]));
-        v[l] = zt_f16_to_f32((h & 0x7fff) + by < 0 || (h & 0x7fff) + by > 0x7bff
-                                 ? h
-                                 : (uint16_t)(h + by));
+        v[l] = zt_f16_to_f32(
+            (h & 0x7fff) + by < 0 || (h & 0x7fff) + by > 0x7bff ? h : (uint16_t)(h + by));
     }
     return vf_load(v);
 }
@@ -259,7 +258,7 @@ INLINE void quantize_blocks(const kind *k, const float *x, const float *w, int64
     }
 }
 
-/* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them --------------------------- */
+/* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them -------------------------- */
 
 static void put_halves(const uint8_t *code, uint8_t *out)
 {
@@ -297,7 +296,8 @@ static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t 
     for (int e = 0; e < 256; e++) out[e % 32] |= (uint8_t)((code[e] >> 2) << e / 32);
     for (int i = 0; i < 64; i++) {
         const uint8_t *c = code + i / 32 * 128 + i % 32;
-        out[32 + i] = (uint8_t)((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
+        out[32 + i] =
+            (uint8_t)((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
     }
     for (int g = 0; g < 16; g++) {
         unsigned s = (unsigned)(scale[g] + 32);
