@@ -215,6 +215,22 @@ END
     [ ! -e out.gguf ]
 }
 
+@test "a Hugging Face directory: in one pipe of three tools, and by itself the same" {
+    dir=$tests/../whole/llama3
+    zt-convert "$dir/" - | zt-quant -q --type q4_k_m - - | zt-run -m - --raw -p 'Why is the sky blue?' -n 3 --ids >ids
+    [ "$(wc -w <ids)" -eq 3 ]
+    zt-convert --no-history "$dir/" - | zt-quant -q --no-history --type q8_0 - pipe.gguf
+    zt-quant -q --no-history --type q8_0 "$dir" alone.gguf
+    cmp pipe.gguf alone.gguf
+}
+
+@test "an interrupt leaves nothing behind" {
+    run timeout --foreground --preserve-status -s INT 0.5 "$bin/zt-quant" --type q8_0 - out.gguf \
+        < <(head -c 20000 model.gguf; exec sleep 3)
+    [ "$status" -eq 130 ]
+    [ ! -e out.gguf ] && ! ls -A | grep -q 'out\|tmp'
+}
+
 @test "a full disk leaves nothing behind" {
     [ -w /dev/full ] || skip "no /dev/full"
     run --separate-stderr bash -c 'zt-quant --type q8_0 model.gguf - >/dev/full'
