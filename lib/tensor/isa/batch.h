@@ -1,6 +1,6 @@
 /* batch.h - private to isa/: as many groups of numbers searched at once as there are lanes.
  *
- * A group is the part of a block that has a scale of its own: 16 or 32 numbers. Its sums run over
+ * A group is the part of a block that has a scale of its own: 16 to 64 numbers. Its sums run over
  * its numbers in order, in its own lane, so that what it gets does not depend on the others. Blocks
  * of several groups are worked on sixteen groups at a time, in PARTS batches.
  */
@@ -10,7 +10,7 @@
 #include "lib/tensor/isa/lanes.h"
 #include "lib/tensor/tensor.h"
 
-#define GROUP   32 /* numbers of the largest group */
+#define GROUP   64 /* numbers of the largest group */
 #define SIXTEEN 16
 #define PARTS   (SIXTEEN / LANES)
 

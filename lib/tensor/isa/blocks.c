@@ -240,3 +240,32 @@ void ZT_ENCODER(exact_tq2_0)(const float *x, const float *w, int64_t n, uint8_t 
         }
     }
 }
+
+/* ---- one bit --------------------------------------------------------------------------------- */
+
+/* d or -d. The mean magnitude is the d of least error, so that importance leaves nothing else to
+ * choose. Sums of sixteen, each over every sixteenth number, then of pairs eight apart, four ... */
+static float mean_magnitude(const float *x, const float *w)
+{
+    float sum[16] = {0}, all[16] = {0};
+    for (int j = 0; j < 128; j++) {
+        float u = w ? w[j] : 1;
+        sum[j % 16] += u * fabsf(x[j]);
+        all[j % 16] += u;
+    }
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++) {
+            sum[i] += sum[i + half];
+            all[i] += all[i + half];
+        }
+    return sum[0] / all[0];
+}
+
+void ZT_ENCODER(search_q1_0)(const float *x, const float *w, int64_t n, uint8_t *out)
+{
+    for (; n > 0; n -= 128, x += 128, w += w ? 128 : 0, out += 18) {
+        zt_put_half(out, mean_magnitude(x, w));
+        memset(out + 2, 0, 16);
+        for (int j = 0; j < 128; j++) out[2 + j / 8] |= (uint8_t)((x[j] >= 0) << j % 8);
+    }
+}

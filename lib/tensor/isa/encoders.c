@@ -10,6 +10,8 @@ const zt_encoder ZT_ENCODER(encoders)[] = {
     {ZT_Q5_0, 16 * HALF, E(exact_q5_0), E(search_q5_0)},
     {ZT_Q5_1, HALF, E(exact_q5_1), E(search_q5_1)},
     {ZT_Q8_0, 127 * HALF, E(exact_q8_0), E(search_q8_0)},
+    {ZT_Q1_0, HALF, NULL, E(search_q1_0)},
+    {ZT_Q2_0, HALF, NULL, E(search_q2_0)},
     {ZT_TQ1_0, HALF, E(exact_tq1_0), NULL},
     {ZT_TQ2_0, HALF, E(exact_tq2_0), NULL},
     {ZT_MXFP4, 0x1.fffffep127f, E(exact_mxfp4), E(search_mxfp4)},

@@ -20,6 +20,7 @@ extern zt_quantize_fn ZT_ENCODER(search_q4_0), ZT_ENCODER(search_q5_0), ZT_ENCOD
 extern zt_quantize_fn ZT_ENCODER(search_iq4_nl), ZT_ENCODER(search_q3_k), ZT_ENCODER(search_q6_k);
 extern zt_quantize_fn ZT_ENCODER(search_iq4_xs);
 extern zt_quantize_fn ZT_ENCODER(search_q4_1), ZT_ENCODER(search_q5_1);
+extern zt_quantize_fn ZT_ENCODER(search_q1_0), ZT_ENCODER(search_q2_0);
 extern zt_quantize_fn ZT_ENCODER(search_nvfp4), ZT_ENCODER(search_mxfp4);
 
 static inline void zt_put_half(uint8_t *p, float f)

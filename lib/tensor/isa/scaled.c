@@ -1,5 +1,5 @@
-/* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs, and q4_0
- * q5_0 q8_0 where columns have weights.
+/* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs q2_0, and
+ * q4_0 q5_0 q8_0 where columns have weights.
  *
  * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the
  * iq4 types. For given levels the best scale is a weighted mean in closed form; for a given scale
@@ -290,6 +290,16 @@ static void put_q8_0(float d, const int8_t *scale, const uint8_t *code, uint8_t 
     for (int j = 0; j < 32; j++) out[2 + j] = (uint8_t)(code[j] - 127);
 }
 
+static void put_q2_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
+{
+    (void)scale;
+    zt_put_half(out, d);
+    for (int j = 0; j < 16; j++) {
+        const uint8_t *c = code + 4 * j;
+        out[2 + j] = (uint8_t)(c[0] | c[1] << 2 | c[2] << 4 | c[3] << 6);
+    }
+}
+
 static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
 {
     memset(out, 0, 108);
@@ -345,6 +355,7 @@ TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0
 TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0)
 TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.25f, 6, 2, 1, 32, 0, 0, 0, 0)
 TYPE(iq4_nl, 18, quantize_groups, -127, 113, true, 100, 3, 12, 2, 1, 32, 0, 0, 0, 0)
+TYPE(q2_0, 18, quantize_groups, -1, 2, false, 1.1f, 0.1f, 16, 2, 1, 64, 0, 0, 0, 0)
 TYPE(q3_k, 110, quantize_blocks, -4, 3, false, 2.5f, 0.15f, 16, 2, 16, 16, -32, 31, 3, 2)
 TYPE(q6_k, 210, quantize_blocks, -32, 31, false, 29, 0.25f, 16, 2, 16, 16, -128, 127, 3, 2)
 TYPE(iq4_xs, 136, quantize_blocks, -127, 113, true, 100, 3, 12, 2, 8, 32, -32, 31, 3, 2)
