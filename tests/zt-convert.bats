@@ -149,6 +149,20 @@ setup() {
     [ ! -e n.gguf ]
 }
 
+@test "several inputs become one" {
+    zt-convert --select 'blk.0.*' model.gguf a.gguf
+    zt-convert --drop 'blk.0.*' model.gguf b.safetensors
+    zt-convert --no-history b.safetensors a.gguf c.npz
+    diff <(zt-convert --hash model.gguf) <(zt-convert --hash c.npz)
+    run --separate-stderr zt-convert a.gguf model.gguf d.gguf
+    [ "$status" -eq 65 ]
+    [[ $stderr == *"two tensors are named 'blk.0."* ]]
+    zt-convert --cat output_norm.weight -o x.npy model.gguf
+    zt-convert --cat blk.0.attn_norm.weight -o y.npy model.gguf
+    zt-convert x.npy y.npy z.npz
+    [ "$(zt-convert --list z.npz | cut -f1 | xargs)" = 'name x y' ]
+}
+
 @test "--set and --unset: kinds named, kept and guessed" {
     zt-convert --set general.name=x --set a.int=7 --set a.neg=-7 --set a.real=0.5 --set a.bool=true --set 'a.text=some text' \
         --set a.u8=u8:200 --set 'a.list=[1, 2, 3]' --set 'a.words=[x,y]' --set llama.block_count=9 --unset 'tokenizer.*' \
@@ -363,4 +377,77 @@ golden_sets() {
             diff <(zt-convert --meta "$set/$file") <(zt-convert --meta out.pt) || { echo "$set/$file"; false; }
         done <cases
     done
+}
+
+# Python's answer whether the files written from a golden set hold its expected arrays. Arguments: set, folder.
+reference() { # gguf|safetensors
+    cat <<'PY'
+import json, sys, numpy
+folder, out = sys.argv[1:3]
+cases = json.load(open(folder + '/valid.json'))['cases']
+expected = numpy.load(folder + '/expected.npz')
+n = 0
+for i, case in enumerate(cases):
+    got = read(f'{out}/{i}')
+    assert len(got) == len(case['tensors']), case['file']
+    for t in case['tensors']:
+        shape, data = got[t['name']]
+        want = expected[t['key']]
+        assert list(shape) == t['shape'], (case['file'], t['name'], shape)
+        assert bytes(data) == want.tobytes(), (case['file'], t['name'])
+        n += 1
+assert n > 20
+PY
+}
+
+@test "what is written, the reference libraries of GGUF and safetensors read to the golden arrays" {
+    golden_sets valid.json >sets
+    python=${ZT_PYTHON:-python3}
+    for c in gguf safetensors; do
+        set=$(grep "/$c\$" sets) || skip "no golden $c here"
+        "$python" -c "import numpy, $c" 2>/dev/null || skip "no Python library $c here (ZT_PYTHON=... names one that has it)"
+        mkdir "$c"
+        i=0
+        while read -r file; do
+            zt-convert --no-history --to $c "$set/$file" "$c/$i"
+            i=$((i + 1))
+        done < <(perl -MJSON::PP -e 'local $/; print "$_->{file}\n" for @{decode_json(<STDIN>)->{cases}}' <"$set/valid.json")
+        {
+            if [ $c = gguf ]; then
+                printf '%s\n' 'import gguf' 'def read(path):' \
+                    '    return {t.name: ([int(x) for x in reversed(t.shape)], t.data.tobytes()) for t in gguf.GGUFReader(path).tensors}'
+            else
+                printf '%s\n' 'import safetensors' 'def read(path):' \
+                    '    return {n: (t["shape"], t["data"]) for n, t in safetensors.deserialize(open(path, "rb").read())}'
+            fi
+            reference
+        } >read.py
+        "$python" read.py "$set" "$c"
+    done
+}
+
+@test "a Hugging Face directory: in, out, and through a pipe into zt-run" {
+    zt-convert --to hf model.gguf dir
+    [ -s dir/config.json ] && [ -s dir/model.safetensors ]
+    zt-convert --no-history dir/ back.gguf
+    ids=$(zt-run -m model.gguf -p 'a b' --raw --temp 0 -n 8 --ids --exact)
+    [ "$(zt-run -m back.gguf -p 'a b' --raw --temp 0 -n 8 --ids --exact)" = "$ids" ]
+    [ "$(zt-convert dir - | zt-run -m - -p 'a b' --raw --temp 0 -n 8 --ids --exact)" = "$ids" ]
+    mkdir none
+    run --separate-stderr zt-convert none x.gguf
+    [ "$status" -eq 66 ]
+    run --separate-stderr zt-convert --select x --to hf model.gguf other
+    [ "$status" -eq 64 ]
+    [ ! -e other ]
+}
+
+@test "--check knows scales of blocks" {
+    # q8_0: an infinite half and a NaN as scales of blocks 1 and 2
+    perl -e 'sub text { pack("Q</a*", $_[0]) }
+        my $h = "GGUF" . pack("VQ<Q<", 3, 1, 0) . text("w") . pack("VQ<Q<VQ<", 2, 32, 4, 8, 0);
+        print $h, "\0" x (-length($h) % 32);
+        print pack("v", $_), "\1" x 32 for 0x3c00, 0x7c00, 0x7e00, 0' >bad.gguf
+    run --separate-stderr zt-convert --check bad.gguf
+    [ "$status" -eq 65 ]
+    [[ $output == *"'w': scales that are NaN or infinite, first in block 1 (64 values)"* ]]
 }

@@ -207,12 +207,26 @@ static int json_unit(const char *s, size_t n, char out[UNIT], size_t *used)
     return len;
 }
 
+/* How many bytes stand for themselves. */
+static size_t plain_run(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && p[i] >= ' ' && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
+        i++;
+    return i;
+}
+
 zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n)
 {
     size_t start = s->len;
     zt_status st = zt_str_putc(s, '"');
     for (size_t i = 0, used = 0; st == ZT_OK && i < n; i += used) {
         char unit[UNIT];
+        used = plain_run(bytes + i, n - i);
+        if (used) {
+            st = zt_str_put(s, bytes + i, used);
+            continue;
+        }
         int len = json_unit(bytes + i, n - i, unit, &used);
         st = zt_str_put(s, unit, (size_t)len);
     }

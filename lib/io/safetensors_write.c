@@ -37,7 +37,7 @@ bool zt_st_text_ok(const char *text, size_t n)
 {
     uint32_t cp;
     for (size_t i = 0; i < n;) {
-        int len = text[i] ? zt_utf8_decode(text + i, n - i, &cp) : 0;
+        int len = text[i] > 0 ? 1 : text[i] ? zt_utf8_decode(text + i, n - i, &cp) : 0;
         if (len == 0)
             return false;
         i += (size_t)len;

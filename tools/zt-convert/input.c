@@ -80,8 +80,21 @@ static zt_status retype(job *j, pick *p, zt_dtype t)
     return ZT_OK;
 }
 
-static zt_status pick_from(job *j, zt_checkpoint *c, zt_dtype dtype)
+/* Arrays without a name, of several files: called as the files are. NULL: no memory. */
+static const char *name_of(job *j, int input, const pick *p)
 {
+    const char *path = j->path[input], *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t n = strlen(base);
+    if (j->n_in < 2 || zt_checkpoint_container(p->from) != zt_container_named("npy") || n <= 4 ||
+        strcmp(base + n - 4, ".npy") != 0)
+        return renamed(j, p->in.name);
+    const char *name = zt_arena_strndup(j->texts, base, n - 4);
+    return name ? renamed(j, name) : NULL;
+}
+
+static zt_status pick_from(job *j, int input, zt_dtype dtype)
+{
+    zt_checkpoint *c = j->in[input];
     zt_status s = ZT_OK;
     for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(c); i++) {
         pick *p = &j->picked[j->n];
@@ -90,7 +103,7 @@ static zt_status pick_from(job *j, zt_checkpoint *c, zt_dtype dtype)
         if ((j->o->select.n && !any(&j->o->select, p->in.name)) || any(&j->o->drop, p->in.name))
             continue;
         p->out = p->in;
-        p->out.name = renamed(j, p->in.name);
+        p->out.name = name_of(j, input, p);
         s = p->out.name ? ZT_OK : ZT_ENOMEM;
         if (s == ZT_OK && dtype != ZT_DTYPE_COUNT)
             s = retype(j, p, dtype);
@@ -112,7 +125,7 @@ zt_status job_pick(job *j)
     if (s == ZT_OK && !j->picked)
         s = ZT_ENOMEM;
     for (int i = 0; s == ZT_OK && i < j->n_in; i++)
-        s = pick_from(j, j->in[i], dtype);
+        s = pick_from(j, i, dtype);
     if (s == ZT_OK && j->n == 0 && all > 0)
         zt_cli_note(j->cli, "none of %lld tensors is left", (long long)all);
     return s;

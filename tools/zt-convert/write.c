@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-enum { PIECE = 1 << 20, ELEMENTS = 1 << 17 }; /* a multiple of every block */
-static const uint64_t COPY = 32 << 20;        /* bytes between two looks at the time */
+enum {
+    PIECE = 1 << 20,
+    ELEMENTS = 1 << 17, /* a multiple of every block */
+    COPY = 32 << 20,    /* bytes between two looks at the time */
+    SMALL = 1 << 16     /* not worth a call of the kernel's own for each */
+};
 
 typedef struct copier {
     job *j;
@@ -26,7 +30,7 @@ static zt_status copy(copier *c, const pick *p)
     const zt_source *source;
     uint64_t offset;
     zt_status s = ZT_OK;
-    bool file = !zt_checkpoint_streams(p->from) &&
+    bool file = p->in.bytes > SMALL && !zt_checkpoint_streams(p->from) &&
                 zt_checkpoint_place(p->from, p->i, &source, &offset);
     for (uint64_t at = 0, k; s == ZT_OK && at < p->in.bytes; at += k) {
         uint64_t most = file ? COPY : PIECE;
