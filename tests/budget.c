@@ -1,4 +1,5 @@
-/* budget.c - tests of the choice that fits: against trying everything, at scale, and at the edges. */
+/* budget.c - tests of the choice that fits: against trying everything, at scale, and at the edges.
+ */
 #include "lib/llm/budget.h"
 #include "tests/tap.h"
 
@@ -43,7 +44,8 @@ static void draw(zt_candidate *c, int64_t n, int k, uint64_t seed)
         for (int b = 0; b < k; b++) {
             double bits = 2 + 6.0 * b / (k - 1);
             c[i * k + b].bytes = (uint64_t)(size * bits);
-            c[i * k + b].loss = weight * pow(4, -bits) * (1 + zt_uniform(seed, 2, (uint64_t)(i * k + b)));
+            c[i * k + b].loss =
+                weight * pow(4, -bits) * (1 + zt_uniform(seed, 2, (uint64_t)(i * k + b)));
         }
     }
 }
@@ -70,7 +72,8 @@ static void test_small(zt_ctx *ctx)
         cases++;
     }
     ok(cases == 200 && over == 0, "%d of them fit", cases);
-    ok(sum < 1.3 * best, "losses are %.3f times the best possible, at worst %.2f", sum / best, worst);
+    ok(sum < 1.3 * best, "losses are %.3f times the best possible, at worst %.2f", sum / best,
+       worst);
 }
 
 static void test_large(zt_ctx *ctx)
@@ -108,7 +111,8 @@ static void test_edges(zt_ctx *ctx)
     zt_ctx_clear(ctx);
     ok(!zt_budget(ctx, c, 2, 3, 20, pick) && pick[0] == 0 && pick[1] == 0, "just enough");
     ok(!zt_budget(ctx, c, 2, 3, 45, pick) && pick[0] == 2 && pick[1] == 0, "the better use of it");
-    ok(!zt_budget(ctx, c, 2, 3, 100, pick) && pick[0] == 2 && pick[1] == 1, "never what must not be");
+    ok(!zt_budget(ctx, c, 2, 3, 100, pick) && pick[0] == 2 && pick[1] == 1,
+       "never what must not be");
     ok(!zt_budget(ctx, c, 0, 3, 0, pick), "nothing to choose");
 }
 

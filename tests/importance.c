@@ -1,6 +1,6 @@
-/* importance.c - tests of the sums of squared activations: what the first layer reads, computed here
- * from the file; every architecture; windows that add up; engines that agree; nothing left behind
- * whatever allocation fails. */
+/* importance.c - tests of the sums of squared activations: what the first layer reads, computed
+ * here from the file; every architecture; windows that add up; engines that agree; nothing left
+ * behind whatever allocation fails. */
 #include "lib/llm/importance.h"
 #include "tests/madellm.h"
 

@@ -9,7 +9,8 @@
 
 #define MOST 2048
 
-/* ---- what llama-quantize does -------------------------------------------------------------------- */
+/* ---- what llama-quantize does
+ * -------------------------------------------------------------------- */
 
 typedef struct model {
     char arch[32], name[MOST][64];
@@ -158,7 +159,8 @@ static void test_llama_quantize(zt_ctx *ctx)
     fclose(f);
 }
 
-/* ---- what is ours ------------------------------------------------------------------------------------ */
+/* ---- what is ours
+ * ------------------------------------------------------------------------------------ */
 
 static const char *const few_names[] = {"token_embd.weight", "blk.0.attn_v.weight",
                                         "blk.0.ffn_norm.weight", "blk.0.attn_v.bias"};

@@ -83,8 +83,9 @@ zt_status zt_budget(zt_ctx *ctx, const zt_candidate *c, int64_t n, int k, uint64
     uint64_t least = pick_smallest(&p, pick);
     double low = 0, high = 1e-12; /* of prices; at the high one all fit */
     if (least > limit)
-        return zt_fail(ctx, ZT_EUSAGE, "%" PRIu64 " bytes are too few: at the least it takes %" PRIu64,
-                       limit, least);
+        return zt_fail(ctx, ZT_EUSAGE,
+                       "%" PRIu64 " bytes are too few: at the least it takes %" PRIu64, limit,
+                       least);
     if (pick_at(&p, 0, pick) <= limit)
         return ZT_OK;
     while (pick_at(&p, high, pick) > limit && high < 1e300)

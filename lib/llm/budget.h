@@ -5,8 +5,9 @@
  *     int pick[2];
  *     zt_status s = zt_budget(ctx, &c[0][0], 2, 3, limit, pick);
  *
- * Lagrange's way first: each item takes the least loss + price x bytes, at the lowest price at which
- * all fit; this is the best of its size. What room is left is then filled, best loss a byte first.
+ * Lagrange's way first: each item takes the least loss + price x bytes, at the lowest price at
+ * which all fit; this is the best of its size. What room is left is then filled, best loss a byte
+ * first.
  */
 #ifndef ZT_BUDGET_H
 #define ZT_BUDGET_H
@@ -22,8 +23,8 @@ typedef struct zt_candidate {
     double loss; /* not negative; infinity: not to be taken */
 } zt_candidate;
 
-/* c: [n][k]; pick: [n] gets the chosen. ZT_EUSAGE, with the least possible size, where that is above
- * the limit. */
+/* c: [n][k]; pick: [n] gets the chosen. ZT_EUSAGE, with the least possible size, where that is
+ * above the limit. */
 zt_status zt_budget(zt_ctx *ctx, const zt_candidate *c, int64_t n, int k, uint64_t limit,
                     int *pick);
 

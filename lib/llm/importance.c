@@ -85,7 +85,8 @@ static zt_status copy_steps(pass *p)
     for (int i = 0; i < zt_prog_n_steps(p->from) && s == ZT_OK; i++)
         s = copy_step(p, zt_prog_step(p->from, i));
     for (int v = 0; v < zt_prog_n_values(p->from) && s == ZT_OK; v++)
-        if (zt_prog_value(p->from, v)->kind == ZT_VALUE_STATE && zt_prog_value(p->from, v)->keep >= 0)
+        if (zt_prog_value(p->from, v)->kind == ZT_VALUE_STATE &&
+            zt_prog_value(p->from, v)->keep >= 0)
             s = zt_prog_keep(p->to, p->map[v], p->map[zt_prog_value(p->from, v)->keep]);
     for (int i = 0; i < zt_prog_n_steps(p->from) && s == ZT_OK; i++) {
         const zt_step *st = zt_prog_step(p->from, i);

@@ -1,8 +1,9 @@
 /* importance.h - how much the columns of a model's matrices matter: sums of squared activations.
  *
  * The forward pass, without the logits, becomes a program that also sums x^2 over the tokens for
- * each x that a matrix is multiplied with; any engine runs it. What llama-imatrix gathers (llama.cpp,
- * tools/imatrix, as facts): an importance matrix of a file is these sums and the number of tokens.
+ * each x that a matrix is multiplied with; any engine runs it. What llama-imatrix gathers
+ * (llama.cpp, tools/imatrix, as facts): an importance matrix of a file is these sums and the number
+ * of tokens.
  *
  *     zt_importance *m = zt_importance_open(g, engine, 512);
  *     zt_importance_feed(m, ids, 512);                    // each window is a text by itself

@@ -1,8 +1,9 @@
 /* fit.c - --target-size: a type for each tensor, so that the file fits and loses little.
  *
- * Every candidate type of every tensor is tried on a sample of its rows. A type's loss is the square of
- * its relative error, as much for a small tensor as for a large one: each adds to the same stream of
- * activations by what it does to its own output. Matrices whose error reaches further count more.
+ * Every candidate type of every tensor is tried on a sample of its rows. A type's loss is the
+ * square of its relative error, as much for a small tensor as for a large one: each adds to the
+ * same stream of activations by what it does to its own output. Matrices whose error reaches
+ * further count more.
  */
 #include "tools/zt-quant/quant.h"
 
@@ -38,7 +39,8 @@ static zt_status try_type(quant *q, int64_t i, zt_dtype t, double *loss)
 {
     const zt_type *type = &q->job[i].in.type;
     int64_t rows = quant_n_rows(type), columns = type->dim[type->rank - 1];
-    int64_t pieces = rows < PIECES ? rows : PIECES, each = SAMPLE / PIECES / (columns ? columns : 1);
+    int64_t pieces = rows < PIECES ? rows : PIECES,
+            each = SAMPLE / PIECES / (columns ? columns : 1);
     zt_loss_of l = {0};
     zt_status s = ZT_OK;
     each = each < 1 ? 1 : each;
@@ -122,10 +124,13 @@ zt_status quant_fit(quant *q)
     int64_t n = 0;
     zt_candidate *c = zt_alloc_array(q->ctx, (size_t)q->n + 1, N * sizeof *c);
     int *pick = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *pick);
+    q->fitting = true;
     zt_status s = c && pick ? measure_all(q, c, &n) : ZT_ENOMEM;
+    q->fitting = false;
     if (s == ZT_OK && q->o->target < fixed)
-        s = zt_fail(q->ctx, ZT_EUSAGE, "--target-size: %zu bytes are too few: what is not quantized takes %"
-                    PRIu64, q->o->target, fixed);
+        s = zt_fail(q->ctx, ZT_EUSAGE,
+                    "--target-size: %zu bytes are too few: what is not quantized takes %" PRIu64,
+                    q->o->target, fixed);
     if (s == ZT_OK)
         s = zt_budget(q->ctx, c, n, N, q->o->target - fixed, pick);
     if (s == ZT_OK)

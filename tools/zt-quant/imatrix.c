@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The text's tokens in windows, each by itself; where the text begins with BOS, they all do, in place
- * of their first token. A rest is left out, unless it is all there is. */
+/* The text's tokens in windows, each by itself; where the text begins with BOS, they all do, in
+ * place of their first token. A rest is left out, unless it is all there is. */
 static zt_status feed(quant *q, zt_importance *m, const zt_vocab *v, zt_ids *ids, int64_t *windows)
 {
     int64_t window = q->o->window, n = (int64_t)ids->n;

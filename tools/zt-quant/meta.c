@@ -13,8 +13,9 @@ static int64_t integer(zt_gguf_kind kind, const char *p)
         zt_gguf_kind kind;
         int bytes;
         bool is_signed;
-    } kinds[] = {{ZT_GGUF_U8, 1, 0},  {ZT_GGUF_I8, 1, 1},  {ZT_GGUF_U16, 2, 0}, {ZT_GGUF_I16, 2, 1},
-                 {ZT_GGUF_U32, 4, 0}, {ZT_GGUF_I32, 4, 1}, {ZT_GGUF_U64, 8, 0}, {ZT_GGUF_I64, 8, 1}};
+    } kinds[] = {{ZT_GGUF_U8, 1, 0},  {ZT_GGUF_I8, 1, 1},  {ZT_GGUF_U16, 2, 0},
+                 {ZT_GGUF_I16, 2, 1}, {ZT_GGUF_U32, 4, 0}, {ZT_GGUF_I32, 4, 1},
+                 {ZT_GGUF_U64, 8, 0}, {ZT_GGUF_I64, 8, 1}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].kind == kind) {
             uint64_t v = 0;
@@ -129,7 +130,8 @@ uint64_t quant_padded(uint64_t bytes)
     return (bytes + 31) / 32 * 32;
 }
 
-/* A GGUF's header: magic, version and counts, keys, tensors. Other containers' take about as much. */
+/* A GGUF's header: magic, version and counts, keys, tensors. Other containers' take about as much.
+ */
 uint64_t quant_header_bytes(const quant *q)
 {
     const zt_meta *m = zt_checkpoint_meta(q->in);

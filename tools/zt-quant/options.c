@@ -11,12 +11,14 @@ static quant_options opt; /* filled by the option table, which needs constant ad
 #define FLAG(n, field, h) ROW(0, n, FLAG, field, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW('T', "type", STR, type, "TYPE", "the type, or mix of types, of the matrices (--list-types)", ),
+    ROW('T', "type", STR, type, "TYPE",
+        "the type, or mix of types, of the matrices (--list-types)", ),
     ROW(0, "tensor-type", LIST, wishes, "GLOB=TYPE",
         "another type for such names; the last that matches holds", ),
     ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one", ),
     FLAG("pure", pure, "all matrices of one type: no mix"),
-    ROW(0, "target-size", SIZE, target, "SIZE", "types by measured error, so that the file has this size", ),
+    ROW(0, "target-size", SIZE, target, "SIZE",
+        "types by measured error, so that the file has this size", ),
     ROW(0, "imatrix", STR, imatrix, "FILE", "how much each column counts (--make-imatrix)", ),
     FLAG("strict", strict, "exit 1 where a tensor cannot have its type and falls back to another"),
     FLAG("dry-run", dry_run, "the types and sizes, as a table; nothing is written"),
@@ -24,7 +26,8 @@ static const zt_opt options[] = {
     ROW(0, "to", STR, to, "FORMAT", "the container of OUT (default: by its name, else gguf)", ),
     FLAG("no-history", no_history, "do not note this run in the metadata: same bytes twice"),
     FLAG("list-types", list_types, "the types and mixes, as a table"),
-    FLAG("make-imatrix", make_imatrix, "run a model over a text, to see how much each column counts"),
+    FLAG("make-imatrix", make_imatrix,
+         "run a model over a text, to see how much each column counts"),
     ROW('m', "model", STR, model, "MODEL", "with --make-imatrix: the model", ),
     ROW('i', "input", STR, input, "TEXT", "with --make-imatrix: the text", ),
     ROW('c', "ctx", I64, window, "N", "with --make-imatrix: tokens of a window (default: 512)",
@@ -101,7 +104,8 @@ static zt_status take_wish(quant *q, int i)
     if (!eq || eq == text)
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
     if (!m || !quant_can(m->dtype))
-        return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': no such type: see --list-types", shown);
+        return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': no such type: see --list-types",
+                       shown);
     q->glob[i] = zt_strndup(q->ctx, text, (size_t)(eq - text));
     q->wish[i] = (zt_mix_wish){q->glob[i], m->dtype};
     return q->glob[i] ? ZT_OK : ZT_ENOMEM;

@@ -1,4 +1,5 @@
-/* plan.c - owns what becomes of each tensor: opening the input, choosing types, telling fallbacks. */
+/* plan.c - owns what becomes of each tensor: opening the input, choosing types, telling fallbacks.
+ */
 #include "tools/zt-quant/quant.h"
 
 #include <inttypes.h>
@@ -6,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file is
- * what it is. What needs to see the data twice cannot take it as it comes. */
+/* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file
+ * is what it is. What needs to see the data twice cannot take it as it comes. */
 zt_status quant_open(quant *q)
 {
     struct stat st;
@@ -71,8 +72,10 @@ static zt_status check_wishes(quant *q)
         for (int64_t i = 0; i < q->n && !any; i++)
             any = !q->job[i].to.kept && zt_mix_matches(&q->wish[k], q->job[i].in.name);
         if (!any)
-            return zt_fail(q->ctx, ZT_EUSAGE, "%s: --tensor-type '%s': no tensor that is quantized has "
-                           "such a name", zt_checkpoint_name(q->in),
+            return zt_fail(q->ctx, ZT_EUSAGE,
+                           "%s: --tensor-type '%s': no tensor that is quantized has "
+                           "such a name",
+                           zt_checkpoint_name(q->in),
                            zt_escape(shown, sizeof shown, q->glob[k], strlen(q->glob[k])));
     }
     return ZT_OK;
@@ -110,9 +113,10 @@ static zt_status take_importance(quant *q, quant_job *j)
     for (int64_t i = 0; i < zt_imatrix_count(q->imatrix) && !j->weighed; i++) {
         zt_imatrix_entry e = zt_imatrix_get(q->imatrix, i);
         if (!strcmp(e.name, j->in.name))
-            return zt_fail(q->ctx, ZT_EDATA, "%s: '%s' has %" PRId64 " x %" PRId64 " numbers, and the "
-                           "matrix %" PRId64 " columns", q->o->imatrix, e.name, e.matrices, e.columns,
-                           columns);
+            return zt_fail(q->ctx, ZT_EDATA,
+                           "%s: '%s' has %" PRId64 " x %" PRId64 " numbers, and the "
+                           "matrix %" PRId64 " columns",
+                           q->o->imatrix, e.name, e.matrices, e.columns, columns);
     }
     return ZT_OK;
 }
@@ -141,7 +145,8 @@ static void tell_again(const quant *q)
     for (int64_t i = 0; i < q->n; i++)
         n += !q->job[i].copy && zt_dtype_get(q->job[i].in.type.dtype)->kind == 'Q';
     if (n > 0)
-        zt_cli_note(q->cli, "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
+        zt_cli_note(q->cli,
+                    "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
                     zt_checkpoint_name(q->in), n);
 }
 
@@ -183,7 +188,9 @@ void quant_tell_fallbacks(quant *q)
             if (pair[a][b])
                 zt_str_printf(&how, "%s%" PRId64 " %s for %s", how.len ? ", " : "", pair[a][b],
                               zt_dtype_get((zt_dtype)b)->name, zt_dtype_get((zt_dtype)a)->name);
-    zt_cli_note(q->cli, "%s: %" PRId64 " of %" PRId64 " tensors fall back, their rows are no whole blocks: %s",
+    zt_cli_note(q->cli,
+                "%s: %" PRId64 " of %" PRId64
+                " tensors fall back, their rows are no whole blocks: %s",
                 zt_checkpoint_name(q->in), n, q->n, how.data ? how.data : "");
     zt_str_fini(&how);
     if (q->o->strict)

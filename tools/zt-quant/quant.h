@@ -37,6 +37,7 @@ typedef struct quant {
     zt_imatrix *imatrix; /* NULL: none */
     quant_job *job; /* [n] in the input's order */
     int64_t n;
+    bool fitting; /* losses are those of outputs, where importance is known */
     struct quant_crew *crew;
     struct quant_scales *scales; /* of the tensor that is being written, where its type has some */
 } quant;

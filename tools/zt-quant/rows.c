@@ -1,4 +1,5 @@
-/* rows.c - owns the work: rows are read, decoded, quantized on every thread, and handed on in order.
+/* rows.c - owns the work: rows are read, decoded, quantized on every thread, and handed on in
+ * order.
  *
  * A block of rows is read at once; threads take groups of its rows as they come. What a group
  * becomes, and what it adds to the loss, depends on that group alone, so that bytes and figures are
@@ -120,9 +121,22 @@ typedef struct block {
     int64_t columns, first, rows, group; /* group: rows of one */
     size_t in_row, out_row;
     const quant_scales *scales; /* NULL: the type has none */
-    bool measure;
+    bool measure, by_importance;
     atomic_llong next;
 } block;
+
+/* The same with each column's square counted by its importance: about what it does to the output.
+ */
+static void add_weighed(zt_loss_of *l, const float *x, const float *y, const block *b, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++, x += b->columns, y += b->columns)
+        for (int64_t i = 0; i < b->columns; i++) {
+            double w = b->importance[i], e = (double)y[i] - x[i];
+            l->error2 += w * e * e;
+            l->x2 += w * x[i] * x[i];
+        }
+    l->n += rows * b->columns;
+}
 
 /* Rows of one group, on one thread; ctx NULL: no message. */
 static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
@@ -146,7 +160,10 @@ static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
     if (s == ZT_OK && b->measure) {
         if (!b->scales)
             to->decode(out, c->y[thread], rows * b->columns);
-        zt_loss_add(&c->loss[g], x, c->y[thread], rows * b->columns);
+        if (b->by_importance && b->importance)
+            add_weighed(&c->loss[g], x, c->y[thread], b, rows);
+        else
+            zt_loss_add(&c->loss[g], x, c->y[thread], rows * b->columns);
     }
     return s;
 }
@@ -240,8 +257,12 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
 {
     const quant_job *j = &q->job[job];
     const zt_type *type = &j->in.type;
-    block b = {.job = j, .to = t, .columns = type->rank ? type->dim[type->rank - 1] : 1,
-               .measure = loss != NULL, .scales = quant_is_scaled(t) ? q->scales : NULL};
+    block b = {.job = j,
+               .to = t,
+               .columns = type->rank ? type->dim[type->rank - 1] : 1,
+               .measure = loss != NULL,
+               .by_importance = q->fitting,
+               .scales = quant_is_scaled(t) ? q->scales : NULL};
     if (from >= to || b.columns == 0)
         return ZT_OK;
     if (!q->crew && !(q->crew = quant_crew_new(q)))

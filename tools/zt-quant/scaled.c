@@ -1,4 +1,5 @@
-/* scaled.c - types whose codes need a scale beside them: FP8, by the field's rule (lib/tensor/storage.h).
+/* scaled.c - types whose codes need a scale beside them: FP8, by the field's rule
+ * (lib/tensor/storage.h).
  *
  * The scales of the matrix X are a tensor X_scale behind it, of f32: [1], or [rows, 1], as
  * compressed-tensors has it for safetensors (its README, as a fact); a value is code x scale.

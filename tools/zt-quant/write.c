@@ -23,8 +23,9 @@ static zt_status refuse_nan(quant *q, const quant_job *j, const char *bytes, siz
             continue;
         for (int64_t k = 0; k < m; k++)
             if (zt_quantize_rows(NULL, &(zt_quantizer){.dtype = ZT_F32, .n = 1}, x + k, 1, same))
-                return zt_fail(q->ctx, ZT_EDATA, "tensor '%s': element %llu is not finite", j->in.name,
-                               (unsigned long long)(at / (uint64_t)d->block_bytes + i + (uint64_t)k));
+                return zt_fail(
+                    q->ctx, ZT_EDATA, "tensor '%s': element %llu is not finite", j->in.name,
+                    (unsigned long long)(at / (uint64_t)d->block_bytes + i + (uint64_t)k));
     }
     return ZT_OK;
 }
