@@ -173,7 +173,7 @@ static bool is_hf(const job *j)
 static zt_status to_hf(job *j)
 {
     const convert_options *o = j->o;
-    zt_hf_opts opts = {.dtype = ZT_DTYPE_COUNT};
+    zt_hf_opts opts = {.dtype = ZT_DTYPE_COUNT, .stop = zt_cli_interrupted};
     zt_status s = job_dtype(j, &opts.dtype);
     if (s != ZT_OK)
         return s;

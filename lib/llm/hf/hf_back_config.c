@@ -31,6 +31,13 @@ static const char *first_of(const char *names, char sep, char word[64])
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
+/* GPT-2's feed-forward is four times as wide where nothing is said. */
+static bool goes_without(const hf_back *b, const hf_key *k)
+{
+    return b->arch->id == HF_GPT2 && strcmp(k->suffix, "feed_forward_length") == 0 &&
+           b->h.ff == 4 * b->h.width;
+}
+
 static zt_status put_keys(hf_back *b)
 {
     size_t n;
@@ -43,7 +50,7 @@ static zt_status put_keys(hf_back *b)
         double x;
         bool own = b->arch->id == HF_GPT2 && k->gpt2;
         const char *name = own ? k->gpt2 : first_of(k->names, '|', word);
-        if (k->otherwise[b->arch->id] < 0)
+        if (k->otherwise[b->arch->id] < 0 || goes_without(b, k))
             continue;
         if (k->kind == 'u' && zt_back_int(b, k->suffix, &v))
             s = set(b, name, json_integer(v));

@@ -273,10 +273,25 @@ zt_status zt_hf_value(const hf *m, const char *suffix, double *out)
     return s;
 }
 
+/* Of these transformers says the head's length where config.json does not, and so the converter. */
+static zt_status head_of(const hf *m, double *v)
+{
+    double width = 0, heads = 0;
+    zt_status s = zt_hf_value(m, "embedding_length", &width);
+    if (s == ZT_OK)
+        s = zt_hf_value(m, "attention.head_count", &heads);
+    if (s == ZT_OK && heads >= 1 && width >= heads)
+        *v = floor(width / heads);
+    return s;
+}
+
 static zt_status put_key(hf *m, const hf_key *k)
 {
     double v;
     zt_status s = value_of(m, k, &v);
+    if (s == ZT_OK && isnan(v) && strcmp(k->names, "head_dim") == 0 &&
+        zt_hf_is(m, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
+        s = head_of(m, &v);
     if (s != ZT_OK || isnan(v))
         return s;
     return k->kind == 'u' ? zt_hf_put_int(m, k->suffix, (int64_t)v)
@@ -293,22 +308,6 @@ static zt_status put_feed_forward(hf *m)
     if (s == ZT_OK)
         s = zt_hf_value(m, "feed_forward_length", &n);
     return s == ZT_OK && isnan(n) ? zt_hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
-}
-
-/* transformers says the head's length of these where config.json does not, and so the converter. */
-static zt_status put_head(hf *m)
-{
-    double width = 0, heads = 0, head = NAN;
-    zt_status s = zt_hf_value(m, "attention.key_length", &head);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "embedding_length", &width);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "attention.head_count", &heads);
-    if (s != ZT_OK || !isnan(head) || !(heads >= 1) || !(width >= heads))
-        return s;
-    int64_t n = (int64_t)width / (int64_t)heads;
-    s = zt_hf_put_int(m, "attention.key_length", n);
-    return s == ZT_OK ? zt_hf_put_int(m, "attention.value_length", n) : s;
 }
 
 /* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
@@ -437,8 +436,6 @@ zt_status zt_hf_put_config(hf *m)
         s = put_key(m, &keys[i]);
     if (s == ZT_OK)
         s = put_feed_forward(m);
-    if (s == ZT_OK && zt_hf_is(m, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
-        s = put_head(m);
     if (s == ZT_OK && zt_hf_is(m, HF_GEMMAS))
         s = put_gemma_scale(m);
     if (s == ZT_OK)

@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# Hugging Face directories through zt-convert, both ways: bytes, ids and exit codes. What is in them is
+# for tests/hf_gguf.c and tests/hf_back.c.
+
+load helper
+
+whole=$tests/../whole
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    mkdir tmp
+    export TMPDIR=$PWD/tmp
+}
+
+ids() { # model
+    zt-run -m "$1" --raw -p 'Copyright (C) 1991' -n 8 --temp 0 --exact --ids
+}
+
+@test "there and back again: the same bytes of GGUF" {
+    for dir in "$whole"/*/; do
+        name=$(basename "$dir")
+        zt-convert --no-history "$dir" "$name.gguf"
+        zt-convert --to hf "$name.gguf" "$name"
+        zt-convert --no-history "$name/" again.gguf -f
+        cmp "$name.gguf" again.gguf
+        [ "$(zt-convert --hash "$dir")" = "$(zt-convert --hash "$name")" ]
+    done
+    [ -z "$(ls -A tmp)" ]
+}
+
+@test "from a pipe and into one: the text of the directory" {
+    for name in llama3 qwen3 llama2 gpt2; do
+        want=$(ids "$whole/$name")
+        [ "$(wc -w <<<"$want")" -eq 8 ]
+        [ "$(zt-convert "$whole/$name" - | ids -)" = "$want" ]
+        zt-convert "$whole/$name" - | zt-convert - "$name/"
+        [ "$(ids "$name")" = "$want" ]
+        mkfifo "$name.pipe"
+        zt-convert "$name/" - >"$name.pipe" &
+        zt-convert --to hf "$name.pipe" "again-$name"
+        cmp "$name/model.safetensors" "again-$name/model.safetensors"
+        cmp "$name/tokenizer.json" "again-$name/tokenizer.json"
+    done
+    [ -z "$(ls -A tmp)" ]
+}
+
+@test "through safetensors with metadata, and back to a directory" {
+    zt-convert "$whole/llama3" m.safetensors
+    [ "$(ids m.safetensors)" = "$(ids "$whole/llama3")" ]
+    zt-convert m.safetensors back/
+    [ "$(ids back)" = "$(ids "$whole/llama3")" ]
+}
+
+@test "quantized weights: their values, in the dtype that is asked for" {
+    zt-convert --dtype f32 "$whole/llama3" f.gguf
+    zt-quant --type q8_0 f.gguf q.gguf
+    zt-convert --to hf --dtype f32 q.gguf f32
+    [ "$(ids f32)" = "$(ids q.gguf)" ]
+    zt-convert q.gguf f16/
+    zt-convert --to hf --dtype bf16 q.gguf bf16
+    grep -q '"torch_dtype": "float16"' f16/config.json
+    grep -q '"torch_dtype": "bfloat16"' bf16/config.json
+    [ "$(zt-convert --list --format tsv bf16/model.safetensors | awk '$1 ~ /q_proj/ {print $2}' | sort -u)" = bf16 ]
+    [ "$(zt-convert --list --format tsv f16/model.safetensors | awk '$1 ~ /q_proj/ {print $2}' | sort -u)" = f16 ]
+}
+
+@test "a directory is whole, or as it was" {
+    zt-convert "$whole/gpt2" m.gguf
+    zt-convert m.gguf out/
+    run -73 --separate-stderr zt-convert --to hf m.gguf out
+    one_message zt-convert
+    run -73 --separate-stderr zt-convert --to hf -f m.gguf out
+    run -73 --separate-stderr zt-convert --to hf m.gguf no/such/place
+    one_message zt-convert
+    head -c 20000 m.gguf >cut.gguf
+    run -65 --separate-stderr zt-convert --to hf cut.gguf cut
+    one_message zt-convert
+    run -64 --separate-stderr zt-convert --to hf --dtype q8_0 m.gguf odd
+    [ "$(ls -A | grep -v ^separate-stderr | tr '\n' ' ')" = "cut.gguf m.gguf out tmp " ]
+}
+
+@test "an architecture that is not known passes; there is no way back" {
+    mkdir dino
+    cp "$whole/llama3/model.safetensors" "$whole/llama3/tokenizer.json" dino
+    echo '{"model_type":"dinosaur","teeth":60}' >dino/config.json
+    zt-convert dino m.gguf
+    [ "$(zt-convert --list --format tsv m.gguf | grep -c model.layers.0.self_attn)" -eq 4 ]
+    [ "$(zt-convert --meta --format tsv m.gguf | grep -c 'huggingface.config.json.*teeth')" -eq 1 ]
+    [ "$(zt-run -m m.gguf --tokenize -p 'Copyright')" = "$(zt-run -m "$whole/llama3" --tokenize -p 'Copyright')" ]
+    run -69 --separate-stderr zt-convert --to hf m.gguf back
+    one_message zt-convert
+    [[ $stderr == *dinosaur* ]]
+}
+
+@test "what is not there is 66" {
+    mkdir empty
+    run -66 --separate-stderr zt-convert empty m.gguf
+    one_message zt-convert
+    run -66 --separate-stderr zt-convert nowhere/ m.gguf
+    one_message zt-convert
+    [ ! -e m.gguf ]
+}
