@@ -103,3 +103,77 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/asked" zt-run --engine vulkan --version >/dev/null
     grep -q libvulkan "$BATS_TEST_TMPDIR/asked"
 }
+
+# ---- what it tells -------------------------------------------------------------------------------
+
+@test "--stats: a submit and a download each for the prompt and every token" {
+    need_adapter
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine vulkan --strict-engine --stats \
+        >/dev/null 2>"$BATS_TEST_TMPDIR/stats"
+    cat "$BATS_TEST_TMPDIR/stats"
+    grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' "$BATS_TEST_TMPDIR/stats"
+    grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' "$BATS_TEST_TMPDIR/stats"
+    grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' "$BATS_TEST_TMPDIR/stats"
+    run -1 grep -q '^zt-run: op ' "$BATS_TEST_TMPDIR/stats"
+}
+
+@test "--stats -vv: the time of each op, on every engine" {
+    engines='cpu ref'
+    [ -z "$adapter" ] || engines="$engines vulkan"
+    for engine in $engines; do
+        zt-run -m "$tiny" -p 'Hello there' --raw -n 3 --temp 0 --ignore-eos --engine $engine --stats -vv \
+            >/dev/null 2>"$BATS_TEST_TMPDIR/stats"
+        cat "$BATS_TEST_TMPDIR/stats"
+        grep -qE "^zt-run: engine +$engine " "$BATS_TEST_TMPDIR/stats"
+        grep -qE '^zt-run: op +[0-9.]+ s +[0-9.]+ %  linear \([0-9]+ times\)$' "$BATS_TEST_TMPDIR/stats"
+        # Of all time, to what is rounded.
+        awk '/^zt-run: op / { sum += $5; n++ } END { exit !(n > 5 && sum > 98 && sum < 102) }' "$BATS_TEST_TMPDIR/stats"
+    done
+}
+
+@test "--mem-limit holds for the device's memory" {
+    need_adapter
+    run -75 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine vulkan --mem-limit 600K
+    one_message zt-run
+}
+
+# ---- the driver's cache --------------------------------------------------------------------------
+
+@test "a cache folder that cannot be made harms nothing" {
+    need_adapter
+    out=$(zt-run -m "$tiny" -p 'Hi' -n 4 --temp 0 --ignore-eos --engine vulkan)
+    for XDG_CACHE_HOME in "$BATS_TEST_TMPDIR/none/such" /proc/self relative; do
+        export XDG_CACHE_HOME
+        [ "$(zt-run -m "$tiny" -p 'Hi' -n 4 --temp 0 --ignore-eos --engine vulkan)" = "$out" ]
+    done
+}
+
+# ---- the validation layer ------------------------------------------------------------------------
+
+# Runs "$@" under the layer; what it says goes to $BATS_TEST_TMPDIR/said, that it is there too.
+validated() {
+    printf 'khronos_validation.%s\n' 'debug_action = VK_DBG_LAYER_ACTION_LOG_MSG' \
+        'report_flags = error,warn,perf,info' "log_filename = $BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/vk_layer_settings.txt"
+    rm -f "$BATS_TEST_TMPDIR/said"
+    VK_LAYER_SETTINGS_PATH=$BATS_TEST_TMPDIR/vk_layer_settings.txt VK_LOADER_DEBUG=layer \
+        VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation "$@" 2>"$BATS_TEST_TMPDIR/loader"
+}
+
+silent() {
+    grep -q 'Validation Layer Active' "$BATS_TEST_TMPDIR/said"
+    run -1 grep -E -m 20 '[(](ERROR|WARN|PERF)' "$BATS_TEST_TMPDIR/said"
+}
+
+@test "the validation layer has nothing to say" {
+    need_adapter
+    validated zt-run --version --engine vulkan >/dev/null
+    grep -q 'VK_LAYER_KHRONOS_validation' "$BATS_TEST_TMPDIR/loader" || skip 'no validation layer'
+    validated zt-run -m "$tiny" -p 'Hello there' -n 4 --temp 0 --engine vulkan --stats -vv >/dev/null
+    silent
+    # conformance takes minutes so: with ZT_LONG only
+    for t in vulkan ${ZT_LONG:+conformance}; do
+        validated "$tests/$t" >"$BATS_TEST_TMPDIR/tap"
+        silent
+        run -1 grep '^not ok' "$BATS_TEST_TMPDIR/tap"
+    done
+}

@@ -13,7 +13,12 @@ typedef struct bench_options {
     const char *input;   /* a file of op lines */
     const char *bind;    /* "n=16,ctx=64" */
     bool exact;
+    int how; /* of ops: BENCH_REPLAY ... */
 } bench_options;
+
+/* How an op or a program is run: prepared and replayed, or through the door op by op, ahead of the
+ * caller where the engine can or each waited for. */
+enum { BENCH_REPLAY, BENCH_AHEAD, BENCH_EAGER };
 
 /* ---- statistics (stats.c) -------------------------------------------------------------------- */
 
@@ -54,6 +59,14 @@ zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
 enum { BENCH_MAX_COUNTS = 64 };
 /* "1,2": numbers of threads. */
 zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n);
+
+/* A program's ops through the door (door.c). Borrows all it is given. */
+typedef struct bench_door bench_door;
+bench_door *bench_door_open(zt_engine *e, const zt_prog *p, const zt_bound *b, void *const *in,
+                            void *const *data, bool eager, bool strict);
+void bench_door_close(bench_door *d);
+zt_status bench_door_run(bench_door *d, void *const *out);
+int bench_door_fallbacks(const bench_door *d); /* of the last run */
 
 zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);

@@ -20,6 +20,8 @@ static const zt_opt options[] = {
      .help = "op lines to measure, a line each"},
     {.name = "bind", .kind = ZT_OPT_STR, .value = &opt.bind, .arg = "NAME=N,...",
      .help = "the symbols of a program"},
+    {.name = "ops", .kind = ZT_OPT_WORD, .value = &opt.how, .arg = "replay|ahead|eager",
+     .help = "how ops are run: prepared; one by one; and waited for"},
     {.name = "exact", .kind = ZT_OPT_FLAG, .value = &opt.exact,
      .help = "activations and cache stay f32 (slower)"},
     {0}};

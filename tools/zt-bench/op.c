@@ -223,14 +223,24 @@ static void close_subject(subject *s)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static zt_status run_times(subject *s, zt_session *ses, int64_t times, double *seconds)
+/* One of the two, as --ops says. */
+typedef struct way {
+    zt_session *session;
+    bench_door *door;
+} way;
+
+static zt_status run_once(subject *s, const way *w)
+{
+    if (w->door) return bench_door_run(w->door, s->out);
+    return zt_session_step(w->session, s->bind, s->n_bind, (const void *const *)s->in, s->out);
+}
+
+static zt_status run_times(subject *s, const way *w, int64_t times, double *seconds)
 {
     zt_status st = ZT_OK;
     double start = zt_seconds();
     for (int64_t i = 0; i < times && st == ZT_OK; i++)
-        st = zt_cli_interrupted() ? ZT_EINTR
-                                  : zt_session_step(ses, s->bind, s->n_bind,
-                                                    (const void *const *)s->in, s->out);
+        st = zt_cli_interrupted() ? ZT_EINTR : run_once(s, w);
     *seconds = (zt_seconds() - start) / (double)times;
     return st;
 }
@@ -255,14 +265,14 @@ static zt_status add_rows(subject *s, bench_list *l, const char *name, int64_t t
 }
 
 /* Two runs to warm up, which say too how many a sample takes. */
-static zt_status sample(subject *s, zt_session *ses, double *seconds)
+static zt_status sample(subject *s, const way *w, double *seconds)
 {
     double once = 0;
-    zt_status st = run_times(s, ses, 1, &once);
-    if (st == ZT_OK) st = run_times(s, ses, 1, &once);
+    zt_status st = run_times(s, w, 1, &once);
+    if (st == ZT_OK) st = run_times(s, w, 1, &once);
     int64_t times = once >= SHORTEST ? 1 : 1 + (int64_t)(SHORTEST / (once > 1e-9 ? once : 1e-9));
     for (int64_t i = 0; i < s->o->reps && st == ZT_OK; i++) {
-        st = run_times(s, ses, times, &seconds[i]);
+        st = run_times(s, w, times, &seconds[i]);
         zt_progress(s->cli, "op", (double)(i + 1), (double)s->o->reps);
     }
     return st;
@@ -275,17 +285,23 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
     zt_store store = {.user = s, .find = find_data, .read = read_data};
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind, .n_fixed = s->n_bind};
-    zt_session *ses = e ? zt_session_open(e, s->prog, &store, &so) : NULL;
+    way w = {NULL, NULL};
+    if (e && s->o->how == BENCH_REPLAY)
+        w.session = zt_session_open(e, s->prog, &store, &so);
+    else if (e)
+        w.door = bench_door_open(e, s->prog, s->bound, s->in, s->data, s->o->how == BENCH_EAGER,
+                                 s->cli->strict);
     double *seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *seconds);
-    zt_status st = ses && seconds ? sample(s, ses, seconds) : zt_ctx_status(ctx);
+    zt_status st = (w.session || w.door) && seconds ? sample(s, &w, seconds) : zt_ctx_status(ctx);
     if (st == ZT_OK) {
         l->engine = e->vt->name;
-        int fallbacks = zt_session_get(ses).fallbacks;
-        if (fallbacks) zt_cli_note(s->cli, "%s: %d steps fell back to another engine", name, fallbacks);
+        int fell = w.door ? bench_door_fallbacks(w.door) : zt_session_get(w.session).fallbacks;
+        if (fell) zt_cli_note(s->cli, "%s: %d steps fell back to another engine", name, fell);
         st = add_rows(s, l, name, threads, seconds);
     }
     zt_free(ctx, seconds);
-    if (ses) zt_session_close(ses);
+    bench_door_close(w.door);
+    if (w.session) zt_session_close(w.session);
     if (e) zt_engine_close(e);
     return st;
 }

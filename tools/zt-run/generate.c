@@ -278,8 +278,7 @@ static zt_status check_vocab(run *r)
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
 {
     zt_llm_opts opts = run_llm_opts(r->cli, r->o);
-    r->engine = zt_cli_engine(r->cli);
-    if (!r->engine)
+    if (run_open_engine(r) != ZT_OK)
         return zt_ctx_status(r->ctx);
     opts.engine = r->engine;
     opts.max_tokens = max_tokens;

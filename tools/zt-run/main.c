@@ -69,6 +69,7 @@ int main(int argc, char **argv)
     zt_template_free(r.ctx, r.tmpl_file);
     zt_llm_close(r.llm);
     zt_engine_close(r.engine);
+    zt_free(r.ctx, r.times);
     zt_vocab_free(r.vocab);
     zt_free(r.ctx, r.input);
     zt_gguf_close(r.gguf);

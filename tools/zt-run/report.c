@@ -94,7 +94,7 @@ zt_status run_report_json(run *r)
     put_seconds(&s, "prompt_s", r->prompted - r->asked);
     put_seconds(&s, "generate_s", r->ended - r->prompted);
     zt_str_printf(&s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
-                  r->engine->vt->name);
+                  r->engine_name);
     zt_str_put_json(&s, name, strlen(name));
     zt_str_printf(&s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
     zt_status st = zt_ctx_status(r->ctx);
@@ -109,6 +109,22 @@ zt_status run_report_json(run *r)
 static double rate(size_t tokens, double seconds)
 {
     return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+/* Of an engine with a device: what was asked of it, and its memory. */
+static void report_device(run *r)
+{
+    zt_engine_report e = r->engine->vt->report(r->engine);
+    if (e.submits == 0)
+        return;
+    zt_cli_note(r->cli, "device       %9" PRIu64 " submits   (%" PRIu64 " replays, %" PRIu64
+                " downloads)", e.submits, e.replays, e.downloads);
+    zt_cli_note(r->cli, "its memory   %9.1f MB        (peak %.1f, allocated in all %.1f, %" PRIu64
+                " buffers)", (double)e.held / 1e6, (double)e.peak / 1e6, (double)e.allocated / 1e6,
+                e.buffers);
+    zt_cli_note(r->cli, "its pool     %9" PRIu64 " hits      (%" PRIu64 " misses, %" PRIu64
+                " allocated, %" PRIu64 " released, %" PRIu64 " waiting)", e.pool_hits, e.pool_misses,
+                e.pool_allocated, e.pool_released, e.pooled);
 }
 
 void run_report_stats(run *r)
@@ -132,8 +148,10 @@ void run_report_stats(run *r)
                 (double)info.weight_bytes / 1e6, (double)info.kv_bytes / 1e6,
                 (double)rep.arena_bytes / 1e6);
     zt_cli_note(r->cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
-                r->engine->vt->name, r->cli->threads ? r->cli->threads : zt_cpu_count(),
+                r->engine_name, r->cli->threads ? r->cli->threads : zt_cpu_count(),
                 zt_isa_name(r->cli->isa), rep.fallbacks);
+    report_device(r);
+    run_report_times(r);
 }
 
 /* ---- dry run --------------------------------------------------------------------------------- */
@@ -175,8 +193,7 @@ zt_status run_dry(run *r)
 {
     zt_llm_info info;
     zt_llm_opts opts = run_llm_opts(r->cli, r->o);
-    r->engine = zt_cli_engine(r->cli);
-    if (!r->engine)
+    if (run_open_engine(r) != ZT_OK)
         return zt_ctx_status(r->ctx);
     opts.engine = r->engine;
     zt_status s = zt_llm_plan(r->gguf, &opts, &info);

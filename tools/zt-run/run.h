@@ -26,6 +26,8 @@ zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *o);
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
+typedef struct run_times run_times; /* of each op: times.c */
+
 typedef struct run {
     zt_cli *cli;
     zt_ctx *ctx;
@@ -40,6 +42,8 @@ typedef struct run {
     zt_sink *sink; /* of --output; NULL: stdout */
     bool terminal; /* text goes to a terminal */
     zt_engine *engine;
+    const char *engine_name; /* engine may be one around it */
+    run_times *times;        /* NULL: not asked for */
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
     size_t n_prompt; /* how many of them are the prompt */
@@ -115,5 +119,9 @@ zt_status run_put_logprobs(run *r, int32_t id);
 zt_status run_report_json(run *r);
 void run_report_stats(run *r);
 zt_status run_dry(run *r);
+
+/* times.c */
+zt_status run_open_engine(run *r); /* as the options say */
+void run_report_times(run *r);
 
 #endif

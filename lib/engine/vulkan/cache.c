@@ -55,6 +55,13 @@ static bool path_of(const zt_vk_engine *e, char *path, size_t n, bool make)
     return true;
 }
 
+/* A folder or a pipe in its place is left alone. */
+static bool may_replace(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) || S_ISREG(st.st_mode);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Did this driver write it? */
@@ -119,7 +126,8 @@ static void write_file(const zt_vk_engine *e, zt_ctx *ctx, const void *data, siz
     memcpy(h.magic, magic, sizeof magic);
     hash_of(data, n, h.hash);
     if (!memcmp(h.hash, e->cached, sizeof h.hash) || !ours(e, data, n)) return;
-    zt_sink *s = path_of(e, path, sizeof path, true) ? zt_sink_open(ctx, path, true) : NULL;
+    if (!path_of(e, path, sizeof path, true) || !may_replace(path)) return;
+    zt_sink *s = zt_sink_open(ctx, path, true);
     if (s && !zt_sink_write(s, &h, sizeof h) && !zt_sink_write(s, data, n)) zt_sink_commit(s);
     zt_sink_close(s);
 }

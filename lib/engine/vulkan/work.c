@@ -20,10 +20,12 @@ zt_status zt_vk_lost(zt_vk_engine *e)
                    e->name);
 }
 
-/* A call after which nothing is known of the device's work: every failure loses it. */
+/* A call after which nothing is known of the device's work: every failure loses it. It must not work
+ * on memory that goes now, which only this call can still tell. */
 static zt_status done_or_lost(zt_vk_engine *e, VkResult r, const char *call)
 {
     if (r == VK_SUCCESS) return ZT_OK;
+    e->vk.DeviceWaitIdle(e->device);
     if (r == VK_ERROR_DEVICE_LOST) return zt_vk_lost(e);
     e->lost = true;
     return zt_vk_check(e->base.ctx, r, call);

@@ -1,0 +1,59 @@
+/* times.c - the engine of a run, and with --stats -vv the time of each op on it: by a device's own
+ * clock where it has one. */
+#include "tools/zt-run/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+struct run_times {
+    uint64_t calls[ZT_OP_COUNT];
+    double seconds[ZT_OP_COUNT];
+};
+
+static void note(void *user, const zt_plan *plan, int step, double seconds)
+{
+    run_times *t = user;
+    zt_op op = plan->step[step].op;
+    t->calls[op]++;
+    t->seconds[op] += seconds;
+}
+
+zt_status run_open_engine(run *r)
+{
+    r->engine = zt_cli_engine(r->cli);
+    if (!r->engine)
+        return zt_ctx_status(r->ctx);
+    r->engine_name = r->engine->vt->name;
+    if (!r->o->stats || r->cli->verbose < 2)
+        return ZT_OK;
+    r->times = zt_calloc(r->ctx, 1, sizeof *r->times);
+    if (r->times)
+        r->engine = zt_engine_trace(r->engine, note, r->times);
+    return r->engine && r->times ? ZT_OK : zt_ctx_status(r->ctx);
+}
+
+static double larger(const run_times *t, double below, int *op)
+{
+    double most = -1;
+    for (int i = 0; i < ZT_OP_COUNT; i++)
+        if (t->calls[i] > 0 && t->seconds[i] < below && t->seconds[i] > most)
+            most = t->seconds[*op = i];
+    return most;
+}
+
+/* The slowest first; ops of equal time are told together. */
+void run_report_times(run *r)
+{
+    double all = 0;
+    int op = 0;
+    if (!r->times)
+        return;
+    for (int i = 0; i < ZT_OP_COUNT; i++)
+        all += r->times->seconds[i];
+    for (double s = larger(r->times, HUGE_VAL, &op); s >= 0; s = larger(r->times, s, &op))
+        for (int i = 0; i < ZT_OP_COUNT; i++)
+            if (r->times->calls[i] > 0 && r->times->seconds[i] == s)
+                zt_cli_note(r->cli, "op           %9.3f s       %5.1f %%  %s (%" PRIu64 " times)", s,
+                            all > 0 ? 100 * s / all : 0, zt_op_info((zt_op)i)->name,
+                            r->times->calls[i]);
+}
