@@ -58,3 +58,43 @@ z.close()'
     [[ $stderr == *"posix.system"* ]]
     [ ! -e pwned ] && [ ! -e out.safetensors ]
 }
+
+@test "--check tells all faults of archives, not the first alone" {
+    command -v python3 >/dev/null || skip "no python3 to make a zip"
+    python3 - <<'P'
+import zipfile
+def npy(shape, data):
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % shape
+    return b'\x93NUMPY\x01\x00' + bytes([len(head) + 1, 0]) + head + b'\n' + data
+z = zipfile.ZipFile('a.npz', 'w')
+z.writestr('good.npy', npy(b'(1,)', b'\0\0\0\0'))
+z.writestr('short.npy', npy(b'(2,)', b'\0\0\0\0'))
+z.writestr('head.npy', b'\x93NUMPY\x07\x00')
+z.writestr('sum.npy', npy(b'(1,)', b'\x01\x02\x03\x04'))
+z.writestr('nan.npy', npy(b'(1,)', b'\0\0\xc0\x7f'))
+z.close()
+b = open('a.npz', 'rb').read()
+open('a.npz', 'wb').write(b.replace(b'\x01\x02\x03\x04', b'\x01\x02\x03\x05'))
+def tensor(key):
+    u = lambda s: b'\x8c' + bytes([len(s)]) + s
+    storage = b'(' + u(b'storage') + b'ctorch\nFloatStorage\n' + u(key) + u(b'cpu') + b'K\x01tQ'
+    return u(b't' + key) + b'ctorch._utils\n_rebuild_tensor_v2\n(' + storage + b'K\x00))\x89NtR'
+z = zipfile.ZipFile('a.pt', 'w')
+z.writestr('a/data.pkl', b'\x80\x02}(' + tensor(b'0') + tensor(b'1') + tensor(b'2') + b'u.')
+z.writestr('a/version', '3\n')
+z.writestr('a/data/0', b'\0\0\0\0')
+z.writestr('a/data/1', b'\0\0')
+z.close()
+P
+    run -65 --separate-stderr zt-convert --check a.npz
+    for fault in "'short.npy': 8 bytes of data expected, 4" "'head.npy': an npy file of 8 bytes" "'sum.npy': its CRC-32 is wrong" \
+        "'nan': 1 NaN"; do
+        [[ $output == *"$fault"* ]] || { echo "$output"; false; }
+    done
+    [ "${#lines[@]}" -eq 4 ]
+    run -65 --separate-stderr zt-convert --check a.pt
+    [[ $output == *"storage '1' is of 4 bytes, 2 are there"* && $output == *"'t2': its storage '2' is not in the file"* ]]
+    [ "${#lines[@]}" -eq 2 ]
+    run -65 zt-convert --list a.pt
+    run -65 zt-convert --list a.npz
+}

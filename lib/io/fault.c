@@ -23,3 +23,13 @@ zt_status zt_faults_tell(zt_ctx *ctx, const char *fmt, ...)
     f->tell(f->user, text);
     return ZT_OK;
 }
+
+zt_status zt_faults_pass(zt_ctx *ctx, zt_status s)
+{
+    const zt_faults *f = zt_ctx_get(ctx, kind, "");
+    if (s != ZT_EDATA || !f)
+        return s;
+    f->tell(f->user, zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    return ZT_OK;
+}

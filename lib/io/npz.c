@@ -1,5 +1,6 @@
 /* npz.c - owns .npz archives: opening, arrays by name, reading, writing. */
 #include "lib/io/npz.h"
+#include "lib/io/fault.h"
 #include "lib/io/npy_array.h"
 #include "lib/io/zip.h"
 
@@ -80,7 +81,7 @@ static zt_status read_members(zt_npz *z)
     if (!z->array || !z->names)
         return ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < n; i++)
-        st = add_member(z, i);
+        st = zt_faults_pass(z->ctx, add_member(z, i));
     if (st == ZT_OK && n && !z->n)
         st = zt_fail(z->ctx, ZT_EDATA, "%s: no array (NAME.npy) is among its %lld members", z->file,
                      (long long)n);

@@ -1,4 +1,5 @@
 /* pt.c - owns open checkpoints: opening and closing, tensors by name, reading them. */
+#include "lib/io/fault.h"
 #include "lib/io/pt_file.h"
 
 #include <string.h>
@@ -31,22 +32,50 @@ static zt_status check_sum(const zt_pt *t)
     return ZT_OK;
 }
 
+/* Is it known where the tensor's bytes are? A storage's fault is told once. */
+static zt_status check_place(const zt_pt *t, const pt_tensor *x)
+{
+    char text[160], key[80];
+    const pt_storage *s = &t->storage[x->storage];
+    if (s->placed || s->told)
+        return ZT_OK;
+    return zt_fail(t->ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file",
+                   t->file, zt_escape(text, sizeof text, x->a.name, strlen(x->a.name)),
+                   zt_escape(key, sizeof key, s->key, strlen(s->key)));
+}
+
+/* Tensors keep their places in the list of names, but for those whose faults have been told. */
+static zt_status name_again(zt_pt *t)
+{
+    zt_status st = ZT_OK;
+    zt_map_free(t->names);
+    t->names = zt_map_new(t->ctx, (size_t)t->n);
+    for (int64_t i = 0; t->names && st == ZT_OK && i < t->n; i++)
+        st = zt_map_put(t->names, t->tensor[i].a.name, strlen(t->tensor[i].a.name), i);
+    return t->names ? st : ZT_ENOMEM;
+}
+
 /* All storages have been found; how their bytes come is known. */
 static zt_status place_tensors(zt_pt *t)
 {
-    char text[160], key[80];
-    for (int64_t i = 0; i < t->n; i++) {
+    int64_t kept = 0;
+    zt_status st = ZT_OK;
+    for (int64_t i = 0; st == ZT_OK && i < t->n; i++) {
         pt_tensor *x = &t->tensor[i];
         const pt_storage *s = &t->storage[x->storage];
-        if (!s->placed)
-            return zt_fail(t->ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file",
-                           t->file, zt_escape(text, sizeof text, x->a.name, strlen(x->a.name)),
-                           zt_escape(key, sizeof key, s->key, strlen(s->key)));
+        st = zt_faults_pass(t->ctx, check_place(t, x));
+        if (st != ZT_OK || !s->placed)
+            continue;
         x->layout.forward = s->member >= 0 && zt_zip_get(t->zip, s->member)->deflated;
         if (!t->big)
             x->layout.swap = 1;
+        t->tensor[kept++] = *x;
     }
-    return check_sum(t);
+    if (st == ZT_OK && kept != t->n) {
+        t->n = kept;
+        st = name_again(t);
+    }
+    return st == ZT_OK ? check_sum(t) : st;
 }
 
 static zt_status parse(zt_pt *t)

@@ -10,6 +10,7 @@ typedef struct pt_storage {
     const char *key;
     uint64_t bytes;
     size_t item;    /* bytes of an element of the class that named it first */
+    bool told;      /* a fault of it has been told, and it has no place */
     bool placed;    /* it is known where it is: */
     int64_t member; /* in the zip; -1: the file itself, */
     uint64_t begin; /* from this byte on */

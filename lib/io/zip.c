@@ -1,4 +1,5 @@
 /* zip.c - owns reading a zip's directory: every number checked before it is believed. */
+#include "lib/io/fault.h"
 #include "lib/io/zip_file.h"
 
 #include <stdlib.h>
@@ -125,13 +126,11 @@ static bool read_extra(const uint8_t *p, size_t n, zt_zip_entry *e)
 /* The entry at p, of at most n bytes; *used are its own. */
 static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry *e, size_t *used)
 {
-    size_t len = n < ZIP_ENTRY_BYTES ? 0 : le(p + 28, 2), extra, comment;
+    size_t len = n < ZIP_ENTRY_BYTES ? 0 : le(p + 28, 2);
     if (n < ZIP_ENTRY_BYTES || le(p, 4) != ZIP_ENTRY)
         return zt_fail(z->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", z->file,
                        (long long)z->n);
-    extra = le(p + 30, 2);
-    comment = le(p + 32, 2);
-    *used = ZIP_ENTRY_BYTES + len + extra + comment;
+    *used = ZIP_ENTRY_BYTES + len + le(p + 30, 2) + le(p + 32, 2);
     if (*used > n || memchr(p + ZIP_ENTRY_BYTES, 0, len))
         return zt_fail(z->ctx, ZT_EDATA, "%s: the name of member %lld is broken", z->file,
                        (long long)z->n);
@@ -141,13 +140,17 @@ static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry 
                         .size = le(p + 24, 4),
                         .head = le(p + 42, 4),
                         .deflated = le(p + 10, 2) == ZIP_DEFLATED};
-    if (!e->name)
-        return ZT_ENOMEM;
+    return e->name ? ZT_OK : ZT_ENOMEM;
+}
+
+/* What the entry at p says of its member. */
+static zt_status check_entry(const zt_zip *z, const uint8_t *p, zt_zip_entry *e)
+{
     if (le(p + 8, 2) & ZIP_FLAG_CRYPT)
         return bad(z, e->name, "it is encrypted");
     if (!e->deflated && le(p + 10, 2) != ZIP_STORED)
         return bad(z, e->name, "neither stored nor deflated");
-    if (!read_extra(p + ZIP_ENTRY_BYTES + len, extra, e))
+    if (!read_extra(p + ZIP_ENTRY_BYTES + le(p + 28, 2), le(p + 30, 2), e))
         return bad(z, e->name, "its extra fields are broken");
     if (!e->deflated && e->size != e->packed)
         return bad(z, e->name, "stored, but of two sizes");
@@ -219,7 +222,7 @@ static zt_status check_overlaps(const zt_zip *z)
         qsort(order, (size_t)z->n, sizeof *order, by_head);
     for (int64_t i = 1; st == ZT_OK && i < z->n; i++)
         if (order[i]->head < order[i - 1]->data + order[i - 1]->packed)
-            st = bad(z, order[i]->name, "it shares bytes with another");
+            st = zt_faults_pass(z->ctx, bad(z, order[i]->name, "it shares bytes with another"));
     zt_free(z->ctx, order);
     return st;
 }
@@ -232,9 +235,9 @@ static zt_status map_names(zt_zip *z)
         return ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < z->n; i++) {
         const char *name = z->entry[i].name;
-        if (zt_map_get(z->names, name, strlen(name), NULL))
-            return bad(z, name, "it is there twice");
-        st = zt_map_put(z->names, name, strlen(name), i);
+        st = zt_map_get(z->names, name, strlen(name), NULL)
+                 ? zt_faults_pass(z->ctx, bad(z, name, "it is there twice"))
+                 : zt_map_put(z->names, name, strlen(name), i);
     }
     return st;
 }
@@ -243,17 +246,21 @@ static zt_status read_directory(zt_zip *z, const uint8_t *p, const directory *d)
 {
     zt_status st = ZT_OK;
     size_t at = 0, used = 0;
+    uint64_t i = 0;
     z->entry = zt_alloc_array(z->ctx, (size_t)d->count, sizeof *z->entry);
     z->checked = zt_calloc(z->ctx, (size_t)d->count, sizeof *z->checked);
     if (!z->entry || !z->checked)
         return ZT_ENOMEM;
-    while (st == ZT_OK && (uint64_t)z->n < d->count) {
+    for (; st == ZT_OK && i < d->count; i++, at += used) {
         zt_zip_entry *e = &z->entry[z->n];
         st = read_entry(z, p + at, (size_t)d->bytes - at, e, &used);
+        if (st != ZT_OK)
+            break;
+        st = check_entry(z, p + at, e);
         if (st == ZT_OK)
             st = read_local(z, e, d->begin);
         z->n += st == ZT_OK;
-        at += used;
+        st = zt_faults_pass(z->ctx, st);
     }
     if (st == ZT_OK && at != d->bytes)
         st = zt_fail(z->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told",
