@@ -272,7 +272,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

@@ -176,6 +176,24 @@ static void integers(zt_ctx *ctx)
     zt_engine_close(e);
 }
 
+static void counted(zt_ctx *ctx, const char *name)
+{
+    const int64_t dim = 100;
+    zt_type t = zt_type_make(ZT_F32, 1, &dim);
+    zt_engine *e = zt_engine_open(ctx, name, NULL);
+    zt_ebuf *a = e->vt->alloc(e, &t), *b = e->vt->alloc(e, &t);
+    zt_engine_report two = e->vt->report(e);
+    e->vt->free(e, a);
+    zt_engine_report one = e->vt->report(e);
+    ok(two.buffers == 2 && one.buffers == 1 && two.held >= 800 && one.held == two.held / 2 &&
+           one.allocated == two.held && one.peak == two.held,
+       "%s counts its buffers: %zu bytes of %" PRIu64, name, one.held, one.allocated);
+    e->vt->free(e, b);
+    ok(e->vt->report(e).buffers == 0 && e->vt->report(e).held == 0, "and what went");
+    zt_engine_close(e);
+    ok(zt_engine_adapters(ctx, name, NULL, 0) == 0, "%s has no adapters", name);
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static void fault_at(zt_ctx *ctx, zt_fault_at at, const char *what, zt_status status)
@@ -380,6 +398,8 @@ int main(void)
     for (int i = 0; zt_engine_list(i); i++) divisions(ctx, zt_engine_list(i));
     in_place(ctx);
     integers(ctx);
+    counted(ctx, "ref");
+    counted(ctx, "cpu");
     fault_at(ctx, ZT_FAULT_ALLOC, "allocation", ZT_ENOMEM);
     fault_at(ctx, ZT_FAULT_UPLOAD, "upload", ZT_ESYS);
     fault_at(ctx, ZT_FAULT_KERNEL, "kernel", ZT_ESYS);

@@ -75,6 +75,21 @@ sum f32[4,5,6] axes=[0,2]" ]
     [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 1 | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
 }
 
+@test "--ops: a program's ops one by one, with data and fallbacks" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n,8]' 'data g: f32[8] "g"' 'y, r = rms_norm x g' 'z = add y x' 'out z = z' 'out r = r' >p.zt
+    for ops in replay ahead eager; do
+        [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 2 --ops $ops | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
+    done
+    printf '%s\n' 'zt program 1' 'in x: f32[4,2]' 'in p: i32[4]' 'state c: f16[8,2]' 'd = kv_put c x p' 'keep c = d' 'y = neg x' 'out y = y' >s.zt
+    zt-bench op s.zt -t 1 -r 1 >/dev/null
+    run -69 --separate-stderr zt-bench op s.zt -t 1 -r 1 --ops eager
+    one_message zt-bench
+    zt-run --version | grep -q '^vulkan:0' || skip 'no Vulkan adapter'
+    for ops in replay ahead eager; do
+        zt-bench op p.zt --bind n=5 -r 2 --ops $ops --engine vulkan --strict-engine >/dev/null
+    done
+}
+
 @test "misuse is one line and 64, a missing model 66" {
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     while IFS='|' read -r code word args; do

@@ -74,6 +74,7 @@ static size_t ref_value_bytes(zt_engine *e, const zt_type *t)
 static void count_bytes(ref_engine *r, size_t more, size_t less)
 {
     r->report.held += more - less;
+    r->report.allocated += more;
     if (r->report.held > r->report.peak) r->report.peak = r->report.held;
 }
 
@@ -89,6 +90,7 @@ static zt_ebuf *new_buf(zt_engine *e, const zt_type *t)
         return NULL;
     }
     count_bytes((ref_engine *)e, b->bytes, 0);
+    ((ref_engine *)e)->report.buffers++;
     return b;
 }
 
@@ -96,6 +98,7 @@ static void ref_free(zt_engine *e, zt_ebuf *b)
 {
     if (!b) return;
     count_bytes((ref_engine *)e, 0, b->bytes);
+    ((ref_engine *)e)->report.buffers--;
     zt_free(e->ctx, b->data);
     zt_free(e->ctx, b);
 }

@@ -89,6 +89,7 @@ enum { LINE = 64, SLAB = 8 << 20 };
 void zt_cpu_held(zt_cpu_engine *e, size_t more, size_t less)
 {
     e->report.held += more - less;
+    e->report.allocated += more;
     if (e->report.held > e->report.peak) e->report.peak = e->report.held;
 }
 
@@ -166,6 +167,7 @@ zt_ebuf *zt_cpu_buffer(zt_cpu_engine *e, zt_cpu_slab **list, const zt_type *t, s
            take = bytes > SIZE_MAX - LINE ? left : (bytes + LINE - 1) / LINE * LINE;
     s->used += take < left ? take : left;
     s->buffers++;
+    e->report.buffers++;
     zt_cpu_held(e, bytes, 0);
     return b;
 }
@@ -182,6 +184,7 @@ void zt_cpu_buffer_free(zt_cpu_engine *e, zt_ebuf *b)
 {
     if (!b) return;
     zt_cpu_held(e, 0, b->bytes + b->plain_bytes);
+    e->report.buffers--;
     zt_free(e->base.ctx, b->plain);
     if (--b->slab->buffers == 0) {
         if (!unlink_slab(&e->weights, b->slab)) unlink_slab(&e->states, b->slab);
