@@ -2,6 +2,8 @@
 #include "tests/oneop.h"
 #include "tests/tap.h"
 
+#include <inttypes.h>
+
 /* ---- by name --------------------------------------------------------------------------------- */
 
 static void refused(const char *name, zt_status status, const char *says)
