@@ -9,11 +9,12 @@
 
 layout(constant_id = 0) const uint HALF = 0u;
 layout(constant_id = 1) const uint TILE = 32u; // at most 64
-const uint MOST = 8u;                          // columns an invocation: D is at most 64 MOST
+layout(constant_id = 2) const uint WIDTH = 64u; // invocations; it does not change a bit
+const uint MOST_D = 512u;
 #define LOWEST uintBitsToFloat(0xff800000u) // minus infinity
-layout(local_size_x = 64) in;
+layout(local_size_x_id = 2) in;
 
-shared float query[64u * MOST];
+shared float query[MOST_D];
 shared float score[64];
 shared int slot[64];
 
@@ -40,19 +41,19 @@ void main()
     int last = Ints(call.at[3]).v[t], window = whole(4);
     int first = window > 0 && last >= window ? last - window + 1 : 0;
     uint q = (t * H + h) * D;
-    for (uint d = i; d < D; d += 64u) query[d] = Floats(call.at[0]).v[q + d];
-    float acc[MOST];
-    for (uint c = 0u; c < MOST; c++) acc[c] = 0.0;
+    for (uint d = i; d < D; d += WIDTH) query[d] = Floats(call.at[0]).v[q + d];
+    float acc[MOST_D / WIDTH];
+    for (uint c = 0u; c < MOST_D / WIDTH; c++) acc[c] = 0.0;
     precise float top = LOWEST, sum = 0.0;
     bool good = last >= 0 && last < whole(7);
     if (!good && i == 0u) slot_of(4u, 5u, 7u, t, last);
     for (int p0 = first / int(TILE) * int(TILE); good && p0 <= last; p0 += int(TILE)) {
-        int p = p0 + int(i);
-        bool seen = i < TILE && p >= first && p <= last;
         barrier();
-        if (i < TILE) {
-            slot[i] = seen ? slot_of(4u, 5u, 7u, t, p) : -2;
-            score[i] = slot[i] >= 0 ? score_of(slot[i], column, D, W) : LOWEST;
+        for (uint j = i; j < TILE; j += WIDTH) {
+            int p = p0 + int(j);
+            int s = p >= first && p <= last ? slot_of(4u, 5u, 7u, t, p) : -2;
+            slot[j] = s;
+            score[j] = s >= 0 ? score_of(s, column, D, W) : LOWEST;
         }
         barrier();
         float tile_top = top;
@@ -62,21 +63,22 @@ void main()
         }
         precise float shrink = top == tile_top ? 1.0 : exp_of(top - tile_top);
         barrier();
-        if (i < TILE) score[i] = slot[i] >= 0 ? exp_of(score[i] - tile_top) : 0.0;
+        for (uint j = i; j < TILE; j += WIDTH)
+            score[j] = slot[j] >= 0 ? exp_of(score[j] - tile_top) : 0.0;
         barrier();
         top = tile_top;
         sum *= shrink;
         for (uint j = 0u; j < TILE; j++) sum += score[j];
-        for (uint c = 0u; c * 64u + i < D; c++) {
+        for (uint c = 0u; c * WIDTH + i < D; c++) {
             precise float a = acc[c] * shrink;
             for (uint j = 0u; j < TILE; j++)
                 if (slot[j] >= 0) {
-                    uint at = uint(slot[j]) * W + column + c * 64u + i;
+                    uint at = uint(slot[j]) * W + column + c * WIDTH + i;
                     a = fma(score[j], cached(2u, at), a);
                 }
             acc[c] = a;
         }
     }
-    for (uint c = 0u; c * 64u + i < D; c++)
-        Floats(call.at[6]).v[q + c * 64u + i] = good ? acc[c] / sum : 0.0;
+    for (uint c = 0u; c * WIDTH + i < D; c++)
+        Floats(call.at[6]).v[q + c * WIDTH + i] = good ? acc[c] / sum : 0.0;
 }

@@ -27,6 +27,13 @@ bool zt_vk_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_B
 
 uint32_t zt_vk_floats(zt_dtype t) { return t == ZT_F16 ? 1 : t == ZT_BF16 ? 2 : 0; }
 
+uint32_t zt_vk_width(const zt_vk_engine *e)
+{
+    uint32_t width = 8;
+    while (width < 64 && width < e->lanes) width *= 2;
+    return e->lanes ? width : 64;
+}
+
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each)
 {
     int64_t groups = (n + each - 1) / each, most = e->groups[0];

@@ -182,7 +182,7 @@ static zt_status set_kv_put(zt_vk_engine *e, zt_vk_call *c)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-enum { MOST_HEAD = 512 }; /* 64 MOST of shaders/attention.comp */
+enum { MOST_HEAD = 512 }; /* MOST_D of shaders/attention.comp */
 
 static bool attention_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
                           const zt_type out[])
@@ -201,6 +201,7 @@ static zt_status set_attention(zt_vk_engine *e, zt_vk_call *c)
     c->shader = ZT_VK_SHADER_attention;
     c->spec[0] = c->in[1]->dtype == ZT_F16;
     c->spec[1] = (uint32_t)zt_vk_tile(e->shared_bytes, D);
+    c->spec[2] = zt_vk_width(e);
     c->word[0] = (uint32_t)D;
     c->word[1] = (uint32_t)H;
     c->word[2] = (uint32_t)W;

@@ -205,6 +205,8 @@ typedef struct zt_vk_kernel {
 extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with set NULL */
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
                                const zt_type *const in[], const zt_type out[]);
+/* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
+uint32_t zt_vk_width(const zt_vk_engine *e);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
