@@ -21,6 +21,10 @@ drive() {
     drive gguf m.gguf
 }
 
+@test "checkpoint: masks of each container, changed" {
+    drive checkpoint "$tests"/seeds/checkpoint/*
+}
+
 @test "netjson: networks and frames, changed" {
     drive netjson "$tests"/seeds/netjson/*
 }

@@ -60,6 +60,11 @@ setup() {
         diff <(zt-convert --meta model.gguf) <(zt-convert --meta "$first")
     done
     diff hashes <(zt-convert --hash s.safetensors.index.json)
+    for part in s-00001-of-*.* s.safetensors.index.json; do
+        run --separate-stderr zt-convert --set a=b "$part"
+        [ "$status" -eq 64 ]
+        [[ $stderr == *'several files'* ]]
+    done
     rm s-00002-of-*.gguf
     run --separate-stderr zt-convert --list s-00001-of-*.gguf
     [ "$status" -eq 66 ]
@@ -351,6 +356,14 @@ golden_sets() {
         while IFS=$'\t' read -r verdict file; do
             code=0
             timeout 2 zt-convert --mem-limit 64MiB "$name/$file" "out.$name.gguf" 2>err || code=$?
+            if [ $code -eq 65 ] && [[ $name != gguf && $name != safetensors ]]; then
+                [ "$(wc -l <err)" -eq 1 ] && continue
+            fi
+            if [ $code -eq 65 ] && [ "$(wc -l <err)" -eq 1 ] && [[ $file != *.json ]]; then
+                # the same as a stream, whose size is not known
+                code=0
+                timeout 2 zt-convert --mem-limit 64MiB - "out.$name.gguf" 2>err < <(cat "$name/$file") || code=$?
+            fi
             [ $code -eq 65 ] && [ "$(wc -l <err)" -eq 1 ] && continue
             [[ $code -eq 0 && $verdict == reject-or-safe ]] || { echo "$name/$file: $code"; cat err; false; }
             rm "out.$name.gguf"

@@ -163,6 +163,11 @@ bool zt_checkpoint_streams(const zt_checkpoint *c)
     return c->streams;
 }
 
+bool zt_checkpoint_in_parts(const zt_checkpoint *c)
+{
+    return c->parts;
+}
+
 zt_meta *zt_checkpoint_meta(zt_checkpoint *c)
 {
     if (c->meta)

@@ -78,6 +78,7 @@ void zt_checkpoint_close(zt_checkpoint *c);
 const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */
 const zt_container *zt_checkpoint_container(const zt_checkpoint *c);
 bool zt_checkpoint_streams(const zt_checkpoint *c); /* forward only */
+bool zt_checkpoint_in_parts(const zt_checkpoint *c); /* in shards, or not of a file that was named */
 /* Owned by the checkpoint; may be changed. */
 zt_meta *zt_checkpoint_meta(zt_checkpoint *c);
 

@@ -85,7 +85,7 @@ struct zt_checkpoint {
     const zt_container *container;
     const zt_reader *reader;
     void *user;
-    bool streams;
+    bool streams, parts;
     zt_meta *meta;
     int64_t hidden; /* the stored tensor that is metadata; -1: none */
     int64_t *mask_of; /* [stored tensors] index of mask, -1: as it is; NULL: none is masked */

@@ -82,6 +82,7 @@ static zt_status open_gguf(zt_checkpoint *c, zt_source *s)
     c->reader = &reader;
     zt_gguf *g = zt_gguf_take(c->ctx, s);
     c->user = g ? zt_gguf_with_shards(g, c->name) : NULL;
+    c->parts = c->user != g;
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
 }
 
@@ -95,6 +96,7 @@ zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g)
     c->container = &zt_container_gguf;
     c->reader = &reader;
     c->user = g;
+    c->parts = true;
     if (zt_checkpoint_unmask(c) == ZT_OK)
         return c;
     zt_checkpoint_close(c);

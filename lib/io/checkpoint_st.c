@@ -108,6 +108,7 @@ static zt_status open_st(zt_checkpoint *c, zt_source *s)
 {
     char *index = c->streams ? NULL : index_of_first(c);
     c->reader = &reader;
+    c->parts = index != NULL;
     if (index)
         zt_source_close(s);
     c->user = index ? zt_safetensors_open_index(c->ctx, index) : zt_safetensors_take(c->ctx, s);
@@ -131,6 +132,7 @@ static zt_status open_index(zt_checkpoint *c, zt_source *s)
     zt_source_close(s);
     c->reader = &reader;
     c->container = &zt_container_safetensors;
+    c->parts = true;
     c->user = zt_safetensors_open_index(c->ctx, c->name);
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
 }
@@ -148,6 +150,7 @@ zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
     c->container = &zt_container_safetensors;
     c->reader = &reader;
     c->user = s;
+    c->parts = true;
     if (zt_checkpoint_unmask(c) == ZT_OK)
         return c;
     zt_checkpoint_close(c);

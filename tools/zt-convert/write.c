@@ -151,8 +151,9 @@ static zt_status edit_file(job *j)
     if (zt_checkpoint_streams(j->in[0]) || strcmp(j->path[0], "-") == 0)
         return zt_fail(j->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
                        zt_checkpoint_name(j->in[0]));
-    if (!zt_container_writes(o.to))
-        return zt_fail(j->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(o.to));
+    if (zt_checkpoint_in_parts(j->in[0]))
+        return zt_fail(j->ctx, ZT_EUSAGE, "%s: is one of several files: name an output",
+                       zt_checkpoint_name(j->in[0]));
     zt_entry *out = zt_alloc_array(j->ctx, (size_t)j->n, sizeof *out);
     for (int64_t i = 0; out && i < j->n; i++)
         out[i] = j->picked[i].out;
@@ -181,6 +182,9 @@ static zt_status to_hf(job *j)
         o->unset.n || o->shard)
         return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, with no "
                                           "other change than --dtype");
+    if (o->dtype && opts.dtype != ZT_F32 && opts.dtype != ZT_F16 && opts.dtype != ZT_BF16)
+        return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': a Hugging Face directory has f32, f16 "
+                                          "or bf16");
     zt_checkpoint *c = job_open_one(j, j->path[0], 0);
     zt_gguf *g = c ? zt_checkpoint_gguf(c) : NULL;
     s = g ? zt_hf_write(j->ctx, g, j->out, &opts) : zt_ctx_status(j->ctx);
