@@ -1,6 +1,6 @@
-/* hf_back.c - Hugging Face directories as they are written: tokenizers made of GGUF's keys alone give
- * the same ids, quantized weights their values, targets are whole or as they were; and what of a
- * directory cannot be read for a file is told. That all goes there and back is for hf_gguf. */
+/* hf_back.c - Hugging Face directories as they are written: tokenizers made of GGUF's keys alone
+ * give the same ids, quantized weights their values, targets are whole or as they were; and what of
+ * a directory cannot be read for a file is told. That all goes there and back is for hf_gguf. */
 #include "tests/hfw.h"
 #include "tests/madellm.h"
 
@@ -30,9 +30,13 @@ static int files_in(const char *dir)
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 
-static const char *const texts[] = {
-    "Copyright (C) 1991, it's free software!", " two  spaces, caf\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd",
-    "x", "abcd ab cab", "a 12345 b\n\n c\t", "<|im_start|>user<|im_end|>[SEP]", "AbC <b>bold</b>"};
+static const char *const texts[] = {"Copyright (C) 1991, it's free software!",
+                                    " two  spaces, caf\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd",
+                                    "x",
+                                    "abcd ab cab",
+                                    "a 12345 b\n\n c\t",
+                                    "<|im_start|>user<|im_end|>[SEP]",
+                                    "AbC <b>bold</b>"};
 
 static bool same_ids(zt_ctx *ctx, const zt_vocab *a, const zt_vocab *b, const char *text,
                      unsigned flags)
@@ -188,7 +192,8 @@ static void check_truncated(void)
         zt_gguf_close(g);
         zt_ctx_clear(ctx);
     }
-    ok(pieces && n > 500 && wrong == 0, "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", n);
+    ok(pieces && n > 500 && wrong == 0,
+       "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", n);
     for (size_t k = 0; pieces && k < n; k++) {
         pieces[k] = (char)(pieces[k] ^ 0x95);
         hfw_bytes(&d, "tokenizer.model", pieces, n);

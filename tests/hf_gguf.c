@@ -1,7 +1,7 @@
-/* hf_gguf.c - Hugging Face directories as GGUF, against what llama.cpp's convert_hf_to_gguf.py makes
- * of them (tests/archs/ggufs.py): every key with its type and value, every tensor's dtype, shape and
- * bytes. What is otherwise on purpose is one table, with the reason. And written back as a directory,
- * each is the same GGUF again.
+/* hf_gguf.c - Hugging Face directories as GGUF, against what llama.cpp's convert_hf_to_gguf.py
+ * makes of them (tests/archs/ggufs.py): every key with its type and value, every tensor's dtype,
+ * shape and bytes. What is otherwise on purpose is one table, with the reason. And written back as
+ * a directory, each is the same GGUF again.
  *
  *   hf_gguf [FOLDER [ARCHS]]
  *
@@ -22,7 +22,8 @@
 /* ---- what is otherwise on purpose ------------------------------------------------------------ */
 
 typedef struct otherwise {
-    const char *ends; /* of the key; behind the architecture's name and a point where it begins so */
+    const char
+        *ends; /* of the key; behind the architecture's name and a point where it begins so */
     const char *why;
 } otherwise;
 
@@ -74,8 +75,9 @@ static void list_free(list *l)
         free(l->line[i]);
 }
 
-static const char *const kind_name[] = {"UINT8",   "INT8", "UINT16", "INT16", "UINT32", "INT32", "FLOAT32",
-                                        "BOOL",    "STRING", "ARRAY", "UINT64", "INT64", "FLOAT64"};
+static const char *const kind_name[] = {"UINT8",  "INT8",    "UINT16", "INT16",  "UINT32",
+                                        "INT32",  "FLOAT32", "BOOL",   "STRING", "ARRAY",
+                                        "UINT64", "INT64",   "FLOAT64"};
 
 static void add_text(list *l, const char *key, zt_bytes t)
 {

@@ -154,7 +154,8 @@ static zt_status put_tensors(hf *m)
     return s;
 }
 
-/* The tokenizer, by far the longest of the keys, comes last: nothing is moved to make room behind. */
+/* The tokenizer, by far the longest of the keys, comes last: nothing is moved to make room behind.
+ */
 static zt_status build(hf *m)
 {
     const bool weights = m->tensors->from != NULL;
@@ -270,12 +271,12 @@ static bool is_folder(const char *path)
 /* May a stream be a model, by its first bytes: GGUF, JSON, or weights after a length? */
 static bool may_be_model(const void *head, size_t n)
 {
-    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || zt_npz_sniff(head, n) || (n >= 1 && *(const char *)head == '{') ||
-           zt_safetensors_sniff(head, n, UINT64_MAX);
+    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || zt_npz_sniff(head, n) ||
+           (n >= 1 && *(const char *)head == '{') || zt_safetensors_sniff(head, n, UINT64_MAX);
 }
 
-/* What zt wrote into another container carries a GGUF's metadata, and is one by itself. Takes c over;
- * NULL and *is false: it carries none, and that is no failure. */
+/* What zt wrote into another container carries a GGUF's metadata, and is one by itself. Takes c
+ * over; NULL and *is false: it carries none, and that is no failure. */
 static zt_gguf *open_carried(zt_checkpoint *c, bool *is)
 {
     const zt_meta *m = c ? zt_checkpoint_meta(c) : NULL;
@@ -289,7 +290,8 @@ static zt_gguf *open_carried(zt_checkpoint *c, bool *is)
 /* The same of weights, in a file or by their index. */
 static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_source *s, bool is_index, bool *is)
 {
-    zt_safetensors *st = is_index ? zt_safetensors_open_index(ctx, path) : zt_safetensors_take(ctx, s);
+    zt_safetensors *st =
+        is_index ? zt_safetensors_open_index(ctx, path) : zt_safetensors_take(ctx, s);
     return open_carried(st ? zt_checkpoint_of_safetensors(ctx, st) : NULL, is);
 }
 

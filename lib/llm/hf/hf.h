@@ -62,7 +62,7 @@ const hf_arch *zt_hf_archs(size_t *n); /* hf_config.c; of one name the first is 
 #define HF_NO  (-1) /* the architecture has no such key */
 #define HF_MAY 0    /* only where config.json has it */
 
-typedef struct hf_key { /* a number: hf_config.c */
+typedef struct hf_key {         /* a number: hf_config.c */
     const char *suffix, *names; /* GGUF's behind the architecture; config.json's, "a|b" */
     char kind;                  /* 'u' u32, 'f' f32 */
     double otherwise[HF_COUNT];
@@ -90,7 +90,12 @@ const hf_sampling *zt_hf_samplings(size_t *n);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { HF_PAIR_Q = 1, HF_PAIR_K = 2, HF_TRANSPOSE = 4, HF_NORM = 8 }; /* done to a tensor's values */
+enum {
+    HF_PAIR_Q = 1,
+    HF_PAIR_K = 2,
+    HF_TRANSPOSE = 4,
+    HF_NORM = 8
+}; /* done to a tensor's values */
 /* The name in a Hugging Face model of a GGUF's tensor, and what was done to its values; ZT_ENOTSUP:
  * it has no place there. */
 zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name,
@@ -140,7 +145,7 @@ typedef struct hf {
     int64_t bos, eos;
     int add_bos, add_eos;
     bool keys_suffice; /* tokenizer.ggml.* says all that tokenizer.json does */
-    bool whole; /* for a file, with all keys: else only what running needs */
+    bool whole;        /* for a file, with all keys: else only what running needs */
     zt_gguf_writer *w;
     hf_tensors *tensors;
 } hf;
@@ -186,12 +191,12 @@ zt_status zt_hf_put_special(hf *m, const json_t *tokenizer, int64_t n_tokens);
 
 /* The tokens of a file. Those that nobody names are "[PAD7]", which are not used. */
 typedef enum hf_word { /* as GGUF numbers them */
-    HF_WORD_NORMAL = 1,
-    HF_WORD_UNKNOWN,
-    HF_WORD_CONTROL,
-    HF_WORD_USER,
-    HF_WORD_UNUSED,
-    HF_WORD_BYTE
+                       HF_WORD_NORMAL = 1,
+                       HF_WORD_UNKNOWN,
+                       HF_WORD_CONTROL,
+                       HF_WORD_USER,
+                       HF_WORD_UNUSED,
+                       HF_WORD_BYTE
 } hf_word;
 
 typedef struct hf_words {
@@ -220,8 +225,8 @@ zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n);
 zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type);
 zt_status zt_hf_spm_end(zt_str *out);
 
-/* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of a
- * certain text, else by its patterns; *name NULL: it has none. */
+/* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of
+ * a certain text, else by its patterns; *name NULL: it has none. */
 
 zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, const char **name);
 /* Are its patterns, to the letter, those that the name stands for here? */

@@ -194,8 +194,8 @@ static zt_status make_dir(hf_back *b, const char *path)
         n--;
     const char *slash = memrchr(path, '/', n);
     size_t parent = slash ? (size_t)(slash - path) + 1 : 0;
-    zt_status s = zt_str_printf(&b->dir, "%.*s.%.*s.XXXXXX", (int)parent, path,
-                                (int)(n - parent), path + parent);
+    zt_status s = zt_str_printf(&b->dir, "%.*s.%.*s.XXXXXX", (int)parent, path, (int)(n - parent),
+                                path + parent);
     if (s == ZT_OK && (!mkdtemp(b->dir.data) || chmod(b->dir.data, 0777 & ~mask) != 0))
         s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
     return s == ZT_OK ? zt_str_putc(&b->dir, '/') : s;

@@ -2,8 +2,9 @@
  *
  * hf_back.c owns the directory, whole or absent, and its small files; hf_back_config.c writes
  * config.json by the tables that hf_config.c reads it by, hf_back_rope.c its part of rope;
- * hf_back_tensors.c model.safetensors, by the names of hf_names.c; hf_back_words.c tokenizer.json
- * and tokenizer.model where the file does not hold them, hf_back_token.c what goes with them. */
+ * hf_back_tensors.c model.safetensors, by the names of hf_names.c; hf_back_words.c and
+ * hf_back_models.c tokenizer.json and tokenizer.model where the file does not hold them,
+ * hf_back_token.c what goes with them. */
 #ifndef ZT_HF_BACK_H
 #define ZT_HF_BACK_H
 

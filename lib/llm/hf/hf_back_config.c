@@ -87,9 +87,10 @@ static zt_status put_class(hf_back *b)
     if (s == ZT_OK)
         s = set(b, "model_type", json_string(b->arch->type));
     if (s == ZT_OK)
-        s = set(b, "torch_dtype", json_string(b->dtype == ZT_F16    ? "float16"
-                                              : b->dtype == ZT_BF16 ? "bfloat16"
-                                                                    : "float32"));
+        s = set(b, "torch_dtype",
+                json_string(b->dtype == ZT_F16    ? "float16"
+                            : b->dtype == ZT_BF16 ? "bfloat16"
+                                                  : "float32"));
     if (s == ZT_OK && zt_gguf_str(b->g, "general.name", &name) && name.n)
         s = zt_back_text(b, b->config, "_name_or_path", name);
     return s;
@@ -119,8 +120,8 @@ static zt_status put_gemma(hf_back *b)
     bool said = zt_back_real(b, "attention.scale", &scale) && scale > 0;
     if (!said || (float)(1 / sqrt(near)) == (float)scale)
         scalar = near;
-    return set(b, "query_pre_attn_scalar", scalar == near ? json_integer((json_int_t)near)
-                                                          : zt_back_number(scalar));
+    return set(b, "query_pre_attn_scalar",
+               scalar == near ? json_integer((json_int_t)near) : zt_back_number(scalar));
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -129,8 +130,8 @@ static zt_status put_layer_types(hf_back *b)
 {
     json_t *list = json_array();
     for (int64_t l = 0; list && l < b->h.n_layers; l++)
-        if (json_array_append_new(list, json_string(b->h.local[l] ? "sliding_attention"
-                                                                  : "full_attention")) != 0)
+        if (json_array_append_new(
+                list, json_string(b->h.local[l] ? "sliding_attention" : "full_attention")) != 0)
             break;
     return set(b, "layer_types", list);
 }
@@ -194,14 +195,13 @@ static zt_status put_pooling(hf_back *b)
         s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created", b->dir.data);
     b->dir.len = len;
     b->dir.data[len] = 0;
-    json_t *pooling =
-        json_pack("{sisbsbsb}", "word_embedding_dimension", (int)b->h.width,
-                  "pooling_mode_cls_token", type == 2, "pooling_mode_mean_tokens", type == 1,
-                  "pooling_mode_lasttoken", type == 3);
-    json_t *modules = json_pack(
-        "[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type",
-        "sentence_transformers.models.Transformer", "idx", 1, "name", "1", "path", "1_Pooling",
-        "type", "sentence_transformers.models.Pooling");
+    json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)b->h.width,
+                                "pooling_mode_cls_token", type == 2, "pooling_mode_mean_tokens",
+                                type == 1, "pooling_mode_lasttoken", type == 3);
+    json_t *modules =
+        json_pack("[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type",
+                  "sentence_transformers.models.Transformer", "idx", 1, "name", "1", "path",
+                  "1_Pooling", "type", "sentence_transformers.models.Pooling");
     if (s == ZT_OK)
         s = zt_back_json(b, "1_Pooling/config.json", pooling);
     if (s == ZT_OK)
@@ -221,8 +221,8 @@ static zt_status put_encoder(hf_back *b)
 
 zt_status zt_back_config(hf_back *b)
 {
-    static zt_status (*const step[])(hf_back *) = {put_class,   put_keys,        put_demands,
-                                                   put_sizes,   put_gemma,       put_windows,
+    static zt_status (*const step[])(hf_back *) = {put_class,       put_keys,   put_demands,
+                                                   put_sizes,       put_gemma,  put_windows,
                                                    put_rope_layers, put_encoder};
     zt_status s = ZT_OK;
     for (size_t i = 0; s == ZT_OK && i < sizeof step / sizeof *step; i++)

@@ -153,8 +153,8 @@ static zt_status put_yarn(hf_back *b, json_t *scaling)
         {"attention_factor", "rope.scaling.yarn_attn_factor"},
     };
     double factor = 1 / b->h.rope.scale, by, said;
-    zt_status s = zt_back_set(b, scaling, "original_max_position_embeddings",
-                              json_integer(b->h.ctx_orig));
+    zt_status s =
+        zt_back_set(b, scaling, "original_max_position_embeddings", json_integer(b->h.ctx_orig));
     for (size_t i = 0; s == ZT_OK && i < sizeof pairs / sizeof *pairs; i++)
         s = pass_real(b, scaling, pairs[i][0], pairs[i][1]);
     /* an amplitude that GGUF says in another way */
@@ -191,8 +191,8 @@ static zt_status put_phi3(hf_back *b)
 {
     if (b->arch->id != HF_PHI3)
         return ZT_OK;
-    zt_status s = set_real(b, b->config, "partial_rotary_factor",
-                           (double)b->h.rope_dims / (double)b->h.head);
+    zt_status s =
+        set_real(b, b->config, "partial_rotary_factor", (double)b->h.rope_dims / (double)b->h.head);
     return s == ZT_OK ? zt_back_set(b, b->config, "original_max_position_embeddings",
                                     json_integer(b->h.ctx_orig))
                       : s;
@@ -218,8 +218,7 @@ zt_status zt_back_rope(hf_back *b)
         s = set_real(b, b->config, "rope_local_base_freq", local);
     }
     if (s == ZT_OK)
-        s = zt_back_set(b, b->config, "rope_scaling",
-                        scaling ? json_incref(scaling) : json_null());
+        s = zt_back_set(b, b->config, "rope_scaling", scaling ? json_incref(scaling) : json_null());
     json_decref(scaling);
     return s == ZT_OK ? put_phi3(b) : s;
 }

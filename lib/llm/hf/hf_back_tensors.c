@@ -75,10 +75,10 @@ static zt_status put_entry(zt_str *head, const out *o, uint64_t at)
     for (int d = 0; d < o->type.rank; d++)
         n += snprintf(text + n, sizeof text - (size_t)n, d ? ",%" PRId64 : "%" PRId64,
                       o->type.dim[d]);
-    return zt_str_printf(head, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%" PRIu64
-                               ",%" PRIu64 "]}",
-                         o->name.data, word_of(o->type.dtype), text, at,
-                         at + zt_type_bytes(&o->type));
+    return zt_str_printf(
+        head,
+        ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+        o->name.data, word_of(o->type.dtype), text, at, at + zt_type_bytes(&o->type));
 }
 
 static zt_status make_header(hf_back *b, out *o, zt_str *head)

@@ -1,5 +1,6 @@
 /* hf_back_token.c - owns what goes with a tokenizer as it is written: tokenizer_config.json with
- * special tokens and templates, generation_config.json, and tokenizer.json where the file holds it. */
+ * special tokens and templates, generation_config.json, and tokenizer.json where the file holds it.
+ */
 #include "lib/llm/hf/hf_back.h"
 
 #include <stdio.h>
@@ -76,7 +77,8 @@ static zt_status put_templates(hf_back *b, json_t *tokenizer)
     int64_t n = 0;
     zt_gguf_kind elem;
     bool plain = zt_gguf_str(b->g, "tokenizer.chat_template", &one);
-    if (!zt_gguf_array(b->g, "tokenizer.chat_templates", &elem, &n) || elem != ZT_GGUF_STR || n > 64)
+    if (!zt_gguf_array(b->g, "tokenizer.chat_templates", &elem, &n) || elem != ZT_GGUF_STR ||
+        n > 64)
         return plain ? zt_back_text(b, tokenizer, "chat_template", one) : ZT_OK;
     json_t *list = json_array();
     if (list && plain)
@@ -93,7 +95,8 @@ static zt_status put_templates(hf_back *b, json_t *tokenizer)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Tokens that SentencePiece's own file does not know as they are: ggml's converter finds them here. */
+/* Tokens that SentencePiece's own file does not know as they are: ggml's converter finds them here.
+ */
 static zt_status put_decoder(hf_back *b, json_t *tokenizer)
 {
     int64_t n;
@@ -174,9 +177,9 @@ static zt_status write_generation(hf_back *b)
         double v;
         snprintf(key, sizeof key, "general.sampling.%s", rows[i].key);
         if (zt_gguf_f64(b->g, key, &v))
-            s = zt_back_set(b, j, rows[i].name, rows[i].kind == ZT_GGUF_I32
-                                                    ? json_integer((json_int_t)v)
-                                                    : zt_back_number(v));
+            s = zt_back_set(b, j, rows[i].name,
+                            rows[i].kind == ZT_GGUF_I32 ? json_integer((json_int_t)v)
+                                                        : zt_back_number(v));
     }
     if (s == ZT_OK && json_object_size(j) && !b->h.arch->encoder)
         s = zt_back_json(b, "generation_config.json", j);

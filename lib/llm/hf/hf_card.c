@@ -1,8 +1,8 @@
 /* hf_card.c - owns the model card: what README.md's front matter says of a model, and back.
  *
  * Of YAML what cards are written in: between two lines "---", `name: text` from the first column,
- * a list as `[a, b]` or as lines "- a" below; texts plain or in quotes. Anything else is passed over,
- * as is a card that has none. Keys: gguf-py/gguf/metadata.py of llama.cpp, as facts. */
+ * a list as `[a, b]` or as lines "- a" below; texts plain or in quotes. Anything else is passed
+ * over, as is a card that has none. Keys: gguf-py/gguf/metadata.py of llama.cpp, as facts. */
 #include "lib/llm/hf/hf_back.h"
 
 #include <stdio.h>
@@ -11,8 +11,9 @@
 enum { MOST = 256 };
 
 typedef struct row {
-    const char *names; /* of the card, in order: all of a list's, of a text the first that is there */
-    const char *key;   /* general.KEY */
+    const char
+        *names;      /* of the card, in order: all of a list's, of a text the first that is there */
+    const char *key; /* general.KEY */
     bool list;
 } row;
 

@@ -110,7 +110,8 @@ zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text)
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 
-#define CAUSAL(name, type, id, class) {name, type, id, class "ForCausalLM", "model.", "model.layers."}
+#define CAUSAL(name, type, id, class)                                                              \
+    {name, type, id, class "ForCausalLM", "model.", "model.layers."}
 
 static const hf_arch archs[] = {
     CAUSAL("llama", "llama", HF_LLAMA, "Llama"),
@@ -233,8 +234,14 @@ static const hf_key keys[] = {
      "residual_multiplier",
      'f',
      {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"logit_scale", "logits_scaling", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
+    {"logit_scale",
+     "logits_scaling",
+     'f',
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"vocab_size",
+     "vocab_size",
+     'u',
+     {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
 };
 
 const hf_key *zt_hf_keys(size_t *n)

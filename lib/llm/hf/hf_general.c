@@ -1,7 +1,8 @@
 /* hf_general.c - owns general.*: what a file says of itself, and how its makers want it sampled.
  *
  * Names come from the directory's; what the converter guesses from words in it (basename, finetune,
- * version, organization) is left out, and of a model card the models and data it was made of. Facts: gguf-py/gguf/metadata.py, utility.py. */
+ * version, organization) is left out, and of a model card the models and data it was made of.
+ * Facts: gguf-py/gguf/metadata.py, utility.py. */
 #include "lib/llm/hf/hf.h"
 
 #include <ctype.h>
@@ -54,8 +55,8 @@ static zt_status put_name(hf *m)
     if (strrchr(name, '/'))
         name = strrchr(name, '/') + 1;
     zt_str_init(&title, m->ctx);
-    zt_status s = strchr(name, ' ') ? zt_str_puts(&title, name)
-                                    : put_title(&title, name, strlen(name));
+    zt_status s =
+        strchr(name, ' ') ? zt_str_puts(&title, name) : put_title(&title, name, strlen(name));
     if (s == ZT_OK)
         s = zt_gguf_put_str(m->w, "general.name", title.data ? title.data : "", title.len);
     zt_str_fini(&title);
@@ -147,7 +148,5 @@ zt_status zt_hf_put_general(hf *m)
         s = zt_hf_put_card(m);
     if (s == ZT_OK)
         s = put_file_type(m);
-    return s == ZT_OK
-               ? zt_gguf_put_int(m->w, "general.quantization_version", ZT_GGUF_U32, 2)
-               : s;
+    return s == ZT_OK ? zt_gguf_put_int(m->w, "general.quantization_version", ZT_GGUF_U32, 2) : s;
 }

@@ -9,10 +9,10 @@
 
 enum { BOS, EOS, UNK, SEP, PAD, CLS, MASK, EOT, EOM, KINDS };
 static const hf_special kinds[KINDS] = {
-    [BOS] = {"bos", "bos"},     [EOS] = {"eos", "eos"}, [UNK] = {"unk", "unknown"},
+    [BOS] = {"bos", "bos"},       [EOS] = {"eos", "eos"}, [UNK] = {"unk", "unknown"},
     [SEP] = {"sep", "seperator"}, /* so spelt in GGUF */
-    [PAD] = {"pad", "padding"}, [CLS] = {"cls", NULL},  [MASK] = {"mask", "mask"},
-    [EOT] = {"eot", "eot"},     [EOM] = {"eom", "eom"}};
+    [PAD] = {"pad", "padding"},   [CLS] = {"cls", NULL},  [MASK] = {"mask", "mask"},
+    [EOT] = {"eot", "eot"},       [EOM] = {"eom", "eom"}};
 
 const hf_special *zt_hf_specials(size_t *n)
 {

@@ -85,7 +85,8 @@ static bool read_piece(wire w, piece *p)
             p->text = (zt_bytes){(const char *)f.bytes.p, (size_t)(f.bytes.end - f.bytes.p)};
         else if (f.number == 2)
             memcpy(&p->score, &bits, sizeof p->score);
-        else if (f.number == 3 && f.value >= 1 && f.value <= HF_WORD_BYTE && f.value != HF_WORD_USER)
+        else if (f.number == 3 && f.value >= 1 && f.value <= HF_WORD_BYTE &&
+                 f.value != HF_WORD_USER)
             p->type = (hf_word)f.value; /* numbered as GGUF's; the user's own count as any other */
     }
     return true;
@@ -138,10 +139,8 @@ static zt_status add_file(hf_words *w)
     zt_status s;
     const char *key;
     json_t *added = zt_hf_load(w->m, "added_tokens.json", &s), *v;
-    json_object_foreach(added, key, v)
-        if (s == ZT_OK && json_is_integer(v))
-            s = zt_hf_words_set(w, json_integer_value(v), (zt_bytes){key, strlen(key)},
-                                HF_WORD_USER, -1000);
+    json_object_foreach(added, key, v) if (s == ZT_OK && json_is_integer(v)) s = zt_hf_words_set(
+        w, json_integer_value(v), (zt_bytes){key, strlen(key)}, HF_WORD_USER, -1000);
     json_decref(added);
     return s;
 }
@@ -160,8 +159,8 @@ static zt_status add_decoder(hf_words *w)
         if (s != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id))
             continue;
         s = w->m->arch.id == HF_PHI3 /* as they are */
-                ? zt_hf_words_set(w, id, text_of(content),
-                                  special ? HF_WORD_CONTROL : HF_WORD_USER, -1000)
+                ? zt_hf_words_set(w, id, text_of(content), special ? HF_WORD_CONTROL : HF_WORD_USER,
+                                  -1000)
                 : zt_hf_words_add(w, id, text_of(content), special, -1000);
     }
     json_decref(config);
@@ -219,8 +218,8 @@ zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type)
     return s == ZT_OK && !normal ? zt_str_putc(out, (char)type) : s;
 }
 
-/* TrainerSpec (field 2): model_type (3) is BPE; NormalizerSpec (3): name (1) "identity", and nothing
- * taken from blanks but that a space goes first: remove_extra_whitespaces (4) off. */
+/* TrainerSpec (field 2): model_type (3) is BPE; NormalizerSpec (3): name (1) "identity", and
+ * nothing taken from blanks but that a space goes first: remove_extra_whitespaces (4) off. */
 zt_status zt_hf_spm_end(zt_str *out)
 {
     static const char tail[] = "\x12\x02\x18\x02"

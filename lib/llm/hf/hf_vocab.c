@@ -1,9 +1,10 @@
 /* hf_vocab.c - owns a tokenizer in GGUF's terms, tokenizer.ggml.*: from tokenizer.model or
  * tokenizer.json, as llama.cpp's converter takes them.
  *
- * Which way a tokenizer goes is a row of `ways`; what GGUF has no terms for (a pre-tokenizer without
- * a name) goes in tokenizer.huggingface.json alone, and that goes along wherever these keys say less. Facts: set_vocab and what it calls in llama.cpp's
- * conversion/ (base.py, llama.py, gemma.py, phi.py, bert.py), LlamaHfVocab of gguf-py/gguf/vocab.py.
+ * Which way a tokenizer goes is a row of `ways`; what GGUF has no terms for (a pre-tokenizer
+ * without a name) goes in tokenizer.huggingface.json alone, and that goes along wherever these keys
+ * say less. Facts: set_vocab and what it calls in llama.cpp's conversion/ (base.py, llama.py,
+ * gemma.py, phi.py, bert.py), LlamaHfVocab of gguf-py/gguf/vocab.py.
  */
 #include "lib/llm/hf/hf.h"
 #include "lib/llm/vocab/vocab_json.h"
@@ -53,8 +54,7 @@ static zt_status count_rows(hf *m, int64_t there, int64_t *n)
 static bool text_is(const json_t *v, zt_bytes text)
 {
     v = json_is_object(v) ? json_object_get(v, "content") : v;
-    return json_is_string(v) &&
-           is((zt_bytes){json_string_value(v), json_string_length(v)}, text);
+    return json_is_string(v) && is((zt_bytes){json_string_value(v), json_string_length(v)}, text);
 }
 
 /* Does tokenizer_config.json name this one, as bos_token and the like? */
@@ -171,8 +171,8 @@ static bool keys_suffice(const tokenizer *k, const char *pre)
     const zt_pre *p = zt_pre_find((zt_bytes){pre, strlen(pre)});
     const json_t *decoder = json_object_get(k->root, "decoder");
     const char *type = json_string_value(json_object_get(decoder, "type"));
-    bool model = t->unk < 0 && !t->unk_missing && !t->byte_fallback && t->prefix.n == 0 &&
-                 t->suffix.n == 0;
+    bool model =
+        t->unk < 0 && !t->unk_missing && !t->byte_fallback && t->prefix.n == 0 && t->suffix.n == 0;
     return model && t->norm.n == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(t) &&
            zt_hf_pre_same(k->root, pre) &&
            side_same(&t->before, k->m->bos, k->m->add_bos, p->add_bos || p->force_bos) &&
@@ -247,8 +247,8 @@ static bool is_byte(zt_bytes t)
            strspn(t.data + 3, "0123456789ABCDEFabcdef") == 2;
 }
 
-/* SentencePiece's BPE without tokenizer.model: tokenizer.json has no scores, and the converter gives
- * all tokens one. */
+/* SentencePiece's BPE without tokenizer.model: tokenizer.json has no scores, and the converter
+ * gives all tokens one. */
 static zt_status put_llama(const tokenizer *k, hf_words *w)
 {
     const zt_tj *t = k->t;
@@ -256,9 +256,9 @@ static zt_status put_llama(const tokenizer *k, hf_words *w)
     for (int32_t i = 0; s == ZT_OK && i < t->n; i++) {
         if (!t->text[i].data)
             continue;
-        hf_word type = is_byte(t->text[i])          ? HF_WORD_BYTE
+        hf_word type = is_byte(t->text[i])       ? HF_WORD_BYTE
                        : is_named(k, t->text[i]) ? HF_WORD_CONTROL
-                                                    : HF_WORD_NORMAL;
+                                                 : HF_WORD_NORMAL;
         s = zt_hf_words_set(w, i, t->text[i], type, -1000);
     }
     for (size_t i = 0; s == ZT_OK && i < t->added.n; i++) {
@@ -312,10 +312,10 @@ static zt_status put_unigram(const tokenizer *k, hf_words *w)
     zt_status s = set_added(k, w);
     for (int32_t i = 0; s == ZT_OK && i < t->n; i++) {
         bool added = w->n > i && (w->type[i] == HF_WORD_CONTROL || w->type[i] == HF_WORD_USER);
-        hf_word type = i == t->unk                  ? HF_WORD_UNKNOWN
+        hf_word type = i == t->unk               ? HF_WORD_UNKNOWN
                        : is_named(k, t->text[i]) ? HF_WORD_CONTROL
-                       : added                      ? HF_WORD_USER
-                                                    : HF_WORD_NORMAL;
+                       : added                   ? HF_WORD_USER
+                                                 : HF_WORD_NORMAL;
         s = zt_hf_words_set(w, i, t->text[i], type, (float)t->score[i]);
     }
     if (s == ZT_OK)
