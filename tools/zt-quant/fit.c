@@ -20,17 +20,26 @@ enum { N = sizeof candidate / sizeof *candidate };
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/* How far an error reaches, by name: the first that is part of it. */
-static double weight_of(const char *name)
+/* How far an error reaches: the divergence that goes away where a kind of matrix alone is kept in
+ * q8_0 and all others are iq4_nl, for each matrix (SmolLM2; attn_output is 1). What makes the logits
+ * stands alone where a layer's matrices are many, and counts by their number. */
+static const struct {
+    const char *part; /* of the name; the first that fits */
+    double weight;
+    bool alone;
+} reach[] = {{"output.weight", 6, true},  {"token_embd", 6, true},     {"attn_v", 4.5, false},
+             {"ffn_down", 6.5, false},    {"ffn_up", 2.7, false},      {"ffn_gate", 2.2, false},
+             {"attn_q", 2.2, false},      {"attn_output", 1, false},   {"attn_k", 0.5, false}};
+
+static double weight_of(const quant *q, const char *name)
 {
-    static const struct {
-        const char *part;
-        double weight;
-    } weights[] = {{"token_embd", 4}, {"output.weight", 4}, {"attn_v", 2}, {"attn_output", 2},
-                   {"ffn_down", 2}};
-    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        if (strstr(name, weights[i].part))
-            return weights[i].weight;
+    int64_t layers = q->n_layers > 0 ? q->n_layers : 1;
+    /* Looked up alone, an embedding reaches no further than what it is added to. */
+    if (strstr(name, "token_embd") && zt_checkpoint_find(q->in, "output.weight") >= 0)
+        return (double)layers;
+    for (size_t i = 0; i < sizeof reach / sizeof *reach; i++)
+        if (strstr(name, reach[i].part) && (!reach[i].alone || strncmp(name, "blk.", 4)))
+            return reach[i].weight * (reach[i].alone ? (double)layers : 1);
     return 1;
 }
 
@@ -52,7 +61,7 @@ static zt_status try_type(quant *q, int64_t i, zt_dtype t, double *loss)
         int64_t from = pieces > 1 ? p * (rows - each) / (pieces - 1) : 0;
         s = quant_rows(q, i, from, from + each, t, &l, NULL, NULL);
     }
-    *loss = l.x2 > 0 ? weight_of(q->job[i].in.name) * l.error2 / l.x2 : 0;
+    *loss = l.x2 > 0 ? weight_of(q, q->job[i].in.name) * l.error2 / l.x2 : 0;
     return s;
 }
 

@@ -143,7 +143,9 @@ uint64_t quant_header_bytes(const quant *q)
         sum += 16 + strlen(q->o->wishes.item[i]);
     for (int64_t i = 0; i < zt_meta_count(m); i++)
         sum += 8 + zt_meta_get(m, i)->key.n + 4 + zt_meta_get(m, i)->bytes;
-    for (int64_t i = 0; i < q->n; i++)
-        sum += 8 + strlen(q->job[i].in.name) + 4 + 8 * (uint64_t)q->job[i].in.type.rank + 4 + 8;
+    for (int64_t i = 0; i < q->n; i++) {
+        int rank = q->job[i].in.type.rank < 0 ? ZT_MAX_RANK : q->job[i].in.type.rank;
+        sum += 8 + strlen(q->job[i].in.name) + 4 + 8 * (uint64_t)rank + 4 + 8;
+    }
     return quant_padded(sum);
 }

@@ -85,6 +85,7 @@ static zt_status choose(quant *q)
 {
     char arch[64];
     zt_mix_of of = describe(q, arch);
+    q->n_layers = of.n_layers;
     zt_mix_tensor *t = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *t);
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++)

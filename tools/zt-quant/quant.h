@@ -36,7 +36,7 @@ typedef struct quant {
     zt_checkpoint *in;
     zt_imatrix *imatrix; /* NULL: none */
     quant_job *job; /* [n] in the input's order */
-    int64_t n;
+    int64_t n, n_layers;
     bool fitting; /* losses are those of outputs, where importance is known */
     struct quant_crew *crew;
     struct quant_scales *scales; /* of the tensor that is being written, where its type has some */
