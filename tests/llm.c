@@ -107,6 +107,16 @@ static void zero_biases(ggufw *w)
     add_vector(w, "blk.1.attn_output.bias", 64, 0);
     add_vector(w, "blk.1.ffn_down.bias", 64, 0);
 }
+static void halves(ggufw *w, const char *name, int64_t n, uint16_t half)
+{
+    uint16_t v[64];
+    for (int64_t i = 0; i < n; i++)
+        v[i] = half;
+    ggufw_tensor(w, name, 1, 1, &n, v, (size_t)n * 2);
+}
+static void half_ones_as_rope(ggufw *w) { halves(w, "rope_freqs.weight", 8, 0x3c00); }
+static void half_zero_bias(ggufw *w) { halves(w, "blk.0.attn_q.bias", 64, 0); }
+static void half_one_bias(ggufw *w) { halves(w, "blk.0.attn_v.bias", 32, 0x3800); }
 static void one_bias(ggufw *w) { add_vector(w, "blk.0.attn_v.bias", 32, 0.5f); }
 static void no_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 1); }
 static void linear_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 4); }
@@ -123,6 +133,9 @@ static void test_optional(void)
         {"biases of 0", zero_biases, false},         {"a bias of .5", one_bias, true},
         {"rope scaling by 1", no_scaling, false},    {"rope scaling by 4", linear_scaling, true},
         {"capped logits", capped, true},
+        {"rope divisors of 1 in f16", half_ones_as_rope, false},
+        {"biases of 0 in f16", half_zero_bias, false},
+        {"a bias of .5 in f16", half_one_bias, true},
     };
     file f = make("llama", "f32", 2, NULL);
     int64_t V = vocab_of(&f);

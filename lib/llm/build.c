@@ -43,10 +43,11 @@ static const char *named(builder *b, const char *what)
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* The data value of a weight, named as the tensor less ".weight"; ZT_NONE where there is none. */
+/* The data value of a weight, named as the tensor less ".weight"; ZT_NONE where there is none.
+ * Vectors are used in f32: that is how converters write them, but a file may say otherwise. */
 static int weight(builder *b, zt_weight w)
 {
-    char name[ZT_WEIGHT_NAME];
+    char name[ZT_WEIGHT_NAME], wide[ZT_WEIGHT_NAME + 4];
     zt_type t;
     int64_t i = w < ZT_WEIGHT_COUNT ? zt_weight_find(b->g, b->h, w, b->layer) : -1;
     if (i < 0)
@@ -56,7 +57,11 @@ static int weight(builder *b, zt_weight w)
     size_t n = strlen(name), cut = strlen(".weight");
     if (n > cut && strcmp(name + n - cut, ".weight") == 0)
         name[n - cut] = 0;
-    return zt_prog_data(b->p, name, t.dtype, t.rank, t.dim, tensor);
+    int data = zt_prog_data(b->p, name, t.dtype, t.rank, t.dim, tensor);
+    if (t.rank != 1 || t.dtype == ZT_F32)
+        return data;
+    snprintf(wide, sizeof wide, "%s.f32", name);
+    return zt_emit_cast(b->p, wide, data, &(zt_cast_attrs){.to.s = "f32"});
 }
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
