@@ -118,6 +118,10 @@ setup() {
     zt-convert --dtype f32 d.safetensors g.gguf
     diff <(zt-convert --hash f.gguf) <(zt-convert --hash g.gguf)
     zt-convert --dtype bf16 f.gguf b.gguf
+    zt-convert --list b.gguf | awk -F'\t' 'NR > 1 && $2 != ($3 ~ /,/ ? "bf16" : "f32") {bad = 1} END {exit bad}'
+    [ -n "$(zt-run -m b.gguf -p 'a b' --raw --temp 0 -n 4 --ids)" ]
+    run grep -v '	bf16	' <(zt-convert --unset general.architecture f.gguf - | zt-convert --dtype bf16 - - | zt-convert --list - | tail -n +2)
+    [ "$status" -eq 1 ]
     [ "$(zt-convert --meta b.gguf | awk -F'\t' '$1 == "general.file_type" {print $3}')" = \
       "$(zt-convert --meta model.gguf | awk -F'\t' '$1 == "general.file_type" {print 32}')" ]
     for t in q4_0 i32 none; do

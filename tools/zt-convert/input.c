@@ -63,10 +63,15 @@ zt_status job_dtype(job *j, zt_dtype *t)
     return ZT_OK;
 }
 
+/* Vectors of a language model, norms and biases, keep the precision of f32, as llama.cpp's converter
+ * has it and its engines want it. */
 static zt_status retype(job *j, pick *p, zt_dtype t)
 {
     char text[160];
     size_t bytes;
+    if (p->in.type.rank < 2 && zt_dtype_get(t)->block_bytes < 4 &&
+        zt_meta_find(j->meta, "general.architecture") >= 0)
+        t = ZT_F32;
     if (p->in.type.dtype == ZT_DTYPE_COUNT || p->in.type.rank < 0 ||
         !zt_dtype_is_float(p->in.type.dtype))
         return ZT_OK; /* integers, bools, and what zt does not know, stay */
