@@ -294,7 +294,9 @@ PTW_FN const piece ptw_evil[] = {
     P("long_huge", "\x80\x02\x8b\xff\xff\xff\xffx."),
     P("frame_huge", "\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f}."),
     P("int_text", "Ix\n."),
-    P("int_large", "I99999999999999999999\n."),
+    P("int_large", "I99999999999999999999x\n."),
+    P("long_minus", "L-99999999999999999999L\n."),
+    P("long_letters", "L9999999999999999999ffL\n."),
     P("float_text", "Fx\n."),
     P("string_open", "S'x\n."),
     /* tensors that are none */

@@ -73,6 +73,28 @@ static zt_status op_long(pickle *p, int arg)
     return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = (int64_t)bits});
 }
 
+/* Decimal digits beyond 64 bits: the bytes of what they say, little endian. */
+static zt_status push_long(pickle *p, const char *digits)
+{
+    size_t most = strlen(digits) / 2 + 1, n = 0;
+    char *b = zt_pk_alloc(p, most, 1);
+    if (!b)
+        return zt_pk_why(p);
+    memset(b, 0, most);
+    for (; *digits; digits++) {
+        unsigned carry = (unsigned)(*digits - '0');
+        if (carry > 9)
+            return zt_pk_fail(p, "no number");
+        for (size_t k = 0; k < n || carry; k++) {
+            carry += 10u * (uint8_t)b[k];
+            b[k] = (char)carry;
+            carry >>= 8;
+            n = k < n ? n : k + 1;
+        }
+    }
+    return zt_pk_push(p, (pk_value){.kind = PK_LONG, .n = (uint32_t)n, .text = b});
+}
+
 /* A number as text: I (01 and 00 are truth values), L (closed by an L), F. */
 static zt_status op_number_line(pickle *p, int arg)
 {
@@ -92,7 +114,7 @@ static zt_status op_number_line(pickle *p, int arg)
     if (arg == 'L' && n && line[n - 1] == 'L')
         line[n - 1] = 0;
     if (!zt_parse_i64(line, &i))
-        return zt_pk_fail(p, "no number of 64 bits");
+        return *line >= '0' && *line <= '9' ? push_long(p, line) : zt_pk_fail(p, "no number");
     return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = i});
 }
 

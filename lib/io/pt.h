@@ -38,7 +38,7 @@ zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_pt_close(zt_pt *t);
 
-/* Do these first bytes of a file begin a checkpoint of the older format? 16 bytes suffice. */
+/* Do these first bytes of a file begin a checkpoint of the older format? 32 bytes suffice. */
 bool zt_pt_sniff(const void *bytes, size_t n);
 /* Is this zip a checkpoint, and no .npz? Looks for its data.pkl; fails without a message. */
 bool zt_pt_is_zip(const zt_source *s);

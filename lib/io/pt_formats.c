@@ -180,11 +180,16 @@ static zt_status fetch_file(void *user, uint64_t offset, void *dst, size_t n)
     return zt_source_read(user, offset, dst, n);
 }
 
+/* Of protocols 0 and 1 as text; from 4 on a frame may be around it. */
 bool zt_pt_sniff(const void *bytes, size_t n)
 {
+    static const char text[] = "L119547037146038801333356L\n.";
     const uint8_t *b = bytes;
-    return n >= 4 + sizeof magic && b[0] == 0x80 && b[2] == 0x8a && b[3] == sizeof magic &&
-           memcmp(b + 4, magic, sizeof magic) == 0;
+    if (n >= sizeof text - 1 && memcmp(b, text, sizeof text - 1) == 0)
+        return true;
+    size_t at = n > 2 && b[2] == 0x95 ? 11 : 2;
+    return n >= at + 2 + sizeof magic && b[0] == 0x80 && b[at] == 0x8a &&
+           b[at + 1] == sizeof magic && memcmp(b + at + 2, magic, sizeof magic) == 0;
 }
 
 /* A pickle in which nothing may be named. */
