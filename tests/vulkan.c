@@ -1,6 +1,6 @@
 /* vulkan.c - the engine on Vulkan beyond what conformance says of its kernels: memory that comes
- * back, one submit a replay, ops that run ahead of the caller, times, troubles, refusals; of failures
- * of the driver see vulkan_faults.c. Skipped, aloud, where there is no adapter. */
+ * back, one submit a replay, ops that run ahead of the caller, times, troubles, refusals; of
+ * failures of the driver see vulkan_faults.c. Skipped, aloud, where there is no adapter. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -264,7 +264,8 @@ static void test_ahead(zt_ctx *ctx, zt_engine *e)
     zt_tensor_unref(x);
 }
 
-/* The host's bytes count when an op is run, not when it is done; what has been asked for is the host's. */
+/* The host's bytes count when an op is run, not when it is done; what was asked for is the
+ * host's. */
 static void test_host_writes(zt_ctx *ctx, zt_engine *e)
 {
     zt_run *r = zt_run_new(e, true);
@@ -274,7 +275,7 @@ static void test_host_writes(zt_ctx *ctx, zt_engine *e)
     data[0] = 100;
     zt_tensor *z = zt_add(r, y, x);
     float *its = zt_tensor_data(y);
-    ok(its[0] == 2 && ((float *)zt_tensor_data(z))[0] == 102, "inputs are copied when an op is run");
+    ok(its[0] == 2 && ((float *)zt_tensor_data(z))[0] == 102, "inputs are copied as an op is run");
     its[0] = -7;
     zt_tensor *again = zt_neg(r, y);
     ok(((float *)zt_tensor_data(again))[0] == 7, "what was fetched and changed goes up again");
@@ -344,7 +345,8 @@ static void test_late_trouble(zt_ctx *ctx, zt_engine *e)
         if (how == 2) zt_run_into(r, one);
         if (how == 2) zt_add(r, one, one);
         zt_run_free(r);
-        ok(zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),
+        ok(zt_ctx_status(ctx) == ZT_EDATA &&
+               strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),
            "but when someone waits: %s", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }
@@ -366,7 +368,8 @@ static void note_time(void *user, const zt_plan *plan, int step, double seconds)
     times *t = user;
     t->calls++;
     t->sum += seconds;
-    t->named = t->named && seconds >= 0 && plan->step[step].op == (step % 2 ? ZT_OP_mul : ZT_OP_add);
+    t->named = t->named && seconds >= 0 &&
+               plan->step[step].op == (step % 2 ? ZT_OP_mul : ZT_OP_add);
 }
 
 /* Through the trace wrapper every step has a time, of the device's own clock. */

@@ -122,10 +122,10 @@ typedef struct zt_engine_vt {
                         const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
     /* Of engines that can run ahead of their caller; all NULL where a replay is all there is.
-     * temp: a buffer that is not cleared, or with a copy of `host`, taken now. enqueue: a queued plan
-     * on buffers; what it writes is there for what is enqueued after it. They may be freed at once.
-     * flush: what is enqueued is handed over. sync: and waited for; the first trouble is told, as by
-     * all else that waits: replay, download, and uploads to what is in use. */
+     * temp: a buffer that is not cleared, or with a copy of `host`, taken now. enqueue: a queued
+     * plan on buffers; what it writes is there for what is enqueued after it. They may be freed
+     * at once. flush: what is enqueued is handed over. sync: and waited for; the first trouble
+     * is told, as by all else that waits: replay, download, and uploads to what is in use. */
     zt_ebuf *(*temp)(zt_engine *e, const zt_type *t, const void *host);
     zt_status (*enqueue)(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
     zt_status (*flush)(zt_engine *e);
@@ -146,8 +146,8 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
 void zt_engine_close(zt_engine *e);
 /* Names of engines built in, NULL after the last. */
 const char *zt_engine_list(int i);
-/* Adapters of an engine, in the order of "NAME:i": how many there are, the first `max` of them told.
- * 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
+/* Adapters of an engine, in the order of "NAME:i": how many there are, the first `max` of them
+ * told. 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
 
 extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan;

@@ -34,7 +34,8 @@ static void fetch(zt_away *a)
 {
     zt_held *h = (zt_held *)a;
     h->run->waiting = 0;
-    if (h->engine->vt->download(h->engine, h->buf, a->data) && h->bytes) memset(a->data, 0, h->bytes);
+    zt_status s = h->engine->vt->download(h->engine, h->buf, a->data);
+    if (s && h->bytes) memset(a->data, 0, h->bytes);
     drop(a);
 }
 
@@ -83,7 +84,8 @@ static zt_ebuf *there(zt_run *r, const zt_engine *e, const zt_tensor *t)
     const zt_away *a = zt_tensor_away(t);
     const zt_held *h = (const zt_held *)a;
     bool ours = a && a->fetch == fetch && h->run == r && h->engine == e;
-    return ours && a->data == zt_tensor_address(t) && h->bytes == zt_tensor_bytes(t) ? h->buf : NULL;
+    bool whole = ours && a->data == zt_tensor_address(t) && h->bytes == zt_tensor_bytes(t);
+    return whole ? h->buf : NULL;
 }
 
 zt_status zt_lazy_op(zt_run *r, zt_engine *e, zt_ready *ready, const zt_opinfo *info,

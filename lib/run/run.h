@@ -84,12 +84,11 @@ uint64_t zt_run_fallbacks(const zt_run *r);
 /* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets tensors of the innermost scope. */
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
-/* Ahead of the caller: on an engine that can (vulkan) an op is only recorded, and what it makes stays
- * on the device, where the next op finds it. zt_tensor_data of a tensor, an op into a destination or
- * one that falls back, a session's step on the engine, sync: each hands over what is recorded and
- * waits for it. What an op found wrong (an index out of range) is told then, in the context. The bits
- * are the same. eager: from now on no op runs ahead. flush_at: hand over, without waiting, after every
- * n ops; 0, the default: only when someone waits (or a thousand are recorded). */
+/* Ahead of the caller: on an engine that can (vulkan) an op is only recorded; what it makes stays
+ * on the device, where the next op finds it. zt_tensor_data of it, an op into a destination or that
+ * falls back, a session's step, sync: each hands over what is recorded, waits for it, and tells in
+ * the context what an op found wrong (an index out of range). The bits are the same. eager: no op
+ * runs ahead. flush_at: hand over, without waiting, after every n ops; 0, the default: never so. */
 void zt_run_eager(zt_run *r, bool on);
 void zt_run_flush_at(zt_run *r, int n);
 zt_status zt_run_flush(zt_run *r);

@@ -161,9 +161,9 @@ void *zt_tensor_data(const zt_tensor *t);
 size_t zt_tensor_bytes(const zt_tensor *t);
 zt_ctx *zt_tensor_ctx(const zt_tensor *t);
 
-/* Bytes of a tensor's buffer that are still on a device. Whoever computes there sends them away with
- * what this begins; it comes back by `fetch` (fill `data`) when someone asks for the bytes, or goes by
- * `drop` when nobody holds the buffer any more. Before either the buffer has let go of it. */
+/* Bytes of a tensor's buffer that are still on a device. Whoever computes there sends them away
+ * with what this begins; it comes back by `fetch` (fill `data`) when someone asks for the bytes,
+ * or goes by `drop` when nobody holds the buffer any more: the buffer has let go of it by then. */
 typedef struct zt_away zt_away;
 struct zt_away {
     void (*fetch)(zt_away *a);

@@ -1,6 +1,6 @@
-/* version.c - what a tool's binary has in it: engines, the processor it runs on, and the adapters of
- * engines with devices: those are asked for only where the tool takes --engine and that does not name
- * another engine, so that `--engine cpu` opens no driver here either. */
+/* version.c - what a tool's binary has in it: engines, the processor it runs on, and the
+ * adapters of engines with devices: those are asked for only where the tool takes --engine and
+ * that does not name another engine, so that `--engine cpu` opens no driver here either. */
 #include "tools/common/internal.h"
 
 #include <inttypes.h>

@@ -53,7 +53,7 @@ void run_report_times(run *r)
     for (double s = larger(r->times, HUGE_VAL, &op); s >= 0; s = larger(r->times, s, &op))
         for (int i = 0; i < ZT_OP_COUNT; i++)
             if (r->times->calls[i] > 0 && r->times->seconds[i] == s)
-                zt_cli_note(r->cli, "op           %9.3f s       %5.1f %%  %s (%" PRIu64 " times)", s,
-                            all > 0 ? 100 * s / all : 0, zt_op_info((zt_op)i)->name,
+                zt_cli_note(r->cli, "op           %9.3f s       %5.1f %%  %s (%" PRIu64 " times)",
+                            s, all > 0 ? 100 * s / all : 0, zt_op_info((zt_op)i)->name,
                             r->times->calls[i]);
 }

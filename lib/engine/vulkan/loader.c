@@ -63,7 +63,8 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
     vk->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!vk->library) {
         const char *why = dlerror();
-        return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s", why ? why : "libvulkan.so.1");
+        return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s",
+                       why ? why : "libvulkan.so.1");
     }
     vk->get = entry_of(vk->library);
     if (!vk->get) return missing(ctx, "libvulkan.so.1 is no Vulkan loader");

@@ -1,4 +1,4 @@
-/* record.c - from tasks to a command buffer: addresses found, barriers between, times where watched. */
+/* record.c - from tasks to a command buffer: addresses, barriers between, times where watched. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>

@@ -15,7 +15,8 @@ zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
     memcpy(all, block, sizeof all);
     int32_t kind = all[1], value = all[4], limit = all[5];
     if (kind == 0) return ZT_OK;
-    const char *name = zt_op_info(op)->name, *what = trouble_words[kind > 0 && kind <= 4 ? kind : 1];
+    const char *name = zt_op_info(op)->name;
+    const char *what = trouble_words[kind > 0 && kind <= 4 ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
     if (value < 0)
         return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);

@@ -1,10 +1,10 @@
 /* vk.h - private to lib/engine/vulkan: the loader, the device, its memory, pipelines and kernels.
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
- * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c how weights are packed, kernels.c which kernel runs an op,
- * with elementwise.c, rows.c and llm.c, pipeline.c shaders, cache.c what the driver made of them,
- * prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running them, vulkan.c
- * the vtable.
+ * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
+ * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, rows.c and llm.c,
+ * pipeline.c shaders, cache.c what the driver made of them, prepare.c from a plan to tasks,
+ * record.c from tasks to commands, replay.c running them, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
  * too large for a binding and a step is a push of addresses and words.
@@ -131,7 +131,7 @@ typedef struct zt_vk_engine {
     uint64_t moved;    /* counts its moves: prepared plans then record anew */
     int plans;         /* prepared now: with the last of them the arena goes */
     zt_vk_batch batch[ZT_VK_BATCHES];
-    uint64_t serial, done; /* of the batch begun last, and of the last that the device is done with */
+    uint64_t serial, done; /* of the batch begun last; of the last that the device is done with */
     bool lost;             /* the device: nothing more is asked of it */
     zt_engine_report report;
 } zt_vk_engine;

@@ -1,12 +1,11 @@
-/* work.c - what is handed to the device: prepared plans one at a time, waited for; and plans that
- * run ahead of the caller, gathered in batches.
+/* work.c - what is handed to the device: prepared plans one at a time, waited for; and plans
+ * that run ahead of the caller, gathered in batches.
  *
- * A batch is a command buffer being recorded until it is flushed: when the caller says so, when it is
- * full, and before the host looks at anything. There is one queue and a barrier after every command,
- * so that batches run in their order; memory released meanwhile may be given out again to the
- * device, not to the host (zt_vk_mem.used). What a command found wrong is in its trouble block, and
- * told when the host next waits.
- */
+ * A batch is a command buffer being recorded until it is flushed: when the caller says so, when
+ * it is full, and before the host looks at anything. There is one queue and a barrier after
+ * every command, so that batches run in their order; memory released meanwhile may be given out
+ * again to the device, not to the host (zt_vk_mem.used). What a command found wrong is in its
+ * trouble block, and told when the host next waits. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>
@@ -20,8 +19,8 @@ zt_status zt_vk_lost(zt_vk_engine *e)
                    e->name);
 }
 
-/* A call after which nothing is known of the device's work: every failure loses it. It must not work
- * on memory that goes now, which only this call can still tell. */
+/* A call after which nothing is known of the device's work: every failure loses it. It must not
+ * work on memory that goes now, which only this call can still tell. */
 static zt_status done_or_lost(zt_vk_engine *e, VkResult r, const char *call)
 {
     if (r == VK_SUCCESS) return ZT_OK;
@@ -100,8 +99,8 @@ static zt_status finish(zt_vk_engine *e, zt_vk_batch *b)
     return s;
 }
 
-/* The batch that is being recorded, with room for `n` commands more; NULL: not to be had. The oldest
- * of all is waited for where they are all with the device. */
+/* The batch that is being recorded, with room for `n` commands more; NULL: not to be had. The
+ * oldest of all is waited for where they are all with the device. */
 static zt_vk_batch *begin(zt_vk_engine *e, uint32_t n)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
