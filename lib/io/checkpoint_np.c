@@ -1,11 +1,9 @@
-/* checkpoint_np.c - owns npy, npz, pt and network JSON as containers of checkpoint.h: a row each.
+/* checkpoint_np.c - owns npy, npz and pt as containers of checkpoint.h: a row each.
  *
  * Of npz and pt metadata is the tensor "zt.gguf". An npy has one tensor and nothing else: it is
- * called arr_0, as NumPy calls arrays without a name, and metadata is not written. Network JSON has
- * its frame as metadata, "zt.netjson"; what else there is stands before it, as a member "zt.gguf". */
+ * called arr_0, as NumPy calls arrays without a name, and metadata is not written. */
 #include "lib/io/checkpoint_file.h"
 #include "lib/io/gather.h"
-#include "lib/io/netjson.h"
 #include "lib/io/npy.h"
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
@@ -110,7 +108,7 @@ static bool probe_pt(const unsigned char *head, size_t n, uint64_t size)
     return zt_pt_sniff(head, n);
 }
 
-/* ---- npy: one array has a name here ------------------------------------------------------------ */
+/* ---- npy: one array has a name here --------------------------------------------------------- */
 
 static int64_t npy_count(const void *user)
 {
@@ -190,7 +188,7 @@ const zt_container zt_container_npy = {.name = "npy",
                                        .can_meta = passes_meta,
                                        .bytes = ZT_U8};
 
-/* ---- npz and pt: members one after the other --------------------------------------------------- */
+/* ---- npz and pt: members one after the other ------------------------------------------------ */
 
 static bool is_text(const char *s)
 {
