@@ -3,11 +3,9 @@
  * Of npz and pt metadata is the tensor "zt.gguf". An npy has one tensor and nothing else: it is
  * called arr_0, as NumPy calls arrays without a name, and metadata is not written. */
 #include "lib/io/checkpoint_file.h"
-#include "lib/io/gather.h"
 #include "lib/io/npy.h"
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
-#include "lib/io/zip.h"
 
 #include <string.h>
 
