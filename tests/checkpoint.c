@@ -1,5 +1,6 @@
 /* checkpoint.c - model files of any container: what is written is read again, whole, by every way:
- * from a file, from a stream, in shards; and what a container cannot say comes back from its mask. */
+ * from a file, from a stream, in shards; and what a container cannot say comes back from its mask.
+ */
 #include "lib/io/checkpoint.h"
 
 #include <pthread.h>
@@ -35,7 +36,10 @@ static const struct {
     {"blk.0.norm", ZT_F32, 1, {7}},
     {"blk.0.half", ZT_F16, 2, {3, 5}},
     {"blk.0.mask", ZT_BOOL, 1, {5}},
-    {"a name that is longer than the 63 bytes that a GGUF file lets its tensors have", ZT_BF16, 1, {4}},
+    {"a name that is longer than the 63 bytes that a GGUF file lets its tensors have",
+     ZT_BF16,
+     1,
+     {4}},
     {"five", ZT_F8_E4M3, 5, {2, 1, 3, 1, 2}},
     {"empty", ZT_F32, 2, {0, 4}},
     {"one", ZT_F64, 0, {0}},
@@ -49,10 +53,7 @@ static void entry_of(int i, zt_entry *e)
     e->bytes = zt_type_bytes(&e->type);
 }
 
-static unsigned char byte_of(int i, size_t k)
-{
-    return (unsigned char)(31 * i + 7 * k + k / 256);
-}
+static unsigned char byte_of(int i, size_t k) { return (unsigned char)(31 * i + 7 * k + k / 256); }
 
 static zt_meta *made_meta(zt_ctx *ctx)
 {
@@ -68,8 +69,7 @@ static zt_meta *made_meta(zt_ctx *ctx)
 static bool write_made(zt_ctx *ctx, const char *path, const char *to, uint64_t shard)
 {
     zt_entry e[N];
-    for (int i = 0; i < N; i++)
-        entry_of(i, &e[i]);
+    for (int i = 0; i < N; i++) entry_of(i, &e[i]);
     zt_meta *m = made_meta(ctx);
     zt_checkpoint_opts o = {.to = zt_container_named(to), .shard = shard, .force = true};
     zt_writer *w = zt_writer_open(ctx, path, &o, m, e, N);
@@ -114,16 +114,14 @@ static bool tensor_is_made(zt_checkpoint *c, int i)
         zt_checkpoint_read(c, i, half, buf + half, (size_t)e.bytes - half))
         return false;
     for (size_t k = 0; k < e.bytes; k++)
-        if ((unsigned char)buf[k] != byte_of(i, k))
-            return false;
+        if ((unsigned char)buf[k] != byte_of(i, k)) return false;
     return true;
 }
 
 static bool is_made(zt_ctx *ctx, zt_checkpoint *c)
 {
     bool same = c && zt_checkpoint_count(c) == N && meta_is_made(ctx, zt_checkpoint_meta(c));
-    for (int i = 0; same && i < N; i++)
-        same = tensor_is_made(c, i);
+    for (int i = 0; same && i < N; i++) same = tensor_is_made(c, i);
     same = same && zt_checkpoint_end(c) == ZT_OK;
     zt_checkpoint_close(c);
     return same;
@@ -159,8 +157,8 @@ static void test_shards(zt_ctx *ctx, const char *to, const char *first)
     snprintf(name, sizeof name, "s.%s", to);
     ok(write_made(ctx, under(name), to, 30), "%s is written in shards: %s", to, zt_ctx_error(ctx));
     ok(access(under(name), F_OK) != 0, "there is no file of the name without a number");
-    ok(is_made(ctx, zt_checkpoint_open(ctx, under(first), 0)), "%s: all of them come back %s", first,
-       zt_ctx_error(ctx));
+    ok(is_made(ctx, zt_checkpoint_open(ctx, under(first), 0)), "%s: all of them come back %s",
+       first, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -177,10 +175,8 @@ static void *feeder(void *user)
     FILE *in = fopen(f->from, "rb"), *out = fopen(f->fifo, "wb");
     for (size_t k = 0; k < f->most; k++) {
         int c = getc(in);
-        if (c == EOF || putc(c, out) == EOF)
-            break;
-        if (k % 100 == 0)
-            fflush(out);
+        if (c == EOF || putc(c, out) == EOF) break;
+        if (k % 100 == 0) fflush(out);
     }
     fclose(in);
     fclose(out);
@@ -207,8 +203,7 @@ static void test_stream(zt_ctx *ctx, const char *name)
         c = zt_checkpoint_open(ctx, f.fifo, ZT_CHECKPOINT_STREAM);
         bad += c ? is_made(ctx, c) : 0;
         bad += zt_ctx_status(ctx) != ZT_EDATA;
-        if (zt_ctx_status(ctx) != ZT_EDATA)
-            diag("cut at %zu: %s", cuts[i], zt_ctx_error(ctx));
+        if (zt_ctx_status(ctx) != ZT_EDATA) diag("cut at %zu: %s", cuts[i], zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         pthread_join(t, NULL);
     }
@@ -239,27 +234,27 @@ static void test_meta(zt_ctx *ctx)
 /* A mask that contradicts what is stored is bad data. */
 static void test_false_masks(zt_ctx *ctx)
 {
-    static const char *const told[][3] = {{"x", "y", "q4_1[32]"}, {"x", "y", "f32[3]"},
-                                          {"x", "y", "f32"},      {"x", "y", "f32[-1]"},
-                                          {"x", "z", "i8[2,4]"},  {"x", "y", "f32[99999999999999999999]"}};
-    zt_entry e[2] = {{.name = "x", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){8}), .bytes = 8},
-                     {.name = "z", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){1}), .bytes = 1}};
+    static const char *const told[][3] = {
+        {"x", "y", "q4_1[32]"}, {"x", "y", "f32[3]"},  {"x", "y", "f32"},
+        {"x", "y", "f32[-1]"},  {"x", "z", "i8[2,4]"}, {"x", "y", "f32[99999999999999999999]"}};
+    zt_entry e[2] = {
+        {.name = "x", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){8}), .bytes = 8},
+        {.name = "z", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){1}), .bytes = 1}};
     int bad = 0;
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         zt_bytes text[3];
-        for (int k = 0; k < 3; k++)
-            text[k] = (zt_bytes){told[i][k], strlen(told[i][k])};
+        for (int k = 0; k < 3; k++) text[k] = (zt_bytes){told[i][k], strlen(told[i][k])};
         zt_meta *m = zt_meta_new(ctx);
         zt_meta_put_strs(m, "zt.tensors", text, 3);
-        zt_writer *w = zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, m, e, 2);
+        zt_writer *w =
+            zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, m, e, 2);
         zt_writer_put(w, "123456789", 9);
         zt_writer_commit(w);
         zt_writer_close(w);
         zt_meta_free(m);
         zt_checkpoint *c = zt_checkpoint_open(ctx, under("false.gguf"), 0);
         bad += c != NULL || zt_ctx_status(ctx) != ZT_EDATA;
-        if (c || zt_ctx_status(ctx) != ZT_EDATA)
-            diag("%s: %s", told[i][2], zt_ctx_error(ctx));
+        if (c || zt_ctx_status(ctx) != ZT_EDATA) diag("%s: %s", told[i][2], zt_ctx_error(ctx));
         zt_checkpoint_close(c);
         zt_ctx_clear(ctx);
     }
@@ -288,12 +283,10 @@ static void test_gguf_of(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(folder))
-        return 1;
+    if (!mkdtemp(folder)) return 1;
     test_meta(ctx);
     for (int i = 0; zt_container_at(i); i++)
-        if (zt_container_writes(zt_container_at(i)))
-            test_files(ctx, zt_container_at(i));
+        if (zt_container_writes(zt_container_at(i))) test_files(ctx, zt_container_at(i));
     test_shards(ctx, "gguf", "s-00001-of-00005.gguf");
     test_shards(ctx, "safetensors", "s.safetensors.index.json");
     test_shards(ctx, "safetensors", "s-00001-of-00005.safetensors");

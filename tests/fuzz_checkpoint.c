@@ -1,5 +1,5 @@
-/* fuzz_checkpoint.c - a fuzz target for model files of any container: any bytes are refused, or read
- * and written in every other container without harm. `make fuzz` drives it by libFuzzer,
+/* fuzz_checkpoint.c - a fuzz target for model files of any container: any bytes are refused, or
+ * read and written in every other container without harm. `make fuzz` drives it by libFuzzer,
  * tests/fuzz_main.c without. */
 #include "lib/io/checkpoint.h"
 
@@ -13,8 +13,7 @@ enum { MOST = 1 << 16 }; /* bytes of data that are written again */
 /* Two answers that contradict each other. */
 static void must(bool sound)
 {
-    if (!sound)
-        abort();
+    if (!sound) abort();
 }
 
 static uint64_t walk(zt_checkpoint *c)
@@ -29,8 +28,7 @@ static uint64_t walk(zt_checkpoint *c)
         uint64_t count;
         must(zt_meta_find(m, item->key.data) == i && strlen(item->key.data) == item->key.n);
         if (zt_meta_array(item, &kind, &count) && kind == ZT_GGUF_STR) {
-            while (zt_meta_next_str(item, &at).data)
-                seen++;
+            while (zt_meta_next_str(item, &at).data) seen++;
             must(seen == count);
         }
     }
@@ -53,18 +51,16 @@ static void write_as(zt_ctx *ctx, zt_checkpoint *c, const zt_container *to)
     zt_entry *e = zt_alloc_array(ctx, (size_t)n, sizeof *e);
     char *data = zt_alloc(ctx, MOST);
     zt_checkpoint_opts o = {.to = to, .force = true};
-    for (int64_t i = 0; e && i < n; i++)
-        zt_checkpoint_get(c, i, &e[i]);
-    zt_writer *w = e && data ? zt_writer_open(ctx, "/dev/null", &o, zt_checkpoint_meta(c), e, n) : NULL;
+    for (int64_t i = 0; e && i < n; i++) zt_checkpoint_get(c, i, &e[i]);
+    zt_writer *w =
+        e && data ? zt_writer_open(ctx, "/dev/null", &o, zt_checkpoint_meta(c), e, n) : NULL;
     zt_status s = w ? ZT_OK : zt_ctx_status(ctx);
     must(w || s != ZT_OK);
     for (int64_t i = 0; s == ZT_OK && i < n; i++) {
         s = zt_checkpoint_read(c, i, 0, data, (size_t)e[i].bytes);
-        if (s == ZT_OK)
-            s = zt_writer_put(w, data, (size_t)e[i].bytes);
+        if (s == ZT_OK) s = zt_writer_put(w, data, (size_t)e[i].bytes);
     }
-    if (s == ZT_OK)
-        s = zt_writer_commit(w);
+    if (s == ZT_OK) s = zt_writer_commit(w);
     must(s != ZT_EBUG);
     zt_writer_close(w);
     zt_free(ctx, data);
@@ -75,15 +71,13 @@ static void write_as(zt_ctx *ctx, zt_checkpoint *c, const zt_container *to)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx)
-        return 0;
+    if (!ctx) return 0;
     zt_mem_limit(ctx, 16 * n + (64 << 20));
     zt_checkpoint *c = zt_checkpoint_take(ctx, zt_source_memory(ctx, "fuzz", bytes, n));
     must(c || zt_ctx_status(ctx) != ZT_OK);
     if (c && walk(c) < MOST)
         for (int i = 0; zt_container_at(i); i++)
-            if (zt_container_writes(zt_container_at(i)))
-                write_as(ctx, c, zt_container_at(i));
+            if (zt_container_writes(zt_container_at(i))) write_as(ctx, c, zt_container_at(i));
     zt_checkpoint_close(c);
     must(zt_mem_get(ctx).blocks == 0);
     zt_ctx_free(ctx);

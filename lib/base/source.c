@@ -2,8 +2,8 @@
  *
  * Regular files are read in place; stdin, FIFOs, pipes and devices are first spooled to a temporary
  * file without a name, so that nothing has to be cleaned up. Who asks for it has them as they come
- * (stream.c). Reading is pread: a file that shrinks under us is an error, where a mapping would be a
- * signal. */
+ * (stream.c). Reading is pread: a file that shrinks under us is an error, where a mapping would be
+ * a signal. */
 #include "lib/base/internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,7 @@
 static zt_source *source_new(zt_ctx *ctx, const char *name)
 {
     zt_source *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s)
-        return NULL;
+    if (!s) return NULL;
     s->ctx = ctx;
     s->fd = -1;
     s->name = zt_strdup(ctx, name);
@@ -29,10 +28,8 @@ static zt_source *source_new(zt_ctx *ctx, const char *name)
 
 void zt_source_close(zt_source *s)
 {
-    if (!s)
-        return;
-    if (s->fd >= 0)
-        close(s->fd);
+    if (!s) return;
+    if (s->fd >= 0) close(s->fd);
     zt_stream_free(s);
     zt_free(s->ctx, s->name);
     zt_free(s->ctx, s);
@@ -44,14 +41,12 @@ void zt_source_close(zt_source *s)
 static int temporary(zt_ctx *ctx, const char *dir)
 {
     int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        return fd;
+    if (fd >= 0) return fd;
     zt_str path;
     zt_str_init(&path, ctx);
     if (zt_str_printf(&path, "%s/zt-XXXXXX", dir) == ZT_OK) {
         fd = mkostemp(path.data, O_CLOEXEC);
-        if (fd >= 0)
-            unlink(path.data);
+        if (fd >= 0) unlink(path.data);
     }
     int error = errno;
     zt_str_fini(&path);
@@ -64,8 +59,7 @@ int zt_fd_write(int fd, const void *bytes, size_t n)
     const char *p = bytes;
     while (n) {
         ssize_t k = write(fd, p, n);
-        if (k < 0)
-            return errno;
+        if (k < 0) return errno;
         p += k;
         n -= (size_t)k;
     }
@@ -77,8 +71,7 @@ ssize_t zt_fd_read(int in, char *buf, size_t n, size_t least)
     size_t done = 0;
     do {
         ssize_t k = read(in, buf + done, n - done);
-        if (k <= 0)
-            return k < 0 ? k : (ssize_t)done;
+        if (k <= 0) return k < 0 ? k : (ssize_t)done;
         done += (size_t)k;
     } while (done < least);
     return (ssize_t)done;
@@ -91,10 +84,8 @@ static zt_status copy_all(zt_source *s, int in, const char *dir, zt_wanted *want
     zt_status st = buf ? ZT_OK : ZT_ENOMEM;
     for (bool more = true; more && st == ZT_OK;) {
         ssize_t k = zt_fd_read(in, buf, STEP, s->size ? 0 : ZT_HEAD);
-        if (k == 0)
-            break;
-        if (k > 0 && s->size == 0 && wanted && !wanted(buf, (size_t)k))
-            more = false;
+        if (k == 0) break;
+        if (k > 0 && s->size == 0 && wanted && !wanted(buf, (size_t)k)) more = false;
         int error = k < 0 ? 0 : zt_fd_write(s->fd, buf, (size_t)k);
         if (error == EINTR || (k < 0 && errno == EINTR))
             st = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was read", s->name);
@@ -144,16 +135,14 @@ static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted, bool streams)
         s->base = at > 0 ? (uint64_t)at : 0;
         s->size = (uint64_t)st.st_size > s->base ? (uint64_t)st.st_size - s->base : 0;
         s->fd = fd == STDIN_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
-        if (s->fd < 0)
-            status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
+        if (s->fd < 0) status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
         return status;
     } else if (streams) {
         return zt_stream_begin(s, fd);
     } else {
         status = zt_spool(s, fd, wanted, NULL, 0);
     }
-    if (fd != STDIN_FILENO)
-        close(fd);
+    if (fd != STDIN_FILENO) close(fd);
     return status;
 }
 
@@ -168,8 +157,7 @@ static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted, bo
     if (fd == STDIN_FILENO) { /* it was closed when we came; 0 is not to be mistaken for it */
         int up = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
         close(fd);
-        if (up < 0)
-            return zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(error));
+        if (up < 0) return zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(error));
         fd = up;
     }
     return adopt(s, fd, wanted, streams);
@@ -179,10 +167,8 @@ static zt_source *open_any(zt_ctx *ctx, const char *path, zt_wanted *wanted, boo
 {
     bool is_stdin = strcmp(path, "-") == 0;
     zt_source *s = source_new(ctx, is_stdin ? "stdin" : path);
-    if (!s)
-        return NULL;
-    if (is_stdin ? adopt(s, STDIN_FILENO, wanted, streams)
-                 : open_path(s, path, wanted, streams)) {
+    if (!s) return NULL;
+    if (is_stdin ? adopt(s, STDIN_FILENO, wanted, streams) : open_path(s, path, wanted, streams)) {
         zt_source_close(s);
         return NULL;
     }
@@ -207,8 +193,7 @@ zt_source *zt_source_open(zt_ctx *ctx, const char *path)
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n)
 {
     zt_source *s = source_new(ctx, name);
-    if (!s)
-        return NULL;
+    if (!s) return NULL;
     s->bytes = bytes ? bytes : "";
     s->size = n;
     return s;
@@ -216,15 +201,9 @@ zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, si
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-const char *zt_source_name(const zt_source *s)
-{
-    return s->name;
-}
+const char *zt_source_name(const zt_source *s) { return s->name; }
 
-uint64_t zt_source_size(const zt_source *s)
-{
-    return s->size;
-}
+uint64_t zt_source_size(const zt_source *s) { return s->size; }
 
 bool zt_source_place(const zt_source *s, int *fd, uint64_t *base)
 {
@@ -235,15 +214,13 @@ bool zt_source_place(const zt_source *s, int *fd, uint64_t *base)
 
 zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n)
 {
-    if (s->stream)
-        return zt_stream_read(s, offset, dst, n);
+    if (s->stream) return zt_stream_read(s, offset, dst, n);
     if (offset > s->size || n > s->size - offset)
         return zt_fail(s->ctx, ZT_EDATA,
                        "%s: %zu bytes wanted at offset %llu, the file ends at %llu", s->name, n,
                        (unsigned long long)offset, (unsigned long long)s->size);
     if (s->bytes) {
-        if (n)
-            memcpy(dst, s->bytes + offset, n);
+        if (n) memcpy(dst, s->bytes + offset, n);
         return ZT_OK;
     }
     char *to = dst;
@@ -251,8 +228,7 @@ zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t 
     while (n) {
         size_t step = n < (size_t)1 << 30 ? n : (size_t)1 << 30;
         ssize_t k = pread(s->fd, to, step, (off_t)offset);
-        if (k < 0 && errno == EINTR)
-            continue;
+        if (k < 0 && errno == EINTR) continue;
         if (k < 0)
             return zt_fail(s->ctx, ZT_EIO, "%s: reading %zu bytes at offset %llu: %s", s->name, n,
                            (unsigned long long)offset, strerror(errno));
@@ -268,8 +244,7 @@ zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t 
 char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n)
 {
     zt_source *s = zt_source_open(ctx, path);
-    if (!s)
-        return NULL;
+    if (!s) return NULL;
     size_t size = s->size < SIZE_MAX ? (size_t)s->size : SIZE_MAX - 1;
     char *text = zt_alloc(ctx, size + 1);
     if (text && zt_source_read(s, 0, text, size)) {
@@ -278,8 +253,7 @@ char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n)
     }
     if (text) {
         text[size] = '\0';
-        if (n)
-            *n = size;
+        if (n) *n = size;
     }
     zt_source_close(s);
     return text;

@@ -27,22 +27,17 @@ zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n)
 
 static int digit(char c)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
 char *zt_base64_get(zt_ctx *ctx, const char *text, size_t n, size_t *size)
 {
     size_t pad = 0;
-    while (pad < 2 && pad < n && text[n - 1 - pad] == '=')
-        pad++;
-    if (n % 4 != 0)
-        return NULL;
+    while (pad < 2 && pad < n && text[n - 1 - pad] == '=') pad++;
+    if (n % 4 != 0) return NULL;
     char *out = zt_alloc(ctx, n / 4 * 3 + 1), *to = out;
     uint32_t v = 0;
     for (size_t i = 0; out && i < n; i++) {

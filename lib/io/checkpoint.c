@@ -23,8 +23,7 @@ const zt_container *zt_container_at(int i)
 const zt_container *zt_container_named(const char *name)
 {
     for (int i = 0; i < N_CONTAINERS; i++)
-        if (strcmp(containers[i]->name, name) == 0)
-            return containers[i];
+        if (strcmp(containers[i]->name, name) == 0) return containers[i];
     return NULL;
 }
 
@@ -37,49 +36,37 @@ const zt_container *zt_container_for(const char *path)
     size_t n = strlen(path);
     for (int i = 0; i < N_CONTAINERS; i++) {
         size_t k = strlen(containers[i]->suffix);
-        if (n > k && strcmp(path + n - k, containers[i]->suffix) == 0)
-            return containers[i];
+        if (n > k && strcmp(path + n - k, containers[i]->suffix) == 0) return containers[i];
     }
     for (size_t i = 0; i < sizeof also / sizeof *also; i++) {
         size_t k = strlen(also[i].suffix);
-        if (n > k && strcmp(path + n - k, also[i].suffix) == 0)
-            return also[i].container;
+        if (n > k && strcmp(path + n - k, also[i].suffix) == 0) return also[i].container;
     }
     return NULL;
 }
 
-const char *zt_container_name(const zt_container *c)
-{
-    return c->name;
-}
+const char *zt_container_name(const zt_container *c) { return c->name; }
 
-bool zt_container_writes(const zt_container *c)
-{
-    return c->ops != NULL;
-}
+bool zt_container_writes(const zt_container *c) { return c->ops != NULL; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name)
 {
     zt_checkpoint *c = zt_calloc(ctx, 1, sizeof *c);
-    if (!c)
-        return NULL;
+    if (!c) return NULL;
     c->ctx = ctx;
     c->hidden = -1;
     c->name = zt_strdup(ctx, name);
-    if (c->name)
-        return c;
+    if (c->name) return c;
     zt_free(ctx, c);
     return NULL;
 }
 
 void zt_checkpoint_close(zt_checkpoint *c)
 {
-    if (!c)
-        return;
-    if (c->user)
-        c->reader->close(c->user);
+    if (!c) return;
+    if (c->user) c->reader->close(c->user);
     zt_meta_free(c->meta);
     zt_map_free(c->masks);
     zt_free(c->ctx, c->mask_of);
@@ -96,17 +83,12 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
     unsigned char head[ZT_PROBE];
     size_t n;
     zt_status st = zt_source_read_some(s, 0, head, sizeof head, sizeof head, &n);
-    if (st == ZT_OK)
-        st = zt_source_unread(s, head, n);
-    if (st != ZT_OK)
-        return st;
+    if (st == ZT_OK) st = zt_source_unread(s, head, n);
+    if (st != ZT_OK) return st;
     for (int i = 0; i < N_CONTAINERS && !c->container; i++)
-        if (containers[i]->probe(head, n, zt_source_size(s)))
-            c->container = containers[i];
-    if (!c->container)
-        c->container = zt_container_for(c->name);
-    if (c->container)
-        return ZT_OK;
+        if (containers[i]->probe(head, n, zt_source_size(s))) c->container = containers[i];
+    if (!c->container) c->container = zt_container_for(c->name);
+    if (c->container) return ZT_OK;
     char text[64];
     return zt_fail(c->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", c->name,
                    zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
@@ -116,8 +98,7 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
 static zt_status open_source(zt_checkpoint *c, zt_source *s)
 {
     zt_status st = find_container(c, s);
-    if (st == ZT_OK && !c->container->streams)
-        st = zt_source_spool(s);
+    if (st == ZT_OK && !c->container->streams) st = zt_source_spool(s);
     if (st != ZT_OK) {
         zt_source_close(s);
         return st;
@@ -140,41 +121,26 @@ zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s)
         zt_source_close(s);
         return NULL;
     }
-    if (open_source(c, s) == ZT_OK)
-        return c;
+    if (open_source(c, s) == ZT_OK) return c;
     zt_checkpoint_close(c);
     return NULL;
 }
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-const char *zt_checkpoint_name(const zt_checkpoint *c)
-{
-    return c->name;
-}
+const char *zt_checkpoint_name(const zt_checkpoint *c) { return c->name; }
 
-const zt_container *zt_checkpoint_container(const zt_checkpoint *c)
-{
-    return c->container;
-}
+const zt_container *zt_checkpoint_container(const zt_checkpoint *c) { return c->container; }
 
-bool zt_checkpoint_streams(const zt_checkpoint *c)
-{
-    return c->streams;
-}
+bool zt_checkpoint_streams(const zt_checkpoint *c) { return c->streams; }
 
-bool zt_checkpoint_in_parts(const zt_checkpoint *c)
-{
-    return c->parts;
-}
+bool zt_checkpoint_in_parts(const zt_checkpoint *c) { return c->parts; }
 
 zt_meta *zt_checkpoint_meta(zt_checkpoint *c)
 {
-    if (c->meta)
-        return c->meta;
+    if (c->meta) return c->meta;
     zt_meta *m = zt_meta_new(c->ctx);
-    if (m && c->reader->meta(c->user, m) == ZT_OK)
-        return c->meta = m;
+    if (m && c->reader->meta(c->user, m) == ZT_OK) return c->meta = m;
     zt_meta_free(m);
     return NULL;
 }
@@ -194,8 +160,7 @@ void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e)
 {
     i = stored(c, i);
     c->reader->get(c->user, i, e);
-    if (!c->mask_of || c->mask_of[i] < 0)
-        return;
+    if (!c->mask_of || c->mask_of[i] < 0) return;
     const zt_mask *m = &c->mask[c->mask_of[i]];
     e->name = m->name;
     e->dtype = m->dtype;
@@ -207,8 +172,7 @@ int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name)
     int64_t i;
     if (!c->masks || !zt_map_get(c->masks, name, strlen(name), &i)) {
         i = c->reader->find(c->user, name);
-        if (i >= 0 && c->mask_of && c->mask_of[i] >= 0)
-            return -1;
+        if (i >= 0 && c->mask_of && c->mask_of[i] >= 0) return -1;
     }
     return i < 0 || i == c->hidden ? -1 : c->hidden >= 0 && i > c->hidden ? i - 1 : i;
 }
@@ -263,8 +227,7 @@ static zt_status put_all(zt_gguf_writer *w, over *o)
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         zt_entry e;
         zt_checkpoint_get(o->c, i, &e);
-        if (!zt_gguf_can(e.name, e.dtype, e.type.rank))
-            continue;
+        if (!zt_gguf_can(e.name, e.dtype, e.type.rank)) continue;
         o->of[used++] = i;
         st = zt_gguf_put_tensor_word(w, e.name, e.dtype, e.type.rank, e.type.dim);
     }
@@ -284,8 +247,7 @@ zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c)
     o->c = c;
     o->of = zt_alloc_array(c->ctx, n, sizeof *o->of);
     zt_gguf_writer *w = zt_gguf_writer_new(c->ctx);
-    if (w && o->of && put_all(w, o) == ZT_OK)
-        header = zt_gguf_writer_finish(w, &bytes, &data);
+    if (w && o->of && put_all(w, o) == ZT_OK) header = zt_gguf_writer_finish(w, &bytes, &data);
     zt_gguf_writer_free(w);
     if (header)
         return zt_gguf_over(c->ctx, c->name, header, bytes, data,

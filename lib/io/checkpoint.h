@@ -1,9 +1,9 @@
 /* checkpoint.h - model files of any container: metadata, and named tensors in the order of their
  * data.
  *
- * Reading. What a file is, is found from its content. The header is read and checked once; bytes are
- * read on demand, so that memory is the header's and what the caller holds, whatever the model's
- * size.
+ * Reading. What a file is, is found from its content. The header is read and checked once; bytes
+ * are read on demand, so that memory is the header's and what the caller holds, whatever the
+ * model's size.
  *
  *     zt_checkpoint *c = zt_checkpoint_open(ctx, "m.gguf", 0);
  *     zt_entry e;
@@ -68,7 +68,8 @@ enum {
 /* A file, or "-": GGUF (the first of shards: all of them), safetensors, an index of such. What zt
  * does not know is ZT_EDATA. */
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags);
-zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s); /* NULL: NULL; owns it, also on failure */
+/* The same of a source, which it owns, also on failure; NULL gives NULL. */
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s);
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
 /* Over open safetensors; likewise. */
@@ -78,7 +79,7 @@ void zt_checkpoint_close(zt_checkpoint *c);
 const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */
 const zt_container *zt_checkpoint_container(const zt_checkpoint *c);
 bool zt_checkpoint_streams(const zt_checkpoint *c); /* forward only */
-bool zt_checkpoint_in_parts(const zt_checkpoint *c); /* in shards, or not of a file that was named */
+bool zt_checkpoint_in_parts(const zt_checkpoint *c); /* in shards, or of no file that was named */
 /* Owned by the checkpoint; may be changed. */
 zt_meta *zt_checkpoint_meta(zt_checkpoint *c);
 
@@ -87,21 +88,21 @@ void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e); /* i bel
 int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name);   /* index or -1 */
 /* n bytes at `offset` of tensor i. */
 zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n);
-/* After the last tensor of a stream: nothing may follow but padding. ZT_OK where it does not stream.
- */
+/* After the last tensor of a stream: nothing may follow but padding. ZT_OK where it does not
+ * stream. */
 zt_status zt_checkpoint_end(zt_checkpoint *c);
 /* Where tensor i's bytes are in a file, for copying by the kernel; false: not in one piece as they
  * are read. */
 bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
                          uint64_t *offset);
 
-/* The same as a GGUF: whatever has GGUF's metadata runs. Takes c over, also on failure. Tensors that
- * GGUF cannot say are left out. */
+/* The same as a GGUF: whatever has GGUF's metadata runs. Takes c over, also on failure. Tensors
+ * that GGUF cannot say are left out. */
 zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c);
 
 /* Other metadata and names (entries as they are listed, else the same) for the very file that c was
- * opened from: written where they are, if that is one write that is done or not. *done false: not so,
- * and nothing has changed. */
+ * opened from: written where they are, if that is one write that is done or not. *done false: not
+ * so, and nothing has changed. */
 zt_status zt_checkpoint_patch(zt_checkpoint *c, const char *path, const zt_meta *meta,
                               const zt_entry *entries, int64_t n, bool *done);
 

@@ -1,5 +1,5 @@
-/* checkpoint_file.h - private to lib/io/checkpoint*.c: what a row of the table of containers is, and
- * what is kept of an open checkpoint and of one being written.
+/* checkpoint_file.h - private to lib/io/checkpoint*.c: what a row of the table of containers is,
+ * and what is kept of an open checkpoint and of one being written.
  *
  * checkpoint.c owns the table, opening and reading; checkpoint_mask.c what a container cannot say;
  * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file
@@ -42,8 +42,8 @@ typedef struct zt_part_ops {
     zt_status (*begin)(zt_part *p, const zt_meta *meta);
     zt_status (*tensor)(zt_part *p, int64_t i); /* before entry i's data; NULL: nothing is */
     zt_status (*put)(zt_part *p, const void *bytes, size_t n); /* NULL: as they are */
-    zt_status (*end)(zt_part *p);                               /* NULL: nothing is */
-    void (*close)(zt_part *p);                                  /* frees user; NULL */
+    zt_status (*end)(zt_part *p);                              /* NULL: nothing is */
+    void (*close)(zt_part *p);                                 /* frees user; NULL */
 } zt_part_ops;
 
 struct zt_container {
@@ -59,7 +59,7 @@ struct zt_container {
     /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
     bool (*can_meta)(const zt_meta *m);
     zt_dtype bytes; /* of what it cannot say: U8, or I8 */
-    bool shards;     /* NAME-00001-of-0000N and suffix are one model */
+    bool shards;    /* NAME-00001-of-0000N and suffix are one model */
     /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
     zt_status (*shard_meta)(zt_meta *m, int64_t no, int64_t count, int64_t n_tensors);
     char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *bytes);
@@ -87,7 +87,7 @@ struct zt_checkpoint {
     void *user;
     bool streams, parts;
     zt_meta *meta;
-    int64_t hidden; /* the stored tensor that is metadata; -1: none */
+    int64_t hidden;   /* the stored tensor that is metadata; -1: none */
     int64_t *mask_of; /* [stored tensors] index of mask, -1: as it is; NULL: none is masked */
     zt_mask *mask;
     int64_t n_masks;
@@ -109,8 +109,8 @@ zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size
 /* How entries are stored in a container: out[n] from entries[n]; what is masked is told to meta. */
 zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
                           const zt_entry *entries, int64_t n, zt_entry *out, zt_meta *meta);
-/* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as it
- * is. */
+/* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as
+ * it is. */
 zt_status zt_fit_meta(const zt_container *to, zt_meta **m);
 zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
 

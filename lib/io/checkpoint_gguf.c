@@ -8,10 +8,7 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int64_t count(const void *user)
-{
-    return zt_gguf_n_tensors(user);
-}
+static int64_t count(const void *user) { return zt_gguf_n_tensors(user); }
 
 static void get(const void *user, int64_t i, zt_entry *e)
 {
@@ -24,10 +21,7 @@ static void get(const void *user, int64_t i, zt_entry *e)
     e->bytes = bytes;
 }
 
-static int64_t find(const void *user, const char *name)
-{
-    return zt_gguf_find(user, name);
-}
+static int64_t find(const void *user, const char *name) { return zt_gguf_find(user, name); }
 
 static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
 {
@@ -46,20 +40,11 @@ static bool has(const void *user, const char *key)
     return zt_gguf_array(user, key, NULL, NULL) || zt_gguf_str(user, key, &text);
 }
 
-static zt_status meta(const void *user, zt_meta *to)
-{
-    return zt_gguf_all_keys(user, to);
-}
+static zt_status meta(const void *user, zt_meta *to) { return zt_gguf_all_keys(user, to); }
 
-static zt_status end(void *user)
-{
-    return zt_gguf_end(user);
-}
+static zt_status end(void *user) { return zt_gguf_end(user); }
 
-static void close_gguf(void *user)
-{
-    zt_gguf_close(user);
-}
+static void close_gguf(void *user) { zt_gguf_close(user); }
 
 static const zt_reader reader = {.count = count,
                                  .get = get,
@@ -97,18 +82,14 @@ zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g)
     c->reader = &reader;
     c->user = g;
     c->parts = true;
-    if (zt_checkpoint_unmask(c) == ZT_OK)
-        return c;
+    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
     zt_checkpoint_close(c);
     return NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static bool can(const zt_entry *e)
-{
-    return zt_gguf_can(e->name, e->dtype, e->type.rank);
-}
+static bool can(const zt_entry *e) { return zt_gguf_can(e->name, e->dtype, e->type.rank); }
 
 static bool can_meta(const zt_meta *m)
 {
@@ -131,8 +112,8 @@ static zt_status put_all(zt_part *p, zt_gguf_writer *w, const zt_meta *m)
         st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
     }
     for (int64_t i = 0; st == ZT_OK && i < p->n; i++)
-        st = zt_gguf_put_tensor_word(w, p->entry[i].name, p->entry[i].dtype,
-                                     p->entry[i].type.rank, p->entry[i].type.dim);
+        st = zt_gguf_put_tensor_word(w, p->entry[i].name, p->entry[i].dtype, p->entry[i].type.rank,
+                                     p->entry[i].type.dim);
     return st;
 }
 
@@ -173,8 +154,7 @@ static zt_status shard_meta(zt_meta *m, int64_t no, int64_t n, int64_t n_tensors
     uint16_t a = (uint16_t)no, b = (uint16_t)n;
     int32_t all = (int32_t)n_tensors;
     zt_status st = zt_meta_put(m, "split.no", ZT_GGUF_U16, &a, sizeof a);
-    if (st == ZT_OK)
-        st = zt_meta_put(m, "split.count", ZT_GGUF_U16, &b, sizeof b);
+    if (st == ZT_OK) st = zt_meta_put(m, "split.count", ZT_GGUF_U16, &b, sizeof b);
     return st == ZT_OK ? zt_meta_put(m, "split.tensors.count", ZT_GGUF_I32, &all, sizeof all) : st;
 }
 

@@ -23,8 +23,7 @@ zt_status zt_meta_to_text(const zt_meta *m, zt_str *text)
     }
     if (st == ZT_OK && !(header = zt_gguf_writer_finish(w, &n, NULL)))
         st = zt_ctx_status(text->ctx);
-    if (st == ZT_OK)
-        st = zt_base64_put(text, header, n);
+    if (st == ZT_OK) st = zt_base64_put(text, header, n);
     zt_free(text->ctx, header);
     zt_gguf_writer_free(w);
     return st;
@@ -40,8 +39,7 @@ zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to)
         zt_bytes value, k = zt_gguf_key_value(g, i, &kind, &value);
         zt_str_clear(&key);
         st = zt_str_put(&key, k.data, k.n);
-        if (st == ZT_OK)
-            st = zt_meta_put(to, key.data, kind, value.data, value.n);
+        if (st == ZT_OK) st = zt_meta_put(to, key.data, kind, value.data, value.n);
     }
     zt_str_fini(&key);
     return st;
@@ -67,13 +65,11 @@ zt_status zt_fit_meta(const zt_container *to, zt_meta **m)
 {
     zt_str text;
     zt_ctx *ctx = zt_meta_ctx(*m);
-    if (!to->can_meta || to->can_meta(*m))
-        return ZT_OK;
+    if (!to->can_meta || to->can_meta(*m)) return ZT_OK;
     zt_meta *one = zt_meta_new(ctx);
     zt_str_init(&text, ctx);
     zt_status st = one ? zt_meta_to_text(*m, &text) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = zt_meta_put_str(one, ZT_KEY_GGUF, text.data, text.len);
+    if (st == ZT_OK) st = zt_meta_put_str(one, ZT_KEY_GGUF, text.data, text.len);
     zt_str_fini(&text);
     if (st != ZT_OK) {
         zt_meta_free(one);
@@ -97,24 +93,19 @@ static zt_status bad_mask(const zt_checkpoint *c, zt_bytes what, const char *why
 static bool parse_type(zt_checkpoint *c, zt_bytes text, zt_mask *m)
 {
     const char *p = memchr(text.data, '[', text.n), *end = text.data + text.n;
-    if (!p || text.n > 300 || end[-1] != ']')
-        return false;
+    if (!p || text.n > 300 || end[-1] != ']') return false;
     m->dtype = zt_arena_strndup(c->texts, text.data, (size_t)(p - text.data));
-    if (!m->dtype)
-        return false;
+    if (!m->dtype) return false;
     zt_dtype known;
     m->type = (zt_type){.dtype = ZT_DTYPE_COUNT};
-    if (zt_dtype_parse(m->dtype, strlen(m->dtype), &known))
-        m->type.dtype = known;
+    if (zt_dtype_parse(m->dtype, strlen(m->dtype), &known)) m->type.dtype = known;
     for (p++; p < end - 1; p++) {
         int64_t dim = 0;
-        if (*p < '0' || *p > '9' || m->type.rank == ZT_MAX_RANK)
-            return false;
+        if (*p < '0' || *p > '9' || m->type.rank == ZT_MAX_RANK) return false;
         for (; *p >= '0' && *p <= '9'; p++)
             if (!zt_mul_i64(dim, 10, &dim) || __builtin_add_overflow(dim, *p - '0', &dim))
                 return false;
-        if (p < end - 1 && *p != ',')
-            return false;
+        if (p < end - 1 && *p != ',') return false;
         m->type.dim[m->type.rank++] = dim;
     }
     return true;
@@ -128,16 +119,14 @@ static zt_status add_mask(zt_checkpoint *c, const zt_bytes text[3])
     zt_mask *m = &c->mask[c->n_masks];
     char *stored = zt_arena_strndup(c->texts, text[0].data, text[0].n);
     m->name = zt_arena_strndup(c->texts, text[1].data, text[1].n);
-    if (!stored || !m->name)
-        return ZT_ENOMEM;
+    if (!stored || !m->name) return ZT_ENOMEM;
     if (memchr(text[0].data, 0, text[0].n) || memchr(text[1].data, 0, text[1].n))
         return bad_mask(c, text[1], "a zero byte in a name");
     if (!parse_type(c, text[2], m))
         return zt_ctx_status(c->ctx) ? zt_ctx_status(c->ctx)
                                      : bad_mask(c, text[2], "is no dtype and shape");
     int64_t i = c->reader->find(c->user, stored);
-    if (i < 0)
-        return ZT_OK; /* it was dropped by somebody who did not know of this key */
+    if (i < 0) return ZT_OK; /* it was dropped by somebody who did not know of this key */
     c->reader->get(c->user, i, &e);
     if (m->type.dtype < ZT_DTYPE_COUNT &&
         (!zt_type_check(NULL, &m->type, &bytes) || bytes != e.bytes))
@@ -172,15 +161,12 @@ static zt_status read_masks(zt_checkpoint *c, const zt_meta_item *item)
     c->masks = zt_map_new(c->ctx, 16);
     c->mask_of = zt_alloc_array(c->ctx, n, sizeof *c->mask_of);
     c->mask = zt_alloc_array(c->ctx, (size_t)(count / 3), sizeof *c->mask);
-    if (!c->texts || !c->masks || !c->mask_of || !c->mask)
-        return ZT_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        c->mask_of[i] = -1;
+    if (!c->texts || !c->masks || !c->mask_of || !c->mask) return ZT_ENOMEM;
+    for (size_t i = 0; i < n; i++) c->mask_of[i] = -1;
     zt_status st = ZT_OK;
     for (uint64_t k = 0; st == ZT_OK && k < count; k += 3) {
         zt_bytes text[3];
-        for (int i = 0; i < 3; i++)
-            text[i] = zt_meta_next_str(item, &at);
+        for (int i = 0; i < 3; i++) text[i] = zt_meta_next_str(item, &at);
         st = add_mask(c, text);
     }
     return st == ZT_OK ? check_masks(c) : st;
@@ -195,8 +181,7 @@ static zt_status read_hidden(zt_checkpoint *c)
         return zt_fail(c->ctx, ZT_EDATA, "%s: metadata of too many bytes", c->name);
     char *text = zt_alloc(c->ctx, (size_t)e.bytes);
     zt_status st = text ? c->reader->read(c->user, c->hidden, 0, text, (size_t)e.bytes) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = zt_meta_from_text(c->meta, c->name, text, (size_t)e.bytes);
+    if (st == ZT_OK) st = zt_meta_from_text(c->meta, c->name, text, (size_t)e.bytes);
     zt_free(c->ctx, text);
     return st;
 }
@@ -206,12 +191,10 @@ static zt_status read_text(zt_checkpoint *c, const zt_meta_item *item)
 {
     zt_bytes text = zt_meta_text(item);
     zt_meta *all = zt_meta_new(c->ctx);
-    if (!all)
-        return ZT_ENOMEM;
+    if (!all) return ZT_ENOMEM;
     zt_status st = text.data ? zt_meta_from_text(all, c->name, text.data, text.n) : ZT_OK;
     zt_meta_remove(c->meta, zt_meta_find(c->meta, ZT_KEY_GGUF));
-    if (st == ZT_OK)
-        st = zt_meta_join(all, c->meta);
+    if (st == ZT_OK) st = zt_meta_join(all, c->meta);
     zt_meta_free(c->meta);
     c->meta = all;
     return st;
@@ -220,8 +203,7 @@ static zt_status read_text(zt_checkpoint *c, const zt_meta_item *item)
 zt_status zt_checkpoint_unmask(zt_checkpoint *c)
 {
     const zt_reader *r = c->reader;
-    if (!c->container->can_meta)
-        c->hidden = r->find(c->user, ZT_KEY_GGUF);
+    if (!c->container->can_meta) c->hidden = r->find(c->user, ZT_KEY_GGUF);
     if (c->hidden < 0 && !r->has(c->user, ZT_KEY_GGUF) && !r->has(c->user, ZT_KEY_TENSORS))
         return ZT_OK;
     zt_meta *m = zt_checkpoint_meta(c);
@@ -231,8 +213,7 @@ zt_status zt_checkpoint_unmask(zt_checkpoint *c)
         st = read_hidden(c);
     else if (st == ZT_OK && (i = zt_meta_find(m, ZT_KEY_GGUF)) >= 0)
         st = read_text(c, zt_meta_get(m, i));
-    if (st != ZT_OK || (i = zt_meta_find(c->meta, ZT_KEY_TENSORS)) < 0)
-        return st;
+    if (st != ZT_OK || (i = zt_meta_find(c->meta, ZT_KEY_TENSORS)) < 0) return st;
     st = read_masks(c, zt_meta_get(c->meta, i));
     zt_meta_remove(c->meta, i);
     return st;
@@ -261,8 +242,7 @@ static const char *made_name(masker *m, int64_t i)
     char text[80];
     for (int64_t k = i;; k++) {
         snprintf(text, sizeof text, "zt.tensor.%" PRId64, k);
-        if (zt_map_get(m->names, text, strlen(text), NULL))
-            continue;
+        if (zt_map_get(m->names, text, strlen(text), NULL)) continue;
         zt_bytes name = keep(m, text);
         return name.data && zt_map_put(m->names, name.data, name.n, i) == ZT_OK ? name.data : NULL;
     }
@@ -276,8 +256,7 @@ static zt_bytes type_text(masker *m, const zt_entry *e)
     zt_status st = zt_str_printf(&s, "%s[", e->dtype);
     for (int i = 0; st == ZT_OK && i < e->type.rank; i++)
         st = zt_str_printf(&s, i ? ",%" PRId64 : "%" PRId64, e->type.dim[i]);
-    if (st == ZT_OK && zt_str_putc(&s, ']') == ZT_OK)
-        text = keep(m, s.data);
+    if (st == ZT_OK && zt_str_putc(&s, ']') == ZT_OK) text = keep(m, s.data);
     zt_str_fini(&s);
     return text;
 }
@@ -286,8 +265,7 @@ static zt_bytes type_text(masker *m, const zt_entry *e)
 static void as_bytes(const zt_container *to, const zt_entry *e, zt_entry *out)
 {
     int64_t rows = 1;
-    for (int i = 0; i + 1 < e->type.rank; i++)
-        rows *= e->type.dim[i];
+    for (int i = 0; i + 1 < e->type.rank; i++) rows *= e->type.dim[i];
     bool whole = e->type.dtype < ZT_DTYPE_COUNT && e->type.rank > 0 && rows > 0 &&
                  e->bytes % (uint64_t)rows == 0;
     out->type = (zt_type){.dtype = to->bytes, .rank = whole ? 2 : 1, .dim = {(int64_t)e->bytes}};
@@ -305,10 +283,8 @@ static zt_status mask_entry(masker *m, const zt_entry *e, int64_t i, zt_entry *o
         return zt_fail(m->ctx, ZT_ENOTSUP, "tensor '%s' has more than %d dimensions",
                        zt_escape(text, sizeof text, e->name, strlen(e->name)), ZT_MAX_RANK);
     as_bytes(m->to, e, out);
-    if (!m->to->can(out))
-        out->name = made_name(m, i);
-    if (!out->name)
-        return ZT_ENOMEM;
+    if (!m->to->can(out)) out->name = made_name(m, i);
+    if (!out->name) return ZT_ENOMEM;
     zt_bytes *told = m->told + m->n_told;
     told[0] = keep(m, out->name);
     told[1] = keep(m, e->name);
@@ -326,8 +302,7 @@ static zt_status map_names(masker *m, const zt_entry *entries, int64_t n)
         if (zt_map_get(m->names, name, k, NULL))
             return zt_fail(m->ctx, ZT_EDATA, "two tensors are named '%s'",
                            zt_escape(text, sizeof text, name, k));
-        if (zt_map_put(m->names, name, k, i) != ZT_OK)
-            return ZT_ENOMEM;
+        if (zt_map_put(m->names, name, k, i) != ZT_OK) return ZT_ENOMEM;
     }
     return ZT_OK;
 }
@@ -337,18 +312,15 @@ zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
 {
     masker m = {.ctx = ctx, .texts = texts, .to = to};
     int64_t masked = 0;
-    for (int64_t i = 0; i < n; i++)
-        masked += !to->can(&entries[i]);
+    for (int64_t i = 0; i < n; i++) masked += !to->can(&entries[i]);
     m.names = zt_map_new(ctx, (size_t)n);
     m.told = zt_alloc_array(ctx, (size_t)masked * 3, sizeof *m.told);
     zt_status st = m.names && m.told ? map_names(&m, entries, n) : ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         out[i] = entries[i];
-        if (!to->can(&entries[i]))
-            st = mask_entry(&m, &entries[i], i, &out[i]);
+        if (!to->can(&entries[i])) st = mask_entry(&m, &entries[i], i, &out[i]);
     }
-    if (st == ZT_OK && masked)
-        st = zt_meta_put_strs(meta, ZT_KEY_TENSORS, m.told, m.n_told);
+    if (st == ZT_OK && masked) st = zt_meta_put_strs(meta, ZT_KEY_TENSORS, m.told, m.n_told);
     zt_map_free(m.names);
     zt_free(ctx, m.told);
     return st;

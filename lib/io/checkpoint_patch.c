@@ -26,8 +26,7 @@ static char *new_header(zt_checkpoint *c, const zt_meta *meta, const zt_entry *e
     zt_free(c->ctx, stored);
     zt_meta_free(m);
     zt_arena_free(texts);
-    if (header && bytes == n)
-        return header;
+    if (header && bytes == n) return header;
     zt_free(c->ctx, header);
     return NULL;
 }
@@ -37,19 +36,15 @@ static zt_status write_difference(zt_checkpoint *c, const char *path, const char
                                   const char *fresh, size_t n, bool *done)
 {
     size_t from = 0, to = n;
-    while (from < n && old[from] == fresh[from])
-        from++;
-    while (to > from && old[to - 1] == fresh[to - 1])
-        to--;
+    while (from < n && old[from] == fresh[from]) from++;
+    while (to > from && old[to - 1] == fresh[to - 1]) to--;
     if (to == from) {
         *done = true;
         return ZT_OK;
     }
-    if (from / PAGE != (to - 1) / PAGE)
-        return ZT_OK;
+    if (from / PAGE != (to - 1) / PAGE) return ZT_OK;
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ZT_OK; /* a new file may do */
+    if (fd < 0) return ZT_OK; /* a new file may do */
     ssize_t k = pwrite(fd, fresh + from, to - from, (off_t)from);
     int error = k < 0 ? errno : k != (ssize_t)(to - from) ? EIO : fdatasync(fd) ? errno : 0;
     close(fd);

@@ -9,10 +9,7 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int64_t count(const void *user)
-{
-    return zt_safetensors_count(user);
-}
+static int64_t count(const void *user) { return zt_safetensors_count(user); }
 
 static void get(const void *user, int64_t i, zt_entry *e)
 {
@@ -25,10 +22,7 @@ static void get(const void *user, int64_t i, zt_entry *e)
     e->type.rank = s->rank <= ZT_MAX_RANK ? s->rank : -1;
 }
 
-static int64_t find(const void *user, const char *name)
-{
-    return zt_safetensors_find(user, name);
-}
+static int64_t find(const void *user, const char *name) { return zt_safetensors_find(user, name); }
 
 static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
 {
@@ -45,8 +39,7 @@ static bool has(const void *user, const char *key)
 {
     const char *k;
     for (int64_t i = 0; (k = zt_safetensors_meta(user, i, NULL, NULL)) != NULL; i++)
-        if (strcmp(k, key) == 0)
-            return true;
+        if (strcmp(k, key) == 0) return true;
     return false;
 }
 
@@ -60,15 +53,9 @@ static zt_status meta(const void *user, zt_meta *to)
     return st;
 }
 
-static zt_status end(void *user)
-{
-    return zt_safetensors_end(user);
-}
+static zt_status end(void *user) { return zt_safetensors_end(user); }
 
-static void close_st(void *user)
-{
-    zt_safetensors_close(user);
-}
+static void close_st(void *user) { zt_safetensors_close(user); }
 
 static const zt_reader reader = {.count = count,
                                  .get = get,
@@ -85,8 +72,8 @@ static bool probe(const unsigned char *head, size_t n, uint64_t size)
     return zt_safetensors_sniff(head, n, size);
 }
 
-/* "x-00001-of-00003.safetensors", the first of shards: "x.safetensors.index.json", if that is beside
- * it. NULL: not so. */
+/* "x-00001-of-00003.safetensors", the first of shards: "x.safetensors.index.json", if that is
+ * beside it. NULL: not so. */
 static char *index_of_first(const zt_checkpoint *c)
 {
     static const char end[] = ".safetensors", first[] = "-00001-of-";
@@ -109,8 +96,7 @@ static zt_status open_st(zt_checkpoint *c, zt_source *s)
     char *index = c->streams ? NULL : index_of_first(c);
     c->reader = &reader;
     c->parts = index != NULL;
-    if (index)
-        zt_source_close(s);
+    if (index) zt_source_close(s);
     c->user = index ? zt_safetensors_open_index(c->ctx, index) : zt_safetensors_take(c->ctx, s);
     zt_free(c->ctx, index);
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
@@ -121,8 +107,7 @@ static zt_status open_st(zt_checkpoint *c, zt_source *s)
 static bool probe_json(const unsigned char *head, size_t n, uint64_t size)
 {
     (void)size;
-    while (n && strchr(" \t\r\n", *head) && *head)
-        head++, n--;
+    while (n && strchr(" \t\r\n", *head) && *head) head++, n--;
     return n && *head == '{';
 }
 
@@ -151,8 +136,7 @@ zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
     c->reader = &reader;
     c->user = s;
     c->parts = true;
-    if (zt_checkpoint_unmask(c) == ZT_OK)
-        return c;
+    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
     zt_checkpoint_close(c);
     return NULL;
 }
@@ -161,8 +145,7 @@ zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
 
 static const char *word_of(const zt_entry *e)
 {
-    if (e->type.dtype < ZT_DTYPE_COUNT)
-        return zt_safetensors_word(e->type.dtype);
+    if (e->type.dtype < ZT_DTYPE_COUNT) return zt_safetensors_word(e->type.dtype);
     return zt_safetensors_has_word(e->dtype) ? e->dtype : NULL;
 }
 
@@ -218,8 +201,7 @@ static char *make_index(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *byt
     bool first = true;
     zt_str_init(&s, ctx);
     for (int64_t k = 0; k < n; k++)
-        for (int64_t i = 0; i < part[k].n; i++)
-            total += part[k].entry[i].bytes;
+        for (int64_t i = 0; i < part[k].n; i++) total += part[k].entry[i].bytes;
     zt_str_printf(&s, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", total);
     for (int64_t k = 0; k < n; k++) {
         const char *slash = strrchr(part[k].path, '/');
@@ -233,8 +215,7 @@ static char *make_index(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *byt
     }
     zt_str_puts(&s, "}}\n");
     *bytes = s.len;
-    if (zt_ctx_status(ctx) == ZT_OK)
-        return s.data;
+    if (zt_ctx_status(ctx) == ZT_OK) return s.data;
     zt_str_fini(&s);
     return NULL;
 }

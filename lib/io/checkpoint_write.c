@@ -20,9 +20,9 @@ struct zt_writer {
     bool hidden; /* entry 0 is the metadata, ours to put */
     zt_part *part;
     int64_t n_parts, current;
-    int64_t i;      /* the entry of the current part whose data come next */
-    uint64_t left;  /* bytes of it that have not come */
-    bool open;      /* entry i has been announced */
+    int64_t i;     /* the entry of the current part whose data come next */
+    uint64_t left; /* bytes of it that have not come */
+    bool open;     /* entry i has been announced */
     char *path;
     zt_status failed;
 };
@@ -35,14 +35,12 @@ static char *shard_path(zt_writer *w, int64_t no)
     size_t n = strlen(w->path), k = strlen(w->to->suffix);
     zt_str s;
     zt_str_init(&s, w->ctx);
-    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0)
-        n -= k;
+    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0) n -= k;
     zt_status st = zt_str_put(&s, w->path, n);
     if (st == ZT_OK)
         st = zt_str_printf(&s, "-%05" PRId64 "-of-%05" PRId64 "%s", no + 1, w->n_parts,
                            w->to->suffix);
-    if (st == ZT_OK)
-        return s.data;
+    if (st == ZT_OK) return s.data;
     zt_str_fini(&s);
     return NULL;
 }
@@ -53,8 +51,7 @@ static int64_t cut(const zt_writer *w, int64_t from, uint64_t most)
     uint64_t bytes = 0;
     int64_t i = from;
     for (; i < w->n; i++) {
-        if (i > from && (w->entry[i].bytes > most || bytes > most - w->entry[i].bytes))
-            break;
+        if (i > from && (w->entry[i].bytes > most || bytes > most - w->entry[i].bytes)) break;
         bytes += w->entry[i].bytes;
     }
     return i;
@@ -63,21 +60,18 @@ static int64_t cut(const zt_writer *w, int64_t from, uint64_t most)
 static zt_status plan(zt_writer *w, uint64_t most)
 {
     most = most ? most : UINT64_MAX;
-    for (int64_t i = 0; i < w->n; w->n_parts++)
-        i = cut(w, i, most);
+    for (int64_t i = 0; i < w->n; w->n_parts++) i = cut(w, i, most);
     w->n_parts = w->n_parts ? w->n_parts : 1;
     if (w->n_parts > MAX_SHARDS)
         return zt_fail(w->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", w->path,
                        (long long)w->n_parts, MAX_SHARDS);
     w->part = zt_calloc(w->ctx, (size_t)w->n_parts, sizeof *w->part);
-    if (!w->part)
-        return ZT_ENOMEM;
+    if (!w->part) return ZT_ENOMEM;
     for (int64_t k = 0, i = 0, end; k < w->n_parts; k++, i = end) {
         end = cut(w, i, most);
         w->part[k] = (zt_part){.ctx = w->ctx, .entry = w->entry + i, .n = end - i, .align = 1};
         w->part[k].path = w->n_parts > 1 ? shard_path(w, k) : zt_strdup(w->ctx, w->path);
-        if (!w->part[k].path)
-            return ZT_ENOMEM;
+        if (!w->part[k].path) return ZT_ENOMEM;
     }
     return ZT_OK;
 }
@@ -88,13 +82,13 @@ static zt_status plan(zt_writer *w, uint64_t most)
 static zt_status hide_meta(zt_writer *w, zt_str *text)
 {
     zt_status st = zt_meta_to_text(w->meta, text);
-    if (st != ZT_OK)
-        return st;
+    if (st != ZT_OK) return st;
     memmove(w->entry + 1, w->entry, (size_t)w->n * sizeof *w->entry);
-    w->entry[0] = (zt_entry){.name = ZT_KEY_GGUF,
-                             .dtype = zt_dtype_get(w->to->bytes)->name,
-                             .type = {.dtype = w->to->bytes, .rank = 1, .dim = {(int64_t)text->len}},
-                             .bytes = text->len};
+    w->entry[0] =
+        (zt_entry){.name = ZT_KEY_GGUF,
+                   .dtype = zt_dtype_get(w->to->bytes)->name,
+                   .type = {.dtype = w->to->bytes, .rank = 1, .dim = {(int64_t)text->len}},
+                   .bytes = text->len};
     w->n++;
     w->hidden = true;
     return ZT_OK;
@@ -108,12 +102,9 @@ static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entr
     w->entry = zt_alloc_array(w->ctx, (size_t)n + 1, sizeof *w->entry);
     w->n = n;
     zt_status st = w->texts && w->meta && w->entry ? ZT_OK : ZT_ENOMEM;
-    if (st == ZT_OK && meta)
-        st = zt_meta_join(w->meta, meta);
-    if (st == ZT_OK)
-        st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
-    if (st == ZT_OK)
-        st = zt_fit_meta(w->to, &w->meta);
+    if (st == ZT_OK && meta) st = zt_meta_join(w->meta, meta);
+    if (st == ZT_OK) st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
+    if (st == ZT_OK) st = zt_fit_meta(w->to, &w->meta);
     bool hides = !w->to->can_meta && zt_meta_count(w->meta) > 0;
     return st == ZT_OK && hides ? hide_meta(w, text) : st;
 }
@@ -122,12 +113,10 @@ static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entr
 static zt_status put_header(zt_writer *w, zt_part *p, const zt_meta *m)
 {
     size_t n;
-    if (!w->to->ops->header)
-        return w->to->ops->begin(p, m);
+    if (!w->to->ops->header) return w->to->ops->begin(p, m);
     char *header = w->to->ops->header(p, m, 0, &n);
     zt_status st = header ? zt_sink_write(p->sink, header, n) : zt_ctx_status(w->ctx);
-    if (st == ZT_OK)
-        st = zt_sink_write(p->sink, NULL, 0);
+    if (st == ZT_OK) st = zt_sink_write(p->sink, NULL, 0);
     zt_free(w->ctx, header);
     return st;
 }
@@ -140,10 +129,8 @@ static zt_status begin_part(zt_writer *w, int64_t k)
     if (w->n_parts > 1) {
         m = own = zt_meta_new(w->ctx);
         st = own ? ZT_OK : ZT_ENOMEM;
-        if (st == ZT_OK && (k == 0 || !w->to->shard_meta))
-            st = zt_meta_join(own, w->meta);
-        if (st == ZT_OK && w->to->shard_meta)
-            st = w->to->shard_meta(own, k, w->n_parts, w->n);
+        if (st == ZT_OK && (k == 0 || !w->to->shard_meta)) st = zt_meta_join(own, w->meta);
+        if (st == ZT_OK && w->to->shard_meta) st = w->to->shard_meta(own, k, w->n_parts, w->n);
     }
     zt_part *p = &w->part[k];
     if (st == ZT_OK) {
@@ -162,14 +149,10 @@ static zt_status start(zt_writer *w, const zt_checkpoint_opts *o, const zt_meta 
     zt_str text;
     zt_str_init(&text, w->ctx);
     zt_status st = prepare(w, meta, entries, n, &text);
-    if (st == ZT_OK)
-        st = plan(w, o->shard);
-    if (st == ZT_OK)
-        st = begin_part(w, 0);
-    if (st == ZT_OK)
-        st = advance(w);
-    if (st == ZT_OK && w->hidden)
-        st = zt_writer_put(w, text.data, text.len);
+    if (st == ZT_OK) st = plan(w, o->shard);
+    if (st == ZT_OK) st = begin_part(w, 0);
+    if (st == ZT_OK) st = advance(w);
+    if (st == ZT_OK && w->hidden) st = zt_writer_put(w, text.data, text.len);
     zt_str_fini(&text);
     return st;
 }
@@ -178,21 +161,17 @@ zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opt
                           const zt_meta *meta, const zt_entry *entries, int64_t n)
 {
     zt_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w)
-        return NULL;
+    if (!w) return NULL;
     *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .i = -1};
-    if (!w->to)
-        w->to = zt_container_for(path);
-    if (!w->to)
-        w->to = &zt_container_gguf;
+    if (!w->to) w->to = zt_container_for(path);
+    if (!w->to) w->to = &zt_container_gguf;
     w->path = zt_strdup(ctx, path);
     zt_status st = w->path ? ZT_OK : ZT_ENOMEM;
     if (st == ZT_OK && !w->to->ops)
         st = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, w->to->name);
     if (st == ZT_OK && o->shard && (!w->to->shards || strcmp(path, "-") == 0))
         st = zt_fail(ctx, ZT_EUSAGE, "%s: no shards of that", path);
-    if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK)
-        return w;
+    if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK) return w;
     zt_writer_close(w);
     return NULL;
 }
@@ -233,14 +212,12 @@ zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n)
     while (n && !w->failed) {
         zt_part *part = &w->part[w->current];
         size_t k = n < w->left ? n : (size_t)w->left;
-        if (k == 0)
-            return too_many(w);
+        if (k == 0) return too_many(w);
         w->failed = w->to->ops->put ? w->to->ops->put(part, p, k) : zt_sink_write(part->sink, p, k);
         w->left -= k;
         p += k;
         n -= k;
-        if (!w->failed)
-            advance(w);
+        if (!w->failed) advance(w);
     }
     return w->failed;
 }
@@ -250,15 +227,13 @@ static zt_status copy_some(zt_writer *w, const zt_source *s, uint64_t offset, ui
 {
     enum { STEP = 1 << 18 };
     zt_part *part = &w->part[w->current];
-    if (!w->to->ops->put)
-        return zt_sink_copy(part->sink, s, offset, n);
+    if (!w->to->ops->put) return zt_sink_copy(part->sink, s, offset, n);
     char *buf = zt_alloc(w->ctx, STEP);
     zt_status st = buf ? ZT_OK : ZT_ENOMEM;
     for (size_t k; st == ZT_OK && n; offset += k, n -= k) {
         k = n < STEP ? (size_t)n : STEP;
         st = zt_source_read(s, offset, buf, k);
-        if (st == ZT_OK)
-            st = w->to->ops->put(part, buf, k);
+        if (st == ZT_OK) st = w->to->ops->put(part, buf, k);
     }
     zt_free(w->ctx, buf);
     return st;
@@ -268,14 +243,12 @@ zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint
 {
     while (n && !w->failed) {
         uint64_t k = n < w->left ? n : w->left;
-        if (k == 0)
-            return too_many(w);
+        if (k == 0) return too_many(w);
         w->failed = copy_some(w, s, offset, k);
         w->left -= k;
         offset += k;
         n -= k;
-        if (!w->failed)
-            advance(w);
+        if (!w->failed) advance(w);
     }
     return w->failed;
 }
@@ -287,10 +260,8 @@ static char *with_suffix(zt_writer *w, const char *suffix)
     size_t n = strlen(w->path), k = strlen(w->to->suffix);
     zt_str s;
     zt_str_init(&s, w->ctx);
-    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0)
-        n -= k;
-    if (zt_str_put(&s, w->path, n) == ZT_OK && zt_str_puts(&s, suffix) == ZT_OK)
-        return s.data;
+    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0) n -= k;
+    if (zt_str_put(&s, w->path, n) == ZT_OK && zt_str_puts(&s, suffix) == ZT_OK) return s.data;
     zt_str_fini(&s);
     return NULL;
 }
@@ -302,33 +273,28 @@ static zt_status write_index(zt_writer *w)
     char *text = path ? w->to->index(w->ctx, w->part, w->n_parts, &n) : NULL;
     zt_sink *s = text ? zt_sink_open(w->ctx, path, w->force) : NULL;
     zt_status st = s ? zt_sink_write(s, text, n) : zt_ctx_status(w->ctx);
-    if (st == ZT_OK)
-        st = zt_sink_commit(s);
+    if (st == ZT_OK) st = zt_sink_commit(s);
     zt_sink_close(s);
     zt_free(w->ctx, text);
     zt_free(w->ctx, path);
     return st;
 }
 
-/* Files get their names one after the other; when one fails, those that have theirs go again, unless
- * they took the place of another. */
+/* Files get their names one after the other; when one fails, those that have theirs go again,
+ * unless they took the place of another. */
 static zt_status name_all(zt_writer *w)
 {
     zt_status st = ZT_OK;
     int64_t k = 0;
-    for (; st == ZT_OK && k < w->n_parts; k++)
-        st = zt_sink_commit(w->part[k].sink);
-    if (st == ZT_OK && w->to->index && w->n_parts > 1)
-        st = write_index(w);
-    for (int64_t i = 0; st != ZT_OK && !w->force && i < k - 1; i++)
-        unlink(w->part[i].path);
+    for (; st == ZT_OK && k < w->n_parts; k++) st = zt_sink_commit(w->part[k].sink);
+    if (st == ZT_OK && w->to->index && w->n_parts > 1) st = write_index(w);
+    for (int64_t i = 0; st != ZT_OK && !w->force && i < k - 1; i++) unlink(w->part[i].path);
     return st;
 }
 
 zt_status zt_writer_commit(zt_writer *w)
 {
-    if (w->failed)
-        return w->failed;
+    if (w->failed) return w->failed;
     zt_part *p = &w->part[w->current];
     if (w->left || w->current + 1 != w->n_parts || w->i != p->n)
         return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: less data than its tensors have", w->path);
@@ -338,11 +304,9 @@ zt_status zt_writer_commit(zt_writer *w)
 
 void zt_writer_close(zt_writer *w)
 {
-    if (!w)
-        return;
+    if (!w) return;
     for (int64_t k = 0; w->part && k < w->n_parts; k++) {
-        if (w->to->ops->close)
-            w->to->ops->close(&w->part[k]);
+        if (w->to->ops->close) w->to->ops->close(&w->part[k]);
         zt_sink_close(w->part[k].sink);
         zt_free(w->ctx, w->part[k].path);
     }

@@ -3,8 +3,9 @@
  * The header (keys and tensor list) is read and checked once; tensor bytes are read on demand.
  * Files are hostile: every count, offset and length is checked against the file before it is
  * believed, so that the memory used is bounded by the file's size. Shapes are row-major here:
- * GGUF's reversed order stays inside. Of a big-endian file numbers, and data of plain types, come out
- * little endian; blocks of quantized types are taken as they are, as gguf-py does it. Format: docs/gguf.md of ggml, as facts.
+ * GGUF's reversed order stays inside. Of a big-endian file numbers, and data of plain types, come
+ * out little endian; blocks of quantized types are taken as they are, as gguf-py does it. Format:
+ * docs/gguf.md of ggml, as facts.
  *
  *     zt_gguf *g = zt_gguf_open(ctx, "m.gguf");
  *     int64_t layers;

@@ -22,8 +22,7 @@ typedef struct shards {
 static void release(void *user)
 {
     shards *s = user;
-    for (int64_t i = 0; s->part && i < s->n; i++)
-        zt_gguf_close(s->part[i]);
+    for (int64_t i = 0; s->part && i < s->n; i++) zt_gguf_close(s->part[i]);
     zt_ctx *ctx = s->ctx;
     zt_free(ctx, s->part);
     zt_free(ctx, s->of);
@@ -37,10 +36,7 @@ static zt_status read_data(void *user, int64_t handle, size_t offset, void *dst,
     return store.read(store.user, s->of[handle].i, offset, dst, n);
 }
 
-static bool is_split_key(zt_bytes key)
-{
-    return key.n > 6 && memcmp(key.data, "split.", 6) == 0;
-}
+static bool is_split_key(zt_bytes key) { return key.n > 6 && memcmp(key.data, "split.", 6) == 0; }
 
 /* The other files, beside the first one. */
 static zt_status open_parts(shards *s, const char *path)
@@ -54,18 +50,17 @@ static zt_status open_parts(shards *s, const char *path)
     for (int64_t i = 1; i < s->n; i++) {
         int64_t no = -1, count = -1;
         char *other = zt_strdup(s->ctx, path);
-        if (!other)
-            return ZT_ENOMEM;
+        if (!other) return ZT_ENOMEM;
         snprintf(end, sizeof end, "%05lld", (long long)i + 1);
         memcpy(other + n - k + 1, end, 5);
         zt_gguf *g = s->part[i] = zt_gguf_open(s->ctx, other);
         zt_free(s->ctx, other);
-        if (!g)
-            return zt_ctx_status(s->ctx);
+        if (!g) return zt_ctx_status(s->ctx);
         zt_gguf_i64(g, "split.no", &no);
         zt_gguf_i64(g, "split.count", &count);
         if (no != i || count != s->n)
-            return zt_fail(s->ctx, ZT_EDATA, "%s: is no. %lld of %lld files, no. %lld of %lld was expected",
+            return zt_fail(s->ctx, ZT_EDATA,
+                           "%s: is no. %lld of %lld files, no. %lld of %lld was expected",
                            zt_escape(text, sizeof text, zt_gguf_name(g), strlen(zt_gguf_name(g))),
                            (long long)no + 1, (long long)count, (long long)i + 1, (long long)s->n);
     }
@@ -108,12 +103,11 @@ static zt_status put_tensors(zt_gguf_writer *w, shards *s)
 static zt_status count_tensors(shards *s)
 {
     int64_t told = -1;
-    for (int64_t k = 0; k < s->n; k++)
-        s->n_tensors += zt_gguf_n_tensors(s->part[k]);
+    for (int64_t k = 0; k < s->n; k++) s->n_tensors += zt_gguf_n_tensors(s->part[k]);
     if (zt_gguf_i64(s->part[0], "split.tensors.count", &told) && told != s->n_tensors)
-        return zt_fail(s->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
-                       zt_gguf_name(s->part[0]), (long long)told, (long long)s->n,
-                       (long long)s->n_tensors);
+        return zt_fail(
+            s->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
+            zt_gguf_name(s->part[0]), (long long)told, (long long)s->n, (long long)s->n_tensors);
     s->of = zt_alloc_array(s->ctx, (size_t)s->n_tensors, sizeof *s->of);
     return s->of ? ZT_OK : ZT_ENOMEM;
 }

@@ -14,41 +14,29 @@ struct zt_meta {
 zt_meta *zt_meta_new(zt_ctx *ctx)
 {
     zt_meta *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m)
-        return NULL;
+    if (!m) return NULL;
     m->ctx = ctx;
     m->texts = zt_arena_new(ctx, 0);
     m->keys = zt_map_new(ctx, 16);
-    if (m->texts && m->keys)
-        return m;
+    if (m->texts && m->keys) return m;
     zt_meta_free(m);
     return NULL;
 }
 
 void zt_meta_free(zt_meta *m)
 {
-    if (!m)
-        return;
+    if (!m) return;
     zt_free(m->ctx, m->item);
     zt_map_free(m->keys);
     zt_arena_free(m->texts);
     zt_free(m->ctx, m);
 }
 
-zt_ctx *zt_meta_ctx(const zt_meta *m)
-{
-    return m->ctx;
-}
+zt_ctx *zt_meta_ctx(const zt_meta *m) { return m->ctx; }
 
-int64_t zt_meta_count(const zt_meta *m)
-{
-    return m->n;
-}
+int64_t zt_meta_count(const zt_meta *m) { return m->n; }
 
-const zt_meta_item *zt_meta_get(const zt_meta *m, int64_t i)
-{
-    return &m->item[i];
-}
+const zt_meta_item *zt_meta_get(const zt_meta *m, int64_t i) { return &m->item[i]; }
 
 static int64_t find(const zt_meta *m, const char *key, size_t n)
 {
@@ -56,10 +44,7 @@ static int64_t find(const zt_meta *m, const char *key, size_t n)
     return zt_map_get(m->keys, key, n, &i) && i < m->n ? i : -1;
 }
 
-int64_t zt_meta_find(const zt_meta *m, const char *key)
-{
-    return find(m, key, strlen(key));
-}
+int64_t zt_meta_find(const zt_meta *m, const char *key) { return find(m, key, strlen(key)); }
 
 /* An item at the end, with its key. */
 static zt_status append(zt_meta *m, const char *key)
@@ -68,13 +53,11 @@ static zt_status append(zt_meta *m, const char *key)
     if ((m->n & (m->n - 1)) == 0) {
         size_t room = (size_t)(m->n ? 2 * m->n : 1) * sizeof *m->item;
         zt_meta_item *list = zt_realloc(m->ctx, m->item, room);
-        if (!list)
-            return ZT_ENOMEM;
+        if (!list) return ZT_ENOMEM;
         m->item = list;
     }
     char *copy = zt_arena_strndup(m->texts, key, n);
-    if (!copy || zt_map_put(m->keys, copy, n, m->n) != ZT_OK)
-        return ZT_ENOMEM;
+    if (!copy || zt_map_put(m->keys, copy, n, m->n) != ZT_OK) return ZT_ENOMEM;
     m->item[m->n] = (zt_meta_item){.key = {.data = copy, .n = n}, .value = ""};
     m->n++;
     return ZT_OK;
@@ -85,10 +68,8 @@ zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void
 {
     int64_t i = zt_meta_find(m, key);
     char *copy = zt_arena_alloc(m->texts, bytes ? bytes : 1);
-    if (!copy || (i < 0 && append(m, key) != ZT_OK))
-        return ZT_ENOMEM;
-    if (bytes)
-        memcpy(copy, value, bytes);
+    if (!copy || (i < 0 && append(m, key) != ZT_OK)) return ZT_ENOMEM;
+    if (bytes) memcpy(copy, value, bytes);
     zt_meta_item *item = &m->item[i < 0 ? m->n - 1 : i];
     item->kind = kind;
     item->value = copy;
@@ -102,10 +83,8 @@ zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t 
     uint64_t length = n;
     zt_str_init(&s, m->ctx);
     zt_status st = zt_str_put(&s, &length, 8);
-    if (st == ZT_OK)
-        st = zt_str_put(&s, text, n);
-    if (st == ZT_OK)
-        st = zt_meta_put(m, key, ZT_GGUF_STR, s.data, s.len);
+    if (st == ZT_OK) st = zt_str_put(&s, text, n);
+    if (st == ZT_OK) st = zt_meta_put(m, key, ZT_GGUF_STR, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }
@@ -126,11 +105,9 @@ zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, i
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         uint64_t length = texts[i].n;
         st = zt_str_put(&s, &length, 8);
-        if (st == ZT_OK)
-            st = zt_str_put(&s, texts[i].data, texts[i].n);
+        if (st == ZT_OK) st = zt_str_put(&s, texts[i].data, texts[i].n);
     }
-    if (st == ZT_OK)
-        st = zt_meta_put(m, key, ZT_GGUF_ARRAY, s.data, s.len);
+    if (st == ZT_OK) st = zt_meta_put(m, key, ZT_GGUF_ARRAY, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }
@@ -168,16 +145,14 @@ static uint64_t u64_at(const char *p)
 
 zt_bytes zt_meta_text(const zt_meta_item *item)
 {
-    if (item->kind != ZT_GGUF_STR)
-        return (zt_bytes){.data = NULL};
+    if (item->kind != ZT_GGUF_STR) return (zt_bytes){.data = NULL};
     return (zt_bytes){.data = item->value + 8, .n = (size_t)u64_at(item->value)};
 }
 
 bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count)
 {
     uint32_t kind;
-    if (item->kind != ZT_GGUF_ARRAY)
-        return false;
+    if (item->kind != ZT_GGUF_ARRAY) return false;
     memcpy(&kind, item->value, 4);
     *elem = (zt_gguf_kind)kind;
     *count = u64_at(item->value + 4);
@@ -187,8 +162,7 @@ bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count
 zt_bytes zt_meta_next_str(const zt_meta_item *item, size_t *at)
 {
     size_t from = *at ? *at : 12;
-    if (from >= item->bytes)
-        return (zt_bytes){.data = NULL};
+    if (from >= item->bytes) return (zt_bytes){.data = NULL};
     zt_bytes s = {.data = item->value + from + 8, .n = (size_t)u64_at(item->value + from)};
     *at = from + 8 + s.n;
     return s;

@@ -17,8 +17,7 @@ struct zt_st_writer {
 zt_st_writer *zt_st_writer_new(zt_ctx *ctx)
 {
     zt_st_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w)
-        return NULL;
+    if (!w) return NULL;
     w->ctx = ctx;
     zt_str_init(&w->text, ctx);
     w->status = zt_str_put(&w->text, "\0\0\0\0\0\0\0\0{", 9);
@@ -27,8 +26,7 @@ zt_st_writer *zt_st_writer_new(zt_ctx *ctx)
 
 void zt_st_writer_free(zt_st_writer *w)
 {
-    if (!w)
-        return;
+    if (!w) return;
     zt_str_fini(&w->text);
     zt_free(w->ctx, w);
 }
@@ -38,8 +36,7 @@ bool zt_st_text_ok(const char *text, size_t n)
     uint32_t cp;
     for (size_t i = 0; i < n;) {
         int len = text[i] > 0 ? 1 : text[i] ? zt_utf8_decode(text + i, n - i, &cp) : 0;
-        if (len == 0)
-            return false;
+        if (len == 0) return false;
         i += (size_t)len;
     }
     return true;
@@ -54,20 +51,17 @@ static zt_status refuse(zt_st_writer *w, const char *name, const char *what)
 
 static void put_string(zt_st_writer *w, const char *text, size_t n)
 {
-    if (w->status == ZT_OK)
-        w->status = zt_str_put_json(&w->text, text, n);
+    if (w->status == ZT_OK) w->status = zt_str_put_json(&w->text, text, n);
 }
 
 static void puts_raw(zt_st_writer *w, const char *text)
 {
-    if (w->status == ZT_OK)
-        w->status = zt_str_puts(&w->text, text);
+    if (w->status == ZT_OK) w->status = zt_str_puts(&w->text, text);
 }
 
 zt_status zt_st_put_meta(zt_st_writer *w, const char *key, const char *text, size_t n)
 {
-    if (w->status != ZT_OK)
-        return w->status;
+    if (w->status != ZT_OK) return w->status;
     if (!zt_st_text_ok(key, strlen(key)) || !zt_st_text_ok(text, n))
         return refuse(w, key, "metadata that is no UTF-8");
     puts_raw(w, w->n_meta++ ? "," : "\"__metadata__\":{");
@@ -81,12 +75,10 @@ zt_status zt_st_put_tensor(zt_st_writer *w, const char *name, const char *word, 
                            const int64_t *dim, uint64_t bytes)
 {
     size_t n = strlen(name);
-    if (w->status != ZT_OK)
-        return w->status;
+    if (w->status != ZT_OK) return w->status;
     if (!zt_st_text_ok(name, n) || strcmp(name, "__metadata__") == 0)
         return refuse(w, name, "is no name of a tensor there");
-    if (bytes > INT64_MAX - w->end)
-        return refuse(w, name, "too many bytes");
+    if (bytes > INT64_MAX - w->end) return refuse(w, name, "too many bytes");
     puts_raw(w, w->n_tensors ? "," : w->n_meta ? "}," : "");
     put_string(w, name, n);
     puts_raw(w, ":{\"dtype\":");
@@ -105,14 +97,13 @@ zt_status zt_st_put_tensor(zt_st_writer *w, const char *name, const char *word, 
 char *zt_st_writer_finish(zt_st_writer *w, size_t least, size_t *n)
 {
     puts_raw(w, w->n_meta && !w->n_tensors ? "}}" : "}");
-    while (w->status == ZT_OK && (w->text.len % 8 != 0 || w->text.len < least))
-        puts_raw(w, " ");
-    if (w->status != ZT_OK)
-        return NULL;
+    while (w->status == ZT_OK && (w->text.len % 8 != 0 || w->text.len < least)) puts_raw(w, " ");
+    if (w->status != ZT_OK) return NULL;
     uint64_t length = w->text.len - 8;
     if (length > MAX_HEADER) {
-        w->status = zt_fail(w->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
-                            (unsigned long long)length, MAX_HEADER);
+        w->status =
+            zt_fail(w->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
+                    (unsigned long long)length, MAX_HEADER);
         return NULL;
     }
     memcpy(w->text.data, &length, 8);

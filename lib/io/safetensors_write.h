@@ -4,8 +4,8 @@
  *     zt_st_writer *w = zt_st_writer_new(ctx);
  *     zt_st_put_meta(w, "format", "pt", 2);
  *     zt_st_put_tensor(w, "embed.weight", "BF16", 2, (int64_t[]){49152, 576}, bytes);
- *     char *header = zt_st_writer_finish(w, 0, &n);          // zt_free it; then `bytes` of data follow
- *     zt_st_writer_free(w);
+ *     char *header = zt_st_writer_finish(w, 0, &n);          // zt_free it; then `bytes` of data
+ * follow zt_st_writer_free(w);
  *
  * The first failure stays: the calls after it do nothing and return it. */
 #ifndef ZT_SAFETENSORS_WRITE_H
@@ -27,7 +27,8 @@ zt_status zt_st_put_meta(zt_st_writer *w, const char *key, const char *text, siz
 /* `word` is the format's for the dtype. */
 zt_status zt_st_put_tensor(zt_st_writer *w, const char *name, const char *word, int rank,
                            const int64_t *dim, uint64_t bytes);
-/* The header, padded by blanks to a multiple of 8 bytes, and to `least` of them; NULL on failure. */
+/* The header, padded by blanks to a multiple of 8 bytes, and to `least` of them; NULL on failure.
+ */
 char *zt_st_writer_finish(zt_st_writer *w, size_t least, size_t *n);
 
 /* Is the text valid UTF-8 without a zero byte, as the format's strings must be? */

@@ -1,5 +1,5 @@
-/* check.c - every fault of a file, a line each: what its reader refuses, then what is wrong with the
- * values: NaN, infinities, scales of blocks that are neither. */
+/* check.c - every fault of a file, a line each: what its reader refuses, then what is wrong with
+ * the values: NaN, infinities, scales of blocks that are neither. */
 #include "tools/zt-convert/convert.h"
 
 #include <inttypes.h>
@@ -27,8 +27,7 @@ ZT_PRINTF(2, 3) static zt_status fault(checker *k, const char *fmt, ...)
     zt_str_init(&s, k->j->ctx);
     zt_str_put_escaped(&s, text, strlen(text));
     zt_status st = zt_str_putc(&s, '\n');
-    if (st == ZT_OK)
-        st = zt_cli_write(k->j->cli, s.data, s.len);
+    if (st == ZT_OK) st = zt_cli_write(k->j->cli, s.data, s.len);
     zt_str_fini(&s);
     k->faults++;
     return st;
@@ -38,8 +37,7 @@ ZT_PRINTF(2, 3) static zt_status fault(checker *k, const char *fmt, ...)
 static bool refused(checker *k, zt_status *s)
 {
     char text[2048];
-    if (*s != ZT_EDATA)
-        return false;
+    if (*s != ZT_EDATA) return false;
     snprintf(text, sizeof text, "%s", zt_ctx_error(k->j->ctx));
     zt_ctx_clear(k->j->ctx);
     *s = fault(k, "%s", text);
@@ -54,12 +52,10 @@ typedef struct counts {
 
 static void see(counts *n, double x, int64_t at)
 {
-    if (isfinite(x))
-        return;
+    if (isfinite(x)) return;
     n->nan += isnan(x);
     n->inf += !isnan(x);
-    if (n->first < 0)
-        n->first = at;
+    if (n->first < 0) n->first = at;
 }
 
 /* f64 by itself: what is finite there may not be as f32. */
@@ -74,21 +70,22 @@ static void see_values(checker *k, const zt_entry *e, int64_t at, int64_t n, cou
         return;
     }
     zt_dtype_convert(e->type.dtype, k->in, ZT_F32, k->f, n);
-    for (int64_t i = 0; i < n; i++)
-        see(found, (double)k->f[i], at + i);
+    for (int64_t i = 0; i < n; i++) see(found, (double)k->f[i], at + i);
 }
 
 static zt_status tell(checker *k, const zt_entry *e, const counts *n)
 {
     const char *file = zt_checkpoint_name(k->c);
     const zt_dtype_info *d = zt_dtype_get(e->type.dtype);
-    if (n->first < 0)
-        return ZT_OK;
+    if (n->first < 0) return ZT_OK;
     if (d->kind == 'Q')
-        return fault(k, "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64
-                     " (%" PRId64 " values)", file, e->name, n->first / d->block, n->nan + n->inf);
-    return fault(k, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64,
-                 file, e->name, n->nan, n->inf, n->first);
+        return fault(k,
+                     "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64
+                     " (%" PRId64 " values)",
+                     file, e->name, n->first / d->block, n->nan + n->inf);
+    return fault(
+        k, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64,
+        file, e->name, n->nan, n->inf, n->first);
 }
 
 static zt_status check_values(checker *k, int64_t i, const zt_entry *e)
@@ -101,14 +98,12 @@ static zt_status check_values(checker *k, int64_t i, const zt_entry *e)
     zt_status s = ZT_OK;
     for (int64_t m; s == ZT_OK && left > 0; left -= m, at += m) {
         m = left < STEP ? left : STEP;
-        size_t bytes = look ? (size_t)((m + d->block - 1) / d->block) * (size_t)d->block_bytes
-                            : (size_t)m;
+        size_t bytes =
+            look ? (size_t)((m + d->block - 1) / d->block) * (size_t)d->block_bytes : (size_t)m;
         s = zt_checkpoint_read(k->c, i, byte, k->in, bytes);
         byte += bytes;
-        if (s == ZT_OK && look)
-            see_values(k, e, at, m, &n);
-        if (s == ZT_OK)
-            s = job_interrupted(k->j);
+        if (s == ZT_OK && look) see_values(k, e, at, m, &n);
+        if (s == ZT_OK) s = job_interrupted(k->j);
     }
     return s == ZT_OK && look ? tell(k, e, &n) : s;
 }
@@ -144,10 +139,7 @@ static zt_status check_tensors(checker *k)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void listen(void *user, const char *text)
-{
-    fault(user, "%s", text);
-}
+static void listen(void *user, const char *text) { fault(user, "%s", text); }
 
 zt_status job_check(job *j)
 {

@@ -44,14 +44,14 @@ typedef struct job {
 /* flags of zt_checkpoint_open; a folder is a Hugging Face model. */
 zt_checkpoint *job_open_one(job *j, const char *path, unsigned flags);
 zt_status job_dtype(job *j, zt_dtype *t); /* --dtype; ZT_DTYPE_COUNT: none */
-zt_status job_open(job *j);      /* all inputs, and the output's metadata */
-zt_status job_pick(job *j);      /* by --select, --drop, --rename, --dtype */
-zt_status job_interrupted(job *j); /* ZT_EINTR when SIGINT came */
+zt_status job_open(job *j);               /* all inputs, and the output's metadata */
+zt_status job_pick(job *j);               /* by --select, --drop, --rename, --dtype */
+zt_status job_interrupted(job *j);        /* ZT_EINTR when SIGINT came */
 
 /* names.c */
 bool glob_matches(const char *pattern, const char *text);
-/* The name by the rules "FROM=TO", where * of TO stand for what those of FROM matched; the first rule
- * that matches counts. NULL: no memory. */
+/* The name by the rules "FROM=TO", where * of TO stand for what those of FROM matched; the first
+ * rule that matches counts. NULL: no memory. */
 const char *renamed(job *j, const char *name);
 zt_status check_renames(job *j);
 

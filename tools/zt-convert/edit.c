@@ -22,12 +22,10 @@ static zt_status put_f32(zt_str *s, const char *p)
     float f;
     char text[40];
     memcpy(&f, p, sizeof f);
-    if (!isfinite(f))
-        return zt_str_put_double(s, (double)f);
+    if (!isfinite(f)) return zt_str_put_double(s, (double)f);
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)f);
-        if (strtof(text, NULL) == f)
-            break;
+        if (strtof(text, NULL) == f) break;
     }
     return zt_str_puts(s, text);
 }
@@ -40,13 +38,13 @@ static zt_status put_number(zt_str *s, zt_gguf_kind kind, const char *p)
     memcpy(&u, p, width);
     switch (kind) {
     case ZT_GGUF_F32: return put_f32(s, p);
-    case ZT_GGUF_F64:
-        memcpy(&d, p, sizeof d);
-        return zt_str_put_double(s, d);
+    case ZT_GGUF_F64: memcpy(&d, p, sizeof d); return zt_str_put_double(s, d);
     case ZT_GGUF_BOOL: return zt_str_puts(s, u ? "true" : "false");
-    case ZT_GGUF_I8: case ZT_GGUF_I16: case ZT_GGUF_I32: case ZT_GGUF_I64:
-        if (width < 8 && u >> (8 * width - 1))
-            u |= UINT64_MAX << 8 * width;
+    case ZT_GGUF_I8:
+    case ZT_GGUF_I16:
+    case ZT_GGUF_I32:
+    case ZT_GGUF_I64:
+        if (width < 8 && u >> (8 * width - 1)) u |= UINT64_MAX << 8 * width;
         return zt_str_printf(s, "%" PRId64, (int64_t)u);
     default: return zt_str_printf(s, "%" PRIu64, u);
     }
@@ -80,15 +78,11 @@ zt_status put_value(zt_str *s, const zt_meta_item *item, bool brief)
 {
     enum { BRIEF = 200 };
     zt_bytes text = zt_meta_text(item);
-    if (item->kind == ZT_GGUF_ARRAY)
-        return put_array(s, item, brief);
-    if (!text.data)
-        return put_number(s, item->kind, item->value);
-    if (!brief || text.n <= BRIEF)
-        return zt_str_put(s, text.data, text.n);
+    if (item->kind == ZT_GGUF_ARRAY) return put_array(s, item, brief);
+    if (!text.data) return put_number(s, item->kind, item->value);
+    if (!brief || text.n <= BRIEF) return zt_str_put(s, text.data, text.n);
     size_t n = BRIEF;
-    while (n && ((unsigned char)text.data[n] & 0xC0) == 0x80)
-        n--;
+    while (n && ((unsigned char)text.data[n] & 0xC0) == 0x80) n--;
     zt_str_put(s, text.data, n);
     return zt_str_puts(s, "...");
 }
@@ -124,12 +118,10 @@ static bool parse_number(const char *text, zt_gguf_kind kind, char value[8])
         memcpy(value, &u, 8);
         return true;
     }
-    if (!zt_parse_i64(text, &i))
-        return false;
+    if (!zt_parse_i64(text, &i)) return false;
     memcpy(value, &i, 8);
     bool is_signed = kind == ZT_GGUF_I8 || kind == ZT_GGUF_I16 || kind == ZT_GGUF_I32;
-    if (kind == ZT_GGUF_I64)
-        return true;
+    if (kind == ZT_GGUF_I64) return true;
     if (is_signed)
         return i >= -(INT64_C(1) << (8 * width - 1)) && i < INT64_C(1) << (8 * width - 1);
     return i >= 0 && width < 8 && i < INT64_C(1) << 8 * width;
@@ -154,12 +146,11 @@ static bool named_kind(const char **text, zt_gguf_kind *kind)
 /* What a text looks like where nothing else says it. */
 static zt_gguf_kind likely_kind(const char *text)
 {
-    static const zt_gguf_kind order[] = {ZT_GGUF_BOOL, ZT_GGUF_U32, ZT_GGUF_I32, ZT_GGUF_I64,
-                                         ZT_GGUF_U64, ZT_GGUF_F32};
+    static const zt_gguf_kind order[] = {ZT_GGUF_BOOL, ZT_GGUF_U32, ZT_GGUF_I32,
+                                         ZT_GGUF_I64,  ZT_GGUF_U64, ZT_GGUF_F32};
     char value[8];
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        if (parse_number(text, order[i], value))
-            return order[i];
+        if (parse_number(text, order[i], value)) return order[i];
     return ZT_GGUF_STR;
 }
 
@@ -167,8 +158,8 @@ static zt_status bad_value(job *j, const char *key, const char *text, zt_gguf_ki
 {
     char a[160], b[160];
     return zt_fail(j->ctx, ZT_EUSAGE, "option '--set': '%s' of key '%s' is no %s",
-                   zt_escape(a, sizeof a, text, strlen(text)), zt_escape(b, sizeof b, key, strlen(key)),
-                   zt_gguf_kind_name(kind));
+                   zt_escape(a, sizeof a, text, strlen(text)),
+                   zt_escape(b, sizeof b, key, strlen(key)), zt_gguf_kind_name(kind));
 }
 
 /* "[1, 2]": numbers or words, cut at commas; strings with a comma are not written so. */
@@ -181,15 +172,13 @@ static zt_status set_array(job *j, const char *key, char *text, zt_gguf_kind kin
     zt_status st = zt_str_put(&s, "\0\0\0\0\0\0\0\0\0\0\0\0", 12);
     for (char *item = strtok(text, ","); st == ZT_OK && item; item = strtok(NULL, ","), n++) {
         char value[8];
-        while (*item == ' ')
-            item++;
+        while (*item == ' ') item++;
         if (!known) {
             kind = likely_kind(item);
             known = true;
         }
         uint64_t length = strlen(item);
-        if (kind == ZT_GGUF_STR)
-            st = zt_str_put(&s, &length, 8);
+        if (kind == ZT_GGUF_STR) st = zt_str_put(&s, &length, 8);
         if (kind != ZT_GGUF_STR && !parse_number(item, kind, value))
             st = bad_value(j, key, item, kind);
         else if (st == ZT_OK)
@@ -227,10 +216,8 @@ static zt_status set_key(job *j, const char *key, char *text)
         kind = item->kind;
     else if (!named)
         kind = likely_kind(rest);
-    if (kind == ZT_GGUF_STR)
-        return zt_meta_put_str(j->meta, key, rest, length);
-    if (!parse_number(rest, kind, value))
-        return bad_value(j, key, rest, kind);
+    if (kind == ZT_GGUF_STR) return zt_meta_put_str(j->meta, key, rest, length);
+    if (!parse_number(rest, kind, value)) return bad_value(j, key, rest, kind);
     return zt_meta_put(j->meta, key, kind, value, width_of(kind));
 }
 
@@ -251,10 +238,10 @@ static void unset(job *j, const char *glob)
     char text[160];
     int64_t n = zt_meta_count(j->meta);
     for (int64_t i = n - 1; i >= 0; i--)
-        if (glob_matches(glob, zt_meta_get(j->meta, i)->key.data))
-            zt_meta_remove(j->meta, i);
+        if (glob_matches(glob, zt_meta_get(j->meta, i)->key.data)) zt_meta_remove(j->meta, i);
     if (zt_meta_count(j->meta) == n)
-        zt_cli_note(j->cli, "there is no key '%s'", zt_escape(text, sizeof text, glob, strlen(glob)));
+        zt_cli_note(j->cli, "there is no key '%s'",
+                    zt_escape(text, sizeof text, glob, strlen(glob)));
 }
 
 /* ---- what else changes ----------------------------------------------------------------------- */
@@ -285,13 +272,15 @@ static zt_status put_line(job *j, zt_str *s)
     const struct {
         const char *name;
         const zt_opt_list *list;
-    } lists[] = {{"select", &j->o->select}, {"drop", &j->o->drop}, {"rename", &j->o->rename},
-                 {"set", &j->o->set},       {"unset", &j->o->unset}};
+    } lists[] = {{"select", &j->o->select},
+                 {"drop", &j->o->drop},
+                 {"rename", &j->o->rename},
+                 {"set", &j->o->set},
+                 {"unset", &j->o->unset}};
     zt_status st = ZT_OK;
     for (int i = 0; st == ZT_OK && i < j->n_in; i++)
         st = zt_str_printf(s, i ? " %s" : "%s", base_name(j->path[i]));
-    if (st == ZT_OK && j->o->dtype)
-        st = zt_str_printf(s, " --dtype %s", j->o->dtype);
+    if (st == ZT_OK && j->o->dtype) st = zt_str_printf(s, " --dtype %s", j->o->dtype);
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         for (int i = 0; st == ZT_OK && i < lists[k].list->n; i++)
             st = zt_str_printf(s, " --%s %s", lists[k].name, lists[k].list->item[i]);
@@ -303,19 +292,16 @@ static zt_status put_history(job *j)
     zt_str line;
     zt_str_init(&line, j->ctx);
     zt_status st = put_line(j, &line);
-    if (st == ZT_OK)
-        st = zt_cli_history(j->cli, j->meta, line.data);
+    if (st == ZT_OK) st = zt_cli_history(j->cli, j->meta, line.data);
     zt_str_fini(&line);
     return st;
 }
 
 zt_status job_edit(job *j)
 {
-    for (int i = 0; i < j->o->unset.n; i++)
-        unset(j, j->o->unset.item[i]);
+    for (int i = 0; i < j->o->unset.n; i++) unset(j, j->o->unset.item[i]);
     zt_status s = set_file_type(j);
-    for (int i = 0; s == ZT_OK && i < j->o->set.n; i++)
-        s = set_one(j, j->o->set.item[i]);
+    for (int i = 0; s == ZT_OK && i < j->o->set.n; i++) s = set_one(j, j->o->set.item[i]);
     /* An edit in place says no more than it was told, so that it may fit where it is. */
     return s == ZT_OK && j->out && !j->o->no_history ? put_history(j) : s;
 }

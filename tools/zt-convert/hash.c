@@ -20,8 +20,7 @@ static zt_status hash_one(job *j, zt_checkpoint *c, int64_t i, char *buf, size_t
     char shape[ZT_TYPE_TEXT];
     zt_status s = ZT_OK;
     XXH3_state_t *h = XXH3_createState();
-    if (!h)
-        return zt_fail(j->ctx, ZT_ENOMEM, "out of memory");
+    if (!h) return zt_fail(j->ctx, ZT_ENOMEM, "out of memory");
     zt_checkpoint_get(c, i, &e);
     XXH3_128bits_reset(h);
     XXH3_128bits_update(h, e.dtype, strlen(e.dtype));
@@ -31,8 +30,7 @@ static zt_status hash_one(job *j, zt_checkpoint *c, int64_t i, char *buf, size_t
         k = e.bytes - at < room ? e.bytes - at : room;
         s = zt_checkpoint_read(c, i, at, buf, (size_t)k);
         XXH3_128bits_update(h, buf, (size_t)k);
-        if (s == ZT_OK)
-            s = job_interrupted(j);
+        if (s == ZT_OK) s = job_interrupted(j);
     }
     XXH128_hash_t x = XXH3_128bits_digest(h);
     XXH3_freeState(h);
@@ -50,15 +48,13 @@ static zt_status print_lines(job *j, line *lines, int64_t n)
     zt_str s;
     zt_status st = ZT_OK;
     zt_str_init(&s, j->ctx);
-    if (n)
-        qsort(lines, (size_t)n, sizeof *lines, by_name);
+    if (n) qsort(lines, (size_t)n, sizeof *lines, by_name);
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         zt_str_clear(&s);
         zt_str_printf(&s, "%016" PRIx64 "%016" PRIx64 "  ", lines[i].high, lines[i].low);
         zt_str_put_escaped(&s, lines[i].name, strlen(lines[i].name));
         st = zt_str_putc(&s, '\n');
-        if (st == ZT_OK)
-            st = zt_cli_write(j->cli, s.data, s.len);
+        if (st == ZT_OK) st = zt_cli_write(j->cli, s.data, s.len);
     }
     zt_str_fini(&s);
     return st;
@@ -68,8 +64,7 @@ zt_status job_hash(job *j)
 {
     enum { ROOM = 1 << 20 };
     zt_checkpoint *c = job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM);
-    if (!c)
-        return zt_ctx_status(j->ctx);
+    if (!c) return zt_ctx_status(j->ctx);
     int64_t n = zt_checkpoint_count(c);
     line *lines = zt_alloc_array(j->ctx, (size_t)n, sizeof *lines);
     char *buf = zt_alloc(j->ctx, ROOM);
@@ -78,10 +73,8 @@ zt_status job_hash(job *j)
         s = hash_one(j, c, i, buf, ROOM, &lines[i]);
         zt_progress(j->cli, "hashing", (double)i + 1, (double)n);
     }
-    if (s == ZT_OK)
-        s = zt_checkpoint_end(c);
-    if (s == ZT_OK)
-        s = print_lines(j, lines, n);
+    if (s == ZT_OK) s = zt_checkpoint_end(c);
+    if (s == ZT_OK) s = print_lines(j, lines, n);
     zt_free(j->ctx, lines);
     zt_free(j->ctx, buf);
     zt_checkpoint_close(c);

@@ -12,8 +12,7 @@ static bool is_folder(const char *path)
 
 zt_checkpoint *job_open_one(job *j, const char *path, unsigned flags)
 {
-    if (!is_folder(path))
-        return zt_checkpoint_open(j->ctx, path, flags);
+    if (!is_folder(path)) return zt_checkpoint_open(j->ctx, path, flags);
     zt_gguf *g = zt_model_open_whole(j->ctx, path);
     return g ? zt_checkpoint_of_gguf(j->ctx, g) : NULL;
 }
@@ -41,8 +40,7 @@ zt_status job_interrupted(job *j)
 static bool any(const zt_opt_list *globs, const char *name)
 {
     for (int i = 0; i < globs->n; i++)
-        if (glob_matches(globs->item[i], name))
-            return true;
+        if (glob_matches(globs->item[i], name)) return true;
     return false;
 }
 
@@ -52,8 +50,7 @@ zt_status job_dtype(job *j, zt_dtype *t)
     const char *name = j->o->dtype;
     char text[64];
     *t = ZT_DTYPE_COUNT;
-    if (!name)
-        return ZT_OK;
+    if (!name) return ZT_OK;
     if (!zt_dtype_parse(name, strlen(name), t))
         return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': there is no type '%s'",
                        zt_escape(text, sizeof text, name, strlen(name)));
@@ -63,8 +60,8 @@ zt_status job_dtype(job *j, zt_dtype *t)
     return ZT_OK;
 }
 
-/* Vectors of a language model, norms and biases, keep the precision of f32, as llama.cpp's converter
- * has it and its engines want it. */
+/* Vectors of a language model, norms and biases, keep the precision of f32, as llama.cpp's
+ * converter has it and its engines want it. */
 static zt_status retype(job *j, pick *p, zt_dtype t)
 {
     char text[160];
@@ -88,7 +85,8 @@ static zt_status retype(job *j, pick *p, zt_dtype t)
 /* Arrays without a name, of several files: called as the files are. NULL: no memory. */
 static const char *name_of(job *j, int input, const pick *p)
 {
-    const char *path = j->path[input], *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *path = j->path[input], *slash = strrchr(path, '/'),
+               *base = slash ? slash + 1 : path;
     size_t n = strlen(base);
     if (j->n_in < 2 || zt_checkpoint_container(p->from) != zt_container_named("npy") || n <= 4 ||
         strcmp(base + n - 4, ".npy") != 0)
@@ -110,8 +108,7 @@ static zt_status pick_from(job *j, int input, zt_dtype dtype)
         p->out = p->in;
         p->out.name = name_of(j, input, p);
         s = p->out.name ? ZT_OK : ZT_ENOMEM;
-        if (s == ZT_OK && dtype != ZT_DTYPE_COUNT)
-            s = retype(j, p, dtype);
+        if (s == ZT_OK && dtype != ZT_DTYPE_COUNT) s = retype(j, p, dtype);
         j->n++;
     }
     return s;
@@ -122,15 +119,11 @@ zt_status job_pick(job *j)
     int64_t all = 0;
     zt_dtype dtype;
     zt_status s = job_dtype(j, &dtype);
-    if (s == ZT_OK)
-        s = check_renames(j);
-    for (int i = 0; i < j->n_in; i++)
-        all += zt_checkpoint_count(j->in[i]);
+    if (s == ZT_OK) s = check_renames(j);
+    for (int i = 0; i < j->n_in; i++) all += zt_checkpoint_count(j->in[i]);
     j->picked = s == ZT_OK ? zt_alloc_array(j->ctx, (size_t)all + 1, sizeof *j->picked) : NULL;
-    if (s == ZT_OK && !j->picked)
-        s = ZT_ENOMEM;
-    for (int i = 0; s == ZT_OK && i < j->n_in; i++)
-        s = pick_from(j, i, dtype);
+    if (s == ZT_OK && !j->picked) s = ZT_ENOMEM;
+    for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = pick_from(j, i, dtype);
     if (s == ZT_OK && j->n == 0 && all > 0)
         zt_cli_note(j->cli, "none of %lld tensors is left", (long long)all);
     return s;

@@ -11,8 +11,7 @@
 const char *shape_text(const zt_type *t, char buf[ZT_TYPE_TEXT])
 {
     int n = snprintf(buf, ZT_TYPE_TEXT, "[");
-    if (t->rank < 0)
-        return strcpy(buf, "?");
+    if (t->rank < 0) return strcpy(buf, "?");
     for (int i = 0; i < t->rank && n < ZT_TYPE_TEXT - 24; i++)
         n += snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, i ? ",%" PRId64 : "%" PRId64, t->dim[i]);
     snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, "]");
@@ -23,10 +22,8 @@ static bool chosen(const job *j, const char *name)
 {
     const zt_opt_list *select = &j->o->select, *drop = &j->o->drop;
     bool yes = select->n == 0;
-    for (int i = 0; i < select->n; i++)
-        yes |= glob_matches(select->item[i], name);
-    for (int i = 0; i < drop->n; i++)
-        yes &= !glob_matches(drop->item[i], name);
+    for (int i = 0; i < select->n; i++) yes |= glob_matches(select->item[i], name);
+    for (int i = 0; i < drop->n; i++) yes &= !glob_matches(drop->item[i], name);
     return yes;
 }
 
@@ -50,8 +47,7 @@ static size_t layer_of(const char *name)
 {
     for (const char *p = name; *p;) {
         size_t n = strcspn(p, ".");
-        if (n && strspn(p, "0123456789") == n)
-            return (size_t)(p + n - name);
+        if (n && strspn(p, "0123456789") == n) return (size_t)(p + n - name);
         p += n + (p[n] == '.');
     }
     return strcspn(name, ".");
@@ -64,8 +60,7 @@ static zt_status add(sums *s, const char *name, size_t n, const zt_entry *e)
         i = s->n;
         if ((i & (i - 1)) == 0) {
             sum *more = zt_realloc(s->j->ctx, s->sum, (size_t)(i ? 2 * i : 1) * sizeof *more);
-            if (!more)
-                return ZT_ENOMEM;
+            if (!more) return ZT_ENOMEM;
             s->sum = more;
         }
         s->sum[i] = (sum){.name = zt_arena_strndup(s->j->texts, name, n)};
@@ -85,8 +80,7 @@ static zt_status put_sums(const sums *s, const char *what)
     uint64_t all = 0;
     zt_table *t = zt_table_new(s->j->cli, "convert.list", columns, 5);
     zt_status st = t ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < s->n; i++)
-        all += s->sum[i].bytes;
+    for (int64_t i = 0; i < s->n; i++) all += s->sum[i].bytes;
     for (int64_t i = 0; st == ZT_OK && i < s->n; i++) {
         char text[4][32];
         const sum *x = &s->sum[i];
@@ -96,8 +90,7 @@ static zt_status put_sums(const sums *s, const char *what)
         snprintf(text[3], 32, "%.4f", all ? (double)x->bytes / (double)all : 0.0);
         st = zt_table_row(t, (const char *[]){x->name, text[0], text[1], text[2], text[3]});
     }
-    if (st == ZT_OK)
-        st = zt_table_print(t);
+    if (st == ZT_OK) st = zt_table_print(t);
     zt_table_free(t);
     return st;
 }
@@ -110,13 +103,11 @@ static zt_status list_sums(job *j, zt_checkpoint *c)
     for (int64_t i = 0; st == ZT_OK && i < zt_checkpoint_count(c); i++) {
         zt_entry e;
         zt_checkpoint_get(c, i, &e);
-        if (!chosen(j, e.name))
-            continue;
+        if (!chosen(j, e.name)) continue;
         st = j->o->by == 1 ? add(&s, e.dtype, strlen(e.dtype), &e)
                            : add(&s, e.name, layer_of(e.name), &e);
     }
-    if (st == ZT_OK)
-        st = put_sums(&s, what[j->o->by]);
+    if (st == ZT_OK) st = put_sums(&s, what[j->o->by]);
     zt_map_free(s.names);
     zt_free(j->ctx, s.sum);
     return st;
@@ -133,13 +124,11 @@ static zt_status list_tensors(job *j, zt_checkpoint *c)
         zt_entry e;
         char shape[ZT_TYPE_TEXT], bytes[32];
         zt_checkpoint_get(c, i, &e);
-        if (!chosen(j, e.name))
-            continue;
+        if (!chosen(j, e.name)) continue;
         snprintf(bytes, sizeof bytes, "%" PRIu64, e.bytes);
         s = zt_table_row(t, (const char *[]){e.name, e.dtype, shape_text(&e.type, shape), bytes});
     }
-    if (s == ZT_OK)
-        s = zt_table_print(t);
+    if (s == ZT_OK) s = zt_table_print(t);
     zt_table_free(t);
     return s;
 }
@@ -147,8 +136,7 @@ static zt_status list_tensors(job *j, zt_checkpoint *c)
 zt_status job_list(job *j)
 {
     zt_checkpoint *c = job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM);
-    if (!c)
-        return zt_ctx_status(j->ctx);
+    if (!c) return zt_ctx_status(j->ctx);
     zt_status s = j->o->by >= 0 ? list_sums(j, c) : list_tensors(j, c);
     zt_checkpoint_close(c);
     return s;
@@ -186,8 +174,7 @@ static zt_status put_meta(job *j, const zt_meta *m)
             s = zt_table_row(t, (const char *[]){item->key.data, kind_text(item, kind),
                                                  value.data ? value.data : ""});
     }
-    if (s == ZT_OK)
-        s = zt_table_print(t);
+    if (s == ZT_OK) s = zt_table_print(t);
     zt_str_fini(&value);
     zt_table_free(t);
     return s;
@@ -211,8 +198,7 @@ static zt_status cat_data(job *j, zt_checkpoint *c, int64_t i, const zt_entry *e
     zt_type t = e->type;
     const zt_dtype_info *d = zt_dtype_get(t.dtype);
     bool cast = !zt_npz_can(&t);
-    if (cast)
-        t.dtype = ZT_F32;
+    if (cast) t.dtype = ZT_F32;
     char *in = zt_alloc(j->ctx, STEP * 8), *f = zt_alloc(j->ctx, STEP * 4);
     int64_t n = zt_type_count(&t);
     uint64_t at = 0;
@@ -222,12 +208,10 @@ static zt_status cat_data(job *j, zt_checkpoint *c, int64_t i, const zt_entry *e
         size_t bytes = (size_t)((k + d->block - 1) / d->block) * (size_t)d->block_bytes;
         s = zt_checkpoint_read(c, i, at, in, bytes);
         at += bytes;
-        if (s == ZT_OK && cast)
-            zt_dtype_convert(e->type.dtype, in, ZT_F32, f, k);
+        if (s == ZT_OK && cast) zt_dtype_convert(e->type.dtype, in, ZT_F32, f, k);
         if (s == ZT_OK)
             s = cast ? zt_sink_write(out, f, (size_t)k * 4) : zt_sink_write(out, in, bytes);
-        if (s == ZT_OK)
-            s = job_interrupted(j);
+        if (s == ZT_OK) s = job_interrupted(j);
     }
     zt_free(j->ctx, in);
     zt_free(j->ctx, f);
@@ -242,15 +226,15 @@ static zt_status cat(job *j, zt_checkpoint *c, const char *path)
     int64_t i = zt_checkpoint_find(c, name);
     zt_escape(text, sizeof text, name, strlen(name));
     if (i < 0)
-        return zt_fail(j->ctx, ZT_ENOENT, "%s: there is no tensor '%s'", zt_checkpoint_name(c), text);
+        return zt_fail(j->ctx, ZT_ENOENT, "%s: there is no tensor '%s'", zt_checkpoint_name(c),
+                       text);
     zt_checkpoint_get(c, i, &e);
     if (e.type.rank < 0 || e.type.dtype == ZT_DTYPE_COUNT)
         return zt_fail(j->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
                        zt_checkpoint_name(c), text, e.dtype);
     zt_sink *out = zt_sink_open(j->ctx, path, j->cli->force);
     zt_status s = out ? cat_data(j, c, i, &e, out) : zt_ctx_status(j->ctx);
-    if (s == ZT_OK)
-        s = zt_sink_commit(out);
+    if (s == ZT_OK) s = zt_sink_commit(out);
     zt_sink_close(out);
     return s;
 }
@@ -259,11 +243,9 @@ zt_status job_cat(job *j)
 {
     const char *path = j->cli->output ? j->cli->output : "-";
     zt_status s = strcmp(path, "-") == 0 ? zt_cli_refuse_terminal(j->cli, "an array") : ZT_OK;
-    if (s == ZT_OK)
-        s = zt_cli_refuse_same(j->cli, j->path[0], path);
+    if (s == ZT_OK) s = zt_cli_refuse_same(j->cli, j->path[0], path);
     zt_checkpoint *c = s == ZT_OK ? job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM) : NULL;
-    if (c)
-        s = cat(j, c, path);
+    if (c) s = cat(j, c, path);
     zt_checkpoint_close(c);
     return s == ZT_OK ? zt_ctx_status(j->ctx) : s;
 }

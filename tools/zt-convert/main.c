@@ -19,8 +19,7 @@ static zt_status choose(job *j, zt_status (**look)(job *j))
     const char *first = NULL;
     *look = NULL;
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
-        if (!looks[i].given)
-            continue;
+        if (!looks[i].given) continue;
         if (first)
             return zt_fail(j->ctx, ZT_EUSAGE, "options '--%s' and '--%s' do not go together", first,
                            looks[i].name);
@@ -49,9 +48,8 @@ static zt_status look_at(job *j, zt_status (*look)(job *j))
 static bool is_edit(const job *j)
 {
     const convert_options *o = j->o;
-    return j->cli->n_operands == 1 && !j->cli->output &&
-           (o->set.n || o->unset.n || o->rename.n) && !o->to && !o->dtype && !o->shard &&
-           !o->select.n && !o->drop.n;
+    return j->cli->n_operands == 1 && !j->cli->output && (o->set.n || o->unset.n || o->rename.n) &&
+           !o->to && !o->dtype && !o->shard && !o->select.n && !o->drop.n;
 }
 
 static zt_status convert(job *j)
@@ -60,10 +58,8 @@ static zt_status convert(job *j)
     j->path = cli->operands;
     j->n_in = cli->n_operands;
     j->out = cli->output;
-    if (j->o->by >= 0)
-        return zt_fail(j->ctx, ZT_EUSAGE, "option '--by' goes with '--list'");
-    if (j->n_in == 0)
-        return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
+    if (j->o->by >= 0) return zt_fail(j->ctx, ZT_EUSAGE, "option '--by' goes with '--list'");
+    if (j->n_in == 0) return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
     if (!j->out && !is_edit(j)) {
         if (j->n_in < 2)
             return zt_fail(j->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
@@ -77,12 +73,10 @@ int main(int argc, char **argv)
     convert_options *o = convert_options_init();
     zt_cli *cli = zt_cli_open(&convert_tool, argc, argv);
     job j = {.cli = cli, .ctx = cli->ctx, .o = o, .texts = zt_arena_new(cli->ctx, 0)};
-    zt_status (*look)(job *j);
+    zt_status (*look)(job * j);
     zt_status s = j.texts ? choose(&j, &look) : ZT_ENOMEM;
-    if (s == ZT_OK)
-        s = look ? look_at(&j, look) : convert(&j);
-    for (int i = 0; j.in && i < j.n_in; i++)
-        zt_checkpoint_close(j.in[i]);
+    if (s == ZT_OK) s = look ? look_at(&j, look) : convert(&j);
+    for (int i = 0; j.in && i < j.n_in; i++) zt_checkpoint_close(j.in[i]);
     zt_free(j.ctx, j.in);
     zt_free(j.ctx, j.picked);
     zt_meta_free(j.meta);

@@ -4,10 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-bool glob_matches(const char *pattern, const char *text)
-{
-    return fnmatch(pattern, text, 0) == 0;
-}
+bool glob_matches(const char *pattern, const char *text) { return fnmatch(pattern, text, 0) == 0; }
 
 enum { MOST_STARS = 8 };
 
@@ -21,19 +18,14 @@ typedef struct piece {
 static bool match(const char *pattern, size_t n, const char *text, piece *stars)
 {
     size_t literal = 0;
-    while (literal < n && pattern[literal] != '*')
-        literal++;
-    if (strncmp(pattern, text, literal) != 0)
-        return false;
+    while (literal < n && pattern[literal] != '*') literal++;
+    if (strncmp(pattern, text, literal) != 0) return false;
     text += literal;
-    if (literal == n)
-        return *text == '\0';
+    if (literal == n) return *text == '\0';
     for (size_t k = 0;; k++) {
         *stars = (piece){.at = text, .n = k};
-        if (match(pattern + literal + 1, n - literal - 1, text + k, stars + 1))
-            return true;
-        if (text[k] == '\0')
-            return false;
+        if (match(pattern + literal + 1, n - literal - 1, text + k, stars + 1)) return true;
+        if (text[k] == '\0') return false;
     }
 }
 
@@ -47,8 +39,7 @@ static const char *replace(job *j, const char *to, const piece *stars)
         st = *to == '*' ? zt_str_put(&s, stars->at, stars->n) : zt_str_putc(&s, *to);
         stars += *to == '*';
     }
-    if (st == ZT_OK)
-        name = zt_arena_strndup(j->texts, s.data ? s.data : "", s.len);
+    if (st == ZT_OK) name = zt_arena_strndup(j->texts, s.data ? s.data : "", s.len);
     zt_str_fini(&s);
     return name;
 }
@@ -58,8 +49,7 @@ const char *renamed(job *j, const char *name)
     piece stars[MOST_STARS + 1];
     for (int i = 0; i < j->o->rename.n; i++) {
         const char *rule = j->o->rename.item[i], *to = strchr(rule, '=');
-        if (match(rule, (size_t)(to - rule), name, stars))
-            return replace(j, to + 1, stars);
+        if (match(rule, (size_t)(to - rule), name, stars)) return replace(j, to + 1, stars);
     }
     return name;
 }
@@ -67,8 +57,7 @@ const char *renamed(job *j, const char *name)
 static int count(const char *text, size_t n, char c)
 {
     int k = 0;
-    for (size_t i = 0; i < n; i++)
-        k += text[i] == c;
+    for (size_t i = 0; i < n; i++) k += text[i] == c;
     return k;
 }
 

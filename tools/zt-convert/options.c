@@ -4,16 +4,21 @@
 static convert_options opt; /* filled by the option table, which needs constant addresses */
 
 #define ROW(n, k, field, a, h, ...)                                                                \
-    {.name = n, .kind = ZT_OPT_##k, .value = &opt.field, .arg = a, .help = h, __VA_ARGS__}
+    {                                                                                              \
+        .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .arg = a, .help = h, __VA_ARGS__       \
+    }
 #define FLAG(n, field, h) ROW(n, FLAG, field, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW("to", STR, to, "CONTAINER", "gguf, safetensors, npz, npy, pt, json, hf (default: by OUT's name)", ),
+    ROW("to", STR, to, "CONTAINER",
+        "gguf, safetensors, npz, npy, pt, json, hf (default: by OUT's name)", ),
     ROW("dtype", STR, dtype, "TYPE", "floats become f64, f32, f16, bf16, f8_e4m3 ...", ),
-    ROW("select", LIST, select, "GLOB", "only tensors whose names match; may be given many times", ),
+    ROW("select", LIST, select, "GLOB",
+        "only tensors whose names match; may be given many times", ),
     ROW("drop", LIST, drop, "GLOB", "without tensors whose names match; likewise", ),
     ROW("rename", LIST, rename, "FROM=TO", "another name; a * in both stands for the same", ),
-    ROW("set", LIST, set, "KEY=VALUE", "set a key of the metadata: KEY=text, KEY=u32:7, KEY=[1,2]", ),
+    ROW("set", LIST, set, "KEY=VALUE",
+        "set a key of the metadata: KEY=text, KEY=u32:7, KEY=[1,2]", ),
     ROW("unset", LIST, unset, "KEY", "take keys away; a glob", ),
     ROW("shard", SIZE, shard, "SIZE", "files of at most so many bytes of data: 4GB, 500MiB", ),
     FLAG("no-history", no_history, "do not note this run in the metadata: same bytes twice"),
@@ -26,8 +31,7 @@ static const zt_opt options[] = {
     {0}};
 
 static const char *const synopsis[] = {"[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
-                                       "--list | --meta | --check | --hash IN",
-                                       "--cat NAME IN",
+                                       "--list | --meta | --check | --hash IN", "--cat NAME IN",
                                        "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE",
                                        NULL};
 

@@ -39,11 +39,9 @@ static zt_status copy(copier *c, const pick *p)
             s = zt_writer_copy(c->w, source, offset + at, k);
         } else {
             s = zt_checkpoint_read(p->from, p->i, at, c->in, (size_t)k);
-            if (s == ZT_OK)
-                s = zt_writer_put(c->w, c->in, (size_t)k);
+            if (s == ZT_OK) s = zt_writer_put(c->w, c->in, (size_t)k);
         }
-        if (s == ZT_OK)
-            s = tick(c, k);
+        if (s == ZT_OK) s = tick(c, k);
     }
     return s;
 }
@@ -67,8 +65,7 @@ static zt_status cast(copier *c, const pick *p)
             zt_dtype_convert(p->in.type.dtype, c->in, p->out.type.dtype, c->out, k);
             s = zt_writer_put(c->w, c->out, bytes_of(b, k));
         }
-        if (s == ZT_OK)
-            s = tick(c, bytes_of(b, k));
+        if (s == ZT_OK) s = tick(c, bytes_of(b, k));
     }
     return s;
 }
@@ -77,15 +74,13 @@ static zt_status copy_all(copier *c)
 {
     job *j = c->j;
     zt_status s = c->in && c->out ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < j->n; i++)
-        c->all += j->picked[i].out.bytes;
+    for (int64_t i = 0; i < j->n; i++) c->all += j->picked[i].out.bytes;
     for (int64_t i = 0; s == ZT_OK && i < j->n; i++) {
         const pick *p = &j->picked[i];
         bool same = p->in.type.dtype == p->out.type.dtype;
         s = same ? copy(c, p) : cast(c, p);
     }
-    for (int i = 0; s == ZT_OK && i < j->n_in; i++)
-        s = zt_checkpoint_end(j->in[i]);
+    for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = zt_checkpoint_end(j->in[i]);
     return s;
 }
 
@@ -93,12 +88,10 @@ static zt_status write_to(job *j, const char *path, const zt_checkpoint_opts *o)
 {
     zt_entry *out = zt_alloc_array(j->ctx, (size_t)j->n, sizeof *out);
     copier c = {.j = j, .in = zt_alloc(j->ctx, PIECE), .out = zt_alloc(j->ctx, PIECE)};
-    for (int64_t i = 0; out && i < j->n; i++)
-        out[i] = j->picked[i].out;
+    for (int64_t i = 0; out && i < j->n; i++) out[i] = j->picked[i].out;
     c.w = out ? zt_writer_open(j->ctx, path, o, j->meta, out, j->n) : NULL;
     zt_status s = c.w ? copy_all(&c) : zt_ctx_status(j->ctx);
-    if (s == ZT_OK)
-        s = zt_writer_commit(c.w);
+    if (s == ZT_OK) s = zt_writer_commit(c.w);
     zt_writer_close(c.w);
     zt_free(j->ctx, out);
     zt_free(j->ctx, c.in);
@@ -119,8 +112,7 @@ static zt_status choose_container(job *j, const zt_container **to)
                        zt_escape(text, sizeof text, j->o->to, strlen(j->o->to)));
     if (!*to && strchr(name, '.'))
         return zt_fail(j->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", j->out);
-    if (!*to)
-        *to = zt_container_named("gguf");
+    if (!*to) *to = zt_container_named("gguf");
     if (!zt_container_writes(*to))
         return zt_fail(j->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(*to));
     return ZT_OK;
@@ -155,9 +147,9 @@ static zt_status edit_file(job *j)
         return zt_fail(j->ctx, ZT_EUSAGE, "%s: is one of several files: name an output",
                        zt_checkpoint_name(j->in[0]));
     zt_entry *out = zt_alloc_array(j->ctx, (size_t)j->n, sizeof *out);
-    for (int64_t i = 0; out && i < j->n; i++)
-        out[i] = j->picked[i].out;
-    zt_status s = out ? zt_checkpoint_patch(j->in[0], j->path[0], j->meta, out, j->n, &done) : ZT_ENOMEM;
+    for (int64_t i = 0; out && i < j->n; i++) out[i] = j->picked[i].out;
+    zt_status s =
+        out ? zt_checkpoint_patch(j->in[0], j->path[0], j->meta, out, j->n, &done) : ZT_ENOMEM;
     zt_free(j->ctx, out);
     return s == ZT_OK && !done ? write_to(j, j->path[0], &o) : s;
 }
@@ -176,15 +168,16 @@ static zt_status to_hf(job *j)
     const convert_options *o = j->o;
     zt_hf_opts opts = {.dtype = ZT_DTYPE_COUNT, .stop = zt_cli_interrupted};
     zt_status s = job_dtype(j, &opts.dtype);
-    if (s != ZT_OK)
-        return s;
+    if (s != ZT_OK) return s;
     if (j->n_in != 1 || !j->out || o->select.n || o->drop.n || o->rename.n || o->set.n ||
         o->unset.n || o->shard)
-        return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, with no "
-                                          "other change than --dtype");
+        return zt_fail(j->ctx, ZT_EUSAGE,
+                       "a Hugging Face directory is of one whole model, with no "
+                       "other change than --dtype");
     if (o->dtype && opts.dtype != ZT_F32 && opts.dtype != ZT_F16 && opts.dtype != ZT_BF16)
-        return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': a Hugging Face directory has f32, f16 "
-                                          "or bf16");
+        return zt_fail(j->ctx, ZT_EUSAGE,
+                       "option '--dtype': a Hugging Face directory has f32, f16 "
+                       "or bf16");
     zt_checkpoint *c = job_open_one(j, j->path[0], 0);
     zt_gguf *g = c ? zt_checkpoint_gguf(c) : NULL;
     s = g ? zt_hf_write(j->ctx, g, j->out, &opts) : zt_ctx_status(j->ctx);
@@ -194,19 +187,13 @@ static zt_status to_hf(job *j)
 
 zt_status job_convert(job *j)
 {
-    if (is_hf(j))
-        return to_hf(j);
+    if (is_hf(j)) return to_hf(j);
     zt_checkpoint_opts o = {.force = j->cli->force, .shard = j->o->shard};
     zt_status s = j->out ? choose_container(j, &o.to) : ZT_OK;
-    if (s == ZT_OK)
-        s = check_paths(j);
-    if (s == ZT_OK)
-        s = job_open(j);
-    if (s == ZT_OK)
-        s = job_pick(j);
-    if (s == ZT_OK)
-        s = job_edit(j);
-    if (s == ZT_OK)
-        s = j->out ? write_to(j, j->out, &o) : edit_file(j);
+    if (s == ZT_OK) s = check_paths(j);
+    if (s == ZT_OK) s = job_open(j);
+    if (s == ZT_OK) s = job_pick(j);
+    if (s == ZT_OK) s = job_edit(j);
+    if (s == ZT_OK) s = j->out ? write_to(j, j->out, &o) : edit_file(j);
     return s;
 }
