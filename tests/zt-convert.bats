@@ -468,3 +468,60 @@ PY
     [ "$status" -eq 65 ]
     [[ $output == *"'w': scales that are NaN or infinite, first in block 1 (64 values)"* ]]
 }
+
+# Kills at the N-th call of each system call that writes or names: the target is old or new, and whole.
+killed_everywhere() { # old new target command...
+    local old=$1 new=$2 target=$3 call n code
+    shift 3
+    for call in write pwrite64 copy_file_range fsync fdatasync linkat rename,renameat,renameat2 ftruncate; do
+        for n in 1 2 3 4 8 16; do
+            cp "$old" "$target"
+            code=0
+            strace -f -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
+            cmp -s "$target" "$old" || cmp -s "$target" "$new" || { echo "$call $n: $target is neither old nor new"; false; }
+            [ $code -eq 0 ] || [ $code -eq 137 ] || { echo "$call $n: $code"; false; }
+            kills=$((kills + (code == 137)))
+            [ $code -ne 0 ] || break
+        done
+    done
+}
+
+@test "killed at any call that writes, the target is old or new" {
+    command -v strace >/dev/null || skip "no strace"
+    strace -qq -o trace true || skip "strace may not trace here"
+    kills=0
+    cp "$tiny" old.gguf
+    zt-convert --no-history --set general.name=abcd old.gguf a.gguf
+    zt-convert --no-history --set general.name=efgh old.gguf b.gguf
+    killed_everywhere a.gguf b.gguf t.gguf zt-convert --no-history -f --set general.name=efgh old.gguf t.gguf
+    [ $kills -ge 4 ]
+    killed_everywhere a.gguf b.gguf t.gguf zt-convert --set general.name=efgh t.gguf
+    [ $kills -ge 5 ]
+    zt-convert --no-history a.gguf c.gguf
+    zt-convert --set "general.name=$(printf '%5000s' x)" c.gguf
+    killed_everywhere a.gguf c.gguf t.gguf zt-convert --set "general.name=$(printf '%5000s' x)" t.gguf
+    [ $kills -ge 9 ]
+}
+
+@test "a file system without room: 74, and nothing is left there" {
+    mkdir small
+    mount -t tmpfs -o size=60k none small 2>/dev/null || skip "no tmpfs may be mounted here"
+    failed=
+    for c in gguf safetensors npz pt; do
+        code=0
+        zt-convert model.gguf small/o.$c 2>err || code=$?
+        { [ $code -eq 74 ] && [ "$(wc -l <err)" -eq 1 ] && [ -z "$(ls -A small)" ]; } || failed="$failed $c:$code"
+    done
+    code=0
+    zt-convert --shard 20000 model.gguf small/o.gguf 2>err || code=$?
+    { [ $code -eq 74 ] && [ -z "$(ls -A small)" ]; } || failed="$failed shards:$code"
+    zt-convert model.gguf m.npz
+    code=0
+    TMPDIR=small zt-convert - x.gguf <<<"$(:)" 2>err || code=$?
+    [ $code -eq 65 ] || failed="$failed nothing:$code"
+    code=0
+    TMPDIR=small zt-convert - x.gguf 2>err < <(cat m.npz) || code=$?
+    { [ $code -eq 74 ] && [ -z "$(ls -A small)" ] && [ ! -e x.gguf ]; } || failed="$failed spool:$code"
+    umount small
+    [ -z "$failed" ] || { echo "$failed"; false; }
+}
