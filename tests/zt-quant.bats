@@ -150,6 +150,10 @@ cell() { # ROW COLUMN
     zt-quant -q --no-history --type q8_0 --dry-run out.gguf >plan
     [ "$(cell a/kernel 3 <plan)" = q8_0 ] && [ "$(cell a/norm 3 <plan)" = f32 ]
     zt-quant -q --no-history --type bf16 in.safetensors out.safetensors
+    perl -e 'my $h = qq({"v":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}});
+             print pack("Q<", length $h), $h, pack("f<*", 1 .. 8)' >vector.safetensors
+    run -0 --separate-stderr zt-quant --type q8_0 vector.safetensors vector.gguf
+    one_message zt-quant && [[ $stderr == *"nothing to quantize" ]]
     grep -q '"BF16"' out.safetensors
 }
 

@@ -142,7 +142,12 @@ static zt_status take_importances(quant *q)
 /* What was quantized before has lost something already. */
 static void tell_again(const quant *q)
 {
-    int64_t n = 0;
+    int64_t n = 0, matrices = 0;
+    for (int64_t i = 0; i < q->n; i++)
+        matrices += !q->job[i].to.kept;
+    if (matrices == 0)
+        zt_cli_note(q->cli, "%s: no tensor is a matrix: nothing to quantize",
+                    zt_checkpoint_name(q->in));
     for (int64_t i = 0; i < q->n; i++)
         n += !q->job[i].copy && zt_dtype_get(q->job[i].in.type.dtype)->kind == 'Q';
     if (n > 0)
