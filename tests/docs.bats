@@ -30,8 +30,8 @@ block() { # heading file
     awk 'NR == 1 {print "set -euo pipefail"; print; next} {print "{ " $0 "; } >out" NR}' commands >script
     bash script </dev/null
     grep -qi 'sky' out2
-    [ "$(wc -w <out3)" -gt 10 ]
-    [ "$(cat out4)" = 'Hello world' ]
+    grep -q '^q4_1' out3
+    [ "$(wc -w <out4)" -gt 3 ]
     [ "$(cut -f1,2 out5 | xargs)" = 'test threads pp512 1 tg128 1 pp512 2 tg128 2' ]
 }
 
