@@ -298,6 +298,58 @@ static void test_host_writes(zt_ctx *ctx, zt_engine *e)
     zt_tensor_unref(x);
 }
 
+/* Case i of an op, both ways: 1 the same bits, 0 not, -1 no kernel of vulkan's or too large. */
+static int same_bits(zt_ctx *ctx, zt_run *const run[2], zt_op op, const zt_case *c, int i)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    zt_tensor *in[ZT_MAX_IN] = {0}, *out[2][ZT_MAX_OUT] = {{0}};
+    zt_status st[2] = {ZT_OK, ZT_OK};
+    int64_t count = 0;
+    for (int k = 0; k < info->n_in; k++)
+        if (c->fill[k] != ZT_FILL_ABSENT) count += zt_type_count(&c->in[k]);
+    for (int k = 0; k < info->n_in && count < 20000; k++) {
+        if (c->fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = zt_tensor_new(ctx, &c->in[k]);
+        zt_case_fill(c, k, 1 + (uint64_t)i, zt_tensor_data(in[k]));
+    }
+    for (int r = 0; r < 2 && count < 20000; r++) {
+        zt_scope_begin(run[r]);
+        st[r] = zt_run_op(run[r], op, c->attrs, in, out[r]);
+        if (!st[r]) st[r] = zt_run_sync(run[r]);
+        zt_ctx_clear(ctx);
+    }
+    int same = count >= 20000 || st[1] == ZT_ENOTSUP ? -1 : st[0] == st[1];
+    for (int k = 0; k < info->n_out && same == 1 && !st[0]; k++)
+        same = !memcmp(zt_tensor_data(out[0][k]), zt_tensor_data(out[1][k]),
+                       zt_tensor_bytes(out[0][k]));
+    for (int r = 0; r < 2 && count < 20000; r++) zt_scope_end(run[r]);
+    for (int k = 0; k < info->n_in; k++) zt_tensor_unref(in[k]);
+    return same;
+}
+
+/* The first cases of every op that vulkan has a kernel for. */
+static void test_every_op(zt_ctx *ctx, zt_engine *e)
+{
+    zt_run *run[2] = {zt_run_new(e, true), zt_run_new(e, true)};
+    int ops = 0, cases = 0, bad = 0;
+    zt_run_eager(run[1], true);
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        zt_case c;
+        int before = cases;
+        for (int i = 0; i < 4 && zt_op_case((zt_op)op, i, &c); i++) {
+            int same = same_bits(ctx, run, (zt_op)op, &c, i);
+            cases += same >= 0;
+            bad += same == 0;
+            if (same == 0) diag("%s case %d", zt_op_info((zt_op)op)->name, i);
+        }
+        ops += cases > before;
+    }
+    ok(ops > 10 && cases > 50 && bad == 0, "%d cases of %d ops: the same bits ahead and eager", cases,
+       ops);
+    zt_run_free(run[0]);
+    zt_run_free(run[1]);
+}
+
 /* More ops than batches hold, of which nobody looks at any but the last. */
 static void test_many(zt_ctx *ctx, zt_engine *e)
 {
@@ -417,6 +469,7 @@ int main(void)
         test_trouble(ctx, e);
         test_ahead(ctx, e);
         test_host_writes(ctx, e);
+        test_every_op(ctx, e);
         test_many(ctx, e);
         test_late_trouble(ctx, e);
         test_times(ctx);

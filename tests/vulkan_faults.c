@@ -26,22 +26,28 @@ static zt_status read_w(void *user, int64_t handle, size_t offset, void *dst, si
     return ZT_OK;
 }
 
-/* A weight is added. */
-static zt_status replayed(zt_ctx *ctx, zt_engine *e, bool *right)
+static zt_prog *added; /* (x + w) + x, in a context of its own, which does not fail */
+
+static zt_prog *make_added(zt_ctx *ctx)
 {
     const int64_t dim[] = {1, 8};
-    const zt_store store = {.find = find_w, .read = read_w};
-    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
     zt_prog *p = zt_prog_new(ctx);
     int a = zt_prog_in(p, "x", ZT_F32, 2, dim), w = zt_prog_data(p, "w", ZT_F32, 2, dim, "w");
     zt_prog_out(p, "y", zt_emit_add(p, NULL, zt_emit_add(p, NULL, a, w), a));
-    zt_session *s = zt_session_open(e, p, &store, &(zt_session_opts){.strict = true});
+    return p;
+}
+
+/* A weight is added. */
+static zt_status replayed(zt_ctx *ctx, zt_engine *e, bool *right)
+{
+    const zt_store store = {.find = find_w, .read = read_w};
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
+    zt_session *s = zt_session_open(e, added, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
     void *out[] = {y};
     zt_status st = s ? zt_session_step(s, NULL, 0, in, out) : zt_ctx_status(ctx);
     *right = *right && (st || (y[0] == 3 && y[7] == 17));
     zt_session_close(s);
-    zt_prog_free(p);
     return st;
 }
 
@@ -133,6 +139,30 @@ static void every_call(zt_ctx *ctx, const char *how, int least)
     ok(good, "%s: the driver got everything back", how);
 }
 
+/* Memory too: the context refuses each allocation once, of the host and of the device. */
+static void every_allocation(zt_ctx *ctx)
+{
+    int n = 1, errors = 0;
+    bool good = true, right = true, told = true;
+    for (; n < 2000; n++) {
+        calls = fail_at = live = 0;
+        failed = NULL;
+        uint64_t before = zt_mem_get(ctx).calls;
+        zt_mem_fail(ctx, (uint64_t)n, false);
+        zt_status s = scenario(ctx, &right);
+        zt_mem_fail(ctx, 0, false);
+        bool reached = zt_mem_get(ctx).calls - before >= (uint64_t)n;
+        told = told && (!s || (s == ZT_ENOMEM && zt_ctx_error(ctx)[0]));
+        errors += s != ZT_OK;
+        zt_ctx_clear(ctx);
+        good = clean(ctx, "an allocation") && good;
+        if (!reached) break;
+    }
+    ok(n > 40 && n < 2000 && errors > 40, "each of %d allocations failed once, %d were errors", n - 1,
+       errors);
+    ok(told && right && good, "and said so, and nothing was left");
+}
+
 /* After the device is lost every call says so, without asking the driver. */
 static void stays_lost(zt_ctx *ctx)
 {
@@ -163,7 +193,8 @@ static void stays_lost(zt_ctx *ctx)
 
 int main(void)
 {
-    zt_ctx *ctx = zt_ctx_new();
+    zt_ctx *ctx = zt_ctx_new(), *calm = zt_ctx_new();
+    added = make_added(calm);
     /* What is compiled here is nobody's. */
     setenv("XDG_CACHE_HOME", "/nonexistent", 1);
     zt_engine *e = zt_engine_open(ctx, "vulkan", NULL);
@@ -174,6 +205,7 @@ int main(void)
     zt_engine_close(e);
     if (e) {
         every_call(ctx, "errors", 40);
+        every_allocation(ctx);
         lose = true;
         every_call(ctx, "losses", 8);
         lose = false;
@@ -182,6 +214,8 @@ int main(void)
         every_call(ctx, "memory apart", 60);
     }
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_prog_free(added);
+    zt_ctx_free(calm);
     zt_ctx_free(ctx);
     return tap_done();
 }
