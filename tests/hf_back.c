@@ -269,6 +269,24 @@ static void check_blocks(zt_dtype dtype, zt_dtype want, double bound)
     hfw_end(&d);
 }
 
+/* Of a model in bf16, what the converter keeps in f32. */
+static void check_kept(const char *folder, const char *name)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    char path[5000];
+    zt_type t = {0}, u = {0};
+    snprintf(path, sizeof path, "%s/whole/%s", build, folder);
+    zt_gguf *g = zt_model_open_whole(ctx, path);
+    float *x = g ? values_of(g, name, &t) : NULL,
+          *y = g ? values_of(g, "token_embd.weight", &u) : NULL;
+    ok(x && t.rank == 2 && t.dtype == ZT_F32 && y && u.dtype == ZT_BF16, "%s of %s is f32", name,
+       folder);
+    free(x);
+    free(y);
+    zt_gguf_close(g);
+    zt_ctx_free(ctx);
+}
+
 /* ---- targets --------------------------------------------------------------------------------- */
 
 static int asked;
@@ -362,6 +380,8 @@ int main(void)
     check_blocks(ZT_DTYPE_COUNT, ZT_F16, 1e-3);
     check_blocks(ZT_BF16, ZT_BF16, 1e-2);
     check_blocks(ZT_F32, ZT_F32, 0);
+    check_kept("gpt2", "position_embd.weight");
+    check_kept("bert", "token_types.weight");
     check_targets();
     check_unknown();
     free(own);

@@ -64,6 +64,15 @@ ids() { # model
     [ "$(zt-convert --list --format tsv f16/model.safetensors | awk '$1 ~ /q_proj/ {print $2}' | sort -u)" = f16 ]
 }
 
+@test "--dtype of a directory is of matrices: vectors stay f32" {
+    zt-convert --dtype f16 "$whole/gpt2" m.gguf
+    zt-convert --list --format tsv m.gguf >list
+    [ "$(awk '$1 ~ /norm|bias|position/ {print $2}' list | sort -u)" = f32 ]
+    [ "$(awk '$1 ~ /attn_qkv.weight|ffn|token_embd.weight/ && $1 !~ /norm|bias/ {print $2}' list | sort -u)" = f16 ]
+    [ "$(zt-convert --meta --format tsv m.gguf | awk '$1 == "general.file_type" {print $3}')" = 1 ]
+    [ "$(wc -w <<<"$(ids m.gguf)")" -eq 8 ]
+}
+
 @test "a directory is whole, or as it was" {
     zt-convert "$whole/gpt2" m.gguf
     zt-convert m.gguf out/

@@ -34,6 +34,9 @@ zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
  * that is not known comes with its tensors, under their own names, and config.json as the key
  * huggingface.config.json. */
 zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
+/* Is a tensor of this name f32 in what llama.cpp's converter writes, whatever type it is told? Vectors
+ * are, and embeddings of positions and types. */
+bool zt_model_stays_f32(const char *name, const zt_type *type);
 
 /* And back: a new directory with config.json, model.safetensors, tokenizer.json and what goes with
  * them, as transformers reads it; whole or absent. ZT_ECREATE where something is there that is no empty

@@ -60,13 +60,13 @@ zt_status job_dtype(job *j, zt_dtype *t)
     return ZT_OK;
 }
 
-/* Vectors of a language model, norms and biases, keep the precision of f32, as llama.cpp's
+/* Vectors of a language model, norms and biases (and its positions), keep the precision of f32, as llama.cpp's
  * converter has it and its engines want it. */
 static zt_status retype(job *j, pick *p, zt_dtype t)
 {
     char text[160];
     size_t bytes;
-    if (p->in.type.rank < 2 && zt_dtype_get(t)->block_bytes < 4 &&
+    if (zt_model_stays_f32(p->in.name, &p->in.type) && zt_dtype_get(t)->block_bytes < 4 &&
         zt_meta_find(j->meta, "general.architecture") >= 0)
         t = ZT_F32;
     if (p->in.type.dtype == ZT_DTYPE_COUNT || p->in.type.rank < 0 ||

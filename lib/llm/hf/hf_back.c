@@ -139,9 +139,9 @@ static void find_dtype(hf_back *b)
     int64_t n = zt_gguf_n_tensors(b->g);
     b->dtype = ZT_DTYPE_COUNT;
     for (int64_t i = 0; i < n && b->dtype == ZT_DTYPE_COUNT; i++) {
-        zt_gguf_tensor(b->g, i, &t, NULL, NULL);
-        bool plain = t.rank == 2 && (t.dtype == ZT_F32 || t.dtype == ZT_F16 || t.dtype == ZT_BF16);
-        if (t.rank == 2)
+        const char *name = zt_gguf_tensor(b->g, i, &t, NULL, NULL);
+        bool plain = t.dtype == ZT_F32 || t.dtype == ZT_F16 || t.dtype == ZT_BF16;
+        if (t.rank == 2 && !zt_model_stays_f32(name, &t))
             b->dtype = plain ? t.dtype : ZT_F16;
     }
     if (b->opts.dtype != ZT_DTYPE_COUNT)

@@ -87,13 +87,13 @@ static zt_status put_size(hf *m)
     return n > 0 ? zt_gguf_put_str(m->w, "general.size_label", text, strlen(text)) : ZT_OK;
 }
 
-/* llama.h's LLAMA_FTYPE, by the first matrix. */
+/* llama.h's LLAMA_FTYPE, by the first matrix of those that it is of. */
 static zt_status put_file_type(hf *m)
 {
     int64_t type = 0;
     for (int64_t i = m->tensors->n - 1; i >= 0; i--) {
         const hf_tensor *t = &m->tensors->list[i];
-        if (t->type.rank < 2 || t->source < 0)
+        if (t->source < 0 || zt_model_stays_f32(t->name, &t->type))
             continue;
         type = t->from == ZT_F16 ? 1 : t->from == ZT_BF16 ? 32 : 0;
     }

@@ -236,7 +236,13 @@ zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* As the converter has it: what has one dimension is f32, and so are norms; f64 becomes f32. */
+bool zt_model_stays_f32(const char *name, const zt_type *type)
+{
+    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
+           strcmp(name, "token_types.weight") == 0;
+}
+
+/* As the converter has it; f64 becomes f32. */
 static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f, hf_tensor *t)
 {
     char text[160], is[ZT_TYPE_TEXT];
@@ -250,7 +256,7 @@ static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f
         return zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
                        zt_safetensors_name(m->tensors->from), text, zt_type_text(&e->type, is));
     *t = (hf_tensor){.name = f->name, .type = e->type, .from = e->type.dtype};
-    if (e->type.rank < 2 || e->type.dtype == ZT_F64)
+    if (e->type.dtype == ZT_F64 || zt_model_stays_f32(f->name, &e->type))
         t->type.dtype = ZT_F32;
     if ((f->todo & NORM) && zt_hf_is(m, HF_GEMMAS)) {
         t->type.dtype = ZT_F32;
