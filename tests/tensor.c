@@ -288,8 +288,8 @@ static void test_types(zt_ctx *ctx)
     ok(strcmp(zt_type_text(&a, text), "f32[4,576]") == 0, "text: %s", text);
     ok(strcmp(zt_type_text(&s, text), "i32[]") == 0, "text: %s", text);
     ok(zt_type_equal(&a, &a) && !zt_type_equal(&a, &b) && !zt_type_equal(&a, &s), "equality");
-    int64_t big[8], most[8];
-    for (int i = 0; i < 8; i++)
+    int64_t big[ZT_MAX_RANK + 1], most[ZT_MAX_RANK + 1];
+    for (int i = 0; i <= ZT_MAX_RANK; i++)
         big[i] = INT64_C(1) << 32, most[i] = INT64_MIN;
     zt_type t = zt_type_make(ZT_F32, 2, big);
     ok(refused(ctx, &t, "too large"), "too many elements");
@@ -303,9 +303,9 @@ static void test_types(zt_ctx *ctx)
     ok(refused(ctx, &t, "blocks"), "part of a block");
     t = zt_type_make(ZT_Q8_0, 0, NULL);
     ok(refused(ctx, &t, "blocks"), "a scalar of blocks");
-    t = zt_type_make(ZT_F32, 11, most);
-    ok(refused(ctx, &t, "rank"), "rank 11");
-    t = zt_type_make(ZT_DTYPE_COUNT, 8, most);
+    t = zt_type_make(ZT_F32, ZT_MAX_RANK + 1, most);
+    ok(refused(ctx, &t, "rank"), "rank %d", ZT_MAX_RANK + 1);
+    t = zt_type_make(ZT_DTYPE_COUNT, ZT_MAX_RANK, most);
     ok(refused(ctx, &t, "dtype") && strlen(zt_type_text(&t, text)) < ZT_TYPE_TEXT, "%s", text);
 }
 
