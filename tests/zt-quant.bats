@@ -226,6 +226,11 @@ END
     zt-convert --no-history "$dir/" - | zt-quant -q --no-history --type q8_0 - pipe.gguf
     zt-quant -q --no-history --type q8_0 "$dir" alone.gguf
     cmp pipe.gguf alone.gguf
+    cp -r "$dir" mine
+    zt-quant -q --type q8_0 mine mine/small.gguf
+    cp mine/model.safetensors before
+    run --separate-stderr zt-quant -q -f --type q8_0 mine mine/model.safetensors
+    [ "$status" -eq 73 ] && one_message zt-quant && cmp before mine/model.safetensors
 }
 
 @test "an interrupt leaves nothing behind" {

@@ -13,23 +13,23 @@
 
 enum { SAMPLE = 1 << 17, PIECES = 8 }; /* elements of a tensor that are tried, in so many places */
 
-static const zt_dtype candidate[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K, ZT_Q4_0,
-                                     ZT_Q4_1, ZT_Q5_K, ZT_Q5_0,   ZT_Q5_1,   ZT_Q6_K, ZT_Q8_0,
-                                     ZT_F16};
+static const zt_dtype candidate[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K,
+                                     ZT_Q4_0, ZT_Q4_1, ZT_Q5_K,   ZT_Q5_0,   ZT_Q5_1,
+                                     ZT_Q6_K, ZT_Q8_0, ZT_F16};
 enum { N = sizeof candidate / sizeof *candidate };
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 /* How far an error reaches: the divergence that goes away where a kind of matrix alone is kept in
- * q8_0 and all others are iq4_nl, for each matrix (SmolLM2; attn_output is 1). What makes the logits
- * stands alone where a layer's matrices are many, and counts by their number. */
+ * q8_0 and all others are iq4_nl, for each matrix (SmolLM2; attn_output is 1). What makes the
+ * logits stands alone where a layer's matrices are many, and counts by their number. */
 static const struct {
     const char *part; /* of the name; the first that fits */
     double weight;
     bool alone;
-} reach[] = {{"output.weight", 6, true},  {"token_embd", 6, true},     {"attn_v", 4.5, false},
-             {"ffn_down", 6.5, false},    {"ffn_up", 2.7, false},      {"ffn_gate", 2.2, false},
-             {"attn_q", 2.2, false},      {"attn_output", 1, false},   {"attn_k", 0.5, false}};
+} reach[] = {{"output.weight", 6, true}, {"token_embd", 6, true},   {"attn_v", 4.5, false},
+             {"ffn_down", 6.5, false},   {"ffn_up", 2.7, false},    {"ffn_gate", 2.2, false},
+             {"attn_q", 2.2, false},     {"attn_output", 1, false}, {"attn_k", 0.5, false}};
 
 static double weight_of(const quant *q, const char *name)
 {

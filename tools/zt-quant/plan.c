@@ -7,6 +7,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A file that lies in the input's folder is an input. */
+static zt_status refuse_inside(quant *q, const struct stat *folder)
+{
+    struct stat st;
+    const char *name = q->into ? strrchr(q->into, '/') : NULL;
+    if (!q->into || stat(q->into, &st))
+        return ZT_OK;
+    char *parent = name ? zt_strndup(q->ctx, q->into, (size_t)(name - q->into) + 1)
+                        : zt_strdup(q->ctx, ".");
+    if (!parent)
+        return ZT_ENOMEM;
+    bool inside = stat(parent, &st) == 0 && st.st_dev == folder->st_dev &&
+                  st.st_ino == folder->st_ino;
+    zt_free(q->ctx, parent);
+    return inside ? zt_fail(q->ctx, ZT_ECREATE, "%s: is part of the input, and will not be "
+                                                "overwritten", q->into)
+                  : ZT_OK;
+}
+
 /* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file
  * is what it is. What needs to see the data twice cannot take it as it comes. */
 zt_status quant_open(quant *q)
@@ -16,6 +35,8 @@ zt_status quant_open(quant *q)
     bool twice = q->o->target || q->o->scale == QUANT_SCALE_TENSOR;
     unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
     zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
+    if (s == ZT_OK && folder)
+        s = refuse_inside(q, &st);
     if (s != ZT_OK)
         return s;
     if (folder) {
