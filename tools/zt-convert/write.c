@@ -7,14 +7,17 @@ enum {
     PIECE = 1 << 20,
     ELEMENTS = 1 << 17, /* a multiple of every block */
     COPY = 32 << 20,    /* bytes between two looks at the time */
-    SMALL = 1 << 16     /* not worth a call of the kernel's own for each */
+    SMALL = 1 << 16     /* not worth calls of the kernel for each */
 };
 
 typedef struct copier {
     job *j;
     zt_writer *w;
-    uint64_t done, all; /* bytes put */
-    char *in, *out;     /* a piece, and what it becomes */
+    uint64_t done, all;      /* bytes put */
+    char *in, *out;          /* a piece, and what it becomes */
+    const zt_source *source; /* whose bytes from `at` on are in `in`, so many; NULL: others are */
+    uint64_t at;
+    size_t have;
 } copier;
 
 static zt_status tick(copier *c, uint64_t bytes)
@@ -24,14 +27,30 @@ static zt_status tick(copier *c, uint64_t bytes)
     return job_interrupted(c->j);
 }
 
+/* Small ones that lie one behind the other are read together. */
+static zt_status copy_small(copier *c, const zt_source *source, uint64_t offset, size_t n)
+{
+    if (source != c->source || offset < c->at || offset - c->at + n > c->have) {
+        c->source = source;
+        c->at = offset;
+        zt_status s = zt_source_read_some(source, offset, c->in, SMALL, n, &c->have);
+        if (s == ZT_OK && c->have < n) s = zt_source_read(source, offset, c->in, n);
+        if (s != ZT_OK) return s;
+    }
+    zt_status s = zt_writer_put(c->w, c->in + (offset - c->at), n);
+    return s == ZT_OK ? tick(c, n) : s;
+}
+
 /* Bytes as they are: by the kernel where they lie in a file, else through memory. */
 static zt_status copy(copier *c, const pick *p)
 {
     const zt_source *source;
     uint64_t offset;
     zt_status s = ZT_OK;
-    bool file = p->in.bytes > SMALL && !zt_checkpoint_streams(p->from) &&
-                zt_checkpoint_place(p->from, p->i, &source, &offset);
+    bool file =
+        !zt_checkpoint_streams(p->from) && zt_checkpoint_place(p->from, p->i, &source, &offset);
+    if (file && p->in.bytes <= SMALL) return copy_small(c, source, offset, (size_t)p->in.bytes);
+    c->source = NULL;
     for (uint64_t at = 0, k; s == ZT_OK && at < p->in.bytes; at += k) {
         uint64_t most = file ? COPY : PIECE;
         k = p->in.bytes - at < most ? p->in.bytes - at : most;
@@ -56,6 +75,7 @@ static zt_status cast(copier *c, const pick *p)
     const zt_dtype_info *a = zt_dtype_get(p->in.type.dtype), *b = zt_dtype_get(p->out.type.dtype);
     int64_t n = zt_type_count(&p->in.type);
     uint64_t at = 0;
+    c->source = NULL;
     zt_status s = ZT_OK;
     for (int64_t k; s == ZT_OK && n > 0; n -= k) {
         k = n < ELEMENTS ? n : ELEMENTS;
