@@ -2,6 +2,7 @@
  * read and written in every other container without harm. `make fuzz` drives it by libFuzzer,
  * tests/fuzz_main.c without. */
 #include "lib/io/checkpoint.h"
+#include "lib/io/fault.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,33 @@ static void write_as(zt_ctx *ctx, zt_checkpoint *c, const zt_container *to)
     zt_ctx_clear(ctx);
 }
 
+static void hear(void *user, const char *text)
+{
+    (void)user;
+    must(*text != '\0');
+}
+
+/* As zt-convert --check does it: behind faults, where nothing is believed any more. */
+static void look(zt_ctx *ctx, const uint8_t *bytes, size_t n)
+{
+    const zt_faults all = {.tell = hear};
+    zt_faults_listen(ctx, &all);
+    zt_checkpoint *c = zt_checkpoint_take(ctx, zt_source_memory(ctx, "fuzz", bytes, n));
+    zt_faults_listen(ctx, NULL);
+    must(c || zt_ctx_status(ctx) != ZT_OK);
+    for (int64_t i = 0; c && i < zt_checkpoint_count(c); i++) {
+        zt_entry e;
+        char byte;
+        zt_checkpoint_get(c, i, &e);
+        zt_checkpoint_find(c, e.name);
+        if (e.bytes == 0) continue;
+        zt_checkpoint_read(c, i, 0, &byte, 1);
+        zt_checkpoint_read(c, i, e.bytes - 1, &byte, 1);
+    }
+    zt_checkpoint_close(c);
+    zt_ctx_clear(ctx);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -79,6 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         for (int i = 0; zt_container_at(i); i++)
             if (zt_container_writes(zt_container_at(i))) write_as(ctx, c, zt_container_at(i));
     zt_checkpoint_close(c);
+    zt_ctx_clear(ctx);
+    look(ctx, bytes, n);
     must(zt_mem_get(ctx).blocks == 0);
     zt_ctx_free(ctx);
     return 0;

@@ -376,6 +376,28 @@ golden_sets() {
     done
 }
 
+@test "--check tells at least one fault of each golden hostile file, as a file and as a stream" {
+    sets=$(golden_sets bad.json)
+    [ -n "$sets" ] || skip "no golden hostile files here"
+    for set in $sets; do
+        name=$(basename "$set")
+        mkdir "$name"
+        tar -C "$name" -xzf "$set/bad.tar.gz"
+        perl -MJSON::PP -e 'local $/; for (@{decode_json(<STDIN>)->{cases}}) { print "$_->{file}\n" if $_->{verdict} eq "reject" }' \
+            <"$set/bad.json" >cases
+        while read -r file; do
+            [[ $file != *.json ]] || continue
+            for from in "$name/$file" -; do
+                code=0
+                timeout 2 zt-convert --mem-limit 64MiB --check $from >out 2>err < <(cat "$name/$file") || code=$?
+                { [ $code -eq 65 ] && [ -s out ] && [ "$(wc -l <err)" -eq 1 ]; } ||
+                    { echo "$from of $name/$file: $code"; cat out err; false; }
+                [[ $name == gguf || $name == safetensors ]] || break
+            done
+        done <cases
+    done
+}
+
 @test "golden valid files go through each container, with equal hashes" {
     sets=$(golden_sets valid.json)
     [ -n "$sets" ] || skip "no golden valid files here"

@@ -195,6 +195,13 @@ static zt_status read_tensor(parser *p, const char *name, const char *text, size
     json_decref(j);
     if (st == ZT_OK)
         s->n_tensors++;
+    return st;
+}
+
+/* One that is unfit, and was told, is left out. */
+static zt_status read_or_leave(parser *p, const char *name, const char *text, size_t n)
+{
+    zt_status st = read_tensor(p, name, text, n);
     return st == ZT_ENOENT ? ZT_OK : st;
 }
 
@@ -258,7 +265,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 {
     parser *p = user;
     if (strcmp(key, "__metadata__") != 0)
-        return read_tensor(p, key, text, n);
+        return read_or_leave(p, key, text, n);
     if (p->has_meta)
         return zt_fail(p->s->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", p->file);
     p->has_meta = true;
