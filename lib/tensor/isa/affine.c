@@ -108,6 +108,7 @@ typedef struct kind {
     int groups, size; /* of a block; of a group */
     float most;       /* the largest small scale or minimum */
     int starts, rounds;
+    weighing weigh;
 } kind;
 
 /* Small scales and minima of sixteen groups, whole numbers, and what they are multiples of, alike
@@ -281,7 +282,7 @@ INLINE void quantize_groups(const search *how, const float *x, const float *w, i
         vf code[GROUP];
         uint8_t codes[LANES * GROUP];
         float scale[LANES], low[LANES];
-        batch_load(&b, 32, x, w, here);
+        batch_load(&b, 32, x, w, (weighing){0, 0}, here);
         line f = find_line(&b, how, vf_set(65504));
         f.scale = halves_of(f.scale);
         sums s = code_sums(&b, f.scale, f.low, how->top);
@@ -347,7 +348,7 @@ INLINE void k_quant(const kind *k, const float *x, const float *w, int64_t n, ui
         batch b[PARTS];
         uint8_t codes[512];
         plan p;
-        batches_load(b, k->size, x, w, here * k->groups);
+        batches_load(b, k->size, x, w, k->weigh, here * k->groups);
         find_plan(b, k, &p);
         plan_codes(b, k, &p, here * k->groups, codes);
         for (int i = 0; i < here; i++, out += bytes) {
@@ -420,6 +421,6 @@ static void put_q5_k(const k_block *b, uint8_t *out)
         static const kind k = {__VA_ARGS__};                                                       \
         k_quant(&k, x, w, n, out, BYTES, put_##NAME);                                              \
     }
-K_QUANT(q2_k, 84, {3, -0.9f, 0.1f, 20, 2}, 16, 16, 15, 3, 2)
-K_QUANT(q4_k, 144, {15, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2)
-K_QUANT(q5_k, 176, {31, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2)
+K_QUANT(q2_k, 84, {3, -0.9f, 0.1f, 20, 2}, 16, 16, 15, 3, 2, {1, 1})
+K_QUANT(q4_k, 144, {15, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2, {1, 1})
+K_QUANT(q5_k, 176, {31, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2, {1, 1})

@@ -113,7 +113,8 @@ INLINE void quantize(const kind *k, const float *x, const float *w, int64_t n, u
         batch b;
         vf step, code[GROUP];
         uint8_t codes[LANES * GROUP];
-        batch_load(&b, k->size, x + at * k->size, w ? w + at * k->size : NULL, here);
+        batch_load(&b, k->size, x + at * k->size, w ? w + at * k->size : NULL,
+                   (weighing){0, 0}, here);
         find_scales(&b, k, scale, &step);
         vf inverse = inverse_of(step);
         for (int j = 0; j < k->size; j++) code[j] = code_of(b.x[j], inverse);

@@ -23,6 +23,7 @@ typedef struct kind {
     int groups, size;              /* of a block; of a group */
     float least_scale, most_scale; /* small ones, where groups > 1 */
     int starts, rounds;
+    weighing weigh;
 } kind;
 
 /* The levels of iq4_nl, and where the nearest changes from one to the next. */
@@ -133,7 +134,7 @@ INLINE void quantize_groups(const kind *k, const float *x, const float *w, int64
         batch b;
         uint8_t codes[LANES * GROUP];
         float d[LANES];
-        batch_load(&b, k->size, x, w, here);
+        batch_load(&b, k->size, x, w, k->weigh, here);
         vf scale = round_scale(&b, k, find_scale(&b, k));
         write_codes(&b, k, scale, here, codes);
         vf_store(d, scale);
@@ -243,7 +244,7 @@ INLINE void quantize_blocks(const kind *k, const float *x, const float *w, int64
         uint8_t codes[512];
         int8_t small[SIXTEEN];
         plan p;
-        batches_load(b, k->size, x, w, here * k->groups);
+        batches_load(b, k->size, x, w, k->weigh, here * k->groups);
         find_plan(b, k, &p);
         for (int at = 0; at < here * k->groups; at += LANES) {
             int groups = here * k->groups - at < LANES ? here * k->groups - at : LANES;
@@ -351,11 +352,11 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
         static const kind k = {__VA_ARGS__};                                                       \
         HOW(&k, x, w, n, out, BYTES, put_##NAME);                                                  \
     }
-TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0)
-TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0)
-TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.25f, 6, 2, 1, 32, 0, 0, 0, 0)
-TYPE(iq4_nl, 18, quantize_groups, -127, 113, true, 100, 3, 12, 2, 1, 32, 0, 0, 0, 0)
-TYPE(q2_0, 18, quantize_groups, -1, 2, false, 1.1f, 0.1f, 16, 2, 1, 64, 0, 0, 0, 0)
-TYPE(q3_k, 110, quantize_blocks, -4, 3, false, 2.5f, 0.15f, 16, 2, 16, 16, -32, 31, 3, 2)
-TYPE(q6_k, 210, quantize_blocks, -32, 31, false, 29, 0.25f, 16, 2, 16, 16, -128, 127, 3, 2)
-TYPE(iq4_xs, 136, quantize_blocks, -127, 113, true, 100, 3, 12, 2, 8, 32, -32, 31, 3, 2)
+TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0, {0, 0})
+TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0, {0, 0})
+TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.25f, 6, 2, 1, 32, 0, 0, 0, 0, {0, 0})
+TYPE(iq4_nl, 18, quantize_groups, -127, 113, true, 100, 3, 12, 2, 1, 32, 0, 0, 0, 0, {0, 0})
+TYPE(q2_0, 18, quantize_groups, -1, 2, false, 1.1f, 0.1f, 16, 2, 1, 64, 0, 0, 0, 0, {0, 0})
+TYPE(q3_k, 110, quantize_blocks, -4, 3, false, 2.5f, 0.15f, 16, 2, 16, 16, -32, 31, 3, 2, {1, 0.3f})
+TYPE(q6_k, 210, quantize_blocks, -32, 31, false, 29, 0.25f, 16, 2, 16, 16, -128, 127, 3, 2, {1, 1})
+TYPE(iq4_xs, 136, quantize_blocks, -127, 113, true, 100, 3, 12, 2, 8, 32, -32, 31, 3, 2, {0, 0})
