@@ -23,9 +23,9 @@ typedef struct batch {
     vf magnitude;   /* the largest |x| */
 } batch;
 
-/* What numbers weigh where no importance is given: |x|^power and `flat` times its mean in the group.
- * K-quants count large numbers more: it leaves a little more error, but a model of q3_k or q4_k has
- * less KL divergence from its source (SmolLM2; bench/quant). */
+/* What numbers weigh where no importance is given: |x|^power and `flat` times its mean in the
+ * group. K-quants count large numbers more: it leaves a little more error, but a model of q3_k or
+ * q4_k has less KL divergence from its source (SmolLM2; bench/quant). */
 typedef struct weighing {
     int power; /* 1 or 2; 0: all weigh 1 */
     float flat;
