@@ -136,7 +136,7 @@ size_t zt_type_bytes(const zt_type *t);  /* bytes of the contiguous value, check
  * `*bytes` (may be NULL) gets its size. A message in ctx (may be NULL) when not. */
 bool zt_type_check(zt_ctx *ctx, const zt_type *t, size_t *bytes);
 /* "f32[4,576]", for messages and programs. Returns buf. */
-#define ZT_TYPE_TEXT 200
+#define ZT_TYPE_TEXT 240 /* a name and ZT_MAX_RANK dimensions of 20 characters */
 const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);
 
 /* ---- tensors -------------------------------------------------------------------------------- */

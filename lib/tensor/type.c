@@ -87,7 +87,7 @@ const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT])
         snprintf(buf, ZT_TYPE_TEXT, "%s[rank %d]", name, t->rank);
         return buf;
     }
-    /* 8 dimensions of at most 20 characters always fit */
+    /* ZT_MAX_RANK dimensions of at most 20 characters always fit */
     int n = snprintf(buf, ZT_TYPE_TEXT, "%s[", name);
     for (int i = 0; i < t->rank; i++)
         n +=
