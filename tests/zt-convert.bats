@@ -491,23 +491,6 @@ PY
     [[ $output == *"'w': scales that are NaN or infinite, first in block 1 (64 values)"* ]]
 }
 
-# Kills at the N-th call of each system call that writes or names: the target is old or new, and whole.
-killed_everywhere() { # old new target command...
-    local old=$1 new=$2 target=$3 call n code
-    shift 3
-    for call in write pwrite64 copy_file_range fsync fdatasync linkat rename,renameat,renameat2 ftruncate; do
-        for n in 1 2 3 4 8 16; do
-            cp "$old" "$target"
-            code=0
-            strace -f -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
-            cmp -s "$target" "$old" || cmp -s "$target" "$new" || { echo "$call $n: $target is neither old nor new"; false; }
-            [ $code -eq 0 ] || [ $code -eq 137 ] || { echo "$call $n: $code"; false; }
-            kills=$((kills + (code == 137)))
-            [ $code -ne 0 ] || break
-        done
-    done
-}
-
 @test "killed at any call that writes, the target is old or new" {
     command -v strace >/dev/null || skip "no strace"
     strace -qq -o trace true || skip "strace may not trace here"

@@ -174,6 +174,38 @@ cell() { # ROW COLUMN
     perl -e 'exit !($ARGV[0] > 24 && $ARGV[0] < 28)' "$(cell total 7 <e5m2)"
 }
 
+# Safetensors with a matrix w and a vector b of 64 times 1.5, in the dtype of these letters.
+vectors() { # LETTERS METADATA
+    perl -e 'my ($t, $meta) = @ARGV;
+        my $one = {F16 => "\0\x3e", BF16 => "\xc0\x3f", F64 => pack("d<", 1.5), I32 => pack("l<", 7)}->{$t};
+        my $n = 64 * length $one;
+        my $h = qq({"__metadata__":{$meta},"b":{"dtype":"$t","shape":[64],"data_offsets":[0,$n]},) .
+                qq("w":{"dtype":"F32","shape":[32,32],"data_offsets":[$n,) . ($n + 4096) . "]}}";
+        $h .= " " x (-length($h) % 8);
+        print pack("Q<", length $h), $h, $one x 64, pack("f<", 0.5) x 1024' "$@"
+}
+
+@test "a language model's vectors become f32, whatever floats they are; others' stay" {
+    for pair in f16:F16 bf16:BF16 f64:F64; do
+        vectors ${pair#*:} '"general.architecture":"llama"' >llm.safetensors
+        zt-quant -q --type q8_0 --dry-run llm.safetensors >plan
+        [ "$(cell b 3 <plan)" = ${pair%:*} ] && [ "$(cell b 4 <plan)" = f32 ] && [ "$(cell b 7 <plan)" -eq 256 ]
+        zt-quant -q -f --type q8_0 --measure llm.safetensors llm.gguf >losses
+        [ -z "$(cell b 2 <losses)" ]
+        [ "$(zt-convert --list llm.gguf | awk '$1 == "b" {print $2}')" = f32 ]
+        zt-convert --cat b llm.gguf | tail -c 256 | cmp - <(perl -e 'print pack("f<", 1.5) x 64')
+        vectors ${pair#*:} '' >net.safetensors
+        zt-quant -q --type q8_0 --dry-run net.safetensors >plan
+        [ "$(cell b 4 <plan)" = ${pair%:*} ]
+    done
+    vectors I32 '"general.architecture":"llama"' >llm.safetensors
+    zt-quant -q --type q8_0 --dry-run llm.safetensors >plan
+    [ "$(cell b 4 <plan)" = i32 ]
+    vectors F64 '"general.architecture":"llama"' | perl -0777 -pe 's/\0{6}\xf8\x3f/\0\0\0\0\0\0\xf8\x7f/' >nan.safetensors
+    run --separate-stderr zt-quant -q --type q8_0 nan.safetensors nan.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"'b'"*NaN* ]] && [ ! -e nan.gguf ]
+}
+
 @test "what is not finite is refused, with its tensor and place" {
     # The first weight of a tensor in the middle becomes NaN; a norm, infinite.
     cp "$small" nan.gguf
@@ -238,6 +270,19 @@ END
         < <(head -c 20000 model.gguf; exec sleep 3)
     [ "$status" -eq 130 ]
     [ ! -e out.gguf ] && ! ls -A | grep -q 'out\|tmp'
+}
+
+@test "killed at any call that writes, the target is old or new" {
+    command -v strace >/dev/null || skip "no strace"
+    strace -qq -o trace true || skip "strace may not trace here"
+    kills=0
+    zt-quant -q --no-history --type q8_0 model.gguf old
+    zt-quant -q --no-history --type q4_0 model.gguf new
+    killed_everywhere old new t.gguf zt-quant -q --no-history -f --type q4_0 model.gguf t.gguf
+    [ $kills -ge 4 ]
+    zt-quant -q --no-history -f --type fp8_e4m3 --to safetensors model.gguf new
+    killed_everywhere old new t zt-quant -q --no-history -f --type fp8_e4m3 --to safetensors model.gguf t
+    [ $kills -ge 8 ]
 }
 
 @test "a full disk leaves nothing behind" {

@@ -95,8 +95,7 @@ static uint64_t fixed_bytes(const quant *q)
     uint64_t sum = quant_header_bytes(q);
     for (int64_t i = 0; i < q->n; i++)
         if (!is_free(&q->job[i]))
-            sum += quant_padded(q->job[i].to.kept ? q->job[i].in.bytes
-                                                  : zt_type_bytes(&q->job[i].type));
+            sum += quant_padded(quant_new_bytes(&q->job[i]));
     return sum;
 }
 

@@ -72,10 +72,23 @@ static zt_mix_of describe(const quant *q, char arch[64])
     return of;
 }
 
+/* A language model's norms and biases are f32, as llama.cpp wants them: any other float becomes so. */
+static bool is_loose_vector(const quant *q, const quant_job *j)
+{
+    zt_dtype t = j->in.type.dtype;
+    return q->is_llm && j->to.kept && j->in.type.rank == 1 &&
+           (t == ZT_F16 || t == ZT_BF16 || t == ZT_F64);
+}
+
 zt_status quant_retype(quant *q, quant_job *j, zt_dtype t)
 {
     zt_dtype was = j->in.type.dtype;
     j->type = j->in.type;
+    if (is_loose_vector(q, j)) {
+        j->type.dtype = ZT_F32;
+        j->copy = false;
+        return ZT_OK;
+    }
     j->copy = j->to.kept || (t == was && (zt_dtype_get(t)->kind == 'Q' || quant_is_scaled(t)));
     j->to.dtype = t;
     if (j->to.kept)
@@ -107,6 +120,7 @@ static zt_status choose(quant *q)
     char arch[64];
     zt_mix_of of = describe(q, arch);
     q->n_layers = of.n_layers;
+    q->is_llm = of.arch != NULL;
     zt_mix_tensor *t = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *t);
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++)

@@ -37,6 +37,7 @@ typedef struct quant {
     zt_imatrix *imatrix; /* NULL: none */
     quant_job *job; /* [n] in the input's order */
     int64_t n, n_layers;
+    bool is_llm;  /* a language model: it says its architecture */
     bool fitting; /* losses are those of outputs, where importance is known */
     struct quant_crew *crew;
     struct quant_scales *scales; /* of the tensor that is being written, where its type has some */
@@ -95,6 +96,8 @@ zt_status quant_scaled_rows(zt_ctx *ctx, const zt_quantizer *z, const float *x, 
                             const quant_scales *by, uint8_t *out, float *y);
 zt_status quant_scales_of(quant *q, int64_t job, quant_scales *by);
 char *quant_scale_entry(quant *q, const quant_job *j, zt_entry *e);
+
+uint64_t quant_new_bytes(const quant_job *j); /* of a tensor as it becomes */
 
 /* ---- write.c, tables.c, fit.c, imatrix.c ----------------------------------------------------- */
 

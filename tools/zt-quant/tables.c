@@ -35,9 +35,9 @@ static const char *type_name(const zt_entry *e, zt_dtype t)
     return t < ZT_DTYPE_COUNT ? zt_dtype_get(t)->name : e->dtype;
 }
 
-static uint64_t new_bytes(const quant_job *j)
+uint64_t quant_new_bytes(const quant_job *j)
 {
-    return j->to.kept ? j->in.bytes : zt_type_bytes(&j->type);
+    return j->copy ? j->in.bytes : zt_type_bytes(&j->type);
 }
 
 /* ---- --dry-run ------------------------------------------------------------------------------- */
@@ -63,11 +63,11 @@ zt_status quant_print_plan(quant *q)
         const quant_job *j = &q->job[i];
         zt_dtype from = j->in.type.dtype;
         was += j->in.bytes;
-        is += new_bytes(j);
+        is += quant_new_bytes(j);
         s = plan_row(t, j->in.name, type_name(&j->in, from),
-                     type_name(&j->in, j->to.kept ? from : j->type.dtype),
+                     type_name(&j->in, j->type.dtype),
                      j->to.fell_back ? zt_dtype_get(j->to.wanted)->name : "",
-                     shape_text(&j->in.type, shape), j->in.bytes, new_bytes(j));
+                     shape_text(&j->in.type, shape), j->in.bytes, quant_new_bytes(j));
     }
     if (s == ZT_OK)
         s = plan_row(t, "total", "", "", "", "", was, is);
@@ -102,11 +102,11 @@ zt_status quant_print_losses(quant *q)
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
         const quant_job *j = &q->job[i];
-        if (j->copy)
+        if (j->copy || j->to.kept)
             continue;
-        bytes += new_bytes(j);
+        bytes += quant_new_bytes(j);
         quant_add_loss(&all, &j->loss);
-        s = loss_row(t, j->in.name, zt_dtype_get(j->type.dtype)->name, &j->loss, new_bytes(j));
+        s = loss_row(t, j->in.name, zt_dtype_get(j->type.dtype)->name, &j->loss, quant_new_bytes(j));
     }
     if (s == ZT_OK)
         s = loss_row(t, "total", "", &all, bytes);

@@ -111,12 +111,12 @@ static zt_status list_outputs(quant *q, outputs *o)
         const quant_job *j = &q->job[i];
         zt_entry *e = &o->entry[o->n++];
         *e = j->in;
-        if (j->to.kept)
+        if (j->copy)
             continue;
         e->type = j->type;
         e->dtype = zt_dtype_get(j->type.dtype)->name;
         e->bytes = zt_type_bytes(&j->type);
-        if (j->copy || !quant_is_scaled(j->type.dtype))
+        if (!quant_is_scaled(j->type.dtype))
             continue;
         o->name[o->n] = quant_scale_entry(q, j, &o->entry[o->n]);
         if (!o->name[o->n++])
