@@ -2,8 +2,6 @@
  * and name. */
 #include "lib/io/checkpoint_file.h"
 
-#include "lib/io/gguf_write.h"
-
 #include <string.h>
 
 /* In the order in which they are asked whether a file is theirs. */
@@ -114,6 +112,23 @@ zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
                                                                 : zt_source_open(ctx, path));
 }
 
+zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
+                                  const zt_reader *reader, void *user)
+{
+    zt_checkpoint *c = zt_checkpoint_new(ctx, name);
+    if (!c) {
+        reader->close(user);
+        return NULL;
+    }
+    c->container = container;
+    c->reader = reader;
+    c->user = user;
+    c->parts = true;
+    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
+    zt_checkpoint_close(c);
+    return NULL;
+}
+
 zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s)
 {
     zt_checkpoint *c = s ? zt_checkpoint_new(ctx, zt_source_name(s)) : NULL;
@@ -219,11 +234,7 @@ static zt_status put_all(zt_gguf_writer *w, over *o)
 {
     const zt_meta *m = zt_checkpoint_meta(o->c);
     int64_t n = zt_checkpoint_count(o->c), used = 0;
-    zt_status st = m ? ZT_OK : zt_ctx_status(o->c->ctx);
-    for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
-        const zt_meta_item *item = zt_meta_get(m, i);
-        st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
-    }
+    zt_status st = m ? zt_gguf_put_keys(w, m) : zt_ctx_status(o->c->ctx);
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         zt_entry e;
         zt_checkpoint_get(o->c, i, &e);

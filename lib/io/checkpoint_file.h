@@ -2,12 +2,13 @@
  * and what is kept of an open checkpoint and of one being written.
  *
  * checkpoint.c owns the table, opening and reading; checkpoint_mask.c what a container cannot say;
- * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file
- * is; checkpoint_gguf.c, checkpoint_st.c ... a container each. */
+ * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file is;
+ * checkpoint_gguf.c, _st.c, _np.c and _json.c their containers. */
 #ifndef ZT_CHECKPOINT_FILE_H
 #define ZT_CHECKPOINT_FILE_H
 
 #include "lib/io/checkpoint.h"
+#include "lib/io/gguf_write.h"
 
 /* ---- a container ----------------------------------------------------------------------------- */
 
@@ -96,12 +97,18 @@ struct zt_checkpoint {
 };
 
 zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name);
+/* Over what is open already, in parts; takes it over, also on failure. */
+zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
+                                  const zt_reader *reader, void *user);
 /* Metadata and masks of what has just been opened. */
 zt_status zt_checkpoint_unmask(zt_checkpoint *c);
 
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"
 
+/* All keys of a GGUF put into m, and all of m into one that is written. */
+zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
+zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m);
 /* All of m as the text of a GGUF header, and back into m. */
 zt_status zt_meta_to_text(const zt_meta *m, zt_str *text);
 zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size_t n);
@@ -112,6 +119,5 @@ zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
 /* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as
  * it is. */
 zt_status zt_fit_meta(const zt_container *to, zt_meta **m);
-zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
 
 #endif

@@ -1,6 +1,5 @@
 /* checkpoint_gguf.c - owns GGUF as a container: read, in shards too, and written. */
 #include "lib/io/checkpoint_file.h"
-#include "lib/io/gguf_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,18 +72,7 @@ static zt_status open_gguf(zt_checkpoint *c, zt_source *s)
 
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g)
 {
-    zt_checkpoint *c = g ? zt_checkpoint_new(ctx, zt_gguf_name(g)) : NULL;
-    if (!c) {
-        zt_gguf_close(g);
-        return NULL;
-    }
-    c->container = &zt_container_gguf;
-    c->reader = &reader;
-    c->user = g;
-    c->parts = true;
-    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
-    zt_checkpoint_close(c);
-    return NULL;
+    return g ? zt_checkpoint_over(ctx, zt_gguf_name(g), &zt_container_gguf, &reader, g) : NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -99,17 +87,13 @@ static bool can_meta(const zt_meta *m)
 
 static zt_status put_all(zt_part *p, zt_gguf_writer *w, const zt_meta *m)
 {
-    zt_status st = ZT_OK;
+    zt_status st = zt_gguf_put_keys(w, m);
     int64_t at = zt_meta_find(m, "general.alignment");
     p->align = 32;
     if (at >= 0 && zt_meta_get(m, at)->kind == ZT_GGUF_U32) {
         uint32_t align;
         memcpy(&align, zt_meta_get(m, at)->value, sizeof align);
         p->align = align;
-    }
-    for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
-        const zt_meta_item *item = zt_meta_get(m, i);
-        st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
     }
     for (int64_t i = 0; st == ZT_OK && i < p->n; i++)
         st = zt_gguf_put_tensor_word(w, p->entry[i].name, p->entry[i].dtype, p->entry[i].type.rank,

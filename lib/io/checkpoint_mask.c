@@ -2,25 +2,30 @@
  * bytes, with a key that tells what they are. */
 #include "lib/io/base64.h"
 #include "lib/io/checkpoint_file.h"
-#include "lib/io/gguf_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- metadata as text ------------------------------------------------------------------------ */
+/* ---- metadata as GGUF's keys, and as text ---------------------------------------------------- */
+
+zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m)
+{
+    zt_status st = ZT_OK;
+    for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
+        const zt_meta_item *item = zt_meta_get(m, i);
+        st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
+    }
+    return st;
+}
 
 zt_status zt_meta_to_text(const zt_meta *m, zt_str *text)
 {
     size_t n;
     char *header = NULL;
     zt_gguf_writer *w = zt_gguf_writer_new(text->ctx);
-    zt_status st = w ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
-        const zt_meta_item *item = zt_meta_get(m, i);
-        st = zt_gguf_put_raw(w, item->key.data, item->kind, item->value, item->bytes);
-    }
+    zt_status st = w ? zt_gguf_put_keys(w, m) : ZT_ENOMEM;
     if (st == ZT_OK && !(header = zt_gguf_writer_finish(w, &n, NULL)))
         st = zt_ctx_status(text->ctx);
     if (st == ZT_OK) st = zt_base64_put(text, header, n);

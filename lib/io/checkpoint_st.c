@@ -127,18 +127,8 @@ const zt_container zt_container_index = {
 
 zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
 {
-    zt_checkpoint *c = s ? zt_checkpoint_new(ctx, zt_safetensors_name(s)) : NULL;
-    if (!c) {
-        zt_safetensors_close(s);
-        return NULL;
-    }
-    c->container = &zt_container_safetensors;
-    c->reader = &reader;
-    c->user = s;
-    c->parts = true;
-    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
-    zt_checkpoint_close(c);
-    return NULL;
+    return s ? zt_checkpoint_over(ctx, zt_safetensors_name(s), &zt_container_safetensors, &reader, s)
+             : NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
