@@ -25,17 +25,6 @@ struct zt_npz {
     zt_map *names;
 };
 
-typedef struct member {
-    zt_zip *zip;
-    int64_t i;
-} member;
-
-static zt_status fetch(void *user, uint64_t offset, void *dst, size_t n)
-{
-    const member *m = user;
-    return zt_zip_read(m->zip, m->i, offset, dst, n);
-}
-
 bool zt_npz_sniff(const void *bytes, size_t n)
 {
     return zt_zip_sniff(bytes, n);
@@ -54,13 +43,13 @@ static zt_status add_member(zt_npz *z, int64_t i)
     if (n < k || strcmp(e->name + n - k, end) != 0)
         return ZT_OK;
     npz_array *a = &z->array[z->n];
-    member m = {.zip = z->zip, .i = i};
+    zt_zip_member m = {.zip = z->zip, .i = i};
     zt_str s;
     zt_str_init(&s, z->ctx);
     zt_status st =
         zt_str_printf(&s, "%s: member '%s'", z->file, zt_escape(text, sizeof text, e->name, n));
     if (st == ZT_OK)
-        st = zt_npy_array_parse(z->ctx, s.data, e->size, fetch, &m, z->keep, &a->a);
+        st = zt_npy_array_parse(z->ctx, s.data, e->size, zt_zip_fetch, &m, z->keep, &a->a);
     zt_str_fini(&s);
     if (st != ZT_OK)
         return st;
@@ -155,9 +144,11 @@ int64_t zt_npz_find(const zt_npz *z, const char *name)
 zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n)
 {
     const npz_array *a = &z->array[i];
-    member m = {.zip = z->zip, .i = a->member};
+    zt_zip_member m = {.zip = z->zip, .i = a->member};
     zt_status st = zt_array_range(z->ctx, z->file, &a->a.e, offset, n);
-    return st == ZT_OK ? zt_gather_read(z->gather, &a->a.layout, i, offset, dst, n, fetch, &m) : st;
+    if (st != ZT_OK)
+        return st;
+    return zt_gather_read(z->gather, &a->a.layout, i, offset, dst, n, zt_zip_fetch, &m);
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)

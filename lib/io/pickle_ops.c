@@ -54,21 +54,26 @@ static zt_status op_int(pickle *p, int arg)
     return st == ZT_OK ? zt_pk_push(p, (pk_value){.kind = PK_INT, .i = i}) : st;
 }
 
+/* Bytes that are kept; `arg` bytes before them say how many. */
+static zt_status read_counted(pickle *p, int arg, pk_value *v)
+{
+    uint64_t n;
+    zt_status st = zt_pk_read_le(p, arg, &n);
+    return st == ZT_OK ? zt_pk_read_text(p, n, v) : st;
+}
+
 /* An integer of any length, in two's complement; `arg` bytes say how many it has. */
 static zt_status op_long(pickle *p, int arg)
 {
     pk_value v;
-    uint64_t n, bits;
-    zt_status st = zt_pk_read_le(p, arg, &n);
-    if (st == ZT_OK)
-        st = zt_pk_read_text(p, n, &v);
+    zt_status st = read_counted(p, arg, &v);
     if (st != ZT_OK)
         return st;
     v.kind = PK_LONG;
-    if (n > 8)
+    if (v.n > 8)
         return zt_pk_push(p, v);
-    bits = n && v.text[n - 1] < 0 ? UINT64_MAX : 0;
-    for (size_t i = (size_t)n; i-- > 0;)
+    uint64_t bits = v.n && v.text[v.n - 1] < 0 ? UINT64_MAX : 0;
+    for (size_t i = v.n; i-- > 0;)
         bits = bits << 8 | (uint8_t)v.text[i];
     return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = (int64_t)bits});
 }
@@ -137,10 +142,7 @@ static bool is_utf8(const char *s, size_t n)
 static zt_status op_unicode(pickle *p, int arg)
 {
     pk_value v;
-    uint64_t n;
-    zt_status st = zt_pk_read_le(p, arg, &n);
-    if (st == ZT_OK)
-        st = zt_pk_read_text(p, n, &v);
+    zt_status st = read_counted(p, arg, &v);
     if (st == ZT_OK && !is_utf8(v.text, v.n))
         st = zt_pk_fail(p, "a text that is no UTF-8");
     return st == ZT_OK ? zt_pk_push(p, v) : st;
@@ -150,10 +152,7 @@ static zt_status op_unicode(pickle *p, int arg)
 static zt_status op_bytes(pickle *p, int arg)
 {
     pk_value v;
-    uint64_t n;
-    zt_status st = zt_pk_read_le(p, arg, &n);
-    if (st == ZT_OK)
-        st = zt_pk_read_text(p, n, &v);
+    zt_status st = read_counted(p, arg, &v);
     if (st == ZT_OK && !is_utf8(v.text, v.n))
         v = (pk_value){.kind = PK_NONE};
     return st == ZT_OK ? zt_pk_push(p, v) : st;
@@ -282,13 +281,18 @@ static zt_status op_append(pickle *p, int arg)
     return st == ZT_OK ? zt_pk_append(p, into.list, &v, 1) : st;
 }
 
+/* The topmost value, and the one below it. */
+static zt_status pop_two(pickle *p, pk_value *below, pk_value *top)
+{
+    zt_status st = zt_pk_pop(p, top);
+    return st == ZT_OK ? zt_pk_pop(p, below) : st;
+}
+
 static zt_status op_setitem(pickle *p, int arg)
 {
-    pk_value key, v, into = {0};
-    zt_status st = zt_pk_pop(p, &v);
+    pk_value key = {0}, v = {0}, into = {0};
+    zt_status st = pop_two(p, &key, &v);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_pop(p, &key);
     if (st == ZT_OK)
         st = zt_pk_top(p, PK_DICT, "an item for what is no dictionary", &into);
     if (st == ZT_OK)
@@ -409,10 +413,8 @@ static zt_status op_global(pickle *p, int arg)
 static zt_status op_stack_global(pickle *p, int arg)
 {
     pk_value module = {0}, name = {0}, v = {0};
-    zt_status st = zt_pk_pop(p, &name);
+    zt_status st = pop_two(p, &module, &name);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_pop(p, &module);
     if (st == ZT_OK && (module.kind != PK_TEXT || name.kind != PK_TEXT))
         st = zt_pk_fail(p, "a name that is no text");
     if (st == ZT_OK)
@@ -423,10 +425,8 @@ static zt_status op_stack_global(pickle *p, int arg)
 static zt_status op_reduce(pickle *p, int arg)
 {
     pk_value f = {0}, args = {0}, v = {0};
-    zt_status st = zt_pk_pop(p, &args);
+    zt_status st = pop_two(p, &f, &args);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_pop(p, &f);
     if (st == ZT_OK)
         st = zt_pk_reduce(p, f, args, &v);
     return st == ZT_OK ? zt_pk_push(p, v) : st;

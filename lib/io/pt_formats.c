@@ -25,19 +25,23 @@ static size_t budget(const zt_pt *t)
     return n > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(4 * n) + (40 << 20);
 }
 
+/* The reading of pickles that lie in what `fetch` gives, `bytes` of it; zt_free it. */
+static pickle *begin_pickle(zt_pt *t, zt_fetch *fetch, void *user, uint64_t bytes)
+{
+    pickle *p = zt_calloc(t->ctx, 1, sizeof *p);
+    if (p)
+        *p = (pickle){.ctx = t->ctx,
+                      .file = t->file,
+                      .keep = t->keep,
+                      .budget = budget(t),
+                      .fetch = fetch,
+                      .user = user,
+                      .end = bytes};
+    return p;
+}
+
 /* ---- zip ---------------------------------------------------------------------------------------
  */
-
-typedef struct member {
-    zt_zip *zip;
-    int64_t i;
-} member;
-
-static zt_status fetch_member(void *user, uint64_t offset, void *dst, size_t n)
-{
-    const member *m = user;
-    return zt_zip_read(m->zip, m->i, offset, dst, n);
-}
 
 /* The member ROOT/NAME, -1: there is none. */
 static int64_t find(zt_pt *t, const char *root, size_t root_n, const char *name)
@@ -150,21 +154,14 @@ zt_status zt_pt_parse_zip(zt_pt *t)
         st = check_records(t, root, n);
     if (st != ZT_OK)
         return st;
-    member m = {.zip = t->zip, .i = find(t, root, n, "data.pkl")};
+    zt_zip_member m = {.zip = t->zip, .i = find(t, root, n, "data.pkl")};
     if (m.i < 0)
         return zt_fail(t->ctx, ZT_EDATA, "%s: a zip without its data.pkl", t->file);
     if (zt_zip_get(t->zip, m.i)->size > zt_source_size(t->in) * DENSE + (1 << 20))
         return zt_fail(t->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", t->file);
-    pickle *p = zt_calloc(t->ctx, 1, sizeof *p);
+    pickle *p = begin_pickle(t, zt_zip_fetch, &m, zt_zip_get(t->zip, m.i)->size);
     if (!p)
         return ZT_ENOMEM;
-    *p = (pickle){.ctx = t->ctx,
-                  .file = t->file,
-                  .keep = t->keep,
-                  .budget = budget(t),
-                  .fetch = fetch_member,
-                  .user = &m,
-                  .end = zt_zip_get(t->zip, m.i)->size};
     st = read_pickle(t, p, &v);
     if (st == ZT_OK && p->at != p->end)
         st = zt_pk_fail(p, "bytes follow its end");
@@ -280,16 +277,9 @@ static zt_status read_older(zt_pt *t, pickle *p)
 
 zt_status zt_pt_parse_older(zt_pt *t)
 {
-    pickle *p = zt_calloc(t->ctx, 1, sizeof *p);
+    pickle *p = begin_pickle(t, fetch_file, t->in, zt_source_size(t->in));
     if (!p)
         return ZT_ENOMEM;
-    *p = (pickle){.ctx = t->ctx,
-                  .file = t->file,
-                  .keep = t->keep,
-                  .budget = budget(t),
-                  .fetch = fetch_file,
-                  .user = t->in,
-                  .end = zt_source_size(t->in)};
     zt_status st = read_older(t, p);
     zt_free(t->ctx, p);
     return st;

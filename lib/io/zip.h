@@ -37,6 +37,15 @@ int64_t zt_zip_find(const zt_zip *z, const char *name);     /* index or -1 */
  * then inflated anew from its beginning. From any thread. */
 zt_status zt_zip_read(zt_zip *z, int64_t i, uint64_t offset, void *dst, size_t n);
 
+/* A member, to be read by who knows neither zips nor files: zt_zip_fetch is a zt_fetch, with this
+ * as its user. */
+typedef struct zt_zip_member {
+    zt_zip *zip;
+    int64_t i;
+} zt_zip_member;
+
+zt_status zt_zip_fetch(void *member, uint64_t offset, void *dst, size_t n);
+
 typedef struct zt_zip_writer zt_zip_writer;
 
 zt_zip_writer *zt_zip_writer_new(zt_ctx *ctx, zt_sink *out);

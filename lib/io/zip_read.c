@@ -227,3 +227,9 @@ zt_status zt_zip_read(zt_zip *z, int64_t i, uint64_t offset, void *dst, size_t n
     pthread_mutex_unlock(&z->lock);
     return st == ZT_OK && direct ? zt_source_read(z->in, e->data + offset, dst, n) : st;
 }
+
+zt_status zt_zip_fetch(void *member, uint64_t offset, void *dst, size_t n)
+{
+    const zt_zip_member *m = member;
+    return zt_zip_read(m->zip, m->i, offset, dst, n);
+}
