@@ -179,6 +179,9 @@ static void test_utf8(void)
     char out[4];
     ok(good, "utf8_decode takes what RFC 3629 allows and nothing else");
     ok(back, "utf8_encode gives it back");
+    ok(zt_utf8_valid("a\0\xc3\xa9\xf0\x90\x80\x80", 8) && zt_utf8_valid("", 0) &&
+           !zt_utf8_valid("a\xc3\xa9\xf0\x90\x80\x80", 6) && !zt_utf8_valid("\xe9t\xe9", 3),
+       "utf8_valid is of all characters");
     ok(!zt_utf8_encode(0xd800, out) && !zt_utf8_encode(0x110000, out), "and encodes no surrogates");
 }
 
@@ -295,6 +298,7 @@ static void test_map(zt_ctx *ctx)
     for (int i = 0; i < N; i++)
         good &= zt_map_get(m, keys[i], strlen(keys[i]), &v) && v == i;
     ok(good && zt_map_count(m) == N, "5000 keys come back");
+    ok(zt_map_find(m, "k42") == 42 && zt_map_find(m, "k5000") == -1, "find gives an index or -1");
     ok(!zt_map_get(m, "k5000", 5, &v) && !zt_map_get(m, "k", 1, NULL), "others are not there");
     zt_map_put(m, "k7", 2, -7);
     ok(zt_map_get(m, "k7", 2, &v) && v == -7 && zt_map_count(m) == N, "put replaces");

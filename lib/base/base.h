@@ -178,6 +178,7 @@ bool zt_parse_i64(const char *text, int64_t *out);   /* whole string, base 10 */
 bool zt_parse_double(const char *text, double *out); /* whole string, the C locale */
 /* Length in bytes (1 to 4) of the valid UTF-8 character at s, 0 if broken or cut; *cp its code. */
 int zt_utf8_decode(const char *s, size_t n, uint32_t *cp);
+bool zt_utf8_valid(const char *s, size_t n); /* all of it? a zero is a character as well */
 int zt_utf8_encode(uint32_t cp, char out[4]); /* bytes written */
 
 /* Byte strings to integers. Keys are borrowed: they must live as long as the map. */
@@ -186,6 +187,7 @@ zt_map *zt_map_new(zt_ctx *ctx, size_t expect);
 void zt_map_free(zt_map *m);
 zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value); /* replaces */
 bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value);
+int64_t zt_map_find(const zt_map *m, const char *name); /* an index that was put; -1: none */
 size_t zt_map_count(const zt_map *m);
 
 /* ---- threads --------------------------------------------------------------------------------- */

@@ -106,6 +106,12 @@ bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value)
     return true;
 }
 
+int64_t zt_map_find(const zt_map *m, const char *name)
+{
+    int64_t i;
+    return zt_map_get(m, name, strlen(name), &i) ? i : -1;
+}
+
 size_t zt_map_count(const zt_map *m)
 {
     return m->count;

@@ -109,6 +109,17 @@ int zt_utf8_decode(const char *s, size_t n, uint32_t *cp)
     return len;
 }
 
+bool zt_utf8_valid(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        int len = (signed char)s[i] >= 0 ? 1 : zt_utf8_decode(s + i, n - i, NULL);
+        if (len == 0)
+            return false;
+        i += (size_t)len;
+    }
+    return true;
+}
+
 int zt_utf8_encode(uint32_t cp, char out[4])
 {
     static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};

@@ -191,14 +191,7 @@ const zt_container zt_container_npy = {.name = "npy",
 static bool is_text(const char *s)
 {
     size_t n = strlen(s);
-    uint32_t cp;
-    for (size_t i = 0; i < n;) {
-        int len = zt_utf8_decode(s + i, n - i, &cp);
-        if (!len)
-            return false;
-        i += (size_t)len;
-    }
-    return n < 65000; /* a zip's names have 64 KiB */
+    return n < 65000 && zt_utf8_valid(s, n); /* a zip's names have 64 KiB */
 }
 
 static bool npz_can(const zt_entry *e)

@@ -247,8 +247,7 @@ bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64
 
 int64_t zt_gguf_find(const zt_gguf *g, const char *name)
 {
-    int64_t i;
-    return zt_map_get(g->tensors, name, strlen(name), &i) ? i : -1;
+    return zt_map_find(g->tensors, name);
 }
 
 zt_status zt_gguf_end(zt_gguf *g)

@@ -137,8 +137,7 @@ const zt_array *zt_npz_get(const zt_npz *z, int64_t i)
 
 int64_t zt_npz_find(const zt_npz *z, const char *name)
 {
-    int64_t i;
-    return zt_map_get(z->names, name, strlen(name), &i) ? i : -1;
+    return zt_map_find(z->names, name);
 }
 
 zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n)

@@ -126,24 +126,12 @@ static zt_status op_number_line(pickle *p, int arg)
 /* ---- opcodes: texts ----------------------------------------------------------------------------
  */
 
-static bool is_utf8(const char *s, size_t n)
-{
-    uint32_t cp;
-    for (size_t i = 0; i < n;) {
-        int len = (unsigned char)s[i] < 0x80 ? 1 : zt_utf8_decode(s + i, n - i, &cp);
-        if (!len)
-            return false;
-        i += (size_t)len;
-    }
-    return true;
-}
-
 /* A text in UTF-8, whose length is `arg` bytes. */
 static zt_status op_unicode(pickle *p, int arg)
 {
     pk_value v;
     zt_status st = read_counted(p, arg, &v);
-    if (st == ZT_OK && !is_utf8(v.text, v.n))
+    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n))
         st = zt_pk_fail(p, "a text that is no UTF-8");
     return st == ZT_OK ? zt_pk_push(p, v) : st;
 }
@@ -153,7 +141,7 @@ static zt_status op_bytes(pickle *p, int arg)
 {
     pk_value v;
     zt_status st = read_counted(p, arg, &v);
-    if (st == ZT_OK && !is_utf8(v.text, v.n))
+    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n))
         v = (pk_value){.kind = PK_NONE};
     return st == ZT_OK ? zt_pk_push(p, v) : st;
 }
@@ -169,7 +157,7 @@ static zt_status op_text_line(pickle *p, int arg)
     if (skip && (n < 2 || (line[0] != '\'' && line[0] != '"') || line[n - 1] != line[0]))
         return zt_pk_fail(p, "a text without quotes");
     n -= 2 * skip;
-    if (memchr(line + skip, '\\', n) || !is_utf8(line + skip, n))
+    if (memchr(line + skip, '\\', n) || !zt_utf8_valid(line + skip, n))
         return op_none(p, 0);
     char *s = zt_pk_alloc(p, n + 1, 1);
     if (!s)

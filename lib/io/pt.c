@@ -185,8 +185,7 @@ const zt_array *zt_pt_get(const zt_pt *t, int64_t i)
 
 int64_t zt_pt_find(const zt_pt *t, const char *name)
 {
-    int64_t i;
-    return zt_map_get(t->names, name, strlen(name), &i) ? i : -1;
+    return zt_map_find(t->names, name);
 }
 
 typedef struct raw {

@@ -157,14 +157,9 @@ static zt_status check_name(zt_pt_writer *w, const char *name)
 {
     char text[160];
     size_t n = strlen(name);
-    uint32_t cp;
-    for (size_t i = 0; i < n;) {
-        int len = zt_utf8_decode(name + i, n - i, &cp);
-        if (!len)
-            return zt_fail(w->ctx, ZT_ENOTSUP, "pt has no name '%s': it is no UTF-8",
-                           zt_escape(text, sizeof text, name, n));
-        i += (size_t)len;
-    }
+    if (!zt_utf8_valid(name, n))
+        return zt_fail(w->ctx, ZT_ENOTSUP, "pt has no name '%s': it is no UTF-8",
+                       zt_escape(text, sizeof text, name, n));
     if (zt_map_get(w->names, name, n, NULL))
         return zt_fail(w->ctx, ZT_EUSAGE, "tensor '%s' is there twice",
                        zt_escape(text, sizeof text, name, n));

@@ -119,8 +119,7 @@ const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t 
 
 int64_t zt_safetensors_find(const zt_safetensors *s, const char *name)
 {
-    int64_t i;
-    return zt_map_get(s->names, name, strlen(name), &i) ? i : -1;
+    return zt_map_find(s->names, name);
 }
 
 zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset, void *dst,

@@ -33,13 +33,7 @@ void zt_st_writer_free(zt_st_writer *w)
 
 bool zt_st_text_ok(const char *text, size_t n)
 {
-    uint32_t cp;
-    for (size_t i = 0; i < n;) {
-        int len = text[i] > 0 ? 1 : text[i] ? zt_utf8_decode(text + i, n - i, &cp) : 0;
-        if (len == 0) return false;
-        i += (size_t)len;
-    }
-    return true;
+    return zt_utf8_valid(text, n) && (n == 0 || !memchr(text, 0, n));
 }
 
 static zt_status refuse(zt_st_writer *w, const char *name, const char *what)

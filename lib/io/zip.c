@@ -331,6 +331,5 @@ const zt_zip_entry *zt_zip_get(const zt_zip *z, int64_t i)
 
 int64_t zt_zip_find(const zt_zip *z, const char *name)
 {
-    int64_t i;
-    return zt_map_get(z->names, name, strlen(name), &i) ? i : -1;
+    return zt_map_find(z->names, name);
 }

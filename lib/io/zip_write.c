@@ -217,18 +217,6 @@ static zt_status end_member(zt_zip_writer *w)
     return put_descriptor(w, m);
 }
 
-static bool is_utf8(const char *s, size_t n)
-{
-    uint32_t cp;
-    for (size_t i = 0; i < n;) {
-        int len = zt_utf8_decode(s + i, n - i, &cp);
-        if (!len)
-            return false;
-        i += (size_t)len;
-    }
-    return true;
-}
-
 static zt_status add(zt_zip_writer *w, const char *name, uint64_t size)
 {
     char text[160];
@@ -236,7 +224,7 @@ static zt_status add(zt_zip_writer *w, const char *name, uint64_t size)
     if (len > UINT16_MAX)
         return zt_fail(w->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu",
                        UINT16_MAX, len);
-    if (!is_utf8(name, len))
+    if (!zt_utf8_valid(name, len))
         return zt_fail(w->ctx, ZT_ENOTSUP, "a zip has no name '%s': it is no UTF-8",
                        zt_escape(text, sizeof text, name, len));
     if (zt_map_get(w->names, name, len, NULL))
