@@ -66,8 +66,7 @@ static bool write_file(const char *path, const void *bytes, size_t n)
 static const char *const through[] = {"x.gguf", "x.safetensors", "x.npz", "x.pt"};
 enum { THROUGH = sizeof through / sizeof *through };
 
-/* ---- networks ----------------------------------------------------------------------------------
- */
+/* ---- networks -------------------------------------------------------------------------------- */
 
 static const char network[] =
     " {\"id\":\"n\",\"depth\":1,\"layers_per_cell\":3,\n\"layers\":["
@@ -132,8 +131,7 @@ static void test_other_tensors(zt_ctx *ctx)
     zt_checkpoint_close(c);
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------
- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static void test_arrays(zt_ctx *ctx)
 {

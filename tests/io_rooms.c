@@ -18,8 +18,7 @@ IO_KIND(netjson)
 static const io_kind *const kinds[] = {&io_npy, &io_npz, &io_pt, &io_netjson};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* ---- memory fails ------------------------------------------------------------------------------
- */
+/* ---- memory fails ---------------------------------------------------------------------------- */
 
 /* The n-th allocation of opening and reading it all is refused, and all after it: the status. */
 static zt_status attempt(const io_kind *k, const void *bytes, size_t n, uint64_t nth, bool *sound)
@@ -54,8 +53,7 @@ static void test_memory(const io_kind *k, const char *path)
     free(bytes);
 }
 
-/* ---- threads -----------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const io_kind *k;

@@ -29,8 +29,7 @@ static void fill(uint8_t *p, size_t n)
         p[i] = (uint8_t)(i * 37 + 11);
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -154,8 +153,7 @@ static void test_numpy(void)
     ok(system(line) == 0, "NumPy reads what is written");
 }
 
-/* ---- what other zips say -----------------------------------------------------------------------
- */
+/* ---- what other zips say --------------------------------------------------------------------- */
 
 /* Python's zipfile writes to a file or to a stream (data descriptors), with zip64 or without. */
 static void test_zipfile(zt_ctx *ctx)
@@ -250,8 +248,7 @@ static void test_many(zt_ctx *ctx)
     unlink(in_dir("many.npz"));
 }
 
-/* ---- orders ------------------------------------------------------------------------------------
- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 /* An .npy of u2 3x4x5 in Fortran order, big endian: element (i, j, k) is 20 i + 5 j + k. */
 static size_t make_fortran(uint8_t *out)
@@ -290,8 +287,7 @@ static void test_fortran(zt_ctx *ctx)
     ok(io_try(&io_npy, file, n, 1 << 20, &sound) == ZT_OK && sound, "and any part of it");
 }
 
-/* ---- deflated ----------------------------------------------------------------------------------
- */
+/* ---- deflated -------------------------------------------------------------------------------- */
 
 static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
 {

@@ -54,8 +54,7 @@ static zt_status try_older(const void *pickle, size_t n, int at)
     return st;
 }
 
-/* ---- harm --------------------------------------------------------------------------------------
- */
+/* ---- harm ------------------------------------------------------------------------------------ */
 
 static void test_evil(void)
 {
@@ -139,8 +138,7 @@ static void test_changed(void)
     ok(try_zip(good, sizeof good - 1) == ZT_OK, "and it is sound in a zip");
 }
 
-/* ---- views -------------------------------------------------------------------------------------
- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t n, int count,
                       const char *want)
@@ -201,8 +199,7 @@ static void test_views(zt_ctx *ctx)
          6, "012345");
 }
 
-/* ---- writing, and PyTorch ----------------------------------------------------------------------
- */
+/* ---- writing, and PyTorch -------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

@@ -333,8 +333,7 @@ PTW_FN const piece ptw_evil[] = {
 };
 enum { PTW_EVIL = sizeof ptw_evil / sizeof *ptw_evil };
 
-/* ---- files around them -------------------------------------------------------------------------
- */
+/* ---- files around them ----------------------------------------------------------------------- */
 
 static const float ptw_six[6] = {0, 1, 2, 3, 4, 5};
 

@@ -226,14 +226,14 @@ zt_source *zt_source_open(zt_ctx *ctx, const char *path);
 #define ZT_HEAD 16
 typedef bool zt_wanted(const void *head, size_t n);
 zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
-/* The same, but what is no regular file is read as it comes, without a temporary file: offsets rise,
- * and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */
+/* The same, but what is no regular file is read as it comes, without a temporary file: offsets
+ * rise, and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */
 #define ZT_SIZE_UNKNOWN ((uint64_t)INT64_MAX)
 zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path);
 bool zt_source_streams(const zt_source *s);
 /* Of any source: up to n bytes at `offset`, and `least` of them unless it ends. */
-zt_status zt_source_read_some(const zt_source *s, uint64_t offset, void *dst, size_t n, size_t least,
-                              size_t *got);
+zt_status zt_source_read_some(const zt_source *s, uint64_t offset, void *dst, size_t n,
+                              size_t least, size_t *got);
 /* Of a stream: the n bytes that were read last come again. Of others: nothing. */
 zt_status zt_source_unread(zt_source *s, const void *bytes, size_t n);
 /* A stream that must be read anywhere after all is spooled, if nothing of it is gone. */

@@ -127,8 +127,8 @@ const zt_container zt_container_index = {
 
 zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
 {
-    return s ? zt_checkpoint_over(ctx, zt_safetensors_name(s), &zt_container_safetensors, &reader, s)
-             : NULL;
+    if (!s) return NULL;
+    return zt_checkpoint_over(ctx, zt_safetensors_name(s), &zt_container_safetensors, &reader, s);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -82,8 +82,7 @@ static void reverse(uint8_t *p, size_t n, size_t width)
     }
 }
 
-/* ---- elements one after another ---------------------------------------------------------------
- */
+/* ---- elements one after another -------------------------------------------------------------- */
 
 /* Where the walk is: the index in each dimension, and the element that it means. */
 typedef struct walk {
@@ -208,8 +207,7 @@ zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t o
     return ZT_OK;
 }
 
-/* ---- what all readers ask ----------------------------------------------------------------------
- */
+/* ---- what all readers ask -------------------------------------------------------------------- */
 
 zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_t offset, size_t n)
 {

@@ -31,8 +31,9 @@ zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s);     /* owns the source, also w
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
 zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
                       const zt_store *data, void (*release)(void *user));
-/* The first of a model's files, NAME-00001-of-0000N.gguf: all of them as one, without the keys split.*
- * that say so. Another file, or one of a stream, stays as it is. Takes g over, also when it fails. */
+/* The first of a model's files, NAME-00001-of-0000N.gguf: all of them as one, without the keys
+ * split.* that say so. Another file, or one of a stream, stays as it is. Takes g over, also when it
+ * fails. */
 zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path);
 void zt_gguf_close(zt_gguf *g);
 
@@ -78,8 +79,9 @@ bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t c
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
 int64_t zt_gguf_n_tensors(const zt_gguf *g);
-const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes);
-/* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks the type. */
+const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
+                           size_t *bytes);
+/* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks it. */
 const char *zt_gguf_tensor_word(const zt_gguf *g, int64_t i, int *rank);
 int64_t zt_gguf_find(const zt_gguf *g, const char *name); /* index or -1 */
 /* After the last tensor of a stream: passes by what may follow it. */

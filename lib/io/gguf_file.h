@@ -29,7 +29,7 @@ struct zt_gguf {
     size_t *key;          /* [n_keys] positions of key records in head */
     int64_t n_keys;
     size_t keys_end; /* in head, behind the last key's value */
-    bool big;        /* a big-endian file: head has been turned around, data are when they are read */
+    bool big;        /* a big-endian file: head has been turned around, data are when read */
     zt_map *keys;
     gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
     int64_t n_tensors;

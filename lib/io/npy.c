@@ -62,8 +62,7 @@ zt_status zt_npy_write_header(zt_sink *out, zt_ctx *ctx, const zt_type *type)
     return st;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct zt_npy {
     zt_ctx *ctx;

@@ -10,8 +10,7 @@ enum {
     MAX_DIMS = 64         /* NumPy's own bound */
 };
 
-/* ---- dtypes ------------------------------------------------------------------------------------
- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 typedef struct np_dtype {
     const char *word; /* kind and bytes */
@@ -37,8 +36,7 @@ static const np_dtype *dtype_of(const char *word)
     return NULL;
 }
 
-/* ---- the literal -------------------------------------------------------------------------------
- */
+/* ---- the literal ----------------------------------------------------------------------------- */
 
 typedef struct parser {
     zt_ctx *ctx;
@@ -170,8 +168,7 @@ static zt_status read_dict(parser *s)
     return s->p == s->end ? ZT_OK : expected(s, "nothing more");
 }
 
-/* ---- the array ---------------------------------------------------------------------------------
- */
+/* ---- the array ------------------------------------------------------------------------------- */
 
 /* The header's text, and where the data begin. */
 static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,

@@ -30,8 +30,7 @@ bool zt_npz_sniff(const void *bytes, size_t n)
     return zt_zip_sniff(bytes, n);
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 /* Member i as the next array, if it is one. */
 static zt_status add_member(zt_npz *z, int64_t i)
@@ -122,8 +121,7 @@ void zt_npz_close(zt_npz *z)
     zt_free(z->ctx, z);
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------
- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 int64_t zt_npz_count(const zt_npz *z)
 {
@@ -167,8 +165,7 @@ zt_store zt_npz_store(zt_npz *z)
     return (zt_store){.user = z, .find = store_find, .read = store_read};
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct zt_npz_writer {
     zt_ctx *ctx;

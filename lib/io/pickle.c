@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* ---- faults and memory -------------------------------------------------------------------------
- */
+/* ---- faults and memory ----------------------------------------------------------------------- */
 
 uint64_t zt_pk_here(const pickle *p)
 {
@@ -43,8 +42,7 @@ zt_status zt_pk_why(const pickle *p)
     return zt_ctx_status(p->ctx);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------
- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static zt_status refill(pickle *p)
 {
@@ -111,8 +109,7 @@ zt_status zt_pk_read_text(pickle *p, uint64_t n, pk_value *out)
     return zt_pk_read_bytes(p, s, (size_t)n);
 }
 
-/* ---- stack -------------------------------------------------------------------------------------
- */
+/* ---- stack ----------------------------------------------------------------------------------- */
 
 zt_status zt_pk_push(pickle *p, pk_value v)
 {
@@ -185,8 +182,7 @@ zt_status zt_pk_append(pickle *p, pk_list *l, const pk_value *v, size_t n)
     return ZT_OK;
 }
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static zt_status run(pickle *p, pk_value *out)
 {

@@ -94,8 +94,7 @@ typedef struct pickle {
  * values live as long as p->keep. */
 zt_status zt_pickle_read(pickle *p, pk_value *out);
 
-/* ---- between pickle*.c and pickle_torch.c -------------------------------------------------------
- */
+/* ---- between pickle*.c and pickle_torch.c ---------------------------------------------------- */
 
 zt_status zt_pk_fail(pickle *p, const char *what);   /* ZT_EDATA, with the byte */
 void *zt_pk_alloc(pickle *p, size_t n, size_t size); /* NULL: too much, and the context says so */

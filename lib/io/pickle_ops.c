@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* ---- opcodes: plain values ---------------------------------------------------------------------
- */
+/* ---- opcodes: plain values ------------------------------------------------------------------- */
 
 static zt_status op_refuse(pickle *p, int arg)
 {
@@ -123,8 +122,7 @@ static zt_status op_number_line(pickle *p, int arg)
     return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = i});
 }
 
-/* ---- opcodes: texts ----------------------------------------------------------------------------
- */
+/* ---- opcodes: texts -------------------------------------------------------------------------- */
 
 /* A text in UTF-8, whose length is `arg` bytes. */
 static zt_status op_unicode(pickle *p, int arg)
@@ -167,8 +165,7 @@ static zt_status op_text_line(pickle *p, int arg)
     return zt_pk_push(p, (pk_value){.kind = PK_TEXT, .n = (uint32_t)n, .text = s});
 }
 
-/* ---- opcodes: containers -----------------------------------------------------------------------
- */
+/* ---- opcodes: containers --------------------------------------------------------------------- */
 
 static zt_status op_mark(pickle *p, int arg)
 {
@@ -288,8 +285,7 @@ static zt_status op_setitem(pickle *p, int arg)
     return st == ZT_OK ? zt_pk_append(p, into.list, &v, 1) : st;
 }
 
-/* ---- opcodes: stack and memo -------------------------------------------------------------------
- */
+/* ---- opcodes: stack and memo ----------------------------------------------------------------- */
 
 static zt_status op_pop(pickle *p, int arg)
 {
@@ -381,8 +377,7 @@ static zt_status op_memoize(pickle *p, int arg)
     return memo_put(p, p->memoized);
 }
 
-/* ---- opcodes: names, and what stands for calls -------------------------------------------------
- */
+/* ---- opcodes: names, and what stands for calls ----------------------------------------------- */
 
 static zt_status op_global(pickle *p, int arg)
 {
@@ -440,8 +435,7 @@ static zt_status op_persistent(pickle *p, int arg)
     return st == ZT_OK ? zt_pk_push(p, v) : st;
 }
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 const pk_opcode zt_pk_opcodes[256] = {
     ['('] = {op_mark, 0},          ['0'] = {op_pop, 0},           ['1'] = {op_pop_mark, 0},

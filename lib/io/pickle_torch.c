@@ -44,8 +44,7 @@ typedef struct pk_global {
     bool storage, is_dtype;
 } pk_global;
 
-/* ---- what calls stand for ----------------------------------------------------------------------
- */
+/* ---- what calls stand for -------------------------------------------------------------------- */
 
 /* A tuple of counts, kept. */
 static zt_status read_counts(pickle *p, pk_value v, const int64_t **out)
@@ -197,8 +196,7 @@ static zt_status call_device(pickle *p, const pk_value *arg, size_t n, pk_value 
     return ZT_OK;
 }
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const pk_global functions[] = {
     {"torch._utils", "_rebuild_tensor_v2", call_tensor_v2, NULL, false, false},
@@ -281,8 +279,7 @@ zt_status zt_pk_build(pickle *p, pk_value object, pk_value state)
     return right ? ZT_OK : zt_pk_fail(p, "an object's state, which is not allowed");
 }
 
-/* ---- storages ----------------------------------------------------------------------------------
- */
+/* ---- storages -------------------------------------------------------------------------------- */
 
 /* A view of a storage, of before PyTorch 0.4: (key, offset, elements). */
 static zt_status narrow(pickle *p, pk_value view, pk_storage *s)

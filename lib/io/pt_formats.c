@@ -40,8 +40,7 @@ static pickle *begin_pickle(zt_pt *t, zt_fetch *fetch, void *user, uint64_t byte
     return p;
 }
 
-/* ---- zip ---------------------------------------------------------------------------------------
- */
+/* ---- zip ------------------------------------------------------------------------------------- */
 
 /* The member ROOT/NAME, -1: there is none. */
 static int64_t find(zt_pt *t, const char *root, size_t root_n, const char *name)
@@ -169,8 +168,7 @@ zt_status zt_pt_parse_zip(zt_pt *t)
     return st == ZT_OK ? place_members(t, root, n) : st;
 }
 
-/* ---- the older format --------------------------------------------------------------------------
- */
+/* ---- the older format ------------------------------------------------------------------------ */
 
 static zt_status fetch_file(void *user, uint64_t offset, void *dst, size_t n)
 {

@@ -34,8 +34,7 @@ static void *room(zt_ctx *ctx, void *list, int64_t n, size_t size)
     return n & (n - 1) ? list : zt_realloc(ctx, list, (size_t)(n ? 2 * n : 1) * size);
 }
 
-/* ---- a tensor ----------------------------------------------------------------------------------
- */
+/* ---- a tensor -------------------------------------------------------------------------------- */
 
 static zt_status find_storage(walker *w, const pk_storage *s, int64_t *out)
 {
@@ -100,8 +99,7 @@ static zt_status add_tensor(walker *w, const pk_tensor *k)
     return st == ZT_OK ? zt_map_put(t->names, x->a.name, n, t->n++) : st;
 }
 
-/* ---- containers --------------------------------------------------------------------------------
- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 static zt_status visit(walker *w, const pk_value *v);
 

@@ -61,8 +61,7 @@ zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out)
     return NULL;
 }
 
-/* ---- opcodes -----------------------------------------------------------------------------------
- */
+/* ---- opcodes --------------------------------------------------------------------------------- */
 
 static void put_le(zt_str *s, uint64_t v, int bytes)
 {
@@ -149,8 +148,7 @@ static void put_tensor(zt_str *s, const char *name, const char *key, const zt_ty
     zt_str_puts(s, "tR");
 }
 
-/* ---- members -----------------------------------------------------------------------------------
- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 /* Is the name UTF-8, which PyTorch's texts are, and new? */
 static zt_status check_name(zt_pt_writer *w, const char *name)

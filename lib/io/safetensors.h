@@ -41,7 +41,7 @@ typedef struct zt_safetensors_entry {
     const char *name;  /* without a zero byte inside; of any length */
     const char *dtype; /* the format's word for it: "BF16" */
     zt_type type;      /* rank -1: zt has no such dtype, or not so many dimensions; reading works */
-    int rank;          /* of the shape; type.dim has it as far as ZT_MAX_RANK, also where zt lacks */
+    int rank;          /* of the shape; type.dim has it as far as ZT_MAX_RANK, in any case */
     size_t bytes;
 } zt_safetensors_entry;
 

@@ -22,8 +22,7 @@ static zt_status bad(const zt_zip *z, const char *name, const char *what)
                    zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
-/* ---- the end record ---------------------------------------------------------------------------
- */
+/* ---- the end record -------------------------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t begin, bytes, count;
@@ -91,8 +90,7 @@ static zt_status read_end(const zt_zip *z, directory *d)
     return st;
 }
 
-/* ---- one entry of the directory ----------------------------------------------------------------
- */
+/* ---- one entry of the directory -------------------------------------------------------------- */
 
 /* Of the extra fields at p, the zip64 one: numbers that have no room elsewhere, in their order. */
 static bool read_extra(const uint8_t *p, size_t n, zt_zip_entry *e)
@@ -203,8 +201,7 @@ static zt_status read_local(zt_zip *z, zt_zip_entry *e, uint64_t end)
     return ZT_OK;
 }
 
-/* ---- the directory -----------------------------------------------------------------------------
- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 static int by_head(const void *a, const void *b)
 {
@@ -284,8 +281,7 @@ zt_status zt_zip_parse(zt_zip *z)
     return st == ZT_OK ? map_names(z) : st;
 }
 
-/* ---- open and close ----------------------------------------------------------------------------
- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 bool zt_zip_sniff(const void *bytes, size_t n)
 {

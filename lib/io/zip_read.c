@@ -79,8 +79,7 @@ static zt_status start(zt_zip *z, int64_t i)
     return ZT_OK;
 }
 
-/* ---- bytes in their order ----------------------------------------------------------------------
- */
+/* ---- bytes in their order -------------------------------------------------------------------- */
 
 /* More of the file for the inflater, if there is more of the member. */
 static zt_status refill(const zt_zip *z, zip_cursor *c)
@@ -188,8 +187,7 @@ static zt_status walk(zt_zip *z, int64_t i, uint64_t offset, uint8_t *dst, size_
     return st;
 }
 
-/* ---- from any place ----------------------------------------------------------------------------
- */
+/* ---- from any place -------------------------------------------------------------------------- */
 
 static bool is_near(const zt_zip *z, int64_t i, uint64_t offset)
 {

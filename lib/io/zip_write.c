@@ -55,8 +55,7 @@ void zt_zip_writer_free(zt_zip_writer *w)
     zt_free(w->ctx, w);
 }
 
-/* ---- records -----------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 typedef struct record {
     uint8_t byte[128];
@@ -200,8 +199,7 @@ static zt_status put_end(zt_zip_writer *w, uint64_t begin)
     return emit(w, r.byte, r.n);
 }
 
-/* ---- members -----------------------------------------------------------------------------------
- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static zt_status end_member(zt_zip_writer *w)
 {

@@ -299,8 +299,8 @@ typedef struct answer {
     int32_t *best;
 } answer;
 
-/* One chunk: n tokens from the current position on; answers for `wanted` rows (0: none, 1: the last,
- * n: all): f32[wanted, V], or states f32[wanted, width]. */
+/* One chunk: n tokens from the current position on; answers for `wanted` rows (0: none, 1: the
+ * last, n: all): f32[wanted, V], or states f32[wanted, width]. */
 static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, answer a)
 {
     for (int64_t i = 0; i < n; i++)

@@ -169,7 +169,8 @@ static zt_status entry_prepare(zt_run *r, entry *c)
 static bool entry_matches(const entry *c, const entry *key)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    if (c->op != key->op || c->ahead != key->ahead || memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
+    if (c->op != key->op || c->ahead != key->ahead) return false;
+    if (memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (c->has[k] != key->has[k]) return false;
         if (key->has[k] && !zt_type_equal(&c->in[k], &key->in[k])) return false;

@@ -90,7 +90,8 @@ static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int 
         }
     }
     for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
-        if (cut->want[o]) want(last_use, cut->root, zt_prog_output(b->prog, o)->value, cut->n_steps);
+        if (cut->want[o])
+            want(last_use, cut->root, zt_prog_output(b->prog, o)->value, cut->n_steps);
     for (int v = 0; v < b->n_values; v++) {
         const zt_value *val = zt_prog_value(b->prog, v);
         if (val->kind == ZT_VALUE_STATE && val->keep >= 0 && cut->root[val->keep] != v)

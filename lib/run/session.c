@@ -1,8 +1,8 @@
 /* session.c - sessions: a program on an engine, its weights and states, its prepared replays.
  *
  * A prepared replay is kept for each set of symbol values and wanted outputs seen lately. Values
- * that cross between engines, and what `keep` copies, pass through host memory that the replay owns;
- * program inputs and outputs are the caller's own memory.
+ * that cross between engines, and what `keep` copies, pass through host memory that the replay
+ * owns; program inputs and outputs are the caller's own memory.
  */
 #include "lib/run/door.h"
 

@@ -109,9 +109,9 @@ void zt_dtype_range(zt_dtype t, double *least, double *most);
  * one would have: towards zero, and to odd where something is lost (S. Boldo, G. Melquiond). */
 float zt_f64_to_f32_odd(double x);
 
-/* n elements of one dtype as another, each rounded once; src and dst need no alignment. Pieces but the
- * last are multiples of both blocks. Converts says whether there is a way: to floats and packed types,
- * from those and blocks. */
+/* n elements of one dtype as another, each rounded once; src and dst need no alignment. Pieces but
+ * the last are multiples of both blocks. Converts says whether there is a way: to floats and packed
+ * types, from those and blocks. */
 bool zt_dtype_converts(zt_dtype from, zt_dtype to);
 void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t n);
 

@@ -121,7 +121,8 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
  * NULL is no file. */
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out);
 
-/* One more line in the key zt.history, an array of texts: "zt-quant 0.1.0 2026-11-21T20:30:00Z: WHAT". */
+/* One more line in the key zt.history, an array of texts:
+ * "zt-quant 0.1.0 2026-11-21T20:30:00Z: WHAT". */
 struct zt_meta;
 zt_status zt_cli_history(zt_cli *cli, struct zt_meta *m, const char *what);
 

@@ -60,8 +60,8 @@ zt_status job_dtype(job *j, zt_dtype *t)
     return ZT_OK;
 }
 
-/* Vectors of a language model, norms and biases (and its positions), keep the precision of f32, as llama.cpp's
- * converter has it and its engines want it. */
+/* Vectors of a language model, norms and biases (and its positions), keep the precision of f32, as
+ * llama.cpp's converter has it and its engines want it. */
 static zt_status retype(job *j, pick *p, zt_dtype t)
 {
     char text[160];

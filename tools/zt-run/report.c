@@ -123,8 +123,8 @@ static void report_device(run *r)
                 " buffers)", (double)e.held / 1e6, (double)e.peak / 1e6, (double)e.allocated / 1e6,
                 e.buffers);
     zt_cli_note(r->cli, "its pool     %9" PRIu64 " hits      (%" PRIu64 " misses, %" PRIu64
-                " allocated, %" PRIu64 " released, %" PRIu64 " waiting)", e.pool_hits, e.pool_misses,
-                e.pool_allocated, e.pool_released, e.pooled);
+                " allocated, %" PRIu64 " released, %" PRIu64 " waiting)", e.pool_hits,
+                e.pool_misses, e.pool_allocated, e.pool_released, e.pooled);
 }
 
 void run_report_stats(run *r)
