@@ -49,7 +49,7 @@ bool zt_container_writes(const zt_container *c) { return c->ops != NULL; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name)
+static zt_checkpoint *checkpoint_new(zt_ctx *ctx, const char *name)
 {
     zt_checkpoint *c = zt_calloc(ctx, 1, sizeof *c);
     if (!c) return NULL;
@@ -115,7 +115,7 @@ zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
                                   const zt_reader *reader, void *user)
 {
-    zt_checkpoint *c = zt_checkpoint_new(ctx, name);
+    zt_checkpoint *c = checkpoint_new(ctx, name);
     if (!c) {
         reader->close(user);
         return NULL;
@@ -131,7 +131,7 @@ zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_contai
 
 zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s)
 {
-    zt_checkpoint *c = s ? zt_checkpoint_new(ctx, zt_source_name(s)) : NULL;
+    zt_checkpoint *c = s ? checkpoint_new(ctx, zt_source_name(s)) : NULL;
     if (!c) {
         zt_source_close(s);
         return NULL;

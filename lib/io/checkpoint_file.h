@@ -96,7 +96,6 @@ struct zt_checkpoint {
     zt_arena *texts;
 };
 
-zt_checkpoint *zt_checkpoint_new(zt_ctx *ctx, const char *name);
 /* Over what is open already, in parts; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
                                   const zt_reader *reader, void *user);

@@ -219,16 +219,11 @@ zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_
                    zt_escape(text, sizeof text, e->name, strlen(e->name)), n, offset, e->bytes);
 }
 
-bool zt_array_has_type(const zt_array *e)
-{
-    return e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT;
-}
-
 zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_type *type)
 {
     char text[160], word[80];
     *type = e->type;
-    if (zt_array_has_type(e))
+    if (e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT)
         return ZT_OK;
     return zt_fail(ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", file,
                    zt_escape(text, sizeof text, e->name, strlen(e->name)),

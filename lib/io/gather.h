@@ -33,7 +33,6 @@ zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t o
 
 /* Are n bytes at `offset` inside of the tensor? ZT_EUSAGE when not. */
 zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_t offset, size_t n);
-bool zt_array_has_type(const zt_array *e); /* has zt its dtype, and so many dimensions? */
 /* Its type for a store: ZT_ENOTSUP when zt has none. */
 zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_type *type);
 

@@ -31,8 +31,8 @@ zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
 void zt_npz_close(zt_npz *z);
 
-/* Do these first bytes of a file begin a zip? 4 bytes suffice. A PyTorch file (zt_pt_is) does too.
- */
+/* Do these first bytes of a file begin a zip? 4 bytes suffice. PyTorch's (zt_pt_is_zip) are zips,
+ * too. */
 bool zt_npz_sniff(const void *bytes, size_t n);
 
 int64_t zt_npz_count(const zt_npz *z);
@@ -48,8 +48,7 @@ bool zt_npz_can(const zt_type *type); /* has NumPy a word for its dtype? */
 
 zt_npz_writer *zt_npz_writer_new(zt_ctx *ctx, zt_sink *out);
 void zt_npz_writer_free(zt_npz_writer *w);
-/* The next array. A name that was there is ZT_EUSAGE, a dtype without a word in NumPy ZT_ENOTSUP.
- */
+/* The next array. A name that was there is ZT_EUSAGE, a dtype without NumPy's word ZT_ENOTSUP. */
 zt_status zt_npz_begin(zt_npz_writer *w, const char *name, const zt_type *type);
 zt_status zt_npz_write(zt_npz_writer *w, const void *bytes, size_t n);
 zt_status zt_npz_finish(zt_npz_writer *w);

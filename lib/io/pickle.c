@@ -59,7 +59,7 @@ static zt_status refill(pickle *p)
     return ZT_OK;
 }
 
-zt_status zt_pk_read_bytes(pickle *p, void *dst, size_t n)
+static zt_status read_bytes(pickle *p, void *dst, size_t n)
 {
     uint8_t *to = dst;
     while (n) {
@@ -78,7 +78,7 @@ zt_status zt_pk_read_bytes(pickle *p, void *dst, size_t n)
 zt_status zt_pk_read_le(pickle *p, int bytes, uint64_t *v)
 {
     uint8_t b[8];
-    zt_status st = zt_pk_read_bytes(p, b, (size_t)bytes);
+    zt_status st = read_bytes(p, b, (size_t)bytes);
     *v = 0;
     for (int i = bytes; st == ZT_OK && i-- > 0;)
         *v = *v << 8 | b[i];
@@ -89,7 +89,7 @@ zt_status zt_pk_read_le(pickle *p, int bytes, uint64_t *v)
 zt_status zt_pk_read_line(pickle *p, char line[PK_LINE], size_t *n)
 {
     zt_status st;
-    for (*n = 0; (st = zt_pk_read_bytes(p, line + *n, 1)) == ZT_OK && line[*n] != '\n'; ++*n)
+    for (*n = 0; (st = read_bytes(p, line + *n, 1)) == ZT_OK && line[*n] != '\n'; ++*n)
         if (*n + 2 > PK_LINE)
             return zt_pk_fail(p, "a line of text that is too long");
     line[*n] = 0;
@@ -106,7 +106,7 @@ zt_status zt_pk_read_text(pickle *p, uint64_t n, pk_value *out)
         return zt_pk_why(p);
     s[n] = 0;
     *out = (pk_value){.kind = PK_TEXT, .n = (uint32_t)n, .text = s};
-    return zt_pk_read_bytes(p, s, (size_t)n);
+    return read_bytes(p, s, (size_t)n);
 }
 
 /* ---- stack ----------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static zt_status run(pickle *p, pk_value *out)
 {
     for (;;) {
         uint8_t op;
-        zt_status st = zt_pk_read_bytes(p, &op, 1);
+        zt_status st = read_bytes(p, &op, 1);
         if (st != ZT_OK)
             return st;
         p->ops++;

@@ -10,7 +10,6 @@ uint64_t zt_pk_here(const pickle *p);      /* the byte that is read next */
 bool zt_pk_spend(pickle *p, size_t bytes); /* false: over the budget, and the context says so */
 zt_status zt_pk_why(const pickle *p);      /* why a NULL or false came back */
 
-zt_status zt_pk_read_bytes(pickle *p, void *dst, size_t n);
 zt_status zt_pk_read_le(pickle *p, int bytes, uint64_t *v);
 /* A line of text, without its end; closed by a zero. */
 zt_status zt_pk_read_line(pickle *p, char line[PK_LINE], size_t *n);

@@ -265,7 +265,8 @@ static zt_status read_directory(zt_zip *z, const uint8_t *p, const directory *d)
     return st;
 }
 
-zt_status zt_zip_parse(zt_zip *z)
+/* Reads and checks the directory and what members say of themselves. */
+static zt_status parse(zt_zip *z)
 {
     directory d;
     zt_status st = read_end(z, &d);
@@ -296,7 +297,7 @@ zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *in)
     *z = (zt_zip){.ctx = ctx, .in = in, .file = zt_source_name(in)};
     pthread_mutex_init(&z->lock, NULL);
     z->texts = zt_arena_new(ctx, 4096);
-    if (z->texts && zt_zip_parse(z) == ZT_OK)
+    if (z->texts && parse(z) == ZT_OK)
         return z;
     zt_zip_close(z);
     return NULL;

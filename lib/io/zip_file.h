@@ -49,8 +49,6 @@ struct zt_zip {
     uint8_t window[ZIP_WINDOW];
 };
 
-/* Reads and checks the directory and what members say of themselves. */
-zt_status zt_zip_parse(zt_zip *z);
 void zt_zip_cursor_free(zt_zip *z);
 /* n bytes of the file, at most ZIP_WINDOW, with those behind them. Not from several threads. */
 zt_status zt_zip_peek(zt_zip *z, uint64_t offset, void *dst, size_t n);
