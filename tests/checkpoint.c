@@ -9,18 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/folder.h"
 #include "tests/tap.h"
-
-static char folder[] = "/tmp/zt-checkpoint-XXXXXX";
-
-static const char *under(const char *name)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 /* ---- a made model ---------------------------------------------------------------------------- */
 
@@ -284,7 +274,7 @@ static void test_gguf_of(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_make("checkpoint")) return 1;
     test_meta(ctx);
     for (int i = 0; zt_container_at(i); i++)
         if (zt_container_writes(zt_container_at(i))) test_files(ctx, zt_container_at(i));
@@ -295,9 +285,7 @@ int main(void)
     test_stream(ctx, "m.safetensors");
     test_false_masks(ctx);
     test_gguf_of(ctx);
-    char command[600];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ok(system(command) == 0, "cleaned");
+    ok(folder_remove(), "cleaned");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     return tap_done();

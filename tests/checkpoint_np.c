@@ -1,50 +1,13 @@
 /* checkpoint_np.c - npy and network JSON as containers of checkpoint.h: what they hold passes
  * through every other container and comes back the same bytes. */
-#include "lib/io/checkpoint.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/ckpt.h"
+#include "tests/folder.h"
 #include "tests/npy.h"
 #include "tests/tap.h"
-
-static char folder[] = "/tmp/zt-checkpoint-np-XXXXXX";
-
-static const char *under(const char *name)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
-/* from -> to, all of it; a key more, if there is one. */
-static bool convert(zt_ctx *ctx, const char *from, const char *to, const char *key)
-{
-    zt_checkpoint *c = zt_checkpoint_open(ctx, from, 0);
-    int64_t n = c ? zt_checkpoint_count(c) : 0;
-    zt_entry *e = calloc((size_t)n + 1, sizeof *e);
-    for (int64_t i = 0; i < n; i++)
-        zt_checkpoint_get(c, i, &e[i]);
-    zt_meta *m = c ? zt_checkpoint_meta(c) : NULL;
-    if (m && key)
-        zt_meta_put_str(m, key, "more", 4);
-    zt_writer *w =
-        m ? zt_writer_open(ctx, to, &(zt_checkpoint_opts){.force = true}, m, e, n) : NULL;
-    for (int64_t i = 0; w && i < n; i++) {
-        char *bytes = malloc((size_t)e[i].bytes + 1);
-        if (zt_checkpoint_read(c, i, 0, bytes, (size_t)e[i].bytes) == ZT_OK)
-            zt_writer_put(w, bytes, (size_t)e[i].bytes);
-        free(bytes);
-    }
-    bool done = w && zt_writer_commit(w) == ZT_OK;
-    zt_writer_close(w);
-    zt_checkpoint_close(c);
-    free(e);
-    return done;
-}
 
 static bool same_files(const char *a, const char *b)
 {
@@ -87,18 +50,18 @@ static int64_t keys_of(zt_ctx *ctx, const char *path, const char *key)
 static void test_networks(zt_ctx *ctx)
 {
     ok(write_file(under("a.json"), network, sizeof network - 1), "a network");
-    ok(convert(ctx, under("a.json"), under("b.json"), NULL) &&
+    ok(ckpt_convert(ctx, under("a.json"), under("b.json"), NULL) &&
            same_files(under("a.json"), under("b.json")),
        "to itself: the same bytes %s", zt_ctx_error(ctx));
     for (int i = 0; i < THROUGH; i++) {
-        ok(convert(ctx, under("a.json"), under(through[i]), NULL) &&
-               convert(ctx, under(through[i]), under("b.json"), NULL) &&
+        ok(ckpt_convert(ctx, under("a.json"), under(through[i]), NULL) &&
+               ckpt_convert(ctx, under(through[i]), under("b.json"), NULL) &&
                same_files(under("a.json"), under("b.json")),
            "through %s: the same bytes %s", through[i], zt_ctx_error(ctx));
-        ok(convert(ctx, under(through[i]), under("c.json"), "zt.note") &&
+        ok(ckpt_convert(ctx, under(through[i]), under("c.json"), "zt.note") &&
                keys_of(ctx, under("c.json"), "zt.note") == 2,
            "with a key more: %s", zt_ctx_error(ctx));
-        ok(convert(ctx, under("c.json"), under(through[i]), NULL) &&
+        ok(ckpt_convert(ctx, under("c.json"), under(through[i]), NULL) &&
                keys_of(ctx, under(through[i]), "zt.note") == 2,
            "which goes on %s", zt_ctx_error(ctx));
     }
@@ -143,8 +106,8 @@ static void test_arrays(zt_ctx *ctx)
     memcpy(file + 127, "\n\1\2\3\4\5\6", 7);
     ok(write_file(under("a.npy"), file, sizeof file), "an array");
     for (int i = 0; i < THROUGH; i++)
-        ok(convert(ctx, under("a.npy"), under(through[i]), "zt.note") &&
-               convert(ctx, under(through[i]), under("b.npy"), NULL) &&
+        ok(ckpt_convert(ctx, under("a.npy"), under(through[i]), "zt.note") &&
+               ckpt_convert(ctx, under(through[i]), under("b.npy"), NULL) &&
                same_files(under("a.npy"), under("b.npy")),
            "through %s: the same bytes %s", through[i], zt_ctx_error(ctx));
     zt_checkpoint *c = zt_checkpoint_open(ctx, under("x.pt"), 0);
@@ -155,14 +118,12 @@ static void test_arrays(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    char command[600];
-    if (!mkdtemp(folder))
+    if (!folder_make("checkpoint-np"))
         return 1;
     test_networks(ctx);
     test_other_tensors(ctx);
     test_arrays(ctx);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ok(system(command) == 0, "cleaned");
+    ok(folder_remove(), "cleaned");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     return tap_done();

@@ -1,39 +1,15 @@
 /* golden_back.c - the sound files of the golden sets formats/npy and formats/pt, written back as
  * npz and as pt by checkpoint.h, are read by NumPy and PyTorch as the sets expect. Skipped where
  * the python that ZT_PYTHON names, or python3, has them not. */
-#include "lib/io/checkpoint.h"
-
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/ckpt.h"
+#include "tests/folder.h"
 #include "tests/golden.h"
 #include "tests/tap.h"
-
-static char folder[] = "/tmp/zt-back-XXXXXX";
-
-static bool convert(zt_ctx *ctx, const char *from, const char *to)
-{
-    zt_checkpoint *c = zt_checkpoint_open(ctx, from, 0);
-    int64_t n = c ? zt_checkpoint_count(c) : 0;
-    zt_entry *e = calloc((size_t)n + 1, sizeof *e);
-    for (int64_t i = 0; i < n; i++)
-        zt_checkpoint_get(c, i, &e[i]);
-    zt_writer *w =
-        c ? zt_writer_open(ctx, to, &(zt_checkpoint_opts){.force = true}, NULL, e, n) : NULL;
-    for (int64_t i = 0; w && i < n; i++) {
-        char *bytes = malloc((size_t)e[i].bytes + 1);
-        if (zt_checkpoint_read(c, i, 0, bytes, (size_t)e[i].bytes) == ZT_OK)
-            zt_writer_put(w, bytes, (size_t)e[i].bytes);
-        free(bytes);
-    }
-    bool done = w && zt_writer_commit(w) == ZT_OK;
-    zt_writer_close(w);
-    zt_checkpoint_close(c);
-    free(e);
-    return done;
-}
 
 /* NAME.npz and NAME.pt of each file that must be read: how many files. */
 static int convert_all(zt_ctx *ctx, const char *root)
@@ -54,7 +30,7 @@ static int convert_all(zt_ctx *ctx, const char *root)
         for (int k = 0; k < 2; k++) {
             snprintf(path, sizeof path, "%s/%s", root, file);
             snprintf(to, sizeof to, "%s/%s.%s", folder, strrchr(file, '/') + 1, k ? "pt" : "npz");
-            both = convert(ctx, path, to) && both;
+            both = ckpt_convert(ctx, path, to, NULL) && both;
         }
         ok(both, "%s is written twice%s", file, zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
@@ -112,10 +88,10 @@ static void compare(const char *root, const char *kind)
 int main(void)
 {
     static const char *const sets[] = {"formats/npy", "formats/pt"};
-    char root[4096], command[600];
+    char root[4096];
     bool numpy = has("numpy"), torch = numpy && has("torch");
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(folder))
+    if (!folder_make("back"))
         return 1;
     for (int i = 0; i < 2; i++) {
         if (!golden_holds(sets[i], root))
@@ -130,8 +106,7 @@ int main(void)
         skip("no NumPy here (ZT_PYTHON=... names a python that has it)");
     if (!torch)
         skip("no PyTorch here (ZT_PYTHON=... names a python that has it)");
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ok(system(command) == 0, "cleaned");
+    ok(folder_remove(), "cleaned");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     return tap_done();

@@ -8,16 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/folder.h"
 #include "tests/tap.h"
-
-static char folder[] = "/tmp/zt-imatrix-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 /* Two weights, one of them of three experts, the last of which was never used. */
 static zt_imatrix *made(zt_ctx *ctx)
@@ -57,11 +49,11 @@ static void test_forms(void)
     zt_imatrix *m = made(ctx);
     ok(is_made(m, true), "sums of squares over rows");
     for (int i = 0; i < 2; i++) {
-        zt_sink *out = zt_sink_open(ctx, in_folder(names[i]), true);
+        zt_sink *out = zt_sink_open(ctx, under(names[i]), true);
         ok(out && forms[i](m, out) == ZT_OK && zt_sink_commit(out) == ZT_OK, "%s: written",
            names[i]);
         zt_sink_close(out);
-        zt_imatrix *again = zt_imatrix_open(ctx, in_folder(names[i]));
+        zt_imatrix *again = zt_imatrix_open(ctx, under(names[i]));
         ok(is_made(again, i == 0), "%s: and read again %s", names[i], zt_ctx_error(ctx));
         zt_imatrix_close(again);
     }
@@ -77,7 +69,7 @@ static void test_hostile(const char *name)
 {
     zt_ctx *ctx = zt_ctx_new();
     size_t n;
-    char *whole = zt_read_all(ctx, in_folder(name), &n);
+    char *whole = zt_read_all(ctx, under(name), &n);
     int silent = 0, cut_read = 0;
     zt_mem_limit(ctx, zt_mem_get(ctx).held + (1 << 20));
     for (size_t i = 0; i < 2 * n; i++) {
@@ -111,7 +103,7 @@ static void test_memory(const char *name)
     int bad = 0;
     for (; !m && nth < 1000; nth++) {
         zt_mem_fail(ctx, nth, false);
-        m = zt_imatrix_open(ctx, in_folder(name));
+        m = zt_imatrix_open(ctx, under(name));
         zt_mem_fail(ctx, 0, false);
         bad += !m && zt_ctx_status(ctx) != ZT_ENOMEM;
         bad += !m && zt_mem_get(ctx).held != 0;
@@ -124,14 +116,14 @@ static void test_memory(const char *name)
 
 int main(void)
 {
-    if (!ok(mkdtemp(folder) != NULL, "a folder")) return tap_done();
+    if (!ok(folder_make("imatrix"), "a folder")) return tap_done();
     test_forms();
     test_hostile("m.gguf");
     test_hostile("m.dat");
     test_memory("m.gguf");
     test_memory("m.dat");
-    unlink(in_folder("m.gguf"));
-    unlink(in_folder("m.dat"));
+    unlink(under("m.gguf"));
+    unlink(under("m.dat"));
     rmdir(folder);
     return tap_done();
 }

@@ -5,23 +5,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/folder.h"
 #include "tests/io_walk.h"
 #include "tests/npy.h"
 #include "tests/tap.h"
 
 IO_KIND(npy)
 IO_KIND(npz)
-
-static char dir[] = "/tmp/zt-npz-XXXXXX";
-
-static const char *in_dir(const char *file)
-{
-    static char path[2][200];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, file);
-    return path[turn];
-}
 
 static void fill(uint8_t *p, size_t n)
 {
@@ -88,14 +78,14 @@ static bool is_row(zt_npz *z, int i)
 static void test_writing(zt_ctx *ctx)
 {
     size_t n = 0, m = 0;
-    bool same = write_rows(ctx, in_dir("a.npz"));
-    zt_npz *z = same ? zt_npz_open(ctx, in_dir("a.npz")) : NULL;
+    bool same = write_rows(ctx, under("a.npz"));
+    zt_npz *z = same ? zt_npz_open(ctx, under("a.npz")) : NULL;
     ok(z && zt_npz_count(z) == ROWS, "what is written opens %s", zt_ctx_error(ctx));
     for (int i = 0; z && i < ROWS; i++)
         ok(is_row(z, i), "array '%s' is as it was written", row[i].name);
     zt_npz_close(z);
-    same = write_rows(ctx, in_dir("b.npz"));
-    uint8_t *a = npy_file(in_dir("a.npz"), &n), *b = npy_file(in_dir("b.npz"), &m);
+    same = write_rows(ctx, under("b.npz"));
+    uint8_t *a = npy_file(under("a.npz"), &n), *b = npy_file(under("b.npz"), &m);
     ok(same && a && b && n == m && memcmp(a, b, n) == 0, "written twice: the same bytes");
     free(a);
     free(b);
@@ -111,7 +101,7 @@ static void test_writer_faults(zt_ctx *ctx)
 {
     zt_type f = zt_type_make(ZT_F32, 1, (int64_t[]){4}), q = zt_type_make(ZT_BF16, 1, f.dim);
     float x[5] = {0};
-    zt_sink *out = zt_sink_open(ctx, in_dir("c.npz"), true);
+    zt_sink *out = zt_sink_open(ctx, under("c.npz"), true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, out);
     refused(ctx, zt_npz_begin(w, "q", &q), ZT_ENOTSUP);
     refused(ctx, zt_npz_begin(w, "\xe9", &f), ZT_ENOTSUP);
@@ -122,7 +112,7 @@ static void test_writer_faults(zt_ctx *ctx)
     refused(ctx, zt_npz_begin(w, "x", &f), ZT_EUSAGE);
     zt_npz_writer_free(w);
     zt_sink_close(out);
-    ok(access(in_dir("c.npz"), F_OK) != 0, "nothing is left of it");
+    ok(access(under("c.npz"), F_OK) != 0, "nothing is left of it");
 }
 
 /* NumPy, where there is one, reads the same. */
@@ -149,7 +139,7 @@ static void test_numpy(void)
              "assert n == %d, n\n"
              "assert z[\"layer/0/w\"].dtype == numpy.float32 and z[\"empty\"].shape == (2, 0, 7)\n"
              "' '%s'",
-             python, ROWS, in_dir("a.npz"));
+             python, ROWS, under("a.npz"));
     ok(system(line) == 0, "NumPy reads what is written");
 }
 
@@ -183,18 +173,18 @@ static void test_zipfile(zt_ctx *ctx)
         "                m.write(z.read(i))\n"
         "        o.close()\n"
         "'",
-        dir);
+        folder);
     ok(system(line) == 0, "zipfile reads what is written");
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         char file[40];
         snprintf(file, sizeof file, "%s.npz", how[i]);
-        zt_npz *z = zt_npz_open(ctx, in_dir(file));
+        zt_npz *z = zt_npz_open(ctx, under(file));
         bool same = z && zt_npz_count(z) == ROWS;
         for (int k = 0; same && k < ROWS; k++)
             same = is_row(z, k);
         ok(same, "zipfile's, %s, is read%s", how[i], zt_ctx_error(ctx));
         zt_npz_close(z);
-        unlink(in_dir(file));
+        unlink(under(file));
     }
 }
 
@@ -219,7 +209,7 @@ static void test_many(zt_ctx *ctx)
     enum { MANY = 70000 };
     zt_type t = zt_type_make(ZT_U8, 0, (int64_t[]){0});
     char name[32], line[600];
-    zt_sink *out = zt_sink_open(ctx, in_dir("many.npz"), true);
+    zt_sink *out = zt_sink_open(ctx, under("many.npz"), true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, out);
     bool done = w != NULL;
     for (int i = 0; done && i < MANY; i++) {
@@ -230,7 +220,7 @@ static void test_many(zt_ctx *ctx)
     done = done && zt_npz_finish(w) == ZT_OK && zt_sink_commit(out) == ZT_OK;
     zt_npz_writer_free(w);
     zt_sink_close(out);
-    zt_npz *z = done ? zt_npz_open(ctx, in_dir("many.npz")) : NULL;
+    zt_npz *z = done ? zt_npz_open(ctx, under("many.npz")) : NULL;
     done = z && zt_npz_count(z) == MANY;
     for (int i = 0; done && i < MANY; i += 997) {
         uint8_t x = 0;
@@ -242,10 +232,10 @@ static void test_many(zt_ctx *ctx)
     snprintf(line, sizeof line,
              "python3 -c 'import zipfile, sys\n"
              "assert len(zipfile.ZipFile(sys.argv[1]).infolist()) == %d' '%s' 2>/dev/null",
-             MANY, in_dir("many.npz"));
+             MANY, under("many.npz"));
     if (system("python3 -c 'import zipfile' 2>/dev/null") == 0)
         ok(system(line) == 0, "zipfile counts them too");
-    unlink(in_dir("many.npz"));
+    unlink(under("many.npz"));
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -368,7 +358,7 @@ static void test_deflated(void)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(dir))
+    if (!folder_make("npz"))
         return 1;
     test_writing(ctx);
     test_numpy();
@@ -380,8 +370,8 @@ int main(void)
     test_deflated();
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    unlink(in_dir("a.npz"));
-    unlink(in_dir("b.npz"));
-    ok(rmdir(dir) == 0, "tidy");
+    unlink(under("a.npz"));
+    unlink(under("b.npz"));
+    ok(rmdir(folder) == 0, "tidy");
     return tap_done();
 }

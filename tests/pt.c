@@ -9,23 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/folder.h"
 #include "tests/io_walk.h"
 #include "tests/npy.h"
 #include "tests/ptw.h"
 #include "tests/tap.h"
 
 IO_KIND(pt)
-
-static char dir[] = "/tmp/zt-pt-XXXXXX";
-
-static const char *in_dir(const char *file)
-{
-    static char path[2][200];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, file);
-    return path[turn];
-}
 
 /* The status that a file's bytes end with, in 64 MiB beyond their size and 2 s; ZT_EBUG if not. */
 static zt_status try(const void *bytes, size_t n)
@@ -270,18 +260,18 @@ static bool is_row(zt_pt *t, int i)
 static void test_writing(zt_ctx *ctx)
 {
     size_t n = 0, m = 0;
-    bool same = write_rows(ctx, in_dir("a.pt"));
-    zt_pt *t = same ? zt_pt_open(ctx, in_dir("a.pt")) : NULL;
+    bool same = write_rows(ctx, under("a.pt"));
+    zt_pt *t = same ? zt_pt_open(ctx, under("a.pt")) : NULL;
     ok(t && zt_pt_count(t) == ROWS, "what is written opens%s", zt_ctx_error(ctx));
     for (int i = 0; t && i < ROWS; i++)
         ok(is_row(t, i), "tensor '%s' is as it was written", row[i].name);
     zt_pt_close(t);
-    same = write_rows(ctx, in_dir("b.pt"));
-    uint8_t *a = npy_file(in_dir("a.pt"), &n), *b = npy_file(in_dir("b.pt"), &m);
+    same = write_rows(ctx, under("b.pt"));
+    uint8_t *a = npy_file(under("a.pt"), &n), *b = npy_file(under("b.pt"), &m);
     ok(same && a && b && n == m && memcmp(a, b, n) == 0, "written twice: the same bytes");
     free(a);
     free(b);
-    zt_source *in = zt_source_open(ctx, in_dir("a.pt"));
+    zt_source *in = zt_source_open(ctx, under("a.pt"));
     ok(zt_pt_is_zip(in), "this zip is a checkpoint");
     zt_source_close(in);
     in = zt_source_open(ctx, "tests/seeds/npz/libzip.npz");
@@ -299,7 +289,7 @@ static void test_writer_faults(zt_ctx *ctx)
 {
     zt_type f = zt_type_make(ZT_F32, 1, (int64_t[]){32}), q = zt_type_make(ZT_Q8_0, 1, f.dim);
     float x[32] = {0};
-    zt_sink *out = zt_sink_open(ctx, in_dir("c.pt"), true);
+    zt_sink *out = zt_sink_open(ctx, under("c.pt"), true);
     zt_pt_writer *w = zt_pt_writer_new(ctx, out);
     ok(!zt_pt_can(&q), "PyTorch has no q8_0");
     refused(ctx, zt_pt_begin(w, "q", &q), ZT_ENOTSUP);
@@ -341,7 +331,7 @@ static void test_torch(zt_ctx *ctx)
         skip("no PyTorch here (ZT_PYTHON=... names a python that has it)");
         return;
     }
-    snprintf(line, sizeof line, "%s -c \"%s\" '%s' %d", python, script, dir, ROWS);
+    snprintf(line, sizeof line, "%s -c \"%s\" '%s' %d", python, script, folder, ROWS);
     ok(system(line) == 0, "PyTorch reads what is written, weights_only=True");
     for (int i = 2; i < 12; i++) {
         char file[20];
@@ -349,7 +339,7 @@ static void test_torch(zt_ctx *ctx)
         float x[6] = {0};
         snprintf(file, sizeof file, "p%d%d.pt", zip, protocol);
         uint8_t head[32] = {0};
-        zt_source *in = zt_source_open(ctx, in_dir(file));
+        zt_source *in = zt_source_open(ctx, under(file));
         bool seen = in && zt_source_read(in, 0, head, sizeof head) == ZT_OK &&
                     (zip ? zt_pt_is_zip(in) : zt_pt_sniff(head, sizeof head));
         zt_pt *t = zt_pt_take(ctx, in);
@@ -360,18 +350,18 @@ static void test_torch(zt_ctx *ctx)
            zip ? "zip" : "older format", protocol, zt_ctx_error(ctx));
         zt_pt_close(t);
         zt_ctx_clear(ctx);
-        unlink(in_dir(file));
+        unlink(under(file));
     }
 }
 
-static int write_evil(const char *folder)
+static int write_evil(const char *to)
 {
     bool done = true;
     for (int i = 0; done && i < PTW_EVIL; i++) {
         char path[4096];
         size_t n;
         uint8_t *file = ptw_zip(ptw_evil[i].bytes, ptw_evil[i].n, &n);
-        snprintf(path, sizeof path, "%s/%s.pt", folder, ptw_evil[i].name);
+        snprintf(path, sizeof path, "%s/%s.pt", to, ptw_evil[i].name);
         FILE *f = fopen(path, "wb");
         done = f && fwrite(file, 1, n, f) == n;
         done = f && fclose(f) == 0 && done;
@@ -385,7 +375,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--evil") == 0)
         return write_evil(argv[2]);
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(dir))
+    if (!folder_make("pt"))
         return 1;
     test_evil();
     test_bombs(ctx);
@@ -396,8 +386,8 @@ int main(int argc, char **argv)
     test_torch(ctx);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    unlink(in_dir("a.pt"));
-    unlink(in_dir("b.pt"));
-    ok(rmdir(dir) == 0, "tidy");
+    unlink(under("a.pt"));
+    unlink(under("b.pt"));
+    ok(rmdir(folder) == 0, "tidy");
     return tap_done();
 }
