@@ -42,7 +42,7 @@ cell() { # ROW COLUMN
         zt-run -m "$type.gguf" --raw -p hello -n 2 --ids >ids
         [ "$(wc -w <ids)" -eq 2 ]
         n=$((n + 1))
-    done < <(zt-quant --list-types | tail -n +2 | cut -f1 | grep -v fp8)
+    done < <(zt-quant --list-types | awk -F '\t' '$6 == "models" {print $1}' | grep -v fp8)
     [ "$n" -ge 25 ]
 }
 

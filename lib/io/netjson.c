@@ -49,6 +49,22 @@ zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s)
     return NULL;
 }
 
+zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t n)
+{
+    zt_netjson *j = zt_calloc(ctx, 1, sizeof *j);
+    if (!j)
+        return NULL;
+    j->ctx = ctx;
+    j->file = "the network's frame";
+    zt_str_init(&j->frame, ctx);
+    j->keep = zt_arena_new(ctx, 4096);
+    if (j->keep && zt_str_put(&j->frame, frame, n) == ZT_OK && zt_nj_scan_frame(j) == ZT_OK &&
+        zt_nj_walk(j) == ZT_OK && map_names(j) == ZT_OK)
+        return j;
+    zt_netjson_close(j);
+    return NULL;
+}
+
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
 {
     zt_source *s = zt_source_open(ctx, path);
@@ -126,6 +142,8 @@ zt_status zt_netjson_read(zt_netjson *j, int64_t i, size_t offset, void *dst, si
 {
     char *to = dst;
     zt_status st = zt_array_range(j->ctx, j->file, &j->tensor[i], offset, n);
+    if (!j->in)
+        st = zt_fail(j->ctx, ZT_EUSAGE, "%s has no weights", j->file);
     while (st == ZT_OK && n) {
         size_t some = n;
         st = read_piece(j, &j->weights[i], offset, to, &some);
@@ -170,21 +188,13 @@ struct zt_netjson_writer {
 zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n)
 {
     zt_netjson_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    zt_netjson *j = w ? zt_calloc(ctx, 1, sizeof *j) : NULL;
-    if (!j) {
-        zt_free(ctx, w);
+    if (!w)
         return NULL;
-    }
-    w->j = j;
+    w->j = zt_netjson_from_frame(ctx, frame, n);
     w->out = out;
-    j->ctx = ctx;
-    j->file = "the network's frame";
-    zt_str_init(&j->frame, ctx);
-    j->keep = zt_arena_new(ctx, 4096);
-    if (j->keep && zt_str_put(&j->frame, frame, n) == ZT_OK && zt_nj_scan_frame(j) == ZT_OK &&
-        zt_nj_walk(j) == ZT_OK)
+    if (w->j)
         return w;
-    zt_netjson_writer_free(w);
+    zt_free(ctx, w);
     return NULL;
 }
 

@@ -31,6 +31,7 @@
 #define ZT_NETJSON_H
 
 #include "lib/io/array.h"
+#include "lib/tensor/storage.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,34 @@ int64_t zt_netjson_find(const zt_netjson *j, const char *name); /* index or -1 *
 zt_status zt_netjson_read(zt_netjson *j, int64_t i, size_t offset, void *dst, size_t n);
 zt_store zt_netjson_store(zt_netjson *j);                     /* valid as long as it is open */
 const char *zt_netjson_frame(const zt_netjson *j, size_t *n); /* closed by a zero as well */
+
+/* What a text of weights holds: numbers of a storage type, codes that count in scales.
+ *
+ * The places of codes are Loom's; which codes weights have, may be by either rule. Where the
+ * field's rule makes codes that Loom's reader would take for others, those of fp8, fp4 and what has
+ * no sign, the layer says so in a member of ours, "zt.rule": "field". */
+typedef struct zt_net_weights {
+    zt_storage type;      /* the layer's dtype */
+    bool native;          /* codes of that type; else f32, whatever the type */
+    zt_storage_rule rule; /* by which codes are read */
+    float scale;          /* 1 where the layer has none */
+} zt_net_weights;
+
+zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i);
+int64_t zt_netjson_elements(const zt_netjson *j, int64_t i); /* -1: packed, not known here */
+const char *zt_netjson_word(zt_storage t);                   /* "int8" */
+/* A frame alone: nothing of it can be read. ZT_EDATA when it is none. Copies it. */
+zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t n);
+/* The frame of the same network with other weights, w[count]; all else is as it was. ZT_ENOTSUP
+ * where packed weights would become others. */
+zt_status zt_netjson_reframe(const zt_netjson *j, const zt_net_weights *w, zt_str *out);
+
+size_t zt_net_bytes(const zt_net_weights *w, int64_t n); /* that n weights take */
+/* n weights to bytes; y gets what these mean. Messages are zt_storage_encode's. */
+zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
+                        float *y);
+/* n weights, that are not packed, from their bytes. */
+void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y);
 
 typedef struct zt_netjson_writer zt_netjson_writer;
 

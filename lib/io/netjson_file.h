@@ -4,11 +4,20 @@
 
 #include "lib/io/netjson.h"
 
+/* Members of a layer that tell what its weights are. */
+enum { NJ_DTYPE, NJ_NATIVE, NJ_SCALE, NJ_RULE, NJ_MEMBERS };
+
+typedef struct nj_span {
+    size_t from, to; /* of the frame: a member's value; 0, 0: there is none */
+} nj_span;
+
 /* A text of weights. */
 typedef struct nj_weights {
     uint64_t text; /* its first byte in the file, behind the quote */
     uint64_t bytes;
     size_t frame, frame_end; /* where the frame says it, without quotes */
+    nj_span member[NJ_MEMBERS];
+    zt_net_weights are;
 } nj_weights;
 
 struct zt_netjson {
@@ -30,6 +39,9 @@ zt_status zt_nj_scan(zt_netjson *j);
 zt_status zt_nj_scan_frame(zt_netjson *j);
 /* Goes through the frame's layers: every one of `weights` becomes a tensor, in order. */
 zt_status zt_nj_walk(zt_netjson *j);
+
+/* Does the field's rule make other codes of this type than Loom's reader takes them for? */
+bool zt_nj_reads_by_rule(zt_storage t);
 
 /* Room for one more of n, in steps that double. */
 void *zt_nj_room(zt_ctx *ctx, void *list, int64_t n, size_t size);

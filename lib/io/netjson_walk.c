@@ -4,6 +4,7 @@
 #include "lib/io/netjson_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -20,20 +21,31 @@ enum {
 typedef struct nj_dtype {
     const char *name, *other; /* in any case of letters */
     zt_dtype dtype;           /* as native weights are held; ZT_DTYPE_COUNT: packed */
+    zt_storage storage;
 } nj_dtype;
 
 static const nj_dtype dtypes[] = {
-    {"float32", "fp32", ZT_F32},      {"float64", "f64", ZT_F64},
-    {"float16", "f16", ZT_F32},       {"bfloat16", "bf16", ZT_F32},
-    {"fp8e4m3", "fp8", ZT_I8},        {"fp8e5m2", NULL, ZT_I8},
-    {"int64", "i64", ZT_I64},         {"int32", "i32", ZT_I32},
-    {"int16", "i16", ZT_I16},         {"int8", "i8", ZT_I8},
-    {"uint64", "u64", ZT_I64},        {"uint32", "u32", ZT_I32},
-    {"uint16", "u16", ZT_I16},        {"uint8", "u8", ZT_I8},
-    {"int4", NULL, ZT_DTYPE_COUNT},   {"uint4", NULL, ZT_DTYPE_COUNT},
-    {"fp4", "f4", ZT_DTYPE_COUNT},    {"int2", NULL, ZT_DTYPE_COUNT},
-    {"uint2", NULL, ZT_DTYPE_COUNT},  {"ternary", NULL, ZT_DTYPE_COUNT},
-    {"binary", NULL, ZT_DTYPE_COUNT},
+    {"float32", "fp32", ZT_F32, ZT_STORE_F32},
+    {"float64", "f64", ZT_F64, ZT_STORE_F64},
+    {"float16", "f16", ZT_F32, ZT_STORE_F16},
+    {"bfloat16", "bf16", ZT_F32, ZT_STORE_BF16},
+    {"fp8e4m3", "fp8", ZT_I8, ZT_STORE_FP8E4M3},
+    {"fp8e5m2", NULL, ZT_I8, ZT_STORE_FP8E5M2},
+    {"int64", "i64", ZT_I64, ZT_STORE_I64},
+    {"int32", "i32", ZT_I32, ZT_STORE_I32},
+    {"int16", "i16", ZT_I16, ZT_STORE_I16},
+    {"int8", "i8", ZT_I8, ZT_STORE_I8},
+    {"uint64", "u64", ZT_I64, ZT_STORE_U64},
+    {"uint32", "u32", ZT_I32, ZT_STORE_U32},
+    {"uint16", "u16", ZT_I16, ZT_STORE_U16},
+    {"uint8", "u8", ZT_I8, ZT_STORE_U8},
+    {"int4", NULL, ZT_DTYPE_COUNT, ZT_STORE_I4},
+    {"uint4", NULL, ZT_DTYPE_COUNT, ZT_STORE_U4},
+    {"fp4", "f4", ZT_DTYPE_COUNT, ZT_STORE_FP4},
+    {"int2", NULL, ZT_DTYPE_COUNT, ZT_STORE_I2},
+    {"uint2", NULL, ZT_DTYPE_COUNT, ZT_STORE_U2},
+    {"ternary", NULL, ZT_DTYPE_COUNT, ZT_STORE_TERNARY},
+    {"binary", NULL, ZT_DTYPE_COUNT, ZT_STORE_BINARY},
 };
 
 /* What no row has is float32, as the original takes it. */
@@ -46,6 +58,25 @@ static const nj_dtype *dtype_named(const char *name)
     return &dtypes[0];
 }
 
+const char *zt_netjson_word(zt_storage t)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].storage == t)
+            return dtypes[i].name;
+    return NULL;
+}
+
+bool zt_nj_reads_by_rule(zt_storage t)
+{
+    static const zt_storage other[] = {ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2, ZT_STORE_FP4,
+                                       ZT_STORE_U64,     ZT_STORE_U32,     ZT_STORE_U16,
+                                       ZT_STORE_U8,      ZT_STORE_U4,      ZT_STORE_U2};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (other[i] == t)
+            return true;
+    return false;
+}
+
 /* ---- one layer ---------------------------------------------------------------------------------
  */
 
@@ -54,7 +85,9 @@ typedef struct layer {
     zt_str *path; /* of the layer */
     int depth;
     const nj_dtype *dtype;
-    bool native;
+    bool native, field;
+    float scale;
+    nj_span member[NJ_MEMBERS];
     int64_t weights; /* -1: none */
     unsigned seen;   /* members that there were, by their rows */
     bool has_layers, top;
@@ -84,10 +117,17 @@ static zt_status read_weights(layer *l, const char *key, const char *text, size_
     return ZT_OK;
 }
 
+static void note(layer *l, int member, const char *text, size_t n)
+{
+    size_t from = (size_t)(text - l->j->frame.data);
+    l->member[member] = (nj_span){from, from + n};
+}
+
 static zt_status read_dtype(layer *l, const char *key, const char *text, size_t n)
 {
     zt_str s;
     (void)key;
+    note(l, NJ_DTYPE, text, n);
     zt_str_init(&s, l->j->ctx);
     zt_status st = zt_json_string(l->j->ctx, l->j->file, text, n, &s);
     if (st == ZT_OK)
@@ -99,10 +139,36 @@ static zt_status read_dtype(layer *l, const char *key, const char *text, size_t 
 static zt_status read_native(layer *l, const char *key, const char *text, size_t n)
 {
     (void)key;
+    note(l, NJ_NATIVE, text, n);
     l->native = n == 4 && memcmp(text, "true", 4) == 0;
     return l->native || (n == 5 && memcmp(text, "false", 5) == 0)
                ? ZT_OK
                : bad(l, "\"native\" is neither true nor false");
+}
+
+/* A number; null and 0 are none. */
+static zt_status read_scale(layer *l, const char *key, const char *text, size_t n)
+{
+    (void)key;
+    note(l, NJ_SCALE, text, n);
+    json_t *v = zt_json_load(l->j->ctx, l->j->file, text, n);
+    zt_status st = v ? ZT_OK : zt_ctx_status(l->j->ctx);
+    if (v && !json_is_number(v) && !json_is_null(v))
+        st = bad(l, "\"scale\" is no number");
+    float scale = st == ZT_OK ? (float)json_number_value(v) : 0;
+    l->scale = scale != 0 && isfinite(scale) ? scale : 1;
+    json_decref(v);
+    return st;
+}
+
+static zt_status read_rule(layer *l, const char *key, const char *text, size_t n)
+{
+    (void)key;
+    note(l, NJ_RULE, text, n);
+    l->field = n == 7 && memcmp(text, "\"field\"", 7) == 0;
+    return l->field || (n == 6 && memcmp(text, "\"loom\"", 6) == 0)
+               ? ZT_OK
+               : bad(l, "\"zt.rule\" is neither field nor loom");
 }
 
 static zt_status read_layer(void *user, int64_t i, const char *text, size_t n);
@@ -119,6 +185,7 @@ static zt_status read_layers(layer *l, const char *key, const char *text, size_t
         st = zt_json_items(l->j->ctx, l->j->file, text, n, read_layer, l);
     l->depth--;
     l->path->len = at;
+    l->path->data[at] = 0;
     l->has_layers = true;
     return st;
 }
@@ -133,6 +200,8 @@ static const struct {
     {"weights", false, true, read_weights},
     {"dtype", false, true, read_dtype},
     {"native", false, true, read_native},
+    {"scale", false, true, read_scale},
+    {"zt.rule", false, true, read_rule},
     {"parallel_branches", false, true, read_layers},
     {"sequential_layers", false, true, read_layers},
 };
@@ -155,15 +224,32 @@ static zt_status read_member(void *user, const char *key, const char *text, size
     return v ? ZT_OK : zt_ctx_status(l->j->ctx);
 }
 
+/* What the layer's weights are, now that all its members are known; and what zt calls them. */
+static zt_dtype settle(const layer *l)
+{
+    const nj_dtype *d = l->dtype;
+    nj_weights *w = &l->j->weights[l->weights];
+    bool field = l->native && l->field && zt_nj_reads_by_rule(d->storage);
+    w->are = (zt_net_weights){.type = d->storage,
+                              .native = l->native,
+                              .rule = field ? ZT_RULE_FIELD : ZT_RULE_LOOM,
+                              .scale = l->scale};
+    memcpy(w->member, l->member, sizeof w->member);
+    if (!l->native)
+        return dtypes[0].dtype;
+    return field && d->dtype < ZT_DTYPE_COUNT ? zt_storage_get(d->storage)->dtype : d->dtype;
+}
+
 /* The layer's weights, whose dtype is known now, as a tensor. */
 static zt_status add_tensor(const layer *l)
 {
     zt_netjson *j = l->j;
     zt_array *a = &j->tensor[l->weights];
     const nj_dtype *d = l->native ? l->dtype : &dtypes[0];
-    bool packed = d->dtype == ZT_DTYPE_COUNT;
+    zt_dtype held = settle(l);
+    bool packed = held == ZT_DTYPE_COUNT;
     size_t bytes = (size_t)j->weights[l->weights].bytes;
-    size_t item = packed ? 1 : (size_t)zt_dtype_get(d->dtype)->block_bytes;
+    size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;
     int64_t *dim = zt_arena_alloc(j->keep, sizeof *dim);
     if (!dim)
         return ZT_ENOMEM;
@@ -175,7 +261,7 @@ static zt_status add_tensor(const layer *l)
     *dim = (int64_t)(bytes / item);
     *a = (zt_array){.name = st == ZT_OK ? zt_arena_strndup(j->keep, name.data, name.len) : NULL,
                     .dtype = d->name,
-                    .type = zt_type_make(d->dtype, 1, dim),
+                    .type = zt_type_make(held, 1, dim),
                     .bytes = bytes,
                     .rank = 1,
                     .dim = dim};
@@ -190,6 +276,7 @@ static zt_status read_layer(void *user, int64_t i, const char *text, size_t n)
                .path = above->path,
                .depth = above->depth,
                .dtype = &dtypes[0],
+               .scale = 1,
                .weights = -1};
     size_t at = l.path->len;
     zt_status st = zt_str_printf(l.path, ".%" PRId64, i);

@@ -6,6 +6,10 @@ static zt_status convert(quant *q)
 {
     const quant_options *o = q->o;
     zt_status s = quant_open(q);
+    if (s == ZT_OK && quant_is_net(q))
+        return quant_net(q);
+    if (s == ZT_OK)
+        s = quant_check_model(q);
     if (s == ZT_OK)
         s = quant_plan(q);
     if (s == ZT_OK && o->target)
@@ -42,6 +46,7 @@ int main(int argc, char **argv)
         zt_free(q.ctx, q.glob[i]);
     zt_free(q.ctx, q.glob);
     zt_free(q.ctx, q.wish);
+    zt_free(q.ctx, q.net_wish);
     zt_free(q.ctx, q.job);
     return zt_cli_close(cli, s);
 }

@@ -88,13 +88,15 @@ static zt_status put_imatrix(const quant *q, zt_meta *m)
 }
 
 /* What was asked for: the same words make the same tensors again. */
-static zt_status put_history(quant *q, zt_meta *m)
+zt_status quant_put_history(quant *q, zt_meta *m)
 {
     const quant_options *o = q->o;
     zt_str what;
     zt_str_init(&what, q->ctx);
     zt_status s = o->target ? zt_str_printf(&what, "--target-size %zu", o->target)
-                            : zt_str_printf(&what, "--type %s", q->mix->name);
+                            : zt_str_printf(&what, "--type %s", q->mix ? q->mix->name : o->type);
+    if (s == ZT_OK && o->rule == ZT_RULE_LOOM)
+        s = zt_str_puts(&what, " --rule loom");
     if (s == ZT_OK && o->pure)
         s = zt_str_puts(&what, " --pure");
     for (int i = 0; i < o->wishes.n && s == ZT_OK; i++)
@@ -120,7 +122,7 @@ zt_status quant_meta(quant *q)
         s = zt_meta_put_u32(m, "general.file_type", (uint32_t)number);
     if (s == ZT_OK && q->imatrix)
         s = put_imatrix(q, m);
-    return s == ZT_OK && !q->o->no_history ? put_history(q, m) : s;
+    return s == ZT_OK && !q->o->no_history ? quant_put_history(q, m) : s;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

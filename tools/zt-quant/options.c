@@ -16,6 +16,8 @@ static const zt_opt options[] = {
     ROW(0, "tensor-type", LIST, wishes, "GLOB=TYPE",
         "another type for such names; the last that matches holds", ),
     ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one", ),
+    ROW(0, "rule", WORD, rule, "field|loom",
+        "of networks: how codes are chosen (default: field)", ),
     FLAG("pure", pure, "all matrices of one type: no mix"),
     ROW(0, "target-size", SIZE, target, "SIZE",
         "types by measured error, so that the file has this size", ),
@@ -95,19 +97,33 @@ static zt_status take_operands(quant *q)
     return ZT_OK;
 }
 
+/* A type of models, of networks, or of both. */
+static bool find_type(const char *name, const zt_mix **m, zt_storage *net)
+{
+    *m = zt_mix_find(name);
+    if (*m && !quant_can((*m)->dtype))
+        *m = NULL;
+    if (!zt_storage_parse(name, strlen(name), net))
+        *net = ZT_STORE_COUNT;
+    for (int t = 0; t < ZT_STORE_COUNT; t++)
+        if (!strcmp(name, zt_netjson_word((zt_storage)t)))
+            *net = (zt_storage)t;
+    return *m || *net != ZT_STORE_COUNT;
+}
+
 static zt_status take_wish(quant *q, int i)
 {
     char shown[64];
     const char *text = q->o->wishes.item[i], *eq = strrchr(text, '=');
-    const zt_mix *m = eq && eq > text ? zt_mix_find(eq + 1) : NULL;
+    const zt_mix *m = NULL;
     zt_escape(shown, sizeof shown, text, strlen(text));
     if (!eq || eq == text)
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
-    if (!m || !quant_can(m->dtype))
+    if (!find_type(eq + 1, &m, &q->net_wish[i]))
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': no such type: see --list-types",
                        shown);
     q->glob[i] = zt_strndup(q->ctx, text, (size_t)(eq - text));
-    q->wish[i] = (zt_mix_wish){q->glob[i], m->dtype};
+    q->wish[i] = (zt_mix_wish){q->glob[i], m ? m->dtype : ZT_DTYPE_COUNT};
     return q->glob[i] ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -122,13 +138,13 @@ static zt_status take_types(quant *q)
         return misuse(q, "--type and --target-size exclude each other");
     if (o->pure && o->target)
         return misuse(q, "--pure and --target-size exclude each other");
-    q->mix = zt_mix_find(o->type ? o->type : "q8_0");
-    if (!q->mix || !quant_can(q->mix->dtype))
+    if (!find_type(o->type ? o->type : "q8_0", &q->mix, &q->storage))
         return zt_fail(q->ctx, ZT_EUSAGE, "--type %s: no such type: see --list-types",
                        zt_escape(shown, sizeof shown, o->type, strlen(o->type)));
     q->wish = zt_calloc(q->ctx, n + 1, sizeof *q->wish);
     q->glob = zt_calloc(q->ctx, n + 1, sizeof *q->glob);
-    zt_status s = q->wish && q->glob ? ZT_OK : ZT_ENOMEM;
+    q->net_wish = zt_calloc(q->ctx, n + 1, sizeof *q->net_wish);
+    zt_status s = q->wish && q->glob && q->net_wish ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; i < n && s == ZT_OK; i++)
         s = take_wish(q, (int)i);
     return s;

@@ -32,7 +32,7 @@ zt_status quant_open(quant *q)
 {
     struct stat st;
     bool folder = strcmp(q->from, "-") && stat(q->from, &st) == 0 && S_ISDIR(st.st_mode);
-    bool twice = q->o->target || q->o->scale == QUANT_SCALE_TENSOR;
+    bool twice = q->o->target || q->o->scale == QUANT_SCALE_TENSOR || !q->mix;
     unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
     zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
     if (s == ZT_OK && folder)
@@ -72,7 +72,7 @@ static zt_mix_of describe(const quant *q, char arch[64])
     return of;
 }
 
-/* A language model's norms and biases are f32, as llama.cpp wants them: any other float becomes so. */
+/* A language model's norms and biases are f32, as llama.cpp wants them: other floats become so. */
 static bool is_loose_vector(const quant *q, const quant_job *j)
 {
     zt_dtype t = j->in.type.dtype;

@@ -11,6 +11,7 @@ typedef struct quant_options {
     zt_opt_list wishes; /* GLOB=TYPE */
     size_t target;      /* bytes of the whole file; 0: none */
     int scale;          /* QUANT_SCALE_ */
+    int rule;           /* zt_storage_rule, of networks */
     int64_t window;     /* tokens of a text for --make-imatrix */
     bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history;
 } quant_options;
@@ -23,6 +24,8 @@ typedef struct quant_job {
     bool copy;    /* its bytes go over as they are */
     bool weighed; /* there is an importance of its columns, or of each expert's */
     zt_loss_of loss;
+    const char *was, *is; /* of a network: the words of its types; NULL: in and type say them */
+    uint64_t bytes;       /* and what it becomes */
 } quant_job;
 
 typedef struct quant {
@@ -30,8 +33,10 @@ typedef struct quant {
     zt_ctx *ctx;
     const quant_options *o;
     const char *from, *into; /* the operands; into NULL: nothing is written */
-    const zt_mix *mix;
-    zt_mix_wish *wish; /* [o->wishes.n]; their globs are `globs` */
+    const zt_mix *mix;    /* NULL: the type is of networks alone */
+    zt_storage storage;   /* the type, of a network; ZT_STORE_COUNT: it is of models alone */
+    zt_mix_wish *wish;    /* [o->wishes.n]; their globs are `globs` */
+    zt_storage *net_wish; /* [o->wishes.n] as `storage` */
     char **glob;
     zt_checkpoint *in;
     zt_imatrix *imatrix; /* NULL: none */
@@ -63,6 +68,7 @@ void quant_tell_fallbacks(quant *q);
 /* A number, or the first of an array of them; 0 where there is none. */
 int64_t quant_meta_i64(const zt_meta *m, const char *arch, const char *key);
 zt_status quant_meta(quant *q);
+zt_status quant_put_history(quant *q, zt_meta *m);
 uint64_t quant_padded(uint64_t bytes); /* with what follows a tensor's data */
 uint64_t quant_header_bytes(const quant *q); /* about: what a file holds beside data */
 
@@ -96,6 +102,14 @@ zt_status quant_scaled_rows(zt_ctx *ctx, const zt_quantizer *z, const float *x, 
                             const quant_scales *by, uint8_t *out, float *y);
 zt_status quant_scales_of(quant *q, int64_t job, quant_scales *by);
 char *quant_scale_entry(quant *q, const quant_job *j, zt_entry *e);
+
+/* ---- net.c: networks, as JSON holds them ----------------------------------------------------- */
+
+/* Is the input a network, and the type one of theirs? */
+bool quant_is_net(quant *q);
+zt_status quant_net(quant *q);
+/* It is none: what is asked for must be of models. */
+zt_status quant_check_model(quant *q);
 
 uint64_t quant_new_bytes(const quant_job *j); /* of a tensor as it becomes */
 

@@ -30,14 +30,24 @@ static const char *shape_text(const zt_type *t, char buf[CELL])
     return buf;
 }
 
-static const char *type_name(const zt_entry *e, zt_dtype t)
+static const char *name_of(const zt_entry *e, zt_dtype t)
 {
     return t < ZT_DTYPE_COUNT ? zt_dtype_get(t)->name : e->dtype;
 }
 
+static const char *old_type(const quant_job *j)
+{
+    return j->was ? j->was : name_of(&j->in, j->in.type.dtype);
+}
+
+static const char *new_type(const quant_job *j)
+{
+    return j->is ? j->is : name_of(&j->in, j->type.dtype);
+}
+
 uint64_t quant_new_bytes(const quant_job *j)
 {
-    return j->copy ? j->in.bytes : zt_type_bytes(&j->type);
+    return j->copy ? j->in.bytes : j->is ? j->bytes : zt_type_bytes(&j->type);
 }
 
 /* ---- --dry-run ------------------------------------------------------------------------------- */
@@ -61,11 +71,9 @@ zt_status quant_print_plan(quant *q)
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
         const quant_job *j = &q->job[i];
-        zt_dtype from = j->in.type.dtype;
         was += j->in.bytes;
         is += quant_new_bytes(j);
-        s = plan_row(t, j->in.name, type_name(&j->in, from),
-                     type_name(&j->in, j->type.dtype),
+        s = plan_row(t, j->in.name, old_type(j), new_type(j),
                      j->to.fell_back ? zt_dtype_get(j->to.wanted)->name : "",
                      shape_text(&j->in.type, shape), j->in.bytes, quant_new_bytes(j));
     }
@@ -106,7 +114,7 @@ zt_status quant_print_losses(quant *q)
             continue;
         bytes += quant_new_bytes(j);
         quant_add_loss(&all, &j->loss);
-        s = loss_row(t, j->in.name, zt_dtype_get(j->type.dtype)->name, &j->loss, quant_new_bytes(j));
+        s = loss_row(t, j->in.name, new_type(j), &j->loss, quant_new_bytes(j));
     }
     if (s == ZT_OK)
         s = loss_row(t, "total", "", &all, bytes);
@@ -118,25 +126,40 @@ zt_status quant_print_losses(quant *q)
 
 /* ---- --list-types ---------------------------------------------------------------------------- */
 
-static zt_status type_row(zt_table *t, const zt_mix *m)
+static zt_status type_row(zt_table *t, const char *name, const char *also, const char *mostly,
+                          double bits, int block, const char *of)
+{
+    char cell[2][CELL];
+    snprintf(cell[0], CELL, "%.4g", bits);
+    snprintf(cell[1], CELL, "%d", block);
+    return zt_table_row(t, (const char *const[]){name, also, mostly, cell[0], cell[1], of});
+}
+
+static zt_status model_row(zt_table *t, const zt_mix *m)
 {
     const zt_dtype_info *d = zt_dtype_get(m->dtype);
-    char block[CELL], bits[CELL];
-    snprintf(block, CELL, "%d", d->block);
-    snprintf(bits, CELL, "%.4g", 8.0 * d->block_bytes / d->block);
-    return zt_table_row(t, (const char *const[]){m->name, m->alias ? m->alias : "", d->name, bits,
-                                                 block});
+    return type_row(t, m->name, m->alias ? m->alias : "", d->name, 8.0 * d->block_bytes / d->block,
+                    d->block, "models");
+}
+
+static zt_status net_row(zt_table *t, zt_storage s)
+{
+    const zt_storage_info *i = zt_storage_get(s);
+    const char *word = zt_netjson_word(s);
+    return type_row(t, i->name, strcmp(word, i->name) ? word : "", word, i->bits, 1, "networks");
 }
 
 zt_status quant_list_types(zt_cli *cli)
 {
-    static const char *const columns[] = {"name", "also", "mostly", "#bits", "#block"};
-    zt_table *t = zt_table_new(cli, "quant-types", columns, 5);
+    static const char *const columns[] = {"name", "also", "mostly", "#bits", "#block", "of"};
+    zt_table *t = zt_table_new(cli, "quant-types", columns, 6);
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     const zt_mix *m;
     for (int i = 0; (m = zt_mix_at(i)) && s == ZT_OK; i++)
         if (quant_can(m->dtype))
-            s = type_row(t, m);
+            s = model_row(t, m);
+    for (int i = 0; i < ZT_STORE_COUNT && s == ZT_OK; i++)
+        s = net_row(t, (zt_storage)i);
     if (s == ZT_OK)
         s = zt_table_print(t);
     zt_table_free(t);
