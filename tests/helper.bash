@@ -52,13 +52,14 @@ man_options() { # page
 killed_everywhere() { # old new target command...
     local old=$1 new=$2 target=$3 call n code before
     shift 3
-    touch trace
+    touch trace # below, no search for leaks: it fails under strace
     for call in write pwrite64 copy_file_range fsync fdatasync linkat rename,renameat,renameat2 ftruncate; do
         for ((n = 1, code = 1; code; n++)); do
             cp "$old" "$target"
             code=0
             before=$(ls -A)
-            strace -f -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
+            ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
+                strace -f -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
             cmp -s "$target" "$old" || cmp -s "$target" "$new" || { echo "$call $n: $target is neither old nor new"; false; }
             [ $code -eq 0 ] || [ $code -eq 137 ] || { echo "$call $n: $code"; false; }
             kills=$((kills + (code == 137)))
