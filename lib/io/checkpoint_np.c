@@ -82,12 +82,6 @@ static zt_status open_zip(zt_checkpoint *c, zt_source *s)
     return zt_pt_is_zip(s) ? pt_open(c, s) : npz_open(c, s);
 }
 
-/* By its first bytes a checkpoint of the older format; by its name either. */
-static zt_status open_pt(zt_checkpoint *c, zt_source *s)
-{
-    return pt_open(c, s);
-}
-
 static bool probe_npy(const unsigned char *head, size_t n, uint64_t size)
 {
     (void)size;
@@ -247,10 +241,11 @@ const zt_container zt_container_npz = {.name = "npz",
                                        .can = npz_can,
                                        .bytes = ZT_U8};
 
+/* Found by its first bytes it is the older format, by its name either. */
 const zt_container zt_container_pt = {.name = "pt",
                                       .suffix = ".pt",
                                       .probe = probe_pt,
-                                      .open = open_pt,
+                                      .open = pt_open,
                                       .ops = &pt_ops,
                                       .can = pt_can,
                                       .bytes = ZT_U8};
