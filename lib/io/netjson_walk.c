@@ -173,6 +173,14 @@ static zt_status read_rule(layer *l, const char *key, const char *text, size_t n
 
 static zt_status read_layer(void *user, int64_t i, const char *text, size_t n);
 
+/* Back to a length that it had; nothing was ever put where memory failed at once. */
+static void cut(zt_str *path, size_t at)
+{
+    path->len = at;
+    if (path->data)
+        path->data[at] = 0;
+}
+
 /* The layers of a list, below `key`. */
 static zt_status read_layers(layer *l, const char *key, const char *text, size_t n)
 {
@@ -184,8 +192,7 @@ static zt_status read_layers(layer *l, const char *key, const char *text, size_t
     if (st == ZT_OK && !(n == 4 && memcmp(text, "null", 4) == 0))
         st = zt_json_items(l->j->ctx, l->j->file, text, n, read_layer, l);
     l->depth--;
-    l->path->len = at;
-    l->path->data[at] = 0;
+    cut(l->path, at);
     l->has_layers = true;
     return st;
 }
@@ -286,8 +293,7 @@ static zt_status read_layer(void *user, int64_t i, const char *text, size_t n)
         st = zt_json_members(l.j->ctx, l.j->file, text, n, read_member, &l);
     if (st == ZT_OK && l.weights >= 0)
         st = add_tensor(&l);
-    l.path->len = at;
-    l.path->data[at] = 0;
+    cut(l.path, at);
     return st;
 }
 
