@@ -47,19 +47,23 @@ man_options() { # page
          }' "$1"
 }
 
+# strace, without a sanitizer's search for leaks, which fails under it.
+traced() {
+    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 strace -f "$@"
+}
+
 # Kills at each call of each system call that writes or names: the target is old or new, and whole;
 # after a normal exit nothing lies beside it. Adds to $kills.
 killed_everywhere() { # old new target command...
     local old=$1 new=$2 target=$3 call n code before
     shift 3
-    touch trace # below, no search for leaks: it fails under strace
+    touch trace
     for call in write pwrite64 copy_file_range fsync fdatasync linkat rename,renameat,renameat2 ftruncate; do
         for ((n = 1, code = 1; code; n++)); do
             cp "$old" "$target"
             code=0
             before=$(ls -A)
-            ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
-                strace -f -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
+            traced -qq -o trace -e trace=$call -e inject=$call:signal=KILL:when=$n "$@" 2>/dev/null || code=$?
             cmp -s "$target" "$old" || cmp -s "$target" "$new" || { echo "$call $n: $target is neither old nor new"; false; }
             [ $code -eq 0 ] || [ $code -eq 137 ] || { echo "$call $n: $code"; false; }
             kills=$((kills + (code == 137)))

@@ -92,15 +92,15 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     need_built
     strace -f -o "$BATS_TEST_TMPDIR/probe" true 2>/dev/null || skip 'strace may not trace here'
     for engine in cpu ref auto; do
-        strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/$engine" \
+        traced -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/$engine" \
             zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine $engine >/dev/null
         run -1 grep -i vulkan "$BATS_TEST_TMPDIR/$engine"
         run -1 grep -i libLLVM "$BATS_TEST_TMPDIR/$engine"
     done
-    strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/version" zt-run --engine cpu --version >/dev/null
+    traced -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/version" zt-run --engine cpu --version >/dev/null
     run -1 grep -i vulkan "$BATS_TEST_TMPDIR/version"
     # The trace would show it.
-    strace -f -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/asked" zt-run --engine vulkan --version >/dev/null
+    traced -e trace=openat,open,access -o "$BATS_TEST_TMPDIR/asked" zt-run --engine vulkan --version >/dev/null
     grep -q libvulkan "$BATS_TEST_TMPDIR/asked"
 }
 

@@ -42,7 +42,7 @@ z.close()'
     make_zip
     for how in --list --check --hash; do
         code=0
-        strace -f -o log -e trace=execve,execveat,fork,vfork,socket,connect,unlink,rename,openat \
+        traced -o log -e trace=execve,execveat,fork,vfork,socket,connect,unlink,rename,openat \
             zt-convert $how evil.pt >/dev/null 2>&1 || code=$?
         grep -q 'ptrace' log && skip "no ptrace here"
         [ "$code" -eq 65 ] || { echo "$how: $code"; false; }
