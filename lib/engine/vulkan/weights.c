@@ -12,24 +12,10 @@ enum { GROUP = 32, MAX_WORDS = 53 };
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-/* Block layouts: ggml-common.h of ggml (MIT), as facts. `from` has `columns` of the unit's columns,
- * the rest are 0. */
-typedef void pack_fn(const uint8_t *from, int64_t columns, uint32_t *words);
-
 static void pack_words(const uint8_t *from, size_t bytes, uint32_t *words, int n)
 {
     memset(words, 0, (size_t)n * sizeof *words);
     memcpy(words, from, bytes);
-}
-
-static void pack_f32(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    pack_words(from, (size_t)columns * 4, words, 32);
-}
-
-static void pack_16(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    pack_words(from, (size_t)columns * 2, words, 16);
 }
 
 static uint32_t scale_word(const uint8_t *from)
@@ -42,68 +28,26 @@ static uint32_t scale_word(const uint8_t *from)
     return word;
 }
 
-static void pack_q4_0(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    words[0] = scale_word(from);
-    memcpy(words + 1, from + 2, 16);
-}
-
-static void pack_q8_0(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    words[0] = scale_word(from);
-    memcpy(words + 1, from + 2, 32);
-}
-
-static void pack_q4_1(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    memcpy(words, from, 20);
-}
-
-static void pack_q5_0(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    words[0] = scale_word(from);
-    memcpy(words + 1, from + 2, 20);
-}
-
-static void pack_q5_1(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    memcpy(words, from, 24);
-}
-
-static void pack_q4_k(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    memcpy(words, from, 144);
-}
-
-static void pack_q5_k(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    memcpy(words, from, 176);
-}
-
-static void pack_q6_k(const uint8_t *from, int64_t columns, uint32_t *words)
-{
-    (void)columns;
-    pack_words(from, 210, words, 53);
-}
-
+/* Block layouts: ggml-common.h of ggml (MIT), as facts. */
 static const struct {
     zt_dtype dtype;
     int columns, words; /* of a unit */
-    pack_fn *pack;
+    bool scaled;        /* a half of scale comes first, which becomes a float */
 } packs[] = {
-    {ZT_DTYPE_COUNT, 0, 0, NULL}, /* 0: the plain layout */
-    {ZT_F32, 32, 32, pack_f32},    {ZT_F16, 32, 16, pack_16},     {ZT_BF16, 32, 16, pack_16},
-    {ZT_Q4_0, 32, 5, pack_q4_0},   {ZT_Q4_1, 32, 5, pack_q4_1},   {ZT_Q8_0, 32, 9, pack_q8_0},
-    {ZT_Q4_K, 256, 36, pack_q4_k}, {ZT_Q6_K, 256, 53, pack_q6_k}, {ZT_Q5_0, 32, 6, pack_q5_0},
-    {ZT_Q5_1, 32, 6, pack_q5_1},   {ZT_Q5_K, 256, 44, pack_q5_k},
+    {ZT_DTYPE_COUNT, 0, 0, false}, /* 0: the plain layout */
+    {ZT_F32, 32, 32, false},       {ZT_F16, 32, 16, false},   {ZT_BF16, 32, 16, false},
+    {ZT_Q4_0, 32, 5, true},        {ZT_Q4_1, 32, 5, false},   {ZT_Q8_0, 32, 9, true},
+    {ZT_Q4_K, 256, 36, false},     {ZT_Q6_K, 256, 53, false}, {ZT_Q5_0, 32, 6, true},
+    {ZT_Q5_1, 32, 6, false},       {ZT_Q5_K, 256, 44, false},
 };
+
+/* A unit of which the file has `bytes`; the rest of its words are 0. */
+static void pack_unit(int pack, const uint8_t *from, size_t bytes, uint32_t *words)
+{
+    size_t half = packs[pack].scaled ? sizeof(uint16_t) : 0;
+    if (half) *words++ = scale_word(from);
+    pack_words(from + half, bytes - half, words, packs[pack].words - (half != 0));
+}
 
 int zt_vk_pack_of(zt_dtype t)
 {
@@ -125,13 +69,13 @@ typedef struct packing {
 static void pack_rows(const packing *p, int64_t rows)
 {
     uint32_t words[MAX_WORDS];
-    int n = packs[p->pack].words, each = packs[p->pack].columns;
+    int n = packs[p->pack].words;
     memset(p->group, 0, p->group_bytes);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t u = 0; u < p->units; u++) {
-            int64_t left = p->columns - u * each;
-            packs[p->pack].pack(p->raw + (size_t)r * p->row_bytes + (size_t)u * p->unit_bytes,
-                                left < each ? left : each, words);
+            size_t at = (size_t)u * p->unit_bytes, left = p->row_bytes - at;
+            pack_unit(p->pack, p->raw + (size_t)r * p->row_bytes + at,
+                      left < p->unit_bytes ? left : p->unit_bytes, words);
             for (int w = 0; w < n; w++) p->group[(u * n + w) * GROUP + r] = words[w];
         }
 }
@@ -217,9 +161,7 @@ zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *t, const zt_store *s,
 static void unpack_unit(int pack, const uint32_t *words, size_t bytes, uint8_t *to)
 {
     float d;
-    bool widened = packs[pack].pack == pack_q4_0 || packs[pack].pack == pack_q5_0 ||
-                   packs[pack].pack == pack_q8_0;
-    if (!widened) {
+    if (!packs[pack].scaled) {
         memcpy(to, words, bytes);
         return;
     }
