@@ -10,6 +10,7 @@
  * run; GFLOP/s, from the flops that the ops' rows state; GB/s, of the inputs read once and the
  * outputs written once.
  */
+#include "tools/common/subject.h"
 #include "tools/zt-bench/bench.h"
 
 #include <inttypes.h>
@@ -26,9 +27,7 @@ typedef struct subject {
     const bench_options *o;
     zt_prog *prog;
     zt_bound *bound;
-    zt_binding bind[ZT_MAX_SYMBOLS];
-    char symbol[ZT_MAX_SYMBOLS][64];
-    int n_bind;
+    zt_bindings bind;
     void *in[MAX_ARGS], *out[MAX_ARGS], *data[MAX_ARGS];
     double flops, bytes;
 } subject;
@@ -82,34 +81,9 @@ static bool is_file(const char *name)
     return n > 3 && !strcmp(name + n - 3, ".zt");
 }
 
-static zt_prog *program_of(zt_ctx *ctx, const char *name)
+static zt_prog *program_of(zt_cli *cli, const char *name)
 {
-    if (!is_file(name)) return program_of_line(ctx, name);
-    size_t n;
-    char *text = zt_read_all(ctx, name, &n);
-    zt_prog *p = text ? zt_prog_parse(ctx, name, text, n) : NULL;
-    zt_free(ctx, text);
-    return p;
-}
-
-/* --bind n=16,ctx=64 */
-static zt_status read_bindings(subject *s)
-{
-    zt_ctx *ctx = s->cli->ctx;
-    for (const char *at = s->o->bind; at && *at; s->n_bind++) {
-        size_t n = strcspn(at, ","), name = strcspn(at, "=");
-        char number[24];
-        if (s->n_bind == ZT_MAX_SYMBOLS || name >= n || name >= sizeof s->symbol[0])
-            return zt_fail(ctx, ZT_EUSAGE, "--bind '%s': not NAME=N,...", s->o->bind);
-        zt_binding *b = &s->bind[s->n_bind];
-        snprintf(s->symbol[s->n_bind], sizeof s->symbol[0], "%.*s", (int)name, at);
-        snprintf(number, sizeof number, "%.*s", (int)(n - name - 1), at + name + 1);
-        b->symbol = s->symbol[s->n_bind];
-        if (!zt_parse_i64(number, &b->value) || b->value < 0)
-            return zt_fail(ctx, ZT_EUSAGE, "--bind '%s': '%s' is not a size", s->o->bind, number);
-        at += n + (at[n] == ',');
-    }
-    return ZT_OK;
+    return is_file(name) ? zt_cli_program(cli, name) : program_of_line(cli->ctx, name);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -201,11 +175,12 @@ static zt_status read_data(void *user, int64_t handle, size_t offset, void *dst,
 
 static zt_status open_subject(subject *s, const char *name)
 {
-    s->prog = program_of(s->cli->ctx, name);
-    zt_status st = s->prog ? read_bindings(s) : zt_ctx_status(s->cli->ctx);
+    zt_ctx *ctx = s->cli->ctx;
+    s->prog = program_of(s->cli, name);
+    zt_status st = s->prog ? zt_bindings_parse(ctx, s->o->bind, &s->bind) : zt_ctx_status(ctx);
     if (st != ZT_OK) return st;
-    s->bound = zt_prog_bind(s->prog, s->bind, s->n_bind);
-    st = s->bound ? make_values(s) : zt_ctx_status(s->cli->ctx);
+    s->bound = zt_prog_bind(s->prog, s->bind.at, s->bind.n);
+    st = s->bound ? make_values(s) : zt_ctx_status(ctx);
     if (st == ZT_OK) s->flops = flops_of(s);
     return st;
 }
@@ -232,7 +207,7 @@ typedef struct way {
 static zt_status run_once(subject *s, const way *w)
 {
     if (w->door) return bench_door_run(w->door, s->out);
-    return zt_session_step(w->session, s->bind, s->n_bind, (const void *const *)s->in, s->out);
+    return zt_session_step(w->session, s->bind.at, s->bind.n, (const void *const *)s->in, s->out);
 }
 
 static zt_status run_times(subject *s, const way *w, int64_t times, double *seconds)
@@ -284,7 +259,7 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
     zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
     zt_store store = {.user = s, .find = find_data, .read = read_data};
-    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind, .n_fixed = s->n_bind};
+    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
     way w = {NULL, NULL};
     if (e && s->o->how == BENCH_REPLAY)
         w.session = zt_session_open(e, s->prog, &store, &so);

@@ -1,0 +1,77 @@
+/* main.c - zt-trace: programs recorded, looked at, compiled, compared. One subcommand a task. */
+#include "tools/zt-trace/trace.h"
+
+#include <string.h>
+
+/* In the order of the manual. */
+static const trace_command commands[] = {
+    {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
+     trace_show},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static const char *synopsis[N_COMMANDS + 1];
+
+static const zt_tool tool = {
+    .name = "zt-trace",
+    .summary = "record programs and look at them",
+    .synopsis = synopsis,
+    .options = trace_option_table,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .max_operands = -1,
+};
+
+/* "show, stats or dot" */
+static zt_status no_command(zt_cli *cli, const char *problem)
+{
+    zt_str names;
+    zt_str_init(&names, cli->ctx);
+    for (int i = 0; i < N_COMMANDS; i++)
+        zt_str_printf(&names, "%s%s", i == 0 ? "" : i == N_COMMANDS - 1 ? " or " : ", ",
+                      commands[i].name);
+    zt_status s = zt_fail(cli->ctx, ZT_EUSAGE, "%s: %s", problem, names.data ? names.data : "");
+    zt_str_fini(&names);
+    return s;
+}
+
+static zt_status check_options(zt_cli *cli, const trace_command *c)
+{
+    for (int i = 0; i < TRACE_N_OPTIONS; i++) {
+        const zt_opt *o = &trace_option_table[i];
+        if (!trace_given[i] || (c->takes >> i & 1)) continue;
+        if (o->name)
+            return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s' does not go with %s", o->name,
+                           c->name);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "option '-%c' does not go with %s", o->letter, c->name);
+    }
+    return ZT_OK;
+}
+
+static zt_status dispatch(zt_cli *cli)
+{
+    char shown[64], problem[128];
+    if (cli->n_operands == 0) return no_command(cli, "a command is missing");
+    const char *name = cli->operands[0];
+    for (const trace_command *c = commands; c < commands + N_COMMANDS; c++) {
+        if (strcmp(name, c->name) != 0) continue;
+        int n = cli->n_operands - 1;
+        if (c->operands >= 0 && n > c->operands)
+            return zt_fail(cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
+                           zt_escape(shown, sizeof shown, cli->operands[1 + c->operands],
+                                     strlen(cli->operands[1 + c->operands])),
+                           c->name, c->operands, c->operands == 1 ? "" : "s");
+        zt_status s = check_options(cli, c);
+        return s ? s : c->run(cli, &trace_opt, cli->operands + 1, n);
+    }
+    snprintf(problem, sizeof problem, "'%s' is no command",
+             zt_escape(shown, sizeof shown, name, strlen(name)));
+    return no_command(cli, problem);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < N_COMMANDS; i++) synopsis[i] = commands[i].synopsis;
+    zt_cli *cli = zt_cli_open(&tool, argc, argv);
+    return zt_cli_close(cli, dispatch(cli));
+}

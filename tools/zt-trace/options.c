@@ -1,0 +1,14 @@
+/* options.c - the options of zt-trace, of all commands. */
+#include "tools/zt-trace/trace.h"
+
+trace_options trace_opt; /* filled by the option table, which needs constant addresses */
+bool trace_given[TRACE_N_OPTIONS];
+
+#define ROW(id, c, n, k, field, a, h, ...)                                                         \
+    [TRACE_##id] = {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &trace_opt.field,         \
+                    .arg = a, .help = h, .given = &trace_given[TRACE_##id], __VA_ARGS__}
+
+const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
+    ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
+    ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
+};

@@ -1,0 +1,98 @@
+/* show.c - zt-trace show: a program's text, and beside each line what its values are.
+ *
+ * What is added are comments, so that the text is the same program still: --plain makes canonical
+ * text of it again. Types stand there once every symbol has a number.
+ */
+#include "tools/zt-trace/trace.h"
+
+#include <string.h>
+
+enum { WIDEST = 72 }; /* comments begin no further to the right than this */
+
+/* The comment of the line that declares v, or of the op whose first output it is. */
+static void put_types(const zt_prog *p, const zt_bound *b, int v, zt_str *out)
+{
+    char text[ZT_TYPE_TEXT];
+    const zt_value *x = zt_prog_value(p, v);
+    if (x->kind != ZT_VALUE_OP) {
+        zt_str_printf(out, "# %s\n", zt_type_text(&b->type[v], text));
+        return;
+    }
+    const zt_step *st = zt_prog_step(p, x->index);
+    zt_str_printf(out, "# %d:", x->index);
+    for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
+        if (st->out[k] >= 0)
+            zt_str_printf(out, "%s %s", k ? "," : "", zt_type_text(&b->type[st->out[k]], text));
+    zt_str_putc(out, '\n');
+}
+
+/* Does the canonical text have a line that begins with v? */
+static bool has_line(const zt_prog *p, int v)
+{
+    const zt_value *x = zt_prog_value(p, v);
+    return x->kind != ZT_VALUE_OP || zt_prog_step(p, x->index)->out[0] == v;
+}
+
+static size_t width_of(const char *text)
+{
+    size_t widest = 0;
+    for (const char *at = text; *at;) {
+        size_t n = strcspn(at, "\n");
+        if (n > widest && n <= WIDEST) widest = n;
+        at += n + (at[n] == '\n');
+    }
+    return widest;
+}
+
+/* The lines of `text`, canonical, in the order of the values. */
+static void put_annotated(const zt_prog *p, const zt_bound *b, const char *text, zt_str *out)
+{
+    size_t width = width_of(text);
+    int skip = 1 + (zt_prog_model_file(p) != NULL), v = 0;
+    for (const char *at = text; *at;) {
+        size_t n = strcspn(at, "\n");
+        zt_str_put(out, at, n);
+        at += n + (at[n] == '\n');
+        while (v < b->n_values && !has_line(p, v)) v++;
+        if (skip > 0 || v == b->n_values) {
+            skip--;
+            zt_str_putc(out, '\n');
+            continue;
+        }
+        zt_str_printf(out, "%*s  ", n < width ? (int)(width - n) : 0, "");
+        put_types(p, b, v++, out);
+    }
+}
+
+/* What there is, and which symbols wait for a number. */
+static void put_summary(const zt_prog *p, bool bound, zt_str *out)
+{
+    zt_str_printf(out, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(p),
+                  zt_prog_count(p, ZT_VALUE_IN), zt_prog_count(p, ZT_VALUE_STATE),
+                  zt_prog_count(p, ZT_VALUE_DATA), zt_prog_n_outputs(p));
+    for (int i = 0; i < zt_prog_n_symbols(p); i++)
+        zt_str_printf(out, "%s%s", i ? " " : "; symbols ", zt_prog_symbol_name(p, i));
+    zt_str_puts(out, bound ? "\n" : " (--bind gives them numbers)\n");
+}
+
+zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n)
+{
+    zt_bindings bind;
+    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &bind);
+    zt_prog *p = s ? NULL : trace_program(cli, operands, n);
+    if (!p) return zt_ctx_status(cli->ctx);
+    zt_str text, out;
+    zt_str_init(&text, cli->ctx);
+    zt_str_init(&out, cli->ctx);
+    s = zt_prog_print(p, &text);
+    bool bound = trace_all_bound(p, &bind);
+    zt_bound *b = !s && !o->plain && bound ? zt_prog_bind(p, bind.at, bind.n) : NULL;
+    if (b) put_annotated(p, b, text.data, &out);
+    if (!b && !s) zt_str_put(&out, text.data, text.len);
+    if (!s && !o->plain) put_summary(p, bound, &out);
+    s = trace_write(cli, &out);
+    zt_str_fini(&text);
+    zt_bound_free(b);
+    zt_prog_free(p);
+    return s;
+}

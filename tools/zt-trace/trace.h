@@ -1,0 +1,53 @@
+/* trace.h - private to zt-trace: its options, its commands, and what the commands share.
+ *
+ * To add a command: a file with its function, declared here; a row of `commands` in main.c with its
+ * name, synopsis and the options that it takes; the options it needs first in options.c. An option
+ * given to a command that does not take it is misuse; those shared by zt's tools go with all.
+ */
+#ifndef ZT_TRACE_H
+#define ZT_TRACE_H
+
+#include "tools/common/subject.h"
+
+/* ---- options (options.c) --------------------------------------------------------------------- */
+
+typedef struct trace_options {
+    const char *bind; /* "n=16,ctx=64" */
+    bool plain;
+} trace_options;
+
+/* The tool's own options, by which a command says what it takes: a bit each. */
+enum {
+    TRACE_BIND,
+    TRACE_PLAIN,
+    TRACE_N_OPTIONS
+};
+#define TAKES(option) (UINT64_C(1) << TRACE_##option)
+
+extern trace_options trace_opt;
+extern bool trace_given[TRACE_N_OPTIONS];
+extern const zt_opt trace_option_table[TRACE_N_OPTIONS + 1];
+
+/* ---- commands (main.c) ----------------------------------------------------------------------- */
+
+typedef struct trace_command {
+    const char *name, *synopsis; /* the synopsis begins with the name */
+    uint64_t takes;
+    int operands; /* at most, after the name; -1: any number */
+    zt_status (*run)(zt_cli *cli, const trace_options *o, char **operands, int n);
+} trace_command;
+
+zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
+
+/* ---- shared by commands (text.c) ------------------------------------------------------------- */
+
+/* The program that the first operand names, or standard input where there is none. */
+zt_prog *trace_program(zt_cli *cli, char **operands, int n);
+/* Text, whole, to --output or stdout. Frees it. */
+zt_status trace_write(zt_cli *cli, zt_str *text);
+/* A program's canonical text, likewise. */
+zt_status trace_write_program(zt_cli *cli, const zt_prog *p);
+/* Does b give every symbol of p a number? */
+bool trace_all_bound(const zt_prog *p, const zt_bindings *b);
+
+#endif
