@@ -353,9 +353,17 @@ static bool is_f32(const trial *t)
     return any;
 }
 
+/* Does it round its activations? */
+static bool rounds(const trial *t)
+{
+    zt_linear_attrs a;
+    memcpy(&a, t->c.attrs, sizeof a);
+    return t->o.op == ZT_OP_linear && strcmp(a.act.s, "f32") != 0;
+}
+
 static void note(const trial *t, const setup *s, double error, bool falls_back)
 {
-    int line = activation_bits(t->o.op, &t->c) ? LINEAR_Q8 : (int)t->o.op;
+    int line = rounds(t) ? LINEAR_Q8 : (int)t->o.op;
     cell *m = &matrix[s->column][line][key_dtype(t->o.op, &t->c)];
     m->cases++;
     m->fallbacks += falls_back;
@@ -448,7 +456,7 @@ static bool check(trial *t, int which)
     if (!run_into(t, s, t->got[which])) return false;
     for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++) {
         double e = error_of(&t->o.out[k], t->got[which][k], t->want[k]);
-        double limit = tolerance(t->o.op, &t->c, &t->o.out[k]);
+        double limit = zt_op_bound(t->o.op, t->c.attrs, t->o.in, &t->o.out[k]);
         char text[80];
         worst = fmax(worst, e);
         snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g", k, e, limit);

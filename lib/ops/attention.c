@@ -159,6 +159,7 @@ const zt_opdef zt_op_attention = {
         "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
         "0: scores become softcap tanh(s/softcap)",
     .n_required = 4,
+    .flags = ZT_OPF_SUMS,
     .infer = attention_infer,
     .ref = attention_ref,
     .flops = attention_flops,

@@ -272,6 +272,7 @@ const zt_opdef zt_op_conv = {
                 "pad, 1); a pad below 0 crops; conv2d's pads top,left,bottom,right are "
                 "pad=top,left pad_end=bottom,right",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = conv_infer,
     .ref = conv_ref,
     .flops = conv_flops,
@@ -351,6 +352,7 @@ const zt_opdef zt_op_conv_backward_filter = {
                 "conv's w, of like's shape and with conv's attributes; x and dy of one plain float "
                 "type, which dw has",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = filter_infer,
     .ref = filter_ref,
     .flops = filter_flops,

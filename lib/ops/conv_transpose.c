@@ -117,6 +117,7 @@ const zt_opdef zt_op_conv_transpose = {
                 "dimensions, which conv with these attributes must bring to x's: conv's gradient "
                 "to its x is conv_transpose dy w _ x; a pad below 0 adds",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = transpose_infer,
     .ref = transpose_ref,
     .flops = transpose_flops,

@@ -180,6 +180,7 @@ const zt_opdef zt_op_scatter_add_elements = {
                 "end), in the order of i; as gather_elements, y of i's shape; an index out of "
                 "range is an error, or with oob=zero adds nothing",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = scatter_add_elements_infer,
     .ref = scatter_add_elements_ref,
     .flops = scatter_flops,

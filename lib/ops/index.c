@@ -175,6 +175,7 @@ const zt_opdef zt_op_scatter_add = {
                 "plain float type, i i32; an index out of range is an error, or with oob=zero adds "
                 "nothing",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = scatter_add_infer,
     .ref = scatter_add_ref,
     .flops = scatter_add_flops,
@@ -244,7 +245,7 @@ const zt_opdef zt_op_kv_put = {
         "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
         "differ; a position, sequence or block out of range is an error",
     .n_required = 3,
-    .flags = ZT_OPF_DONATES,
+    .flags = ZT_OPF_DONATES | ZT_OPF_EXACT,
     .infer = kv_put_infer,
     .ref = kv_put_ref,
     .flops = kv_put_flops,

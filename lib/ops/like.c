@@ -101,6 +101,7 @@ const zt_opdef zt_op_sum_to = {
     .synopsis = "y has the shape of `like`: x summed over the dimensions along which like would be "
                 "repeated to broadcast to x; any plain float type, y has x's",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = sum_to_infer,
     .ref = sum_to_ref,
     .flops = zt_row_in_flops,

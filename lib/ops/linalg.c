@@ -151,7 +151,7 @@ const zt_opdef zt_op_linear = {
         "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
         "act=q16: to twice 8 bits, of x and of what the first leave",
     .n_required = 2,
-    .flags = ZT_OPF_WEIGHT1,
+    .flags = ZT_OPF_WEIGHT1 | ZT_OPF_SUMS,
     .infer = linear_infer,
     .ref = linear_ref,
     .flops = linear_flops,
@@ -299,6 +299,7 @@ const zt_opdef zt_op_matmul = {
                 "[...,m,k]; the dimensions before broadcast as numpy's; a, b and y of one plain "
                 "float type",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = matmul_infer,
     .ref = matmul_ref,
     .flops = matmul_flops,

@@ -242,7 +242,9 @@ enum {
     ZT_OPF_DONATES = 1 << 4,     /* input 0 is used up: output 0 is that memory, updated */
     ZT_OPF_RANDOM = 1 << 5,
     ZT_OPF_WEIGHT1 = 1 << 6,     /* input 1 may be of any float dtype, block types too */
-    ZT_OPF_CALLERS = 1 << 7      /* runs a function of the caller's: whole, in the caller's thread */
+    ZT_OPF_CALLERS = 1 << 7,     /* runs a function of the caller's: whole, in the caller's thread */
+    ZT_OPF_SUMS = 1 << 8,        /* its values are long sums, mostly of products */
+    ZT_OPF_EXACT = 1 << 9        /* moves, or rounds once: every engine gives the same bits */
 };
 
 /* ---- ops written as ops: gradients and expansions ----------------------------------------------- */
@@ -349,6 +351,9 @@ bool zt_op_find(const char *name, size_t n, zt_op *out);
  * message. */
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
                       zt_type out[]);
+/* The most that an engine's output may differ from the op's meaning on the same inputs, as normalised
+ * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit. attrs NULL: defaults. */
+double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Case i of an op, attributes starting as defaults; false past the last. */
 bool zt_op_case(zt_op op, int i, zt_case *c);

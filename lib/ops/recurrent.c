@@ -309,6 +309,7 @@ const zt_opdef zt_op_rnn = {
         "them; act tanh or relu; reverse=1 goes from the last step to the first; y "
         "f32[T,N,H], hn the last h f32[N,H]; saved f32[T,N,2H] is for the gradient",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = rnn_infer,
     .ref = rnn_ref,
     .flops = recurrent_flops,
@@ -399,6 +400,7 @@ const zt_opdef zt_op_lstm = {
         "the first; y "
         "f32[T,N,H], hn and cn the last h and c; saved f32[T,N,7H] is for the gradient",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = lstm_infer,
     .ref = lstm_ref,
     .flops = recurrent_flops,
@@ -501,6 +503,7 @@ const zt_opdef zt_op_gru = {
         "step to the first; y f32[T,N,H], hn the last h; saved f32[T,N,5H] is for the "
         "gradient",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = gru_infer,
     .ref = gru_ref,
     .flops = recurrent_flops,

@@ -190,6 +190,7 @@ static bool rnn_backward_cases(int i, zt_case *c)
 const zt_opdef zt_op_rnn_backward = {
     .synopsis = BACK "rnn" BACK_ARGS BACK_DG ", dh0 of h0",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = rnn_backward_infer,
     .ref = rnn_backward_ref,
     .flops = back_flops,
@@ -268,6 +269,7 @@ static bool lstm_backward_cases(int i, zt_case *c)
 const zt_opdef zt_op_lstm_backward = {
     .synopsis = BACK "lstm" BACK_ARGS "4" BACK_DG ", dh0 and dc0 of h0 and c0, dpeep of peep",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = lstm_backward_infer,
     .ref = lstm_backward_ref,
     .flops = back_flops,
@@ -366,6 +368,7 @@ static bool gru_backward_cases(int i, zt_case *c)
 const zt_opdef zt_op_gru_backward = {
     .synopsis = BACK "gru" BACK_ARGS "3" BACK_DG ", db_hh of b_hh, dh0 of h0",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = gru_backward_infer,
     .ref = gru_backward_ref,
     .flops = back_flops,

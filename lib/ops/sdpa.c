@@ -399,6 +399,7 @@ const zt_opdef zt_op_sdpa = {
         "pos = i + offset, align=end: + keys - s. A row that sees none is 0, its lse -inf. "
         "scale 0: 1/sqrt(d); softcap > 0: cap(x) = softcap tanh(x/softcap)",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = sdpa_infer,
     .ref = sdpa_ref,
     .flops = sdpa_flops,

@@ -114,6 +114,7 @@ const zt_opdef zt_op_sdpa_grad = {
         "the heads that share a key head; dy as sdpa's y, lse its lse, delta = dy.y - dlse like "
         "lse; attributes, mask and len as sdpa's",
     .n_required = 6,
+    .flags = ZT_OPF_SUMS,
     .infer = sdpa_grad_infer,
     .ref = sdpa_grad_ref,
     .flops = sdpa_grad_flops,

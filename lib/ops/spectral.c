@@ -136,6 +136,7 @@ const zt_opdef zt_op_rfft = {
         "y[...,k,:] = (re, im) of sum_j x[...,j] exp(-2 pi i j k / n) for k from 0 to n/2; x "
         "[...,n] of any plain float type, y [...,n/2+1,2] of x's" NORM,
     .n_required = 1,
+    .flags = ZT_OPF_SUMS,
     .infer = rfft_infer,
     .ref = rfft_ref,
     .flops = fft_flops,
@@ -203,6 +204,7 @@ const zt_opdef zt_op_rfft_backward = {
         "gradient of rfft: dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)), of the shape of "
         "like, rfft's x; norm as there",
     .n_required = 2,
+    .flags = ZT_OPF_SUMS,
     .infer = rfft_backward_infer,
     .ref = rfft_backward_ref,
     .flops = fft_flops,
@@ -263,6 +265,7 @@ const zt_opdef zt_op_irfft = {
         "the n real numbers (0: 2 (m - 1)) whose rfft x is, x [...,m,2] of any plain float type, "
         "m = n/2+1; imaginary parts of bin 0 and of n/2 do not count; y [...,n] of x's" NORM,
     .n_required = 1,
+    .flags = ZT_OPF_SUMS,
     .infer = irfft_infer,
     .ref = irfft_ref,
     .flops = fft_flops,
@@ -297,6 +300,7 @@ const zt_opdef zt_op_irfft_backward = {
         "gradient of irfft: rfft of dy with its norm, bins doubled but for 0 and n/2, of which "
         "the imaginary parts are 0",
     .n_required = 1,
+    .flags = ZT_OPF_SUMS,
     .infer = irfft_backward_infer,
     .ref = irfft_backward_ref,
     .flops = fft_flops,

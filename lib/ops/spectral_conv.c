@@ -142,6 +142,7 @@ const zt_opdef zt_op_spectral_conv1d_rfft = {
         "rfft(x) along the grid; x [...,n,I] of any plain float type, w_re and w_im "
         "[modes,I,O] of x's, modes at most n/2+1, y [...,n,O]",
     .n_required = 3,
+    .flags = ZT_OPF_SUMS,
     .infer = spectral_conv1d_rfft_infer,
     .ref = spectral_conv1d_rfft_ref,
     .flops = conv_flops,
@@ -205,6 +206,7 @@ static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *c)
 const zt_opdef zt_op_spectral_conv1d_rfft_backward = {
     .synopsis = "gradients dx, dw_re and dw_im of spectral_conv1d_rfft from its inputs and dy",
     .n_required = 4,
+    .flags = ZT_OPF_SUMS,
     .infer = spectral_conv1d_rfft_backward_infer,
     .ref = spectral_conv1d_rfft_backward_ref,
     .flops = conv_flops,
