@@ -24,6 +24,7 @@
 #include "lib/io/npz.h"
 #include "lib/io/pt.h"
 #include "lib/io/netjson.h"
+#include "lib/dna/dna.h"
 #include "lib/llm/llm.h"
 #include "lib/llm/mix.h"
 #include "lib/llm/importance.h"

@@ -55,6 +55,7 @@ in_sources() { # PERL-REGEX FOLDER...
         [ops]='base tensor ops'
         [prog]='base tensor ops prog'
         [engine]='base tensor io ops prog engine'
+        [dna]='base tensor io dna'
         [run]='base tensor io ops prog engine run'
         [llm]='base tensor io ops prog engine run llm'
     )

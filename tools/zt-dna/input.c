@@ -1,0 +1,33 @@
+/* input.c - models opened, layers chosen: what the commands of zt-dna share. */
+#include "tools/zt-dna/dna_tool.h"
+
+#include <fnmatch.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path)
+{
+    if (!is_folder(path)) return zt_checkpoint_open(cli->ctx, path, 0);
+    zt_gguf *g = zt_model_open_whole(cli->ctx, path);
+    return g ? zt_checkpoint_of_gguf(cli->ctx, g) : NULL;
+}
+
+bool dna_selected(const dna_options *o, const char *name)
+{
+    for (int i = 0; i < o->select.n; i++)
+        if (fnmatch(o->select.item[i], name, 0) == 0) return true;
+    return o->select.n == 0;
+}
+
+const char *dna_shape(const zt_type *t, char buf[ZT_TYPE_TEXT])
+{
+    zt_type_text(t, buf);
+    const char *shape = strchr(buf, '[');
+    return shape ? shape : "";
+}
