@@ -9,6 +9,7 @@
 #include "lib/ops/ops.h"
 #include "lib/prog/prog.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/roof.h"
 #include "lib/run/run.h"
 #include "lib/run/pages.h"
 #include "lib/io/gguf.h"

@@ -90,6 +90,26 @@ sum f32[4,5,6] axes=[0,2]" ]
     done
 }
 
+@test "machine: a row for each fact and each figure, with one thread and with all" {
+    zt-bench machine -r 1 -t 2 --engine cpu --format tsv >out
+    [ "$(head -n 1 out)" = "$(printf 'name\tthreads\tvalue\tunit\tdetail')" ]
+    for fact in os cpu isa processors memory 'huge pages'; do
+        awk -F '\t' -v f="$fact" '$1 == f && ($3 > 0 || $5 != "") { n++ } END { exit n != 1 }' out
+    done
+    for rate in 'read memory' 'copy memory' 'f32 scalar'; do
+        awk -F '\t' -v f="$rate" '$1 == f && $2 == 2 && $3 > 0 { n++ } END { exit n != 1 }' out
+    done
+    ! grep -q vulkan out # --engine cpu: no driver is opened
+    for form in csv ndjson md; do zt-bench machine -r 1 -t 1 --engine cpu --format "$form" | grep 'read memory'; done
+    zt-bench machine -t 1 -r 2 --isa scalar --engine cpu --format json >out
+    json '$j->{schema} eq "zt.bench/1" && $j->{machine}{memory} > 0 && $j->{machine}{os} && !exists $j->{engine}
+          && ref $j->{machine}{caches} eq "ARRAY" && ref $j->{machine}{adapters} eq "ARRAY"' <out
+    json 'my %t = map { $_->{test} => $_ } @{$j->{results}};
+          my $r = $t{"read memory"}; my $f = $t{"f32 scalar"};
+          @{$r->{samples}} == 2 && $r->{unit} eq "GB/s" && $r->{min} > 0 && $f->{unit} eq "GFLOP/s"
+          && !grep { /avx/ } keys %t' <out
+}
+
 @test "misuse is one line and 64, a missing model 66" {
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     while IFS='|' read -r code word args; do

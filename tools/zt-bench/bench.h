@@ -44,8 +44,10 @@ typedef struct bench_result {
 
 typedef struct bench_list {
     bench_result *first, **last;
-    const char *engine;
+    const char *engine;   /* NULL: none ran */
     const zt_gguf *model; /* NULL: ops */
+    void (*put_machine)(zt_str *s, const void *user); /* more of json's "machine"; NULL: no more */
+    const void *user;
 } bench_list;
 
 /* A result with room for `reps` samples, at the list's end; NULL without memory. */
@@ -53,6 +55,8 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
                         int64_t reps);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
+#define BENCH_OS 200
+const char *bench_os(char os[BENCH_OS]); /* "Linux 6.1.0 x86_64"; returns os */
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
@@ -70,5 +74,6 @@ int bench_door_fallbacks(const bench_door *d); /* of the last run */
 
 zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);
+zt_status bench_machine(zt_cli *cli, const bench_options *o);
 
 #endif

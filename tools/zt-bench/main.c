@@ -27,12 +27,13 @@ static const zt_opt options[] = {
     {0}};
 
 static const char *const synopsis[] = {
+    "machine [-t N,...] [-r N] [OPTION...]",
     "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
     "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]", NULL};
 
 static const zt_tool tool = {
     .name = "zt-bench",
-    .summary = "measure the speed of a model or an op",
+    .summary = "measure the speed of the machine, a model or an op",
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
@@ -42,18 +43,18 @@ static const zt_tool tool = {
 static const struct {
     const char *name;
     zt_status (*run)(zt_cli *cli, const bench_options *o);
-} subjects[] = {{"model", bench_model}, {"op", bench_op}};
+} subjects[] = {{"machine", bench_machine}, {"model", bench_model}, {"op", bench_op}};
 
 static zt_status dispatch(zt_cli *cli)
 {
     char shown[64];
     if (cli->n_operands == 0)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "what to measure is missing: model or op");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "what to measure is missing: machine, model or op");
     const char *name = cli->operands[0];
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         if (strcmp(name, subjects[i].name) == 0)
             return subjects[i].run(cli, &opt);
-    return zt_fail(cli->ctx, ZT_EUSAGE, "'%s' is nothing to measure: model or op",
+    return zt_fail(cli->ctx, ZT_EUSAGE, "'%s' is nothing to measure: machine, model or op",
                    zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 

@@ -52,18 +52,26 @@ static void put_number(zt_str *s, const char *before, double x)
     zt_str_printf(s, "%s%.6g", before, x);
 }
 
-static void put_machine(zt_str *s, const zt_cli *cli)
+const char *bench_os(char os[BENCH_OS])
 {
     struct utsname u;
-    char os[256] = "unknown", model[ZT_CPU_MODEL];
+    strcpy(os, "unknown");
     if (uname(&u) == 0)
-        snprintf(os, sizeof os, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
+        snprintf(os, BENCH_OS, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
+    return os;
+}
+
+static void put_machine(zt_str *s, const zt_cli *cli, const bench_list *l)
+{
+    char os[BENCH_OS], model[ZT_CPU_MODEL];
     zt_str_puts(s, "\"machine\":{");
-    put_text(s, "os", os);
+    put_text(s, "os", bench_os(os));
     zt_str_puts(s, ",");
     put_text(s, "cpu", zt_cpu_model(model));
-    zt_str_printf(s, ",\"isa\":\"%s\",\"threads\":%d,\"version\":\"%s\"}", zt_isa_name(cli->isa),
+    zt_str_printf(s, ",\"isa\":\"%s\",\"threads\":%d,\"version\":\"%s\"", zt_isa_name(cli->isa),
                   zt_cpu_count(), ZT_VERSION);
+    if (l->put_machine) l->put_machine(s, l->user);
+    zt_str_putc(s, '}');
 }
 
 static void put_result(zt_str *s, const bench_result *r, const bench_summary *m)
@@ -91,16 +99,16 @@ static void put_model(zt_str *s, const zt_gguf *model)
                   zt_gguf_file_size(model));
 }
 
-static zt_status print_json(zt_cli *cli, const bench_list *l, double *scratch)
+static zt_status write_json(zt_cli *cli, const bench_list *l, double *scratch)
 {
     zt_str s;
     zt_str_init(&s, cli->ctx);
     zt_str_puts(&s, "{\"schema\":\"zt.bench/1\",");
-    put_machine(&s, cli);
+    put_machine(&s, cli, l);
     zt_str_puts(&s, ",");
-    put_text(&s, "engine", l->engine);
+    if (l->engine) put_text(&s, "engine", l->engine);
     if (l->model) put_model(&s, l->model);
-    zt_str_puts(&s, ",\"results\":[");
+    zt_str_puts(&s, l->engine ? ",\"results\":[" : "\"results\":[");
     for (const bench_result *r = l->first; r; r = r->next) {
         bench_summary m = bench_summarize(r->samples, r->n, scratch);
         put_result(&s, r, &m);
@@ -152,7 +160,7 @@ zt_status bench_print(zt_cli *cli, const bench_list *l)
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     if (!scratch)
         return zt_ctx_status(cli->ctx);
-    zt_status s = cli->format == ZT_FMT_JSON ? print_json(cli, l, scratch)
+    zt_status s = cli->format == ZT_FMT_JSON ? write_json(cli, l, scratch)
                                              : print_table(cli, l, scratch);
     zt_free(cli->ctx, scratch);
     return s;

@@ -1,0 +1,70 @@
+/* roof.h - what this machine can do at most, measured: bandwidth of each level of the caches and of
+ * memory, and arithmetic per instruction set, with one thread and with all. Times of ops are held
+ * against it.
+ *
+ * Each figure is the best of many samples of a fraction of a millisecond, because all that happens
+ * on a machine disturbs in one direction only. Memory is asked for in huge pages.
+ */
+#ifndef ZT_ROOF_H
+#define ZT_ROOF_H
+
+#include "lib/base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* [0] with one thread, [1] with all that were asked for. */
+enum { ZT_ROOF_ONE, ZT_ROOF_ALL };
+
+typedef struct zt_roof_level {
+    char name[8];  /* "L1d" "L2" "L3" "memory" */
+    size_t bytes;  /* of one cache; of memory what the machine has */
+    int sharers;   /* processors that share one such cache; memory: all of them */
+    size_t set;    /* bytes that each thread walks through, when all do */
+    double read[2]; /* bytes a second */
+    double copy[2]; /* bytes read and bytes written, together; 0: not measured (`brief`) */
+} zt_roof_level;
+
+typedef enum zt_roof_kind { ZT_ROOF_F32, ZT_ROOF_BF16, ZT_ROOF_INT8, ZT_ROOF_KINDS } zt_roof_kind;
+
+/* Multiply and add, two operations, on registers alone. */
+typedef struct zt_roof_peak {
+    zt_isa isa;
+    zt_roof_kind kind;
+    const char *how; /* "vfmadd231ps zmm": the instructions */
+    double rate[2];  /* operations a second */
+} zt_roof_peak;
+
+#define ZT_ROOF_LEVELS 6
+#define ZT_ROOF_PEAKS 8
+typedef struct zt_roof {
+    int threads;
+    bool huge; /* the memory walked through was in huge pages, the most of it at least */
+    int n_levels; /* the nearest first; the last is memory */
+    zt_roof_level level[ZT_ROOF_LEVELS];
+    int n_peaks;
+    zt_roof_peak peak[ZT_ROOF_PEAKS];
+} zt_roof;
+
+typedef struct zt_roof_opts {
+    int threads;    /* 0: zt_cpu_count */
+    zt_isa isa;     /* at most this */
+    double seconds; /* to spend on it, about; 0: 0.1 */
+    bool brief;     /* no copies, and arithmetic of `isa` only */
+} zt_roof_opts;
+
+/* ZT_ENOMEM when there is no room for what is walked through (up to 512 MiB). */
+zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof);
+
+const char *zt_roof_kind_name(zt_roof_kind k); /* "f32" "bf16" "int8" */
+/* The rate of one kind with all threads, of the best instruction set measured; of what there are no
+ * instructions for, that of f32. */
+double zt_roof_rate(const zt_roof *r, zt_roof_kind kind);
+/* The level that holds `bytes`, which all threads share: memory if no cache does. */
+const zt_roof_level *zt_roof_level_of(const zt_roof *r, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
