@@ -1,0 +1,66 @@
+/* svg.h - drawings for --plot and zt-trace memory: SVG 1.1 text, readable on light pages and dark.
+ *
+ *     zt_svg_begin(&out, 640, 400, "what it shows");
+ *     zt_svg_plot plot = {.x = 84, .y = 40, .w = 540, .h = 300,
+ *                         .across = {0, 100, .label = "step"},
+ *                         .up = {0, 1 << 20, .unit = ZT_SVG_BYTES, .label = "offset"}};
+ *     zt_svg_axes(&out, &plot);
+ *     zt_svg_rect(&out, zt_svg_at_x(&plot, 3), ..., zt_svg_colour(0), "shown by the mouse");
+ *     zt_svg_end(&out);
+ *
+ * Lengths are pixels, y grows downwards. Texts come from files: they are escaped, bytes that XML
+ * does not allow as \xNN. Failures stay in the string's context.
+ */
+#ifndef ZT_SVG_H
+#define ZT_SVG_H
+
+#include "lib/base/base.h"
+
+void zt_svg_begin(zt_str *out, double w, double h, const char *title); /* title: drawn at the top */
+void zt_svg_end(zt_str *out);
+
+/* Text as XML has it, between tags and in attributes alike. */
+void zt_svg_put_escaped(zt_str *out, const char *text, size_t n);
+
+typedef enum zt_svg_anchor { ZT_SVG_START, ZT_SVG_MIDDLE, ZT_SVG_STOP } zt_svg_anchor;
+typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_face;
+/* y: the base line. turned: upwards, for the label of a vertical axis. */
+void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor,
+                 bool turned, const char *text);
+/* title: what a mouse over it shows; NULL: nothing. */
+void zt_svg_rect(zt_str *out, double x, double y, double w, double h, const char *fill,
+                 const char *title);
+void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill,
+                const char *title);
+/* Through n points xy[2 i], xy[2 i + 1]. fill: NULL, or the area's colour, half transparent. */
+void zt_svg_line(zt_str *out, const double *xy, size_t n, const char *stroke, double width,
+                 bool dashed, const char *fill);
+
+/* A colour of a set that can be told apart on light and dark, i any number; and of a ramp for heat
+ * maps, x from 0 (dark blue) to 1 (yellow). Both "#rrggbb". */
+const char *zt_svg_colour(unsigned i);
+const char *zt_svg_ramp(double x, char colour[8]); /* returns colour */
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+typedef enum zt_svg_unit { ZT_SVG_NUMBERS, ZT_SVG_BYTES } zt_svg_unit;
+typedef struct zt_svg_scale {
+    double lo, hi; /* log: lo above 0 */
+    bool log;
+    zt_svg_unit unit;
+    const char *label; /* NULL: none */
+} zt_svg_scale;
+typedef struct zt_svg_plot {
+    double x, y, w, h; /* the area inside the axes */
+    zt_svg_scale across, up;
+} zt_svg_plot;
+
+/* Where a value is drawn; those outside are drawn outside. */
+double zt_svg_at_x(const zt_svg_plot *p, double value);
+double zt_svg_at_y(const zt_svg_plot *p, double value);
+/* Frame, ticks at round values with their lines, labels: 80 pixels to the left, 40 below. */
+void zt_svg_axes(zt_str *out, const zt_svg_plot *p);
+/* "512 KiB", "1.5 MiB": as ticks have it. */
+const char *zt_svg_bytes(double bytes, char text[24]);
+
+#endif
