@@ -11,6 +11,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/roof.h"
 #include "lib/run/run.h"
+#include "lib/run/pass.h"
 #include "lib/run/pages.h"
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"

@@ -244,7 +244,10 @@ enum {
     ZT_OPF_WEIGHT1 = 1 << 6,     /* input 1 may be of any float dtype, block types too */
     ZT_OPF_CALLERS = 1 << 7,     /* runs a function of the caller's: whole, in the caller's thread */
     ZT_OPF_SUMS = 1 << 8,        /* its values are long sums, mostly of products */
-    ZT_OPF_EXACT = 1 << 9        /* moves, or rounds once: every engine gives the same bits */
+    ZT_OPF_EXACT = 1 << 9,       /* moves, or rounds once: every engine gives the same bits */
+    /* On every engine that has it, exactly the bits of its expansion run op by op there: a pass may
+     * put it in the place of one. */
+    ZT_OPF_SAME = 1 << 10
 };
 
 /* ---- ops written as ops: gradients and expansions ----------------------------------------------- */

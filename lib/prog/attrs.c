@@ -357,6 +357,31 @@ static bool is_default(const zt_opinfo *info, const zt_attrdef *a, const void *a
     return kinds[a->kind].equal(field_of(attrs, a), field_of(info->defaults, a));
 }
 
+bool zt_attrs_same(zt_op op, const void *a, const void *b)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    for (int k = 0; k < info->n_attrs && a != b; k++) {
+        const zt_attrdef *d = &info->attrs[k];
+        if (!kinds[d->kind].equal(field_of(a, d), field_of(b, d))) return false;
+    }
+    return true;
+}
+
+/* FNV-1a over the fields: each is in the one form in which programs keep it. */
+uint64_t zt_attrs_hash(zt_op op, const void *attrs)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int k = 0; k < info->n_attrs; k++) {
+        const zt_attrdef *d = &info->attrs[k];
+        bool text = d->kind == ZT_ATTR_str;
+        const char *at = text ? string(field_of(attrs, d)) : field_of(attrs, d);
+        size_t n = text ? strlen(at) : kinds[d->kind].bytes;
+        for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)at[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
 /* Field by field, so that what lies between them never differs; defaults are not looked at. */
 const void *zt_attrs_keep(zt_prog *p, const zt_opinfo *info, const void *attrs, bool *symbolic)
 {

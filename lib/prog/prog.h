@@ -155,6 +155,13 @@ typedef struct zt_bound {
 zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);
 void zt_bound_free(zt_bound *b);
 
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+/* Are two attribute structs of an op the same; and a number that those that are have in common. Of
+ * structs that a program keeps. */
+bool zt_attrs_same(zt_op op, const void *a, const void *b);
+uint64_t zt_attrs_hash(zt_op op, const void *attrs);
+
 /* ---- ops written by rows --------------------------------------------------------------------- */
 
 /* A new program with p's symbols, dimensions, model line and declarations, and none of its ops.

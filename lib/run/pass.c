@@ -1,0 +1,117 @@
+/* pass.c - owns the table of passes, the driver that runs it, and the figures of its report. */
+#include "lib/run/pass.h"
+
+#include <string.h>
+
+#include "lib/run/passes/rewrite.h"
+#include "lib/run/plan.h"
+
+static const zt_pass *const passes[] = {
+#define PASS(name) &zt_pass_##name,
+#include "lib/run/passes/passes.def"
+#undef PASS
+};
+
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+const zt_pass *zt_pass_at(int i) { return i >= 0 && i < N_PASSES ? passes[i] : NULL; }
+
+int zt_pass_find(const char *name, size_t n)
+{
+    for (int i = 0; i < N_PASSES; i++)
+        if (strlen(passes[i]->name) == n && !memcmp(passes[i]->name, name, n)) return i;
+    return -1;
+}
+
+int zt_prog_kernels(const zt_prog *p)
+{
+    int n = 0;
+    for (int s = 0; s < zt_prog_n_steps(p); s++)
+        n += !(zt_op_info(zt_prog_step(p, s)->op)->def->flags & ZT_OPF_VIEW);
+    return n;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+/* The largest arena of the segments that the sample's numbers give, and its lower bound. */
+static zt_status arena_of(const zt_prog *p, const zt_pass_opts *o, size_t *arena, size_t *bound)
+{
+    zt_chain chain;
+    zt_cut cut;
+    *arena = *bound = 0;
+    if (!o->engine) return ZT_OK;
+    zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
+    if (!b) return zt_ctx_status(o->engine->ctx);
+    zt_chain_init(&chain, o->engine);
+    zt_status s = zt_cut_make(&cut, &chain, b, false, NULL);
+    for (int i = 0; i < cut.n_segments && !s; i++) {
+        if (cut.segment[i].arena_bytes <= *arena) continue;
+        *arena = cut.segment[i].arena_bytes;
+        *bound = cut.segment[i].liveness_bytes;
+    }
+    zt_cut_free(&cut);
+    zt_chain_fini(&chain);
+    zt_bound_free(b);
+    return s;
+}
+
+static zt_status tell_before(const zt_prog *p, const zt_pass_opts *o, zt_pass_report *r)
+{
+    *r = (zt_pass_report){.kernels_before = zt_prog_kernels(p)};
+    r->kernels_after = r->kernels_before;
+    zt_status s = arena_of(p, o, &r->arena_before, &r->bound_after);
+    r->arena_after = r->arena_before;
+    return s;
+}
+
+static zt_status tell_after(const zt_prog *p, const zt_pass_opts *o, double seconds,
+                            zt_pass_report *r)
+{
+    r->ran = true;
+    r->seconds = seconds;
+    r->kernels_after = zt_prog_kernels(p);
+    return arena_of(p, o, &r->arena_after, &r->bound_after);
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static zt_status run_pass(zt_ctx *ctx, int i, const zt_pass_opts *o, zt_prog **p,
+                          zt_pass_report *report)
+{
+    zt_prog *next = NULL;
+    zt_status s = report ? tell_before(*p, o, report) : ZT_OK;
+    if (s || o->off >> i & 1) return s;
+    double from = zt_seconds();
+    s = passes[i]->run(ctx, *p, o, &next);
+    double seconds = zt_seconds() - from;
+    if (next) {
+        zt_prog_free(*p);
+        *p = next;
+    }
+    return s || !report ? s : tell_after(*p, o, seconds, report);
+}
+
+static zt_prog *copy(zt_ctx *ctx, const zt_prog *p)
+{
+    zt_rewrite w;
+    zt_prog *to;
+    zt_status s = zt_rewrite_begin(&w, ctx, p);
+    for (int i = 0; i < zt_prog_n_steps(p) && !s; i++) s = zt_rewrite_copy(&w, i, NULL);
+    zt_rewrite_end(&w, s, &to);
+    return to;
+}
+
+zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
+                        zt_pass_report *reports)
+{
+    static const zt_pass_opts plain;
+    if (!opts) opts = &plain;
+    if (zt_ctx_status(ctx)) return NULL;
+    zt_prog *now = copy(ctx, p);
+    zt_status s = now ? ZT_OK : zt_ctx_status(ctx);
+    for (int i = 0; i < N_PASSES && !s; i++)
+        s = run_pass(ctx, i, opts, &now, reports ? &reports[i] : NULL);
+    if (!s) return now;
+    zt_prog_free(now);
+    return NULL;
+}

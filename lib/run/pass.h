@@ -1,0 +1,59 @@
+/* pass.h - passes: programs made into others that give the same bits with less work.
+ *
+ * A const table of passes, run in its order; each is a file of lib/run/passes/ and has its own
+ * switch (the tools' `--no-NAME` come from the table). A pass changes neither inputs, states, data
+ * nor outputs: what comes out of the new program has, bit for bit, the bytes of the old one's on
+ * the same engine. Names of values stay where the values do.
+ *
+ *     zt_pass_opts o = {.sample = b, .n_sample = 3, .engine = e};
+ *     zt_prog *q = zt_prog_passes(ctx, p, &o, NULL);
+ */
+#ifndef ZT_PASS_H
+#define ZT_PASS_H
+
+#include "lib/run/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_pass_opts {
+    /* Some number for each symbol, by which dtypes and ranks are known. Unlike one another and above
+     * 1, they tell dimensions apart best. */
+    const zt_binding *sample;
+    int n_sample;
+    zt_engine *engine; /* what it will run on: no op is made that this lacks; NULL: any op may be */
+    unsigned off;      /* bit i: pass i of the table does not run */
+} zt_pass_opts;
+
+typedef struct zt_pass zt_pass;
+struct zt_pass {
+    const char *name; /* "dead": the switch is --no-dead */
+    const char *help; /* one line */
+    /* *out: a new program, or NULL where there is nothing to do. */
+    zt_status (*run)(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out);
+};
+
+const zt_pass *zt_pass_at(int i); /* NULL after the last; at most 32 */
+int zt_pass_find(const char *name, size_t n); /* its index, or -1 */
+
+/* What a pass saved, under the sample's numbers. Kernels are steps that are not views. */
+typedef struct zt_pass_report {
+    bool ran;
+    int kernels_before, kernels_after;
+    size_t arena_before, arena_after; /* bytes; 0 without an engine */
+    size_t bound_after;               /* the liveness lower bound of arena_after */
+    double seconds;                   /* of the pass itself */
+} zt_pass_report;
+
+/* A new program. reports NULL, or one for each pass of the table: they cost a memory plan each. */
+zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
+                        zt_pass_report *reports);
+
+/* Kernels of a program. */
+int zt_prog_kernels(const zt_prog *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

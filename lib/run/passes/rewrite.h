@@ -1,0 +1,37 @@
+/* rewrite.h - private to lib/run/passes: a program copied step by step into another.
+ *
+ * map[v] is the number in `to` of value v of `from`: declarations at once, others when their step
+ * is copied, or when a pass says what stands for them. Rewriting ends with keeps and outputs.
+ */
+#ifndef ZT_REWRITE_H
+#define ZT_REWRITE_H
+
+#include "lib/run/pass.h"
+
+typedef struct zt_rewrite {
+    zt_ctx *ctx;
+    const zt_prog *from;
+    zt_prog *to;
+    int *map; /* [values of from]; -1: not made yet */
+} zt_rewrite;
+
+zt_status zt_rewrite_begin(zt_rewrite *w, zt_ctx *ctx, const zt_prog *from);
+/* The step as it is, of the mapped inputs. wanted NULL: all its outputs, else bit k: output k
+ * (the first is always there). */
+zt_status zt_rewrite_copy(zt_rewrite *w, int step, const unsigned *wanted);
+/* Another op. in[]: values of `from` or ZT_NONE; stands[k]: the value of `from` that output k is
+ * in place of (its name goes on), ZT_NONE: the output is not wanted. */
+zt_status zt_rewrite_op(zt_rewrite *w, zt_op op, const void *attrs, const int *in,
+                        const int *stands);
+/* Keeps and outputs: the new program, which is the caller's. After any failure, with its status
+ * given as `s`: all is freed, and s comes back. */
+zt_status zt_rewrite_end(zt_rewrite *w, zt_status s, zt_prog **out);
+
+/* root[v]: the value whose memory v is, through views and donations. */
+void zt_prog_roots(const zt_prog *p, int *root);
+
+#define PASS(name) extern const zt_pass zt_pass_##name;
+#include "lib/run/passes/passes.def"
+#undef PASS
+
+#endif
