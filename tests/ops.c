@@ -500,8 +500,22 @@ static void values_of_cache(void)
     ok(t.what && !strcmp(t.what, "block") && t.value == -1 && t.limit == 4, "so is a block");
 }
 
+static void families(void)
+{
+    static const struct {
+        zt_op op;
+        const char *family;
+    } some[] = {{ZT_OP_add, "elementwise"}, {ZT_OP_neg, "unary"}, {ZT_OP_linear, "linalg"},
+                {ZT_OP_rms_norm, "norm"}, {ZT_OP_attention, "attention"},
+                {(zt_op)0, "elementwise"}, {ZT_OP_dequantize_linear, "quantization"}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        ok(!strcmp(zt_op_family(some[i].op), some[i].family), "%s is of %s",
+           zt_op_info(some[i].op)->name, some[i].family);
+}
+
 int main(void)
 {
+    families();
     table_is_whole();
     defaults_are_right();
     fills_repeat();

@@ -66,6 +66,7 @@ static void test_scales(void)
     zt_svg_axes(&s, &p);
     ok(count(&s, ">1<") == 1 && count(&s, ">10<") == 1 && count(&s, ">100<") == 1, "decades");
     ok(count(&s, ">1 MiB<") == 1 && count(&s, ">3 MiB<") == 1, "powers of two");
+    ok(count(&s, ">0 B<") == 1 && count(&s, ">-0") == 0, "zero has no sign");
     zt_str_clear(&s);
     p.across = (zt_svg_scale){.lo = 7, .hi = 7};
     p.up = (zt_svg_scale){.lo = 0, .hi = NAN};

@@ -347,6 +347,7 @@ typedef struct zt_opinfo {
 } zt_opinfo;
 
 const zt_opinfo *zt_op_info(zt_op op);
+const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out);
 
 /* Infer through the row, with arity and attributes checked and any message saying op and types: "op

@@ -84,6 +84,30 @@ static const zt_opinfo *(*const infos[ZT_OP_COUNT])(void) = {
 #undef OP
 };
 
+/* The number of each family's first op. */
+enum {
+#define FAMILY(name) FIRST_##name, BEFORE_##name = FIRST_##name - 1,
+#define OP(name, ins, outs, attrs) AT_##name,
+#include "lib/ops/ops.def"
+#undef OP
+};
+
+const char *zt_op_family(zt_op op)
+{
+    static const struct {
+        const char *name;
+        int first;
+    } family[] = {
+#define FAMILY(name) {#name, FIRST_##name},
+#define OP(name, ins, outs, attrs)
+#include "lib/ops/ops.def"
+#undef OP
+    };
+    int i = (int)(sizeof family / sizeof family[0]) - 1;
+    while (i > 0 && family[i].first > (int)op) i--;
+    return family[i].name;
+}
+
 const zt_opinfo *zt_op_info(zt_op op) { return (unsigned)op < ZT_OP_COUNT ? infos[op]() : NULL; }
 
 bool zt_op_find(const char *name, size_t n, zt_op *out)

@@ -247,7 +247,8 @@ static int find_ticks(const zt_svg_scale *s, int most, double tick[MAX_TICKS])
         return n;
     }
     double step = tick_step(s->hi - s->lo, most, s->unit), k = ceil(s->lo / step - 1e-9);
-    for (; k * step <= s->hi + step * 1e-9 && n < MAX_TICKS; k++) tick[n++] = k * step;
+    for (; k * step <= s->hi + step * 1e-9 && n < MAX_TICKS; k++)
+        tick[n++] = k * step + 0.0; /* never -0 */
     return n;
 }
 
