@@ -54,7 +54,8 @@ zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule)
         zt_checkpoint_close(c);
         return NULL;
     }
-    *d = (zt_dna){.ctx = ctx, .from = c, .rule = rule, .texts = zt_arena_new(ctx, 0)};
+    *d = (zt_dna){
+        .ctx = ctx, .from = c, .rule = rule, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
     zt_status s = d->texts ? list_layers(d) : ZT_ENOMEM;
     if (s == ZT_OK) s = index_names(d);
     if (s == ZT_OK) return d;
@@ -71,6 +72,8 @@ void zt_dna_close(zt_dna *d)
     zt_free(d->ctx, d->layer);
     zt_free(d->ctx, d->first);
     zt_free(d->ctx, d->part);
+    zt_free(d->ctx, d->held);
+    zt_free(d->ctx, d->codes);
     zt_free(d->ctx, d);
 }
 

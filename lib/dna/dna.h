@@ -46,6 +46,68 @@ int64_t zt_dna_count(const zt_dna *d);
 const zt_dna_layer *zt_dna_get(const zt_dna *d, int64_t i); /* i below count */
 int64_t zt_dna_find(const zt_dna *d, const char *name);     /* index or -1 */
 
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+/* Layer i's signature, n numbers: its weights at the precision of their dtype, brought to length 1
+ * (all 0 stays so); of what is within a layer of a network each brought to length 1, one behind the
+ * other, and that again; 1 where there are no weights. *length (may be NULL): of the weights. */
+zt_status zt_dna_sign(zt_dna *d, int64_t i, float *out, double *length);
+/* Its numbers before that: of a layer with others in it, the signature times the length. */
+zt_status zt_dna_read(zt_dna *d, int64_t i, float *out);
+
+/* Two signatures, of lengths 1 or 0: 1 where both are 0, 0 where one is, else their dot product, in
+ * f32 from first to last. */
+float zt_dna_similarity(const float *a, const float *b, int64_t n);
+
+/* ---- two models ------------------------------------------------------------------------------ */
+
+/* What there is between a layer of A and that of the same name in B. Numbers that there are none of
+ * are NaN. */
+typedef struct zt_dna_score {
+    int64_t a, b;          /* the layers */
+    double overlap;        /* of their signatures; 0 where they do not fit together */
+    double cosine, rel_l2; /* of their numbers; |a - b| / |a| */
+    double spread;         /* the standard deviation of b over that of a */
+    double rank_a,
+        rank_b;   /* of matrices: directions that count, (sum s^2)^2 / sum s^4; estimated */
+    double most;  /* the largest |a - b| */
+    double a2, b2, ab, d2; /* sums of a^2, b^2, ab, (a - b)^2 */
+    bool same;    /* all numbers are equal */
+    bool changed; /* rel_l2 is more than is usual between layers of these two dtypes */
+} zt_dna_score;
+
+/* A layer of A that is another of B: their overlap is above 0.8, and none of B's is above it. */
+typedef struct zt_dna_shift {
+    int64_t from, to;
+    double overlap;
+} zt_dna_shift;
+
+typedef struct zt_dna_verdict {
+    zt_ctx *ctx;
+    double overlap;        /* the mean of the layers'; 0 where none are common */
+    double cosine, rel_l2; /* of all their numbers as one vector */
+    zt_dna_score *layer;   /* [n] the layers of both, in A's order */
+    int64_t n, same;       /* same: how many are */
+    zt_dna_shift *shift;   /* [n_shifts] */
+    int64_t n_shifts;
+    int64_t only_a, only_b; /* layers that the other has not */
+} zt_dna_verdict;
+
+typedef struct zt_dna_how {
+    int threads;
+    bool ranks, shifts;                                 /* are they wanted */
+    bool (*wanted)(const void *user, const char *name); /* which layers; NULL: all */
+    /* Called before each layer; what is not ZT_OK ends the work. NULL: none. */
+    zt_status (*tick)(void *user, int64_t done, int64_t all);
+    void *user;
+} zt_dna_how;
+
+/* By the field's rule layers fit together that have one type and one shape; by Loom's their dtype
+ * must be one as well. One layer of each is in memory at most, by the field's rule a piece of it.
+ * zt_dna_verdict_free it, also on failure. */
+zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_verdict *v);
+void zt_dna_verdict_free(zt_dna_verdict *v);
+
 #ifdef __cplusplus
 }
 #endif

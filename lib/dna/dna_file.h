@@ -1,4 +1,8 @@
-/* dna_file.h - private to lib/dna: layers, and the parts of which a network's layers are made. */
+/* dna_file.h - private to lib/dna: layers, the parts of which a network's layers are made, and how
+ * their numbers come.
+ *
+ * dna.c owns opening; place.c places of tensors; net.c networks; values.c numbers at their
+ * precision, and signatures; score.c two layers side by side; compare.c two models. */
 #ifndef ZT_DNA_FILE_H
 #define ZT_DNA_FILE_H
 
@@ -26,11 +30,44 @@ struct zt_dna {
     int64_t n;
     dna_part *part;
     int64_t n_parts;
+    float *held; /* the numbers of one layer of a network, and which (-1: none) */
+    int64_t held_layer, held_room;
+    char *codes; /* room for the codes of one tensor of a network */
+    size_t codes_room;
 };
 
 /* place.c: a tensor's place and type, from its name. */
 zt_status zt_dna_places(zt_dna *d);
 /* net.c: a network's layers and parts, from its frame. */
 zt_status zt_dna_net_layers(zt_dna *d, zt_bytes frame);
+
+/* ---- numbers (values.c) ---------------------------------------------------------------------- */
+
+/* Which dtype zt_dna_fetch gives layer i's numbers in. */
+zt_dtype zt_dna_dtype(const zt_dna *d, int64_t i);
+/* Bytes that n numbers of a dtype take, from a place that ends a block. */
+size_t zt_dna_bytes(zt_dtype t, int64_t n);
+/* Numbers at .. at+n-1 as bytes of that dtype; `at` is a multiple of 256, and n is or ends them. */
+zt_status zt_dna_fetch(zt_dna *d, int64_t i, int64_t at, int64_t n, void *dst);
+/* Of any dtype, also whole numbers, to floats. From any thread. */
+void zt_dna_decode(zt_dtype t, const void *src, float *out, int64_t n);
+
+/* ---- two layers side by side (score.c) ------------------------------------------------------- */
+
+enum { DNA_BUCKETS = 1024, DNA_SHORT = 4096 }; /* layers that are short need no sketch */
+
+typedef struct dna_crew dna_crew;
+dna_crew *zt_dna_crew_new(zt_ctx *ctx, int threads);
+void zt_dna_crew_free(dna_crew *c);
+
+typedef struct dna_sums {
+    double a1, b1, a2, b2, ab, d2, most; /* sums of a, b, a^2, b^2, ab, (a-b)^2; most |a-b| */
+    double rank_a, rank_b;               /* NaN: not asked, or no matrices */
+} dna_sums;
+
+/* Layer i of a beside layer j of b, which has as many numbers. sketch_a, sketch_b: [DNA_BUCKETS],
+ * or NULL; their dot product is about that of the layers. The sums do not depend on the threads. */
+zt_status zt_dna_sum(dna_crew *c, zt_dna *a, int64_t i, zt_dna *b, int64_t j, bool ranks,
+                     dna_sums *out, double *sketch_a, double *sketch_b);
 
 #endif

@@ -18,6 +18,13 @@ zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path)
     return g ? zt_checkpoint_of_gguf(cli->ctx, g) : NULL;
 }
 
+zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path)
+{
+    return zt_dna_of(cli->ctx, dna_open_checkpoint(cli, path), (zt_storage_rule)o->rule);
+}
+
+int dna_threads(const zt_cli *cli) { return cli->threads ? (int)cli->threads : zt_cpu_count(); }
+
 bool dna_selected(const dna_options *o, const char *name)
 {
     for (int i = 0; i < o->select.n; i++)

@@ -6,6 +6,9 @@
 /* In the order of the manual. */
 static const dna_command commands[] = {
     {"layers", "layers [--select GLOB] NET", TAKES(SELECT), 1, 1, dna_layers},
+    {"compare", "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B",
+     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(BY) | TAKES(SHIFTS) | TAKES(MAP), 2, 2,
+     dna_compare},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,0 +1,122 @@
+/* map.c - what compare has found, as a map: blocks across, types down, and how many nines of the
+ * overlap each layer has: 0.9987 has 2, "=" is all the same, "." no such layer. */
+#include "tools/zt-dna/dna_tool.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_NINES = 9, TYPE_WIDTH = 32 };
+
+typedef struct map {
+    const dna_told *t;
+    zt_map *rows, *columns;             /* by type; by block */
+    const zt_dna_layer **row, **column; /* the first layer of each */
+    const zt_dna_score **at;            /* [rows x columns] */
+    int64_t n_rows, n_columns;
+} map;
+
+/* 0 .. 9: nines of the overlap; 10: the same. */
+static int nines(const zt_dna_score *r)
+{
+    if (r->same) return MOST_NINES + 1;
+    if (!(r->overlap > 0)) return 0;
+    double n = -log10(1 - r->overlap + 1e-300);
+    return n > MOST_NINES ? MOST_NINES : n > 0 ? (int)n : 0;
+}
+
+static void put_cell(zt_str *s, const zt_dna_score *r, bool color)
+{
+    /* red to green of the 256 colours; the same: dim */
+    static const int shade[] = {196, 202, 208, 214, 220, 226, 190, 154, 118, 82, 8};
+    int n = r ? nines(r) : -1;
+    char c = n < 0 ? '.' : n > MOST_NINES ? '=' : (char)('0' + n);
+    if (color && n >= 0)
+        zt_str_printf(s, "\033[38;5;%dm%c\033[0m", shade[n], c);
+    else
+        zt_str_putc(s, c);
+}
+
+/* The index of a key, which is new or not. */
+static zt_status index_of(zt_map *m, const char *key, size_t n, const zt_dna_layer **first,
+                          int64_t *count, const zt_dna_layer *l, int64_t *at)
+{
+    if (zt_map_get(m, key, n, at)) return ZT_OK;
+    *at = (*count)++;
+    first[*at] = l;
+    return zt_map_put(m, key, n, *at);
+}
+
+static zt_status place(map *m, const zt_dna_layer *l, int64_t *row, int64_t *column)
+{
+    zt_status s = index_of(m->rows, l->type, strlen(l->type), m->row, &m->n_rows, l, row);
+    return s == ZT_OK ? index_of(m->columns, (const char *)l->place, 3 * sizeof *l->place,
+                                 m->column, &m->n_columns, l, column)
+                      : s;
+}
+
+static zt_status lay_out(map *m)
+{
+    zt_ctx *ctx = m->t->cli->ctx;
+    const zt_dna_verdict *v = m->t->v;
+    int64_t r, c;
+    zt_status s = ZT_OK;
+    m->rows = zt_map_new(ctx, 64);
+    m->columns = zt_map_new(ctx, 64);
+    m->row = zt_alloc_array(ctx, (size_t)v->n + 1, sizeof *m->row);
+    m->column = zt_alloc_array(ctx, (size_t)v->n + 1, sizeof *m->column);
+    if (!m->rows || !m->columns || !m->row || !m->column) return ZT_ENOMEM;
+    for (int64_t k = 0; k < v->n && s == ZT_OK; k++)
+        s = place(m, zt_dna_get(m->t->a, v->layer[k].a), &r, &c);
+    size_t cells = 0;
+    if (s == ZT_OK && !zt_mul_size((size_t)m->n_rows, (size_t)m->n_columns, &cells))
+        return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64, m->n_rows, m->n_columns);
+    m->at = s == ZT_OK ? zt_calloc(ctx, cells + 1, sizeof(void *)) : NULL;
+    if (s == ZT_OK && !m->at) s = ZT_ENOMEM;
+    for (int64_t k = 0; k < v->n && s == ZT_OK; k++) {
+        s = place(m, zt_dna_get(m->t->a, v->layer[k].a), &r, &c);
+        m->at[r * m->n_columns + c] = &v->layer[k];
+    }
+    return s;
+}
+
+static void put_map(const map *m, zt_str *s)
+{
+    bool color = m->t->cli->color == 1;
+    for (int64_t r = 0; r < m->n_rows; r++) {
+        zt_str type;
+        zt_str_init(&type, s->ctx);
+        zt_str_put_escaped(&type, m->row[r]->type, strlen(m->row[r]->type));
+        zt_str_printf(s, "%-*s ", TYPE_WIDTH, type.data ? type.data : "");
+        zt_str_fini(&type);
+        for (int64_t c = 0; c < m->n_columns; c++) put_cell(s, m->at[r * m->n_columns + c], color);
+        zt_str_putc(s, '\n');
+    }
+    zt_str_printf(s, "%-*s ", TYPE_WIDTH, "block");
+    for (int64_t c = 0; c < m->n_columns; c++) {
+        int64_t z = m->column[c]->place[0];
+        zt_str_putc(s, z < 0 ? '-' : (char)('0' + z % 10));
+    }
+    zt_str_putc(s, '\n');
+}
+
+zt_status dna_tell_map(const dna_told *t)
+{
+    map m = {.t = t};
+    zt_str s;
+    zt_str_init(&s, t->cli->ctx);
+    zt_status st = lay_out(&m);
+    if (st == ZT_OK) {
+        put_map(&m, &s);
+        st = zt_ctx_status(t->cli->ctx);
+    }
+    if (st == ZT_OK) st = zt_cli_write(t->cli, s.data, s.len);
+    zt_str_fini(&s);
+    zt_map_free(m.rows);
+    zt_map_free(m.columns);
+    zt_free(t->cli->ctx, m.row);
+    zt_free(t->cli->ctx, m.column);
+    zt_free(t->cli->ctx, m.at);
+    return st;
+}
