@@ -13,6 +13,8 @@
 #include "lib/run/run.h"
 #include "lib/run/pass.h"
 #include "lib/run/pages.h"
+#include "lib/run/walk.h"
+#include "lib/run/diff.h"
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/imatrix.h"

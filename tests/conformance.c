@@ -6,7 +6,7 @@
  * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
  * the worst error seen. Gradients are grad.c's, the eager door door.c's.
  */
-#include "tests/nmse.h"
+#include "lib/run/diff.h"
 #include "tests/oneop.h"
 #include "tests/tap.h"
 #include <stdlib.h>
@@ -455,12 +455,14 @@ static bool check(trial *t, int which)
     }
     if (!run_into(t, s, t->got[which])) return false;
     for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++) {
-        double e = error_of(&t->o.out[k], t->got[which][k], t->want[k]);
         double limit = zt_op_bound(t->o.op, t->c.attrs, t->o.in, &t->o.out[k]);
-        char text[80];
-        worst = fmax(worst, e);
-        snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g", k, e, limit);
-        if (!(e <= limit)) return fails(t, s->name, text);
+        zt_difference d;
+        char text[160];
+        zt_compare(&t->o.out[k], t->got[which][k], t->want[k], &d);
+        worst = fmax(worst, d.nmse);
+        snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g",
+                 k, d.nmse, limit, (long long)d.worst, d.got, d.want);
+        if (!(zt_difference_share(&d, limit) <= 1)) return fails(t, s->name, text);
     }
     note(t, s, worst, false);
     if (s->twin >= 0 && !same_bits(t, t->got[which], t->got[s->twin]))

@@ -238,7 +238,7 @@ zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
     if (s) return s;
     if (zt_span_is(names[0], "_"))
         return zt_prog_fail(p, ZT_EUSAGE, "op %s: its first output needs a name", info->name);
-    zt_made made = {.pub.op = op};
+    zt_made made = {.pub.op = op, .line = p->line};
     made.pub.attrs = zt_attrs_keep(p, info, attrs, &made.symbolic);
     if (!made.pub.attrs) return zt_ctx_status(p->ctx);
     for (int k = 0; k < ZT_MAX_IN; k++) made.pub.in[k] = k < info->n_in ? in[k] : ZT_NONE;

@@ -104,6 +104,11 @@ int zt_prog_n_steps(const zt_prog *p)
     return p->steps.n;
 }
 
+long zt_prog_step_line(const zt_prog *p, int s)
+{
+    return s < 0 || s >= p->steps.n ? 0 : ((const zt_made *)p->steps.at + s)->line;
+}
+
 const zt_step *zt_prog_step(const zt_prog *p, int s)
 {
     return s >= 0 && s < p->steps.n ? &((const zt_made *)p->steps.at)[s].pub : NULL;

@@ -52,6 +52,7 @@ typedef struct zt_item {
 typedef struct zt_made {
     zt_step pub;
     bool symbolic; /* attributes with expressions: binding copies them */
+    long line;     /* of the text it was parsed from; 0 else */
 } zt_made;
 
 struct zt_prog {

@@ -116,6 +116,7 @@ int zt_prog_n_values(const zt_prog *p);
 const zt_value *zt_prog_value(const zt_prog *p, int v);
 int zt_prog_n_steps(const zt_prog *p);
 const zt_step *zt_prog_step(const zt_prog *p, int s);
+long zt_prog_step_line(const zt_prog *p, int s); /* of the text it was parsed from; 0: none */
 int zt_prog_n_outputs(const zt_prog *p);
 const zt_output *zt_prog_output(const zt_prog *p, int o);
 int zt_prog_n_symbols(const zt_prog *p);

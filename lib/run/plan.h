@@ -47,4 +47,8 @@ zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool stri
                       void *const *out);
 void zt_cut_free(zt_cut *cut);
 
+/* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
+                          int64_t *handle);
+
 #endif

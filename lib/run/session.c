@@ -37,21 +37,22 @@ struct zt_session {
 
 /* ---- buffers ----------------------------------------------------------------------------------- */
 
-static zt_ebuf *load_weight(zt_session *s, zt_engine *e, const zt_value *v, const zt_type *want)
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
+                          int64_t *handle)
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
     zt_type type;
+    if (!store->find || store->find(store->user, name, &type, handle))
+        return zt_fail(ctx, ZT_EDATA, "tensor '%s' is not there", name);
+    if (zt_type_equal(&type, want)) return ZT_OK;
+    return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name,
+                   zt_type_text(&type, has), zt_type_text(want, wants));
+}
+
+static zt_ebuf *load_weight(zt_session *s, zt_engine *e, const zt_value *v, const zt_type *want)
+{
     int64_t handle;
-    zt_status st = s->store.find ? s->store.find(s->store.user, v->tensor, &type, &handle) : ZT_ENOENT;
-    if (st) {
-        zt_fail(s->ctx, ZT_EDATA, "tensor '%s' is not there", v->tensor);
-        return NULL;
-    }
-    if (!zt_type_equal(&type, want)) {
-        zt_fail(s->ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", v->tensor,
-                zt_type_text(&type, has), zt_type_text(want, wants));
-        return NULL;
-    }
+    if (zt_store_weight(s->ctx, &s->store, v->tensor, want, &handle)) return NULL;
     return e->vt->load(e, want, &s->store, handle);
 }
 

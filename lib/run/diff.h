@@ -1,0 +1,64 @@
+/* diff.h - two runs of a program compared, op by op: which is the first that is wrong.
+ *
+ * Both runs are walks (walk.h): on two engines, or of two programs (a program and its plan, say)
+ * whose values are matched by name and type. By default each op of b is given the values that a
+ * has, so that what differs is the op itself and the first op beyond its bound is the wrong one;
+ * with `through` b's ops are given what b made, as in a real run, and errors add up.
+ */
+#ifndef ZT_DIFF_H
+#define ZT_DIFF_H
+
+#include "lib/run/walk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- two values ------------------------------------------------------------------------------ */
+
+typedef struct zt_difference {
+    double nmse;    /* sum (got - want)^2 / sum want^2; infinite: a NaN or an infinity on one side
+                       alone, an integer that differs, or all of `want` is 0 */
+    double max_abs; /* the largest |got - want| */
+    double rms;     /* of the finite elements of want */
+    int64_t worst;  /* the element where that is, in row-major order; -1: equal as numbers */
+    double got, want; /* that element */
+    int64_t bits;     /* elements (blocks, of block types) that differ in any bit */
+} zt_difference;
+
+void zt_compare(const zt_type *t, const void *got, const void *want, zt_difference *d);
+
+/* How much of an NMSE `bound` (zt_op_bound) a difference uses up: above 1 it is beyond. A bound on
+ * the mean says little of a single element, so that the worst one counts too: it may be off by 32
+ * times the root of the bound, of its own size or of the value's root mean square. */
+double zt_difference_share(const zt_difference *d, double bound);
+
+/* ---- two runs -------------------------------------------------------------------------------- */
+
+typedef struct zt_diff_opts {
+    bool through; /* b's ops are given what b made. The bound of a value is then the sum (of roots,
+                     squared) along the longest path that leads to it */
+    bool exact;   /* any bit that differs is beyond */
+    bool judge;   /* a is ref. Else both may be off, and the bound is four times as large */
+} zt_diff_opts;
+
+/* One output of one step of b. */
+typedef struct zt_diff_item {
+    int step, output, value; /* of b's program */
+    int in_a;                /* the value of a's program */
+    zt_difference d;
+    double bound, share; /* share above 1: beyond */
+} zt_diff_item;
+
+/* Not ZT_OK: the comparison ends with that. */
+typedef zt_status zt_diff_fn(void *user, const zt_diff_item *item);
+
+/* Runs a, whole, then b, step by step; tells of each output of b's ops that has a namesake of its
+ * type in a, in order. Inputs and states are those put into a; b is given them by name (ZT_EDATA:
+ * an input that a does not have). */
+zt_status zt_diff(zt_walk *a, zt_walk *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
