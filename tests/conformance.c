@@ -460,8 +460,9 @@ static bool check(trial *t, int which)
         char text[160];
         zt_compare(&t->o.out[k], t->got[which][k], t->want[k], &d);
         worst = fmax(worst, d.nmse);
-        snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g",
-                 k, d.nmse, limit, (long long)d.worst, d.got, d.want);
+        snprintf(text, sizeof text,
+                 "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g", k, d.nmse,
+                 limit, (long long)d.worst, d.got, d.want);
         if (!(zt_difference_share(&d, limit) <= 1)) return fails(t, s->name, text);
     }
     note(t, s, worst, false);

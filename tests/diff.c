@@ -10,7 +10,10 @@ enum { N = 6, W = 32, CTX = 8 };
 
 static zt_ctx *ctx;
 
-static zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
+static zt_prog *parse(const char *text)
+{
+    return zt_prog_parse(ctx, "test.zt", text, strlen(text));
+}
 
 static void said(const char *part)
 {
@@ -73,7 +76,7 @@ static void test_values(void)
     ok(d.nmse == 0 && d.worst == -1, "nothing");
 }
 
-/* ---- walks ------------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* A layer in small: a block weight, a fused op, a cache that is donated, a view, an integer. */
 static const char *const layer = "zt program 1\n"
@@ -145,7 +148,8 @@ static void test_walk(const char *engine)
     zt_prog *p = parse(layer);
     zt_walk *k = walk_open(e, p);
     zt_session *s = zt_session_open(e, p, &store, NULL);
-    ok(!zt_walk_has(k, zt_prog_find(p, "h")) && zt_walk_has(k, zt_prog_find(p, "w")), "what is there");
+    ok(!zt_walk_has(k, zt_prog_find(p, "h")) && zt_walk_has(k, zt_prog_find(p, "w")),
+       "what is there");
     ok(!zt_walk_get(k, zt_prog_find(p, "u")), "what is not");
     said("'u' is not made yet");
     bool ran = true;
@@ -205,7 +209,7 @@ static void test_refusals(void)
     zt_engine_close(e);
 }
 
-/* ---- an engine with one wrong kernel ----------------------------------------------------------- */
+/* ---- an engine with one wrong kernel --------------------------------------------------------- */
 
 /* The cpu engine, but op `wrong` has one element of its first output off by `factor`. */
 static const zt_engine_vt *right;
@@ -325,7 +329,7 @@ static void test_engines(void)
     zt_engine_close(ref);
 }
 
-/* ---- two programs ------------------------------------------------------------------------------ */
+/* ---- two programs ---------------------------------------------------------------------------- */
 
 static void test_programs(void)
 {

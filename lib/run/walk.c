@@ -18,7 +18,7 @@ struct zt_walk {
     int fallbacks;
 };
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void *room(zt_walk *w, int v)
 {
@@ -76,7 +76,7 @@ bool zt_walk_has(const zt_walk *w, int v)
     return w->value[v] || kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE;
 }
 
-/* ---- one step ---------------------------------------------------------------------------------- */
+/* ---- one step -------------------------------------------------------------------------------- */
 
 /* A plan's operands, inputs first; a value that is given twice is one operand. */
 enum { MAX_OPERANDS = ZT_MAX_IN + ZT_MAX_OUT };
@@ -242,7 +242,7 @@ zt_status zt_walk_step(zt_walk *w, int s)
                    zt_prog_value(w->prog, zt_prog_step(w->prog, s)->out[0])->name, why);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 zt_walk *zt_walk_open(zt_engine *e, const zt_prog *p, const zt_store *store, const zt_binding *b,
                       int n, bool strict)
