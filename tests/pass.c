@@ -85,6 +85,34 @@ static void test_cse(void)
             "one tensor under two names");
 }
 
+static void test_fuse(void)
+{
+#define NORM HEAD "in    x: f32[n,4]\nin    r: f32[n,4]\ndata  g: f32[4] \"g\"\n"
+    becomes("fuse", NORM "s = add x r\ny = rms_norm s g eps=0.001\nz = mul y s\nout   z = z\n",
+            NORM "y, s = add_rms_norm x r g eps=0.001\nz = mul y s\nout   z = z\n",
+            "a norm after a sum that is read again: the sum is an output of the fused op");
+    becomes("fuse", NORM "s = add x r\ny = rms_norm s g\nout   y = y\n",
+            NORM "y = add_rms_norm x r g\nout   y = y\n", "and none where nobody reads it");
+    const char *dims = NORM "s = add x r\ny = rms_norm s g dims=4\nout   y = y\n";
+    becomes("fuse", dims, dims, "an attribute that the fused op does not have");
+    const char *wide = HEAD "in    x: f32[n,4]\nin    r: f32[4]\ndata  g: f32[4] \"g\"\n"
+                            "s = add x r\ny = rms_norm s g\nout   y = y\n";
+    becomes("fuse", wide, wide, "a sum that repeats an operand is another op");
+    /* y = x g r: the value inside is an output, which norm_add does not give. */
+    const char *inner = NORM "y = rms_norm x g\nz = add y r\nout   z = z\nout   y = y\n";
+    becomes("fuse", inner, inner, "a value inside that somebody reads");
+    becomes("fuse", NORM "y = rms_norm x g\nz = add r y\nout   z = z\n",
+            NORM "z = norm_add x g r\nout   z = z\n", "a sum either way round");
+    /* The second norm reads what the first's sum leads to: there is no place for both at once. */
+    becomes("fuse",
+            NORM "s = add x r\nt = silu s\nu = add s t\ny = rms_norm u g\nz = rms_norm s g\n"
+                 "w = add y z\nout   w = w\n",
+            NORM "z, s = add_rms_norm x r g\nt = silu s\ny, u = add_rms_norm s t g\n"
+                 "w = add y z\nout   w = w\n",
+            "a fused op stands before the first that reads it");
+#undef NORM
+}
+
 static void test_report(void)
 {
     static const zt_binding sample[] = {{"n", 3}};
@@ -116,6 +144,7 @@ int main(void)
     cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     test_dead();
     test_cse();
+    test_fuse();
     test_report();
     zt_engine_close(cpu);
     zt_ctx_free(ctx);

@@ -5,6 +5,7 @@
  * moving the position back.
  */
 #include "lib/llm/arch.h"
+#include "lib/run/pass.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +20,8 @@ struct zt_llm {
     zt_hyper h;
     zt_llm_opts opts;     /* with every default filled in */
     int64_t cache_rows;   /* ctx_len in whole blocks */
-    zt_prog *prog;
+    zt_prog *prog;    /* as it is built, */
+    zt_prog *passed;  /* and as it runs */
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
@@ -227,6 +229,16 @@ static zt_status make_inputs(zt_llm *m)
     return ZT_OK;
 }
 
+/* The program that runs: what was built, after the passes. */
+static zt_status pass_program(zt_llm *m)
+{
+    const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", m->cache_rows}};
+    zt_pass_opts o = {.sample = sample, .n_sample = 3, .engine = m->opts.engine,
+                      .off = m->opts.passes_off};
+    m->passed = zt_prog_passes(m->ctx, m->prog, &o, NULL);
+    return m->passed ? ZT_OK : zt_ctx_status(m->ctx);
+}
+
 static void log_opened(const zt_llm *m, const zt_gguf *g)
 {
     zt_llm_info i = zt_llm_get(m);
@@ -247,11 +259,11 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
         return NULL;
     m->ctx = ctx;
     if (prepare_model(m, g, opts) != ZT_OK || estimate_scratch(m, &m->scratch) != ZT_OK ||
-        make_inputs(m) != ZT_OK)
+        pass_program(m) != ZT_OK || make_inputs(m) != ZT_OK)
         goto fail;
     zt_binding fixed = {"ctx", m->cache_rows};
     zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1};
-    m->session = zt_session_open(opts->engine, m->prog, &store, &so);
+    m->session = zt_session_open(opts->engine, m->passed, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
     void *const wanted[] = {opts->greedy && !opts->embed ? NULL : m, opts->greedy ? m : NULL};
@@ -269,6 +281,7 @@ void zt_llm_close(zt_llm *m)
     if (!m)
         return;
     zt_session_close(m->session);
+    zt_prog_free(m->passed);
     zt_prog_free(m->prog);
     zt_free(m->ctx, m->iota);
     zt_free(m->ctx, m->pos);

@@ -164,6 +164,7 @@ typedef struct zt_llm_opts {
     int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
     bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
+    unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
 } zt_llm_opts;
 
 /* Hyper-parameters and every tensor's shape are checked before any weight is read: an unknown
@@ -179,7 +180,7 @@ typedef struct zt_llm_info {
 zt_llm_info zt_llm_get(const zt_llm *m);
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
-/* The forward pass: in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V]
+/* The forward pass, as it was built (the session's own program has gone through the passes): in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V]
  * and best i32[m], the places of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
  * are not seen): in ids, types, pos, last i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);

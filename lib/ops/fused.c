@@ -100,6 +100,7 @@ const zt_opdef zt_op_add_rms_norm = {
                 "residual, sum and y [...,K] and g [K] of one plain float type, rstd [...,1] f32, "
                 "or f64 where x is",
     .n_required = 3,
+    .flags = ZT_OPF_SAME,
     .infer = add_rms_norm_infer,
     .ref = add_rms_norm_ref,
     .flops = norm_flops,
@@ -142,6 +143,7 @@ const zt_opdef zt_op_norm_add = {
     .synopsis = "y = x * rstd * g + residual, rstd = 1 / sqrt(mean(x^2) + eps); x, residual and y "
                 "[...,K] and g [K] of one plain float type",
     .n_required = 3,
+    .flags = ZT_OPF_SAME,
     .infer = norm_add_infer,
     .ref = norm_add_ref,
     .flops = norm_flops,

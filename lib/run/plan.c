@@ -2,22 +2,14 @@
  *
  * Three passes: find the root of every value; cut the steps where the engine changes; in each
  * segment place the roots: host memory for what crosses its border, buffers for data and states,
- * and offsets in an arena for the rest, the largest first, each at the lowest offset that is free
- * during its whole life. A value made and one that dies in the same step never share bytes, save
- * when the op may work in place.
+ * and offsets in an arena for the rest (arena.c). A value made and one that dies in the same step
+ * never share bytes, save when the op may work in place.
  */
 #include "lib/run/plan.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 64 };
-
-typedef struct life {
-    int root;
-    int born, dies; /* steps, inclusive */
-    size_t bytes, offset;
-} life;
 
 /* ---- roots ------------------------------------------------------------------------------------- */
 
@@ -101,59 +93,13 @@ static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int 
 
 /* ---- placing ----------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
+static zt_status place_arena(zt_cut *cut, zt_segment *g, zt_life *lives, int n)
 {
-    const life *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return x->root - y->root;
-}
-
-/* The lowest offset at which `l` fits beside the n lives placed before that overlap it in time;
- * `busy` is scratch for them, kept sorted by offset. */
-static size_t lowest_offset(const life *l, const life *placed, int n, const life **busy)
-{
-    int n_busy = 0;
-    for (int i = 0; i < n; i++) {
-        const life *p = &placed[i];
-        if (p->dies < l->born || p->born > l->dies) continue;
-        int at = n_busy++;
-        for (; at > 0 && busy[at - 1]->offset > p->offset; at--) busy[at] = busy[at - 1];
-        busy[at] = p;
-    }
-    size_t offset = 0;
-    for (int i = 0; i < n_busy; i++) {
-        if (busy[i]->offset >= offset + l->bytes) break;
-        size_t end = busy[i]->offset + busy[i]->bytes;
-        if (end > offset) offset = end;
-    }
-    return offset;
-}
-
-static size_t most_alive(const life *l, int n, int first, int last)
-{
-    size_t most = 0;
-    for (int s = first; s < last; s++) {
-        size_t sum = 0;
-        for (int i = 0; i < n; i++)
-            if (l[i].born <= s && s <= l[i].dies) sum += l[i].bytes;
-        if (sum > most) most = sum;
-    }
-    return most;
-}
-
-static zt_status place_arena(zt_cut *cut, zt_segment *g, life *lives, int n)
-{
-    const life **busy = zt_arena_alloc(cut->memory, ((size_t)n + 1) * sizeof *busy);
-    if (!busy) return ZT_ENOMEM;
-    g->liveness_bytes = most_alive(lives, n, g->first, g->last);
-    qsort(lives, (size_t)n, sizeof *lives, by_size);
-    for (int i = 0; i < n; i++) {
-        lives[i].offset = lowest_offset(&lives[i], lives, i, busy);
-        size_t end = lives[i].offset + lives[i].bytes;
-        if (end > g->arena_bytes) g->arena_bytes = end;
+    zt_status s = zt_lives_place(cut->memory, lives, n, g->first, g->last, &g->arena_bytes,
+                                 &g->liveness_bytes);
+    for (int i = 0; i < n && !s; i++)
         g->place[lives[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = lives[i].offset};
-    }
-    return ZT_OK;
+    return s;
 }
 
 static void place_at(zt_segment *g, int root, zt_place_kind kind, int *list, int *n)
@@ -163,22 +109,34 @@ static void place_at(zt_segment *g, int root, zt_place_kind kind, int *list, int
     list[(*n)++] = root;
 }
 
-/* An op that may work in place takes over input 0 when that dies here and is as large. */
-static life *life_to_extend(const zt_cut *cut, const zt_bound *b, int s, const int *last_use,
-                            life *lives, const int *life_of)
+/* Does the step read root r other than as its input k? */
+static bool read_twice(const zt_cut *cut, const zt_step *st, int k, int r)
+{
+    for (int i = 0; i < zt_op_info(st->op)->n_in; i++)
+        if (i != k && st->in[i] >= 0 && cut->root[st->in[i]] == r) return true;
+    return false;
+}
+
+/* An op that may work in place takes over input 0 when that dies here and is of the output's type;
+ * an elementwise one any such input: it reads no element after writing that one. */
+static zt_life *life_to_extend(const zt_cut *cut, const zt_bound *b, int s, const int *last_use,
+                               zt_life *lives, const int *life_of)
 {
     const zt_step *st = &cut->step[s];
-    if (!(zt_op_info(st->op)->def->flags & ZT_OPF_INPLACE)) return NULL;
-    int r = cut->root[st->in[0]];
-    if (life_of[r] < 0 || last_use[r] != s) return NULL;
-    for (int k = 1; k < zt_op_info(st->op)->n_in; k++)
-        if (st->in[k] >= 0 && cut->root[st->in[k]] == r) return NULL;
-    return zt_type_equal(&b->type[st->in[0]], &b->type[st->out[0]]) ? &lives[life_of[r]] : NULL;
+    const zt_opinfo *info = zt_op_info(st->op);
+    if (!(info->def->flags & ZT_OPF_INPLACE)) return NULL;
+    int n = info->def->flags & ZT_OPF_ELEMENTWISE ? info->n_in : 1;
+    for (int k = 0; k < n; k++) {
+        int r = st->in[k] < 0 ? -1 : cut->root[st->in[k]];
+        if (r < 0 || life_of[r] < 0 || last_use[r] != s || read_twice(cut, st, k, r)) continue;
+        if (zt_type_equal(&b->type[st->in[k]], &b->type[st->out[0]])) return &lives[life_of[r]];
+    }
+    return NULL;
 }
 
 typedef struct work {
     int *made, *last_use, *life_of, *heir; /* heir[root]: the root whose bytes it took over, or -1 */
-    life *lives;
+    zt_life *lives;
 } work;
 
 static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_engine *e, int s,
@@ -202,7 +160,7 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
             place_at(g, r, ZT_PLACE_OUT, g->out, &g->n_out);
             continue;
         }
-        life *over = k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
+        zt_life *over = k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
         if (over) {
             w->life_of[r] = (int)(over - w->lives);
             w->heir[r] = over->root;
@@ -213,7 +171,7 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
         if (!zt_add_size(bytes, ALIGN - 1, &bytes))
             return zt_fail(e->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", s, bytes);
         w->life_of[r] = *n_lives;
-        w->lives[(*n_lives)++] = (life){.root = r, .born = s, .dies = w->last_use[r],
+        w->lives[(*n_lives)++] = (zt_life){.root = r, .born = s, .dies = w->last_use[r],
                                         .bytes = bytes & ~(size_t)(ALIGN - 1)};
     }
     return ZT_OK;
@@ -306,7 +264,7 @@ static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool stri
               .last_use = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .life_of = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .heir = zt_arena_alloc(cut->memory, n * sizeof(int)),
-              .lives = zt_arena_alloc(cut->memory, n * sizeof(life))};
+              .lives = zt_arena_alloc(cut->memory, n * sizeof(zt_life))};
     if (!w.made || !w.last_use || !w.life_of || !w.heir || !w.lives) return ZT_ENOMEM;
     find_last_uses(cut, b, w.made, w.last_use);
     for (int i = 0; i < cut->n_segments && !st; i++)

@@ -42,6 +42,18 @@ typedef struct zt_cut {
     zt_segment *segment;
 } zt_cut;
 
+/* A value's bytes in an arena, from the step that makes it to the last that reads it. */
+typedef struct zt_life {
+    int root;
+    int born, dies; /* steps, inclusive */
+    size_t bytes, offset;
+} zt_life;
+
+/* Offsets for lives within steps [first, last), which change places; the arena's size, and the most
+ * bytes alive at once. */
+zt_status zt_lives_place(zt_arena *a, zt_life *life, int n, int first, int last, size_t *arena,
+                         size_t *bound);
+
 /* out: an output whose entry is NULL is not wanted; NULL: all are. */
 zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
                       void *const *out);

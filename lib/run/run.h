@@ -36,6 +36,8 @@ zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *stor
                             const zt_session_opts *opts);
 void zt_session_close(zt_session *s);
 
+const zt_prog *zt_session_prog(const zt_session *s); /* the one it was opened on */
+
 /* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
  * i-th `in` and o-th `out` of the program, contiguous, of the bound types. out[o] NULL: that output
  * is not wanted, and steps that nothing else needs do not run. */

@@ -435,4 +435,6 @@ zt_status zt_session_state_set(zt_session *s, int i, const void *host)
     return e->vt->upload(e, s->buf[0][zt_prog_nth(s->prog, ZT_VALUE_STATE, i)], host);
 }
 
+const zt_prog *zt_session_prog(const zt_session *s) { return s->prog; }
+
 zt_session_report zt_session_get(const zt_session *s) { return s->report; }

@@ -1,0 +1,48 @@
+/* fuse.c - the passes fuse and share: the rows' expansions read backwards.
+ *
+ * fuse takes patterns that end in one op (a norm after a sum, what follows a linear), share those
+ * whose ends only have inputs in common (the linears of one x, the rows that go into a cache). No
+ * row is named: one takes part by having `expand` and ZT_OPF_SAME.
+ */
+#include "lib/run/passes/match.h"
+
+static bool one_sink(const zt_pattern *p) { return !(p->sinks & (p->sinks - 1)); }
+
+static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, bool single,
+                     zt_prog **out)
+{
+    zt_matcher *m = NULL;
+    zt_pattern *list = NULL;
+    int n = 0;
+    zt_arena *memory = zt_arena_new(ctx, 1 << 16);
+    zt_status s = memory ? zt_patterns_make(memory, &list, &n) : ZT_ENOMEM;
+    if (!s && n) s = zt_matcher_new(&m, ctx, p, opts);
+    for (int i = 0; i < n && !s; i++)
+        if (one_sink(&list[i]) == single) s = zt_matcher_find(m, &list[i]);
+    if (!s && m) s = zt_matcher_replace(m, out);
+    zt_matcher_free(m);
+    zt_arena_free(memory);
+    return s;
+}
+
+static zt_status run_fuse(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+{
+    return run(ctx, p, opts, true, out);
+}
+
+static zt_status run_share(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+{
+    return run(ctx, p, opts, false, out);
+}
+
+const zt_pass zt_pass_fuse = {
+    .name = "fuse",
+    .help = "put fused ops in the place of what they are made of",
+    .run = run_fuse,
+};
+
+const zt_pass zt_pass_share = {
+    .name = "share",
+    .help = "make one op of several that share inputs",
+    .run = run_share,
+};
