@@ -15,6 +15,7 @@
 #include "lib/run/pages.h"
 #include "lib/run/walk.h"
 #include "lib/run/diff.h"
+#include "lib/run/feed.h"
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/imatrix.h"

@@ -197,6 +197,29 @@ zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void 
     return c->reader->read(c->user, stored(c, i), offset, dst, n);
 }
 
+static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    zt_checkpoint *c = user;
+    zt_entry e;
+    *handle = zt_checkpoint_find(c, name);
+    if (*handle < 0) return ZT_ENOENT;
+    zt_checkpoint_get(c, *handle, &e);
+    *type = e.type;
+    if (e.type.dtype != ZT_DTYPE_COUNT && e.type.rank >= 0) return ZT_OK;
+    return zt_fail(c->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of a type or rank that zt lacks (%s)",
+                   zt_checkpoint_name(c), e.name, e.dtype);
+}
+
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    return zt_checkpoint_read(user, handle, offset, dst, n);
+}
+
+zt_store zt_checkpoint_store(zt_checkpoint *c)
+{
+    return (zt_store){.user = c, .find = store_find, .read = store_read};
+}
+
 bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
                          uint64_t *offset)
 {

@@ -88,6 +88,8 @@ void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e); /* i bel
 int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name);   /* index or -1 */
 /* n bytes at `offset` of tensor i. */
 zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n);
+/* A store over it, valid as long as it is open; not of a stream. */
+zt_store zt_checkpoint_store(zt_checkpoint *c);
 /* After the last tensor of a stream: nothing may follow but padding. ZT_OK where it does not
  * stream. */
 zt_status zt_checkpoint_end(zt_checkpoint *c);

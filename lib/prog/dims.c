@@ -57,6 +57,13 @@ int64_t zt_dim_symbol(zt_prog *p, zt_span name)
     return dim;
 }
 
+int zt_prog_symbol_of(const zt_prog *p, int64_t dim)
+{
+    for (int i = 0; i < p->n_symbols; i++)
+        if (p->symbol_dim[i] == dim) return i;
+    return -1;
+}
+
 int64_t zt_prog_symbol(zt_prog *p, const char *name)
 {
     return zt_dim_symbol(p, zt_span_of(name));

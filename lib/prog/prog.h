@@ -121,6 +121,7 @@ int zt_prog_n_outputs(const zt_prog *p);
 const zt_output *zt_prog_output(const zt_prog *p, int o);
 int zt_prog_n_symbols(const zt_prog *p);
 const char *zt_prog_symbol_name(const zt_prog *p, int s);
+int zt_prog_symbol_of(const zt_prog *p, int64_t dim); /* of a dimension that is one; -1 */
 int zt_prog_find(const zt_prog *p, const char *name); /* value number or -1 */
 int zt_prog_count(const zt_prog *p, zt_value_kind kind);
 int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value number */

@@ -1,7 +1,8 @@
-/* subject.c - programs that tools run: their text, and numbers for their symbols. */
+/* subject.c - programs that tools run: their text, their models, numbers for their symbols. */
 #include "tools/common/subject.h"
 
 #include <string.h>
+#include <unistd.h>
 
 zt_prog *zt_cli_program(zt_cli *cli, const char *path)
 {
@@ -42,4 +43,143 @@ zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b)
         at += n + (at[n] == ',');
     }
     return s;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* The path of a file that a program names: from the program's folder, else from here. */
+static char *beside(zt_ctx *ctx, const char *program, const char *file)
+{
+    const char *slash = program ? strrchr(program, '/') : NULL;
+    size_t folder = slash && *file != '/' ? (size_t)(slash - program) + 1 : 0;
+    zt_str path;
+    zt_str_init(&path, ctx);
+    zt_str_put(&path, program, folder);
+    zt_str_printf(&path, "%s%s", *file == '-' && !folder ? "./" : "", file);
+    if (folder && path.data && access(path.data, F_OK)) {
+        zt_str_clear(&path);
+        zt_str_printf(&path, "%s%s", *file == '-' ? "./" : "", file);
+    }
+    return path.data;
+}
+
+/* -m, or the one that the program names. */
+static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
+{
+    zt_ctx *ctx = s->cli->ctx;
+    const char *named = zt_prog_model_file(s->prog);
+    char shown[96];
+    if (!o->model && !named) return ZT_OK;
+    char *path = o->model ? zt_strdup(ctx, o->model) : beside(ctx, o->path, named);
+    if (!path) return ZT_ENOMEM;
+    if (!o->model && access(path, F_OK))
+        zt_fail(ctx, ZT_ENOENT, "the program's model '%s' is not there: name one with -m",
+                zt_escape(shown, sizeof shown, named, strlen(named)));
+    else
+        s->model = zt_model_open(ctx, path);
+    zt_free(ctx, path);
+    zt_status st = s->model ? zt_prog_check_model(ctx, s->prog, s->model) : zt_ctx_status(ctx);
+    if (!st) s->of_model = zt_gguf_store(s->model);
+    return st;
+}
+
+/* ---- data: two stores as one. Handles are theirs times two, odd for the model's. --------------- */
+
+static zt_status find_data(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    const zt_subject *s = user;
+    const zt_store *of[] = {&s->of_data, &s->of_model};
+    for (int i = 0; i < 2; i++) {
+        zt_status st = of[i]->find ? of[i]->find(of[i]->user, name, type, handle) : ZT_ENOENT;
+        if (st == ZT_OK) *handle = 2 * *handle + i;
+        if (st != ZT_ENOENT) return st;
+    }
+    return ZT_ENOENT;
+}
+
+static zt_status read_some(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    const zt_subject *s = user;
+    const zt_store *of = handle % 2 ? &s->of_model : &s->of_data;
+    return of->read(of->user, handle / 2, offset, dst, n);
+}
+
+static zt_status open_data(zt_subject *s, const zt_subject_opts *o)
+{
+    if (o->data) s->data = zt_checkpoint_open(s->cli->ctx, o->data, 0);
+    if (o->data && !s->data) return zt_ctx_status(s->cli->ctx);
+    if (s->data) s->of_data = zt_checkpoint_store(s->data);
+    s->both = (zt_store){.user = s, .find = find_data, .read = read_some};
+    return ZT_OK;
+}
+
+/* ---- the subject ----------------------------------------------------------------------------- */
+
+/* Standard input is one file. */
+static zt_status check_stdin(zt_ctx *ctx, const zt_subject_opts *o)
+{
+    const char *const from[] = {o->path, o->model, o->data, o->input};
+    int n = 0;
+    for (int i = 0; i < 4; i++) n += from[i] && !strcmp(from[i], "-");
+    return n < 2 ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "standard input (-) can be one file only");
+}
+
+static zt_status open_input(zt_subject *s, const zt_subject_opts *o)
+{
+    zt_status st = zt_bindings_parse(s->cli->ctx, o->bind, &s->bind);
+    if (st || !o->input) return st;
+    s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
+    if (!s->input) return zt_ctx_status(s->cli->ctx);
+    return zt_feed_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
+}
+
+static zt_status make(zt_subject *s, const zt_subject_opts *o)
+{
+    zt_ctx *ctx = s->cli->ctx;
+    zt_status st = check_stdin(ctx, o);
+    if (!st) st = open_input(s, o);
+    if (!st) st = open_model(s, o);
+    if (!st) st = open_data(s, o);
+    if (st) return st;
+    zt_feed_opts fo = {.bind = s->bind.at, .n_bind = s->bind.n, .from = s->input,
+                       .store = &s->both, .draw = o->draw,
+                       .draw_data = o->draw && !s->model && !s->data, .seed = s->cli->seed};
+    s->feed = zt_feed_new(ctx, s->prog, &fo);
+    return s->feed ? ZT_OK : zt_ctx_status(ctx);
+}
+
+zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *p, const zt_subject_opts *o)
+{
+    zt_subject *s = zt_calloc(cli->ctx, 1, sizeof *s);
+    if (!s) return NULL;
+    s->cli = cli;
+    s->prog = p;
+    if (make(s, o) == ZT_OK) return s;
+    zt_subject_close(s);
+    return NULL;
+}
+
+void zt_subject_close(zt_subject *s)
+{
+    if (!s) return;
+    zt_feed_free(s->feed);
+    zt_checkpoint_close(s->input);
+    zt_checkpoint_close(s->data);
+    zt_gguf_close(s->model);
+    zt_free(s->cli->ctx, s);
+}
+
+zt_session *zt_subject_session(const zt_subject *s, zt_engine *e)
+{
+    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
+    zt_session *run = zt_session_open(e, s->prog, &s->feed->store, &so);
+    if (!run || zt_feed_states(s->feed, run) == ZT_OK) return run;
+    zt_session_close(run);
+    return NULL;
+}
+
+zt_status zt_subject_step(const zt_subject *s, zt_session *run)
+{
+    return zt_session_step(run, s->bind.at, s->bind.n, (const void *const *)s->feed->in,
+                           s->feed->out);
 }

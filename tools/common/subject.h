@@ -1,4 +1,12 @@
-/* subject.h - what a tool needs to run a program from a file: its text, its symbols, its tensors. */
+/* subject.h - what a tool needs to run a program from a file: its text, the model that it names,
+ * numbers for its symbols, tensors.
+ *
+ *     zt_subject *s = zt_subject_open(cli, p, &(zt_subject_opts){.path = "run.zt", .draw = true});
+ *     zt_session *run = zt_subject_session(s, engine);     // with its states
+ *     zt_subject_step(s, run);                             // s->feed->in to s->feed->out
+ *     zt_session_close(run);
+ *     zt_subject_close(s);
+ */
 #ifndef ZT_SUBJECT_H
 #define ZT_SUBJECT_H
 
@@ -14,5 +22,34 @@ typedef struct zt_bindings {
     char name[ZT_MAX_SYMBOLS][64]; /* what at[i].symbol points to: not to be copied */
 } zt_bindings;
 zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b);
+
+/* What the command line says; each may be NULL. */
+typedef struct zt_subject_opts {
+    const char *path;  /* of the program, from whose folder its model is named; NULL or "-": from here */
+    const char *model; /* -m: instead of the model that the program names */
+    const char *data;  /* --data: tensors that are looked for before those of the model */
+    const char *input; /* -i: inputs and states by name */
+    const char *bind;  /* --bind; what it leaves open the inputs' shapes tell */
+    bool draw;         /* what is not given is drawn from --seed: inputs; data of a program that names
+                        * no model, where none is given */
+} zt_subject_opts;
+
+typedef struct zt_subject {
+    zt_cli *cli;
+    const zt_prog *prog; /* the caller's */
+    zt_gguf *model;      /* NULL: none */
+    zt_checkpoint *data, *input;
+    zt_store of_data, of_model, both;
+    zt_bindings bind;
+    zt_feed *feed; /* feed->bound has every type */
+} zt_subject;
+
+/* p is borrowed. Other programs on the same tensors (a plan of p, say) may be stepped with them if
+ * they have p's inputs, outputs and states. */
+zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *p, const zt_subject_opts *o);
+void zt_subject_close(zt_subject *s);
+/* A session on an engine, its states as they are to begin. */
+zt_session *zt_subject_session(const zt_subject *s, zt_engine *e);
+zt_status zt_subject_step(const zt_subject *s, zt_session *run);
 
 #endif

@@ -9,6 +9,11 @@ bool trace_given[TRACE_N_OPTIONS];
                     .arg = a, .help = h, .given = &trace_given[TRACE_##id], __VA_ARGS__}
 
 const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
+    ROW(MODEL, 'm', "model", STR, model, "MODEL",
+        "the model, instead of the one that the program names", ),
+    ROW(INPUT, 'i', "input", STR, input, "FILE",
+        "inputs and states by name: npz and others; the rest is drawn from --seed", ),
+    ROW(DATA, 0, "data", STR, data, "FILE", "data by name, before that of the model", ),
     ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
     ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
 };

@@ -14,6 +14,17 @@ zt_prog *trace_program(zt_cli *cli, char **operands, int n)
     return NULL;
 }
 
+zt_subject *trace_subject(zt_cli *cli, const trace_options *o, const zt_prog *p, char **operands,
+                          int n)
+{
+    zt_subject_opts so = {.path = n > 0 ? operands[0] : "-", .model = o->model, .data = o->data,
+                          .input = o->input, .bind = o->bind, .draw = true};
+    const char *const inputs[] = {o->model, o->data, o->input};
+    for (int i = 0; i < 3; i++)
+        if (zt_cli_refuse_same(cli, inputs[i], cli->output)) return NULL;
+    return zt_subject_open(cli, p, &so);
+}
+
 static zt_status write_text(zt_cli *cli, const zt_str *text)
 {
     if (!cli->output) return zt_cli_write(cli, text->data, text->len);

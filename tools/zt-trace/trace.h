@@ -12,17 +12,22 @@
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
 typedef struct trace_options {
-    const char *bind; /* "n=16,ctx=64" */
+    const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
+    const char *bind;                 /* "n=16,ctx=64" */
     bool plain;
 } trace_options;
 
 /* The tool's own options, by which a command says what it takes: a bit each. */
 enum {
+    TRACE_MODEL,
+    TRACE_INPUT,
+    TRACE_DATA,
     TRACE_BIND,
     TRACE_PLAIN,
     TRACE_N_OPTIONS
 };
 #define TAKES(option) (UINT64_C(1) << TRACE_##option)
+#define TAKES_SUBJECT (TAKES(MODEL) | TAKES(INPUT) | TAKES(DATA) | TAKES(BIND))
 
 extern trace_options trace_opt;
 extern bool trace_given[TRACE_N_OPTIONS];
@@ -43,6 +48,10 @@ zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n
 
 /* The program that the first operand names, or standard input where there is none. */
 zt_prog *trace_program(zt_cli *cli, char **operands, int n);
+/* The same with all that it needs to run, which those options give or --seed draws. p is the caller's
+ * to free, after the subject. */
+zt_subject *trace_subject(zt_cli *cli, const trace_options *o, const zt_prog *p, char **operands,
+                          int n);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
 /* A program's canonical text, likewise. */
