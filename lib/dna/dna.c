@@ -63,17 +63,31 @@ zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule)
     return NULL;
 }
 
+static void free_mix(zt_ctx *ctx, dna_mix *m)
+{
+    if (!m) return;
+    zt_free(ctx, m->twin);
+    zt_free(ctx, m->alpha);
+    zt_free(ctx, m->was);
+    zt_free(ctx, m->room);
+    zt_free(ctx, m->row);
+    zt_free(ctx, m);
+}
+
 void zt_dna_close(zt_dna *d)
 {
     if (!d) return;
-    zt_checkpoint_close(d->from);
-    zt_arena_free(d->texts);
-    zt_map_free(d->names);
-    zt_free(d->ctx, d->layer);
-    zt_free(d->ctx, d->first);
     zt_free(d->ctx, d->part);
     zt_free(d->ctx, d->held);
     zt_free(d->ctx, d->codes);
+    if (!d->mix) { /* a child has borrowed these */
+        zt_checkpoint_close(d->from);
+        zt_arena_free(d->texts);
+        zt_map_free(d->names);
+        zt_free(d->ctx, d->layer);
+        zt_free(d->ctx, d->first);
+    }
+    free_mix(d->ctx, d->mix);
     zt_free(d->ctx, d);
 }
 

@@ -69,11 +69,11 @@ typedef struct zt_dna_score {
     double cosine, rel_l2; /* of their numbers; |a - b| / |a| */
     double spread;         /* the standard deviation of b over that of a */
     double rank_a,
-        rank_b;   /* of matrices: directions that count, (sum s^2)^2 / sum s^4; estimated */
-    double most;  /* the largest |a - b| */
+        rank_b;  /* of matrices: directions that count, (sum s^2)^2 / sum s^4; estimated */
+    double most; /* the largest |a - b| */
     double a2, b2, ab, d2; /* sums of a^2, b^2, ab, (a - b)^2 */
-    bool same;    /* all numbers are equal */
-    bool changed; /* rel_l2 is more than is usual between layers of these two dtypes */
+    bool same;             /* all numbers are equal */
+    bool changed;          /* rel_l2 is more than is usual between layers of these two dtypes */
 } zt_dna_score;
 
 /* A layer of A that is another of B: their overlap is above 0.8, and none of B's is above it. */
@@ -107,6 +107,39 @@ typedef struct zt_dna_how {
  * zt_dna_verdict_free it, also on failure. */
 zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_verdict *v);
 void zt_dna_verdict_free(zt_dna_verdict *v);
+
+/* ---- children of two ------------------------------------------------------------------------- */
+
+typedef enum zt_splice_mode { ZT_SPLICE_BLEND, ZT_SPLICE_POINT, ZT_SPLICE_UNIFORM } zt_splice_mode;
+
+/* With fitness, where the two are not both 0: a blend takes fb / (fa + fb) x (0.5 + overlap / 2) of
+ * B, `uniform` a number from A with probability fa / (fa + fb). Without: alpha of B, and 0.5. */
+typedef struct zt_splice_how {
+    zt_splice_mode mode;
+    double alpha;                /* blend: a (1 - alpha) + b alpha */
+    double ratio;                /* point: the first n x ratio numbers are A's, the others B's */
+    double fitness_a, fitness_b; /* not negative */
+    uint64_t seed;               /* uniform: draws are named by seed, tensor and number */
+} zt_splice_how;
+
+typedef struct zt_splice_row { /* of a layer of A */
+    int64_t b;                 /* that of B with the same name; -1: none */
+    double similarity;         /* their overlap; 0 where they do not fit together */
+    bool mixed;                /* false: it stays A's */
+    double alpha;              /* B's share, of a blend */
+} zt_splice_row;
+
+/* The child of two models: A's layers, those mixed with B's that fit, in type, shape and, of
+ * networks, dtype. What B lacks or has otherwise stays A's. By Loom's rule what is within a layer
+ * of a network stays A's as well. It is a model like others, which computes its numbers as they are
+ * asked for, and borrows both. NULL: see the context. */
+zt_dna *zt_dna_splice(zt_dna *a, zt_dna *b, const zt_splice_how *how, const zt_dna_how *work);
+const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t i);
+
+/* A model as a file, with the metadata of A, which may have been changed; whole or absent. */
+zt_status zt_dna_write(zt_dna *d, const char *path, const zt_checkpoint_opts *o);
+/* Its metadata: of a child, A's. */
+zt_meta *zt_dna_meta(zt_dna *d);
 
 #ifdef __cplusplus
 }

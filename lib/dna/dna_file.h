@@ -2,7 +2,8 @@
  * their numbers come.
  *
  * dna.c owns opening; place.c places of tensors; net.c networks; values.c numbers at their
- * precision, and signatures; score.c two layers side by side; compare.c two models. */
+ * precision, and signatures; score.c two layers side by side; compare.c two models;
+ * splice.c children of two; write.c files of them. */
 #ifndef ZT_DNA_FILE_H
 #define ZT_DNA_FILE_H
 
@@ -18,6 +19,18 @@ typedef struct dna_part {
     bool group;         /* it is made of the parts up to next */
 } dna_part;
 
+/* A child: how A's numbers are mixed with B's. */
+typedef struct dna_mix {
+    zt_dna *b;
+    zt_splice_how how;
+    int64_t *twin;       /* [parts of A] the part of B that it is mixed with; -1: it stays A's */
+    float *alpha;        /* [parts of A] B's share, of blends */
+    zt_net_weights *was; /* [parts of A] of networks, A's codes */
+    float *room;         /* for B's numbers */
+    int64_t room_n;
+    zt_splice_row *row; /* [layers of A] */
+} dna_mix;
+
 struct zt_dna {
     zt_ctx *ctx;
     zt_checkpoint *from;
@@ -32,8 +45,9 @@ struct zt_dna {
     int64_t n_parts;
     float *held; /* the numbers of one layer of a network, and which (-1: none) */
     int64_t held_layer, held_room;
-    char *codes; /* room for the codes of one tensor of a network */
+    char *codes; /* room for the codes of one tensor */
     size_t codes_room;
+    dna_mix *mix; /* NULL: it is no child; of a child `from`, `texts` and `names` are A's */
 };
 
 /* place.c: a tensor's place and type, from its name. */
@@ -51,6 +65,16 @@ size_t zt_dna_bytes(zt_dtype t, int64_t n);
 zt_status zt_dna_fetch(zt_dna *d, int64_t i, int64_t at, int64_t n, void *dst);
 /* Of any dtype, also whole numbers, to floats. From any thread. */
 void zt_dna_decode(zt_dtype t, const void *src, float *out, int64_t n);
+
+/* A network's part as its file holds it: weights before they are taken at a precision. */
+zt_status zt_dna_master(zt_dna *d, int64_t part, float *out);
+/* Room for the codes of one tensor, d->codes. */
+zt_status zt_dna_room(zt_dna *d, size_t bytes);
+
+/* ---- children (splice.c) --------------------------------------------------------------------- */
+
+/* n numbers of part p from number `at` on, of A, become the child's. */
+zt_status zt_dna_mix(zt_dna *child, int64_t p, int64_t at, int64_t n, float *x);
 
 /* ---- two layers side by side (score.c) ------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * whole: its precision asks for all of a tensor, its parts are brought to length 1 each. What such
  * a layer with parts counts as is its signature times the length of all its numbers. */
 #include "lib/dna/dna_file.h"
+#include "lib/tensor/quantize.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,7 +51,7 @@ size_t zt_dna_bytes(zt_dtype t, int64_t n)
 
 /* ---- weights of a network at their precision ------------------------------------------------- */
 
-static zt_status room_for_codes(zt_dna *d, size_t bytes)
+zt_status zt_dna_room(zt_dna *d, size_t bytes)
 {
     if (bytes <= d->codes_room) return ZT_OK;
     char *more = zt_realloc(d->ctx, d->codes, bytes);
@@ -77,7 +78,7 @@ static zt_status decode_weights(zt_dna *d, const dna_part *p, float *out)
     zt_net_weights w = p->are;
     zt_entry e;
     zt_checkpoint_get(d->from, p->tensor, &e);
-    zt_status s = room_for_codes(d, (size_t)e.bytes);
+    zt_status s = zt_dna_room(d, (size_t)e.bytes);
     if (s == ZT_OK) s = zt_checkpoint_read(d->from, p->tensor, 0, d->codes, (size_t)e.bytes);
     if (s != ZT_OK) return s;
     int bits = zt_storage_get(w.type)->bits;
@@ -90,26 +91,49 @@ static zt_status decode_weights(zt_dna *d, const dna_part *p, float *out)
     return ZT_OK;
 }
 
+/* As it would be read from a file that holds it in these codes. */
+static zt_status through_codes(zt_dna *d, const dna_part *p, float *x)
+{
+    size_t bytes = zt_net_bytes(&p->are, p->n);
+    if (!p->are.native) return ZT_OK;
+    zt_status s = zt_dna_room(d, bytes);
+    return s == ZT_OK ? zt_net_encode(d->ctx, &p->are, x, p->n, d->codes, x) : s;
+}
+
+zt_status zt_dna_master(zt_dna *d, int64_t part, float *out)
+{
+    const dna_part *p = &d->part[part];
+    if (!d->mix) return decode_weights(d, p, out);
+    /* A's codes are read as A has them: a child's scale may be another */
+    dna_part was = *p;
+    was.are = d->mix->twin[part] < 0 ? p->are : d->mix->was[part];
+    zt_status s = decode_weights(d, &was, out);
+    if (s != ZT_OK || d->mix->twin[part] < 0) return s;
+    s = zt_dna_mix(d, part, 0, p->n, out);
+    return s == ZT_OK ? through_codes(d, p, out) : s;
+}
+
 /* As codes of their dtype would give them back. What is native has been codes already. */
 static zt_status field_precision(zt_dna *d, const dna_part *p, float *x)
 {
     zt_storage t = p->are.type;
     if (p->are.native || t == ZT_STORE_F32 || t == ZT_STORE_F64) return ZT_OK;
     float scale = zt_storage_scale(t, x, p->n);
-    zt_status s = room_for_codes(d, zt_storage_bytes(t, ZT_RULE_FIELD, p->n));
+    zt_status s = zt_dna_room(d, zt_storage_bytes(t, ZT_RULE_FIELD, p->n));
     if (s == ZT_OK) s = zt_storage_encode(d->ctx, t, ZT_RULE_FIELD, x, p->n, scale, d->codes);
     if (s == ZT_OK) zt_storage_decode(t, ZT_RULE_FIELD, d->codes, p->n, scale, x);
     return s;
 }
 
 /* The numbers of a part that is no group. */
-static zt_status part_values(zt_dna *d, const dna_part *p, float *out)
+static zt_status part_values(zt_dna *d, int64_t part, float *out)
 {
+    const dna_part *p = &d->part[part];
     if (p->tensor < 0) {
         out[0] = 1;
         return ZT_OK;
     }
-    zt_status s = decode_weights(d, p, out);
+    zt_status s = zt_dna_master(d, part, out);
     if (s != ZT_OK || d->rule == ZT_RULE_FIELD) return s == ZT_OK ? field_precision(d, p, out) : s;
     float scale = p->are.scale == 0 ? 1 : p->are.scale;
     for (int64_t i = 0; i < p->n; i++) out[i] = zt_loom_simulate(p->are.type, out[i], scale);
@@ -137,7 +161,7 @@ static zt_status sign_part(zt_dna *d, int64_t p, float *out, double *squares)
     const dna_part *part = &d->part[p];
     zt_status s = ZT_OK;
     if (!part->group) {
-        s = part_values(d, part, out);
+        s = part_values(d, p, out);
         if (s == ZT_OK) *squares += make_unit(out, part->n);
         return s;
     }
@@ -161,8 +185,8 @@ static zt_status hold(zt_dna *d, int64_t i)
         d->held = more;
         d->held_room = p->n;
     }
-    zt_status s =
-        p->group ? sign_part(d, d->first[i], d->held, &squares) : part_values(d, p, d->held);
+    zt_status s = p->group ? sign_part(d, d->first[i], d->held, &squares)
+                           : part_values(d, d->first[i], d->held);
     float length = (float)sqrt(squares);
     for (int64_t k = 0; p->group && k < p->n && s == ZT_OK; k++) d->held[k] *= length;
     if (s == ZT_OK) d->held_layer = i;
@@ -176,11 +200,39 @@ zt_dtype zt_dna_dtype(const zt_dna *d, int64_t i)
     return d->net ? ZT_F32 : d->layer[i].shape.dtype;
 }
 
+/* Floats in a dtype that can be written. */
+static zt_status encode(zt_dna *d, int64_t i, const float *x, int64_t n, void *dst)
+{
+    zt_dtype t = zt_dna_dtype(d, i);
+    if (zt_dtype_get(t)->kind == 'Q' && !zt_dtype_is_packed(t)) {
+        zt_quantizer q = {.dtype = t, .n = n, .name = d->layer[i].name};
+        return zt_quantize_rows(d->ctx, &q, x, 1, dst);
+    }
+    zt_dtype_convert(ZT_F32, x, t, dst, n);
+    return ZT_OK;
+}
+
+static zt_status fetch_mixed(zt_dna *d, int64_t i, int64_t at, int64_t n, void *dst)
+{
+    zt_dtype t = zt_dna_dtype(d, i);
+    float *x = zt_alloc_array(d->ctx, (size_t)n, sizeof *x);
+    zt_status s = x ? zt_checkpoint_read(d->from, i, zt_dna_bytes(t, at), dst, zt_dna_bytes(t, n))
+                    : ZT_ENOMEM;
+    if (s == ZT_OK) {
+        zt_dna_decode(t, dst, x, n);
+        s = zt_dna_mix(d, i, at, n, x);
+    }
+    if (s == ZT_OK) s = encode(d, i, x, n, dst);
+    zt_free(d->ctx, x);
+    return s;
+}
+
 zt_status zt_dna_fetch(zt_dna *d, int64_t i, int64_t at, int64_t n, void *dst)
 {
     zt_dtype t = zt_dna_dtype(d, i);
-    if (!d->net)
+    if (!d->net && (!d->mix || d->mix->twin[i] < 0))
         return zt_checkpoint_read(d->from, i, zt_dna_bytes(t, at), dst, zt_dna_bytes(t, n));
+    if (!d->net) return fetch_mixed(d, i, at, n, dst);
     zt_status s = hold(d, i);
     if (s == ZT_OK) memcpy(dst, d->held + at, (size_t)n * sizeof(float));
     return s;

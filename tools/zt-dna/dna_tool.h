@@ -18,12 +18,32 @@ typedef struct dna_options {
     double threshold; /* of the overall overlap, from which models are alike */
     int by;           /* DNA_BY_ */
     bool shifts, map;
+    int mode; /* zt_splice_mode */
+    double alpha, ratio, fitness_a, fitness_b;
+    const char *report, *to;
+    bool no_history;
 } dna_options;
 
 enum { DNA_BY_LAYER, DNA_BY_BLOCK };
 
 /* The tool's own options, by which a command says what it takes: a bit each. */
-enum { DNA_SELECT, DNA_RULE, DNA_THRESHOLD, DNA_BY, DNA_SHIFTS, DNA_MAP, DNA_N_OPTIONS };
+enum {
+    DNA_SELECT,
+    DNA_RULE,
+    DNA_THRESHOLD,
+    DNA_BY,
+    DNA_SHIFTS,
+    DNA_MAP,
+    DNA_MODE,
+    DNA_ALPHA,
+    DNA_RATIO,
+    DNA_FITNESS_A,
+    DNA_FITNESS_B,
+    DNA_REPORT,
+    DNA_TO,
+    DNA_NO_HISTORY,
+    DNA_N_OPTIONS
+};
 #define TAKES(option) (UINT64_C(1) << DNA_##option)
 
 extern dna_options dna_opt;
@@ -41,6 +61,7 @@ typedef struct dna_command {
 
 zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
 
 /* ---- shared by commands (input.c) ------------------------------------------------------------ */
 
@@ -49,10 +70,24 @@ zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path);
 /* The same by --rule, with its layers told. */
 zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path);
 int dna_threads(const zt_cli *cli);
+/* A model as the file of --output, in the container of --to or of its name, else JSON for networks
+ * and GGUF; with a line of history. */
+zt_status dna_write(zt_cli *cli, const dna_options *o, zt_dna *d, const char *what);
 /* Is the name among those of --select; all are where it is not given. */
 bool dna_selected(const dna_options *o, const char *name);
 /* A layer's shape, "[4,576]". */
 const char *dna_shape(const zt_type *t, char buf[ZT_TYPE_TEXT]);
+
+/* ---- layers as JSON (json.c) ----------------------------------------------------------------- */
+
+/* ,"key":number, null for what is none. */
+void dna_put_number(zt_str *s, const char *key, double x);
+void dna_put_text(zt_str *s, const char *key, const char *text); /* "key":"text" */
+void dna_put_place(zt_str *s, const zt_dna_layer *l);            /* ,"z":..,"y":..,"x":..,"l":.., */
+/* One of those below. */
+zt_status dna_put_signature(zt_dna *d, int64_t i, bool weights, zt_str *s);
+/* [{"name","z","y","x","l","type","dtype","n","length","weights"}...]; weights: if wanted. */
+zt_status dna_put_signatures(zt_dna *d, bool weights, zt_str *s);
 
 /* ---- compare: how it is told (told.c), as a map (map.c) -------------------------------------- */
 

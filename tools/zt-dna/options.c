@@ -1,8 +1,8 @@
 /* options.c - the options of zt-dna, of all commands. */
 #include "tools/zt-dna/dna_tool.h"
 
-dna_options dna_opt = {.threshold =
-                           0.95}; /* filled by the option table, which needs constant addresses */
+/* filled by the option table, which needs constant addresses */
+dna_options dna_opt = {.threshold = 0.95, .alpha = 0.5, .ratio = 0.5};
 bool dna_given[DNA_N_OPTIONS];
 
 #define ROW(id, c, n, k, field, a, h, ...)                                                         \
@@ -25,4 +25,18 @@ const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
     ROW(BY, 0, "by", WORD, by, "layer|block", "a row a layer (default), or a block of them", ),
     ROW(SHIFTS, 0, "shifts", FLAG, shifts, NULL, "compare: the table is of layers that moved", ),
     ROW(MAP, 0, "map", FLAG, map, NULL, "compare: a map of types and blocks, not a table", ),
+    ROW(MODE, 0, "mode", WORD, mode, "blend|point|uniform",
+        "splice: numbers between A's and B's (default), or of one or the other", ),
+    ROW(ALPHA, 0, "alpha", F64, alpha, "A", "B's share of a blend (default: 0.5)", .fmin = -1e6,
+        .fmax = 1e6),
+    ROW(RATIO, 0, "ratio", F64, ratio, "R",
+        "of point: the part of a layer that is A's (default: 0.5)", .fmin = 0, .fmax = 1e6),
+    ROW(FITNESS_A, 0, "fitness-a", F64, fitness_a, "X",
+        "with --fitness-b: shares by how fit each is", .fmin = 0, .fmax = 1e300),
+    ROW(FITNESS_B, 0, "fitness-b", F64, fitness_b, "Y", "likewise, of B", .fmin = 0, .fmax = 1e300),
+    ROW(REPORT, 0, "report", STR, report, "FILE", "similarities, what was mixed, DNA, as JSON", ),
+    ROW(TO, 0, "to", STR, to, "CONTAINER",
+        "of the output: gguf, safetensors, npz, json ... (default: by its name)", ),
+    ROW(NO_HISTORY, 0, "no-history", FLAG, no_history, NULL,
+        "do not note this run in the metadata: same bytes twice", ),
 };

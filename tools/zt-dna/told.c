@@ -20,41 +20,25 @@ static const char *yes(bool b) { return b ? "yes" : "no"; }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_number(zt_str *s, const char *key, double x)
-{
-    zt_str_printf(s, ",\"%s\":", key);
-    if (isfinite(x))
-        zt_str_put_double(s, x);
-    else
-        zt_str_puts(s, "null");
-}
-
-static void put_text(zt_str *s, const char *key, const char *text)
-{
-    zt_str_printf(s, "\"%s\":", key);
-    zt_str_put_json(s, text, strlen(text));
-}
-
 static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
 {
     const zt_dna_layer *a = zt_dna_get(t->a, r->a), *b = zt_dna_get(t->b, r->b);
     zt_str_putc(s, '{');
-    put_text(s, "name", a->name);
-    zt_str_printf(s, ",\"z\":%" PRId64 ",\"y\":%" PRId64 ",\"x\":%" PRId64 ",\"l\":%" PRId64 ",",
-                  a->place[0], a->place[1], a->place[2], a->place[3]);
-    put_text(s, "type", a->type);
+    dna_put_text(s, "name", a->name);
+    dna_put_place(s, a);
+    dna_put_text(s, "type", a->type);
     zt_str_putc(s, ',');
-    put_text(s, "dtype_a", a->dtype);
+    dna_put_text(s, "dtype_a", a->dtype);
     zt_str_putc(s, ',');
-    put_text(s, "dtype_b", b->dtype);
-    put_number(s, "overlap", r->overlap);
-    put_number(s, "cosine", r->cosine);
-    put_number(s, "rel_l2", r->rel_l2);
-    put_number(s, "spread", r->spread);
-    put_number(s, "rank_a", r->rank_a);
-    put_number(s, "rank_b", r->rank_b);
-    put_number(s, "rank_change", r->rank_b / r->rank_a);
-    put_number(s, "max_diff", r->most);
+    dna_put_text(s, "dtype_b", b->dtype);
+    dna_put_number(s, "overlap", r->overlap);
+    dna_put_number(s, "cosine", r->cosine);
+    dna_put_number(s, "rel_l2", r->rel_l2);
+    dna_put_number(s, "spread", r->spread);
+    dna_put_number(s, "rank_a", r->rank_a);
+    dna_put_number(s, "rank_b", r->rank_b);
+    dna_put_number(s, "rank_change", r->rank_b / r->rank_a);
+    dna_put_number(s, "max_diff", r->most);
     zt_str_printf(s, ",\"same\":%s,\"changed\":%s}", r->same ? "true" : "false",
                   r->changed ? "true" : "false");
 }
@@ -62,10 +46,10 @@ static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
 static void put_shift(zt_str *s, const dna_told *t, const zt_dna_shift *x)
 {
     zt_str_putc(s, '{');
-    put_text(s, "source", zt_dna_get(t->a, x->from)->name);
+    dna_put_text(s, "source", zt_dna_get(t->a, x->from)->name);
     zt_str_putc(s, ',');
-    put_text(s, "target", zt_dna_get(t->b, x->to)->name);
-    put_number(s, "overlap", x->overlap);
+    dna_put_text(s, "target", zt_dna_get(t->b, x->to)->name);
+    dna_put_number(s, "overlap", x->overlap);
     zt_str_putc(s, '}');
 }
 
@@ -75,10 +59,10 @@ zt_status dna_tell_json(const dna_told *t)
     zt_str s;
     zt_str_init(&s, t->cli->ctx);
     zt_str_puts(&s, "{\"schema\":\"zt.dna/1\",");
-    put_text(&s, "rule", t->o->rule == ZT_RULE_LOOM ? "loom" : "field");
-    put_number(&s, "overlap", v->overlap);
-    put_number(&s, "cosine", v->cosine);
-    put_number(&s, "rel_l2", v->rel_l2);
+    dna_put_text(&s, "rule", t->o->rule == ZT_RULE_LOOM ? "loom" : "field");
+    dna_put_number(&s, "overlap", v->overlap);
+    dna_put_number(&s, "cosine", v->cosine);
+    dna_put_number(&s, "rel_l2", v->rel_l2);
     zt_str_printf(&s,
                   ",\"alike\":%s,\"same\":%" PRId64 ",\"only_a\":%" PRId64 ",\"only_b\":%" PRId64
                   ",\"layers\":[",
