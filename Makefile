@@ -22,6 +22,7 @@ help_goals := help deps test-deps uninstall clean distclean demo test check sani
 ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif
+LIBS += $(if $(filter 1,$(HAVE_YAML)),-lyaml)
 
 # Kernels in lib/engine/cpu/isa/ and lib/tensor/isa/ are compiled once for each instruction set.
 ISA_FLAGS_scalar :=
@@ -31,7 +32,7 @@ ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512)
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
 
-isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c))
+isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
 lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%), \
             $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
@@ -48,7 +49,7 @@ public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm dna,lib/$(r
             lib/engine/roof.h lib/run/pass.h lib/run/feed.h lib/run/pages.h lib/run/walk.h lib/run/diff.h lib/tensor/quantize.h lib/tensor/storage.h lib/io/gguf.h lib/io/gguf_write.h \
             lib/io/imatrix.h lib/io/fault.h lib/io/meta.h lib/io/checkpoint.h lib/io/safetensors.h lib/io/safetensors_write.h \
             lib/io/array.h lib/io/npy.h lib/io/npz.h lib/io/pt.h lib/io/netjson.h \
-            lib/llm/mix.h lib/llm/importance.h lib/llm/budget.h
+            lib/llm/mix.h lib/llm/importance.h lib/llm/budget.h lib/dna/merge.h
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench fuzz contract clean distclean help
@@ -66,14 +67,14 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 YAML=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' YAML='$(YAML)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(YAML)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
@@ -113,6 +114,7 @@ endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
+$(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
 
 # A shader becomes two constants: zt_vk_code_NAME, its SPIR-V, and zt_vk_size_NAME, its bytes.
 $(BUILD)/shaders/%.inc: shaders/%.comp $(wildcard shaders/*.glsl) $(BUILD)/flags

@@ -34,5 +34,6 @@
 #include "lib/llm/mix.h"
 #include "lib/llm/importance.h"
 #include "lib/llm/budget.h"
+#include "lib/dna/merge.h"
 
 #endif

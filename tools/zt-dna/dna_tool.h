@@ -22,6 +22,9 @@ typedef struct dna_options {
     double alpha, ratio, fitness_a, fitness_b;
     const char *report, *to;
     bool no_history;
+    const char *method, *config, *models, *base, *type;
+    zt_opt_list weight, density, gamma, epsilon, scale, param;
+    double t, lambda;
 } dna_options;
 
 enum { DNA_BY_LAYER, DNA_BY_BLOCK };
@@ -42,6 +45,19 @@ enum {
     DNA_REPORT,
     DNA_TO,
     DNA_NO_HISTORY,
+    DNA_METHOD,
+    DNA_CONFIG,
+    DNA_MODELS,
+    DNA_BASE,
+    DNA_WEIGHT,
+    DNA_T,
+    DNA_DENSITY,
+    DNA_GAMMA,
+    DNA_EPSILON,
+    DNA_LAMBDA,
+    DNA_SCALE,
+    DNA_PARAM,
+    DNA_TYPE,
     DNA_N_OPTIONS
 };
 #define TAKES(option) (UINT64_C(1) << DNA_##option)
@@ -62,6 +78,7 @@ typedef struct dna_command {
 zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_merge(zt_cli *cli, const dna_options *o, char **operands, int n);
 
 /* ---- shared by commands (input.c) ------------------------------------------------------------ */
 

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#define DNA_OF_MERGE                                                                               \
+    (TAKES(METHOD) | TAKES(CONFIG) | TAKES(MODELS) | TAKES(BASE) | TAKES(WEIGHT) | TAKES(T) |       \
+     TAKES(DENSITY) | TAKES(GAMMA) | TAKES(EPSILON) | TAKES(LAMBDA) | TAKES(SCALE) |               \
+     TAKES(PARAM) | TAKES(TYPE) | TAKES(TO))
+
 /* In the order of the manual. */
 static const dna_command commands[] = {
     {"layers", "layers [--select GLOB] NET", TAKES(SELECT), 1, 1, dna_layers},
@@ -13,6 +18,8 @@ static const dna_command commands[] = {
      TAKES(RULE) | TAKES(MODE) | TAKES(ALPHA) | TAKES(RATIO) | TAKES(FITNESS_A) | TAKES(FITNESS_B) |
          TAKES(REPORT) | TAKES(TO) | TAKES(NO_HISTORY),
      2, 2, dna_splice},
+    {"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT", DNA_OF_MERGE, 0, -1,
+     dna_merge},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,0 +1,227 @@
+/* merge_pass.c - owns passes over one tensor of all parents: windows are read as they are stored,
+ * pieces of them decoded and worked on by all threads.
+ *
+ * A piece is some whole rows, or of plain types, which have no rows to keep together, some
+ * elements; a window some pieces. What a piece is depends on the shape alone, so that sums by
+ * pieces are the same for any number of threads. A tensor of one window stays in memory from pass
+ * to pass.
+ */
+#include "lib/dna/merge_room.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    PIECE = 1 << 14,   /* elements, or one row */
+    WINDOW = 24 << 20, /* bytes of the source that has most */
+};
+
+static size_t bytes_of(zt_dtype t, int64_t n)
+{
+    const zt_dtype_info *d = zt_dtype_get(t);
+    return (size_t)(n / d->block) * (size_t)d->block_bytes;
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+static void shape_of(merge_work *w)
+{
+    const zt_type *out = &w->job->out.type;
+    bool blocks = zt_dtype_get(out->dtype)->block > 1;
+    w->n = zt_type_count(out);
+    w->columns = out->rank ? out->dim[out->rank - 1] : 1;
+    w->rows = w->columns ? w->n / w->columns : 0;
+    for (int k = 0; k < w->k; k++)
+        blocks = blocks || zt_dtype_get(w->in[k].dtype)->block > 1 || w->lora[k].rank;
+    w->by_row = w->by_row || blocks;
+    int64_t rows = w->columns && w->columns < PIECE ? PIECE / w->columns : 1;
+    w->piece = w->by_row ? rows * w->columns : PIECE;
+    w->piece = w->piece < 1 ? 1 : w->piece;
+    w->pieces = (w->n + w->piece - 1) / w->piece;
+    size_t most = bytes_of(out->dtype, w->piece);
+    for (int k = 0; k < w->k; k++) {
+        size_t b = bytes_of(w->in[k].dtype, w->piece);
+        most = b > most ? b : most;
+    }
+    w->window = most && most < WINDOW ? (int64_t)(WINDOW / most) : 1;
+    w->window = w->window < w->pieces ? w->window : w->pieces;
+    w->loaded = -1;
+}
+
+zt_status zt_merge_begin(merge_work *w)
+{
+    zt_ctx *ctx = w->m->ctx;
+    int threads = zt_pool_size(w->m->pool);
+    size_t cells, of_all;
+    for (int k = 0; k < w->k; k++) {
+        const zt_merge_parent *p = &w->m->parent[w->job->slice->source[k].model];
+        zt_status s = p->lora ? zt_lora_get(p->lora, p->model, w->job->of[k], &w->lora[k]) : ZT_OK;
+        if (s != ZT_OK) return s;
+    }
+    shape_of(w);
+    for (int k = 0; k < w->k; k++)
+        if (!(w->raw[k] = zt_alloc(ctx, bytes_of(w->in[k].dtype, w->window * w->piece))))
+            return ZT_ENOMEM;
+    w->out = zt_alloc(ctx, bytes_of(w->job->out.type.dtype, w->window * w->piece));
+    w->status = zt_calloc(ctx, (size_t)w->window + 1, sizeof *w->status);
+    w->x = zt_calloc(ctx, (size_t)threads, sizeof *w->x);
+    if (!w->out || !w->status || !w->x ||
+        !zt_mul_size((size_t)w->piece, (size_t)(2 * w->k + 1), &cells) ||
+        !zt_mul_size(cells, sizeof **w->x, &of_all))
+        return zt_fail(ctx, ZT_ENOMEM, "tensor '%s': rows of %lld", w->job->out.name,
+                       (long long)w->columns);
+    for (int i = 0; i < threads; i++)
+        if (!(w->x[i] = zt_alloc(ctx, of_all))) return ZT_ENOMEM;
+    return ZT_OK;
+}
+
+void zt_merge_end(merge_work *w)
+{
+    zt_ctx *ctx = w->m->ctx;
+    for (int k = 0; k < w->k; k++) {
+        zt_free(ctx, w->raw[k]);
+        zt_lora_fini(w->m->parent[w->job->slice->source[k].model].lora, &w->lora[k]);
+    }
+    for (int i = 0; w->x && i < zt_pool_size(w->m->pool); i++) zt_free(ctx, w->x[i]);
+    zt_free(ctx, w->x);
+    zt_free(ctx, w->out);
+    zt_free(ctx, w->status);
+}
+
+/* ---- a pass ---------------------------------------------------------------------------------- */
+
+typedef struct pass {
+    merge_work *w;
+    merge_piece_fn *fn;
+    void *arg;
+    bool out;           /* what it leaves is the child's */
+    int64_t first, end; /* pieces of the window */
+    atomic_llong next;
+} pass;
+
+static zt_status load(merge_work *w, int64_t first)
+{
+    if (w->loaded == first) return ZT_OK;
+    int64_t from = first * w->piece, n = w->window * w->piece;
+    n = w->n - from < n ? w->n - from : n;
+    zt_status s = ZT_OK;
+    for (int k = 0; k < w->k && s == ZT_OK; k++)
+        s = zt_checkpoint_read(w->m->parent[w->job->slice->source[k].model].model, w->job->of[k],
+                               bytes_of(w->in[k].dtype, from), w->raw[k],
+                               bytes_of(w->in[k].dtype, n));
+    w->loaded = s == ZT_OK ? first : -1;
+    return s;
+}
+
+/* The k-th source's values: where they lie, if they are floats already. */
+static const float *values_of(const merge_work *w, int k, int64_t at, int64_t first, int64_t n,
+                              float *buf)
+{
+    const char *raw = w->raw[k] + bytes_of(w->in[k].dtype, at);
+    if (w->in[k].dtype == ZT_F32 && !w->lora[k].rank) return (const float *)raw;
+    if (w->in[k].dtype == ZT_F32)
+        memcpy(buf, raw, (size_t)n * sizeof *buf);
+    else
+        zt_dtype_get(w->in[k].dtype)->decode(raw, buf, n);
+    if (w->lora[k].rank) zt_lora_add(&w->lora[k], buf, first / w->columns, n / w->columns);
+    return buf;
+}
+
+/* The first of n values that is no number, or -1. */
+static int64_t not_finite(const float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(y[i])) return i;
+    return -1;
+}
+
+static zt_status encode(merge_work *w, zt_ctx *ctx, const float *y, int64_t at, int64_t first,
+                        int64_t n)
+{
+    const merge_job *j = w->job;
+    zt_quantizer q = {.dtype = j->out.type.dtype,
+                      .n = w->by_row ? w->columns : n,
+                      .name = j->out.name,
+                      .first_row = w->by_row ? first / w->columns : 0};
+    char *out = w->out + bytes_of(q.dtype, at);
+    zt_status s = zt_quantize_rows(NULL, &q, y, n / q.n, out);
+    if (s == ZT_OK || !ctx) return s;
+    int64_t i = not_finite(y, n);
+    char shown[160];
+    if (i < 0) return zt_quantize_rows(ctx, &q, y, n / q.n, out);
+    return zt_fail(ctx, ZT_EDATA, "tensor '%s': element %lld is not finite",
+                   zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)),
+                   (long long)(first + i));
+}
+
+static zt_status do_piece(pass *p, zt_ctx *ctx, int thread, int64_t i)
+{
+    merge_work *w = p->w;
+    float *buf = w->x[thread], *d[MERGE_SOURCES];
+    const float *x[MERGE_SOURCES];
+    int64_t first = i * w->piece, at = first - p->first * w->piece;
+    int64_t n = w->n - first < w->piece ? w->n - first : w->piece;
+    for (int k = 0; k < w->k; k++) {
+        x[k] = values_of(w, k, at, first, n, buf + k * w->piece);
+        d[k] = buf + (w->k + k) * w->piece;
+    }
+    merge_piece piece = {.x = x,
+                         .d = d,
+                         .y = buf + 2 * w->k * w->piece,
+                         .index = i,
+                         .first = first,
+                         .n = n,
+                         .thread = thread};
+    p->fn(w, &piece, p->arg);
+    return p->out ? encode(w, ctx, piece.y, at, first, n) : ZT_OK;
+}
+
+static void do_pieces(void *user, int thread, int n_threads)
+{
+    pass *p = user;
+    int64_t i;
+    (void)n_threads;
+    while ((i = atomic_fetch_add(&p->next, 1)) < p->end)
+        p->w->status[i - p->first] = do_piece(p, NULL, thread, i);
+}
+
+static zt_status put(pass *p)
+{
+    merge_work *w = p->w;
+    int64_t from = p->first * w->piece, to = p->end * w->piece < w->n ? p->end * w->piece : w->n;
+    size_t bytes = bytes_of(w->job->out.type.dtype, to - from);
+    for (int64_t i = p->first; i < p->end; i++)
+        if (w->status[i - p->first] != ZT_OK) return do_piece(p, w->m->ctx, 0, i); /* its message */
+    w->m->done += (double)bytes;
+    if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->m->done, w->m->all);
+    return w->w ? zt_writer_put(w->w, w->out, bytes) : ZT_OK;
+}
+
+static zt_status run(merge_work *w, merge_piece_fn *fn, void *arg, bool out)
+{
+    zt_status s = ZT_OK;
+    for (int64_t first = 0; first < w->pieces && s == ZT_OK; first += w->window) {
+        int64_t end = first + w->window < w->pieces ? first + w->window : w->pieces;
+        pass p = {
+            .w = w, .fn = fn, .arg = arg, .out = out, .first = first, .end = end, .next = first};
+        if (w->m->o.stop && w->m->o.stop()) return zt_fail(w->m->ctx, ZT_EINTR, "interrupted");
+        s = load(w, first);
+        if (s != ZT_OK) return s;
+        if (w->alone)
+            do_pieces(&p, 0, 1);
+        else
+            zt_pool_run(w->m->pool, do_pieces, &p);
+        if (out) s = put(&p);
+    }
+    return s;
+}
+
+zt_status zt_merge_pass(merge_work *w, merge_piece_fn *fn, void *arg)
+{
+    return run(w, fn, arg, false);
+}
+zt_status zt_merge_pass_out(merge_work *w, merge_piece_fn *fn, void *arg)
+{
+    return run(w, fn, arg, true);
+}
