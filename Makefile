@@ -44,7 +44,7 @@ bins     := $(tools:%=$(BUILD)/bin/%)
 test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
-helpers  := $(BUILD)/tests/mkmodel
+helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted
 public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm dna,lib/$(r)/$(r).h) lib/ops/ops.def \
             lib/engine/roof.h lib/run/pass.h lib/run/feed.h lib/run/pages.h lib/run/walk.h lib/run/diff.h lib/tensor/quantize.h lib/tensor/storage.h lib/io/gguf.h lib/io/gguf_write.h \
             lib/io/imatrix.h lib/io/fault.h lib/io/meta.h lib/io/checkpoint.h lib/io/safetensors.h lib/io/safetensors_write.h \
@@ -172,7 +172,13 @@ test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)'
            $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
            $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
 
-test-bins: $(test_bin) $(fuzz_bin)
+test-bins: $(test_bin) $(fuzz_bin) $(helpers)
+
+# zt-trace with one wrong kernel: tests/plant/kernel.c.
+$(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-trace/*.c))) \
+                                 $(BUILD)/tests/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
 
 $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@rm -rf $@ && mkdir -p $@

@@ -93,6 +93,37 @@ double zt_difference_share(const zt_difference *d, double bound)
     return fmax(of_mean, of_worst * of_worst);
 }
 
+void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s)
+{
+    union {
+        double f[CHUNK];
+        int64_t i[CHUNK];
+    } x;
+    const zt_dtype_info *info = zt_dtype_get(t->dtype);
+    bool integer = !zt_dtype_is_float(t->dtype);
+    int64_t count = zt_type_count(t), finite = 0;
+    double sum = 0, squares = 0;
+    *s = (zt_summary){.min = INFINITY, .max = -INFINITY};
+    for (int64_t at = 0; at < count; at += CHUNK) {
+        int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        zt_widen(t->dtype, (const char *)bytes + at / info->block * info->block_bytes, &x, n);
+        for (int64_t i = 0; i < n; i++) {
+            double v = number(integer, &x, i);
+            s->nan += isnan(v) != 0;
+            s->infinite += isinf(v) != 0;
+            if (!isfinite(v)) continue;
+            finite++;
+            sum += v;
+            squares += v * v;
+            s->min = fmin(s->min, v);
+            s->max = fmax(s->max, v);
+        }
+    }
+    if (!finite) s->min = s->max = 0;
+    s->mean = finite ? sum / (double)finite : 0;
+    s->rms = finite ? sqrt(squares / (double)finite) : 0;
+}
+
 /* ---- two runs -------------------------------------------------------------------------------- */
 
 typedef struct pair {
@@ -104,6 +135,40 @@ typedef struct pair {
     zt_diff_fn *fn;
     void *user;
 } pair;
+
+/* The root of the bound of output k of step s, when what the op reads may be off by `before`, a root
+ * of NMSE. */
+static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double before)
+{
+    const zt_bound *bound = zt_walk_bound(w);
+    const zt_step *st = zt_prog_step(zt_walk_prog(w), s);
+    const zt_type *in[ZT_MAX_IN] = {0}, *out = &bound->type[st->out[k]];
+    for (int i = 0; i < zt_op_info(st->op)->n_in; i++)
+        in[i] = st->in[i] < 0 ? NULL : &bound->type[st->in[i]];
+    double root = sqrt(zt_op_bound(st->op, bound->attrs[s], in, out)) * (o->judge ? 1 : 2);
+    return o->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
+}
+
+/* Compares what both have. */
+static zt_status fill_item(zt_walk *a, zt_walk *b, const zt_diff_opts *o, double root,
+                           zt_diff_item *it)
+{
+    const void *want = zt_walk_get(a, it->in_a), *got = zt_walk_get(b, it->value);
+    if (!want || !got) return zt_ctx_status(zt_walk_ctx(a));
+    zt_compare(&zt_walk_bound(b)->type[it->value], got, want, &it->d);
+    it->bound = root * root;
+    it->share = zt_difference_share(&it->d, it->bound);
+    if (o->exact) it->share = it->d.bits ? INFINITY : 0;
+    return ZT_OK;
+}
+
+zt_status zt_diff_step(zt_walk *a, zt_walk *b, int step, int k, const zt_diff_opts *opts,
+                       zt_diff_item *item)
+{
+    int v = zt_prog_step(zt_walk_prog(b), step)->out[k];
+    *item = (zt_diff_item){.step = step, .output = k, .value = v, .in_a = v};
+    return fill_item(a, b, opts, root_of(b, step, k, opts, 0), item);
+}
 
 /* The value of a that has b's name and type. */
 static int namesake(const pair *d, int v)
@@ -146,39 +211,16 @@ static zt_status give_inputs(pair *d, zt_ctx *ctx, const zt_step *st)
     return s;
 }
 
-/* The bound of output k of step s. */
-static double bound_of(pair *d, int s, const zt_step *st, int k)
+static zt_status tell(pair *d, int s, const zt_step *st, int k)
 {
-    const zt_bound *bound = zt_walk_bound(d->b);
-    const zt_type *in[ZT_MAX_IN] = {0};
     double before = 0;
-    int n_in = zt_op_info(st->op)->n_in;
-    for (int i = 0; i < n_in; i++) {
-        if (st->in[i] < 0) continue;
-        in[i] = &bound->type[st->in[i]];
-        before = fmax(before, d->root[st->in[i]]);
-    }
-    double own = zt_op_bound(st->op, bound->attrs[s], in, &bound->type[st->out[k]]);
-    if (d->o->exact) return 0;
-    double root = sqrt(own) * (d->o->judge ? 1 : 2);
-    if (d->o->through && zt_dtype_is_float(bound->type[st->out[k]].dtype)) root += before;
-    d->root[st->out[k]] = root;
-    return root * root;
-}
-
-static zt_status tell(pair *d, zt_ctx *ctx, int s, const zt_step *st, int k)
-{
-    int v = st->out[k];
-    zt_diff_item it = {.step = s, .output = k, .value = v};
-    it.bound = bound_of(d, s, st, k);
-    it.in_a = d->in_a[v];
+    zt_diff_item it = {.step = s, .output = k, .value = st->out[k], .in_a = d->in_a[st->out[k]]};
+    for (int i = 0; i < zt_op_info(st->op)->n_in && d->o->through; i++)
+        if (st->in[i] >= 0) before = fmax(before, d->root[st->in[i]]);
+    d->root[it.value] = root_of(d->b, s, k, d->o, before);
     if (it.in_a < 0) return ZT_OK;
-    const void *want = zt_walk_get(d->a, it.in_a), *got = zt_walk_get(d->b, v);
-    if (!want || !got) return zt_ctx_status(ctx);
-    zt_compare(&zt_walk_bound(d->b)->type[v], got, want, &it.d);
-    it.share = zt_difference_share(&it.d, it.bound);
-    if (d->o->exact) it.share = it.d.bits ? INFINITY : 0;
-    return d->fn(d->user, &it);
+    zt_status bad = fill_item(d->a, d->b, d->o, d->root[it.value], &it);
+    return bad ? bad : d->fn(d->user, &it);
 }
 
 static zt_status run_b(pair *d, zt_ctx *ctx)
@@ -189,7 +231,7 @@ static zt_status run_b(pair *d, zt_ctx *ctx)
         if (!d->o->through) bad = give_inputs(d, ctx, st);
         if (!bad) bad = zt_walk_step(d->b, s);
         for (int k = 0; k < zt_op_info(st->op)->n_out && !bad; k++)
-            if (st->out[k] >= 0) bad = tell(d, ctx, s, st, k);
+            if (st->out[k] >= 0) bad = tell(d, s, st, k);
     }
     return bad;
 }

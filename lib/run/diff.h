@@ -33,6 +33,13 @@ void zt_compare(const zt_type *t, const void *got, const void *want, zt_differen
  * times the root of the bound, of its own size or of the value's root mean square. */
 double zt_difference_share(const zt_difference *d, double bound);
 
+/* What is in one value. */
+typedef struct zt_summary {
+    double min, max, mean, rms; /* of the finite elements; 0 where there are none */
+    int64_t infinite, nan;      /* elements */
+} zt_summary;
+void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s);
+
 /* ---- two runs -------------------------------------------------------------------------------- */
 
 typedef struct zt_diff_opts {
@@ -52,6 +59,10 @@ typedef struct zt_diff_item {
 
 /* Not ZT_OK: the comparison ends with that. */
 typedef zt_status zt_diff_fn(void *user, const zt_diff_item *item);
+
+/* Output k of one step that both walks of one program have run, by the bound of that op alone. */
+zt_status zt_diff_step(zt_walk *a, zt_walk *b, int step, int k, const zt_diff_opts *opts,
+                       zt_diff_item *item);
 
 /* Runs a, whole, then b, step by step; tells of each output of b's ops that has a namesake of its
  * type in a, in order. Inputs and states are those put into a; b is given them by name (ZT_EDATA:

@@ -155,7 +155,7 @@ static zt_status choose_isa(zt_cli_state *st)
         return ZT_OK;
     zt_isa want = st->pub.isa;
     if (st->isa_given) {
-        want = (zt_isa)st->isa;
+        want = st->isa_text ? want : (zt_isa)st->isa;
     } else if (env && *env) {
         from = "ZT_ISA";
         if (!zt_isa_parse(env, &want))
@@ -195,6 +195,8 @@ static zt_status settle(zt_cli_state *st)
 {
     zt_cli *cli = &st->pub;
     zt_status s = choose_isa(st);
+    if (!s && st->pub.tool->shared & ZT_SHARE_PAIR)
+        s = zt_pair_settle(st);
     if (s)
         return s;
     choose_looks(cli);

@@ -59,7 +59,8 @@ enum {
     ZT_SHARE_SEED = 8,   /* --seed */
     ZT_SHARE_FORMAT = 16, /* --format, for tables */
     ZT_SHARE_COLOR = 32,
-    ZT_SHARE_PROGRESS = 64
+    ZT_SHARE_PROGRESS = 64,
+    ZT_SHARE_PAIR = 128 /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
 };
 
 typedef struct zt_tool {
@@ -88,6 +89,7 @@ typedef struct zt_cli {
     /* the shared options */
     const char *output;
     bool force, quiet, strict;
+    bool pair; /* two engines, instruction sets or numbers of threads were given */
     int verbose;
     int64_t threads;       /* 0: not given */
     const char *engine;    /* "auto" */
@@ -107,6 +109,14 @@ int zt_cli_close(zt_cli *cli, zt_status s);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa say */
+/* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
+ * what was given once is that of both. */
+typedef struct zt_cli_second {
+    const char *engine;
+    int64_t threads;
+    zt_isa isa;
+} zt_cli_second;
+zt_cli_second zt_cli_pair(const zt_cli *cli);
 bool zt_cli_interrupted(void);         /* SIGINT arrived */
 void zt_cli_resume(void);              /* that SIGINT is dealt with: wait for the next */
 /* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */

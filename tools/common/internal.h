@@ -12,6 +12,9 @@ typedef struct zt_cli_state {
     /* shared options that are not kept in zt_cli */
     bool help, version, isa_given, format_given, completion_given;
     int isa, format, completion;
+    const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
+    char engine[2][64];
+    zt_cli_second second;
     /* progress */
     bool drawn; /* a bar stands on stderr's last line */
     double drawn_at;
@@ -23,6 +26,9 @@ void zt_options_free(zt_cli_state *st);
 /* "--name", or "-x" for an option that has only a letter; borrowed from buf or the table. */
 const char *zt_option_display(const zt_opt *o, char buf[64]);
 bool zt_option_takes_value(const zt_opt *o);
+
+/* pair.c: --threads, --engine and --isa of a tool that takes two. */
+zt_status zt_pair_settle(zt_cli_state *st);
 
 /* help.c, version.c: what is printed instead of running. */
 zt_status zt_print_help(zt_cli_state *st);

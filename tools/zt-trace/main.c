@@ -7,6 +7,11 @@
 static const trace_command commands[] = {
     {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
      trace_show},
+    {"diff",
+     "diff [--engine A,B] [--isa A,B] [-t A,B] [--through] [--exact] [--replay LINE] [FILE [FILE]]",
+     TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT), 2, trace_diff},
+    {"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
+     TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS), -1, trace_grad},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -18,7 +23,7 @@ static const zt_tool tool = {
     .synopsis = synopsis,
     .options = trace_option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS | ZT_SHARE_PAIR,
     .max_operands = -1,
 };
 
@@ -45,6 +50,10 @@ static zt_status check_options(zt_cli *cli, const trace_command *c)
                            c->name);
         return zt_fail(cli->ctx, ZT_EUSAGE, "option '-%c' does not go with %s", o->letter, c->name);
     }
+    if (cli->pair && !(c->takes & TAKES_PAIR))
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "%s takes one engine, instruction set and number of threads, not two",
+                       c->name);
     return ZT_OK;
 }
 

@@ -15,6 +15,10 @@ typedef struct trace_options {
     const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
     const char *bind;                 /* "n=16,ctx=64" */
     bool plain;
+    const char *replay; /* a line, or the name of a value */
+    bool through, exact;
+    zt_opt_list wrt, of; /* names, each item a list "a,b" */
+    bool seeds;
 } trace_options;
 
 /* The tool's own options, by which a command says what it takes: a bit each. */
@@ -24,9 +28,16 @@ enum {
     TRACE_DATA,
     TRACE_BIND,
     TRACE_PLAIN,
+    TRACE_REPLAY,
+    TRACE_THROUGH,
+    TRACE_EXACT,
+    TRACE_WRT,
+    TRACE_OF,
+    TRACE_SEEDS,
     TRACE_N_OPTIONS
 };
 #define TAKES(option) (UINT64_C(1) << TRACE_##option)
+#define TAKES_PAIR (UINT64_C(1) << 63) /* two of --engine, --isa or --threads */
 #define TAKES_SUBJECT (TAKES(MODEL) | TAKES(INPUT) | TAKES(DATA) | TAKES(BIND))
 
 extern trace_options trace_opt;
@@ -43,6 +54,8 @@ typedef struct trace_command {
 } trace_command;
 
 zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_diff(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n);
 
 /* ---- shared by commands (text.c) ------------------------------------------------------------- */
 

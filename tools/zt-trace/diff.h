@@ -1,0 +1,35 @@
+/* diff.h - private to zt-trace: what diff and its --replay share. */
+#ifndef ZT_TRACE_DIFF_H
+#define ZT_TRACE_DIFF_H
+
+#include "tools/zt-trace/trace.h"
+
+/* One of the two that are compared. */
+typedef struct diff_side {
+    const char *path; /* of its program */
+    zt_prog *prog;    /* the second's: its own only where there are two programs */
+    zt_engine *engine;
+    zt_walk *walk;
+} diff_side;
+
+typedef struct diff_job {
+    zt_cli *cli;
+    const trace_options *o;
+    diff_side side[2];
+    bool two_programs;
+    zt_diff_opts opts;
+    zt_subject *subject; /* of the first program */
+} diff_job;
+
+/* "3", "run.zt:31" or, of a program that was not parsed, "step 3". */
+const char *diff_where(const diff_side *side, int step, char *buf, size_t n);
+/* "[3,17]" */
+const char *diff_index(const zt_type *t, int64_t element, char *buf, size_t n);
+const char *diff_number(double x, char buf[32]);
+/* Tells of an output that is beyond its bound, in words. */
+void diff_tell(const diff_job *j, const zt_diff_item *it);
+
+/* replay.c: one op, with the inputs that it has there. */
+zt_status diff_replay(diff_job *j);
+
+#endif
