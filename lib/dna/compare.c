@@ -142,6 +142,7 @@ static zt_status score(pairing *p, int64_t i, int64_t j)
     if (ka) p->sketched[0][i] = p->sketched[1][j] = true;
     put_sums(r, &sums, p->a->layer[i].n);
     r->overlap = r->cosine;
+    p->v->fit++;
     p->v->same += r->same;
     p->a2 += sums.a2;
     p->b2 += sums.b2;
@@ -168,8 +169,8 @@ static zt_status score_all(pairing *p)
             is_wanted(p, p->b->layer[j].name) && zt_dna_find(p->a, p->b->layer[j].name) < 0;
     for (int64_t k = 0; k < v->n; k++) sum += v->layer[k].overlap;
     v->overlap = v->n ? sum / (double)v->n : 0;
-    v->cosine = v->n ? (p->d2 == 0 ? 1 : cosine_of(p->a2, p->b2, p->ab)) : NAN;
-    v->rel_l2 = v->n ? (p->d2 == 0 ? 0 : sqrt(p->d2 / p->a2)) : NAN;
+    v->cosine = v->fit ? (p->d2 == 0 ? 1 : cosine_of(p->a2, p->b2, p->ab)) : NAN;
+    v->rel_l2 = v->fit ? (p->d2 == 0 ? 0 : sqrt(p->d2 / p->a2)) : NAN;
     return s;
 }
 

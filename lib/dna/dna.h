@@ -87,7 +87,7 @@ typedef struct zt_dna_verdict {
     double overlap;        /* the mean of the layers'; 0 where none are common */
     double cosine, rel_l2; /* of all their numbers as one vector */
     zt_dna_score *layer;   /* [n] the layers of both, in A's order */
-    int64_t n, same;       /* same: how many are */
+    int64_t n, fit, same;  /* fit: how many fit together; same: how many are the same */
     zt_dna_shift *shift;   /* [n_shifts] */
     int64_t n_shifts;
     int64_t only_a, only_b; /* layers that the other has not */
@@ -107,6 +107,38 @@ typedef struct zt_dna_how {
  * zt_dna_verdict_free it, also on failure. */
 zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_verdict *v);
 void zt_dna_verdict_free(zt_dna_verdict *v);
+
+/* ---- many models ----------------------------------------------------------------------------- */
+
+typedef enum zt_kinship {
+    ZT_KIN_ROOT,    /* its own beginning: of no other kin, or the first of its kin */
+    ZT_KIN_SAME,    /* all numbers are the parent's */
+    ZT_KIN_ROUNDED, /* the parent in other dtypes: where the dtype is one the numbers are as well */
+    ZT_KIN_FINE_TUNE, /* the parent, trained further or changed */
+} zt_kinship;
+
+typedef struct zt_dna_kin {
+    int parent; /* -1: a root */
+    zt_kinship how;
+    zt_dna_verdict with; /* the parent beside it: layers that are the same were frozen */
+} zt_dna_kin;
+
+typedef struct zt_lineage {
+    zt_ctx *ctx;
+    int n;
+    double *overlap, *cosine, *rel_l2; /* [n x n], of all numbers that two have in common */
+    zt_dna_kin *kin;                   /* [n] */
+} zt_lineage;
+
+/* Who comes from whom. Two are kin of whose layers half fit together at least, and
+ * whose numbers, as one vector, have a cosine above `above`; the
+ * tree is that of least distances, |a - b|^2 / (|a| |b|), from the first model on: independent
+ * changes add up in it, so that a model is nearer to its parent than to what its parent came from.
+ * zt_lineage_free it, also on failure. */
+zt_status zt_dna_lineage(zt_dna *const *m, int n, const zt_dna_how *how, double above,
+                         zt_lineage *out);
+void zt_lineage_free(zt_lineage *l);
+const char *zt_kinship_name(zt_kinship k); /* "fine-tune" */
 
 /* ---- children of two ------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  *
  * dna.c owns opening; place.c places of tensors; net.c networks; values.c numbers at their
  * precision, and signatures; score.c two layers side by side; compare.c two models;
- * splice.c children of two; write.c files of them. */
+ * lineage.c many; splice.c children of two; write.c files of them. */
 #ifndef ZT_DNA_FILE_H
 #define ZT_DNA_FILE_H
 

@@ -77,6 +77,7 @@ typedef struct dna_command {
 
 zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_merge(zt_cli *cli, const dna_options *o, char **operands, int n);
 
@@ -120,5 +121,8 @@ zt_status dna_tell_layers(const dna_told *t);
 zt_status dna_tell_blocks(const dna_told *t);
 zt_status dna_tell_shifts(const dna_told *t);
 zt_status dna_tell_map(const dna_told *t); /* blocks across, types down, a cell for each layer */
+/* How many nines an overlap has: 0.9987 has 2; 9 at most, 10 is the same. */
+int dna_nines(double overlap, bool same);
+void dna_put_cell(zt_str *s, double overlap, bool same, bool color); /* as one character */
 
 #endif

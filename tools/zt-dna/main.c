@@ -14,6 +14,8 @@ static const dna_command commands[] = {
     {"compare", "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B",
      TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(BY) | TAKES(SHIFTS) | TAKES(MAP), 2, 2,
      dna_compare},
+    {"lineage", "lineage [--threshold X] [--map] [OPTION...] A B...",
+     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(MAP), 2, -1, dna_lineage},
     {"splice", "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD",
      TAKES(RULE) | TAKES(MODE) | TAKES(ALPHA) | TAKES(RATIO) | TAKES(FITNESS_A) | TAKES(FITNESS_B) |
          TAKES(REPORT) | TAKES(TO) | TAKES(NO_HISTORY),

@@ -17,25 +17,32 @@ typedef struct map {
     int64_t n_rows, n_columns;
 } map;
 
-/* 0 .. 9: nines of the overlap; 10: the same. */
-static int nines(const zt_dna_score *r)
+int dna_nines(double overlap, bool same)
 {
-    if (r->same) return MOST_NINES + 1;
-    if (!(r->overlap > 0)) return 0;
-    double n = -log10(1 - r->overlap + 1e-300);
+    if (same) return MOST_NINES + 1;
+    if (!(overlap > 0)) return 0;
+    double n = -log10(1 - overlap + 1e-300);
     return n > MOST_NINES ? MOST_NINES : n > 0 ? (int)n : 0;
 }
 
-static void put_cell(zt_str *s, const zt_dna_score *r, bool color)
+void dna_put_cell(zt_str *s, double overlap, bool same, bool color)
 {
     /* red to green of the 256 colours; the same: dim */
     static const int shade[] = {196, 202, 208, 214, 220, 226, 190, 154, 118, 82, 8};
-    int n = r ? nines(r) : -1;
-    char c = n < 0 ? '.' : n > MOST_NINES ? '=' : (char)('0' + n);
-    if (color && n >= 0)
+    int n = dna_nines(overlap, same);
+    char c = n > MOST_NINES ? '=' : (char)('0' + n);
+    if (color)
         zt_str_printf(s, "\033[38;5;%dm%c\033[0m", shade[n], c);
     else
         zt_str_putc(s, c);
+}
+
+static void put_layer(zt_str *s, const zt_dna_score *r, bool color)
+{
+    if (r)
+        dna_put_cell(s, r->overlap, r->same, color);
+    else
+        zt_str_putc(s, '.');
 }
 
 /* The index of a key, which is new or not. */
@@ -90,7 +97,7 @@ static void put_map(const map *m, zt_str *s)
         zt_str_put_escaped(&type, m->row[r]->type, strlen(m->row[r]->type));
         zt_str_printf(s, "%-*s ", TYPE_WIDTH, type.data ? type.data : "");
         zt_str_fini(&type);
-        for (int64_t c = 0; c < m->n_columns; c++) put_cell(s, m->at[r * m->n_columns + c], color);
+        for (int64_t c = 0; c < m->n_columns; c++) put_layer(s, m->at[r * m->n_columns + c], color);
         zt_str_putc(s, '\n');
     }
     zt_str_printf(s, "%-*s ", TYPE_WIDTH, "block");

@@ -1,0 +1,205 @@
+/* lineage.c - zt-dna lineage: who comes from whom, as a table, JSON, a tree or a drawing. */
+#include "tools/zt-dna/dna_tool.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 256, NUMBER = 32 };
+
+typedef struct line {
+    zt_cli *cli;
+    const dna_options *o;
+    char **name; /* of the files */
+    int n;
+    zt_dna *m[MOST];
+    zt_lineage of;
+} line;
+
+static zt_status tick(void *user, int64_t done, int64_t all)
+{
+    zt_cli *cli = ((const line *)user)->cli;
+    zt_progress(cli, "comparing", (double)done, (double)all);
+    return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+}
+
+static bool wanted(const void *user, const char *name)
+{
+    return dna_selected(((const line *)user)->o, name);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_matrix(zt_str *s, const char *key, const double *x, int n)
+{
+    zt_str_printf(s, ",\"%s\":[", key);
+    for (int i = 0; i < n * n; i++) {
+        zt_str_puts(s, i % n == 0 ? (i ? ",[" : "[") : ",");
+        if (isfinite(x[i]))
+            zt_str_put_double(s, x[i]);
+        else
+            zt_str_puts(s, "null");
+        if (i % n == n - 1) zt_str_putc(s, ']');
+    }
+    zt_str_putc(s, ']');
+}
+
+static void put_kin(zt_str *s, const line *l, int i)
+{
+    const zt_dna_kin *k = &l->of.kin[i];
+    int64_t listed = 0;
+    zt_str_puts(s, i ? ",{" : "{");
+    dna_put_text(s, "model", l->name[i]);
+    zt_str_putc(s, ',');
+    if (k->parent >= 0)
+        dna_put_text(s, "parent", l->name[k->parent]);
+    else
+        zt_str_puts(s, "\"parent\":null");
+    zt_str_putc(s, ',');
+    dna_put_text(s, "kind", zt_kinship_name(k->how));
+    dna_put_number(s, "overlap", k->parent < 0 ? NAN : k->with.overlap);
+    dna_put_number(s, "rel_l2", k->parent < 0 ? NAN : k->with.rel_l2);
+    zt_str_puts(s, ",\"frozen\":[");
+    for (int64_t r = 0; r < k->with.n; r++) {
+        if (!k->with.layer[r].same) continue;
+        const char *name = zt_dna_get(l->m[k->parent], k->with.layer[r].a)->name;
+        if (listed++) zt_str_putc(s, ',');
+        zt_str_put_json(s, name, strlen(name));
+    }
+    zt_str_puts(s, "]}");
+}
+
+static zt_status tell_json(const line *l)
+{
+    zt_str s;
+    zt_str_init(&s, l->cli->ctx);
+    zt_str_puts(&s, "{\"schema\":\"zt.dna.lineage/1\",\"models\":[");
+    for (int i = 0; i < l->n; i++) {
+        if (i) zt_str_putc(&s, ',');
+        zt_str_put_json(&s, l->name[i], strlen(l->name[i]));
+    }
+    zt_str_putc(&s, ']');
+    put_matrix(&s, "overlap", l->of.overlap, l->n);
+    put_matrix(&s, "cosine", l->of.cosine, l->n);
+    put_matrix(&s, "rel_l2", l->of.rel_l2, l->n);
+    zt_str_puts(&s, ",\"tree\":[");
+    for (int i = 0; i < l->n; i++) put_kin(&s, l, i);
+    zt_status st = zt_str_puts(&s, "]}\n");
+    if (st == ZT_OK) st = zt_cli_write(l->cli, s.data, s.len);
+    zt_str_fini(&s);
+    return st;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum { OWN = 7 }; /* columns before the matrix's */
+
+static zt_status put_row(zt_table *t, const line *l, int i)
+{
+    const zt_dna_kin *k = &l->of.kin[i];
+    char text[4][NUMBER] = {"", "", "", ""}, cell[MOST][NUMBER];
+    const char *row[OWN + MOST];
+    if (k->parent >= 0) {
+        snprintf(text[0], NUMBER, "%.7f", k->with.overlap);
+        snprintf(text[1], NUMBER, "%.5g", k->with.rel_l2);
+        snprintf(text[2], NUMBER, "%" PRId64, k->with.same);
+        snprintf(text[3], NUMBER, "%" PRId64, k->with.n);
+    }
+    row[0] = l->name[i];
+    row[1] = k->parent < 0 ? "" : l->name[k->parent];
+    row[2] = zt_kinship_name(k->how);
+    for (int c = 0; c < 4; c++) row[3 + c] = text[c];
+    for (int j = 0; j < l->n; j++) {
+        snprintf(cell[j], NUMBER, "%.6f", l->of.overlap[i * l->n + j]);
+        row[OWN + j] = cell[j];
+    }
+    return zt_table_row(t, row);
+}
+
+static zt_status tell_table(const line *l)
+{
+    static const char *const own[OWN] = {"model",   "parent",  "kind",   "#overlap",
+                                         "#rel_l2", "#frozen", "#layers"};
+    const char *columns[OWN + MOST];
+    char numbered[MOST][NUMBER];
+    for (int c = 0; c < OWN; c++) columns[c] = own[c];
+    for (int j = 0; j < l->n; j++) {
+        snprintf(numbered[j], NUMBER, "#with_%d", j + 1);
+        columns[OWN + j] = numbered[j];
+    }
+    zt_table *t = zt_table_new(l->cli, "dna.lineage", columns, OWN + l->n);
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < l->n && s == ZT_OK; i++) s = put_row(t, l, i);
+    if (s == ZT_OK) s = zt_table_print(t);
+    zt_table_free(t);
+    return s;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+static void put_node(zt_str *s, const line *l, int i, int depth)
+{
+    const zt_dna_kin *k = &l->of.kin[i];
+    for (int d = 1; d < depth; d++) zt_str_puts(s, "   ");
+    if (depth) zt_str_puts(s, "`- ");
+    zt_str_put_escaped(s, l->name[i], strlen(l->name[i]));
+    if (k->parent >= 0)
+        zt_str_printf(s, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers the same",
+                      zt_kinship_name(k->how), k->with.rel_l2, k->with.same, k->with.n);
+    zt_str_putc(s, '\n');
+    for (int j = 0; j < l->n; j++)
+        if (l->of.kin[j].parent == i) put_node(s, l, j, depth + 1);
+}
+
+static zt_status tell_tree(const line *l)
+{
+    zt_str s;
+    zt_str_init(&s, l->cli->ctx);
+    for (int i = 0; i < l->n; i++)
+        if (l->of.kin[i].parent < 0) put_node(&s, l, i, 0);
+    for (int i = 0; i < l->n; i++) {
+        zt_str_putc(&s, '\n');
+        for (int j = 0; j < l->n; j++) {
+            double overlap = l->of.overlap[i * l->n + j];
+            bool same = l->of.rel_l2[i * l->n + j] == 0;
+            dna_put_cell(&s, overlap, same, l->cli->color == 1);
+        }
+        zt_str_putc(&s, ' ');
+        zt_str_put_escaped(&s, l->name[i], strlen(l->name[i]));
+    }
+    zt_status st = zt_str_putc(&s, '\n');
+    if (st == ZT_OK) st = zt_cli_write(l->cli, s.data, s.len);
+    zt_str_fini(&s);
+    return st;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static zt_status tell(const line *l)
+{
+    if (l->o->map) return tell_tree(l);
+    return l->cli->format == ZT_FMT_JSON ? tell_json(l) : tell_table(l);
+}
+
+zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
+{
+    line l = {.cli = cli, .o = o, .name = operands, .n = n};
+    zt_dna_how how = {.threads = dna_threads(cli), .wanted = wanted, .tick = tick, .user = &l};
+    double above = dna_given[DNA_THRESHOLD] ? o->threshold : 0.5;
+    int stdins = 0;
+    if (n > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", n, MOST);
+    for (int i = 0; i < n; i++) stdins += !strcmp(operands[i], "-");
+    if (stdins > 1) return zt_fail(cli->ctx, ZT_EUSAGE, "only one model can be stdin");
+    zt_status s = ZT_OK;
+    for (int i = 0; i < n && s == ZT_OK; i++) {
+        l.m[i] = dna_open(cli, o, operands[i]);
+        s = l.m[i] ? ZT_OK : zt_ctx_status(cli->ctx);
+    }
+    if (s == ZT_OK) s = zt_dna_lineage(l.m, n, &how, above, &l.of);
+    if (s == ZT_OK) s = tell(&l);
+    zt_lineage_free(&l.of);
+    for (int i = 0; i < n; i++) zt_dna_close(l.m[i]);
+    return s;
+}
