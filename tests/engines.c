@@ -305,7 +305,7 @@ static void fault_weight(zt_ctx *ctx)
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 typedef struct seen {
-    int traced, before, after, op;
+    int traced, before, after, spans, op;
     zt_status refuse;
     bool in_order;
 } seen;
@@ -333,12 +333,20 @@ static void on_after(void *user, const zt_plan *plan, int step, double seconds)
     s->after++;
 }
 
+static void on_span(void *user, const zt_plan *plan, const zt_span *span)
+{
+    seen *s = user;
+    s->spans += span->step == 0 && span->track == 0 && span->end >= span->begin;
+    s->op = (int)plan->step[span->step].op;
+}
+
 static void traces(zt_ctx *ctx)
 {
     seen s = {0};
     float y[6];
     const int32_t i[3] = {0, 1, 2};
-    zt_watch watch = {on_before, on_after, &s};
+    zt_watch watch = {.before = on_before, .after = on_after, .user = &s};
+    zt_watch timed = {.span = on_span, .user = &s};
     zt_engine *e = zt_engine_trace(open_ref(ctx), on_trace, &s);
     ok(gather3(e, i, y, NULL) == ZT_OK && s.traced == 1 && s.op == ZT_OP_gather,
        "trace tells of a step");
@@ -349,6 +357,13 @@ static void traces(zt_ctx *ctx)
     s = (seen){.refuse = ZT_EINTR};
     ok(gather3(e, i, y, &watch) == ZT_EINTR && s.traced == 0 && s.after == 0,
        "a step that the watch refuses did not run");
+    zt_ctx_clear(ctx);
+    zt_engine_close(e);
+    s = (seen){0};
+    e = zt_engine_fault(open_ref(ctx), ZT_FAULT_KERNEL, 2, false);
+    ok(gather3(e, i, y, &timed) == ZT_OK && s.spans == 1 && s.op == ZT_OP_gather,
+       "spans go through wrappers");
+    ok(gather3(e, i, y, &timed) == ZT_ESYS && s.spans == 1, "and a fault is one still");
     zt_ctx_clear(ctx);
     zt_engine_close(e);
     e = zt_engine_trace(zt_engine_fault(open_ref(ctx), ZT_FAULT_KERNEL, 2, false), on_trace, &s);

@@ -513,9 +513,33 @@ static void families(void)
            zt_op_info(some[i].op)->name, some[i].family);
 }
 
+/* What costs say of bytes: by the rule, and where a row has its own. */
+static void bytes_of_ops(void)
+{
+    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 8}), y = x;
+    zt_type i = zt_type_make(ZT_I32, 1, (int64_t[]){2});
+    zt_type picked = zt_type_make(ZT_F32, 2, (int64_t[]){2, 64});
+    zt_type table = zt_type_make(ZT_Q8_0, 2, (int64_t[]){100, 64});
+    zt_type cache = zt_type_make(ZT_F16, 2, (int64_t[]){512, 8}), q = x;
+    ok(zt_op_bytes(ZT_OP_add, NULL, (const zt_type *[]){&x, &x}, &y) == 3 * 128, "add: three");
+    ok(zt_op_bytes(ZT_OP_reshape, NULL, (const zt_type *[]){&x}, &y) == 0, "a view: none");
+    ok(zt_op_bytes(ZT_OP_gather, NULL, (const zt_type *[]){&table, &i}, &picked) ==
+           2 * 68 + 2 * 256 + 8,
+       "gather: the rows it picks, not the table");
+    ok(zt_op_bytes(ZT_OP_kv_put, NULL, (const zt_type *[]){&cache, &x, &i, NULL, NULL}, &cache) ==
+           2 * (128 + 8),
+       "kv_put: what is put, not the cache");
+    zt_attention_attrs a = zt_attention_defaults();
+    const zt_type *in[] = {&q, &cache, &cache, &i, NULL, NULL};
+    ok(zt_op_bytes(ZT_OP_attention, &a, in, &y) == 2 * 128 + 2 * 8192 + 8, "attention: the cache");
+    a.window = 60;
+    ok(zt_op_bytes(ZT_OP_attention, &a, in, &y) == 2 * 128 + 2 * 1024 + 8, "or its window");
+}
+
 int main(void)
 {
     families();
+    bytes_of_ops();
     table_is_whole();
     defaults_are_right();
     fills_repeat();

@@ -172,6 +172,60 @@ static void test_cache(zt_engine *e, const char *label, const float *want)
 
 /* ---- fallbacks ------------------------------------------------------------------------------------- */
 
+/* ---- looking at a session ----------------------------------------------------------------------- */
+
+typedef struct watched {
+    int after, spans, adds; /* steps told; those of op add */
+} watched;
+
+static void count_after(void *user, const zt_plan *plan, int step, double seconds)
+{
+    watched *w = user;
+    w->after += seconds >= 0;
+    w->adds += plan->step[step].op == ZT_OP_add;
+}
+
+static void count_span(void *user, const zt_plan *plan, const zt_span *span)
+{
+    watched *w = user;
+    w->spans += span->end >= span->begin;
+    w->adds += plan->step[span->step].op == ZT_OP_add;
+}
+
+static void test_look(zt_engine *e, const char *label, int parts)
+{
+    float a[N * W], b[N * W], y[N * W], z[N * W], a2[N * W], y2[N * W];
+    watched w = {0};
+    zt_prog *p = parse(chain_text);
+    zt_session *s = zt_session_open(e, p, NULL, NULL);
+    const zt_binding n = {"n", N};
+    fill(a, N * W, 1);
+    fill(b, N * W, 2);
+    ok(zt_session_parts(s) == 0, "%s: nothing prepared, no parts", label);
+    zt_session_watch(s, &(zt_watch){.after = count_after, .user = &w});
+    zt_status st = zt_session_step(s, &n, 1, (const void *[]){a, b}, (void *[]){y, z, a2, y2});
+    ok(!st && w.after >= 6 && w.adds == 2, "%s: every step is told, on any engine", label);
+    w = (watched){0};
+    zt_session_watch(s, &(zt_watch){.span = count_span, .user = &w});
+    st = zt_session_step(s, &n, 1, (const void *[]){a, b}, (void *[]){y2, z, a2, y2});
+    ok(!st && w.spans >= 6 && w.adds >= 2, "%s: or its pieces", label);
+    w = (watched){0};
+    zt_session_watch(s, NULL);
+    st = zt_session_step(s, &n, 1, (const void *[]){a, b}, (void *[]){y2, z, a2, y2});
+    ok(!st && w.spans == 0 && !memcmp(y, y2, sizeof y), "%s: or none; the same bits", label);
+    int steps = 0;
+    bool sound = zt_session_parts(s) == parts;
+    for (int i = 0; i < zt_session_parts(s); i++) {
+        zt_session_part part = zt_session_part_at(s, i);
+        sound = sound && part.engine && part.plan->arena_bytes >= part.liveness_bytes &&
+                part.plan->n_values == zt_prog_n_values(p);
+        steps += part.plan->n_steps;
+    }
+    ok(sound && steps == zt_prog_n_steps(p), "%s: %d parts with all steps", label, parts);
+    zt_session_close(s);
+    zt_prog_free(p);
+}
+
 static void test_fallback(void)
 {
     zt_engine *e = open_engine("cpu");
@@ -183,6 +237,7 @@ static void test_fallback(void)
     e->vt = &lame;
     lacking = ZT_OP_silu;
     test_chain(e, "cpu without silu", 1);
+    test_look(e, "cpu without silu", 3);
     lacking = ZT_OP_mul;
     test_chain(e, "cpu without mul", 2);
     lacking = ZT_OP_kv_put;
@@ -439,6 +494,7 @@ int main(void)
         float want[N * W];
         zt_engine *e = open_engine(name), *ref = open_engine("ref");
         test_chain(e, name, 0);
+        test_look(e, name, 1);
         test_empty(e);
         test_keeps(e, name);
         run_cache(ref, (int[]){5}, want);

@@ -128,6 +128,31 @@ static bool run_plan(zt_engine *e, const zt_plan *plan, float *const *in, float 
 
 enum { FLOATS = ROWS * COLUMNS, ENGINES = 3 };
 
+/* Spans of a whole replay: each of a step, on a thread that there is, in a time that was. */
+typedef struct spans {
+    int n, threads;
+    bool step[STEPS], sound, several; /* several threads did something */
+    double start;
+} spans;
+
+static void on_span(void *user, const zt_plan *plan, const zt_span *span)
+{
+    spans *s = user;
+    s->n++;
+    s->sound = s->sound && span->step >= 0 && span->step < plan->n_steps && span->track >= 0 &&
+               span->track < s->threads && span->begin >= s->start && span->end >= span->begin &&
+               span->end <= zt_seconds();
+    s->several = s->several || span->track > 0;
+    if (s->sound) s->step[span->step] = true;
+}
+
+static bool all_told(const spans *s, const zt_plan *plan)
+{
+    for (int i = 0; i < plan->n_steps; i++)
+        if (!s->step[i]) return false;
+    return s->sound && s->n >= plan->n_steps;
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -151,6 +176,7 @@ int main(void)
         w[i] = e[i]->vt->load(e[i], &wt, &store, 0);
     }
     static random_plan p;
+    bool told = true, several = false;
     for (int n = 0; n < PLANS; n++) {
         make_plan(&p, w[0]);
         bool fine = run_plan(e[0], &p.plan, in, want, &step_by_step), same = true;
@@ -159,10 +185,19 @@ int main(void)
             fine = run_plan(e[i], &p.plan, in, got, NULL);
             for (int s = 0; s < SLOTS; s++)
                 same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
+            spans seen = {.threads = i + 1, .sound = true, .start = zt_seconds()};
+            zt_watch timed = {.span = on_span, .user = &seen};
+            fine = fine && run_plan(e[i], &p.plan, in, got, &timed);
+            told = told && all_told(&seen, &p.plan);
+            several = several || seen.several;
+            for (int s = 0; s < SLOTS; s++)
+                same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
         }
         ok(fine && same, "plan %d: the same bits step by step and at once, by 1, 2 and 3 threads",
            n);
     }
+    ok(told, "with times, at once: every step is told, on a thread, within the replay");
+    ok(several, "by more than one thread");
     for (int i = 0; i < ENGINES; i++) {
         e[i]->vt->free(e[i], w[i]);
         zt_engine_close(e[i]);

@@ -91,12 +91,23 @@ typedef struct zt_adapter {
     int n_limits;
 } zt_adapter;
 
+/* A piece of a replay: what one thread, or a device's queue, did for one step without a break. */
+typedef struct zt_span {
+    int step;          /* of the plan */
+    int track;         /* the thread, 0 the one that replays; of a device: the queue */
+    double begin, end; /* by zt_seconds; a device's clock is laid so that it begins with the submit */
+} zt_span;
+typedef void zt_span_fn(void *user, const zt_plan *plan, const zt_span *span);
+
 /* Called around every step of a replay, by the thread that replays. before: a status other than
- * ZT_OK ends the replay with it (the callee has set the message). Either may be NULL. */
+ * ZT_OK ends the replay with it (the callee has set the message). Any may be NULL. Where before and
+ * after both are, the steps run as they do unwatched, and after that span is told their pieces, in
+ * no order (of a device that keeps no time, none). */
 typedef struct zt_watch {
     zt_status (*before)(void *user, const zt_plan *plan, int step);
     void (*after)(void *user, const zt_plan *plan, int step, double seconds);
     void *user;
+    zt_span_fn *span;
 } zt_watch;
 
 typedef struct zt_engine_vt {

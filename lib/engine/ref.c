@@ -281,9 +281,11 @@ static zt_status watch_step(ref_engine *e, const zt_ready *r, int s, const zt_wa
 {
     zt_status st = watch->before ? watch->before(watch->user, &r->plan, s) : ZT_OK;
     if (st) return st;
-    double start = zt_seconds();
+    zt_span span = {.step = s, .begin = zt_seconds()};
     st = run_step(e, r, s);
-    if (!st && watch->after) watch->after(watch->user, &r->plan, s, zt_seconds() - start);
+    span.end = zt_seconds();
+    if (!st && watch->after) watch->after(watch->user, &r->plan, s, span.end - span.begin);
+    if (!st && watch->span) watch->span(watch->user, &r->plan, &span);
     return st;
 }
 

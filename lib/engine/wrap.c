@@ -91,10 +91,20 @@ static void after_both(void *user, const zt_plan *plan, int step, double seconds
     if (w->mine->after) w->mine->after(w->mine->user, plan, step, seconds);
 }
 
+static void span_both(void *user, const zt_plan *plan, const zt_span *span)
+{
+    const watch_pair *w = user;
+    if (w->callers && w->callers->span) w->callers->span(w->callers->user, plan, span);
+    if (w->mine->span) w->mine->span(w->mine->user, plan, span);
+}
+
 zt_status zt_wrap_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
                          const zt_watch *mine, const zt_watch *callers)
 {
     watch_pair pair = {mine, callers};
-    zt_watch both = {before_both, after_both, &pair};
+    const zt_watch none = {0}, *c = callers ? callers : &none;
+    zt_watch both = {.before = mine->before || c->before ? before_both : NULL,
+                     .after = mine->after || c->after ? after_both : NULL,
+                     .span = mine->span || c->span ? span_both : NULL, .user = &pair};
     return inner_of(e)->vt->replay(inner_of(e), r, in, out, &both);
 }

@@ -118,6 +118,19 @@ static double attention_flops(const void *attrs, const zt_type *const in[], cons
     return 4 * (double)zt_type_count(out) * (double)seen;
 }
 
+/* Keys and values as often as their rows are seen by any: by one window, or all. */
+static double attention_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    const zt_attention_attrs *a = attrs;
+    double rows = (double)in[1]->dim[0], seen = rows, sum = 0;
+    double most = (double)a->window + (double)in[0]->dim[0];
+    if (a->window > 0 && most < seen) seen = most;
+    for (int k = 0; k < 6; k++)
+        if (in[k])
+            sum += (double)zt_type_bytes(in[k]) * (rows > 0 && (k == 1 || k == 2) ? seen / rows : 1);
+    return sum + (double)zt_type_bytes(out);
+}
+
 static bool attention_cases(int i, zt_case *c)
 {
     static const struct {
@@ -163,5 +176,6 @@ const zt_opdef zt_op_attention = {
     .infer = attention_infer,
     .ref = attention_ref,
     .flops = attention_flops,
+    .bytes = attention_bytes,
     .cases = attention_cases,
 };

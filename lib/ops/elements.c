@@ -116,6 +116,7 @@ const zt_opdef zt_op_gather_elements = {
     .n_required = 2,
     .infer = gather_elements_infer,
     .ref = gather_elements_ref,
+    .bytes = zt_row_picked_bytes,
     .cases = gather_elements_cases,
     .vjp = gather_elements_vjp,
 };

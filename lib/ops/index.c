@@ -94,6 +94,7 @@ const zt_opdef zt_op_gather = {
     .n_required = 2,
     .infer = gather_infer,
     .ref = gather_ref,
+    .bytes = zt_row_picked_bytes,
     .cases = gather_cases,
     .vjp = gather_vjp,
 };

@@ -159,6 +159,7 @@ const zt_opdef zt_op_gather_nd = {
     .n_required = 2,
     .infer = gather_nd_infer,
     .ref = gather_nd_ref,
+    .bytes = zt_row_picked_bytes,
     .flops = zt_row_no_flops,
     .cases = gather_nd_cases,
     .vjp = gather_nd_vjp,

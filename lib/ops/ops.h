@@ -297,6 +297,9 @@ typedef struct zt_opdef {
     /* The meaning, in plain loops. Inputs never change; ZT_OPF_DONATES: out[0] aliases in[0]. */
     void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
     double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
+    /* Bytes read and written. NULL: inputs once, outputs once; a view's none; of what is donated as
+     * much is written as there is in the other inputs. */
+    double (*bytes)(const void *attrs, const zt_type *const in[], const zt_type *out);
     /* The i-th case for tests and benchmarks; false past the last. Small, odd and empty shapes,
      * absent inputs, every attribute. */
     bool (*cases)(int i, zt_case *c);
@@ -359,6 +362,8 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
  * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit. attrs NULL: defaults. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
+/* Bytes that it reads and writes. */
+double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Case i of an op, attributes starting as defaults; false past the last. */
 bool zt_op_case(zt_op op, int i, zt_case *c);
 /* Fill `dst` (a contiguous value of type c->in[k]) as the case says; same seed, same bytes. */

@@ -225,6 +225,15 @@ double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_ty
     return 0;
 }
 
+double zt_row_picked_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    zt_type picked = out[0];
+    (void)attrs;
+    picked.dtype = in[0]->dtype;
+    return (double)zt_type_bytes(&picked) + (double)zt_type_bytes(out) +
+           (double)zt_type_bytes(in[1]);
+}
+
 double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)attrs, (void)out;

@@ -53,6 +53,8 @@ zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *con
 void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
 /* The flops of ops that only move, and of those with one for each element of input 0. */
 double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
+/* Bytes of an op that reads parts of in[0] where in[1] says: as much as it writes. */
+double zt_row_picked_bytes(const void *attrs, const zt_type *const in[], const zt_type *out);
 double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 
 /* ---- cases ----------------------------------------------------------------------------------- */

@@ -182,6 +182,26 @@ double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const
     return info->def->flops ? info->def->flops(attrs, in, out) : (double)zt_type_count(&out[0]);
 }
 
+/* zt_opdef's rule where a row has none of its own. */
+static double bytes_of(const zt_opinfo *info, const zt_type *const in[], const zt_type *out)
+{
+    bool donates = info->def->flags & ZT_OPF_DONATES;
+    double read = 0, written = 0;
+    for (int k = donates; k < info->n_in; k++)
+        if (in[k]) read += (double)zt_type_bytes(in[k]);
+    for (int k = donates; k < info->n_out; k++)
+        if (out[k].rank > 0) written += (double)zt_type_bytes(&out[k]);
+    return read + written + (donates ? read : 0);
+}
+
+double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    if (info->def->flags & ZT_OPF_VIEW) return 0;
+    if (!info->def->bytes) return bytes_of(info, in, out);
+    return info->def->bytes(attrs ? attrs : info->defaults, in, out);
+}
+
 bool zt_op_case(zt_op op, int i, zt_case *c)
 {
     const zt_opinfo *info = zt_op_info(op);

@@ -61,6 +61,20 @@ typedef struct zt_session_report {
 } zt_session_report;
 zt_session_report zt_session_get(const zt_session *s);
 
+/* Steps from now on are watched (engine.h), on whichever engine they run: plan and step are those of
+ * the part. Copied; NULL: not any more. */
+void zt_session_watch(zt_session *s, const zt_watch *watch);
+
+/* How the program runs: parts, one after the other, each on one engine, of what was prepared or
+ * stepped last. A plan's values are the program's; it is borrowed until the next of those. */
+typedef struct zt_session_part {
+    zt_engine *engine;
+    const zt_plan *plan;
+    size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
+} zt_session_part;
+int zt_session_parts(const zt_session *s); /* 0: nothing was prepared */
+zt_session_part zt_session_part_at(const zt_session *s, int i);
+
 /* ---- eager ops: the door ------------------------------------------------------------------------- */
 
 typedef struct zt_run zt_run;

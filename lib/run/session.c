@@ -16,6 +16,7 @@ typedef struct replay {
     zt_bound *bound;
     zt_cut cut;
     zt_ready **ready; /* [n_segments] */
+    zt_plan *plan;    /* [n_segments], in the cut's memory */
     void **host;      /* [n_values] of roots: staging owned by us, or NULL */
     const void **in;  /* scratch for a segment's pointers */
     void **out;
@@ -33,6 +34,8 @@ struct zt_session {
     replay *cache[MAX_PREPARED];
     uint64_t clock;
     zt_session_report report;
+    zt_watch watch;
+    bool watched;
 };
 
 /* ---- buffers ----------------------------------------------------------------------------------- */
@@ -110,11 +113,11 @@ static zt_status prepare_segment(zt_session *s, replay *r, int i)
         buf[k] = session_buf(s, g->engine, g->buf[k], &r->bound->type[g->buf[k]]);
         if (!buf[k]) return zt_ctx_status(s->ctx);
     }
-    zt_plan plan = {.n_values = r->bound->n_values, .type = r->bound->type, .place = g->place,
-                    .n_steps = g->last - g->first, .step = r->cut.step + g->first,
-                    .n_in = g->n_in, .n_out = g->n_out, .n_bufs = g->n_bufs, .buf = buf,
-                    .arena_bytes = g->arena_bytes};
-    r->ready[i] = e->vt->prepare(e, &plan);
+    r->plan[i] = (zt_plan){.n_values = r->bound->n_values, .type = r->bound->type,
+                           .place = g->place, .n_steps = g->last - g->first,
+                           .step = r->cut.step + g->first, .n_in = g->n_in, .n_out = g->n_out,
+                           .n_bufs = g->n_bufs, .buf = buf, .arena_bytes = g->arena_bytes};
+    r->ready[i] = e->vt->prepare(e, &r->plan[i]);
     if (g->arena_bytes > s->report.arena_bytes) {
         s->report.arena_bytes = g->arena_bytes;
         s->report.liveness_bytes = g->liveness_bytes;
@@ -169,10 +172,11 @@ static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym, void 
     zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict, out);
     if (st) return st;
     r->ready = zt_calloc(s->ctx, (size_t)r->cut.n_segments + 1, sizeof *r->ready);
+    r->plan = zt_arena_alloc(r->cut.memory, ((size_t)r->cut.n_segments + 1) * sizeof *r->plan);
     r->host = zt_calloc(s->ctx, n_values, sizeof *r->host);
     r->in = zt_calloc(s->ctx, n_values, sizeof *r->in);
     r->out = zt_calloc(s->ctx, n_values, sizeof *r->out);
-    if (!r->ready || !r->host || !r->in || !r->out) return ZT_ENOMEM;
+    if (!r->ready || !r->plan || !r->host || !r->in || !r->out) return ZT_ENOMEM;
     for (int i = 0; i < r->cut.n_segments && !st; i++) {
         for (int e = 1; e <= r->cut.segment[i].engine; e++)
             if (!s->buf[e]) s->buf[e] = zt_calloc(s->ctx, n_values, sizeof *s->buf[e]);
@@ -339,7 +343,8 @@ static zt_status run_segment(zt_session *s, replay *r, int i, const void *const 
     for (int k = 0; k < g->n_in; k++) r->in[k] = host_of(s, r, g->in[k], in, out);
     for (int k = 0; k < g->n_out; k++) r->out[k] = host_of(s, r, g->out[k], in, out);
     zt_status st = move_states(s, r, g, false);
-    if (!st) st = e->vt->replay(e, r->ready[i], r->in, r->out, NULL);
+    if (!st) st = e->vt->replay(e, r->ready[i], r->in, r->out,
+                                     s->watched ? &s->watch : NULL);
     return st ? st : move_states(s, r, g, true);
 }
 
@@ -438,3 +443,26 @@ zt_status zt_session_state_set(zt_session *s, int i, const void *host)
 const zt_prog *zt_session_prog(const zt_session *s) { return s->prog; }
 
 zt_session_report zt_session_get(const zt_session *s) { return s->report; }
+
+void zt_session_watch(zt_session *s, const zt_watch *watch)
+{
+    s->watched = watch != NULL;
+    if (watch) s->watch = *watch;
+}
+
+static const replay *latest(const zt_session *s)
+{
+    const replay *r = NULL;
+    for (int i = 0; i < MAX_PREPARED; i++)
+        if (s->cache[i] && (!r || s->cache[i]->used > r->used)) r = s->cache[i];
+    return r;
+}
+
+int zt_session_parts(const zt_session *s) { return latest(s) ? latest(s)->cut.n_segments : 0; }
+
+zt_session_part zt_session_part_at(const zt_session *s, int i)
+{
+    const replay *r = latest(s);
+    const zt_segment *g = &r->cut.segment[i];
+    return (zt_session_part){s->chain.engine[g->engine], &r->plan[i], g->liveness_bytes};
+}

@@ -7,6 +7,12 @@
 static const trace_command commands[] = {
     {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
      trace_show},
+    {"stats", "stats [--by WORD] [--times FILE] [OPTION...] [FILE]",
+     TAKES_SUBJECT | TAKES(TIMES) | TAKES(BY), 1, trace_stats},
+    {"dot", "dot [--bind NAME=N,...] [FILE]", TAKES(BIND), 1, trace_dot},
+    {"chrome", "chrome [--times FILE] [OPTION...] [FILE]", TAKES_SUBJECT | TAKES(TIMES), 1,
+     trace_chrome},
+    {"memory", "memory [OPTION...] [FILE]", TAKES_SUBJECT, 1, trace_memory},
     {"diff",
      "diff [--engine A,B] [--isa A,B] [-t A,B] [--through] [--exact] [--replay LINE] [FILE [FILE]]",
      TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT), 2, trace_diff},

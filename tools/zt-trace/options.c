@@ -16,6 +16,8 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(DATA, 0, "data", STR, data, "FILE", "data by name, before that of the model", ),
     ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
     ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
+    ROW(TIMES, 0, "times", STR, times, "FILE", "stats, chrome: times read from FILE", ),
+    ROW(BY, 0, "by", WORD, by, "op|step|family|layer", "stats: what a row stands for", ),
     ROW(REPLAY, 0, "replay", STR, replay, "LINE",
         "diff: the op of that line alone (or that makes the value of that name)", ),
     ROW(THROUGH, 0, "through", FLAG, through, NULL,

@@ -43,6 +43,14 @@ zt_status trace_write(zt_cli *cli, zt_str *text)
     return s;
 }
 
+zt_status trace_print(zt_cli *cli, const zt_table *t)
+{
+    zt_str text;
+    zt_str_init(&text, cli->ctx);
+    zt_table_put(t, !cli->output && isatty(STDOUT_FILENO), &text);
+    return trace_write(cli, &text);
+}
+
 zt_status trace_write_program(zt_cli *cli, const zt_prog *p)
 {
     zt_str text;

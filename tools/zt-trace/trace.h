@@ -15,6 +15,8 @@ typedef struct trace_options {
     const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
     const char *bind;                 /* "n=16,ctx=64" */
     bool plain;
+    const char *times;
+    int by; /* word of --by */
     const char *replay; /* a line, or the name of a value */
     bool through, exact;
     zt_opt_list wrt, of; /* names, each item a list "a,b" */
@@ -28,6 +30,8 @@ enum {
     TRACE_DATA,
     TRACE_BIND,
     TRACE_PLAIN,
+    TRACE_TIMES,
+    TRACE_BY,
     TRACE_REPLAY,
     TRACE_THROUGH,
     TRACE_EXACT,
@@ -54,6 +58,10 @@ typedef struct trace_command {
 } trace_command;
 
 zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_chrome(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_memory(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_diff(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n);
 
@@ -67,6 +75,8 @@ zt_subject *trace_subject(zt_cli *cli, const trace_options *o, const zt_prog *p,
                           int n);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
+/* A table likewise, as --format says. */
+zt_status trace_print(zt_cli *cli, const zt_table *t);
 /* A program's canonical text, likewise. */
 zt_status trace_write_program(zt_cli *cli, const zt_prog *p);
 /* Does b give every symbol of p a number? */

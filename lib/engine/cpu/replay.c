@@ -4,7 +4,9 @@
 typedef struct region {
     zt_cpu_engine *e;
     zt_ready *r;
-    int task; /* of a watched replay */
+    int task;      /* of a watched replay */
+    zt_span *span; /* NULL: nobody wants times */
+    int n_spans;   /* written so far, by all threads */
 } region;
 
 /* Stores past the caches (isa/stream.h) are seen by other threads once they have been waited for. */
@@ -15,21 +17,39 @@ static void settle(void)
 #endif
 }
 
+static void run_call(zt_cpu_call *c, void *local)
+{
+    for (int k = 0; k < c->n_phases; k++)
+        if (c->items[k]) c->kernel->run(c, k, 0, c->items[k], local);
+}
+
 static void run_part(zt_ready *r, const zt_cpu_part *p, void *local)
 {
-    for (int i = p->task; i < p->task + p->n; i++) {
-        zt_cpu_call *c = &r->task[i].call;
-        for (int k = 0; k < c->n_phases; k++)
-            if (c->items[k]) c->kernel->run(c, k, 0, c->items[k], local);
-    }
+    for (int i = p->task; i < p->task + p->n; i++) run_call(&r->task[i].call, local);
     zt_cpu_call *c = &r->task[p->task].call;
     if (p->n == 0) c->kernel->run(c, p->phase, p->begin, p->end, local);
     settle();
 }
 
+/* The same with a span for each call of the part. */
+static void run_part_timed(region *g, const zt_cpu_part *p, void *local, int thread)
+{
+    for (int i = p->task; i < p->task + (p->n ? p->n : 1); i++) {
+        zt_cpu_task *t = &g->r->task[i];
+        zt_span span = {.step = t->step, .track = thread, .begin = zt_seconds()};
+        if (p->n)
+            run_call(&t->call, local);
+        else
+            t->call.kernel->run(&t->call, p->phase, p->begin, p->end, local);
+        settle();
+        span.end = zt_seconds();
+        g->span[__atomic_fetch_add(&g->n_spans, 1, __ATOMIC_RELAXED)] = span;
+    }
+}
+
 static void run_rounds(void *user, int thread, int threads)
 {
-    const region *g = user;
+    region *g = user;
     void *local = zt_cpu_local(g->e, thread);
     (void)threads;
     for (int i = 0; i < g->r->n_rounds; i++) {
@@ -38,7 +58,10 @@ static void run_rounds(void *user, int thread, int threads)
         for (;; did++) {
             int32_t next = __atomic_fetch_add(&round->next, 1, __ATOMIC_RELAXED);
             if (next >= round->n) break;
-            run_part(g->r, &round->part[next], local);
+            if (g->span)
+                run_part_timed(g, &round->part[next], local, thread);
+            else
+                run_part(g->r, &round->part[next], local);
         }
         if (did) zt_gate_add(&round->gate, did, (unsigned)round->n);
         zt_gate_wait(&round->gate, (unsigned)round->n, g->e->pool);
@@ -87,7 +110,8 @@ static void run_task(void *user, int thread, int threads)
 /* One step's calls: at most a copy and its own. */
 static zt_status run_step(zt_cpu_engine *e, zt_ready *r, int first, int n)
 {
-    for (int i = first; i < first + n; i++) zt_pool_run(e->pool, run_task, &(region){e, r, i});
+    for (int i = first; i < first + n; i++)
+        zt_pool_run(e->pool, run_task, &(region){.e = e, .r = r, .task = i});
     return find_trouble(e, r, first, n);
 }
 
@@ -110,6 +134,33 @@ static zt_status replay_watched(zt_cpu_engine *e, zt_ready *r, const zt_watch *w
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
+static void run_all(region *g)
+{
+    zt_ready *r = g->r;
+    for (int i = 0; i < r->n_rounds; i++) {
+        r->round[i].next = 0;
+        r->round[i].gate = (zt_gate){0};
+    }
+    zt_pool_help(g->e->pool, run_rounds, g);
+    g->e->report.kernels += (uint64_t)r->plan.n_steps;
+}
+
+/* As it runs unwatched, with times. Every part runs once: so many spans there are. */
+static zt_status replay_timed(zt_cpu_engine *e, zt_ready *r, const zt_watch *w)
+{
+    size_t n = 0;
+    for (int i = 0; i < r->n_rounds; i++)
+        for (int k = 0; k < r->round[i].n; k++)
+            n += r->round[i].part[k].n ? (size_t)r->round[i].part[k].n : 1;
+    region g = {.e = e, .r = r, .span = zt_alloc_array(e->base.ctx, n, sizeof *g.span)};
+    if (!g.span) return ZT_ENOMEM;
+    run_all(&g);
+    zt_status st = find_trouble(e, r, 0, r->n_tasks);
+    for (int i = 0; i < g.n_spans && !st; i++) w->span(w->user, &r->plan, &g.span[i]);
+    zt_free(e->base.ctx, g.span);
+    return st;
+}
+
 zt_status zt_cpu_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
                         const zt_watch *watch)
 {
@@ -120,12 +171,8 @@ zt_status zt_cpu_replay(zt_engine *base, zt_ready *r, const void *const *in, voi
         *h->data = h->out ? out[h->index] : (void *)(uintptr_t)in[h->index];
     }
     e->report.replays++;
+    if (watch && watch->span && !watch->before && !watch->after) return replay_timed(e, r, watch);
     if (watch) return replay_watched(e, r, watch);
-    for (int i = 0; i < r->n_rounds; i++) {
-        r->round[i].next = 0;
-        r->round[i].gate = (zt_gate){0};
-    }
-    zt_pool_help(e->pool, run_rounds, &(region){e, r, 0});
-    e->report.kernels += (uint64_t)r->plan.n_steps;
+    run_all(&(region){.e = e, .r = r});
     return find_trouble(e, r, 0, r->n_tasks);
 }

@@ -45,18 +45,27 @@ static zt_status ask_before(zt_ready *r, const zt_watch *watch)
     return s;
 }
 
-static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch)
+/* Their times, laid so that the first begins with `submitted`. */
+static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch, double submitted)
 {
-    if (!watch->after) return ZT_OK;
+    uint64_t first = 0;
+    if (!watch->after && !watch->span) return ZT_OK;
     double *seconds = zt_calloc(e->base.ctx, (size_t)r->plan.n_steps + 1, sizeof *seconds);
     if (!seconds) return ZT_ENOMEM;
     for (int i = 0; i < r->n_tasks && r->times; i++) {
         uint64_t t[2] = {0};
         if (e->vk.GetQueryPoolResults(e->device, r->times, 2 * (uint32_t)i, 2, sizeof t, t,
-                                      sizeof *t, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS)
-            seconds[r->task[i].step] += (double)(t[1] - t[0]) * e->tick;
+                                      sizeof *t, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+            continue;
+        if (i == 0) first = t[0];
+        zt_span span = {.step = r->task[i].step,
+                        .begin = submitted + (double)(t[0] - first) * e->tick,
+                        .end = submitted + (double)(t[1] - first) * e->tick};
+        seconds[span.step] += (double)(t[1] - t[0]) * e->tick;
+        if (watch->span) watch->span(watch->user, &r->plan, &span);
     }
-    for (int i = 0; i < r->plan.n_steps; i++) watch->after(watch->user, &r->plan, i, seconds[i]);
+    for (int i = 0; watch->after && i < r->plan.n_steps; i++)
+        watch->after(watch->user, &r->plan, i, seconds[i]);
     zt_free(e->base.ctx, seconds);
     return ZT_OK;
 }
@@ -75,6 +84,7 @@ zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void
     for (int i = 0; i < r->plan.n_in; i++)
         if (r->in_bytes[i]) memcpy(r->host.map + r->in_at[i], in[i], r->in_bytes[i]);
     memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * ZT_VK_TROUBLE);
+    double submitted = watch ? zt_seconds() : 0;
     if (r->n_tasks) s = zt_vk_submit(e, r->commands);
     if (!s) s = find_trouble(e, r);
     for (int i = 0; i < r->plan.n_out && !s; i++)
@@ -82,5 +92,5 @@ zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void
     e->report.downloads += r->plan.n_out > 0;
     e->report.replays++;
     e->report.kernels += (uint64_t)r->n_tasks;
-    return s || !watch ? s : tell_after(e, r, watch);
+    return s || !watch ? s : tell_after(e, r, watch, submitted);
 }
