@@ -309,6 +309,9 @@ static zt_status prepare(pairing *p)
 zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_verdict *v)
 {
     *v = (zt_dna_verdict){.ctx = a->ctx};
+    if (a->rule != b->rule)
+        return zt_fail(a->ctx, ZT_EUSAGE, "%s and %s are taken by different rules", zt_dna_name(a),
+                       zt_dna_name(b));
     pairing p = {.a = a, .b = b, .how = how, .v = v};
     zt_status s = prepare(&p);
     if (s == ZT_OK) s = score_all(&p);

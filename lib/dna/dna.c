@@ -33,8 +33,10 @@ static zt_status list_layers(zt_dna *d)
     zt_meta *m = zt_checkpoint_meta(d->from);
     int64_t i = zt_meta_find(m, KEY_FRAME);
     zt_bytes frame = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){.data = NULL};
-    d->net = frame.data != NULL;
-    return d->net ? zt_dna_net_layers(d, frame) : list_tensors(d);
+    d->net = d->of_net = frame.data != NULL;
+    if (d->net) return zt_dna_net_layers(d, frame);
+    zt_status s = list_tensors(d);
+    return s == ZT_OK && zt_dna_holds_signatures(d) ? zt_dna_take_signatures(d) : s;
 }
 
 static zt_status index_names(zt_dna *d)
@@ -63,6 +65,34 @@ zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule)
     return NULL;
 }
 
+static const char opening[] = "{\"schema\":\"zt.dna.extract/1\"";
+
+bool zt_dna_sniff(const void *head, size_t n)
+{
+    return n >= sizeof opening - 1 && memcmp(head, opening, sizeof opening - 1) == 0;
+}
+
+static zt_status parse_all(zt_dna *d, const zt_source *s)
+{
+    size_t n = (size_t)zt_source_size(s);
+    char *text = zt_alloc(d->ctx, n + 1);
+    d->file = zt_strdup(d->ctx, zt_source_name(s));
+    zt_status st = text && d->file && d->texts ? zt_source_read(s, 0, text, n) : ZT_ENOMEM;
+    if (st == ZT_OK) st = zt_dna_parse(d, text, n);
+    zt_free(d->ctx, text);
+    return st == ZT_OK ? index_names(d) : st;
+}
+
+zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *s)
+{
+    zt_dna *d = s ? zt_calloc(ctx, 1, sizeof *d) : NULL;
+    if (!d) return NULL;
+    *d = (zt_dna){.ctx = ctx, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
+    if (parse_all(d, s) == ZT_OK) return d;
+    zt_dna_close(d);
+    return NULL;
+}
+
 static void free_mix(zt_ctx *ctx, dna_mix *m)
 {
     if (!m) return;
@@ -86,14 +116,23 @@ void zt_dna_close(zt_dna *d)
         zt_map_free(d->names);
         zt_free(d->ctx, d->layer);
         zt_free(d->ctx, d->first);
+        zt_free(d->ctx, d->length);
+        zt_free(d->ctx, d->file);
+        for (int64_t i = 0; d->given && i < d->n; i++) zt_free(d->ctx, d->given[i]);
+        zt_free(d->ctx, d->given);
     }
     free_mix(d->ctx, d->mix);
     zt_free(d->ctx, d);
 }
 
-const char *zt_dna_name(const zt_dna *d) { return zt_checkpoint_name(d->from); }
+const char *zt_dna_name(const zt_dna *d)
+{
+    return d->from ? zt_checkpoint_name(d->from) : d->file;
+}
 
-bool zt_dna_is_net(const zt_dna *d) { return d->net; }
+bool zt_dna_is_net(const zt_dna *d) { return d->of_net; }
+
+bool zt_dna_is_signed(const zt_dna *d) { return d->length != NULL; }
 
 int64_t zt_dna_count(const zt_dna *d) { return d->n; }
 

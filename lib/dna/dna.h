@@ -38,10 +38,14 @@ typedef struct zt_dna_layer {
 
 /* Takes the checkpoint over, also on failure; NULL gives NULL. */
 zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule);
+/* Signatures as `zt-dna extract` writes them in JSON; what they are by is told in them. */
+zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *s);
+bool zt_dna_sniff(const void *head, size_t n); /* do these first bytes begin such? 64 are enough */
 void zt_dna_close(zt_dna *d);
 
 const char *zt_dna_name(const zt_dna *d); /* for messages */
 bool zt_dna_is_net(const zt_dna *d);
+bool zt_dna_is_signed(const zt_dna *d); /* its signatures alone, and no model */
 int64_t zt_dna_count(const zt_dna *d);
 const zt_dna_layer *zt_dna_get(const zt_dna *d, int64_t i); /* i below count */
 int64_t zt_dna_find(const zt_dna *d, const char *name);     /* index or -1 */
@@ -54,6 +58,10 @@ int64_t zt_dna_find(const zt_dna *d, const char *name);     /* index or -1 */
 zt_status zt_dna_sign(zt_dna *d, int64_t i, float *out, double *length);
 /* Its numbers before that: of a layer with others in it, the signature times the length. */
 zt_status zt_dna_read(zt_dna *d, int64_t i, float *out);
+
+/* The signatures as a checkpoint, which zt_dna_of takes for what they are of: whole or absent.
+ * Tensors in f16 with a mean square of 1; of networks and by Loom's rule in f32, of length 1. */
+zt_status zt_dna_write_signatures(zt_dna *d, const char *path, const zt_checkpoint_opts *o);
 
 /* Two signatures, of lengths 1 or 0: 1 where both are 0, 0 where one is, else their dot product, in
  * f32 from first to last. */

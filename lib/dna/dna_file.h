@@ -1,7 +1,8 @@
 /* dna_file.h - private to lib/dna: layers, the parts of which a network's layers are made, and how
  * their numbers come.
  *
- * dna.c owns opening; place.c places of tensors; net.c networks; values.c numbers at their
+ * dna.c owns opening; place.c places of tensors; net.c networks; signatures.c their files;
+ * values.c numbers at their
  * precision, and signatures; score.c two layers side by side; compare.c two models;
  * lineage.c many; splice.c children of two; write.c files of them. */
 #ifndef ZT_DNA_FILE_H
@@ -35,7 +36,11 @@ struct zt_dna {
     zt_ctx *ctx;
     zt_checkpoint *from;
     zt_storage_rule rule;
-    bool net;
+    bool net;       /* a network: its layers are held whole */
+    bool of_net;    /* it, or what it holds the signatures of, is one */
+    double *length; /* [n] of what has been signed: they are signatures; NULL: they are not */
+    float **given;  /* [n] signatures that came as JSON, and no checkpoint; NULL: no */
+    char *file;     /* their file's name */
     zt_arena *texts;
     zt_map *names;
     zt_dna_layer *layer;
@@ -54,6 +59,11 @@ struct zt_dna {
 zt_status zt_dna_places(zt_dna *d);
 /* net.c: a network's layers and parts, from its frame. */
 zt_status zt_dna_net_layers(zt_dna *d, zt_bytes frame);
+
+/* signatures.c: of a checkpoint, of JSON. */
+bool zt_dna_holds_signatures(zt_dna *d);
+zt_status zt_dna_take_signatures(zt_dna *d);
+zt_status zt_dna_parse(zt_dna *d, const char *text, size_t n);
 
 /* ---- numbers (values.c) ---------------------------------------------------------------------- */
 

@@ -182,6 +182,11 @@ static zt_status make_room(zt_dna *c, const zt_dna *a, zt_dna *b, const zt_splic
 
 zt_dna *zt_dna_splice(zt_dna *a, zt_dna *b, const zt_splice_how *how, const zt_dna_how *work)
 {
+    const zt_dna *told = a->length ? a : b->length ? b : NULL;
+    if (told) {
+        zt_fail(a->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(told));
+        return NULL;
+    }
     zt_dna *c = zt_alloc(a->ctx, sizeof *c);
     dna_mix *m = c ? zt_calloc(a->ctx, 1, sizeof *m) : NULL;
     if (!m) {

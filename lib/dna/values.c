@@ -197,7 +197,7 @@ static zt_status hold(zt_dna *d, int64_t i)
 
 zt_dtype zt_dna_dtype(const zt_dna *d, int64_t i)
 {
-    return d->net ? ZT_F32 : d->layer[i].shape.dtype;
+    return d->net || d->length ? ZT_F32 : d->layer[i].shape.dtype;
 }
 
 /* Floats in a dtype that can be written. */
@@ -227,9 +227,29 @@ static zt_status fetch_mixed(zt_dna *d, int64_t i, int64_t at, int64_t n, void *
     return s;
 }
 
+/* Signatures times their length: about the weights that they are of. */
+static zt_status fetch_signed(zt_dna *d, int64_t i, int64_t at, int64_t n, float *out)
+{
+    zt_dtype t = d->layer[i].shape.dtype;
+    double by = d->length[i];
+    zt_status s = ZT_OK;
+    if (d->given) {
+        memcpy(out, d->given[i] + at, (size_t)n * sizeof *out);
+    } else {
+        s = zt_dna_room(d, zt_dna_bytes(t, n));
+        if (s == ZT_OK)
+            s = zt_checkpoint_read(d->from, i, zt_dna_bytes(t, at), d->codes, zt_dna_bytes(t, n));
+        if (s == ZT_OK) zt_dna_decode(t, d->codes, out, n);
+        if (t == ZT_F16) by /= sqrt((double)d->layer[i].n);
+    }
+    for (int64_t k = 0; k < n && s == ZT_OK; k++) out[k] = (float)(out[k] * by);
+    return s;
+}
+
 zt_status zt_dna_fetch(zt_dna *d, int64_t i, int64_t at, int64_t n, void *dst)
 {
     zt_dtype t = zt_dna_dtype(d, i);
+    if (d->length) return fetch_signed(d, i, at, n, dst);
     if (!d->net && (!d->mix || d->mix->twin[i] < 0))
         return zt_checkpoint_read(d->from, i, zt_dna_bytes(t, at), dst, zt_dna_bytes(t, n));
     if (!d->net) return fetch_mixed(d, i, at, n, dst);

@@ -76,6 +76,7 @@ typedef struct dna_command {
 } dna_command;
 
 zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_extract(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
@@ -85,7 +86,7 @@ zt_status dna_merge(zt_cli *cli, const dna_options *o, char **operands, int n);
 
 /* A model of any container, whole: "-" is stdin, a folder a Hugging Face model. */
 zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path);
-/* The same by --rule, with its layers told. */
+/* The same by --rule, or the signatures of one. */
 zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path);
 int dna_threads(const zt_cli *cli);
 /* A model as the file of --output, in the container of --to or of its name, else JSON for networks

@@ -18,9 +18,28 @@ zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path)
     return g ? zt_checkpoint_of_gguf(cli->ctx, g) : NULL;
 }
 
+/* Does the source begin as signatures in JSON do? */
+static bool is_signatures(const zt_source *s)
+{
+    char head[64];
+    size_t n = zt_source_size(s) < sizeof head ? (size_t)zt_source_size(s) : sizeof head;
+    return zt_source_read(s, 0, head, n) == ZT_OK && zt_dna_sniff(head, n);
+}
+
 zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path)
 {
-    return zt_dna_of(cli->ctx, dna_open_checkpoint(cli, path), (zt_storage_rule)o->rule);
+    zt_storage_rule rule = (zt_storage_rule)o->rule;
+    if (is_folder(path)) return zt_dna_of(cli->ctx, dna_open_checkpoint(cli, path), rule);
+    zt_source *s = zt_source_open(cli->ctx, path);
+    if (!s) return NULL;
+    bool told = is_signatures(s);
+    zt_dna *d = told ? zt_dna_of_json(cli->ctx, s) : NULL;
+    if (!told && strcmp(path, "-") == 0)
+        return zt_dna_of(cli->ctx, zt_checkpoint_take(cli->ctx, s), rule);
+    zt_source_close(s);
+    return told || zt_ctx_status(cli->ctx) != ZT_OK
+               ? d
+               : zt_dna_of(cli->ctx, zt_checkpoint_open(cli->ctx, path, 0), rule);
 }
 
 int dna_threads(const zt_cli *cli) { return cli->threads ? (int)cli->threads : zt_cpu_count(); }

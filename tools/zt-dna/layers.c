@@ -21,7 +21,7 @@ zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n)
     static const char *const columns[] = {"#z",    "#y",    "#x",       "#l",  "type",
                                           "dtype", "shape", "#numbers", "name"};
     (void)n;
-    zt_dna *d = zt_dna_of(cli->ctx, dna_open_checkpoint(cli, operands[0]), ZT_RULE_FIELD);
+    zt_dna *d = dna_open(cli, o, operands[0]);
     zt_table *t = d ? zt_table_new(cli, "dna.layers", columns, 9) : NULL;
     zt_status s = t ? ZT_OK : zt_ctx_status(cli->ctx);
     for (int64_t i = 0; s == ZT_OK && i < zt_dna_count(d); i++)

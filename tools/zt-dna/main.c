@@ -4,13 +4,15 @@
 #include <string.h>
 
 #define DNA_OF_MERGE                                                                               \
-    (TAKES(METHOD) | TAKES(CONFIG) | TAKES(MODELS) | TAKES(BASE) | TAKES(WEIGHT) | TAKES(T) |       \
+    (TAKES(METHOD) | TAKES(CONFIG) | TAKES(MODELS) | TAKES(BASE) | TAKES(WEIGHT) | TAKES(T) |      \
      TAKES(DENSITY) | TAKES(GAMMA) | TAKES(EPSILON) | TAKES(LAMBDA) | TAKES(SCALE) |               \
      TAKES(PARAM) | TAKES(TYPE) | TAKES(TO))
 
 /* In the order of the manual. */
 static const dna_command commands[] = {
     {"layers", "layers [--select GLOB] NET", TAKES(SELECT), 1, 1, dna_layers},
+    {"extract", "extract [--to CONTAINER] [OPTION...] NET", TAKES(RULE) | TAKES(TO), 1, 1,
+     dna_extract},
     {"compare", "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B",
      TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(BY) | TAKES(SHIFTS) | TAKES(MAP), 2, 2,
      dna_compare},
@@ -20,8 +22,8 @@ static const dna_command commands[] = {
      TAKES(RULE) | TAKES(MODE) | TAKES(ALPHA) | TAKES(RATIO) | TAKES(FITNESS_A) | TAKES(FITNESS_B) |
          TAKES(REPORT) | TAKES(TO) | TAKES(NO_HISTORY),
      2, 2, dna_splice},
-    {"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT", DNA_OF_MERGE, 0, -1,
-     dna_merge},
+    {"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT", DNA_OF_MERGE, 0,
+     -1, dna_merge},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
