@@ -23,6 +23,17 @@ typedef struct sample {
 
 SAMPLE_FN bool is_plain(zt_dtype t) { return zt_dtype_get(t)->kind == 'F'; }
 
+/* An output of f32[0] beside a first of another type: the case has none there. */
+SAMPLE_FN bool sample_lacks(const sample *s, int k)
+{
+    const zt_type *in[ZT_MAX_IN] = {0};
+    zt_type out[ZT_MAX_OUT], none = zt_type_make(ZT_F32, 1, (int64_t[]){0});
+    for (int i = 0; i < ZT_MAX_IN; i++)
+        if (s->c.fill[i] != ZT_FILL_ABSENT) in[i] = &s->c.in[i];
+    return zt_op_infer(NULL, s->op, s->c.attrs, in, out) == ZT_OK &&
+           zt_type_equal(&out[k], &none) && !zt_type_equal(&out[0], &none);
+}
+
 SAMPLE_FN bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
 {
     const zt_opinfo *info = zt_op_info(op);
@@ -38,8 +49,12 @@ SAMPLE_FN bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
         s->in[k] = zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
     }
     int out[ZT_MAX_OUT];
-    if (zt_prog_op(s->p, op, s->c.attrs, s->in, NULL, out)) return true;
+    const char *names[ZT_MAX_OUT] = {0};
+    for (int k = 1; k < info->n_out; k++)
+        if (sample_lacks(s, k)) names[k] = "_";
+    if (zt_prog_op(s->p, op, s->c.attrs, s->in, names, out)) return true;
     for (int k = 0; k < info->n_out; k++) {
+        if (out[k] < 0) continue;
         snprintf(name, sizeof name, "y%d", k);
         zt_prog_out(s->p, name, out[k]);
     }

@@ -22,7 +22,7 @@ zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *q)
     for (int s = 0; s < plan->n_steps; s++) {
         const zt_opinfo *info = zt_op_info(step[s].op);
         const void *attrs = step[s].attrs ? step[s].attrs : info->defaults;
-        step[s].attrs = copy(a, attrs, 1, info->attr_bytes);
+        step[s].attrs = zt_op_attrs_copy(a, step[s].op, attrs);
         if (!step[s].attrs) return ZT_ENOMEM;
     }
     return ZT_OK;

@@ -26,6 +26,13 @@ static bool has_weight(const zt_opinfo *info, const zt_type *const in[], bool bf
     return false;
 }
 
+/* Errors of roundings one after the other add up; squared, by the square of their number. */
+static double roundings(const zt_opinfo *info, const void *attrs)
+{
+    double n = info->def->roundings ? info->def->roundings(attrs ? attrs : info->defaults) : 1;
+    return n * n;
+}
+
 /* f32 arithmetic has 2^-24 = 6e-8, squared 4e-15, a step; a value in 16 bits may round to the other
  * side here and there, and one in 8 bits as well. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -38,8 +45,8 @@ double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const
     if (bits && has_weight(info, in, false)) /* x in blocks of 32: (amax/127)^2/12 of 1 is 3e-5 */
         return narrow + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
     if (bits && has_weight(info, in, true)) return narrow + 4e-6; /* x in bf16: at worst 2^-18 */
-    if (narrow > 0) return narrow;
+    if (narrow > 0) return narrow * roundings(info, attrs);
     if (d->kind == 'F' && d->block_bytes == 1) return 1e-3;
     if (out->dtype == ZT_F64) return 1e-20;
-    return info->def->flags & ZT_OPF_SUMS ? 1e-10 : 1e-12;
+    return info->def->flags & ZT_OPF_SUMS ? 1e-10 : 1e-12 * roundings(info, attrs);
 }

@@ -308,6 +308,8 @@ typedef struct zt_opdef {
     /* A fused op in simpler ones, into out[k] (ZT_NONE at first; those that nobody wants may stay
      * so): its test, and its gradient where it has no vjp. */
     void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
+    /* How often, one after the other, values are rounded to their type; NULL: once. */
+    int (*roundings)(const void *attrs);
     /* Float inputs (bit k) that are taken for constants: tables, masks. */
     unsigned constant;
     /* Outputs (bit k) kept for the gradient alone: one that would go through them is refused. */
@@ -352,6 +354,9 @@ typedef struct zt_opinfo {
 const zt_opinfo *zt_op_info(zt_op op);
 const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out);
+
+/* Attributes with their strings, which live as the arena does; NULL: no memory. */
+const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs);
 
 /* Infer through the row, with arity and attributes checked and any message saying op and types: "op
  * linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])". attrs NULL: defaults; ctx NULL: no

@@ -121,6 +121,31 @@ bool zt_op_find(const char *name, size_t n, zt_op *out)
     return false;
 }
 
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static const char *string_at(const void *attrs, const zt_attrdef *a)
+{
+    const char *s;
+    memcpy(&s, (const char *)attrs + a->offset, sizeof s);
+    return s ? s : "";
+}
+
+const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    char *to = zt_arena_alloc(memory, info->attr_bytes + 1);
+    if (!to) return NULL;
+    memcpy(to, attrs, info->attr_bytes);
+    for (int k = 0; k < info->n_attrs; k++) {
+        if (info->attrs[k].kind != ZT_ATTR_str) continue;
+        const char *was = string_at(attrs, &info->attrs[k]);
+        const char *s = zt_arena_strndup(memory, was, strlen(was));
+        if (!s) return NULL;
+        memcpy(to + info->attrs[k].offset, &s, sizeof s);
+    }
+    return to;
+}
+
 /* ---- asking a row ---------------------------------------------------------------------------- */
 
 #define TYPES_TEXT ((ZT_TYPE_TEXT + 32) * ZT_MAX_IN)

@@ -12,6 +12,7 @@
 struct zt_entry {
     zt_op op;
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
+    zt_arena *texts; /* of attributes that are strings; NULL: there are none */
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
     bool has[ZT_MAX_IN];
     bool ahead; /* where its engine can run ahead, it shall */
@@ -84,6 +85,7 @@ static void entry_free(zt_run *r, entry *c)
     if (!c) return;
     if (c->ready) c->engine->vt->unprepare(c->engine, c->ready);
     if (c->donated) c->engine->vt->free(c->engine, c->donated);
+    zt_arena_free(c->texts);
     zt_free(r->ctx, c);
 }
 
@@ -170,12 +172,25 @@ static bool entry_matches(const entry *c, const entry *key)
 {
     const zt_opinfo *info = zt_op_info(key->op);
     if (c->op != key->op || c->ahead != key->ahead) return false;
-    if (memcmp(c->attrs, key->attrs, info->attr_bytes) != 0) return false;
+    if (!zt_attrs_same(key->op, c->attrs, key->attrs)) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (c->has[k] != key->has[k]) return false;
         if (key->has[k] && !zt_type_equal(&c->in[k], &key->in[k])) return false;
     }
     return true;
+}
+
+/* Strings are the caller's: the entry takes its own. */
+static zt_status own_texts(zt_run *r, entry *c)
+{
+    const zt_opinfo *info = zt_op_info(c->op);
+    bool any = false;
+    for (int k = 0; k < info->n_attrs; k++) any |= info->attrs[k].kind == ZT_ATTR_str;
+    if (!any) return ZT_OK;
+    c->texts = zt_arena_new(r->ctx, 0);
+    const void *own = c->texts ? zt_op_attrs_copy(c->texts, c->op, c->attrs) : NULL;
+    if (own) memcpy(c->attrs, own, info->attr_bytes);
+    return own ? ZT_OK : ZT_ENOMEM;
 }
 
 static entry *get_entry(zt_run *r, const entry *key)
@@ -194,7 +209,7 @@ static entry *get_entry(zt_run *r, const entry *key)
     *c = *key;
     c->engine = r->chain.engine[at];
     c->fell_back = at > 0;
-    if (entry_prepare(r, c)) {
+    if (own_texts(r, c) || entry_prepare(r, c)) {
         entry_free(r, c);
         return NULL;
     }

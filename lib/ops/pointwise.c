@@ -1,0 +1,216 @@
+/* pointwise.c - the row of `pointwise`: a chain of elementwise ops in one pass over memory. What it
+ * means is its expansion; its text is pointwise_text.c's. */
+#include "lib/ops/pointwise.h"
+#include "lib/ops/row.h"
+
+#include <string.h>
+
+static const char *text_of(const void *attrs)
+{
+    const zt_pointwise_attrs *a = attrs;
+    return a->chain;
+}
+
+/* Outputs past the chain's own are empty vectors. */
+static zt_status pointwise_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                 zt_type out[])
+{
+    zt_pointwise_chain p;
+    zt_type value[ZT_POINTWISE_VALUES], whole;
+    zt_status s = zt_pointwise_parse(ctx, text_of(attrs), &p);
+    if (!s) s = zt_pointwise_types(ctx, &p, in, value, &whole);
+    for (int k = 0; k < ZT_POINTWISE_OUTS && !s; k++)
+        out[k] = k < p.n_out ? value[p.out[k]] : zt_type_make(ZT_F32, 1, (int64_t[]){0});
+    return s;
+}
+
+static double pointwise_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    zt_pointwise_chain p;
+    zt_type value[ZT_POINTWISE_VALUES], whole;
+    double sum = 0;
+    (void)out;
+    if (zt_pointwise_parse(NULL, text_of(attrs), &p) ||
+        zt_pointwise_types(NULL, &p, in, value, &whole))
+        return 0;
+    for (int i = 0; i < p.n_ops; i++) {
+        const zt_type *args[ZT_MAX_IN] = {0};
+        for (int k = 0; k < 3; k++)
+            if (p.op[i].in[k] >= 0) args[k] = &value[p.op[i].in[k]];
+        sum += zt_op_flops(p.op[i].op, p.op[i].attrs, args, &value[ZT_POINTWISE_INS + i]);
+    }
+    return sum;
+}
+
+static int pointwise_roundings(const void *attrs)
+{
+    zt_pointwise_chain p;
+    return zt_pointwise_parse(NULL, text_of(attrs), &p) ? 1 : p.n_ops;
+}
+
+/* ---- the reference loop ---------------------------------------------------------------------- */
+
+enum { TILE = 64 };
+
+/* 8 bytes an element: f64 or int64_t. */
+typedef struct tiles {
+    zt_type type[ZT_POINTWISE_VALUES];
+    int64_t data[ZT_POINTWISE_VALUES][TILE];
+} tiles;
+
+static zt_arg arg_of(tiles *t, int v)
+{
+    bool floats = zt_dtype_is_float(t->type[v].dtype);
+    void *data = t->data[v];
+    return (zt_arg){&t->type[v], floats ? data : NULL, floats ? NULL : data};
+}
+
+/* Elements at.. of input x, broadcast to `whole`. */
+static void gather(const zt_arg *x, const zt_type *whole, int64_t at, int64_t n, int64_t *to)
+{
+    int64_t stride[ZT_MAX_RANK];
+    zt_row_strides(x->type, whole, stride);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = at + i, from = 0;
+        for (int d = whole->rank - 1; d >= 0; d--) {
+            from += rest % whole->dim[d] * stride[d];
+            rest /= whole->dim[d];
+        }
+        memcpy(&to[i], x->f ? (const void *)&x->f[from] : (const void *)&x->i[from], sizeof *to);
+    }
+}
+
+static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_trouble *trouble)
+{
+    for (int i = 0; i < p->n_ops; i++) {
+        zt_arg in[ZT_MAX_IN] = {{0}}, out[ZT_MAX_OUT] = {{0}};
+        for (int k = 0; k < 3; k++) {
+            int v = p->op[i].in[k];
+            if (v < 0) continue;
+            t->type[v] = zt_type_make(t->type[v].dtype, 1, &n);
+            in[k] = arg_of(t, v);
+        }
+        t->type[ZT_POINTWISE_INS + i] =
+            zt_type_make(t->type[ZT_POINTWISE_INS + i].dtype, 1, &n);
+        out[0] = arg_of(t, ZT_POINTWISE_INS + i);
+        zt_op_info(p->op[i].op)->def->ref(p->op[i].attrs, in, out, trouble);
+    }
+}
+
+/* Outputs are written when a piece of all is done: the first may lie over the first input. */
+static void put_tile(const zt_pointwise_chain *p, tiles *t, int64_t at, int64_t n, zt_arg *out)
+{
+    for (int k = 0; k < p->n_out; k++) {
+        void *to = out[k].f ? (void *)out[k].f : out[k].i;
+        if (to) memcpy((int64_t *)to + at, t->data[p->out[k]], (size_t)n * sizeof(int64_t));
+    }
+}
+
+static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *trouble)
+{
+    zt_pointwise_chain p;
+    zt_type whole;
+    tiles t;
+    const zt_type *type[ZT_POINTWISE_INS];
+    for (int k = 0; k < ZT_POINTWISE_INS; k++) type[k] = in[k].type;
+    if (zt_pointwise_parse(NULL, text_of(attrs), &p) ||
+        zt_pointwise_types(NULL, &p, type, t.type, &whole))
+        return; /* the rule refused it before */
+    int64_t count = zt_type_count(&whole);
+    for (int64_t at = 0; at < count; at += TILE) {
+        int64_t n = count - at < TILE ? count - at : TILE;
+        for (int k = 0; k < ZT_POINTWISE_INS; k++)
+            if (in[k].type) gather(&in[k], &whole, at, n, t.data[k]);
+        run_tile(&p, &t, n, trouble);
+        put_tile(&p, &t, at, n, out);
+    }
+}
+
+/* ---- as ops ---------------------------------------------------------------------------------- */
+
+static void pointwise_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    zt_pointwise_chain p;
+    int value[ZT_POINTWISE_VALUES];
+    if (zt_pointwise_parse(NULL, text_of(attrs), &p)) {
+        out[0] = -1;
+        return;
+    }
+    memcpy(value, in, ZT_POINTWISE_INS * sizeof *in);
+    for (int i = 0; i < p.n_ops; i++) {
+        int args[ZT_MAX_IN], made[ZT_MAX_OUT];
+        for (int k = 0; k < ZT_MAX_IN; k++)
+            args[k] = k < 3 && p.op[i].in[k] >= 0 ? value[p.op[i].in[k]] : ZT_NONE;
+        if (e->op(e->user, p.op[i].op, p.op[i].attrs, args, made)) made[0] = -1;
+        value[ZT_POINTWISE_INS + i] = made[0];
+    }
+    for (int k = 0; k < p.n_out; k++) out[k] = value[p.out[k]];
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static const char sixty_four[] =
+    "tanh a; add %0 b; tanh %1; add %2 b; tanh %3; add %4 b; tanh %5; add %6 b; tanh %7; "
+    "add %8 b; "
+    "tanh %9; add %10 b; tanh %11; add %12 b; tanh %13; add %14 b; tanh %15; add %16 b; tanh %17; "
+    "add %18 b; tanh %19; add %20 b; tanh %21; add %22 b; tanh %23; add %24 b; tanh %25; "
+    "add %26 b; "
+    "tanh %27; add %28 b; tanh %29; add %30 b; tanh %31; add %32 b; tanh %33; add %34 b; tanh %35; "
+    "add %36 b; tanh %37; add %38 b; tanh %39; add %40 b; tanh %41; add %42 b; tanh %43; "
+    "add %44 b; tanh %45; add %46 b; tanh %47; add %48 b; tanh %49; add %50 b; tanh %51; "
+    "add %52 b; tanh %53; add %54 b; tanh %55; add %56 b; tanh %57; add %58 b; tanh %59; "
+    "add %60 b; tanh %61; add %62 b";
+
+/* Which chain, and the types of its inputs. */
+static const struct {
+    const char *chain;
+    int n_in;
+    zt_case_type in[3];
+} rows[] = {
+    {"mul a b; add_scalar %0 by=0.5; tanh %1", 2, {{ZT_F32, 2, {9, 576}}, {ZT_F32, 1, {576}}}},
+    {"exp a; add_scalar %0 by=1; sqrt %1; out %0 %2", 1, {{ZT_F32, 2, {5, 33}}}},
+    {"sigmoid a; mul %0 b; sub %1 c; out %0 %1 %2",
+     3,
+     {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 2, {4, 1}}, {ZT_F32, 0, {0}}}},
+    {"square a", 1, {{ZT_F32, 1, {33}}}},
+    {"sub a b; square %0; scale %1 by=-0.5; exp %2", 2, {{ZT_F32, 2, {1, 4}}, {ZT_F32, 2, {0, 4}}}},
+    {"add a b; gelu %0 form=erf; mul %1 c",
+     3,
+     {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}, {ZT_F16, 2, {3, 1}}}},
+    {"mul a a; silu %0; add %1 b", 2, {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}}},
+    {"mul a b; cos %0; add %1 a", 2, {{ZT_F64, 2, {3, 40}}, {ZT_F64, 2, {3, 1}}}},
+    {"cast a; mul %0 b; cast %1 to=f16", 2, {{ZT_F16, 2, {3, 40}}, {ZT_F32, 1, {40}}}},
+    {"gt a b; where %0 a b; cast %0; add %1 %2", 2, {{ZT_F32, 1, {300}}, {ZT_F32, 1, {300}}}},
+    {"add a b; mul %0 a; neg %1", 2, {{ZT_I32, 2, {5, 13}}, {ZT_I32, 1, {13}}}},
+    {sixty_four, 2, {{ZT_F32, 1, {2100}}, {ZT_F32, 1, {2100}}}},
+};
+
+static bool pointwise_cases(int i, zt_case *c)
+{
+    if (i >= ZT_LEN(rows)) return false;
+    const zt_pointwise_attrs a = {rows[i].chain};
+    zt_case_attrs(c, &a, sizeof a);
+    for (int k = 0; k < rows[i].n_in; k++) {
+        bool real = zt_dtype_is_float(rows[i].in[k].dtype);
+        zt_case_type_in(c, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i].in[k]);
+        c->limit[k] = 100;
+    }
+    return true;
+}
+
+const zt_opdef zt_op_pointwise = {
+    .synopsis = "y and up to five more = a chain of elementwise ops on a to h, whose shapes "
+                "broadcast, in one pass over memory. The chain: ops with their operands (an input, "
+                "or %k, the value of its op k counted from 0) and attributes as in a program, "
+                "between them '; ', at most 64; the output is the last op's value, or those that "
+                "'; out %i %j' at its end lists. Values are f64 f32 f16 bf16, whole numbers of 8 "
+                "to 64 bits or bool, outputs of the shape of all together",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = pointwise_infer,
+    .ref = pointwise_ref,
+    .flops = pointwise_flops,
+    .roundings = pointwise_roundings,
+    .cases = pointwise_cases,
+    .expand = pointwise_expand,
+};
