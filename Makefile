@@ -116,11 +116,12 @@ $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
 
-# A shader becomes two constants: zt_vk_code_NAME, its SPIR-V, and zt_vk_size_NAME, its bytes.
+# A shader becomes two constants: zt_vk_code_NAME, its SPIR-V, and zt_vk_size_NAME, its bytes. That of
+# chains is written to by the engine, which wants its functions whole and by name.
 $(BUILD)/shaders/%.inc: shaders/%.comp $(wildcard shaders/*.glsl) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,GLSLC)
-	$(Q)glslc --target-env=vulkan1.2 -Werror -O -mfmt=c -o $@ $<
+	$(Q)glslc --target-env=vulkan1.2 -Werror $(if $(filter pointwise,$*),-O0,-O) -mfmt=c -o $@ $<
 
 $(BUILD)/shaders/%.c: $(BUILD)/shaders/%.inc
 	@printf '%s\n' '#include <stdint.h>' 'extern const uint32_t zt_vk_code_$*[], zt_vk_size_$*;' \

@@ -3,6 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
+#include "functions.glsl"
 
 layout(constant_id = 0) const uint KIND = 0u;
 layout(local_size_x = 64) in;
@@ -10,15 +11,15 @@ layout(local_size_x = 64) in;
 float f(float a, float b)
 {
     switch (KIND) { // as `pairs` in lib/engine/vulkan/elementwise.c
-    case 0u: return a + b;
-    case 1u: return a - b;
-    case 2u: return a * b;
-    case 3u: return a / b;
-    case 4u: return isnan(a) || isnan(b) ? a + b : max(a, b);
-    case 5u: return isnan(a) || isnan(b) ? a + b : min(a, b);
-    case 6u: return a * sigmoid_of(a) * b;
-    case 7u: return gelu_tanh_of(a) * b;
-    case 8u: return gelu_erf_of(a) * b;
+    case 0u: return f_add(a, b, 0.0);
+    case 1u: return f_sub(a, b, 0.0);
+    case 2u: return f_mul(a, b, 0.0);
+    case 3u: return f_div(a, b, 0.0);
+    case 4u: return f_max(a, b, 0.0);
+    case 5u: return f_min(a, b, 0.0);
+    case 6u: return f_swiglu(a, b, 0.0);
+    case 7u: return f_geglu_tanh(a, b, 0.0);
+    case 8u: return f_geglu_erf(a, b, 0.0);
     }
     return 0.0;
 }

@@ -2,6 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
+#include "functions.glsl"
 
 layout(constant_id = 0) const uint KIND = 0u;
 layout(local_size_x = 64) in;
@@ -10,24 +11,24 @@ float f(float x)
 {
     float a = number(1), b = number(2);
     switch (KIND) { // as `functions` in lib/engine/vulkan/elementwise.c
-    case 0u: return x * a;
-    case 1u: return a * tanh_of(x / a);
-    case 2u: return x * sigmoid_of(x);
-    case 3u: return gelu_tanh_of(x);
-    case 4u: return gelu_erf_of(x);
-    case 5u: return -x;
-    case 6u: return abs(x);
-    case 7u: return x * x;
-    case 8u: return sqrt(x);
-    case 9u: return 1.0 / x;
-    case 10u: return exp_of(x);
-    case 11u: return tanh_of(x);
-    case 12u: return sigmoid_of(x);
-    case 13u: return x > 0.0 || isnan(x) ? x : 0.0;
-    case 14u: return erf_of(x);
-    case 15u: return isnan(x) ? x : min(max(x, a), b);
-    case 16u: return x + a;
-    case 17u: return x > 0.0 || isnan(x) ? x : a * x;
+    case 0u: return f_scale(x, a, b);
+    case 1u: return f_softcap(x, a, b);
+    case 2u: return f_silu(x, a, b);
+    case 3u: return f_gelu_tanh(x, a, b);
+    case 4u: return f_gelu_erf(x, a, b);
+    case 5u: return f_neg(x, a, b);
+    case 6u: return f_abs(x, a, b);
+    case 7u: return f_square(x, a, b);
+    case 8u: return f_sqrt(x, a, b);
+    case 9u: return f_recip(x, a, b);
+    case 10u: return f_exp(x, a, b);
+    case 11u: return f_tanh(x, a, b);
+    case 12u: return f_sigmoid(x, a, b);
+    case 13u: return f_relu(x, a, b);
+    case 14u: return f_erf(x, a, b);
+    case 15u: return f_clamp(x, a, b);
+    case 16u: return f_add_scalar(x, a, b);
+    case 17u: return f_leaky_relu(x, a, b);
     }
     return x;
 }

@@ -1,6 +1,7 @@
 /* elementwise.c - functions of one number and of two, with broadcasting. */
 #include "lib/engine/vulkan/vk.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static uint32_t bits(double x)
@@ -58,6 +59,15 @@ static bool floats(const zt_vk_engine *e, const void *attrs, const zt_type *cons
     return zt_vk_is_float(in[0]->dtype) && out[0].dtype == in[0]->dtype;
 }
 
+static void take_attrs(int kind, const void *attrs, double value[2])
+{
+    for (int i = 0; i < 2; i++) {
+        value[i] = 0;
+        if (functions[kind].at[i] >= 0)
+            memcpy(&value[i], (const char *)attrs + functions[kind].at[i], sizeof value[i]);
+    }
+}
+
 static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
 {
     int kind = function_of(op, c->attrs);
@@ -65,12 +75,9 @@ static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
     c->shader = ZT_VK_SHADER_unary;
     c->spec[0] = (uint32_t)kind;
     c->word[0] = (uint32_t)n;
-    for (int i = 0; i < 2; i++) {
-        double value = 0;
-        if (functions[kind].at[i] >= 0)
-            memcpy(&value, (const char *)c->attrs + functions[kind].at[i], sizeof value);
-        c->word[1 + i] = bits(value);
-    }
+    double value[2];
+    take_attrs(kind, c->attrs, value);
+    for (int i = 0; i < 2; i++) c->word[1 + i] = bits(value[i]);
     zt_vk_spread(e, c, n, 64);
     return ZT_OK;
 }
@@ -96,10 +103,14 @@ static const struct {
              {ZT_OP_div, NULL},    {ZT_OP_max, NULL},     {ZT_OP_min, NULL},
              {ZT_OP_swiglu, NULL}, {ZT_OP_geglu, "tanh"}, {ZT_OP_geglu, "erf"}};
 
-typedef struct walk { /* merged dimensions, right-aligned, and the steps of a and b */
-    int n;
-    uint32_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
-} walk;
+static int pair_of(zt_op op, const void *attrs)
+{
+    for (int i = 0; i < (int)(sizeof pairs / sizeof pairs[0]); i++)
+        if (pairs[i].op == op &&
+            (!pairs[i].form || !strcmp(((const zt_geglu_attrs *)attrs)->form.s, pairs[i].form)))
+            return i;
+    return -1;
+}
 
 /* Elements from one index to the next of dimension d of y in operand t, 0 where it is repeated. */
 static uint32_t step_of(const zt_type *t, const zt_type *y, int d)
@@ -111,21 +122,18 @@ static uint32_t step_of(const zt_type *t, const zt_type *y, int d)
     return step;
 }
 
-/* Dimensions that go on from each other in both operands become one. */
-static walk walk_of(const zt_type *a, const zt_type *b, const zt_type *y)
+zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y)
 {
-    const zt_type *in[2] = {a, b};
-    walk w = {0};
+    zt_vk_walk w = {0};
     for (int d = y->rank - 1; d >= 0; d--) {
-        uint32_t size = (uint32_t)y->dim[d], step[2];
+        uint32_t size = (uint32_t)y->dim[d], step[ZT_MAX_IN] = {0};
         bool merge = w.n > 0;
         if (size == 1) continue;
-        for (int k = 0; k < 2; k++) {
-            step[k] = step_of(in[k], y, d);
+        for (int k = 0; k < n; k++) {
+            if (in[k]) step[k] = step_of(in[k], y, d);
             merge = merge && step[k] == w.step[k][w.n - 1] * w.dim[w.n - 1];
         }
-        if (!merge)
-            for (int k = 0; k < 2; k++) w.step[k][w.n] = step[k];
+        for (int k = 0; k < n && !merge; k++) w.step[k][w.n] = step[k];
         if (merge)
             w.dim[w.n - 1] *= size;
         else
@@ -138,20 +146,15 @@ static bool binary_has(const zt_vk_engine *e, const void *attrs, const zt_type *
                        const zt_type out[])
 {
     return floats(e, attrs, in, out) && in[1]->dtype == in[0]->dtype &&
-           walk_of(in[0], in[1], &out[0]).n <= 4;
+           zt_vk_walk_of(in, 2, &out[0]).n <= 4;
 }
 
 static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
 {
-    walk w = walk_of(c->in[0], c->in[1], c->out);
+    zt_vk_walk w = zt_vk_walk_of(c->in, 2, c->out);
     int64_t n = zt_type_count(c->out);
-    uint32_t kind = 0;
-    while (
-        pairs[kind].op != op ||
-        (pairs[kind].form && strcmp(((const zt_geglu_attrs *)c->attrs)->form.s, pairs[kind].form)))
-        kind++;
     c->shader = ZT_VK_SHADER_binary;
-    c->spec[0] = kind;
+    c->spec[0] = (uint32_t)pair_of(op, c->attrs);
     c->word[0] = (uint32_t)n;
     for (int d = 0; d < 4; d++) {
         c->word[4 - d] = d < w.n ? w.dim[d] : 1;
@@ -170,11 +173,32 @@ static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
 #define BINARIES(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(geglu)
 BINARIES(BINARY)
 
+/* ---- for chains ------------------------------------------------------------------------------ */
+
+int zt_vk_function(zt_op op, const void *attrs, double at[2])
+{
+    int f = function_of(op, attrs), pair = pair_of(op, attrs);
+    if (at) at[0] = at[1] = 0;
+    if (f >= 0 && at) take_attrs(f, attrs, at);
+    return f >= 0 ? f : pair >= 0 ? ZT_VK_PAIRS + pair : -1;
+}
+
+bool zt_vk_function_name(int f, char *name, size_t bytes)
+{
+    int pair = f - ZT_VK_PAIRS;
+    const bool one = f < (int)(sizeof functions / sizeof functions[0]);
+    if (!one && (pair < 0 || pair >= (int)(sizeof pairs / sizeof pairs[0]))) return false;
+    const char *form = one ? functions[f].form : pairs[pair].form;
+    snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[f].op : pairs[pair].op)->name,
+             form ? "_" : "", form ? form : "");
+    return true;
+}
+
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {ZT_OP_##NAME, floats, set_##NAME, 0, NULL},
+#define X(NAME) {.op = ZT_OP_##NAME, .has = floats, .set = set_##NAME},
     UNARIES(X)
 #undef X
-#define X(NAME) {ZT_OP_##NAME, binary_has, set_##NAME, 0, NULL},
+#define X(NAME) {.op = ZT_OP_##NAME, .has = binary_has, .set = set_##NAME},
         BINARIES(X)
 #undef X
             {0},

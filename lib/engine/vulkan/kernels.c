@@ -1,7 +1,8 @@
 /* kernels.c - which kernel runs an op, and what the families share. */
 #include "lib/engine/vulkan/vk.h"
 
-static const zt_vk_kernel *const families[] = {zt_vk_elementwise, zt_vk_rows, zt_vk_llm};
+static const zt_vk_kernel *const families[] = {zt_vk_elementwise, zt_vk_chain, zt_vk_rows,
+                                               zt_vk_llm};
 
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
                                const zt_type *const in[], const zt_type out[])

@@ -217,10 +217,10 @@ static zt_status set_attention(zt_vk_engine *e, zt_vk_call *c)
 }
 
 const zt_vk_kernel zt_vk_llm[] = {
-    {ZT_OP_linear, linear_has, set_linear, 2, linear_codes},
-    {ZT_OP_gather, gather_has, set_gather, 1, NULL},
-    {ZT_OP_rope, rope_has, set_rope, 0, NULL},
-    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0, NULL},
-    {ZT_OP_attention, attention_has, set_attention, 0, NULL},
+    {ZT_OP_linear, linear_has, set_linear, 2, linear_codes, false},
+    {ZT_OP_gather, gather_has, set_gather, 1, NULL, false},
+    {ZT_OP_rope, rope_has, set_rope, 0, NULL, false},
+    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0, NULL, false},
+    {ZT_OP_attention, attention_has, set_attention, 0, NULL, false},
     {0},
 };

@@ -19,14 +19,15 @@ static const struct {
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
-static VkPipeline build(zt_vk_engine *e, int shader, const uint32_t *spec)
+static VkPipeline build_of(zt_vk_engine *e, const uint32_t *spec, const uint32_t *words,
+                           size_t bytes)
 {
     VkSpecializationMapEntry entry[ZT_VK_SPECS];
     for (uint32_t i = 0; i < ZT_VK_SPECS; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
     const VkSpecializationInfo constants = {ZT_VK_SPECS, entry, ZT_VK_SPECS * sizeof *spec, spec};
     const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = *shaders[shader].size,
-                                           .pCode = shaders[shader].code};
+                                           .codeSize = bytes,
+                                           .pCode = words};
     VkShaderModule module;
     VkPipeline made = VK_NULL_HANDLE;
     VkResult r = e->vk.CreateShaderModule(e->device, &code, NULL, &module);
@@ -44,33 +45,63 @@ static VkPipeline build(zt_vk_engine *e, int shader, const uint32_t *spec)
     return zt_vk_check(e->base.ctx, r, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
 }
 
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, const uint32_t spec[ZT_VK_SPECS])
+static VkPipeline build(zt_vk_engine *e, const zt_vk_call *c)
 {
-    const size_t bytes = ZT_VK_SPECS * sizeof *spec;
-    for (int i = 0; i < e->n_pipes; i++) {
-        const zt_vk_pipe *p = &e->pipe[i];
-        if (p->shader == shader && !memcmp(p->spec, spec, bytes))
-            return p->pipeline;
+    const uint32_t *code = shaders[c->shader].code;
+    size_t bytes = *shaders[c->shader].size;
+    if (!c->n_body) return build_of(e, c->spec, code, bytes);
+    uint32_t *own = zt_vk_module(e->base.ctx, code, bytes, c->body, c->n_body, &bytes);
+    VkPipeline made = own ? build_of(e, c->spec, own, bytes) : VK_NULL_HANDLE;
+    zt_free(e->base.ctx, own);
+    return made;
+}
+
+static bool is_pipe_of(const zt_vk_pipe *p, const zt_vk_call *c)
+{
+    return p->shader == c->shader && p->n_body == c->n_body &&
+           !memcmp(p->spec, c->spec, sizeof p->spec) &&
+           (!c->n_body || !memcmp(p->body, c->body, (size_t)c->n_body * sizeof *p->body));
+}
+
+/* Room for one more. */
+static bool grow(zt_vk_engine *e)
+{
+    if (e->n_pipes < e->room_pipes) return true;
+    int room = e->room_pipes ? 2 * e->room_pipes : 32;
+    zt_vk_pipe *more = zt_realloc(e->base.ctx, e->pipe, (size_t)room * sizeof *more);
+    if (!more) return false;
+    e->pipe = more;
+    e->room_pipes = room;
+    return true;
+}
+
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, const zt_vk_call *c)
+{
+    for (int i = 0; i < e->n_pipes; i++)
+        if (is_pipe_of(&e->pipe[i], c)) return e->pipe[i].pipeline;
+    if (!grow(e)) return VK_NULL_HANDLE;
+    zt_vk_pipe p = {.shader = c->shader, .n_body = c->n_body};
+    memcpy(p.spec, c->spec, sizeof p.spec);
+    if (c->n_body) {
+        p.body = zt_alloc_array(e->base.ctx, (size_t)c->n_body, sizeof *p.body);
+        if (!p.body) return VK_NULL_HANDLE;
+        memcpy(p.body, c->body, (size_t)c->n_body * sizeof *p.body);
     }
-    if (e->n_pipes == e->room_pipes) {
-        int room = e->room_pipes ? 2 * e->room_pipes : 32;
-        zt_vk_pipe *more = zt_realloc(e->base.ctx, e->pipe, (size_t)room * sizeof *more);
-        if (!more) return VK_NULL_HANDLE;
-        e->pipe = more;
-        e->room_pipes = room;
-    }
-    zt_vk_pipe p = {.shader = shader};
-    memcpy(p.spec, spec, bytes);
-    p.pipeline = build(e, shader, spec);
-    if (p.pipeline) e->pipe[e->n_pipes++] = p;
+    p.pipeline = build(e, c);
+    if (p.pipeline)
+        e->pipe[e->n_pipes++] = p;
+    else
+        zt_free(e->base.ctx, p.body);
     return p.pipeline;
 }
 
 void zt_vk_pipelines_close(zt_vk_engine *e)
 {
     zt_vk_cache_close(e);
-    for (int i = 0; i < e->n_pipes; i++)
+    for (int i = 0; i < e->n_pipes; i++) {
         e->vk.DestroyPipeline(e->device, e->pipe[i].pipeline, NULL);
+        zt_free(e->base.ctx, e->pipe[i].body);
+    }
     zt_free(e->base.ctx, e->pipe);
     e->pipe = NULL;
     e->n_pipes = e->room_pipes = 0;

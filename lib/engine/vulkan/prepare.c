@@ -110,7 +110,7 @@ static zt_status finish_task(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_
         if (t->groups[d] > e->groups[d])
             return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %u workgroups of %u",
                            t->groups[d], e->groups[d]);
-    t->pipeline = zt_vk_pipeline(e, c->shader, c->spec);
+    t->pipeline = zt_vk_pipeline(e, c);
     return t->pipeline ? ZT_OK : zt_ctx_status(e->base.ctx);
 }
 
@@ -156,7 +156,8 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
     if (!bad && !kernel)
         bad = zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): vulkan has no kernel for it",
                       info->name, s);
-    for (int k = 0; k < info->n_in && !bad; k++) {
+    const int most = kernel && kernel->many ? ZT_VK_MANY : ZT_VK_FEW;
+    for (int k = 0; k < info->n_in && t->n_operands < most && !bad; k++) {
         zt_vk_operand *o = &t->operand[t->n_operands++];
         *o = operand_of(r, k == 0 && apart ? st->out[0] : c.in[k] ? st->in[k] : -1);
         if (c.in[k]) bad = choose_form(e, r, kernel, k, c.in[k], o, &c);
@@ -168,7 +169,7 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
     if (!bad) bad = kernel->set(e, &c);
     if (bad) return bad;
     if (c.table) t->table_at = t->n_operands++;
-    for (int k = 0; k < info->n_out && t->n_operands < 7; k++)
+    for (int k = 0; k < info->n_out && t->n_operands < most; k++)
         t->operand[t->n_operands++] = operand_of(r, st->out[k]);
     bad = finish_task(e, &c, all, t);
     r->task[r->n_tasks++] = task;

@@ -43,14 +43,18 @@ static void record_dispatch(zt_vk_engine *e, const zt_ready *r, const zt_vk_task
 {
     zt_vk_push push = {{0}, {0}};
     if (!t->pipeline) return; /* nothing to do */
+    memcpy(push.word, t->word, sizeof push.word);
     for (int i = 0; i < t->n_operands; i++) {
         size_t at;
         const zt_vk_mem *m = find(e, r, &t->operand[i], p, &at);
-        if (m) push.at[i] = m->address + at;
-        if (i == t->table_at) push.at[i] = r->tables.address + t->table_offset;
+        uint64_t address = m ? m->address + at : 0;
+        if (i == t->table_at) address = r->tables.address + t->table_offset;
+        if (i < ZT_VK_FEW)
+            push.at[i] = address;
+        else
+            memcpy(push.word + 2 * (i - ZT_VK_FEW), &address, sizeof address);
     }
-    push.at[7] = p->troubles + (size_t)(t - r->task) * ZT_VK_TROUBLE;
-    memcpy(push.word, t->word, sizeof push.word);
+    push.at[ZT_VK_FEW] = p->troubles + (size_t)(t - r->task) * ZT_VK_TROUBLE;
     e->vk.CmdBindPipeline(p->commands, VK_PIPELINE_BIND_POINT_COMPUTE, t->pipeline);
     e->vk.CmdPushConstants(p->commands, e->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
                            &push);

@@ -94,9 +94,9 @@ static zt_status set_slice(zt_vk_engine *e, zt_vk_call *c)
 }
 
 const zt_vk_kernel zt_vk_rows[] = {
-    {ZT_OP_rms_norm, norm_has, set_rms_norm, 0, NULL},
-    {ZT_OP_layer_norm, norm_has, set_layer_norm, 0, NULL},
-    {ZT_OP_argmax, argmax_has, set_argmax, 0, NULL},
-    {ZT_OP_slice, slice_has, set_slice, 0, NULL},
+    {ZT_OP_rms_norm, norm_has, set_rms_norm, 0, NULL, false},
+    {ZT_OP_layer_norm, norm_has, set_layer_norm, 0, NULL, false},
+    {ZT_OP_argmax, argmax_has, set_argmax, 0, NULL, false},
+    {ZT_OP_slice, slice_has, set_slice, 0, NULL, false},
     {0},
 };

@@ -2,8 +2,8 @@
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
- * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, rows.c and llm.c,
- * pipeline.c shaders, cache.c what the driver made of them, prepare.c from a plan to tasks,
+ * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, chain.c, rows.c and
+ * llm.c, pipeline.c shaders, module.c the one that is written here, cache.c what the driver made of them, prepare.c from a plan to tasks,
  * record.c from tasks to commands, replay.c running them, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
@@ -96,8 +96,8 @@ typedef struct zt_vk_batch {
 } zt_vk_batch;
 
 typedef struct zt_vk_pipe { /* a shader with its constants, made when first wanted */
-    int shader;
-    uint32_t spec[ZT_VK_SPECS];
+    int shader, n_body;
+    uint32_t spec[ZT_VK_SPECS], *body; /* of a chain: its ops */
     VkPipeline pipeline;
 } zt_vk_pipe;
 
@@ -186,6 +186,8 @@ typedef struct zt_vk_call {
     bool plain;                   /* but its rows lie as in a file */
     int shader;
     uint32_t spec[ZT_VK_SPECS], word[16], groups[3]; /* a group count of 0: nothing to do */
+    uint32_t body[64]; /* n_body ops of a chain, ZT_VK_BODY */
+    int n_body;
     uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
     size_t table_words;
     size_t scratch_bytes; /* set by `before` */
@@ -200,13 +202,37 @@ typedef struct zt_vk_kernel {
     /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
      * first input's place; 0 of them: no such dispatch. One for the same value is run once. */
     void (*before)(const zt_vk_engine *e, zt_vk_call *c);
+    bool many; /* operands past the seventh are in `word`, two words each, which it does not use */
 } zt_vk_kernel;
 
-extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_rows[], zt_vk_llm[]; /* end with set NULL */
+/* They end with set NULL. */
+extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_chain[], zt_vk_rows[], zt_vk_llm[];
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
                                const zt_type *const in[], const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
 uint32_t zt_vk_width(const zt_vk_engine *e);
+/* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at: NULL,
+ * or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
+enum { ZT_VK_PAIRS = 64 };
+int zt_vk_function(zt_op op, const void *attrs, double at[2]);
+bool zt_vk_function_name(int f, char *name, size_t bytes);
+/* Operands that broadcast to y: its dimensions from the last, those that go on from each other in
+ * all operands as one; and for each the elements from one index to the next, 0 where it is repeated. */
+typedef struct zt_vk_walk {
+    int n;
+    uint32_t dim[ZT_MAX_RANK], step[ZT_MAX_IN][ZT_MAX_RANK];
+} zt_vk_walk;
+zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y);
+/* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output that
+ * it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
+#define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
+#define ZT_VK_BODY_OUT(o)   (((o) + 1) << 24)
+#define ZT_VK_BODY_F(w)     ((w) & 255)
+#define ZT_VK_BODY_A(w)     ((w) >> 8 & 255)
+#define ZT_VK_BODY_B(w)     ((w) >> 16 & 255)
+#define ZT_VK_BODY_TO(w)    ((w) >> 24)
+uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body,
+                       int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
@@ -218,14 +244,14 @@ bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
 #define ZT_VK_SHADERS(X)                                                                           \
     X(unary) X(binary) X(norm) X(copy) X(argmax) X(linear) X(linear8) X(codes) X(gather) X(rope)   \
-    X(kv_put) X(attention)
+    X(kv_put) X(attention) X(pointwise)
 enum {
 #define X(s) ZT_VK_SHADER_##s,
     ZT_VK_SHADERS(X)
 #undef X
         ZT_VK_N_SHADERS
 };
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, int shader, const uint32_t spec[ZT_VK_SPECS]);
+VkPipeline zt_vk_pipeline(zt_vk_engine *e, const zt_vk_call *c); /* of its shader */
 void zt_vk_pipelines_close(zt_vk_engine *e);
 
 /* cache.c: what the driver compiled, in the user's cache folder. Failures are silent. */
@@ -239,7 +265,11 @@ typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call
     uint32_t word[16];
 } zt_vk_push;
 
-enum { ZT_VK_TROUBLE = 32 }; /* bytes a task for its trouble block */
+enum {
+    ZT_VK_TROUBLE = 32, /* bytes a task for its trouble block */
+    ZT_VK_FEW = 7,      /* operands in `at` */
+    ZT_VK_MANY = 15     /* and with those in `word` */
+};
 
 typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY } zt_vk_act;
 
@@ -251,7 +281,7 @@ typedef struct zt_vk_operand { /* where a value is, found anew when the arena mo
 typedef struct zt_vk_task {
     zt_vk_act act;
     int step;
-    zt_vk_operand operand[7]; /* of a copy: from, to */
+    zt_vk_operand operand[ZT_VK_MANY]; /* of a copy: from, to */
     int n_operands;
     VkPipeline pipeline;
     uint32_t groups[3], word[16];
