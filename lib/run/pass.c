@@ -34,7 +34,7 @@ int zt_prog_kernels(const zt_prog *p)
 /* ---- figures --------------------------------------------------------------------------------- */
 
 /* The largest arena of the segments that the sample's numbers give, and its lower bound. */
-static zt_status arena_of(const zt_prog *p, const zt_pass_opts *o, size_t *arena, size_t *bound)
+zt_status zt_pass_arena(const zt_prog *p, const zt_pass_opts *o, size_t *arena, size_t *bound)
 {
     zt_chain chain;
     zt_cut cut;
@@ -59,7 +59,7 @@ static zt_status tell_before(const zt_prog *p, const zt_pass_opts *o, zt_pass_re
 {
     *r = (zt_pass_report){.kernels_before = zt_prog_kernels(p)};
     r->kernels_after = r->kernels_before;
-    zt_status s = arena_of(p, o, &r->arena_before, &r->bound_after);
+    zt_status s = zt_pass_arena(p, o, &r->arena_before, &r->bound_after);
     r->arena_after = r->arena_before;
     return s;
 }
@@ -70,7 +70,7 @@ static zt_status tell_after(const zt_prog *p, const zt_pass_opts *o, double seco
     r->ran = true;
     r->seconds = seconds;
     r->kernels_after = zt_prog_kernels(p);
-    return arena_of(p, o, &r->arena_after, &r->bound_after);
+    return zt_pass_arena(p, o, &r->arena_after, &r->bound_after);
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
  * outputs written once.
  */
 #include "tools/common/subject.h"
+#include "lib/run/pass.h"
 #include "tools/zt-bench/bench.h"
 
 #include <inttypes.h>
@@ -260,10 +261,13 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
     zt_store store = {.user = s, .find = find_data, .read = read_data};
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
+    zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
+    zt_prog *ready = NULL; /* as a session has it: through the passes */
     way w = {NULL, NULL};
-    if (e && s->o->how == BENCH_REPLAY)
-        w.session = zt_session_open(e, s->prog, &store, &so);
-    else if (e)
+    if (e && s->o->how == BENCH_REPLAY) ready = zt_prog_passes(ctx, s->prog, &po, NULL);
+    if (ready)
+        w.session = zt_session_open(e, ready, &store, &so);
+    else if (e && s->o->how != BENCH_REPLAY)
         w.door = bench_door_open(e, s->prog, s->bound, s->in, s->data, s->o->how == BENCH_EAGER,
                                  s->cli->strict);
     double *seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *seconds);
@@ -277,6 +281,7 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     zt_free(ctx, seconds);
     bench_door_close(w.door);
     if (w.session) zt_session_close(w.session);
+    zt_prog_free(ready);
     if (e) zt_engine_close(e);
     return st;
 }

@@ -1,0 +1,255 @@
+/* recompute.c - the pass recompute: elementwise values that would wait through the moment when most
+ * memory is in use are computed again when they are next read.
+ *
+ * A gradient reads what its forward part made long before. Where the operands of an elementwise op
+ * are there anyway when its value is next read, keeping the value costs memory and computing it
+ * again a pass over it; the bits are the same. Round by round the values that wait through the peak
+ * are dropped, until none is left that can be; what comes out is taken where the memory plan is at
+ * least a tenth smaller. A value that nobody reads before is only moved.
+ */
+#include "lib/ops/pointwise.h"
+#include "lib/run/passes/rewrite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROUNDS = 256 };
+
+typedef struct waiting {
+    const zt_prog *p;
+    zt_bound *b;
+    int *root;     /* [values] */
+    bool *fixed;   /* [values]: not in the arena, or of memory that views or donations share */
+    int *last;     /* [values]: the step that reads it last, -1: none; of roots */
+    int *before;   /* [values]: the last reader up to the peak */
+    int *after;    /* [values]: the first reader past the peak */
+    int *again;    /* [values]: the step before which it is computed again, -1: never */
+    size_t *live;  /* [steps + 1]: changes, then bytes in use */
+    int peak, found;
+} waiting;
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+static int born(const waiting *w, int v)
+{
+    const zt_value *val = zt_prog_value(w->p, v);
+    return val->kind == ZT_VALUE_OP ? val->index : -1;
+}
+
+static void find_fixed(waiting *w)
+{
+    const zt_prog *p = w->p;
+    zt_prog_roots(p, w->root);
+    for (int v = 0; v < zt_prog_n_values(p); v++) {
+        if (born(w, v) < 0) w->fixed[v] = true;
+        if (w->root[v] != v) w->fixed[v] = w->fixed[w->root[v]] = true;
+    }
+    for (int o = 0; o < zt_prog_n_outputs(p); o++) w->fixed[zt_prog_output(p, o)->value] = true;
+    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE); i++) {
+        int keep = zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_STATE, i))->keep;
+        if (keep >= 0) w->fixed[keep] = true;
+    }
+}
+
+static void find_last(waiting *w)
+{
+    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->last[v] = -1;
+    for (int s = 0; s < zt_prog_n_steps(w->p); s++)
+        for (int k = 0; k < zt_op_info(zt_prog_step(w->p, s)->op)->n_in; k++) {
+            int v = zt_prog_step(w->p, s)->in[k];
+            if (v >= 0) w->last[w->root[v]] = s;
+        }
+}
+
+/* The step at which most bytes are in use. */
+static void find_peak(waiting *w)
+{
+    int n = zt_prog_n_steps(w->p);
+    size_t most = 0, now = 0;
+    memset(w->live, 0, ((size_t)n + 1) * sizeof *w->live);
+    for (int v = 0; v < zt_prog_n_values(w->p); v++) {
+        int from = born(w, v);
+        if (from < 0 || w->root[v] != v) continue;
+        size_t bytes = zt_type_bytes(&w->b->type[v]);
+        w->live[from] += bytes;
+        w->live[(w->last[v] > from ? w->last[v] : from) + 1] -= bytes; /* wraps, and back */
+    }
+    for (int s = 0; s < n; s++) {
+        now += w->live[s];
+        if (now > most) w->peak = s;
+        if (now > most) most = now;
+    }
+}
+
+static void find_readers(waiting *w)
+{
+    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->before[v] = w->after[v] = -1;
+    for (int s = 0; s < zt_prog_n_steps(w->p); s++)
+        for (int k = 0; k < zt_op_info(zt_prog_step(w->p, s)->op)->n_in; k++) {
+            int v = zt_prog_step(w->p, s)->in[k];
+            if (v < 0) continue;
+            if (s <= w->peak) w->before[v] = s;
+            if (s > w->peak && w->after[v] < 0) w->after[v] = s;
+        }
+}
+
+/* ---- what is computed again ------------------------------------------------------------------ */
+
+/* Is it there at step s anyway? Inputs and data are; a state is only until it is used up. */
+static bool there(const waiting *w, int v, int s)
+{
+    zt_value_kind kind = zt_prog_value(w->p, v)->kind;
+    if (kind == ZT_VALUE_IN || kind == ZT_VALUE_DATA) return true;
+    return kind == ZT_VALUE_OP && w->root[v] == v && w->last[v] >= s && !w->fixed[v];
+}
+
+static bool may_wait_no_more(const waiting *w, int v)
+{
+    if (w->fixed[v] || born(w, v) >= w->peak || w->after[v] < 0 || w->before[v] == w->peak)
+        return false;
+    const zt_step *st = zt_prog_step(w->p, born(w, v));
+    bool good = zt_pointwise_takes(st->op);
+    for (int k = 0; k < zt_op_info(st->op)->n_in && good; k++)
+        good = there(w, st->in[k], w->after[v]);
+    return good;
+}
+
+/* Later values first: theirs are more readers of the values before. */
+static void choose(waiting *w)
+{
+    w->found = 0;
+    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->again[v] = -1;
+    for (int v = zt_prog_n_values(w->p); v-- > 0;) {
+        if (!may_wait_no_more(w, v)) continue;
+        const zt_step *st = zt_prog_step(w->p, born(w, v));
+        w->again[v] = w->after[v];
+        w->found++;
+        for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
+            int in = st->in[k];
+            if (w->after[in] < 0 || w->after[in] > w->again[v]) w->after[in] = w->again[v];
+        }
+    }
+}
+
+/* ---- the new program ------------------------------------------------------------------------- */
+
+/* A name that neither program has: "h.2", "h.3" ... */
+static void name_again(const zt_rewrite *rw, int v, char name[64])
+{
+    const char *was = zt_prog_value(rw->from, v)->name;
+    for (int i = 2;; i++) {
+        if (strlen(was) < 40)
+            snprintf(name, 64, "%s.%d", was, i);
+        else
+            snprintf(name, 64, "again.%d", i + v);
+        if (zt_prog_find(rw->from, name) < 0 && zt_prog_find(rw->to, name) < 0) return;
+    }
+}
+
+static zt_status compute_again(zt_rewrite *rw, const waiting *w, int v)
+{
+    const zt_step *st = zt_prog_step(w->p, born(w, v));
+    const char *names[ZT_MAX_OUT] = {0};
+    char name[64];
+    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    if (w->before[v] < 0) return zt_rewrite_copy(rw, born(w, v), NULL);
+    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) in[k] = rw->map[st->in[k]];
+    name_again(rw, v, name);
+    names[0] = name;
+    zt_status s = zt_prog_op(rw->to, st->op, st->attrs, in, names, out);
+    if (!s) rw->map[v] = out[0];
+    return s;
+}
+
+/* Values that are computed again before step s, in order: `next` links them, from first[s] on. */
+static zt_status rewrite(zt_ctx *ctx, const waiting *w, zt_prog **out)
+{
+    int n = zt_prog_n_steps(w->p), values = zt_prog_n_values(w->p);
+    zt_rewrite rw;
+    int *first = zt_alloc_array(ctx, (size_t)n + 1, sizeof *first);
+    int *next = zt_alloc_array(ctx, (size_t)values + 1, sizeof *next);
+    zt_status s = first && next ? zt_rewrite_begin(&rw, ctx, w->p) : ZT_ENOMEM;
+    bool begun = first && next;
+    for (int i = 0; i < n && !s; i++) first[i] = -1;
+    for (int v = values; v-- > 0 && !s;)
+        if (w->again[v] >= 0) {
+            next[v] = first[w->again[v]];
+            first[w->again[v]] = v;
+        }
+    for (int i = 0; i < n && !s; i++) {
+        int made = zt_prog_step(w->p, i)->out[0];
+        for (int v = first[i]; v >= 0 && !s; v = next[v]) s = compute_again(&rw, w, v);
+        bool moved = w->again[made] >= 0 && w->before[made] < 0;
+        if (!s && !moved) s = zt_rewrite_copy(&rw, i, NULL);
+    }
+    if (begun) s = zt_rewrite_end(&rw, s, out);
+    zt_free(ctx, first);
+    zt_free(ctx, next);
+    return s;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+/* One round: *out NULL where nothing can be dropped. */
+static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+{
+    size_t values = (size_t)zt_prog_n_values(p) + 1, steps = (size_t)zt_prog_n_steps(p) + 2;
+    waiting w = {.p = p, .b = zt_prog_bind(p, opts->sample, opts->n_sample)};
+    w.root = zt_alloc_array(ctx, values, sizeof *w.root);
+    w.fixed = zt_calloc(ctx, values, sizeof *w.fixed);
+    w.last = zt_alloc_array(ctx, values, sizeof *w.last);
+    w.before = zt_alloc_array(ctx, values, sizeof *w.before);
+    w.after = zt_alloc_array(ctx, values, sizeof *w.after);
+    w.again = zt_alloc_array(ctx, values, sizeof *w.again);
+    w.live = zt_alloc_array(ctx, steps, sizeof *w.live);
+    zt_status s = zt_ctx_status(ctx);
+    *out = NULL;
+    if (!s) {
+        find_fixed(&w);
+        find_last(&w);
+        find_peak(&w);
+        find_readers(&w);
+        choose(&w);
+        if (w.found) s = rewrite(ctx, &w, out);
+    }
+    void *const all[] = {w.root, w.fixed, w.last, w.before, w.after, w.again, w.live};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
+    zt_bound_free(w.b);
+    return s;
+}
+
+static zt_status take_if_smaller(const zt_prog *p, const zt_pass_opts *opts, zt_prog *best,
+                                 zt_prog **out)
+{
+    size_t was = 0, is = 0, bound;
+    zt_status s = zt_pass_arena(p, opts, &was, &bound);
+    if (!s) s = zt_pass_arena(best, opts, &is, &bound);
+    if (!s && is <= was - was / 10)
+        *out = best;
+    else
+        zt_prog_free(best);
+    return s;
+}
+
+static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+{
+    zt_prog *best = NULL;
+    zt_status s = ZT_OK;
+    if (!opts->engine || zt_prog_n_symbols(p) > opts->n_sample) return ZT_OK;
+    for (int i = 0; i < ROUNDS && !s; i++) {
+        zt_prog *better;
+        s = round_of(ctx, best ? best : p, opts, &better);
+        if (!better) break;
+        zt_prog_free(best);
+        best = better;
+    }
+    if (!s && best) return take_if_smaller(p, opts, best, out);
+    zt_prog_free(best);
+    return s;
+}
+
+const zt_pass zt_pass_recompute = {
+    .name = "recompute",
+    .help = "compute cheap values again where keeping them makes the peak of memory",
+    .run = run,
+};
