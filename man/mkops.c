@@ -219,13 +219,15 @@ static void put_nature(const zt_opinfo *info)
         {ZT_OPF_INPLACE, "may work in place"},
         {ZT_OPF_DONATES, "uses up its first input, which is a state"},
         {ZT_OPF_RANDOM, "random"},
-        {ZT_OPF_WEIGHT1, "its second input may be of a block type"},
+        {ZT_OPF_SAME, "the bits of its expansion"},
         {ZT_OPF_CALLERS, "runs whole, in the caller's thread"},
     };
     const zt_opdef *d = info->def;
     printf("Gradient: %s", d->vjp ? "yes" : d->expand ? "by expansion" : "none");
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (d->flags & flags[i].flag) printf("; %s", flags[i].text);
+    for (int k = 0, n = 0; k < info->n_in; k++)
+        if (d->weights >> k & 1) printf("%s %s", n++ ? "," : "; may be of a block type:", info->in_name[k]);
     puts(".");
 }
 

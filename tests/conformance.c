@@ -231,7 +231,9 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_matmul] = {1, 0, 2},       [ZT_OP_conv] = {1, 0, 2},
     [ZT_OP_max_pool] = {1, 0, 2},     [ZT_OP_avg_pool] = {1, 0, 2},
     [ZT_OP_lp_pool] = {1, 0, 2},      [ZT_OP_smooth_max_pool] = {1, 0, 2},
-    [ZT_OP_conv_transpose] = {1, 0, 2},
+    [ZT_OP_conv_transpose] = {1, 0, 2}, [ZT_OP_linears] = {1, 0, 2},
+    [ZT_OP_gated_linear] = {1, 0, 2}, [ZT_OP_linear_act] = {1, 0, 2},
+    [ZT_OP_linear_add] = {5, 0, 2},
 };
 
 /* An op of single elements has rows wherever all its operands have the same shape. */
@@ -338,7 +340,7 @@ static bool f32_falls_back[ZT_OP_COUNT];
 /* The dtype that a case is about: of the weight, of the cache, else of the first input. */
 static zt_dtype key_dtype(zt_op op, const zt_case *c)
 {
-    return c->in[op == ZT_OP_linear || op == ZT_OP_attention].dtype;
+    return c->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention].dtype;
 }
 
 /* Are all floats of the case f32? */

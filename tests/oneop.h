@@ -16,11 +16,10 @@ typedef struct oneop {
     zt_watch *watch;
 } oneop;
 
-/* Which input is loaded like a weight of a model, or -1. */
-static int oneop_weight(zt_op op)
+/* Which inputs are loaded like weights of a model, as bits. */
+static unsigned oneop_weights(zt_op op)
 {
-    if (op == ZT_OP_gather) return 0;
-    return zt_op_info(op)->def->flags & ZT_OPF_WEIGHT1 ? 1 : -1;
+    return op == ZT_OP_gather ? 1 : zt_op_info(op)->def->weights;
 }
 
 static bool oneop_donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
@@ -58,7 +57,7 @@ static inline bool oneop_has(zt_engine *e, const oneop *o)
     return e->vt->has(e, o->op, o->attrs, o->in, o->out);
 }
 
-/* The plan: inputs are values 0.., outputs come after them; at most one value is in a buffer. */
+/* The plan: inputs are values 0.., outputs come after them. */
 static zt_status oneop_run(zt_engine *e, const oneop *o)
 {
     const zt_opinfo *info = zt_op_info(o->op);
@@ -67,24 +66,25 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
     zt_step step = {.op = o->op, .attrs = o->attrs};
     const void *in[ZT_MAX_IN];
     void *out[ZT_MAX_OUT];
-    zt_ebuf *buf = NULL;
+    zt_ebuf *buf[ZT_MAX_IN];
+    zt_status s = ZT_OK;
     zt_plan plan = {.n_values = info->n_in + info->n_out,
                     .type = type,
                     .place = place,
                     .n_steps = 1,
                     .step = &step,
-                    .buf = &buf};
-    int stays = oneop_donates(o->op) ? 0 : oneop_weight(o->op);
+                    .buf = buf};
+    unsigned stays = oneop_donates(o->op) ? 1 : oneop_weights(o->op);
     for (int k = 0; k < info->n_in; k++) {
         step.in[k] = o->in[k] ? k : ZT_NONE;
         if (!o->in[k]) continue;
         type[k] = *o->in[k];
-        if (k == stays) {
-            place[k].kind = ZT_PLACE_BUF;
-            plan.n_bufs = 1;
-            buf = oneop_donates(o->op) ? oneop_state(e, o->in[k], o->data[k])
-                                       : oneop_load(e, o->in[k], o->data[k]);
-            if (!buf) return zt_ctx_status(e->ctx) ? zt_ctx_status(e->ctx) : ZT_EBUG;
+        if (stays >> k & 1) {
+            zt_ebuf *b = oneop_donates(o->op) ? oneop_state(e, o->in[k], o->data[k])
+                                              : oneop_load(e, o->in[k], o->data[k]);
+            place[k] = (zt_place){.kind = ZT_PLACE_BUF, .index = plan.n_bufs};
+            if (b) buf[plan.n_bufs++] = b;
+            if (!b) s = zt_ctx_status(e->ctx) ? zt_ctx_status(e->ctx) : ZT_EBUG;
         } else {
             in[plan.n_in] = o->data[k];
             place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = plan.n_in++};
@@ -102,11 +102,11 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
         out[plan.n_out] = o->result[k];
         place[v] = (zt_place){.kind = ZT_PLACE_OUT, .index = plan.n_out++};
     }
-    zt_ready *r = e->vt->prepare(e, &plan);
-    zt_status s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
-    if (!s && oneop_donates(o->op) && o->result[0]) s = e->vt->download(e, buf, o->result[0]);
+    zt_ready *r = s ? NULL : e->vt->prepare(e, &plan);
+    if (!s) s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
+    if (!s && oneop_donates(o->op) && o->result[0]) s = e->vt->download(e, buf[0], o->result[0]);
     if (r) e->vt->unprepare(e, r);
-    if (buf) e->vt->free(e, buf);
+    for (int k = 0; k < plan.n_bufs; k++) e->vt->free(e, buf[k]);
     return s;
 }
 

@@ -43,8 +43,9 @@ double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const
     double narrow = out->dtype == ZT_F16 ? 1e-6 : out->dtype == ZT_BF16 ? 4e-6 : 0;
     if (info->def->flags & (ZT_OPF_EXACT | ZT_OPF_VIEW) || !zt_dtype_is_float(out->dtype)) return 0;
     if (bits && has_weight(info, in, false)) /* x in blocks of 32: (amax/127)^2/12 of 1 is 3e-5 */
-        return narrow + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
-    if (bits && has_weight(info, in, true)) return narrow + 4e-6; /* x in bf16: at worst 2^-18 */
+        return narrow * roundings(info, attrs) + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
+    if (bits && has_weight(info, in, true)) /* x in bf16: at worst 2^-18 */
+        return (narrow + 4e-6) * roundings(info, attrs);
     if (narrow > 0) return narrow * roundings(info, attrs);
     if (d->kind == 'F' && d->block_bytes == 1) return 1e-3;
     if (out->dtype == ZT_F64) return 1e-20;

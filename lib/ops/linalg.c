@@ -1,32 +1,37 @@
-/* linalg.c - the row of the matrix product. */
+/* linalg.c - the rows of the matrix products. */
+#include "lib/ops/linear.h"
 #include "lib/ops/vjp.h"
 
 #include <string.h>
 
 static const char *const act_words[] = {"f32", "q8", "q16"};
 
-static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+/* ---- what rows with products share ------------------------------------------------------------- */
+
+zt_status zt_linear_want_x(zt_ctx *ctx, const zt_word *act, const zt_type *x)
 {
-    const zt_linear_attrs *a = attrs;
-    const zt_type *x = in[0], *w = in[1], *b = in[2];
-    zt_status s = zt_row_word(ctx, "act", &a->act, act_words, ZT_LEN(act_words));
+    zt_status s = zt_row_word(ctx, "act", act, act_words, ZT_LEN(act_words));
     if (s) return s;
     if (x->dtype != ZT_F32 && x->dtype != ZT_F16 && x->dtype != ZT_BF16)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not f32, f16 or bf16",
                            zt_dtype_get(x->dtype)->name);
-    s = zt_row_want(ctx, "x", x, x->dtype, 2);
-    if (s) return s;
+    return zt_row_want(ctx, "x", x, x->dtype, 2);
+}
+
+zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, const zt_type *x,
+                         const zt_type *w, const zt_type *b, zt_type *out)
+{
+    zt_status s = ZT_OK;
     if (!zt_dtype_is_float(w->dtype) || w->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "w is not a matrix of floats");
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix of floats", w_name);
     if (w->dim[1] != x->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld columns, x %lld", (long long)w->dim[1],
-                           (long long)x->dim[1]);
-    if (b) s = zt_row_want(ctx, "b", b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld columns, x %lld", w_name,
+                           (long long)w->dim[1], (long long)x->dim[1]);
+    if (b) s = zt_row_want(ctx, b_name, b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
     if (!s && b && b->dim[0] != w->dim[0])
-        s = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld entries, w %lld rows", (long long)b->dim[0],
-                        (long long)w->dim[0]);
-    if (!s) out[0] = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, %s %lld rows", b_name,
+                        (long long)b->dim[0], w_name, (long long)w->dim[0]);
+    if (!s) *out = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
     return s;
 }
 
@@ -43,15 +48,29 @@ static double dot(const double *a, const double *b, int64_t n)
            ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
+double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r, int64_t m)
+{
+    int64_t K = x->type->dim[1];
+    return dot(x->f + r * K, w->f + m * K, K) + (b->type ? b->f[m] : 0);
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_linear_attrs *a = attrs;
+    zt_status s = zt_linear_want_x(ctx, &a->act, in[0]);
+    return s ? s : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
+}
+
 static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
 {
     (void)attrs, (void)t;
-    int64_t n = in[0].type->dim[0], K = in[0].type->dim[1], M = in[1].type->dim[0];
-    for (int64_t m = 0; m < M; m++) {
-        double b = in[2].type ? in[2].f[m] : 0;
+    int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
+    for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] = dot(in[0].f + r * K, in[1].f + m * K, K) + b;
-    }
+            out[0].f[r * M + m] = zt_linear_at(&in[0], &in[1], &in[2], r, m);
 }
 
 static double linear_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -151,12 +170,13 @@ const zt_opdef zt_op_linear = {
         "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
         "act=q16: to twice 8 bits, of x and of what the first leave",
     .n_required = 2,
-    .flags = ZT_OPF_WEIGHT1 | ZT_OPF_SUMS,
+    .flags = ZT_OPF_SUMS,
     .infer = linear_infer,
     .ref = linear_ref,
     .flops = linear_flops,
     .cases = linear_cases,
     .vjp = linear_vjp,
+    .weights = 2,
 };
 
 /* ---- matmul ---------------------------------------------------------------------------------- */

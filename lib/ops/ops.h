@@ -241,13 +241,12 @@ enum {
     ZT_OPF_INPLACE = 1 << 3,     /* output 0 may be placed over input 0 of the same type */
     ZT_OPF_DONATES = 1 << 4,     /* input 0 is used up: output 0 is that memory, updated */
     ZT_OPF_RANDOM = 1 << 5,
-    ZT_OPF_WEIGHT1 = 1 << 6,     /* input 1 may be of any float dtype, block types too */
-    ZT_OPF_CALLERS = 1 << 7,     /* runs a function of the caller's: whole, in the caller's thread */
-    ZT_OPF_SUMS = 1 << 8,        /* its values are long sums, mostly of products */
-    ZT_OPF_EXACT = 1 << 9,       /* moves, or rounds once: every engine gives the same bits */
+    ZT_OPF_CALLERS = 1 << 6,     /* runs a function of the caller's: whole, in the caller's thread */
+    ZT_OPF_SUMS = 1 << 7,        /* its values are long sums, mostly of products */
+    ZT_OPF_EXACT = 1 << 8,       /* moves, or rounds once: every engine gives the same bits */
     /* On every engine that has it, exactly the bits of its expansion run op by op there: a pass may
      * put it in the place of one. */
-    ZT_OPF_SAME = 1 << 10
+    ZT_OPF_SAME = 1 << 9
 };
 
 /* ---- ops written as ops: gradients and expansions ----------------------------------------------- */
@@ -310,6 +309,8 @@ typedef struct zt_opdef {
     void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
     /* How often, one after the other, values are rounded to their type; NULL: once. */
     int (*roundings)(const void *attrs);
+    /* Inputs (bit k) that may be of any float dtype, block types too, beside others of another. */
+    unsigned weights;
     /* Float inputs (bit k) that are taken for constants: tables, masks. */
     unsigned constant;
     /* Outputs (bit k) kept for the gradient alone: one that would go through them is refused. */

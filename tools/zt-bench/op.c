@@ -55,12 +55,12 @@ static zt_status write_program(const char *line, zt_str *text, zt_str *call)
     const char *at = blank(line);
     size_t n = strcspn(at, " \t");
     zt_op op = ZT_OP_COUNT;
-    bool weighs = zt_op_find(at, n, &op) && (zt_op_info(op)->def->flags & ZT_OPF_WEIGHT1);
+    unsigned weights = zt_op_find(at, n, &op) ? zt_op_info(op)->def->weights : 0;
     zt_str_puts(text, "zt program 1\n");
     zt_str_printf(call, "y = %.*s", (int)n, at);
     at = blank(at + n);
     for (int k = 0; *at && !memchr(at, '=', strcspn(at, " \t")); k++)
-        at = operand(at, k, weighs && k == 1, text, call);
+        at = operand(at, k, k < ZT_MAX_IN && weights >> k & 1, text, call);
     return zt_str_printf(text, "%s %s\nout y = y\n", call->data ? call->data : "", at);
 }
 

@@ -39,7 +39,7 @@ static const zt_cpu_kernel copy_kernel = {.setup = copy_setup, .run = copy_run};
 /* May this input be read in packed form? */
 static bool reads_packed(zt_op op, int input)
 {
-    return (op == ZT_OP_linear && input == 1) || (op == ZT_OP_gather && input == 0);
+    return zt_op_info(op)->def->weights >> input & 1 || (op == ZT_OP_gather && input == 0);
 }
 
 /* What setup wants to know of value v: its type and that it is there. */

@@ -123,8 +123,7 @@ bool zt_cpu_widened(zt_op op, const void *attrs, const zt_type *const in[], cons
         if (!in[k]) continue;
         wide_in[k] = *in[k];
         with[k] = &wide_in[k];
-        bool weight = (info->def->flags & ZT_OPF_WEIGHT1) && k == 1;
-        if (!is_small_float(in[k]->dtype) || weight) continue;
+        if (!is_small_float(in[k]->dtype) || info->def->weights >> k & 1) continue;
         wide_in[k].dtype = ZT_F32;
         any = true;
     }

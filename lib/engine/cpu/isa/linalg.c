@@ -1,4 +1,5 @@
-/* linalg.c - the matrix product: y[t,m] = sum_k x[t,k] w[m,k] + b[m], with packed weights.
+/* linalg.c - the matrix product: y[t,m] = sum_k x[t,k] w[m,k] + b[m], with packed weights; for
+ * linear, and (product.h) for the rows that have products in them.
  *
  * A tile multiplies one or more groups of 16 rows (pack.h) by 1, 2, 4 or 8 tokens. Whatever its
  * size, one value is one f32 accumulator that takes the columns in order: k = 0, 1, 2 ... with f32
@@ -21,7 +22,7 @@
  */
 #include <math.h>
 
-#include "lib/engine/cpu/cpu.h"
+#include "lib/engine/cpu/isa/product.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
 enum { FEW = 4 }; /* rows that every thread brings into their form for itself */
@@ -103,45 +104,14 @@ static void put_brain(const float *x, int64_t K, uint8_t *dst)
     }
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
-
-enum { A_EXACT, A_FORM, A_ROW_BYTES, A_BLOCK, A_GROUPS, A_PACK, A_ALONE, A_PARTS }; /* of aux */
-
-typedef struct shape {
-    int64_t n, K, M;
-} shape;
-
-static shape shape_of(const zt_cpu_call *c)
-{
-    return (shape){c->in[0].type.dim[0], c->in[0].type.dim[1], c->in[1].type.dim[0]};
-}
-
-/* Rows of activations: A_PARTS a token. */
-static int64_t rows_of(const zt_cpu_call *c)
-{
-    return c->in[0].type.dim[0] * c->aux[A_PARTS];
-}
-
-static size_t packed_bytes(const zt_cpu_call *c)
-{
-    if (!c->aux[A_PACK]) return 0;
-    return (size_t)c->aux[A_GROUPS] * zt_pack_group_bytes(c->in[1].type.dtype, shape_of(c).K);
-}
+/* ---- a product ------------------------------------------------------------------------------- */
 
 static bool narrow(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
 
-static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+bool ZT_SYM(zt_product_has)(const zt_type *x, const zt_type *w, const zt_type *b)
 {
-    (void)attrs;
-    return narrow(in[0]->dtype) && in[0]->rank == 2 && in[1]->rank == 2 &&
-           zt_pack_has(in[1]->dtype) && (!in[2] || narrow(in[2]->dtype)) &&
-           out[0].dtype == in[0]->dtype;
-}
-
-/* Is x read where it lies? */
-static bool lies(const zt_cpu_call *c)
-{
-    return c->aux[A_FORM] == ROWS && c->in[0].type.dtype == ZT_F32;
+    return narrow(x->dtype) && x->rank == 2 && w->rank == 2 && zt_pack_has(w->dtype) &&
+           (!b || narrow(b->dtype));
 }
 
 static int64_t round_up(int64_t x, int64_t to)
@@ -149,88 +119,125 @@ static int64_t round_up(int64_t x, int64_t to)
     return (x + to - 1) / to * to;
 }
 
-/* Activations of one token in their form. */
+/* Activations of one row in their form. */
 static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
 {
     if (form == ROWS) return 4 * K;
     return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(K);
 }
 
-static void linear_setup(zt_cpu_call *c)
+/* Rows of x in a block: their activations stay in a part of the second-level cache while groups pass
+ * by; what must be decoded passes seldom. */
+static int64_t block_of(const zt_product *p)
 {
-    const weights *w = &table[c->in[1].type.dtype];
-    shape s = shape_of(c);
-    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
-    bool exact = strcmp(act, "f32") == 0;
-    act_form form = exact ? ROWS : w->fast_form;
-    int64_t groups = (s.M + ZT_PACK_ROWS - 1) / ZT_PACK_ROWS;
-    c->aux[A_EXACT] = exact;
-    c->aux[A_FORM] = form;
-    c->aux[A_ROW_BYTES] = lies(c) ? 0 : row_bytes_of(w, form, s.K); /* 0: tiles read x itself */
-    c->aux[A_PARTS] = form == CODES && strcmp(act, "q16") == 0 ? 2 : 1;
-    int64_t n = rows_of(c);
-    c->aux[A_GROUPS] = groups;
-    c->aux[A_PACK] = !c->in[1].packed;
-    c->aux[A_ALONE] = n <= FEW; /* every thread makes the few tokens' form for itself */
-    /* Tokens of an item: their activations stay in a part of the second-level cache while groups
-     * pass by; what must be decoded passes seldom. */
-    bool decoded = zt_pack_whole(c->in[1].type.dtype);
-    int64_t bytes = form == ROWS ? 4 * s.K : c->aux[A_ROW_BYTES], fit = (192 << 10) / (bytes + 1);
-    c->aux[A_BLOCK] = decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit / MOST * MOST;
-    int64_t own = c->aux[A_ALONE] || lies(c) ? 0 : n;
-    int64_t first = (c->aux[A_PACK] ? groups : 0) + own;
-    c->n_phases = first ? 2 : 1;
-    c->items[0] = first;
-    c->items[c->n_phases - 1] = (n + c->aux[A_BLOCK] - 1) / c->aux[A_BLOCK] * groups;
-    int64_t acts = round_up(n * c->aux[A_ROW_BYTES], 64);
-    c->shared_bytes = packed_bytes(c) + (size_t)(own ? acts : 0);
-    c->local_bytes = (size_t)(MOST_GROUPS * MOST * 64 + (own ? 0 : acts));
-    if (decoded) c->local_bytes += zt_pack_group_bytes(ZT_F32, s.K) + 4 * (size_t)s.K;
-    if (c->in[0].type.dtype != ZT_F32) c->local_bytes += 4 * (size_t)s.K; /* of x_row, the last */
+    int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = (192 << 10) / (bytes + 1);
+    int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
+    return rows / p->parts / MOST * MOST;
+}
+
+static void size_scratch(zt_product *p)
+{
+    zt_dtype t = p->w->type.dtype;
+    int64_t acts = p->lies ? 0 : round_up(p->rows * p->row_bytes, 64);
+    p->packed_bytes = p->pack ? (size_t)p->groups * zt_pack_group_bytes(t, p->K) : 0;
+    p->acts_bytes = (size_t)acts;
+    p->shared_bytes = p->packed_bytes + (p->alone ? 0 : p->acts_bytes);
+    p->local_bytes = MOST_GROUPS * MOST * 64;
+    if (p->decoded) p->local_bytes += zt_pack_group_bytes(ZT_F32, p->K) + 4 * (size_t)p->K;
+    if (p->x->type.dtype != ZT_F32) p->local_bytes += 4 * (size_t)p->K; /* of x_row, the last */
+}
+
+zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
+                                   const char *act, uint8_t *shared)
+{
+    const weights *of = &table[w->type.dtype];
+    zt_product p = {.x = x, .w = w, .b = b, .shared = shared};
+    p.n = x->type.dim[0], p.K = x->type.dim[1], p.M = w->type.dim[0];
+    p.exact = strcmp(act, "f32") == 0;
+    act_form form = p.exact ? ROWS : of->fast_form;
+    p.form = form;
+    p.lies = form == ROWS && x->type.dtype == ZT_F32;
+    p.row_bytes = p.lies ? 0 : row_bytes_of(of, form, p.K);
+    p.parts = form == CODES && strcmp(act, "q16") == 0 ? 2 : 1;
+    p.rows = p.n * p.parts;
+    p.groups = (p.M + ZT_PACK_ROWS - 1) / ZT_PACK_ROWS;
+    p.at_once = (p.exact ? &of->exact : &of->fast)->groups[0];
+    p.pack = !w->packed;
+    p.alone = p.rows <= FEW;
+    p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
+    p.block = block_of(&p);
+    p.n_first = (p.pack ? p.groups : 0) + (p.alone || p.lies ? 0 : p.rows);
+    p.n_items = (p.n + p.block - 1) / p.block * p.groups;
+    size_scratch(&p);
+    return p;
+}
+
+bool ZT_SYM(zt_product_alike)(const zt_product *a, const zt_product *b)
+{
+    const zt_pack_form *f = &table[a->w->type.dtype].form, *g = &table[b->w->type.dtype].form;
+    return a->form == b->form && a->lies == b->lies && a->parts == b->parts &&
+           f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
+           zt_pack_halves(*f) == zt_pack_halves(*g);
 }
 
 /* Row t of x as f32. */
-static const float *x_row(const zt_cpu_call *c, int64_t t, uint8_t *local)
+static const float *x_row(const zt_product *p, int64_t t, uint8_t *local)
 {
-    int64_t K = shape_of(c).K;
-    const zt_dtype_info *d = zt_dtype_get(c->in[0].type.dtype);
-    const char *x = (const char *)c->in[0].data + t * K * d->block_bytes;
-    if (c->in[0].type.dtype == ZT_F32) return (const float *)(const void *)x;
-    float *row = (float *)(void *)(local + c->local_bytes - 4 * (size_t)K);
-    d->decode(x, row, K);
+    const zt_dtype_info *d = zt_dtype_get(p->x->type.dtype);
+    const char *x = (const char *)p->x->data + t * p->K * d->block_bytes;
+    if (p->x->type.dtype == ZT_F32) return (const float *)(const void *)x;
+    float *row = (float *)(void *)(local + p->local_bytes - 4 * (size_t)p->K);
+    d->decode(x, row, p->K);
     return row;
 }
 
 /* Row t of the activations. */
-static void put_row(const zt_cpu_call *c, int64_t t, uint8_t *acts, uint8_t *local)
+static void put_row(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *local)
 {
-    const weights *w = &table[c->in[1].type.dtype];
-    shape s = shape_of(c);
-    int64_t parts = c->aux[A_PARTS], n = rows_of(c);
-    const float *x = x_row(c, t / parts, local);
-    int64_t bytes = c->aux[A_ROW_BYTES];
-    if (c->aux[A_FORM] == CODES) {
-        int64_t first = tile_of(t, n);
-        put_codes(w->form, x, s.K, tile_at(first, n), t % parts,
+    const weights *w = &table[p->w->type.dtype];
+    int64_t bytes = p->row_bytes;
+    const float *x = x_row(p, t / p->parts, local);
+    if (p->form == CODES) {
+        int64_t first = tile_of(t, p->rows);
+        put_codes(w->form, x, p->K, tile_at(first, p->rows), t % p->parts,
                   acts + first * bytes + 4 * (t - first));
-    } else if (c->aux[A_FORM] == BRAIN) {
-        put_brain(x, s.K, acts + t * bytes);
+    } else if (p->form == BRAIN) {
+        put_brain(x, p->K, acts + t * bytes);
     } else {
         memcpy(acts + t * bytes, x, (size_t)bytes);
     }
 }
 
-static void pack_group(const zt_cpu_call *c, int64_t g)
+static void pack_group(const zt_product *p, int64_t g)
 {
-    shape s = shape_of(c);
-    zt_dtype t = c->in[1].type.dtype;
-    const zt_dtype_info *d = zt_dtype_get(t);
-    size_t row = (size_t)(s.K / d->block) * (size_t)d->block_bytes;
-    int64_t rows = s.M - g * ZT_PACK_ROWS;
-    zt_pack_group(t, s.K, (const uint8_t *)c->in[1].data + (size_t)g * ZT_PACK_ROWS * row, row,
+    zt_dtype t = p->w->type.dtype;
+    size_t row = zt_pack_file_bytes(t, p->K);
+    int64_t rows = p->M - g * ZT_PACK_ROWS;
+    zt_pack_group(t, p->K, (const uint8_t *)p->w->data + (size_t)g * ZT_PACK_ROWS * row, row,
                   rows < ZT_PACK_ROWS ? (int)rows : ZT_PACK_ROWS,
-                  (uint8_t *)c->shared + (size_t)g * zt_pack_group_bytes(t, s.K));
+                  p->shared + (size_t)g * zt_pack_group_bytes(t, p->K));
 }
+
+void ZT_SYM(zt_product_first)(const zt_product *p, int64_t begin, int64_t end, uint8_t *local)
+{
+    int64_t groups = p->pack ? p->groups : 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i < groups)
+            pack_group(p, i);
+        else
+            put_row(p, i - groups, p->shared + p->packed_bytes, local);
+    }
+}
+
+const uint8_t *ZT_SYM(zt_product_acts)(const zt_product *p, uint8_t *room, uint8_t *local)
+{
+    if (p->lies) return p->x->data;
+    if (!p->alone) return p->shared + p->packed_bytes;
+    for (int64_t t = 0; t < p->rows; t++) put_row(p, t, room, local);
+    return room;
+}
+
+/* ---- groups times rows ------------------------------------------------------------------------- */
 
 /* The sums of a token's two rows added up: T rows of 16 become T / 2. */
 static void join(float *acc, int64_t T)
@@ -243,30 +250,41 @@ static void join(float *acc, int64_t T)
 }
 
 /* The n entries of b from the m-th as f32; NULL: there is none. */
-static const float *bias_at(const zt_cpu_call *c, int64_t m, int64_t n, float *room)
+static const float *bias_at(const zt_cpu_arg *b, int64_t m, int64_t n, float *room)
 {
-    const zt_dtype_info *d = zt_dtype_get(c->in[2].type.dtype);
-    if (!c->in[2].data) return NULL;
-    if (c->in[2].type.dtype == ZT_F32) return (const float *)c->in[2].data + m;
-    d->decode((const char *)c->in[2].data + m * d->block_bytes, room, n);
+    if (!b->data) return NULL;
+    const zt_dtype_info *d = zt_dtype_get(b->type.dtype);
+    if (b->type.dtype == ZT_F32) return (const float *)b->data + m;
+    d->decode((const char *)b->data + m * d->block_bytes, room, n);
     return room;
 }
 
-/* Rows of y from the accumulators of a group. */
-static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, float *acc)
+typedef struct job { /* what tiles of one product share */
+    const zt_product *p;
+    const zt_product_out *out;
+    const tiles *tiles;
+    const uint8_t *w, *x; /* packed weights; activations in their form */
+    size_t group_bytes, row_bytes, step;
+    float *acc;
+    float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
+} job;
+
+/* Rows of y from the accumulators of a group; t and T count rows of activations. */
+static void finish(const job *j, int64_t t, int64_t T, int64_t g, float *acc)
 {
-    if (c->aux[A_PARTS] == 2) {
+    const zt_product *p = j->p;
+    const zt_product_out *o = j->out;
+    if (p->parts == 2) {
         join(acc, T);
         T /= 2;
         t /= 2;
     }
-    shape s = shape_of(c);
-    int64_t m = g * ZT_PACK_ROWS, rows = s.M - m < ZT_PACK_ROWS ? s.M - m : ZT_PACK_ROWS;
-    const zt_dtype_info *d = zt_dtype_get(c->out[0].type.dtype);
-    char *y = (char *)c->out[0].data + (t * s.M + m) * d->block_bytes;
+    int64_t m = g * ZT_PACK_ROWS, rows = p->M - m < ZT_PACK_ROWS ? p->M - m : ZT_PACK_ROWS;
+    const zt_dtype_info *d = zt_dtype_get(p->x->type.dtype);
+    char *y = o->at + ((t - o->t0) * o->step + m - o->m0) * d->block_bytes;
     float room[ZT_PACK_ROWS];
-    const float *b = bias_at(c, m, rows, room);
-    for (int64_t u = 0; u < T; u++, y += s.M * d->block_bytes, acc += ZT_PACK_ROWS) {
+    const float *b = bias_at(p->b, m, rows, room);
+    for (int64_t u = 0; u < T; u++, y += o->step * d->block_bytes, acc += ZT_PACK_ROWS) {
         float sum[ZT_PACK_ROWS], *to = d == zt_dtype_get(ZT_F32) ? (float *)(void *)y : sum;
         for (int64_t r = 0; r < rows; r += LANES) {
             if (r + LANES <= rows)
@@ -278,20 +296,11 @@ static void finish(const zt_cpu_call *c, int64_t t, int64_t T, int64_t g, float 
     }
 }
 
-typedef struct job { /* what tiles of one call share */
-    const zt_cpu_call *c;
-    const tiles *tiles;
-    const uint8_t *w, *x; /* packed weights; activations in their form */
-    size_t group_bytes, row_bytes, step;
-    float *acc;
-    float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
-} job;
-
 /* Group g as one of f32. */
 static void decode_group(const job *j, int64_t g)
 {
-    zt_dtype t = j->c->in[1].type.dtype;
-    int64_t K = shape_of(j->c).K;
+    zt_dtype t = j->p->w->type.dtype;
+    int64_t K = j->p->K;
     float *row = j->decoded + ZT_PACK_ROWS * K;
     for (int r = 0; r < ZT_PACK_ROWS; r++) {
         zt_unpack_row(t, K, j->w + (size_t)g * j->group_bytes, r, row);
@@ -299,10 +308,10 @@ static void decode_group(const job *j, int64_t g)
     }
 }
 
-/* The T (size'th size) tokens from t times groups g..end-1, of which one call takes a few. */
+/* The T (size'th size) rows from t times groups g..end-1, of which one call takes a few. */
 static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end)
 {
-    int64_t T = (int64_t)1 << size, K = shape_of(j->c).K;
+    int64_t T = (int64_t)1 << size, K = j->p->K;
     for (int at_once = j->tiles->groups[size]; g < end; g += at_once) {
         const uint8_t *w[MOST_GROUPS];
         for (int i = 0; i < at_once; i++) /* past the end the last again, not used */
@@ -310,11 +319,11 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
         if (j->decoded) w[0] = (const uint8_t *)j->decoded;
         j->tiles->fn[size](w, K, j->x + (size_t)t * j->row_bytes, j->step, j->acc);
         for (int i = 0; i < at_once && g + i < end; i++)
-            finish(j->c, t, T, g + i, j->acc + 16 * T * i);
+            finish(j, t, T, g + i, j->acc + 16 * T * i);
     }
 }
 
-/* Tokens t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
+/* Rows t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
 static void block_groups(const job *j, int64_t t, int64_t last, int64_t g, int64_t end)
 {
     int64_t whole = t + (last - t) / MOST * MOST;
@@ -338,62 +347,74 @@ static void decoded_groups(const job *j, int64_t t, int64_t last, int64_t g, int
     }
 }
 
-static void multiply(zt_cpu_call *c, int64_t begin, int64_t end, uint8_t *local)
+void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
+                                 const zt_product_out *out, int64_t t, int64_t last, int64_t g,
+                                 int64_t end, uint8_t *local)
 {
-    const weights *w = &table[c->in[1].type.dtype];
-    shape s = shape_of(c);
-    int64_t block = c->aux[A_BLOCK], groups = c->aux[A_GROUPS], rows = rows_of(c);
-    job j = {.c = c,
-             .tiles = c->aux[A_EXACT] ? &w->exact : &w->fast,
-             .w = c->aux[A_PACK] ? c->shared : c->in[1].data,
-             .x = (uint8_t *)c->shared + packed_bytes(c),
-             .group_bytes = zt_pack_group_bytes(c->in[1].type.dtype, s.K),
-             .row_bytes = (size_t)c->aux[A_ROW_BYTES],
-             .step = (size_t)(c->aux[A_FORM] == BRAIN ? brain_words(s.K) : s.K),
-             .acc = (float *)local};
-    uint8_t *own = local + MOST_GROUPS * MOST * 64;
-    if (lies(c)) {
-        j.x = c->in[0].data;
-        j.row_bytes = (size_t)(4 * s.K);
-    } else if (c->aux[A_ALONE]) {
-        for (int64_t t = 0; t < rows; t++) put_row(c, t, own, local);
-        j.x = own;
-        own += round_up(rows * c->aux[A_ROW_BYTES], 64);
-    }
-    if (c->aux[A_FORM] == ROWS && zt_pack_whole(c->in[1].type.dtype))
-        j.decoded = (float *)(void *)own;
-    while (begin < end) {
-        int64_t t = begin / groups * block, g = begin % groups;
-        int64_t n = end - begin < groups - g ? end - begin : groups - g;
-        (j.decoded ? decoded_groups : block_groups)(&j, t, t + block < rows ? t + block : rows, g,
-                                                    g + n);
-        begin += n;
-    }
+    const weights *w = &table[p->w->type.dtype];
+    job j = {.p = p,
+             .out = out,
+             .tiles = p->exact ? &w->exact : &w->fast,
+             .w = p->pack ? p->shared : p->w->data,
+             .x = acts,
+             .group_bytes = zt_pack_group_bytes(p->w->type.dtype, p->K),
+             .row_bytes = (size_t)(p->lies ? 4 * p->K : p->row_bytes),
+             .step = (size_t)(p->form == BRAIN ? brain_words(p->K) : p->K),
+             .acc = (float *)(void *)local};
+    if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
+    (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+static zt_product product_of(const zt_cpu_call *c)
+{
+    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
+    return ZT_SYM(zt_product_make)(&c->in[0], &c->in[1], &c->in[2], act, c->shared);
+}
+
+static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs;
+    return ZT_SYM(zt_product_has)(in[0], in[1], in[2]) && out[0].dtype == in[0]->dtype;
+}
+
+/* With `alone`, activations lie behind the thread's scratch. */
+static void linear_setup(zt_cpu_call *c)
+{
+    zt_product p = product_of(c);
+    c->n_phases = p.n_first ? 2 : 1;
+    c->items[0] = p.n_first;
+    c->items[c->n_phases - 1] = p.n_items;
+    c->shared_bytes = p.shared_bytes;
+    c->local_bytes = (size_t)round_up((int64_t)p.local_bytes, 64) + (p.alone ? p.acts_bytes : 0);
 }
 
 static void linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
-    if (phase == c->n_phases - 1) {
-        multiply(c, begin, end, local);
+    zt_product p = product_of(c);
+    if (phase != c->n_phases - 1) {
+        ZT_SYM(zt_product_first)(&p, begin, end, local);
         return;
     }
-    int64_t groups = c->aux[A_PACK] ? c->aux[A_GROUPS] : 0;
-    for (int64_t i = begin; i < end; i++) {
-        if (i < groups)
-            pack_group(c, i);
-        else
-            put_row(c, i - groups, (uint8_t *)c->shared + packed_bytes(c), local);
+    uint8_t *room = (uint8_t *)local + round_up((int64_t)p.local_bytes, 64);
+    const uint8_t *acts = ZT_SYM(zt_product_acts)(&p, room, local);
+    const zt_product_out out = {.at = c->out[0].data, .step = p.M};
+    while (begin < end) {
+        int64_t t = begin / p.groups * p.block, g = begin % p.groups;
+        int64_t last = t + p.block < p.n ? t + p.block : p.n;
+        int64_t n = end - begin < p.groups - g ? end - begin : p.groups - g;
+        ZT_SYM(zt_product_multiply)(&p, acts, &out, t, last, g, g + n, local);
+        begin += n;
     }
 }
 
-/* Do two products of the same x bring it into the same form, in a phase that does nothing else? */
+/* In a phase that does nothing else? */
 static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
 {
-    const zt_pack_form *f = &table[a->in[1].type.dtype].form, *g = &table[b->in[1].type.dtype].form;
-    return a->n_phases == 2 && b->n_phases == 2 && !a->aux[A_PACK] && !b->aux[A_PACK] &&
-           a->aux[A_FORM] == b->aux[A_FORM] && !lies(a) && a->aux[A_PARTS] == b->aux[A_PARTS] &&
-           f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
-           zt_pack_halves(*f) == zt_pack_halves(*g);
+    zt_product p = product_of(a), q = product_of(b);
+    return a->n_phases == 2 && b->n_phases == 2 && !p.pack && !q.pack && !p.lies &&
+           ZT_SYM(zt_product_alike)(&p, &q);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_linalg)[] = {
