@@ -181,6 +181,20 @@ zt_status zt_dna_write(zt_dna *d, const char *path, const zt_checkpoint_opts *o)
 /* Its metadata: of a child, A's. */
 zt_meta *zt_dna_meta(zt_dna *d);
 
+/* ---- networks in one ------------------------------------------------------------------------- */
+
+typedef struct zt_graft_how {
+    const char *combine; /* how the branches' outputs are joined: "concat" "add" "avg" ... */
+    bool residual;       /* and its input is added */
+} zt_graft_how;
+
+/* Networks side by side: a network of one layer, Parallel, with a branch for each (its one layer,
+ * or a Sequential of all in the grid's order); within a Sequential before a Residual, if that is
+ * asked for; one network alone needs no Parallel. Weights are copied as they are. Whole or absent;
+ * meta is the file's, and gets the frame. */
+zt_status zt_dna_graft(zt_dna *const *m, int n, const zt_graft_how *how, zt_meta *meta,
+                       const char *path, const zt_checkpoint_opts *o);
+
 #ifdef __cplusplus
 }
 #endif

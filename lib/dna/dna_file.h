@@ -4,7 +4,7 @@
  * dna.c owns opening; place.c places of tensors; net.c networks; signatures.c their files;
  * values.c numbers at their
  * precision, and signatures; score.c two layers side by side; compare.c two models;
- * lineage.c many; splice.c children of two; write.c files of them. */
+ * lineage.c many; splice.c children of two; graft.c networks in one; write.c files of them. */
 #ifndef ZT_DNA_FILE_H
 #define ZT_DNA_FILE_H
 

@@ -22,6 +22,8 @@ typedef struct dna_options {
     double alpha, ratio, fitness_a, fitness_b;
     const char *report, *to;
     bool no_history;
+    int combine; /* of concat, add, avg, grid_scatter */
+    bool residual;
     const char *method, *config, *models, *base, *type;
     zt_opt_list weight, density, gamma, epsilon, scale, param;
     double t, lambda;
@@ -45,6 +47,8 @@ enum {
     DNA_REPORT,
     DNA_TO,
     DNA_NO_HISTORY,
+    DNA_COMBINE,
+    DNA_RESIDUAL,
     DNA_METHOD,
     DNA_CONFIG,
     DNA_MODELS,
@@ -79,6 +83,7 @@ zt_status dna_layers(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_extract(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_graft(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_merge(zt_cli *cli, const dna_options *o, char **operands, int n);
 
@@ -92,6 +97,9 @@ int dna_threads(const zt_cli *cli);
 /* A model as the file of --output, in the container of --to or of its name, else JSON for networks
  * and GGUF; with a line of history. */
 zt_status dna_write(zt_cli *cli, const dna_options *o, zt_dna *d, const char *what);
+/* The container of an output: by --to, or its name, else `else_to`; NULL: there is no such. */
+const zt_container *dna_container(zt_cli *cli, const dna_options *o, const char *path,
+                                  const char *else_to);
 /* Is the name among those of --select; all are where it is not given. */
 bool dna_selected(const dna_options *o, const char *name);
 /* A layer's shape, "[4,576]". */

@@ -47,12 +47,10 @@ static zt_status write_json(zt_cli *cli, const dna_options *o, zt_dna *d, const 
 
 static zt_status write(zt_cli *cli, const dna_options *o, zt_dna *d, const char *path)
 {
-    const zt_container *json = zt_container_named("json");
-    const zt_container *to = o->to ? zt_container_named(o->to) : zt_container_for(path);
-    if (o->to && !to) return zt_fail(cli->ctx, ZT_EUSAGE, "--to: no such container");
-    if (!to && zt_dna_is_net(d)) to = json;
-    if (to == json) return write_json(cli, o, d, path);
-    zt_checkpoint_opts opts = {.to = to ? to : zt_container_named("gguf"), .force = cli->force};
+    const zt_container *to = dna_container(cli, o, path, zt_dna_is_net(d) ? "json" : "gguf");
+    if (!to) return ZT_EUSAGE;
+    if (to == zt_container_named("json")) return write_json(cli, o, d, path);
+    zt_checkpoint_opts opts = {.to = to, .force = cli->force};
     zt_status s = strcmp(path, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "signatures");
     return s == ZT_OK ? zt_dna_write_signatures(d, path, &opts) : s;
 }

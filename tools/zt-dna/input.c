@@ -44,16 +44,23 @@ zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path)
 
 int dna_threads(const zt_cli *cli) { return cli->threads ? (int)cli->threads : zt_cpu_count(); }
 
+const zt_container *dna_container(zt_cli *cli, const dna_options *o, const char *path,
+                                  const char *else_to)
+{
+    const zt_container *to = o->to ? zt_container_named(o->to) : zt_container_for(path);
+    if (o->to && !to) zt_fail(cli->ctx, ZT_EUSAGE, "--to: no such container");
+    return to || o->to ? to : zt_container_named(else_to);
+}
+
 zt_status dna_write(zt_cli *cli, const dna_options *o, zt_dna *d, const char *what)
 {
-    const char *out = cli->output;
-    const zt_container *to = o->to ? zt_container_named(o->to) : zt_container_for(out);
-    if (o->to && !to) return zt_fail(cli->ctx, ZT_EUSAGE, "--to: no such container");
-    if (!to) to = zt_container_named(zt_dna_is_net(d) ? "json" : "gguf");
-    zt_checkpoint_opts opts = {.to = to, .force = cli->force};
-    zt_status s = strcmp(out, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "a model");
+    zt_checkpoint_opts opts = {
+        .to = dna_container(cli, o, cli->output, zt_dna_is_net(d) ? "json" : "gguf"),
+        .force = cli->force};
+    if (!opts.to) return ZT_EUSAGE;
+    zt_status s = strcmp(cli->output, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "a model");
     if (s == ZT_OK && !o->no_history) s = zt_cli_history(cli, zt_dna_meta(d), what);
-    return s == ZT_OK ? zt_dna_write(d, out, &opts) : s;
+    return s == ZT_OK ? zt_dna_write(d, cli->output, &opts) : s;
 }
 
 bool dna_selected(const dna_options *o, const char *name)

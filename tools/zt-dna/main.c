@@ -24,6 +24,8 @@ static const dna_command commands[] = {
      2, 2, dna_splice},
     {"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT", DNA_OF_MERGE, 0,
      -1, dna_merge},
+    {"graft", "graft [--combine MODE] [--residual] NET... -o OUT",
+     TAKES(COMBINE) | TAKES(RESIDUAL) | TAKES(TO) | TAKES(NO_HISTORY), 1, -1, dna_graft},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

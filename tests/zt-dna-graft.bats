@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# zt-dna graft: networks side by side in one, and in a residual block.
+
+load helper
+
+setup() {
+    mkdir "$BATS_TEST_TMPDIR/work"
+    cd "$BATS_TEST_TMPDIR/work" || exit
+    # the second layer of the grid stands first; numbers as nobody would write them again
+    cat >a.json <<'END'
+{"id":"a","depth":1,"rows":1,"cols":2,"layers_per_cell":1,"layers":[
+ {"z":0,"y":0,"x":1,"l":0,"type":"Dense","activation":"Tanh","input_height":1,"output_height":2,"temperature":0.10,"weights":"AACAPwAAAEA="},
+ {"z":0,"y":0,"x":0,"l":0,"type":"Parallel","combine_mode":"add","parallel_branches":[
+  {"type":"Dense","l":4,"weights":"AABAQA=="},{"type":"Softmax"}],"sequential_layers":null}]}
+END
+    printf '{"layers":[{"z":2,"y":1,"x":0,"l":3,"type":"Dense","dtype":"int8","native":true,"scale":0.5,"weights":"/wI="}]}' >b.json
+}
+
+@test "each network is a branch: sequences in the grid's order, weights and members as they were" {
+    zt-dna graft a.json b.json --combine avg --no-history -o c.json
+    json '@{$j->{layers}} == 1 && $j->{layers_per_cell} == 1 && $j->{layers}[0]{type} eq "Parallel" && $j->{layers}[0]{combine_mode} eq "avg"' <c.json
+    json 'my ($a, $b) = @{$j->{layers}[0]{parallel_branches}}; my @s = @{$a->{sequential_layers}};
+          $a->{type} eq "Sequential" && @s == 2 && $s[0]{type} eq "Parallel" && $s[1]{activation} eq "Tanh" && $s[1]{x} == 0 &&
+          $s[1]{weights} eq "AACAPwAAAEA=" && $s[0]{parallel_branches}[0]{weights} eq "AABAQA==" && $s[0]{parallel_branches}[0]{l} == 4 &&
+          $b->{type} eq "Dense" && $b->{weights} eq "/wI=" && $b->{scale} == 0.5 && $b->{native} && $b->{l} == 0' <c.json
+    grep -q '"temperature":0.10,' c.json
+    # it is a network like others
+    [ "$(zt-dna layers c.json | tail -1 | cut -f5,8)" = "Parallel	6" ]
+    zt-convert --check c.json
+    zt-dna graft a.json b.json --combine avg --no-history -o - --to gguf | zt-dna compare -q - c.json --threshold 1
+    zt-dna graft b.json b.json -o - | json '$j->{layers}[0]{combine_mode} eq "concat"'
+}
+
+@test "residual: before a step that adds the input" {
+    zt-dna graft a.json b.json --residual --no-history -o - |
+        json 'my @s = @{$j->{layers}[0]{sequential_layers}}; $j->{layers}[0]{type} eq "Sequential" && @s == 2 &&
+              $s[0]{type} eq "Parallel" && @{$s[0]{parallel_branches}} == 2 && $s[1]{type} eq "Residual"'
+    # one alone
+    zt-dna graft a.json --residual --no-history -o - |
+        json 'my @s = @{$j->{layers}[0]{sequential_layers}}; @s == 2 && $s[0]{type} eq "Sequential" && @{$s[0]{sequential_layers}} == 2 && $s[1]{type} eq "Residual"'
+    # grafts of grafts
+    zt-dna graft a.json b.json -o one.json
+    zt-dna graft one.json b.json --residual -o - | zt-dna graft - one.json --no-history -o two.json
+    json '@{$j->{layers}[0]{parallel_branches}} == 2' <two.json
+    [ "$(zt-convert --list two.json | tail -n +2 | wc -l)" -eq 7 ]
+}
+
+@test "a parent's weights are found again in the graft" {
+    zt-dna graft a.json b.json --no-history -o c.json
+    zt-convert --hash a.json | cut -c1-32 | sort >want
+    zt-convert --hash b.json | cut -c1-32 | sort >>want
+    diff <(sort want) <(zt-convert --hash c.json | cut -c1-32 | sort)
+}
+
+@test "misuse and what is no network: one line, and nothing is written" {
+    "$tests/mkmodel" --arch llama --ctx 256 m.gguf
+    printf '{"layers":[]}' >none.json
+    head -c 300 a.json >cut.json
+    zt-dna extract b.json -o told.json
+    ls -A >before
+    while IFS='|' read -r code word args; do
+        run --separate-stderr bash -c "zt-dna graft $args"
+        echo "zt-dna graft $args: $status $stderr"
+        [ "$status" -eq "$code" ]
+        one_message zt-dna
+        [[ $stderr == *"$word"* ]]
+        [ -z "$output" ]
+    done <<'END'
+64|operand|-o c
+64|alone|a.json -o c
+64|output|a.json b.json
+64|stdin|- - -o c
+64|combine|a.json b.json --combine filter -o c
+64|--to|a.json b.json -o c --to x
+64|--alpha|a.json b.json -o c --alpha 1
+65|no network|a.json m.gguf -o c
+65|no network|a.json told.json -o c
+65|without layers|a.json none.json -o c
+65|cut.json|a.json cut.json -o c
+66|nothing.json|a.json nothing.json -o c
+73|b.json|a.json b.json -f -o b.json
+73|a.json|b.json b.json -o a.json
+END
+    ls -A | diff before -
+}
