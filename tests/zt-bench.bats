@@ -99,7 +99,7 @@ sum f32[4,5,6] axes=[0,2]" ]
     for rate in 'read memory' 'copy memory' 'f32 scalar'; do
         awk -F '\t' -v f="$rate" '$1 == f && $2 == 2 && $3 > 0 { n++ } END { exit n != 1 }' out
     done
-    ! grep -q vulkan out # --engine cpu: no driver is opened
+    run ! grep -q vulkan out # --engine cpu: no driver is opened
     for form in csv ndjson md; do zt-bench machine -r 1 -t 1 --engine cpu --format "$form" | grep 'read memory'; done
     zt-bench machine -t 1 -r 2 --isa scalar --engine cpu --format json >out
     json '$j->{schema} eq "zt.bench/1" && $j->{machine}{memory} > 0 && $j->{machine}{os} && !exists $j->{engine}
@@ -108,6 +108,14 @@ sum f32[4,5,6] axes=[0,2]" ]
           my $r = $t{"read memory"}; my $f = $t{"f32 scalar"};
           @{$r->{samples}} == 2 && $r->{unit} eq "GB/s" && $r->{min} > 0 && $f->{unit} eq "GFLOP/s"
           && !grep { /avx/ } keys %t' <out
+}
+
+@test "machine: an adapter's copy and matrices" {
+    zt-run --version | grep -q '^vulkan:0' || skip "no device"
+    zt-bench machine -r 1 -t 1 --format json >out
+    json 'my %t = map { $_->{test} => $_ } @{$j->{results}};
+          $j->{machine}{adapters}[0]{engine} eq "vulkan:0" && $t{"copy vulkan:0"}{unit} eq "GB/s"
+          && $t{"copy vulkan:0"}{min} > 0 && $t{"linear f32 vulkan:0"}{min} > 0' <out
 }
 
 @test "misuse is one line and 64, a missing model 66" {

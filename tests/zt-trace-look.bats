@@ -186,6 +186,16 @@ EOF
         json 'my ($p) = grep { $_->{name} eq "process_name" } @{$j->{traceEvents}}; $p->{args}{name} eq "a\"b<c>.zt"'
 }
 
+@test "chrome: a queue of a device" {
+    zt-run --version | grep -q '^vulkan:0' || skip "no device"
+    zt-trace chrome --engine vulkan --bind n=3,ctx=32 run.zt >out
+    json 'my @x = grep { $_->{ph} eq "X" && $_->{cat} ne "layer" } @{$j->{traceEvents}}; my %s; my $end = -1; my $good = 1;
+          for (sort { $a->{ts} <=> $b->{ts} } @x) {
+              $good &&= $_->{ts} >= $end - 0.002; $end = $_->{ts} + $_->{dur}; $s{$_->{args}{step}}++ }
+          $good && keys %s == 9' <out
+    grep -q '"vulkan queue 0"' out
+}
+
 @test "memory: values that live at the same time share no bytes, and all lie in the arena" {
     for engine in cpu ref; do
         zt-trace memory --engine $engine --bind n=5,ctx=32 --format json run.zt >out

@@ -75,5 +75,9 @@ int bench_door_fallbacks(const bench_door *d); /* of the last run */
 zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);
 zt_status bench_machine(zt_cli *cli, const bench_options *o);
+/* Bytes a second read and written by a copy in a device's memory, and operations a second of f32
+ * matrices; 0 of what the engine lacks. processor: the device is none, but the processor. */
+zt_status bench_device(zt_ctx *ctx, const char *engine, bool processor, double *copied,
+                       double *multiplied);
 
 #endif

@@ -100,6 +100,26 @@ static zt_status add_roof(subject *s)
     return st;
 }
 
+/* A driver that fails is no failure of the machine's other figures. */
+static zt_status add_device(subject *s, const found_adapter *a)
+{
+    char test[64];
+    double rate[2] = {0, 0};
+    const char *const name[] = {"copy", "linear f32"}, *const unit[] = {"GB/s", "GFLOP/s"};
+    zt_status st = bench_device(s->cli->ctx, a->engine, !strcmp(a->is.type, "cpu"), &rate[0],
+                                &rate[1]);
+    if (st) {
+        zt_cli_note(s->cli, "%s: %s", a->engine, zt_ctx_error(s->cli->ctx));
+        zt_ctx_clear(s->cli->ctx);
+        return ZT_OK;
+    }
+    for (int i = 0; i < 2 && !st; i++) {
+        snprintf(test, sizeof test, "%s %s", name[i], a->engine);
+        if (rate[i] > 0) st = add_sample(s, test, 0, unit[i], rate[i] / 1e9);
+    }
+    return st;
+}
+
 static zt_status sample(subject *s, const int64_t *count, int n)
 {
     zt_status st = ZT_OK;
@@ -109,6 +129,8 @@ static zt_status sample(subject *s, const int64_t *count, int n)
             zt_roof_opts o = {.threads = (int)count[i], .isa = s->cli->isa, .seconds = SECONDS};
             st = zt_cli_interrupted() ? ZT_EINTR : zt_roof_measure(s->cli->ctx, &o, &s->roof);
             if (!st) st = add_roof(s);
+            for (int k = 0; k < s->n_adapters && i == 0 && !st; k++)
+                st = add_device(s, &s->adapter[k]);
             zt_progress(s->cli, "machine", ++done, total);
         }
     return st;
@@ -178,10 +200,10 @@ static const char *how_of(const zt_roof *r, const char *test)
 
 static zt_status add_best(subject *s, zt_table *t, const bench_result *r)
 {
-    char threads[24], value[32];
+    char threads[24] = "", value[32];
     double best = 0;
     for (int64_t i = 0; i < r->n; i++) best = r->samples[i] > best ? r->samples[i] : best;
-    snprintf(threads, sizeof threads, "%" PRId64, r->threads);
+    if (r->threads) snprintf(threads, sizeof threads, "%" PRId64, r->threads);
     snprintf(value, sizeof value, "%.1f", best);
     const char *cell[N_COLUMNS] = {r->test, threads, value, r->unit, how_of(&s->roof, r->test)};
     return zt_table_row(t, cell);

@@ -49,12 +49,31 @@ static bool alike_value(const zt_prog *p, int a, int b, int size, int first)
     return y->index - x->index == size && output_number(p, x, a) == output_number(p, y, b);
 }
 
+/* Strings are compared by their letters. */
+static bool same_attrs(const zt_opinfo *info, const void *a, const void *b)
+{
+    char x[ZT_MAX_ATTR_BYTES], y[ZT_MAX_ATTR_BYTES];
+    memcpy(x, a, info->attr_bytes);
+    memcpy(y, b, info->attr_bytes);
+    for (int i = 0; i < info->n_attrs; i++) {
+        const char *s, *t, *none = NULL;
+        size_t at = info->attrs[i].offset;
+        if (info->attrs[i].kind != ZT_ATTR_str) continue;
+        memcpy(&s, x + at, sizeof s);
+        memcpy(&t, y + at, sizeof t);
+        if (s != t && (!s || !t || strcmp(s, t))) return false;
+        memcpy(x + at, &none, sizeof none);
+        memcpy(y + at, &none, sizeof none);
+    }
+    return !memcmp(x, y, info->attr_bytes);
+}
+
 static bool alike(finder *f, int s, int size, int first)
 {
     const zt_step *a = zt_prog_step(f->p, s), *b = zt_prog_step(f->p, s + size);
     const zt_opinfo *info = zt_op_info(a->op);
     f->work--;
-    if (a->op != b->op || memcmp(a->attrs, b->attrs, info->attr_bytes)) return false;
+    if (a->op != b->op || !same_attrs(info, a->attrs, b->attrs)) return false;
     for (int k = 0; k < info->n_in; k++)
         if (!alike_value(f->p, a->in[k], b->in[k], size, s < first + size ? first : -1))
             return false;

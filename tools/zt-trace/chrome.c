@@ -68,7 +68,7 @@ static int track_of(trace *t, const char *engine, int number)
 
 static void put_tracks(trace *t)
 {
-    char name[64], order[16];
+    char name[64];
     put_metadata(t, "thread_name", LAYERS, "name", "layers");
     for (int i = 0; i < t->n_tracks; i++) {
         const char *engine = t->track[i].engine;
@@ -76,9 +76,8 @@ static void put_tracks(trace *t)
         snprintf(name, sizeof name, "%s %s %d", *engine ? engine : "run",
                  device ? "queue" : "thread", t->track[i].number);
         put_metadata(t, "thread_name", FIRST_TRACK + i, "name", name);
-        snprintf(order, sizeof order, "%d", i + 1);
         begin_event(t, "thread_sort_index", "M", FIRST_TRACK + i);
-        zt_str_printf(t->out, ",\"args\":{\"sort_index\":%s}}", order);
+        zt_str_printf(t->out, ",\"args\":{\"sort_index\":%d}}", t->track[i].number + 1);
     }
 }
 

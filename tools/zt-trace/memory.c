@@ -178,6 +178,9 @@ static void put_legend(const legend *g, zt_str *out)
     }
 }
 
+/* A little less, so that neighbours can be told apart. */
+static double apart(double length) { return length > 3 ? length - 0.6 : length; }
+
 static void put_rectangles(const map *m, const zt_svg_plot *p, legend *g, zt_str *out)
 {
     zt_str title;
@@ -192,8 +195,8 @@ static void put_rectangles(const map *m, const zt_svg_plot *p, legend *g, zt_str
                       zt_op_info(m->step[l->born]->op)->name,
                       zt_type_text(&m->look.b->type[l->value], type),
                       zt_svg_bytes((double)l->bytes, bytes), l->offset, l->born, l->dies);
-        zt_svg_rect(out, x, y, zt_svg_at_x(p, l->dies + 1) - x,
-                    zt_svg_at_y(p, (double)l->offset) - y,
+        double w = zt_svg_at_x(p, l->dies + 1) - x, h = zt_svg_at_y(p, (double)l->offset) - y;
+        zt_svg_rect(out, x, y, apart(w), apart(h),
                     zt_svg_colour((unsigned)colour_of(g, m->step[l->born]->op)), title.data);
     }
     zt_str_fini(&title);

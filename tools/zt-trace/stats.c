@@ -32,7 +32,7 @@ typedef struct stats {
     const zt_roof_level *of_data, *of_rest;
     int by;
     group *group; /* [n] */
-    int n;
+    int n, *of_key; /* a group's place + 1; 0: not met yet */
     group total;
 } stats;
 
@@ -49,14 +49,28 @@ static const char *name_of(const stats *s, int step)
     }
 }
 
-/* Names are found again by their address: each group's is one constant or one of the arena's. */
+/* Numbers that tell groups apart, below steps + layers + ops. */
+static int key_of(const stats *s, int step)
+{
+    zt_op op = zt_prog_step(s->look.p, step)->op;
+    switch (s->by) {
+    case BY_STEP: return step;
+    case BY_LAYER: return s->layers.of[step];
+    case BY_FAMILY: /* its first op */
+        while (op > 0 && zt_op_family(op) == zt_op_family((zt_op)(op - 1))) op = (zt_op)(op - 1);
+        return (int)op;
+    default: return (int)op;
+    }
+}
+
 static group *group_of(stats *s, int step)
 {
-    const char *name = name_of(s, step);
-    for (int i = s->n; i-- > 0 && s->by != BY_STEP;)
-        if (s->group[i].name == name) return &s->group[i];
-    s->group[s->n] = (group){.name = name, .step = step};
-    return &s->group[s->n++];
+    int key = key_of(s, step);
+    if (!s->of_key[key]) {
+        s->group[s->n] = (group){.name = name_of(s, step), .step = step};
+        s->of_key[key] = ++s->n;
+    }
+    return &s->group[s->of_key[key] - 1];
 }
 
 static void add_step(stats *s, group *g, int step)
@@ -87,7 +101,9 @@ static zt_status make_groups(stats *s)
 {
     int n = zt_prog_n_steps(s->look.p);
     s->group = zt_calloc(s->cli->ctx, (size_t)n + 1, sizeof *s->group);
-    if (!s->group) return ZT_ENOMEM;
+    s->of_key = zt_calloc(s->cli->ctx, (size_t)n + (size_t)s->layers.n + ZT_OP_COUNT,
+                           sizeof *s->of_key);
+    if (!s->group || !s->of_key) return ZT_ENOMEM;
     for (int i = 0; i < n; i++) {
         if (zt_op_info(zt_prog_step(s->look.p, i)->op)->def->flags & ZT_OPF_VIEW) continue;
         add_step(s, group_of(s, i), i);
@@ -203,6 +219,7 @@ zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int 
     if (!st) st = put_table(&s);
     if (!st) tell_roof(&s);
     zt_free(cli->ctx, s.group);
+    zt_free(cli->ctx, s.of_key);
     trace_layers_free(&s.layers);
     trace_look_close(&s.look);
     zt_prog_free(p);

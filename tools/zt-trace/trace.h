@@ -69,8 +69,8 @@ zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n
 
 /* The program that the first operand names, or standard input where there is none. */
 zt_prog *trace_program(zt_cli *cli, char **operands, int n);
-/* The same with all that it needs to run, which those options give or --seed draws. p is the caller's
- * to free, after the subject. */
+/* The same with all that it needs to run, which those options give or --seed draws. p is the
+ * caller's to free, after the subject. */
 zt_subject *trace_subject(zt_cli *cli, const trace_options *o, const zt_prog *p, char **operands,
                           int n);
 /* Text, whole, to --output or stdout. Frees it. */
