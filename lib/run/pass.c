@@ -33,21 +33,22 @@ int zt_prog_kernels(const zt_prog *p)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* The largest arena of the segments that the sample's numbers give, and its lower bound. */
-zt_status zt_pass_arena(const zt_prog *p, const zt_pass_opts *o, size_t *arena, size_t *bound)
+zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figures *f)
 {
     zt_chain chain;
     zt_cut cut;
-    *arena = *bound = 0;
+    *f = (zt_pass_figures){0};
     if (!o->engine) return ZT_OK;
     zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
     if (!b) return zt_ctx_status(o->engine->ctx);
     zt_chain_init(&chain, o->engine);
     zt_status s = zt_cut_make(&cut, &chain, b, false, NULL);
-    for (int i = 0; i < cut.n_segments && !s; i++) {
-        if (cut.segment[i].arena_bytes <= *arena) continue;
-        *arena = cut.segment[i].arena_bytes;
-        *bound = cut.segment[i].liveness_bytes;
+    if (!s) f->segments = cut.n_segments;
+    if (!s) f->fallbacks = cut.fallbacks;
+    for (int i = 0; i < f->segments; i++) {
+        if (cut.segment[i].arena_bytes <= f->arena) continue;
+        f->arena = cut.segment[i].arena_bytes;
+        f->bound = cut.segment[i].liveness_bytes;
     }
     zt_cut_free(&cut);
     zt_chain_fini(&chain);
@@ -55,22 +56,27 @@ zt_status zt_pass_arena(const zt_prog *p, const zt_pass_opts *o, size_t *arena, 
     return s;
 }
 
-static zt_status tell_before(const zt_prog *p, const zt_pass_opts *o, zt_pass_report *r)
+/* What is after a pass, as long as it did nothing what was before it. */
+static zt_status tell_after(const zt_prog *p, const zt_pass_opts *o, zt_pass_report *r)
 {
-    *r = (zt_pass_report){.kernels_before = zt_prog_kernels(p)};
-    r->kernels_after = r->kernels_before;
-    zt_status s = zt_pass_arena(p, o, &r->arena_before, &r->bound_after);
-    r->arena_after = r->arena_before;
+    zt_pass_figures f;
+    zt_status s = zt_pass_measure(p, o, &f);
+    r->kernels_after = zt_prog_kernels(p);
+    r->arena_after = f.arena;
+    r->bound_after = f.bound;
+    r->segments_after = f.segments;
+    r->fallbacks = f.fallbacks;
     return s;
 }
 
-static zt_status tell_after(const zt_prog *p, const zt_pass_opts *o, double seconds,
-                            zt_pass_report *r)
+static zt_status tell_before(const zt_prog *p, const zt_pass_opts *o, zt_pass_report *r)
 {
-    r->ran = true;
-    r->seconds = seconds;
-    r->kernels_after = zt_prog_kernels(p);
-    return zt_pass_arena(p, o, &r->arena_after, &r->bound_after);
+    *r = (zt_pass_report){0};
+    zt_status s = tell_after(p, o, r);
+    r->kernels_before = r->kernels_after;
+    r->arena_before = r->arena_after;
+    r->segments_before = r->segments_after;
+    return s;
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
@@ -88,7 +94,10 @@ static zt_status run_pass(zt_ctx *ctx, int i, const zt_pass_opts *o, zt_prog **p
         zt_prog_free(*p);
         *p = next;
     }
-    return s || !report ? s : tell_after(*p, o, seconds, report);
+    if (s || !report) return s;
+    report->ran = true;
+    report->seconds = seconds;
+    return tell_after(*p, o, report);
 }
 
 static zt_prog *copy(zt_ctx *ctx, const zt_prog *p)

@@ -43,12 +43,18 @@ typedef struct zt_pass_report {
     int kernels_before, kernels_after;
     size_t arena_before, arena_after; /* bytes; 0 without an engine */
     size_t bound_after;               /* the liveness lower bound of arena_after */
+    int segments_before, segments_after; /* between which the engine changes; 0 without one */
+    int fallbacks;                    /* steps that the engine lacks */
     double seconds;                   /* of the pass itself */
 } zt_pass_report;
 
 /* A new program. reports NULL, or one for each pass of the table: they cost a memory plan each. */
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
                         zt_pass_report *reports);
+
+/* Which engine runs each step, by name; NULL: a view, which is no kernel. */
+zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
+                          const char **engine);
 
 /* Kernels of a program. */
 int zt_prog_kernels(const zt_prog *p);

@@ -221,10 +221,10 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opt
 static zt_status take_if_smaller(const zt_prog *p, const zt_pass_opts *opts, zt_prog *best,
                                  zt_prog **out)
 {
-    size_t was = 0, is = 0, bound;
-    zt_status s = zt_pass_arena(p, opts, &was, &bound);
-    if (!s) s = zt_pass_arena(best, opts, &is, &bound);
-    if (!s && is <= was - was / 10)
+    zt_pass_figures was, is;
+    zt_status s = zt_pass_measure(p, opts, &was);
+    if (!s) s = zt_pass_measure(best, opts, &is);
+    if (!s && is.arena <= was.arena - was.arena / 10)
         *out = best;
     else
         zt_prog_free(best);
@@ -250,6 +250,6 @@ static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt
 
 const zt_pass zt_pass_recompute = {
     .name = "recompute",
-    .help = "compute cheap values again where keeping them makes the peak of memory",
+    .help = "compute cheap values again rather than keep them",
     .run = run,
 };

@@ -1,0 +1,265 @@
+/* split.c - the pass split: where an engine lacks some ops, steps are ordered so that the work goes
+ * from one engine to the next as seldom as it can.
+ *
+ * What an engine lacks falls back (lib/run/chain.c), and the plan is cut wherever the engine
+ * changes: values that cross go by way of the host. Steps of one engine that could follow each
+ * other are put together: as many as are ready, then those of the next engine, and so on, beginning
+ * with whichever engine comes out best. Order stays where one step needs another: by values; who
+ * reads memory before the step that uses it up; and among functions of the caller's. A program of
+ * one engine, or cut once, stays as it is; and so does one in which steps of ref that read each
+ * other's values would come together or apart, since between them ref rounds nothing.
+ */
+#include "lib/run/passes/rewrite.h"
+#include "lib/run/plan.h"
+
+#include <string.h>
+
+enum { SWEEPS = 256, ANY = -1 /* views, which no kernel runs */ };
+
+typedef struct splitting {
+    const zt_prog *p;
+    int n;         /* steps */
+    int *engine;   /* [n]: of the chain, or ANY */
+    int *needs;    /* [n]: steps that it waits for */
+    int *edge;     /* [n + 1]: where its followers begin */
+    int *follower;
+    int *waits;    /* [n]: of a try: those still to come, -1: done */
+    int *order, *best; /* [n] */
+    int *was, *part;   /* [n]: in which part each step was, and would be */
+    int ref;           /* the engine that rounds only where the engine changes; ANY: none */
+    int parts, best_parts;
+} splitting;
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+static zt_status pick_all(const zt_prog *p, const zt_bound *b, zt_chain *chain, int *engine)
+{
+    for (int s = 0; s < zt_prog_n_steps(p); s++) {
+        const zt_step *st = zt_prog_step(p, s);
+        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_type *in[ZT_MAX_IN] = {0};
+        zt_type out[ZT_MAX_OUT];
+        engine[s] = ANY;
+        if (info->def->flags & ZT_OPF_VIEW) continue;
+        for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? NULL : &b->type[st->in[k]];
+        zt_status bad = zt_op_infer(chain->engine[0]->ctx, st->op, b->attrs[s], in, out);
+        if (bad) return bad;
+        engine[s] = zt_chain_pick(chain, false, st->op, b->attrs[s], in, out);
+        if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+    }
+    return ZT_OK;
+}
+
+/* engine[s]: its place in the chain, ANY for views. names NULL, or where the chain's go. */
+static zt_status find_engines(const zt_prog *p, const zt_pass_opts *o, int *engine,
+                              const char *names[ZT_MAX_CHAIN])
+{
+    zt_chain chain;
+    zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
+    if (!b) return zt_ctx_status(o->engine->ctx);
+    zt_chain_init(&chain, o->engine);
+    for (int i = 0; i < chain.n && names; i++) names[i] = chain.name[i];
+    zt_status s = pick_all(p, b, &chain, engine);
+    zt_chain_fini(&chain);
+    zt_bound_free(b);
+    return s;
+}
+
+zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *o,
+                          const char **engine)
+{
+    const char *names[ZT_MAX_CHAIN] = {0};
+    int n = zt_prog_n_steps(p);
+    int *at = zt_alloc_array(ctx, (size_t)n + 1, sizeof *at);
+    zt_status s = at ? find_engines(p, o, at, names) : ZT_ENOMEM;
+    for (int i = 0; i < n && !s; i++) engine[i] = at[i] == ANY ? NULL : names[at[i]];
+    zt_free(ctx, at);
+    return s;
+}
+
+/* ---- what waits for what --------------------------------------------------------------------- */
+
+typedef struct edges { /* made twice: counted, then written */
+    splitting *g;
+    bool write;
+} edges;
+
+static void add_edge(const edges *e, int from, int to)
+{
+    if (from < 0 || from == to) return;
+    if (e->write) {
+        e->g->follower[--e->g->edge[from]] = to;
+        e->g->needs[to]++;
+    } else {
+        e->g->edge[from]++;
+    }
+}
+
+/* reader[r]: a list of the steps that read memory r so far, through `next` by step and input. */
+static void find_edges(const edges *e, const int *root, int *reader, int *next)
+{
+    const zt_prog *p = e->g->p;
+    int caller = -1;
+    for (int v = 0; v < zt_prog_n_values(p); v++) reader[v] = -1;
+    for (int s = 0; s < e->g->n; s++) {
+        const zt_step *st = zt_prog_step(p, s);
+        const zt_opinfo *info = zt_op_info(st->op);
+        if (info->def->flags & ZT_OPF_DONATES) {
+            int *readers = &reader[root[st->in[0]]];
+            for (int r = *readers; r >= 0; r = next[r]) add_edge(e, r / ZT_MAX_IN, s);
+            *readers = -1; /* who comes later comes after this step, which came after them */
+        }
+        if (info->def->flags & ZT_OPF_CALLERS) {
+            add_edge(e, caller, s);
+            caller = s;
+        }
+        for (int k = 0; k < info->n_in; k++) {
+            if (st->in[k] < 0) continue;
+            const zt_value *v = zt_prog_value(p, st->in[k]);
+            add_edge(e, v->kind == ZT_VALUE_OP ? v->index : -1, s);
+            next[s * ZT_MAX_IN + k] = reader[root[st->in[k]]];
+            reader[root[st->in[k]]] = s * ZT_MAX_IN + k;
+        }
+    }
+}
+
+static zt_status make_edges(zt_ctx *ctx, splitting *g)
+{
+    size_t values = (size_t)zt_prog_n_values(g->p) + 1, n = (size_t)g->n + 1;
+    int *root = zt_alloc_array(ctx, values, sizeof *root);
+    int *reader = zt_alloc_array(ctx, values, sizeof *reader);
+    int *next = zt_alloc_array(ctx, n * ZT_MAX_IN, sizeof *next);
+    zt_status s = root && reader && next ? ZT_OK : ZT_ENOMEM;
+    if (!s) {
+        zt_prog_roots(g->p, root);
+        find_edges(&(edges){g, false}, root, reader, next);
+        for (int i = 1; i <= g->n; i++) g->edge[i] += g->edge[i - 1];
+        g->follower = zt_alloc_array(ctx, (size_t)g->edge[g->n] + 1, sizeof *g->follower);
+        if (!g->follower) s = ZT_ENOMEM;
+    }
+    if (!s) find_edges(&(edges){g, true}, root, reader, next);
+    zt_free(ctx, root);
+    zt_free(ctx, reader);
+    zt_free(ctx, next);
+    return s;
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+/* Segments that the plan is cut into: a view is of the step's engine before it (lib/run/plan.c). */
+static int parts_of(const splitting *g, const int *order, int *part)
+{
+    int parts = 0, last = ANY;
+    for (int i = 0; i < g->n; i++) {
+        int e = g->engine[order[i]];
+        if (e == ANY) e = last == ANY ? 0 : last;
+        parts += e != last;
+        last = e;
+        part[order[i]] = parts;
+    }
+    return parts;
+}
+
+/* The kernel whose value, through views, v is; -1: none. */
+static int maker_of(const splitting *g, int v)
+{
+    while (v >= 0 && zt_prog_value(g->p, v)->kind == ZT_VALUE_OP) {
+        int s = zt_prog_value(g->p, v)->index;
+        if (g->engine[s] != ANY) return s;
+        v = zt_prog_step(g->p, s)->in[0];
+    }
+    return -1;
+}
+
+/* Are the steps of ref that read each other's values together where they were, and only there? */
+static bool rounds_alike(const splitting *g)
+{
+    for (int s = 0; s < g->n; s++) {
+        const zt_step *st = zt_prog_step(g->p, s);
+        for (int k = 0; g->engine[s] == g->ref && k < zt_op_info(st->op)->n_in; k++) {
+            int from = maker_of(g, st->in[k]);
+            if (from < 0 || g->engine[from] != g->ref) continue;
+            if ((g->was[from] == g->was[s]) != (g->part[from] == g->part[s])) return false;
+        }
+    }
+    return true;
+}
+
+/* All that are ready, and become so, of an engine; how many kernels. Followers stand later. */
+static int sweep(splitting *g, int engine, int *done)
+{
+    int kernels = 0;
+    for (int s = 0; s < g->n; s++) {
+        if (g->waits[s] != 0 || (g->engine[s] != engine && g->engine[s] != ANY)) continue;
+        g->waits[s] = -1;
+        g->order[(*done)++] = s;
+        kernels += g->engine[s] != ANY;
+        for (int i = g->edge[s]; i < g->edge[s + 1]; i++) g->waits[g->follower[i]]--;
+    }
+    return kernels;
+}
+
+static void try_from(splitting *g, int engine)
+{
+    int done = 0, idle = 0;
+    memcpy(g->waits, g->needs, (size_t)g->n * sizeof *g->waits);
+    for (int i = 0; i < SWEEPS && done < g->n && idle < ZT_MAX_CHAIN; i++) {
+        idle = sweep(g, engine, &done) ? 0 : idle + 1;
+        engine = (engine + 1) % ZT_MAX_CHAIN;
+    }
+    if (done < g->n) return;
+    int parts = parts_of(g, g->order, g->part);
+    if (parts >= g->best_parts || (g->ref != ANY && !rounds_alike(g))) return;
+    g->best_parts = parts;
+    memcpy(g->best, g->order, (size_t)g->n * sizeof *g->best);
+}
+
+static zt_status reorder(zt_ctx *ctx, const splitting *g, zt_prog **out)
+{
+    zt_rewrite w;
+    zt_status s = zt_rewrite_begin(&w, ctx, g->p);
+    for (int i = 0; i < g->n && !s; i++) s = zt_rewrite_copy(&w, g->best[i], NULL);
+    return zt_rewrite_end(&w, s, out);
+}
+
+static zt_status split(zt_ctx *ctx, splitting *g, const zt_pass_opts *opts, zt_prog **out)
+{
+    const char *names[ZT_MAX_CHAIN] = {0};
+    zt_status s = find_engines(g->p, opts, g->engine, names);
+    for (int i = 0; i < g->n; i++) g->order[i] = i;
+    if (s || (g->parts = parts_of(g, g->order, g->was)) < 3) return s;
+    g->ref = ANY;
+    for (int i = 0; i < ZT_MAX_CHAIN; i++)
+        if (names[i] && !strcmp(names[i], zt_engine_ref.name)) g->ref = i;
+    s = make_edges(ctx, g);
+    g->best_parts = g->parts;
+    for (int e = 0; e < ZT_MAX_CHAIN && !s; e++) try_from(g, e);
+    return s || g->best_parts == g->parts ? s : reorder(ctx, g, out);
+}
+
+static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+{
+    size_t n = (size_t)zt_prog_n_steps(p) + 2;
+    if (!opts->engine || zt_prog_n_symbols(p) > opts->n_sample) return ZT_OK;
+    splitting g = {.p = p, .n = zt_prog_n_steps(p)};
+    g.engine = zt_alloc_array(ctx, n, sizeof *g.engine);
+    g.needs = zt_calloc(ctx, n, sizeof *g.needs);
+    g.edge = zt_calloc(ctx, n, sizeof *g.edge);
+    g.waits = zt_alloc_array(ctx, n, sizeof *g.waits);
+    g.order = zt_alloc_array(ctx, n, sizeof *g.order);
+    g.best = zt_alloc_array(ctx, n, sizeof *g.best);
+    g.was = zt_alloc_array(ctx, n, sizeof *g.was);
+    g.part = zt_alloc_array(ctx, n, sizeof *g.part);
+    bool room = g.engine && g.needs && g.edge && g.waits && g.order && g.best && g.was && g.part;
+    zt_status s = room ? split(ctx, &g, opts, out) : ZT_ENOMEM;
+    void *const all[] = {g.engine, g.needs, g.edge, g.waits, g.order,
+                         g.best,   g.was,   g.part, g.follower};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
+    return s;
+}
+
+const zt_pass zt_pass_split = {
+    .name = "split",
+    .help = "order steps so that engines change seldom, where one lacks some ops",
+    .run = run,
+};
