@@ -207,8 +207,10 @@ static void text(zt_engine *e, zt_run *r)
     p = recorded(r, &nameless);
     ok(p && zt_prog_has_opaque(p) && runs(e, p), "an opaque program replays");
     zt_str_clear(&s);
-    ok(zt_prog_print(p, &s) == ZT_ENOTSUP && s.len == 0, "but has no text");
-    said(ZT_ENOTSUP, "calls a function without a name");
+    ok(zt_prog_print(p, &s) == ZT_OK && strstr(s.data, "= call in0 fn=opaque\n"),
+       "its text is marked");
+    ok(!zt_prog_parse(ctx, "t.zt", s.data, s.len), "and does not run elsewhere");
+    said(ZT_EDATA, "op call: its function has no name");
     zt_prog_free(p);
     zt_str_fini(&s);
 }

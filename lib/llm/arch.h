@@ -150,7 +150,7 @@ zt_status zt_weights_check(zt_gguf *g, const zt_hyper *h);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-#define ZT_KV_BLOCK 32 /* positions a block of the cache; ctx is a multiple of it */
+#define ZT_KV_BLOCK ZT_LLM_BLOCK
 
 typedef struct zt_build_opts {
     bool exact;    /* activations stay f32 */

@@ -204,6 +204,14 @@ zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out)
     return s;
 }
 
+zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts)
+{
+    zt_llm m = {.ctx = zt_gguf_ctx(g)};
+    if (prepare_model(&m, g, opts) == ZT_OK) return m.prog;
+    zt_prog_free(m.prog);
+    return NULL;
+}
+
 /* ---- open and close ------------------------------------------------------------------------- */
 
 static zt_status make_inputs(zt_llm *m)

@@ -180,6 +180,11 @@ typedef struct zt_llm_info {
 zt_llm_info zt_llm_get(const zt_llm *m);
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
+/* Only the program of zt_llm_prog, the caller's to free: no weight is read. Of opts what the program
+ * depends on counts; the engine may be NULL. Its table has blocks of ZT_LLM_BLOCK positions: ctx must be
+ * a multiple of it. */
+#define ZT_LLM_BLOCK 32
+zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts);
 /* The forward pass, as it was built (the session's own program has gone through the passes): in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V]
  * and best i32[m], the places of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
  * are not seen): in ids, types, pos, last i32[n]; out states f32[n,width]. */

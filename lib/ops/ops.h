@@ -321,7 +321,8 @@ typedef struct zt_opdef {
 
 /* What op `call` runs, in a program as anywhere: y, z, w = call a b fn="name". A function of one
  * number, or of whole values; it keeps nothing between calls but `user`, and may be called from any
- * thread. Without a name it is opaque: programs with it run and have gradients, but no text. */
+ * thread. Without a name it is opaque: programs with it run and have gradients, but their
+ * text, where it is marked, does not find it again. */
 typedef struct zt_func {
     const char *name;
     void *user;

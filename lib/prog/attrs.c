@@ -301,18 +301,23 @@ static const zt_func *func(const void *field)
 
 static bool func_equal(const void *a, const void *b) { return func(a) == func(b); }
 
+/* A function without a name is marked: text cannot find it again. */
+static const char opaque[] = "opaque";
+
 static zt_status func_put(const zt_prog *p, const void *field, zt_str *out)
 {
     const char *name = func(field)->name;
-    if (!name)
-        return zt_prog_fail(p, ZT_ENOTSUP, "the program calls a function without a name: it has no "
-                                           "text");
-    return zt_str_put_json(out, name, strlen(name));
+    (void)p;
+    return name ? zt_str_put_json(out, name, strlen(name)) : zt_str_puts(out, opaque);
 }
 
 static zt_status func_take(const owner *o, zt_lex *l, void *field)
 {
+    zt_lex start = *l;
     zt_span text;
+    if (zt_lex_bare(&start, &text) && zt_span_is(text, opaque))
+        return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: its function has no name: the program runs only "
+                                             "in the process that recorded it", o->op);
     if (!zt_lex_peek(l, '"')) return wants(o, l, "a string");
     zt_status s = zt_lex_string(o->p, l, &text);
     if (s) return s;

@@ -130,9 +130,9 @@ const char *zt_prog_model_id(const zt_prog *p);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* ZT_ENOTSUP for a program that calls functions without a name. */
+/* A function without a name is marked fn=opaque: such text is for eyes, and refused when parsed. */
 zt_status zt_prog_print(const zt_prog *p, zt_str *out);
-bool zt_prog_has_opaque(const zt_prog *p); /* does it */
+bool zt_prog_has_opaque(const zt_prog *p); /* does it call one */
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
 
@@ -163,6 +163,12 @@ void zt_bound_free(zt_bound *b);
  * structs that a program keeps. */
 bool zt_attrs_same(zt_op op, const void *a, const void *b);
 uint64_t zt_attrs_hash(zt_op op, const void *attrs);
+
+/* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
+ * whose values keep their names. What comes in from before is an input, or a state where a step uses
+ * it up, which then keeps what was made of it; what a later step reads or the program puts out is an
+ * output. NULL: there are no such steps (ZT_EUSAGE). */
+zt_prog *zt_prog_part(const zt_bound *b, int first, int last);
 
 /* ---- ops written by rows --------------------------------------------------------------------- */
 

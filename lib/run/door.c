@@ -388,6 +388,28 @@ int zt_record_steps(const zt_run *r)
     return r->recorder ? zt_prog_n_steps(zt_recorder_prog(r->recorder)) : -1;
 }
 
+const zt_prog *zt_record_prog(const zt_run *r)
+{
+    return r->recorder ? zt_recorder_prog(r->recorder) : NULL;
+}
+
+int zt_record_slot(const zt_run *r, const zt_tensor *t)
+{
+    return r->recorder ? zt_recorder_value(r->recorder, t) : -1;
+}
+
+zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor)
+{
+    if (r->recorder) return zt_recorder_freeze(r->recorder, t, tensor);
+    return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+}
+
+zt_status zt_record_save(const zt_run *r, const char *path, bool force)
+{
+    if (r->recorder) return zt_recorder_save(r->recorder, path, force);
+    return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+}
+
 void zt_record_pause(zt_run *r) { r->paused++; }
 void zt_record_resume(zt_run *r) { r->paused -= r->paused > 0; }
 

@@ -64,6 +64,9 @@ zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tenso
 void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst);
 /* The program, taken from the recorder; NULL on failure. */
 zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs);
+/* t is data of that name from now on. */
+zt_status zt_recorder_freeze(zt_recorder *rec, zt_tensor *t, const char *tensor);
+zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force);
 /* The program so far. */
 const zt_prog *zt_recorder_prog(const zt_recorder *rec);
 /* The value that a tensor holds now, or -1. */

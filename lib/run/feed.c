@@ -15,7 +15,7 @@ static int64_t array_for(const zt_prog *p, zt_checkpoint *from, int v)
     bool only = x->kind == ZT_VALUE_IN && zt_prog_count(p, ZT_VALUE_IN) == 1;
     if (i >= 0 || !only || zt_checkpoint_count(from) != 1) return i;
     zt_checkpoint_get(from, 0, &e);
-    return e.name[0] ? -1 : 0;
+    return strcmp(e.name, "arr_0") == 0 ? 0 : -1; /* an array that NumPy was told no name for */
 }
 
 static bool is_bound(const char *symbol, const zt_binding *b, int n)

@@ -29,8 +29,8 @@ zt_status zt_feed_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt
 typedef struct zt_feed_opts {
     const zt_binding *bind;
     int n_bind;
-    zt_checkpoint *from;   /* inputs and states by name; an array without a name (npy) is the input
-                            * of a program that has but one. NULL: none */
+    zt_checkpoint *from;   /* inputs and states by name; one array without a name (npy) is the
+                            * input of a program that has but one. NULL: none */
     const zt_store *store; /* data by the name of its tensor; NULL: none */
     bool draw;             /* inputs that are not in `from` are drawn, else ZT_EDATA */
     bool draw_data;        /* data that is not in `store` is drawn, else the session tells */

@@ -8,6 +8,7 @@
  * value. Any other over the same bytes no longer holds what was recorded of it: after a recorded
  * write it cannot be used again; after one while recording was paused it is a new input.
  */
+#include "lib/io/checkpoint.h"
 #include "lib/run/door.h"
 
 #include <stdio.h>
@@ -97,6 +98,17 @@ static int value_of(zt_recorder *rec, zt_tensor *t, bool donated)
     return v < 0 || !remember(rec, t, v, donated ? v : -1) ? -1 : v;
 }
 
+zt_status zt_recorder_freeze(zt_recorder *rec, zt_tensor *t, const char *tensor)
+{
+    char name[32];
+    const zt_type *type = zt_tensor_type(t);
+    if (find(rec, t))
+        return zt_fail(rec->ctx, ZT_EUSAGE, "a tensor is frozen before an op uses it, and once");
+    snprintf(name, sizeof name, "w%d", zt_prog_count(rec->prog, ZT_VALUE_DATA));
+    int v = zt_prog_data(rec->prog, name, type->dtype, type->rank, type->dim, tensor);
+    return v < 0 || !remember(rec, t, v, -1) ? zt_ctx_status(rec->ctx) : ZT_OK;
+}
+
 static void overwritten(zt_recorder *rec, const zt_tensor *dst, fate how)
 {
     for (size_t i = 0; i < rec->n; i++)
@@ -154,6 +166,50 @@ zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs)
     zt_prog *p = rec->prog;
     rec->prog = NULL;
     return p;
+}
+
+/* ---- frozen tensors -------------------------------------------------------------------------- */
+
+/* The tensor of data value v: what it holds must still be that. */
+static zt_tensor *frozen(const zt_recorder *rec, int v)
+{
+    for (size_t i = 0; i < rec->n; i++)
+        if (rec->list[i]->value == v && rec->list[i]->fate == HOLDS) return rec->list[i]->tensor;
+    zt_fail(rec->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over",
+            zt_prog_value(rec->prog, v)->tensor);
+    return NULL;
+}
+
+static zt_status put_frozen(const zt_recorder *rec, zt_writer *w, int n)
+{
+    zt_status s = ZT_OK;
+    for (int i = 0; i < n && !s; i++) {
+        zt_tensor *t = frozen(rec, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
+        const void *data = t ? zt_tensor_data(t) : NULL;
+        s = zt_ctx_status(rec->ctx);
+        if (!s) s = zt_writer_put(w, data, zt_tensor_bytes(t));
+    }
+    return s;
+}
+
+zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
+{
+    int n = zt_prog_count(rec->prog, ZT_VALUE_DATA);
+    zt_checkpoint_opts o = {.force = force};
+    zt_entry *e = zt_calloc(rec->ctx, (size_t)n + 1, sizeof *e);
+    zt_meta *meta = zt_meta_new(rec->ctx);
+    for (int i = 0; e && i < n; i++) {
+        const zt_value *v = zt_prog_value(rec->prog, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
+        e[i] = (zt_entry){v->tensor, zt_dtype_get(v->type.dtype)->name, v->type,
+                          zt_type_bytes(&v->type)};
+    }
+    zt_writer *w = e && meta ? zt_writer_open(rec->ctx, path, &o, meta, e, n) : NULL;
+    zt_status s = w ? put_frozen(rec, w, n) : zt_ctx_status(rec->ctx);
+    if (!s) s = zt_writer_commit(w);
+    zt_writer_close(w);
+    zt_meta_free(meta);
+    zt_free(rec->ctx, e);
+    return s;
 }
 
 /* ---- looking back ---------------------------------------------------------------------------- */

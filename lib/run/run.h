@@ -123,6 +123,17 @@ void zt_record_pause(zt_run *r);
 void zt_record_resume(zt_run *r);
 int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
 
+/* What is recorded so far, whose values are the recording's slots: of each its kind and, bound, its
+ * shape. Good until the next op. NULL: not recording. slot: the value that a tensor holds in it, -1:
+ * none. */
+const zt_prog *zt_record_prog(const zt_run *r);
+int zt_record_slot(const zt_run *r, const zt_tensor *t);
+/* Frozen slots: t becomes data of the program, by the name `tensor`, instead of an input. Before an op
+ * uses it; once. save: all frozen tensors by their names, as they are now, into a file (its container
+ * by the suffix, else GGUF), from which the program's data are read: zt-run --data. */
+zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor);
+zt_status zt_record_save(const zt_run *r, const char *path, bool force);
+
 /* zt_tensor *zt_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
  * **rstd): thin typed calls of the door. Ops chain: after a failure, or given NULL for a required
  * input, they return NULL. Outputs after the first through pointers, NULL: not wanted. */

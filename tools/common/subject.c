@@ -127,9 +127,9 @@ static zt_status check_stdin(zt_ctx *ctx, const zt_subject_opts *o)
 static zt_status open_input(zt_subject *s, const zt_subject_opts *o)
 {
     zt_status st = zt_bindings_parse(s->cli->ctx, o->bind, &s->bind);
-    if (st || !o->input) return st;
-    s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
-    if (!s->input) return zt_ctx_status(s->cli->ctx);
+    if (!st && o->input) s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
+    if (!st && o->input && !s->input) st = zt_ctx_status(s->cli->ctx);
+    if (st || !s->input) return st;
     return zt_feed_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
 }
 
@@ -151,9 +151,11 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
 zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *p, const zt_subject_opts *o)
 {
     zt_subject *s = zt_calloc(cli->ctx, 1, sizeof *s);
+    if (!s) zt_checkpoint_close(o->tensors);
     if (!s) return NULL;
     s->cli = cli;
     s->prog = p;
+    s->input = o->tensors;
     if (make(s, o) == ZT_OK) return s;
     zt_subject_close(s);
     return NULL;

@@ -29,6 +29,7 @@ typedef struct zt_subject_opts {
     const char *model; /* -m: instead of the model that the program names */
     const char *data;  /* --data: tensors that are looked for before those of the model */
     const char *input; /* -i: inputs and states by name */
+    zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
     const char *bind;  /* --bind; what it leaves open the inputs' shapes tell */
     bool draw;         /* what is not given is drawn from --seed: inputs; data of a program that names
                         * no model, where none is given */

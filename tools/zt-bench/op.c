@@ -2,9 +2,8 @@
  *
  * A line such as 'rms_norm f32[512,576] f32[576] eps=1e-6' becomes a program of one step: types are
  * inputs (`_` is an absent one), except a weight (linear's w), which is data, packed once as a
- * model's is. Of a program's file inputs, data and symbols are made up likewise. Values come from a
- * fixed seed; integers run from 0 below the least dimension of the other inputs, so that indices are
- * in range.
+ * model's is. Of a program's file inputs and data are made up likewise (lib/run/feed.h), so that
+ * indices are in range.
  *
  * A sample is the mean of as many runs as take two milliseconds or more. Three rows a subject: us a
  * run; GFLOP/s, from the flops that the ops' rows state; GB/s, of the inputs read once and the
@@ -18,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ARGS = 64 };
 static const double SHORTEST = 0.002; /* seconds a sample lasts at least */
 
 /* ---- subjects -------------------------------------------------------------------------------- */
@@ -27,9 +25,8 @@ typedef struct subject {
     zt_cli *cli;
     const bench_options *o;
     zt_prog *prog;
-    zt_bound *bound;
     zt_bindings bind;
-    void *in[MAX_ARGS], *out[MAX_ARGS], *data[MAX_ARGS];
+    zt_feed *feed;
     double flops, bytes;
 } subject;
 
@@ -89,89 +86,35 @@ static zt_prog *program_of(zt_cli *cli, const char *name)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The least dimension of the inputs but v itself: what an index may be below. */
-static int64_t limit_for(const subject *s, int v)
+/* Of inputs and data, read once, and outputs, written once. */
+static double bytes_of(const subject *s)
 {
-    int64_t least = INT32_MAX;
-    for (int i = 0; i < s->bound->n_values; i++) {
-        const zt_value *x = zt_prog_value(s->prog, i);
-        if (i == v || x->kind == ZT_VALUE_OP) continue;
-        for (int d = 0; d < s->bound->type[i].rank; d++)
-            if (s->bound->type[i].dim[d] < least) least = s->bound->type[i].dim[d];
+    const zt_type *type = s->feed->bound->type;
+    double sum = 0;
+    for (int v = 0; v < s->feed->bound->n_values; v++) {
+        zt_value_kind kind = zt_prog_value(s->prog, v)->kind;
+        if (kind == ZT_VALUE_IN || kind == ZT_VALUE_DATA) sum += (double)zt_type_bytes(&type[v]);
     }
-    return least > 0 ? least : 1;
-}
-
-static void *values_for(const subject *s, int v)
-{
-    const zt_type *t = &s->bound->type[v];
-    void *p = zt_alloc(s->cli->ctx, zt_type_bytes(t) + 1);
-    bool whole = !zt_dtype_get(t->dtype)->decode;
-    zt_case c = {.in = {*t}, .fill = {whole ? ZT_FILL_IDS : ZT_FILL_NORMAL},
-                 .limit = {limit_for(s, v)}};
-    if (p) zt_case_fill(&c, 0, (uint64_t)v + 1, p);
-    return p;
-}
-
-static zt_status make_values(subject *s)
-{
-    zt_ctx *ctx = s->cli->ctx;
-    const zt_prog *p = s->prog;
-    int n_in = zt_prog_count(p, ZT_VALUE_IN), n_data = zt_prog_count(p, ZT_VALUE_DATA);
-    if (n_in > MAX_ARGS || n_data > MAX_ARGS || zt_prog_n_outputs(p) > MAX_ARGS)
-        return zt_fail(ctx, ZT_ENOTSUP, "more than %d inputs, data or outputs", MAX_ARGS);
-    for (int i = 0; i < n_in + n_data; i++) {
-        bool data = i >= n_in;
-        int v = zt_prog_nth(p, data ? ZT_VALUE_DATA : ZT_VALUE_IN, data ? i - n_in : i);
-        void **to = data ? &s->data[i - n_in] : &s->in[i];
-        *to = values_for(s, v);
-        if (!*to) return zt_ctx_status(ctx);
-        s->bytes += (double)zt_type_bytes(&s->bound->type[v]);
-    }
-    for (int o = 0; o < zt_prog_n_outputs(p); o++) {
-        size_t bytes = zt_type_bytes(&s->bound->type[zt_prog_output(p, o)->value]);
-        s->out[o] = zt_calloc(ctx, bytes + 1, 1);
-        if (!s->out[o]) return zt_ctx_status(ctx);
-        s->bytes += (double)bytes;
-    }
-    return ZT_OK;
+    for (int o = 0; o < zt_prog_n_outputs(s->prog); o++)
+        sum += (double)zt_type_bytes(&type[zt_prog_output(s->prog, o)->value]);
+    return sum;
 }
 
 static double flops_of(const subject *s)
 {
     double sum = 0;
-    for (int i = 0; i < s->bound->n_steps; i++) {
+    for (int i = 0; i < s->feed->bound->n_steps; i++) {
         const zt_step *st = zt_prog_step(s->prog, i);
         const zt_type *in[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT] = {{0}};
         for (int k = 0; k < ZT_MAX_IN; k++)
-            if (st->in[k] >= 0) in[k] = &s->bound->type[st->in[k]];
+            if (st->in[k] >= 0) in[k] = &s->feed->bound->type[st->in[k]];
         for (int k = 0; k < ZT_MAX_OUT; k++)
-            if (st->out[k] >= 0) out[k] = s->bound->type[st->out[k]];
-        const void *attrs = s->bound->attrs[i];
+            if (st->out[k] >= 0) out[k] = s->feed->bound->type[st->out[k]];
+        const void *attrs = s->feed->bound->attrs[i];
         sum += zt_op_flops(st->op, attrs ? attrs : zt_op_info(st->op)->defaults, in, out);
     }
     return sum;
-}
-
-/* Data as a store: its handle is its place. */
-static zt_status find_data(void *user, const char *name, zt_type *type, int64_t *handle)
-{
-    const subject *s = user;
-    for (int i = 0; i < zt_prog_count(s->prog, ZT_VALUE_DATA); i++) {
-        int v = zt_prog_nth(s->prog, ZT_VALUE_DATA, i);
-        if (strcmp(zt_prog_value(s->prog, v)->tensor, name) != 0) continue;
-        *type = s->bound->type[v];
-        *handle = i;
-        return ZT_OK;
-    }
-    return ZT_ENOENT;
-}
-
-static zt_status read_data(void *user, int64_t handle, size_t offset, void *dst, size_t n)
-{
-    memcpy(dst, (const char *)((const subject *)user)->data[handle] + offset, n);
-    return ZT_OK;
 }
 
 static zt_status open_subject(subject *s, const char *name)
@@ -180,20 +123,18 @@ static zt_status open_subject(subject *s, const char *name)
     s->prog = program_of(s->cli, name);
     zt_status st = s->prog ? zt_bindings_parse(ctx, s->o->bind, &s->bind) : zt_ctx_status(ctx);
     if (st != ZT_OK) return st;
-    s->bound = zt_prog_bind(s->prog, s->bind.at, s->bind.n);
-    st = s->bound ? make_values(s) : zt_ctx_status(ctx);
-    if (st == ZT_OK) s->flops = flops_of(s);
-    return st;
+    s->feed = zt_feed_new(ctx, s->prog,
+                          &(zt_feed_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,
+                                          .draw_data = true});
+    if (!s->feed) return zt_ctx_status(ctx);
+    s->flops = flops_of(s);
+    s->bytes = bytes_of(s);
+    return ZT_OK;
 }
 
 static void close_subject(subject *s)
 {
-    for (int i = 0; i < MAX_ARGS; i++) {
-        zt_free(s->cli->ctx, s->in[i]);
-        zt_free(s->cli->ctx, s->out[i]);
-        zt_free(s->cli->ctx, s->data[i]);
-    }
-    if (s->bound) zt_bound_free(s->bound);
+    zt_feed_free(s->feed);
     zt_prog_free(s->prog);
 }
 
@@ -207,8 +148,9 @@ typedef struct way {
 
 static zt_status run_once(subject *s, const way *w)
 {
-    if (w->door) return bench_door_run(w->door, s->out);
-    return zt_session_step(w->session, s->bind.at, s->bind.n, (const void *const *)s->in, s->out);
+    if (w->door) return bench_door_run(w->door, s->feed->out);
+    return zt_session_step(w->session, s->bind.at, s->bind.n, (const void *const *)s->feed->in,
+                           s->feed->out);
 }
 
 static zt_status run_times(subject *s, const way *w, int64_t times, double *seconds)
@@ -259,17 +201,16 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     zt_ctx *ctx = s->cli->ctx;
     zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
     zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
-    zt_store store = {.user = s, .find = find_data, .read = read_data};
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
     zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
     zt_prog *ready = NULL; /* as a session has it: through the passes */
     way w = {NULL, NULL};
     if (e && s->o->how == BENCH_REPLAY) ready = zt_prog_passes(ctx, s->prog, &po, NULL);
     if (ready)
-        w.session = zt_session_open(e, ready, &store, &so);
+        w.session = zt_session_open(e, ready, &s->feed->store, &so);
     else if (e && s->o->how != BENCH_REPLAY)
-        w.door = bench_door_open(e, s->prog, s->bound, s->in, s->data, s->o->how == BENCH_EAGER,
-                                 s->cli->strict);
+        w.door = bench_door_open(e, s->prog, s->feed->bound, s->feed->in, s->feed->data,
+                                 s->o->how == BENCH_EAGER, s->cli->strict);
     double *seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *seconds);
     zt_status st = (w.session || w.door) && seconds ? sample(s, &w, seconds) : zt_ctx_status(ctx);
     if (st == ZT_OK) {

@@ -7,6 +7,7 @@
 /* ---- options (options.c, check.c) ------------------------------------------------------------ */
 
 typedef struct run_options {
+    const char *bind, *data; /* of a program */
     const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre;
     int64_t n; /* -1: until the text ends or the context is full */
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
@@ -111,6 +112,10 @@ zt_status run_chat(run *r);
 zt_status run_jsonl(run *r);
 zt_status run_perplexity(run *r);
 zt_status run_embed(run *r);
+
+/* program.c: MODEL is a program; runs it */
+bool run_is_program(const char *path);
+zt_status run_program(run *r);
 
 /* report.c */
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */

@@ -5,6 +5,10 @@
 
 /* In the order of the manual. */
 static const trace_command commands[] = {
+    {"record",
+     "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values F.npz] [--times F.ndjson]",
+     TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
+         TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED), 0, trace_record},
     {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
      trace_show},
     {"stats", "stats [--by WORD] [--times FILE] [OPTION...] [FILE]",

@@ -1,7 +1,7 @@
 /* options.c - the options of zt-trace, of all commands. */
 #include "tools/zt-trace/trace.h"
 
-trace_options trace_opt; /* filled by the option table, which needs constant addresses */
+trace_options trace_opt = {.kv = -1}; /* filled by the option table, which needs constant addresses */
 bool trace_given[TRACE_N_OPTIONS];
 
 #define ROW(id, c, n, k, field, a, h, ...)                                                         \
@@ -16,13 +16,24 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(DATA, 0, "data", STR, data, "FILE", "data by name, before that of the model", ),
     ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
     ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
-    ROW(TIMES, 0, "times", STR, times, "FILE", "stats, chrome: times read from FILE", ),
+    ROW(PROMPT, 'p', "prompt", STR, prompt, "TEXT", "record: a run on TEXT, as zt-run --raw", ),
+    ROW(STEPS, 0, "steps", STR, steps, "A..B", "record: ops A to B as a program of their own", ),
+    ROW(AT, 0, "at", I64, at, "N", "record: the step of the N-th new token (default: 0, the prompt)",
+        .min = 0, .max = 1 << 20),
+    ROW(VALUES, 0, "values", STR, values, "F.npz",
+        "record: inputs, states and what each op made, of that step", ),
+    ROW(CTX, 'c', "ctx", I64, ctx, "N", "record: as zt-run's", .min = 1, .max = INT32_MAX - 64),
+    ROW(KV, 0, "kv", WORD, kv, "f16|f32", "record: type of the cache, as zt-run's", ),
+    ROW(EMBED, 0, "embed", FLAG, embed, NULL, "record: the program of zt-run --embed", ),
+    ROW(TIMES, 0, "times", STR, times, "FILE",
+        "record: seconds of each op into FILE; stats, chrome: read from it", ),
     ROW(BY, 0, "by", WORD, by, "op|step|family|layer", "stats: what a row stands for", ),
     ROW(REPLAY, 0, "replay", STR, replay, "LINE",
         "diff: the op of that line alone (or that makes the value of that name)", ),
     ROW(THROUGH, 0, "through", FLAG, through, NULL,
         "diff: each op is given what its own side made, so that errors add up", ),
-    ROW(EXACT, 0, "exact", FLAG, exact, NULL, "diff: any bit that differs is beyond the bound", ),
+    ROW(EXACT, 0, "exact", FLAG, exact, NULL,
+        "diff: any bit counts; record: activations and cache stay f32", ),
     ROW(WRT, 0, "wrt", LIST, wrt, "NAME[,NAME]",
         "grad: values to differentiate with respect to; more names may follow", ),
     ROW(OF, 0, "of", LIST, of, "NAME[,NAME]",

@@ -15,6 +15,11 @@ typedef struct trace_options {
     const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
     const char *bind;                 /* "n=16,ctx=64" */
     bool plain;
+    /* of record */
+    const char *prompt, *steps, *values;
+    int64_t at, ctx;
+    bool embed;
+    int kv; /* index into f16|f32; -1: the default */
     const char *times;
     int by; /* word of --by */
     const char *replay; /* a line, or the name of a value */
@@ -30,6 +35,13 @@ enum {
     TRACE_DATA,
     TRACE_BIND,
     TRACE_PLAIN,
+    TRACE_PROMPT,
+    TRACE_STEPS,
+    TRACE_AT,
+    TRACE_VALUES,
+    TRACE_CTX,
+    TRACE_KV,
+    TRACE_EMBED,
     TRACE_TIMES,
     TRACE_BY,
     TRACE_REPLAY,
@@ -57,6 +69,7 @@ typedef struct trace_command {
     zt_status (*run)(zt_cli *cli, const trace_options *o, char **operands, int n);
 } trace_command;
 
+zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n);

@@ -1,0 +1,342 @@
+/* record.c - zt-trace record: what zt-run runs of a language model, as a program.
+ *
+ * The program is the forward pass as it is built, before any pass; prompt and single token are this
+ * one program, with other numbers for its symbols. With a prompt there are values, too: those of the
+ * step that --at chooses, to which the run comes as zt-run does. Then the step is walked op by op
+ * (--steps, --values) and replayed with a clock (--times).
+ */
+#include "tools/zt-trace/trace.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct recording {
+    zt_cli *cli;
+    zt_ctx *ctx;
+    const trace_options *o;
+    zt_gguf *gguf;
+    zt_store store;
+    zt_engine *engine;
+    zt_prog *prog;   /* of the model */
+    zt_ids ids;      /* of the prompt, then of the tokens that followed */
+    int64_t from, n; /* the step feeds n ids from there on */
+    zt_binding bind[3];
+    zt_feed *feed;   /* of the step */
+    zt_walk *walk;
+    zt_prog *part;   /* --steps: of the program; NULL: all of it */
+    zt_bound *bound; /* what is printed, bound */
+} recording;
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static zt_status open_program(recording *r)
+{
+    static const zt_dtype kv[] = {ZT_F16, ZT_F32};
+    zt_llm_opts lo = {.ctx_len = r->o->ctx, .exact = r->o->exact, .embed = r->o->embed,
+                      .kv = r->o->kv < 0 ? ZT_DTYPE_COUNT : kv[r->o->kv]};
+    r->gguf = zt_model_open(r->ctx, r->o->model);
+    r->prog = r->gguf ? zt_llm_program(r->gguf, &lo) : NULL;
+    if (r->prog) r->store = zt_gguf_store(r->gguf);
+    return zt_ctx_status(r->ctx);
+}
+
+static zt_status read_prompt(recording *r)
+{
+    const char *text = r->o->prompt;
+    zt_vocab *v = zt_vocab_open(r->gguf);
+    zt_status s = v ? zt_vocab_encode(v, text, strlen(text), ZT_TOK_BOS_RULE, &r->ids)
+                    : zt_ctx_status(r->ctx);
+    zt_vocab_free(v);
+    r->n = (int64_t)r->ids.n;
+    if (s == ZT_OK && r->n == 0) s = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
+    return s;
+}
+
+/* ---- up to the step -------------------------------------------------------------------------- */
+
+/* An input of the program, by its name: those of lib/llm's forward passes. */
+static void fill_input(const recording *r, const char *name, const zt_type *t, int32_t *x)
+{
+    int64_t count = zt_type_count(t);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = !strcmp(name, "ids")     ? r->ids.id[r->from + i]
+               : !strcmp(name, "pos")   ? (int32_t)(r->from + i)
+               : !strcmp(name, "table") ? (int32_t)i
+               : !strcmp(name, "rows") || !strcmp(name, "last") ? (int32_t)(r->n - 1)
+                                                                : 0; /* seq, types */
+}
+
+/* Inputs of the step that feeds n ids after those before `from`, into a new feed. */
+static zt_status begin_step(recording *r)
+{
+    int64_t rows = (r->n + r->o->at + ZT_LLM_BLOCK) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
+    if (r->feed) rows = r->bind[2].value;
+    zt_binding b[] = {{"n", r->n}, {"m", 1}, {"ctx", rows}};
+    memcpy(r->bind, b, sizeof b);
+    zt_feed_free(r->feed);
+    r->feed = zt_feed_new(r->ctx, r->prog,
+                          &(zt_feed_opts){.bind = r->bind, .n_bind = 3, .draw = true});
+    if (!r->feed) return zt_ctx_status(r->ctx);
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN); i++) {
+        int v = zt_prog_nth(r->prog, ZT_VALUE_IN, i);
+        fill_input(r, zt_prog_value(r->prog, v)->name, &r->feed->bound->type[v], r->feed->in[i]);
+    }
+    return ZT_OK;
+}
+
+/* Which output is the likeliest token; -1: none. */
+static int best_output(const zt_prog *p)
+{
+    for (int i = 0; i < zt_prog_n_outputs(p); i++)
+        if (!strcmp(zt_prog_output(p, i)->name, "best")) return i;
+    return -1;
+}
+
+/* Runs the step, and makes the one after it the next. */
+static zt_status advance(recording *r, zt_session *s, int best)
+{
+    zt_status st = zt_cli_interrupted() ? ZT_EINTR
+                                        : zt_session_step(s, r->bind, 2,
+                                                          (const void *const *)r->feed->in,
+                                                          r->feed->out);
+    if (st == ZT_OK) st = zt_ids_push(r->ctx, &r->ids, *(int32_t *)r->feed->out[best]);
+    r->from += r->n;
+    r->n = 1;
+    return st == ZT_OK ? begin_step(r) : st;
+}
+
+static zt_status take_states(recording *r, zt_session *s)
+{
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE); i++) {
+        zt_type t = zt_session_state_type(s, i);
+        r->feed->state[i] = zt_alloc(r->ctx, zt_type_bytes(&t) + 1);
+        if (!r->feed->state[i]) return ZT_ENOMEM;
+        zt_status st = zt_session_state_get(s, i, r->feed->state[i]);
+        if (st) return st;
+    }
+    return ZT_OK;
+}
+
+static zt_status run_up_to_step(recording *r)
+{
+    int best = best_output(r->prog);
+    zt_status st = begin_step(r);
+    if (st || r->o->at == 0) return st;
+    if (best < 0) return zt_fail(r->ctx, ZT_EUSAGE, "--at: the model makes no tokens");
+    zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
+    zt_session *s = zt_session_open(r->engine, r->prog, &r->store, &so);
+    if (!s) return zt_ctx_status(r->ctx);
+    for (int64_t i = 0; i < r->o->at && !st; i++) st = advance(r, s, best);
+    if (!st) st = take_states(r, s);
+    zt_session_close(s);
+    return st;
+}
+
+/* ---- the step, op by op ---------------------------------------------------------------------- */
+
+/* "A..B", both among them; "A": that one. */
+static zt_status read_steps(recording *r, int64_t *first, int64_t *last)
+{
+    char a[24], shown[64];
+    const char *text = r->o->steps, *dots = strstr(text, "..");
+    size_t n = dots ? (size_t)(dots - text) : strlen(text);
+    snprintf(a, sizeof a, "%.*s", (int)(n < sizeof a ? n : sizeof a - 1), text);
+    bool good = zt_parse_i64(a, first) && zt_parse_i64(dots ? dots + 2 : a, last);
+    if (good && *first >= 0 && *first <= *last && *last < zt_prog_n_steps(r->prog)) return ZT_OK;
+    return zt_fail(r->ctx, ZT_EUSAGE, "--steps '%s': not A..B, ops from 0 to %d",
+                   zt_escape(shown, sizeof shown, text, strlen(text)),
+                   zt_prog_n_steps(r->prog) - 1);
+}
+
+static zt_status walk_to(recording *r, int64_t last)
+{
+    zt_status st = ZT_OK;
+    r->walk = zt_walk_open(r->engine, r->prog, &r->store, r->bind, 3, r->cli->strict);
+    if (!r->walk) return zt_ctx_status(r->ctx);
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && !st; i++)
+        st = zt_walk_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE) && !st; i++)
+        if (r->feed->state[i])
+            st = zt_walk_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
+    for (int s = 0; s <= last && !st; s++)
+        st = zt_cli_interrupted() ? ZT_EINTR : zt_walk_step(r->walk, s);
+    return st;
+}
+
+/* What is printed: the program, or the part of it that --steps tells. */
+static zt_status choose_part(recording *r)
+{
+    int64_t first = 0, last = zt_prog_n_steps(r->prog) - 1;
+    zt_status st = r->o->steps ? read_steps(r, &first, &last) : ZT_OK;
+    if (!st && r->o->steps) r->part = zt_prog_part(r->feed->bound, (int)first, (int)last);
+    if (!st) r->bound = zt_prog_bind(r->part ? r->part : r->prog, r->bind, 3);
+    if (!st && !r->bound) st = zt_ctx_status(r->ctx);
+    bool walks = r->o->values || (r->o->times && r->part);
+    return st || !walks ? st : walk_to(r, last);
+}
+
+/* The bytes of a value of what is printed. */
+static const void *bytes_of(recording *r, int v)
+{
+    return zt_walk_get(r->walk, zt_prog_find(r->prog, zt_prog_value(r->bound->prog, v)->name));
+}
+
+/* Everything but data, in the order of the program. */
+static zt_status write_values(recording *r)
+{
+    const zt_prog *p = r->bound->prog;
+    zt_checkpoint_opts co = {.to = zt_container_named("npz"), .force = r->cli->force};
+    zt_entry *e = zt_calloc(r->ctx, (size_t)r->bound->n_values + 1, sizeof *e);
+    zt_meta *meta = zt_meta_new(r->ctx);
+    int64_t n = 0;
+    for (int v = 0; e && v < r->bound->n_values; v++) {
+        if (zt_prog_value(p, v)->kind == ZT_VALUE_DATA) continue;
+        const zt_type *t = &r->bound->type[v];
+        e[n++] = (zt_entry){zt_prog_value(p, v)->name, zt_dtype_get(t->dtype)->name, *t,
+                            zt_type_bytes(t)};
+    }
+    zt_writer *w = e && meta ? zt_writer_open(r->ctx, r->o->values, &co, meta, e, n) : NULL;
+    zt_status st = w ? ZT_OK : zt_ctx_status(r->ctx);
+    for (int64_t i = 0; i < n && !st; i++) {
+        const void *bytes = bytes_of(r, zt_prog_find(p, e[i].name));
+        st = bytes ? zt_writer_put(w, bytes, e[i].bytes) : zt_ctx_status(r->ctx);
+    }
+    if (!st) st = zt_writer_commit(w);
+    zt_writer_close(w);
+    zt_meta_free(meta);
+    zt_free(r->ctx, e);
+    return st;
+}
+
+/* ---- the step, timed ------------------------------------------------------------------------- */
+
+enum { REPLAYS = 5 };
+
+typedef struct stopwatch {
+    const zt_prog *prog;
+    double *least; /* [steps]: of all replays */
+} stopwatch;
+
+static void note(void *user, const zt_plan *plan, int step, double seconds)
+{
+    const stopwatch *c = user;
+    int s = zt_prog_value(c->prog, plan->step[step].out[0])->index;
+    if (!(c->least[s] > 0) || seconds < c->least[s]) c->least[s] = seconds;
+}
+
+/* The inputs and states of what is printed, as they are before it. */
+static zt_status feed_part(recording *r, zt_feed *f)
+{
+    static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
+    for (int k = 0; k < 2; k++) {
+        void **to = k ? f->state : f->in;
+        for (int i = 0; i < zt_prog_count(r->part, kinds[k]); i++) {
+            int v = zt_prog_nth(r->part, kinds[k], i);
+            const void *from = bytes_of(r, v);
+            size_t bytes = zt_type_bytes(&r->bound->type[v]);
+            if (!to[i]) to[i] = zt_alloc(r->ctx, bytes + 1);
+            if (!from || !to[i]) return zt_ctx_status(r->ctx);
+            memcpy(to[i], from, bytes);
+        }
+    }
+    return ZT_OK;
+}
+
+static zt_status replay(recording *r, stopwatch *c)
+{
+    zt_engine *e = zt_engine_trace(zt_cli_engine(r->cli), note, c);
+    zt_feed_opts fo = {.draw = true};
+    zt_feed *own = r->part ? zt_feed_new(r->ctx, r->part, &fo) : NULL, *f = own ? own : r->feed;
+    zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
+    zt_session *s = e ? zt_session_open(e, c->prog, &r->store, &so) : NULL;
+    zt_status st = s && (own || !r->part) ? ZT_OK : zt_ctx_status(r->ctx);
+    if (!st && own) st = feed_part(r, own);
+    for (int i = 0; i < REPLAYS && !st; i++) {
+        st = zt_cli_interrupted() ? ZT_EINTR : zt_feed_states(f, s);
+        if (!st) st = zt_session_step(s, r->bind, 2, (const void *const *)f->in, f->out);
+    }
+    zt_session_close(s);
+    zt_feed_free(own);
+    zt_engine_close(e);
+    return st;
+}
+
+static zt_status put_times(const stopwatch *c, zt_str *out)
+{
+    for (int s = 0; s < zt_prog_n_steps(c->prog); s++) {
+        const zt_step *st = zt_prog_step(c->prog, s);
+        zt_str_printf(out, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", s,
+                      zt_op_info(st->op)->name, zt_prog_value(c->prog, st->out[0])->name,
+                      c->least[s]);
+    }
+    return zt_ctx_status(out->ctx);
+}
+
+static zt_status write_times(recording *r)
+{
+    stopwatch c = {.prog = r->bound->prog};
+    c.least = zt_calloc(r->ctx, (size_t)zt_prog_n_steps(c.prog) + 1, sizeof *c.least);
+    zt_str text;
+    zt_str_init(&text, r->ctx);
+    zt_sink *sink = c.least ? zt_sink_open(r->ctx, r->o->times, r->cli->force) : NULL;
+    zt_status st = sink ? replay(r, &c) : zt_ctx_status(r->ctx);
+    if (!st) st = put_times(&c, &text);
+    if (!st) st = zt_sink_write(sink, text.data, text.len);
+    if (!st) st = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    zt_str_fini(&text);
+    zt_free(r->ctx, c.least);
+    return st;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static zt_status check(zt_cli *cli, const trace_options *o)
+{
+    const char *const out[] = {cli->output, o->values, o->times};
+    if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (o->prompt && !*o->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
+    if (!o->prompt && (o->steps || o->values || o->times || o->at))
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "--steps, --values, --times and --at are of a run: give a prompt (-p)");
+    for (int i = 0; i < 3; i++) {
+        if (zt_cli_refuse_same(cli, o->model, out[i])) return zt_ctx_status(cli->ctx);
+        for (int k = 0; k < i; k++)
+            if (out[i] && out[k] && !strcmp(out[i], out[k]))
+                return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are one file");
+    }
+    return ZT_OK;
+}
+
+static zt_status record(recording *r)
+{
+    const trace_options *o = r->o;
+    zt_status st = check(r->cli, o);
+    if (!st) st = open_program(r);
+    if (!st && o->prompt && (o->steps || o->values || o->times)) {
+        st = read_prompt(r);
+        if (!st) r->engine = zt_cli_engine(r->cli);
+        if (!st && !r->engine) st = zt_ctx_status(r->ctx);
+        if (!st) st = run_up_to_step(r);
+        if (!st) st = choose_part(r);
+    }
+    if (!st && o->values) st = write_values(r);
+    if (!st && o->times) st = write_times(r);
+    return st ? st : trace_write_program(r->cli, r->part ? r->part : r->prog);
+}
+
+zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n)
+{
+    (void)operands, (void)n;
+    recording r = {.cli = cli, .ctx = cli->ctx, .o = o};
+    zt_status st = record(&r);
+    zt_bound_free(r.bound);
+    zt_walk_close(r.walk);
+    zt_prog_free(r.part);
+    zt_feed_free(r.feed);
+    zt_ids_fini(r.ctx, &r.ids);
+    zt_engine_close(r.engine);
+    zt_prog_free(r.prog);
+    zt_gguf_close(r.gguf);
+    return st;
+}
