@@ -34,6 +34,7 @@
 #include "lib/llm/mix.h"
 #include "lib/llm/importance.h"
 #include "lib/llm/budget.h"
+#include "lib/dna/lora.h"
 #include "lib/dna/merge.h"
 
 #endif

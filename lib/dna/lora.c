@@ -8,7 +8,7 @@
  * adapter.type "lora", NAME.lora_a [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
  * Rows of q and k that rope pairs lie differently in GGUF: they are moved.
  */
-#include "lib/dna/lora.h"
+#include "lib/dna/lora_part.h"
 
 #include "lib/dna/merge_room.h"
 #include "lib/io/json.h"
@@ -32,7 +32,8 @@ struct zt_lora {
     zt_checkpoint *file;
     part *part;
     int64_t n;
-    bool gguf, root, transposed; /* transposed: fan_in_fan_out */
+    zt_map *by_name, *by_hf_name; /* parts; the latter of a GGUF's */
+    bool gguf, root, transposed;  /* transposed: fan_in_fan_out */
     double alpha;
     json_t *config, *alphas; /* alphas: of single modules, or NULL */
 };
@@ -42,6 +43,8 @@ void zt_lora_close(zt_lora *l)
     if (!l) return;
     json_decref(l->config);
     zt_checkpoint_close(l->file);
+    zt_map_free(l->by_name);
+    zt_map_free(l->by_hf_name);
     zt_free(l->ctx, l->part);
     zt_arena_free(l->arena);
     zt_free(l->ctx, l);
@@ -88,27 +91,41 @@ static const char *target_of(zt_lora *l, const char *name, const ending **how)
     return NULL;
 }
 
+/* What a tensor of the file is of: a new part, or one whose other half is there. */
+static zt_status add_tensor(zt_lora *l, int64_t i)
+{
+    const ending *how = NULL;
+    char hf[256];
+    int64_t at;
+    zt_entry e;
+    zt_checkpoint_get(l->file, i, &e);
+    size_t n = strlen(e.name), k = strlen(".base_layer.weight");
+    if (!l->gguf && n > k && !strcmp(e.name + n - k, ".base_layer.weight"))
+        return ZT_OK; /* the model's own */
+    const char *name = target_of(l, e.name, &how);
+    if (!name || !how) return zt_ctx_status(l->ctx);
+    zt_status s = ZT_OK;
+    if (!zt_map_get(l->by_name, name, strlen(name), &at)) {
+        at = l->n++;
+        l->part[at] = (part){.name = name, .a = -1, .b = -1, .embedding = how->embedding};
+        s = zt_map_put(l->by_name, name, strlen(name), at);
+        const char *as = l->gguf ? zt_merge_hf_name(name, hf, sizeof hf) : NULL;
+        const char *kept = as ? zt_arena_strndup(l->arena, as, strlen(as)) : NULL;
+        if (s == ZT_OK && as)
+            s = kept ? zt_map_put(l->by_hf_name, kept, strlen(kept), at) : ZT_ENOMEM;
+    }
+    *(how->is_b ? &l->part[at].b : &l->part[at].a) = i;
+    return s;
+}
+
 static zt_status list_parts(zt_lora *l)
 {
-    int64_t n = zt_checkpoint_count(l->file), at;
-    zt_map *map = zt_map_new(l->ctx, (size_t)n);
+    int64_t n = zt_checkpoint_count(l->file);
+    l->by_name = zt_map_new(l->ctx, (size_t)n);
+    l->by_hf_name = zt_map_new(l->ctx, (size_t)n);
     l->part = zt_calloc(l->ctx, (size_t)n + 1, sizeof *l->part);
-    zt_status s = map && l->part ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) {
-        const ending *how = NULL;
-        zt_entry e;
-        zt_checkpoint_get(l->file, i, &e);
-        const char *name = target_of(l, e.name, &how);
-        if (!name)
-            s = zt_ctx_status(l->ctx);
-        else if (!zt_map_get(map, name, strlen(name), &at)) {
-            at = l->n++;
-            l->part[at] = (part){.name = name, .a = -1, .b = -1, .embedding = how->embedding};
-            s = zt_map_put(map, name, strlen(name), at);
-        }
-        if (s == ZT_OK) *(how->is_b ? &l->part[at].b : &l->part[at].a) = i;
-    }
-    zt_map_free(map);
+    zt_status s = l->by_name && l->by_hf_name && l->part ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < n && s == ZT_OK; i++) s = add_tensor(l, i);
     return s;
 }
 
@@ -240,18 +257,13 @@ zt_lora *zt_lora_open(zt_ctx *ctx, const char *path)
 static const part *part_of(const zt_lora *l, const char *name, bool *other)
 {
     char buf[256];
-    const char *hf = zt_merge_hf_name(name, buf, sizeof buf);
-    for (int64_t i = 0; i < l->n; i++) {
-        char mine[256];
-        const char *as_hf = NULL;
-        *other = false;
-        if (!strcmp(l->part[i].name, name)) return &l->part[i];
-        *other = true;
-        if (hf && !l->gguf && !strcmp(l->part[i].name, hf)) return &l->part[i];
-        if (l->gguf) as_hf = zt_merge_hf_name(l->part[i].name, mine, sizeof mine);
-        if (as_hf && !strcmp(as_hf, name)) return &l->part[i];
-    }
-    return NULL;
+    int64_t at;
+    *other = false;
+    if (zt_map_get(l->by_name, name, strlen(name), &at)) return &l->part[at];
+    *other = true;
+    const char *as = l->gguf ? name : zt_merge_hf_name(name, buf, sizeof buf);
+    const zt_map *map = l->gguf ? l->by_hf_name : l->by_name;
+    return as && zt_map_get(map, as, strlen(as), &at) ? &l->part[at] : NULL;
 }
 
 static int64_t number_in(const zt_meta_item *item, int64_t layer)
@@ -266,9 +278,7 @@ static int64_t number_in(const zt_meta_item *item, int64_t layer)
     return u;
 }
 
-/* In how many heads rows are paired on the way from Hugging Face's names to GGUF's; 0: they are
- * not, -1: not known. */
-static int64_t heads_of(zt_checkpoint *model, const char *name)
+int64_t zt_lora_heads(zt_checkpoint *model, const char *name)
 {
     static const char *const archs[] = {"llama", "smollm3", "granite"};
     const zt_meta *m = zt_checkpoint_meta(model);
@@ -324,7 +334,7 @@ static zt_status fit_to(const zt_lora *l, zt_checkpoint *model, int64_t tensor, 
     if (l->gguf && other)
         return zt_fail(l->ctx, ZT_ENOTSUP, "%s: is for a GGUF, and %s has other names", file_of(l),
                        zt_checkpoint_name(model));
-    f->heads = other ? heads_of(model, e.name) : 0;
+    f->heads = other ? zt_lora_heads(model, e.name) : 0;
     if (f->heads < 0 || (f->heads && rows % (2 * f->heads)))
         return zt_fail(l->ctx, ZT_EDATA, "%s: '%s': the number of heads is not known",
                        zt_checkpoint_name(model), shown);
@@ -333,27 +343,22 @@ static zt_status fit_to(const zt_lora *l, zt_checkpoint *model, int64_t tensor, 
 
 zt_status zt_lora_check(const zt_lora *l, zt_checkpoint *model)
 {
-    int64_t found = 0, n = zt_checkpoint_count(model);
-    zt_status s = ZT_OK;
-    bool other;
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) {
+    bool *found = zt_calloc(l->ctx, (size_t)l->n + 1, sizeof *found);
+    zt_status s = found ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < zt_checkpoint_count(model) && s == ZT_OK; i++) {
         fit f;
         s = fit_to(l, model, i, &f);
-        found += f.p != NULL;
+        if (f.p) found[f.p - l->part] = true;
     }
-    for (int64_t k = 0; k < l->n && s == ZT_OK && found < l->n; k++) {
-        bool has = false;
-        for (int64_t i = 0; i < n && !has; i++) {
-            zt_entry e;
-            zt_checkpoint_get(model, i, &e);
-            has = part_of(l, e.name, &other) == &l->part[k];
-        }
+    for (int64_t k = 0; k < l->n && s == ZT_OK; k++) {
+        const char *name = l->part[k].name;
         char shown[160];
-        if (!has)
+        if (!found[k])
             s = zt_fail(l->ctx, ZT_EDATA, "%s: is for a tensor '%s', which %s has not", file_of(l),
-                        zt_escape(shown, sizeof shown, l->part[k].name, strlen(l->part[k].name)),
+                        zt_escape(shown, sizeof shown, name, strlen(name)),
                         zt_checkpoint_name(model));
     }
+    zt_free(l->ctx, found);
     return s;
 }
 

@@ -25,7 +25,7 @@
 #ifndef ZT_MERGE_H
 #define ZT_MERGE_H
 
-#include "lib/io/checkpoint.h"
+#include "lib/dna/lora.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,14 +54,6 @@ int zt_recipe_count(const zt_recipe *r);                /* of models; each is na
 const char *zt_recipe_model(const zt_recipe *r, int i); /* as it is written: "a.gguf", "a+lora" */
 int zt_recipe_first(const zt_recipe *r); /* whose types and metadata the child has: the base, else
                                             the first */
-
-/* ---- adapters -------------------------------------------------------------------------------- */
-
-/* What a model is to have added to its matrices: y = W + scale B A. A directory of PEFT's
- * (adapter_config.json, adapter_model.safetensors) or llama.cpp's GGUF of the type "adapter". */
-typedef struct zt_lora zt_lora;
-zt_lora *zt_lora_open(zt_ctx *ctx, const char *path);
-void zt_lora_close(zt_lora *l);
 
 /* ---- merging --------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #ifndef ZT_MERGE_ROOM_H
 #define ZT_MERGE_ROOM_H
 
-#include "lib/dna/lora.h"
+#include "lib/dna/lora_part.h"
 #include "lib/dna/merge.h"
 #include "lib/tensor/quantize.h"
 
