@@ -29,6 +29,10 @@ drive() {
     drive netjson "$tests"/seeds/netjson/*
 }
 
+@test "recipe: merges in YAML and JSON, changed" {
+    drive recipe "$tests"/seeds/recipe/*
+}
+
 @test "npy: arrays, changed" {
     drive npy "$tests"/seeds/npy/*
 }

@@ -247,3 +247,112 @@ END
     killed_everywhere old.gguf new.gguf target.gguf zt-dna merge -t 1 --method linear --weight 1 a.gguf b.gguf -f -o target.gguf
     [ "$kills" -gt 4 ]
 }
+
+@test "networks: merged layer by layer in their frame; of codes, by way of weights" {
+    net() { # NUMBERS...
+        perl -MMIME::Base64 -e 'print q({"id":"n","depth":1,"rows":1,"cols":1,"layers_per_cell":1,"layers":[{"z":0,"y":0,"x":0,"l":0,"type":"Dense",),
+            q("dtype":"float32","note":"as it is","weights":"), encode_base64(pack("f<*", @ARGV), ""), q("}]}), "\n"' -- "$@"
+    }
+    net 1 2 3 -4 >n.json
+    net 3 2 1 0 >m.json
+    net 2 2 2 -2 >want.json
+    zt-dna merge --method linear --weight 0.5 n.json m.json -o out.json
+    diff <(zt-convert --hash want.json) <(zt-convert --hash out.json)
+    grep -q '"note":"as it is"' out.json
+    zt-quant -q --type int8 n.json i.json
+    refused 69 float32 --method linear --weight 0.5 i.json m.json -o new.json
+    zt-quant -q --type float32 i.json - --to json | zt-dna merge --method linear --weight 0.5 - m.json --to json -o - |
+        zt-quant -q --type int8 - again.json
+    zt-convert --check again.json
+    net 1 2 3 >short.json
+    refused 65 short --method linear --weight 0.5 n.json short.json -o new.json
+}
+
+# lora_of DIR FACTOR: a PEFT adapter of rank 2 for the q, k and down matrices of A's first layer.
+lora_of() {
+    mkdir "$1"
+    zt-convert --list A/model.safetensors | perl -e '
+        my (%at, $data, @t); my $seed = 1; $data = "";
+        sub put { my ($n, $r, $c) = @_; my $from = length $data;
+            $data .= pack "f<*", map { $seed = ($seed * 1103515245 + 12345) % 2147483648; ($seed / 2147483648 - 0.5) * 0.2 } 1 .. $r * $c;
+            push @t, sprintf q("%s":{"dtype":"F32","shape":[%d,%d],"data_offsets":[%d,%d]}), $n, $r, $c, $from, length $data }
+        while (<STDIN>) { chomp; my ($n, undef, $s) = split /\t/;
+            next unless $n =~ /^(model\.layers\.0\.\w+\.(?:q|k|down)_proj)\.weight$/; my $m = $1;
+            my ($r, $c) = $s =~ /(\d+),(\d+)/;
+            put("base_model.model.$m.lora_A.weight", 2, $c); put("base_model.model.$m.lora_B.weight", $r, 2) }
+        my $h = "{" . join(",", @t) . "}"; $h .= " " x (-length($h) % 8);
+        binmode STDOUT; print pack("Q<", length $h), $h, $data' >"$1/adapter_model.safetensors"
+    echo '{"peft_type": "LORA", "r": 2, "lora_alpha": '"$2"', "bias": "none"}' >"$1/adapter_config.json"
+}
+
+@test "adapters: PEFT's on its own names and on a GGUF's, where rope pairs rows, are the same" {
+    zt-convert --dtype f32 a.gguf f32.gguf
+    zt-convert f32.gguf A/
+    lora_of L 6
+    zt-dna merge A/model.safetensors+L -o plain.safetensors
+    cp -r A P
+    cp plain.safetensors P/model.safetensors
+    zt-dna merge f32.gguf+L -o out.gguf
+    [ "$(zt-convert --hash out.gguf | grep -c .)" -gt 10 ]
+    near f32.gguf out.gguf 10
+    [ "$(zt-dna compare P out.gguf --threshold -1 --format tsv | awk -F'\t' 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "rel_l2") c = i; next} $c > 1e-6' | wc -l)" -eq 0 ]
+    # three matrices, and no more, are others than before
+    [ "$(diff <(zt-convert --hash f32.gguf) <(zt-convert --hash out.gguf) | grep -c '^>')" -eq 3 ]
+    zt-dna merge A+L -f -o again.gguf
+    diff <(zt-convert --hash out.gguf) <(zt-convert --hash again.gguf)
+    # twice the alpha is twice the difference
+    sed -i 's/: 6,/: 12,/' L/adapter_config.json
+    zt-dna merge f32.gguf+L -o twice.gguf
+    zt-dna merge --method task_arithmetic --base f32.gguf --weight 2 out.gguf -o by.gguf
+    near by.gguf twice.gguf 1e-5
+}
+
+@test "adapters: what has a low rank comes back from the two models; the first values are the best" {
+    zt-convert --dtype f32 a.gguf f32.gguf
+    zt-convert f32.gguf A/
+    lora_of L 6
+    zt-dna merge f32.gguf+L -o tuned.gguf
+    zt-dna lora --rank 2 f32.gguf tuned.gguf -o l.gguf
+    [ "$(zt-convert --list l.gguf | tail -n +2 | wc -l)" -eq 6 ]
+    [ "$(meta general.type l.gguf)" = adapter ]
+    zt-dna merge f32.gguf+l.gguf -o back.gguf
+    near tuned.gguf back.gguf 2e-5
+    zt-dna lora --rank 3 f32.gguf tuned.gguf -o l2/
+    grep -q '"q_proj"' l2/adapter_config.json
+    zt-dna merge f32.gguf+l2 -o back2.gguf
+    near tuned.gguf back2.gguf 2e-5
+    zt-dna lora --rank 3 -t 3 f32.gguf tuned.gguf -o l3/
+    cmp l2/adapter_model.safetensors l3/adapter_model.safetensors
+    # of all that differs, more with more rank
+    zt-dna lora --rank 1 a.gguf b.gguf -o r1.gguf 2>one
+    zt-dna lora --rank 40 a.gguf b.gguf -o r40.gguf 2>forty
+    [ "$(sed -nE 's/.* ([0-9.]+) %.*/\1/p' one | cut -d. -f1)" -lt "$(sed -nE 's/.* ([0-9.]+) %.*/\1/p' forty | cut -d. -f1)" ]
+}
+
+@test "adapters that do not fit are one line" {
+    zt-convert --dtype f32 a.gguf f32.gguf
+    zt-convert f32.gguf A/
+    lora_of L 6
+    refused 65 'wide.gguf' wide.gguf+L -o new.gguf
+    sed -i 's/LORA/IA3/' L/adapter_config.json
+    refused 69 IA3 a.gguf+L -o new.gguf
+    echo '{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "use_dora": true}' >L/adapter_config.json
+    refused 69 use_dora a.gguf+L -o new.gguf
+    echo '{' >L/adapter_config.json
+    refused 65 adapter_config a.gguf+L -o new.gguf
+    refused 66 none a.gguf+none -o new.gguf
+    refused 65 LoRA a.gguf+b.gguf -o new.gguf
+    run --separate-stderr zt-dna lora a.gguf a.gguf -o new.gguf
+    [ "$status" -eq 65 ] && one_message zt-dna && [ ! -e new.gguf ]
+}
+
+@test "examples/merge: two models merged, quantized and run; a child by its recipe" {
+    repo=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+    tools=$(cd "$(dirname "$(command -v zt-dna)")" && pwd)
+    cp "$repo"/examples/merge/* .
+    make -s ZT="$tools" A=a.gguf B=b.gguf TYPE=q8_0 N=2 >text
+    [ -s text ]
+    make -s child.gguf ZT="$tools" A=a.gguf B=b.gguf TYPE=q8_0
+    [ "$(meta zt.merge.method child.gguf)" = slerp ]
+    run ! make -s ZT="$tools"
+}

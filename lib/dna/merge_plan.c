@@ -113,6 +113,12 @@ static bool same_shape(const zt_type *a, const zt_type *b)
            (a->rank < 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
 }
 
+/* A network's frame tells of codes how they are read: they are not numbers yet. */
+static bool is_net(zt_checkpoint *c)
+{
+    return zt_meta_find(zt_checkpoint_meta(c), "zt.netjson") >= 0;
+}
+
 static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *e, int k)
 {
     const zt_merge *m = p->m;
@@ -126,6 +132,10 @@ static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *
                        lead->type.rank < 0 ? lead->dtype : zt_type_text(&lead->type, y));
     bool floats = e->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(e->type.dtype);
     bool lead_floats = lead->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(lead->type.dtype);
+    if (!floats && is_net(model_of(m, p->slice, k)))
+        return zt_fail(m->ctx, ZT_ENOTSUP,
+                       "%s: '%s' is %s codes: 'zt-quant --type float32' makes weights of them", b,
+                       name, e->dtype);
     if (floats != lead_floats)
         return zt_fail(m->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", b, name,
                        e->dtype, a, lead->dtype);
@@ -299,7 +309,8 @@ zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t)
     size_t bytes;
     if (!is_float(&j->out) || t == type.dtype) return ZT_OK;
     type.dtype = t;
-    if (!zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes))
+    if (!zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes) ||
+        is_net(model_of(m, j->slice, j->from)))
         return zt_fail(m->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
                        zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)),
                        j->out.dtype, zt_dtype_get(t)->name);

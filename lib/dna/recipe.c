@@ -1,22 +1,15 @@
-/* recipe.c - owns recipes: a document's keys become models, slices and settings, or are refused.
+/* recipe.c - owns recipes: a document's keys become models and slices, or are refused.
  *
  * The schema is mergekit's MergeConfiguration (0.1.5, docs of "Merge Configuration", as facts): its
  * common part. What is not in the tables below is refused by name.
  */
-#include "lib/dna/merge_room.h"
-#include "lib/dna/tree.h"
+#include "lib/dna/recipe_room.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MODELS = 256, SLICES = 4096 };
 
-typedef struct builder {
-    zt_recipe *r;
-    zt_ctx *ctx;
-} builder;
-
-static void *room(builder *b, int64_t n, size_t size)
+void *zt_recipe_room(builder *b, int64_t n, size_t size)
 {
     size_t bytes;
     if (!zt_mul_size((size_t)n + 1, size, &bytes)) return NULL;
@@ -25,17 +18,9 @@ static void *room(builder *b, int64_t n, size_t size)
     return p;
 }
 
-#define REFUSE(at, ...) zt_tree_fail(b->ctx, b->r->name, at, __VA_ARGS__)
-
 /* ---- the walk over a map by a table of keys -------------------------------------------------- */
 
-typedef zt_status key_fn(builder *b, const zt_tree *value, void *into);
-typedef struct key_row {
-    const char *name;
-    key_fn *fn;
-} key_row;
-
-static bool is_null(const zt_tree *t)
+bool zt_recipe_is_null(const zt_tree *t)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
     for (size_t i = 0; t->kind == ZT_TREE_SCALAR && t->plain && i < sizeof words / sizeof *words;
@@ -44,14 +29,13 @@ static bool is_null(const zt_tree *t)
     return false;
 }
 
-/* Each key by its row; null is as if it were not there. */
-static zt_status by_keys(builder *b, const zt_tree *map, const char *what, const key_row *rows,
+zt_status zt_recipe_keys(builder *b, const zt_tree *map, const char *what, const recipe_key *rows,
                          void *into)
 {
     if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: keys and values were expected", what);
     for (int64_t i = 0; i < map->n; i++) {
         const zt_tree *key = map->item[2 * i], *value = map->item[2 * i + 1];
-        const key_row *row = rows;
+        const recipe_key *row = rows;
         char shown[80];
         while (row->name && strcmp(row->name, key->text)) row++;
         if (!row->name)
@@ -59,155 +43,17 @@ static zt_status by_keys(builder *b, const zt_tree *map, const char *what, const
                           zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
         if (!row->fn)
             return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
-        zt_status s = is_null(value) ? ZT_OK : row->fn(b, value, into);
+        zt_status s = zt_recipe_is_null(value) ? ZT_OK : row->fn(b, value, into);
         if (s != ZT_OK) return s;
     }
     return ZT_OK;
 }
 
-static zt_status text_of(builder *b, const zt_tree *t, const char *what, const char **out)
+zt_status zt_recipe_text(builder *b, const zt_tree *t, const char *what, const char **out)
 {
     if (t->kind != ZT_TREE_SCALAR || !*t->text) return REFUSE(t, "%s: a text was expected", what);
     *out = zt_arena_strndup(b->r->arena, t->text, strlen(t->text));
     return *out ? ZT_OK : ZT_ENOMEM;
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-static bool word_in(const char *text, const char *words) /* " yes no " */
-{
-    size_t n = strlen(text);
-    for (const char *p = words; n && (p = strstr(p, text)); p++)
-        if (p > words && p[-1] == ' ' && p[n] == ' ') return true;
-    return false;
-}
-
-/* YAML 1.1's switches. */
-static bool is_switch(const zt_tree *t, double *out)
-{
-    bool on = word_in(t->text, " true True TRUE yes Yes YES on On ON ");
-    bool off = word_in(t->text, " false False FALSE no No NO off Off OFF ");
-    *out = on;
-    return t->plain && (on || off);
-}
-
-/* true is mergekit's rule, the same L1 norm; the others by name. */
-static bool rescale_of(const zt_tree *t, double *out)
-{
-    static const char *const words[] = {"none", "l1", "density"};
-    double on;
-    if (is_switch(t, &on)) {
-        *out = on ? RESCALE_L1 : RESCALE_NONE;
-        return true;
-    }
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(t->text, words[i])) {
-            *out = i;
-            return true;
-        }
-    return false;
-}
-
-static zt_status number_of(builder *b, const zt_tree *t, merge_param p, double *out)
-{
-    const merge_param_info *about = &zt_merge_params[p];
-    char shown[80];
-    bool good = t->kind == ZT_TREE_SCALAR;
-    if (good && about->kind == 'r')
-        good = rescale_of(t, out);
-    else if (good)
-        good = is_switch(t, out) || zt_parse_double(t->text, out);
-    if (good && about->kind == 'b') good = *out == 0 || *out == 1;
-    if (!good)
-        return REFUSE(t, "parameter '%s': '%s' is no %s", about->name,
-                      t->kind == ZT_TREE_SCALAR
-                          ? zt_escape(shown, sizeof shown, t->text, strlen(t->text))
-                          : "a list in a list",
-                      about->kind == 'b'   ? "switch"
-                      : about->kind == 'r' ? "rescaling"
-                                           : "number");
-    if (!isfinite(*out) || *out < about->least || *out > about->most)
-        return REFUSE(t, "parameter '%s': %g is out of range", about->name, *out);
-    return ZT_OK;
-}
-
-static zt_status values_of(builder *b, const zt_tree *t, merge_param p, merge_cond *c)
-{
-    bool list = t->kind == ZT_TREE_LIST;
-    int64_t n = list ? t->n : is_null(t) ? 0 : 1;
-    c->value = room(b, n, sizeof *c->value);
-    if (!c->value) return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++) {
-        zt_status s = number_of(b, list ? t->item[i] : t, p, &c->value[i]);
-        if (s != ZT_OK) return s;
-    }
-    c->n = (int)n;
-    return ZT_OK;
-}
-
-typedef struct cond_into {
-    merge_cond *c;
-    const zt_tree *value;
-} cond_into;
-
-static zt_status on_filter(builder *b, const zt_tree *v, void *into)
-{
-    cond_into *k = into;
-    zt_status s = text_of(b, v, "filter", &k->c->filter);
-    if (s == ZT_OK && !strcmp(k->c->filter, "*")) k->c->filter = NULL;
-    return s;
-}
-
-static zt_status on_value(builder *b, const zt_tree *v, void *into)
-{
-    (void)b;
-    ((cond_into *)into)->value = v;
-    return ZT_OK;
-}
-
-static zt_status condition_of(builder *b, const zt_tree *t, merge_param p, merge_cond *c)
-{
-    static const key_row keys[] = {{"filter", on_filter}, {"value", on_value}, {0}};
-    cond_into into = {.c = c};
-    zt_status s = by_keys(b, t, "a condition", keys, &into);
-    if (s == ZT_OK && !zt_tree_get(t, "value")) s = REFUSE(t, "a condition without 'value'");
-    return s == ZT_OK && into.value ? values_of(b, into.value, p, c) : s;
-}
-
-/* A scalar, a list of scalars, a condition, or a list of conditions. */
-static zt_status setting_of(builder *b, const zt_tree *t, merge_setting *set)
-{
-    bool list = t->kind == ZT_TREE_LIST && t->n && t->item[0]->kind == ZT_TREE_MAP;
-    set->n = list ? (int)t->n : 1;
-    set->cond = room(b, set->n, sizeof *set->cond);
-    if (!set->cond) return ZT_ENOMEM;
-    if (!list && t->kind != ZT_TREE_MAP) return values_of(b, t, set->param, set->cond);
-    for (int i = 0; i < set->n; i++) {
-        zt_status s = condition_of(b, list ? t->item[i] : t, set->param, &set->cond[i]);
-        if (s != ZT_OK) return s;
-    }
-    return ZT_OK;
-}
-
-static zt_status on_parameters(builder *b, const zt_tree *t, void *into)
-{
-    merge_scope *scope = into;
-    if (t->kind != ZT_TREE_MAP) return REFUSE(t, "parameters: keys and values were expected");
-    scope->set = room(b, t->n, sizeof *scope->set);
-    for (int64_t i = 0; scope->set && i < t->n; i++) {
-        const zt_tree *key = t->item[2 * i];
-        char shown[80];
-        int p = 0;
-        while (p < MP_COUNT && strcmp(zt_merge_params[p].name, key->text)) p++;
-        if (p == MP_COUNT)
-            return REFUSE(key, "unknown parameter '%s'",
-                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
-        merge_setting *set = &scope->set[scope->n++];
-        set->param = (merge_param)p;
-        zt_status s = setting_of(b, t->item[2 * i + 1], set);
-        if (s != ZT_OK) return s;
-    }
-    return scope->set ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- models and slices ----------------------------------------------------------------------- */
@@ -217,6 +63,8 @@ static zt_status model_of(builder *b, const zt_tree *t, int *out)
     zt_recipe *r = b->r;
     if (t->kind != ZT_TREE_SCALAR || !*t->text)
         return REFUSE(t, "a model: its file's name was expected");
+    for (const char *p = t->text; *p; p++)
+        if ((unsigned char)*p < ' ') return REFUSE(t, "a model: a name with control characters");
     for (*out = 0; *out < r->n_models; (*out)++)
         if (!strcmp(r->model[*out], t->text)) return ZT_OK;
     if (r->n_models == MODELS) return REFUSE(t, "more than %d models", MODELS);
@@ -232,7 +80,7 @@ static zt_status on_model(builder *b, const zt_tree *t, void *into)
 
 static zt_status on_scope_of_source(builder *b, const zt_tree *t, void *into)
 {
-    return on_parameters(b, t, &((merge_source *)into)->scope);
+    return zt_recipe_parameters(b, t, &((merge_source *)into)->scope);
 }
 
 static zt_status on_range(builder *b, const zt_tree *t, void *into)
@@ -244,20 +92,21 @@ static zt_status on_range(builder *b, const zt_tree *t, void *into)
     return good ? ZT_OK : REFUSE(t, "layer_range: [first, past the last] was expected");
 }
 
-static zt_status source_of(builder *b, const zt_tree *t, const char *what, const key_row *keys,
+static zt_status source_of(builder *b, const zt_tree *t, const char *what, const recipe_key *keys,
                            merge_source *s)
 {
     *s = (merge_source){.model = -1, .to = -1, .line = t->line};
-    zt_status st = by_keys(b, t, what, keys, s);
+    zt_status st = zt_recipe_keys(b, t, what, keys, s);
     return st == ZT_OK && s->model < 0 ? REFUSE(t, "%s without 'model'", what) : st;
 }
 
-static zt_status sources_of(builder *b, const zt_tree *t, const char *what, const key_row *keys,
+static zt_status sources_of(builder *b, const zt_tree *t, const char *what, const recipe_key *keys,
                             merge_slice *slice)
 {
     if (t->kind != ZT_TREE_LIST || !t->n) return REFUSE(t, "%s: a list was expected", what);
     if (t->n >= MERGE_SOURCES) return REFUSE(t, "%s: more than %d", what, MERGE_SOURCES - 1);
-    slice->source = room(b, t->n + 1, sizeof *slice->source); /* and the base, if it is not there */
+    slice->source =
+        zt_recipe_room(b, t->n + 1, sizeof *slice->source); /* and the base, if it is not there */
     slice->base = -1;
     for (int64_t i = 0; slice->source && i < t->n; i++) {
         zt_status s = source_of(b, t->item[i], what, keys, &slice->source[slice->n++]);
@@ -272,9 +121,9 @@ static zt_status sources_of(builder *b, const zt_tree *t, const char *what, cons
 
 static zt_status on_models(builder *b, const zt_tree *t, void *into)
 {
-    static const key_row keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
+    static const recipe_key keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
     zt_recipe *r = into;
-    r->slice = room(b, 1, sizeof *r->slice);
+    r->slice = zt_recipe_room(b, 1, sizeof *r->slice);
     r->n_slices = 1;
     return r->slice ? sources_of(b, t, "models", keys, r->slice) : ZT_ENOMEM;
 }
@@ -286,14 +135,14 @@ typedef struct slice_into {
 
 static zt_status on_sources(builder *b, const zt_tree *t, void *into)
 {
-    static const key_row keys[] = {
+    static const recipe_key keys[] = {
         {"model", on_model}, {"layer_range", on_range}, {"parameters", on_scope_of_source}, {0}};
     return sources_of(b, t, "sources", keys, ((slice_into *)into)->slice);
 }
 
 static zt_status on_slice_scope(builder *b, const zt_tree *t, void *into)
 {
-    return on_parameters(b, t, &((slice_into *)into)->slice->scope);
+    return zt_recipe_parameters(b, t, &((slice_into *)into)->slice->scope);
 }
 
 static zt_status on_slice_base(builder *b, const zt_tree *t, void *into)
@@ -317,19 +166,19 @@ static zt_status check_slice(builder *b, const zt_tree *t, const slice_into *int
 
 static zt_status on_slices(builder *b, const zt_tree *t, void *into)
 {
-    static const key_row keys[] = {{"sources", on_sources},
-                                   {"parameters", on_slice_scope},
-                                   {"base_model", on_slice_base},
-                                   {"residual_weight", NULL},
-                                   {0}};
+    static const recipe_key keys[] = {{"sources", on_sources},
+                                      {"parameters", on_slice_scope},
+                                      {"base_model", on_slice_base},
+                                      {"residual_weight", NULL},
+                                      {0}};
     zt_recipe *r = into;
     if (t->kind != ZT_TREE_LIST || !t->n) return REFUSE(t, "slices: a list was expected");
     if (t->n > SLICES) return REFUSE(t, "slices: more than %d", SLICES);
-    r->slice = room(b, t->n, sizeof *r->slice);
+    r->slice = zt_recipe_room(b, t->n, sizeof *r->slice);
     for (int64_t i = 0; r->slice && i < t->n; i++) {
         slice_into one = {.slice = &r->slice[r->n_slices++], .base = -1};
         one.slice->base = -1;
-        zt_status s = by_keys(b, t->item[i], "slices", keys, &one);
+        zt_status s = zt_recipe_keys(b, t->item[i], "slices", keys, &one);
         if (s == ZT_OK) s = check_slice(b, t->item[i], &one);
         if (s != ZT_OK) return s;
     }
@@ -342,7 +191,7 @@ static zt_status on_method(builder *b, const zt_tree *t, void *into)
 {
     const char *name = NULL;
     char shown[80];
-    zt_status s = text_of(b, t, "merge_method", &name);
+    zt_status s = zt_recipe_text(b, t, "merge_method", &name);
     if (s != ZT_OK) return s;
     ((zt_recipe *)into)->method = zt_merge_method_find(name);
     return ((zt_recipe *)into)->method ? ZT_OK
@@ -357,7 +206,7 @@ static zt_status on_base(builder *b, const zt_tree *t, void *into)
 
 static zt_status on_scope(builder *b, const zt_tree *t, void *into)
 {
-    return on_parameters(b, t, &((zt_recipe *)into)->scope);
+    return zt_recipe_parameters(b, t, &((zt_recipe *)into)->scope);
 }
 
 static zt_status dtype_of(builder *b, const zt_tree *t, const char *what, zt_dtype *out)
@@ -370,7 +219,7 @@ static zt_status dtype_of(builder *b, const zt_tree *t, const char *what, zt_dty
                  {"auto", ZT_DTYPE_COUNT}};
     const char *name = NULL;
     char shown[80];
-    zt_status s = text_of(b, t, what, &name);
+    zt_status s = zt_recipe_text(b, t, what, &name);
     if (s != ZT_OK) return s;
     if (!strncmp(name, "torch.", 6)) name += 6;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -410,15 +259,15 @@ static zt_status on_tokens(builder *b, const zt_tree *t, void *into)
 
 static zt_status on_tokenizer(builder *b, const zt_tree *t, void *into)
 {
-    static const key_row keys[] = {
+    static const recipe_key keys[] = {
         {"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
-    return by_keys(b, t, "tokenizer", keys, into);
+    return zt_recipe_keys(b, t, "tokenizer", keys, into);
 }
 
 static zt_status on_template(builder *b, const zt_tree *t, void *into)
 {
     zt_recipe *r = into;
-    zt_status s = text_of(b, t, "chat_template", &r->chat_template);
+    zt_status s = zt_recipe_text(b, t, "chat_template", &r->chat_template);
     if (s != ZT_OK) return s;
     if (!strcmp(r->chat_template, "auto")) return r->chat_template = NULL, ZT_OK;
     return strchr(r->chat_template, '{')
@@ -474,13 +323,13 @@ static zt_status check_contract(builder *b, const zt_tree *t)
 
 static zt_status build(builder *b, const zt_tree *t)
 {
-    static const key_row keys[] = {{"merge_method", on_method}, {"base_model", on_base},
-                                   {"models", on_models},       {"slices", on_slices},
-                                   {"parameters", on_scope},    {"dtype", on_dtype},
-                                   {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
-                                   {"tokenizer", on_tokenizer}, {"chat_template", on_template},
-                                   {"modules", NULL},           {0}};
-    zt_status s = by_keys(b, t, "recipe", keys, b->r);
+    static const recipe_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
+                                      {"models", on_models},       {"slices", on_slices},
+                                      {"parameters", on_scope},    {"dtype", on_dtype},
+                                      {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
+                                      {"tokenizer", on_tokenizer}, {"chat_template", on_template},
+                                      {"modules", NULL},           {0}};
+    zt_status s = zt_recipe_keys(b, t, "recipe", keys, b->r);
     if (s == ZT_OK) s = check_whole(b, t);
     if (s == ZT_OK) s = place_base(b, t);
     return s == ZT_OK ? check_contract(b, t) : s;
@@ -503,7 +352,7 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
     builder b = {.r = r, .ctx = ctx};
     r->name = zt_arena_strndup(arena, name, strlen(name));
     r->text = n <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, n) : "";
-    r->model = room(&b, MODELS, sizeof *r->model);
+    r->model = zt_recipe_room(&b, MODELS, sizeof *r->model);
     bool good = r->name && r->text && r->model;
     const zt_tree *t = good ? zt_tree_parse(ctx, arena, r->name, text, n) : NULL;
     if (t && build(&b, t) == ZT_OK) return r;

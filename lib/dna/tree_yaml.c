@@ -135,12 +135,13 @@ static zt_tree *of_list(yaml_reader *r, int depth)
 
 static zt_status check_key(yaml_reader *r, const zt_tree *map, const zt_tree *key)
 {
+    char shown[80];
     if (!key) return ZT_EDATA;
     if (key->kind != ZT_TREE_SCALAR) return bad(r, "a key that is no text");
     if (!strcmp(key->text, "<<")) return bad(r, "merge keys ('<<') are not read");
-    return zt_tree_get(map, key->text)
-               ? zt_tree_fail(r->ctx, r->file, key, "key '%.60s' comes twice", key->text)
-               : ZT_OK;
+    if (!zt_tree_get(map, key->text)) return ZT_OK;
+    return zt_tree_fail(r->ctx, r->file, key, "key '%s' comes twice",
+                        zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
 }
 
 static zt_tree *of_map(yaml_reader *r, int depth)

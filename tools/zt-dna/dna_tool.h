@@ -27,6 +27,7 @@ typedef struct dna_options {
     const char *method, *config, *models, *base, *type;
     zt_opt_list weight, density, gamma, epsilon, scale, param;
     double t, lambda;
+    int64_t rank;
 } dna_options;
 
 enum { DNA_BY_LAYER, DNA_BY_BLOCK };
@@ -61,6 +62,7 @@ enum {
     DNA_LAMBDA,
     DNA_SCALE,
     DNA_PARAM,
+    DNA_RANK,
     DNA_TYPE,
     DNA_N_OPTIONS
 };
@@ -86,6 +88,7 @@ zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
 zt_status dna_graft(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n);
 zt_status dna_merge(zt_cli *cli, const dna_options *o, char **operands, int n);
+zt_status dna_lora(zt_cli *cli, const dna_options *o, char **operands, int n);
 
 /* ---- shared by commands (input.c) ------------------------------------------------------------ */
 

@@ -13,7 +13,8 @@ static void on_progress(void *user, double done, double all)
     zt_progress(user, "lora", done, all);
 }
 
-static zt_status write_file(zt_cli *cli, zt_extract *x, const char *path, const char *to, bool force)
+static zt_status write_file(zt_cli *cli, zt_extract *x, const char *path, const char *to,
+                            bool force)
 {
     zt_checkpoint_opts o = {.to = zt_container_named(to), .force = force};
     zt_writer *w = zt_writer_open(cli->ctx, path, &o, zt_extract_meta(x), zt_extract_entries(x),
@@ -48,7 +49,8 @@ static zt_status put_modules(zt_str *t, zt_extract *x)
 }
 
 /* What peft.LoraConfig reads. */
-static zt_status write_config(zt_cli *cli, zt_extract *x, const char *path, const char *base, int64_t rank)
+static zt_status write_config(zt_cli *cli, zt_extract *x, const char *path, const char *base,
+                              int64_t rank)
 {
     zt_str t;
     zt_str_init(&t, cli->ctx);
@@ -56,9 +58,10 @@ static zt_status write_config(zt_cli *cli, zt_extract *x, const char *path, cons
                                   "  \"base_model_name_or_path\": ");
     if (s == ZT_OK) s = zt_str_put_json(&t, base, strlen(base));
     if (s == ZT_OK)
-        s = zt_str_printf(&t, ",\n  \"r\": %lld,\n  \"lora_alpha\": %lld,\n  \"lora_dropout\": 0.0,\n"
-                              "  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
-                              "  \"inference_mode\": true,\n  \"target_modules\": [",
+        s = zt_str_printf(&t,
+                          ",\n  \"r\": %lld,\n  \"lora_alpha\": %lld,\n  \"lora_dropout\": 0.0,\n"
+                          "  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
+                          "  \"inference_mode\": true,\n  \"target_modules\": [",
                           (long long)rank, (long long)rank);
     if (s == ZT_OK) s = put_modules(&t, x);
     if (s == ZT_OK) s = zt_str_puts(&t, "]\n}\n");
@@ -104,23 +107,29 @@ static zt_status write_folder(zt_cli *cli, zt_extract *x, const char *base, int6
     return s;
 }
 
-static zt_status extract(zt_cli *cli, const dna_options *o, zt_checkpoint *base, zt_checkpoint *tuned,
-                         const char *name)
+static zt_status extract(zt_cli *cli, const dna_options *o, zt_checkpoint *base,
+                         zt_checkpoint *tuned, const char *name)
 {
     size_t n = strlen(cli->output);
     bool folder = cli->output[n - 1] == '/';
-    zt_extract_opts opts = {.rank = o->rank, .peft = folder, .threads = (int)cli->threads,
-                            .seed = cli->seed, .stop = zt_cli_interrupted,
-                            .progress = on_progress, .user = cli};
+    zt_extract_opts opts = {.rank = o->rank,
+                            .peft = folder,
+                            .threads = (int)cli->threads,
+                            .seed = cli->seed,
+                            .stop = zt_cli_interrupted,
+                            .progress = on_progress,
+                            .user = cli};
     zt_extract *x = zt_extract_new(cli->ctx, base, tuned, &opts);
     zt_status s = x ? ZT_OK : zt_ctx_status(cli->ctx);
     if (s == ZT_OK)
-        s = folder ? write_folder(cli, x, name, o->rank) : write_file(cli, x, cli->output, "gguf", cli->force);
+        s = folder ? write_folder(cli, x, name, o->rank)
+                   : write_file(cli, x, cli->output, "gguf", cli->force);
     if (s == ZT_OK)
         zt_cli_note(cli, "%lld matrices, %.2f %% of the squares of their differences",
                     (long long)zt_extract_count(x) / 2, 100 * zt_extract_share(x));
     if (s == ZT_OK && zt_extract_left(x))
-        zt_cli_note(cli, "%lld tensors that differ are no matrices or embeddings: they are not in it",
+        zt_cli_note(cli,
+                    "%lld tensors that differ are no matrices or embeddings: they are not in it",
                     (long long)zt_extract_left(x));
     zt_extract_free(x);
     return s;
@@ -128,7 +137,8 @@ static zt_status extract(zt_cli *cli, const dna_options *o, zt_checkpoint *base,
 
 zt_status dna_lora(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
-    if (!cli->output || !*cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "lora: no output: -o FILE.gguf, or DIR/");
+    if (!cli->output || !*cli->output)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "lora: no output: -o FILE.gguf, or DIR/");
     zt_status s = strcmp(cli->output, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "an adapter");
     for (int i = 0; i < n && s == ZT_OK; i++) s = zt_cli_refuse_same(cli, operands[i], cli->output);
     zt_checkpoint *base = s == ZT_OK ? dna_open_checkpoint(cli, operands[0]) : NULL;

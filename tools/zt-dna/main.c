@@ -26,6 +26,7 @@ static const dna_command commands[] = {
      -1, dna_merge},
     {"graft", "graft [--combine MODE] [--residual] NET... -o OUT",
      TAKES(COMBINE) | TAKES(RESIDUAL) | TAKES(TO) | TAKES(NO_HISTORY), 1, -1, dna_graft},
+    {"lora", "lora [--rank R] BASE TUNED -o OUT", TAKES(RANK), 2, 2, dna_lora},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

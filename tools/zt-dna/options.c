@@ -2,7 +2,7 @@
 #include "tools/zt-dna/dna_tool.h"
 
 /* filled by the option table, which needs constant addresses */
-dna_options dna_opt = {.threshold = 0.95, .alpha = 0.5, .ratio = 0.5};
+dna_options dna_opt = {.threshold = 0.95, .alpha = 0.5, .ratio = 0.5, .rank = 16};
 bool dna_given[DNA_N_OPTIONS];
 
 #define ROW(id, c, n, k, field, a, h, ...)                                                         \
@@ -56,5 +56,6 @@ const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
     ROW(LAMBDA, 0, "lambda", F64, lambda, "X", "merge: what all differences are multiplied by", ),
     ROW(SCALE, 0, "scale", LIST, scale, "X", "merge: what a model that is passed through is", ),
     ROW(PARAM, 0, "param", LIST, param, "NAME=VALUE", "merge: any parameter of mergekit's", ),
+    ROW(RANK, 0, "rank", I64, rank, "R", "lora: of each matrix (default: 16)", .min = 1, .max = 4096),
     ROW(TYPE, 'T', "type", STR, type, "TYPE", "merge: the child's type, as zt-quant has it", ),
 };
