@@ -329,6 +329,34 @@ static void test_engines(void)
     zt_engine_close(ref);
 }
 
+/* A linear that rounds x by the largest of 32 may be further off where that is far above the rest. */
+static zt_status see_bound(void *user, const zt_diff_item *it)
+{
+    if (it->step == 0) *(double *)user = it->bound;
+    return it->share > 1 ? ZT_EBUG : ZT_OK;
+}
+
+static void test_rough(void)
+{
+    zt_engine *ref = open_engine("ref"), *e = open_engine("cpu");
+    zt_prog *p = parse(layer);
+    double bound[2] = {0};
+    for (int rough = 0; rough < 2; rough++) {
+        for (int i = 0; rough && i < N; i++) x[i * W + i] *= 1000;
+        zt_walk *a = walk_open(ref, p), *b = zt_walk_open(e, p, &store, &rows, 1, false);
+        ok(!zt_diff(a, b, &(zt_diff_opts){.judge = true}, see_bound, &bound[rough]),
+           "within the bounds");
+        zt_walk_close(a);
+        zt_walk_close(b);
+    }
+    ok(bound[0] >= 5e-4 && bound[0] < 6e-4 && bound[1] > 2.4e-3 && bound[1] < 2.7e-3,
+       "x in 8 bits: %g allowed, %g with one large value in each block", bound[0], bound[1]);
+    fill_all();
+    zt_prog_free(p);
+    zt_engine_close(ref);
+    zt_engine_close(e);
+}
+
 /* ---- two programs ---------------------------------------------------------------------------- */
 
 static void test_programs(void)
@@ -372,6 +400,7 @@ int main(void)
     test_refusals();
     test_planted();
     test_engines();
+    test_rough();
     test_programs();
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);

@@ -33,6 +33,12 @@ static double roundings(const zt_opinfo *info, const void *attrs)
     return n * n;
 }
 
+int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[])
+{
+    const zt_opinfo *info = zt_op_info(op);
+    return has_weight(info, in, false) ? activation_bits(info, attrs ? attrs : info->defaults) : 0;
+}
+
 /* f32 arithmetic has 2^-24 = 6e-8, squared 4e-15, a step; a value in 16 bits may round to the other
  * side here and there, and one in 8 bits as well. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)

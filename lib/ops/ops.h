@@ -368,6 +368,9 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
 /* The most that an engine's output may differ from the op's meaning on the same inputs, as normalised
  * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit. attrs NULL: defaults. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
+/* Bits that it rounds its first input to, in blocks of 32 columns by the largest of each; 0: none.
+ * Its bound is that for normal inputs, where the square of the largest is six times the mean. */
+int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[]);
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bytes that it reads and writes. */
 double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);

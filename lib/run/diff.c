@@ -136,6 +136,28 @@ typedef struct pair {
     void *user;
 } pair;
 
+/* How much rougher than normal numbers x is where it is rounded in blocks of 32 by their largest:
+ * the mean of the largest's square, of that of all, over the six that normal numbers have. */
+static double roughness(const zt_type *t, const void *bytes)
+{
+    double x[32], squares = 0, largest = 0;
+    int64_t cols = t->rank ? t->dim[t->rank - 1] : 1, count = zt_type_count(t);
+    const zt_dtype_info *info = zt_dtype_get(t->dtype);
+    for (int64_t row = 0; row + cols <= count && cols > 0; row += cols) {
+        for (int64_t at = 0; at < cols; at += 32) {
+            int64_t n = cols - at < 32 ? cols - at : 32;
+            double most = 0;
+            zt_widen(t->dtype, (const char *)bytes + (row + at) * info->block_bytes, x, n);
+            for (int64_t i = 0; i < n; i++) {
+                squares += x[i] * x[i];
+                most = fmax(most, x[i] * x[i]);
+            }
+            largest += most * (double)n;
+        }
+    }
+    return squares > 0 && isfinite(largest) ? fmax(1, largest / squares / 6) : 1;
+}
+
 /* The root of the bound of output k of step s, when what the op reads may be off by `before`, a root
  * of NMSE. */
 static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double before)
@@ -146,6 +168,8 @@ static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double be
     for (int i = 0; i < zt_op_info(st->op)->n_in; i++)
         in[i] = st->in[i] < 0 ? NULL : &bound->type[st->in[i]];
     double root = sqrt(zt_op_bound(st->op, bound->attrs[s], in, out)) * (o->judge ? 1 : 2);
+    const void *x = zt_op_rounds(st->op, bound->attrs[s], in) ? zt_walk_get(w, st->in[0]) : NULL;
+    if (x && zt_dtype_get(in[0]->dtype)->kind == 'F') root *= sqrt(roughness(in[0], x));
     return o->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
 }
 
