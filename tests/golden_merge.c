@@ -13,6 +13,7 @@
 #include <string.h>
 
 static char set[4096]; /* the folder of the cases */
+static bool quiet;     /* failures are wanted */
 
 /* ---- YAML of a JSON value, in blocks --------------------------------------------------------- */
 
@@ -110,7 +111,7 @@ static zt_checkpoint *merged(zt_ctx *ctx, const char *text, size_t n, int thread
     for (int i = 0; r && i < zt_recipe_count(r) && i < MOST; i++)
         zt_checkpoint_close(parent[i].model);
     zt_recipe_free(r);
-    if (!good) diag("%s", zt_ctx_error(ctx));
+    if (!good && !quiet) diag("%s", zt_ctx_error(ctx));
     return good ? zt_checkpoint_open(ctx, out, 0) : NULL;
 }
 
@@ -132,6 +133,29 @@ static bool has_yaml(zt_ctx *ctx)
     return has;
 }
 
+/* Each allocation in turn fails, and all after it: it is said, and nothing is left. */
+static void check_memory(const char *name, const json_t *config)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    int bad = 0, tried = 0;
+    bool done = false;
+    size_t held = zt_mem_get(ctx).blocks;
+    for (uint64_t n = 1; n < 100000 && !done; n += 1 + n / 16, tried++) {
+        zt_mem_fail(ctx, n, true);
+        quiet = true;
+        zt_checkpoint *c = merged_json(ctx, config, 2);
+        quiet = false;
+        zt_mem_fail(ctx, 0, false);
+        done = c != NULL;
+        bad += !done && zt_ctx_status(ctx) != ZT_ENOMEM;
+        zt_checkpoint_close(c);
+        bad += zt_mem_get(ctx).blocks != held;
+        zt_ctx_clear(ctx);
+    }
+    ok(done && tried > 10 && bad == 0, "%s: without memory, %d times", name, tried);
+    zt_ctx_free(ctx);
+}
+
 static void check_exact(zt_ctx *ctx, const char *name, const json_t *config, zt_checkpoint *want)
 {
     zt_checkpoint *a = merged_json(ctx, config, 1);
@@ -139,6 +163,7 @@ static void check_exact(zt_ctx *ctx, const char *name, const json_t *config, zt_
     ok(d <= 1, "%s: as mergekit has it, %.2g of the bound", name, d);
     zt_checkpoint *b = merged_json(ctx, config, 3);
     ok(a && b && distance(ctx, b, a) == 0, "%s: the same by three threads", name);
+    check_memory(name, config);
     zt_checkpoint_close(a);
     zt_checkpoint_close(b);
     if (!has_yaml(ctx)) {

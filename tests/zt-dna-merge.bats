@@ -38,6 +38,13 @@ refused() {
     [ "$status" -eq "$code" ] && one_message zt-dna && [[ $stderr == *"$word"* ]] && [ -z "$output" ]
 }
 
+need_yaml() {
+    echo 'merge_method: linear' >probe.yaml
+    run zt-dna merge --config probe.yaml -o probe.gguf
+    rm probe.yaml
+    [ "$status" -ne 69 ] || skip "built without libyaml"
+}
+
 meta() { # KEY FILE
     zt-convert --meta "$2" | awk -F'\t' -v k="$1" '$1 == k {print $3}'
 }
@@ -46,7 +53,7 @@ meta() { # KEY FILE
 near() { # A B X
     zt-dna compare "$1" "$2" --threshold -1 --format tsv >table
     awk -F'\t' -v most="$3" 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "rel_l2") c = i; next}
-        $c > most {print; bad = 1} END {exit bad || !c || NR < 5}' table
+        $c > most {print; bad = 1} END {exit bad || !c || NR < 2}' table
 }
 
 @test "types and metadata are the first parent's, tensors in its order" {
@@ -120,6 +127,7 @@ near() { # A B X
 }
 
 @test "the child tells recipe and parents; the same model has one id in every container" {
+    need_yaml
     cat >r.yaml <<'END'
 # halfway
 merge_method: linear
@@ -141,6 +149,7 @@ END
 }
 
 @test "YAML: gradients, filters, anchors, slices; names of Hugging Face match a GGUF" {
+    need_yaml
     cat >r.yaml <<'END'
 merge_method: slerp
 base_model: &a q.gguf
@@ -176,6 +185,7 @@ END
 }
 
 @test "what the schema's common part has not is one line with its number, and nothing is written" {
+    need_yaml
     while IFS='|' read -r line word text; do
         printf '%b\n' "$text" >r.yaml
         refused 65 "$word" --config r.yaml -o new.gguf
@@ -206,6 +216,7 @@ END
 }
 
 @test "hostile YAML ends soon and in little memory" {
+    need_yaml
     { echo 'a: &a [x,x,x,x,x,x,x,x,x,x]'; for i in b c d e f g h i j k; do
         p=$(echo $i | tr b-k a-j); echo "$i: &$i [*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p]"; done; } >bomb.yaml
     refused 65 'more values' --config bomb.yaml -o new.gguf --mem-limit 64M
@@ -232,6 +243,9 @@ END
     refused 75 '' --method linear --weight 1 a.gguf b.gguf -o new.gguf --mem-limit 1M
     touch there
     refused 73 there --method linear --weight 1 a.gguf b.gguf -o there --to gguf
+    zt-quant -q --type fp8_e4m3 a.gguf fp8.safetensors
+    refused 69 scales --method linear --weight 1 fp8.safetensors b.gguf -o new.gguf
+    rm fp8.safetensors
     # a value that is no number
     perl -e 'binmode STDOUT; my $h = q({"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}); print pack("Q<", length $h), $h, pack("f<4", 1, 2, "nan", 3)' >n.safetensors
     cp n.safetensors m.safetensors
@@ -248,7 +262,7 @@ END
     [ "$kills" -gt 4 ]
 }
 
-@test "networks: merged layer by layer in their frame; of codes, by way of weights" {
+@test "networks: merged layer by layer in their frame; codes as the numbers they stand for" {
     net() { # NUMBERS...
         perl -MMIME::Base64 -e 'print q({"id":"n","depth":1,"rows":1,"cols":1,"layers_per_cell":1,"layers":[{"z":0,"y":0,"x":0,"l":0,"type":"Dense",),
             q("dtype":"float32","note":"as it is","weights":"), encode_base64(pack("f<*", @ARGV), ""), q("}]}), "\n"' -- "$@"
@@ -259,11 +273,18 @@ END
     zt-dna merge --method linear --weight 0.5 n.json m.json -o out.json
     diff <(zt-convert --hash want.json) <(zt-convert --hash out.json)
     grep -q '"note":"as it is"' out.json
+    # of codes: codes of the first's type, of a scale of their own; by Loom's rule the first's scale
     zt-quant -q --type int8 n.json i.json
-    refused 69 float32 --method linear --weight 0.5 i.json m.json -o new.json
-    zt-quant -q --type float32 i.json - --to json | zt-dna merge --method linear --weight 0.5 - m.json --to json -o - |
-        zt-quant -q --type int8 - again.json
-    zt-convert --check again.json
+    zt-dna merge --method linear --weight 0.5 i.json m.json -o codes.json
+    zt-quant -q --type int8 want.json want8.json
+    near want8.json codes.json 0.02
+    diff <(zt-convert --list want8.json) <(zt-convert --list codes.json)
+    zt-dna merge --method linear --weight 0.5 m.json i.json -o plain.json
+    near want.json plain.json 0.01
+    zt-dna merge i.json -o same.json
+    diff <(zt-convert --hash i.json) <(zt-convert --hash same.json)
+    zt-quant -q --type int4 n.json packed.json
+    refused 69 float32 --method linear --weight 0.5 packed.json m.json -o new.json
     net 1 2 3 >short.json
     refused 65 short --method linear --weight 0.5 n.json short.json -o new.json
 }
@@ -347,6 +368,7 @@ lora_of() {
 }
 
 @test "examples/merge: two models merged, quantized and run; a child by its recipe" {
+    need_yaml
     repo=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
     tools=$(cd "$(dirname "$(command -v zt-dna)")" && pwd)
     cp "$repo"/examples/merge/* .

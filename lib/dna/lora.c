@@ -223,7 +223,7 @@ static zt_status open_files(zt_lora *l, const char *path)
     zt_status s = folder ? zt_str_printf(&name, "%s/adapter_model.safetensors", path)
                          : zt_str_puts(&name, path);
     if (s == ZT_OK) l->file = zt_checkpoint_open(l->ctx, name.data, 0);
-    s = l->file ? ZT_OK : zt_ctx_status(l->ctx);
+    s = l->file && zt_checkpoint_meta(l->file) ? ZT_OK : zt_ctx_status(l->ctx);
     l->gguf = l->file && zt_checkpoint_container(l->file) == zt_container_named("gguf");
     zt_str_clear(&name);
     if (s == ZT_OK)

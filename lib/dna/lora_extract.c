@@ -153,6 +153,7 @@ static zt_status begin(zt_extract *x)
     x->entry = zt_calloc(x->ctx, 2 * (size_t)n + 1, sizeof *x->entry);
     x->pool = zt_pool_new(x->ctx, threads > 256 ? 256 : threads);
     if (!x->arena || !x->matrix || !x->entry || !x->pool) return ZT_ENOMEM;
+    if (!zt_checkpoint_meta(x->base)) return zt_ctx_status(x->ctx); /* from now on it is there */
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < n && s == ZT_OK; i++) s = consider(x, i);
     if (s == ZT_OK && !x->n)

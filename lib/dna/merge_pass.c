@@ -14,7 +14,7 @@
 
 enum {
     PIECE = 1 << 14,   /* elements, or one row */
-    WINDOW = 24 << 20, /* bytes of the source that has most */
+    WINDOW = 96 << 20, /* bytes of all sources and the child */
 };
 
 static size_t bytes_of(zt_dtype t, int64_t n)
@@ -44,7 +44,8 @@ static void shape_of(merge_work *w)
         size_t b = bytes_of(w->in[k].dtype, w->piece);
         most = b > most ? b : most;
     }
-    w->window = most && most < WINDOW ? (int64_t)(WINDOW / most) : 1;
+    size_t share = WINDOW / ((size_t)w->k + 1);
+    w->window = most && most < share ? (int64_t)(share / most) : 1;
     w->window = w->window < w->pieces ? w->window : w->pieces;
     w->loaded = -1;
 }
@@ -119,6 +120,11 @@ static const float *values_of(const merge_work *w, int k, int64_t at, int64_t fi
                               float *buf)
 {
     const char *raw = w->raw[k] + bytes_of(w->in[k].dtype, at);
+    zt_net_weights codes;
+    if (zt_merge_net_codes(w->m, w->job, k, &codes)) {
+        zt_net_decode(&codes, raw, n, buf);
+        return buf;
+    }
     if (w->in[k].dtype == ZT_F32 && !w->lora[k].rank) return (const float *)raw;
     if (w->in[k].dtype == ZT_F32)
         memcpy(buf, raw, (size_t)n * sizeof *buf);
@@ -155,6 +161,23 @@ static zt_status encode(merge_work *w, zt_ctx *ctx, const float *y, int64_t at, 
                    (long long)(first + i));
 }
 
+/* Of a network: its largest magnitude, or its codes. d is room. */
+static zt_status code(merge_work *w, zt_ctx *ctx, const merge_piece *p, int64_t at)
+{
+    const merge_job *j = w->job;
+    int64_t bad = not_finite(p->y, p->n);
+    if (bad >= 0)
+        return zt_fail(ctx, ZT_EDATA, "'%s': weight %lld is not finite", j->out.name,
+                       (long long)(p->first + bad));
+    if (!w->most)
+        return zt_net_encode(ctx, &j->net, p->y, p->n, w->out + bytes_of(j->out.type.dtype, at),
+                             p->d[0]);
+    float most = 0;
+    for (int64_t i = 0; i < p->n; i++) most = fabsf(p->y[i]) > most ? fabsf(p->y[i]) : most;
+    w->most[p->index] = most;
+    return ZT_OK;
+}
+
 static zt_status do_piece(pass *p, zt_ctx *ctx, int thread, int64_t i)
 {
     merge_work *w = p->w;
@@ -174,6 +197,7 @@ static zt_status do_piece(pass *p, zt_ctx *ctx, int thread, int64_t i)
                          .n = n,
                          .thread = thread};
     p->fn(w, &piece, p->arg);
+    if (p->out && w->job->coded) return code(w, ctx, &piece, at);
     return p->out ? encode(w, ctx, piece.y, at, first, n) : ZT_OK;
 }
 
@@ -193,6 +217,7 @@ static zt_status put(pass *p)
     size_t bytes = bytes_of(w->job->out.type.dtype, to - from);
     for (int64_t i = p->first; i < p->end; i++)
         if (w->status[i - p->first] != ZT_OK) return do_piece(p, w->m->ctx, 0, i); /* its message */
+    if (w->most) return ZT_OK;
     w->m->done += (double)bytes;
     if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->m->done, w->m->all);
     return w->w ? zt_writer_put(w->w, w->out, bytes) : ZT_OK;

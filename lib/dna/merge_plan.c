@@ -113,10 +113,18 @@ static bool same_shape(const zt_type *a, const zt_type *b)
            (a->rank < 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
 }
 
-/* A network's frame tells of codes how they are read: they are not numbers yet. */
-static bool is_net(zt_checkpoint *c)
+/* Has the tensor of codes its scales in another tensor, as FP8 often has? */
+static bool has_scales(zt_checkpoint *c, const zt_entry *e)
 {
-    return zt_meta_find(zt_checkpoint_meta(c), "zt.netjson") >= 0;
+    static const char *const ends[] = {"_scale", "_scale_inv"};
+    char name[512];
+    if (e->type.dtype == ZT_DTYPE_COUNT || zt_dtype_get(e->type.dtype)->block_bytes != 1)
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        int n = snprintf(name, sizeof name, "%s%s", e->name, ends[i]);
+        if (n < (int)sizeof name && zt_checkpoint_find(c, name) >= 0) return true;
+    }
+    return false;
 }
 
 static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *e, int k)
@@ -131,10 +139,12 @@ static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *
                        e->type.rank < 0 ? e->dtype : zt_type_text(&e->type, x), a,
                        lead->type.rank < 0 ? lead->dtype : zt_type_text(&lead->type, y));
     bool floats = e->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(e->type.dtype);
+    if (m->net[p->slice->source[k].model])
+        return zt_merge_net_check(m, p->slice->source[k].model,
+                                  zt_checkpoint_find(model_of(m, p->slice, k), e->name));
     bool lead_floats = lead->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(lead->type.dtype);
-    if (!floats && is_net(model_of(m, p->slice, k)))
-        return zt_fail(m->ctx, ZT_ENOTSUP,
-                       "%s: '%s' is %s codes: 'zt-quant --type float32' makes weights of them", b,
+    if (floats && has_scales(model_of(m, p->slice, k), e))
+        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: '%s' is %s codes with scales in another tensor", b,
                        name, e->dtype);
     if (floats != lead_floats)
         return zt_fail(m->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", b, name,
@@ -296,7 +306,7 @@ static bool copies(const zt_merge *m, const merge_job *j, const merge_values *v)
 {
     zt_entry e;
     zt_checkpoint_get(model_of(m, j->slice, j->from), j->of[j->from], &e);
-    if (!is_float(&e)) return true;
+    if (!is_float(&e) && !j->coded) return true;
     return m->r->method->most == 1 && !(v->has_each[0] & MP_BIT(MP_SCALE)) &&
            e.type.dtype == j->out.type.dtype && !m->parent[j->slice->source[0].model].lora;
 }
@@ -305,12 +315,12 @@ zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t)
 {
     merge_job *j = &m->job[i];
     zt_type type = j->out.type;
+    bool net = m->net[j->slice->source[j->from].model] != NULL; /* its frame says the types */
     char shown[160];
     size_t bytes;
-    if (!is_float(&j->out) || t == type.dtype) return ZT_OK;
+    if ((!is_float(&j->out) && !net) || t == type.dtype) return ZT_OK;
     type.dtype = t;
-    if (!zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes) ||
-        is_net(model_of(m, j->slice, j->from)))
+    if (net || !zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes))
         return zt_fail(m->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
                        zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)),
                        j->out.dtype, zt_dtype_get(t)->name);
@@ -337,6 +347,7 @@ static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char 
     m->entry[i] = j->out;
     if (s == ZT_OK && m->r->dtype != ZT_DTYPE_COUNT) s = zt_merge_retype(m, i, m->r->dtype);
     if (s != ZT_OK) return s;
+    j->coded = zt_merge_net_codes(m, j, j->from, &j->net);
     j->copy = copies(m, j, v);
     return ZT_OK;
 }
@@ -344,7 +355,8 @@ static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char 
 zt_status zt_merge_plan(zt_merge *m)
 {
     for (int i = 0; i < m->r->n_models; i++) m->layers[i] = count_layers(m->parent[i].model);
-    zt_status s = list_jobs(m);
+    zt_status s = zt_merge_net_open(m);
+    if (s == ZT_OK) s = list_jobs(m);
     for (int i = 0; i < m->r->n_models && s == ZT_OK; i++)
         if (m->parent[i].lora) s = zt_lora_check(m->parent[i].lora, m->parent[i].model);
     if (s != ZT_OK) return s;

@@ -2,15 +2,16 @@
  *
  * Files: merge_methods.c the tables of methods and parameters; recipe.c recipes from documents;
  * merge_params.c a parameter's value for a tensor; merge_plan.c the child's tensors; merge_meta.c
- * its metadata; merge_write.c the way of a tensor; merge_pass.c passes over its values;
- * merge_coef.c methods that are linear combinations; merge_mask.c those that choose among
- * differences; isa/merge.c the loops.
+ * its metadata; merge_net.c networks' codes; merge_write.c the way of a tensor; merge_pass.c passes
+ * over its values; merge_coef.c methods that are linear combinations; merge_mask.c those that
+ * choose among differences; isa/merge.c the loops.
  */
 #ifndef ZT_MERGE_ROOM_H
 #define ZT_MERGE_ROOM_H
 
 #include "lib/dna/lora_part.h"
 #include "lib/dna/merge.h"
+#include "lib/io/netjson.h"
 #include "lib/tensor/quantize.h"
 
 /* ---- parameters and methods ------------------------------------------------------------------ */
@@ -151,7 +152,9 @@ typedef struct merge_job {
     int64_t order; /* of its place in the first source */
     int64_t *of;   /* [slice->n] index in each source's checkpoint */
     bool copy;     /* bytes as they are, of source `from` */
-    int from;      /* whose type it has */
+    bool coded;    /* of a network: codes, with the scale in `net` */
+    zt_net_weights net;
+    int from; /* whose type it has */
 } merge_job;
 
 struct zt_merge {
@@ -163,9 +166,10 @@ struct zt_merge {
     merge_job *job;
     zt_entry *entry;
     int64_t n;
-    int64_t *layers; /* [r->n_models] */
-    int64_t stack;   /* layers of the child */
-    bool restacked;  /* they are not just the first parent's */
+    int64_t *layers;  /* [r->n_models] */
+    int64_t stack;    /* layers of the child */
+    bool restacked;   /* they are not just the first parent's */
+    zt_netjson **net; /* [r->n_models] frames of those that are networks; NULL: it is none */
     zt_meta *meta;
     zt_pool *pool;
     double done, all; /* bytes */
@@ -202,7 +206,8 @@ struct merge_work {
     int64_t window, loaded; /* pieces of a window; the first piece of the one in memory, or -1 */
     char *raw[MERGE_SOURCES];
     char *out;
-    float **x;         /* [threads] of 2 k + 1 pieces */
+    float *most; /* [pieces] largest magnitudes: these are wanted, nothing is written; or NULL */
+    float **x;   /* [threads] of 2 k + 1 pieces */
     zt_status *status; /* [window] */
 };
 
@@ -223,6 +228,15 @@ zt_status zt_merge_pass_out(merge_work *w, merge_piece_fn *fn, void *arg);
 
 zt_status zt_merge_begin(merge_work *w); /* room for it */
 void zt_merge_end(merge_work *w);
+
+/* Networks, merge_net.c. The codes that source k has for a job; false: they are numbers. */
+bool zt_merge_net_codes(const zt_merge *m, const merge_job *j, int k, zt_net_weights *out);
+zt_status zt_merge_net_open(zt_merge *m);
+zt_status zt_merge_net_check(const zt_merge *m, int model, int64_t tensor); /* can it be read? */
+/* The scales of the child's codes, and its frame. */
+zt_status zt_merge_net_finish(zt_merge *m);
+/* The j-th tensor by the method, to be written (most NULL) or measured. */
+zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, float *most);
 
 /* ---- methods --------------------------------------------------------------------------------- */
 

@@ -13,9 +13,13 @@ static zt_status take(zt_merge *m, const zt_merge_parent *parent, const zt_merge
     m->arena = zt_arena_new(m->ctx, 0);
     m->parent = zt_calloc(m->ctx, n, sizeof *m->parent);
     m->layers = zt_calloc(m->ctx, n, sizeof *m->layers);
+    m->net = zt_calloc(m->ctx, n, sizeof(zt_netjson *));
     m->pool = zt_pool_new(m->ctx, threads > 256 ? 256 : threads);
-    if (!m->arena || !m->parent || !m->layers || !m->pool) return ZT_ENOMEM;
+    if (!m->arena || !m->parent || !m->layers || !m->net || !m->pool) return ZT_ENOMEM;
     memcpy(m->parent, parent, n * sizeof *parent);
+    for (size_t i = 0; i < n; i++)
+        if (!zt_checkpoint_meta(parent[i].model))
+            return zt_ctx_status(m->ctx); /* from now on there */
     for (size_t i = 0; i < n; i++)
         if (zt_checkpoint_streams(parent[i].model))
             return zt_fail(m->ctx, ZT_EUSAGE, "%s: a parent must be readable anywhere",
@@ -32,6 +36,7 @@ zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *p
     m->r = r;
     zt_status s = take(m, parent, o);
     if (s == ZT_OK) s = zt_merge_put_meta(m);
+    if (s == ZT_OK) s = zt_merge_net_finish(m);
     if (s == ZT_OK) return m;
     zt_merge_free(m);
     return NULL;
@@ -40,6 +45,8 @@ zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *p
 void zt_merge_free(zt_merge *m)
 {
     if (!m) return;
+    for (int i = 0; m->net && i < m->r->n_models; i++) zt_netjson_close(m->net[i]);
+    zt_free(m->ctx, m->net);
     zt_free(m->ctx, m->parent);
     zt_free(m->ctx, m->layers);
     zt_free(m->ctx, m->job);
@@ -59,7 +66,7 @@ zt_status zt_merge_check(const zt_merge *m)
     char shown[160];
     for (int64_t i = 0; i < m->n; i++) {
         const merge_job *j = &m->job[i];
-        if (!j->copy && !zt_quantize_has(j->out.type.dtype))
+        if (!j->copy && !j->coded && !zt_quantize_has(j->out.type.dtype))
             return zt_fail(
                 m->ctx, ZT_ENOTSUP, "tensor '%s': %s is read, and not written: name another type",
                 zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)), j->out.dtype);
@@ -102,12 +109,12 @@ static zt_status set_up(merge_work *w, merge_values *v)
     return zt_merge_resolve(m->r, j->slice, j->out.name, w->name, j->t, v);
 }
 
-static zt_status make(zt_merge *m, const merge_job *j, zt_writer *out)
+zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, float *most)
 {
     double each[MERGE_SOURCES][MP_COUNT];
     unsigned has[MERGE_SOURCES];
     merge_values v = {.each = each, .has_each = has};
-    merge_work w = {.m = m, .job = j, .v = &v, .w = out};
+    merge_work w = {.m = m, .job = j, .v = &v, .w = out, .most = most};
     zt_status s = set_up(&w, &v);
     if (s == ZT_OK && j->out.bytes) s = m->r->method->run(&w);
     zt_merge_end(&w);
@@ -120,6 +127,6 @@ zt_status zt_merge_write(zt_merge *m, zt_writer *w)
     m->done = m->all = 0;
     for (int64_t i = 0; i < m->n; i++) m->all += (double)m->job[i].out.bytes;
     for (int64_t i = 0; i < m->n && s == ZT_OK; i++)
-        s = m->job[i].copy ? copy(m, &m->job[i], w) : make(m, &m->job[i], w);
+        s = m->job[i].copy ? copy(m, &m->job[i], w) : zt_merge_make(m, &m->job[i], w, NULL);
     return s;
 }
