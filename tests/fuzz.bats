@@ -25,6 +25,10 @@ drive() {
     drive checkpoint "$tests"/seeds/checkpoint/*
 }
 
+@test "dna: networks and signatures, changed" {
+    drive dna "$tests"/seeds/dna/*
+}
+
 @test "netjson: networks and frames, changed" {
     drive netjson "$tests"/seeds/netjson/*
 }

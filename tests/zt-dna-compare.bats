@@ -156,6 +156,22 @@ row() { # name file
     grep -qE '^blk\.\*\.attn_q\.weight  *\.[0-9]+$' plain
 }
 
+@test "a heat map as SVG: a cell for each layer, whole, not over an input nor unasked over a file" {
+    zt-quant --type q4_0 a.gguf b.gguf 2>/dev/null
+    zt-dna compare -q a.gguf b.gguf --plot m.svg >table
+    [ "$(wc -l <table)" -gt 10 ]
+    perl -e 'local $/; $_ = <STDIN>; my $n = () = /<title>blk\.[^<]*: [01]\.\d{7}/g; /^<svg|^<\?xml/ && /<\/svg>\s*$/ && $n == $ARGV[0] or die "$n\n"' \
+        "$(grep -c '^blk' table)" <m.svg
+    run -73 --separate-stderr zt-dna compare a.gguf b.gguf --plot m.svg
+    run -73 --separate-stderr zt-dna compare a.gguf b.gguf -f --plot b.gguf
+    one_message zt-dna
+    zt-dna compare -q a.gguf b.gguf -f --plot m.svg --map | grep -q '^blk.*attn_q'
+    zt-dna lineage a.gguf b.gguf --plot n.svg >/dev/null
+    grep -q '<title>a.gguf, b.gguf: 0\.[0-9]*' n.svg
+    printf '{"layers":[{"l":0,"type":"Dense","weights":"AACAPw=="},{"l":1,"type":"Dense","weights":"AACAPw=="}]}' >c.json
+    [ "$(zt-dna compare -q c.json c.json --map | cut -c1-7,34- | xargs)" = 'layer 0= layer 1= block 0' ]
+}
+
 @test "networks: containers, dtypes by both rules" {
     net() { # dtype weights
         printf '{"layers":[{"z":0,"y":0,"x":0,"l":0,"type":"Dense","dtype":"%s","scale":0.5,"weights":"%s"},{"z":0,"y":0,"x":0,"l":1,"type":"Softmax"}]}' "$1" "$2"

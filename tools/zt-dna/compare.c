@@ -29,7 +29,8 @@ static void sum_up(const dna_told *t)
 
 static zt_status tell(const dna_told *t)
 {
-    if (t->o->map) return dna_tell_map(t);
+    zt_status s = t->o->plot ? dna_tell_map(t, true) : ZT_OK;
+    if (s != ZT_OK || t->o->map) return s != ZT_OK ? s : dna_tell_map(t, false);
     if (t->cli->format == ZT_FMT_JSON) return dna_tell_json(t);
     sum_up(t);
     if (t->o->shifts) return dna_tell_shifts(t);
@@ -60,6 +61,10 @@ zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n)
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
     if (o->shifts + o->map + (o->by == DNA_BY_BLOCK) > 1)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--shifts, --map and --by block exclude each other");
+    for (int i = 0; i < 2; i++) {
+        zt_status same = zt_cli_refuse_same(cli, operands[i], o->plot);
+        if (same != ZT_OK) return same;
+    }
     zt_dna *a = dna_open(cli, o, operands[0]);
     zt_dna *b = a ? dna_open(cli, o, operands[1]) : NULL;
     zt_status s = b ? compare(cli, o, a, b) : zt_ctx_status(cli->ctx);

@@ -20,7 +20,7 @@ typedef struct dna_options {
     bool shifts, map;
     int mode; /* zt_splice_mode */
     double alpha, ratio, fitness_a, fitness_b;
-    const char *report, *to;
+    const char *report, *to, *plot;
     bool no_history;
     int combine; /* of concat, add, avg, grid_scatter */
     bool residual;
@@ -40,6 +40,7 @@ enum {
     DNA_BY,
     DNA_SHIFTS,
     DNA_MAP,
+    DNA_PLOT,
     DNA_MODE,
     DNA_ALPHA,
     DNA_RATIO,
@@ -132,7 +133,14 @@ zt_status dna_tell_json(const dna_told *t);
 zt_status dna_tell_layers(const dna_told *t);
 zt_status dna_tell_blocks(const dna_told *t);
 zt_status dna_tell_shifts(const dna_told *t);
-zt_status dna_tell_map(const dna_told *t); /* blocks across, types down, a cell for each layer */
+/* Blocks across, types down, a cell for each layer: on stdout, or drawn as --plot. */
+zt_status dna_tell_map(const dna_told *t, bool plot);
+/* Drawings of cells, by row and column. */
+void dna_draw_begin(zt_str *s, int64_t rows, int64_t columns, const char *title);
+void dna_draw_row(zt_str *s, int64_t row, const char *label);
+void dna_draw_cell(zt_str *s, int64_t row, int64_t column, double overlap, bool same,
+                   const char *what);
+zt_status dna_write_plot(zt_cli *cli, const dna_options *o, const zt_str *s);
 /* How many nines an overlap has: 0.9987 has 2; 9 at most, 10 is the same. */
 int dna_nines(double overlap, bool same);
 void dna_put_cell(zt_str *s, double overlap, bool same, bool color); /* as one character */

@@ -1,4 +1,5 @@
 /* lineage.c - zt-dna lineage: who comes from whom, as a table, JSON, a tree or a drawing. */
+#include "tools/common/svg.h"
 #include "tools/zt-dna/dna_tool.h"
 
 #include <inttypes.h>
@@ -175,11 +176,36 @@ static zt_status tell_tree(const line *l)
     return st;
 }
 
+/* ---- a drawing ------------------------------------------------------------------------------- */
+
+static zt_status draw(const line *l)
+{
+    zt_str s, what;
+    zt_str_init(&s, l->cli->ctx);
+    zt_str_init(&what, l->cli->ctx);
+    dna_draw_begin(&s, l->n, l->n, "overlap of every two: nines, blue 0 to yellow");
+    for (int i = 0; i < l->n; i++) {
+        dna_draw_row(&s, i, l->name[i]);
+        for (int j = 0; j < l->n; j++) {
+            zt_str_clear(&what);
+            zt_str_printf(&what, "%s, %s", l->name[i], l->name[j]);
+            dna_draw_cell(&s, i, j, l->of.overlap[i * l->n + j], l->of.rel_l2[i * l->n + j] == 0,
+                          what.data ? what.data : "");
+        }
+    }
+    zt_svg_end(&s);
+    zt_status st = dna_write_plot(l->cli, l->o, &s);
+    zt_str_fini(&s);
+    zt_str_fini(&what);
+    return st;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static zt_status tell(const line *l)
 {
-    if (l->o->map) return tell_tree(l);
+    zt_status s = l->o->plot ? draw(l) : ZT_OK;
+    if (s != ZT_OK || l->o->map) return s != ZT_OK ? s : tell_tree(l);
     return l->cli->format == ZT_FMT_JSON ? tell_json(l) : tell_table(l);
 }
 
@@ -190,9 +216,13 @@ zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
     double above = dna_given[DNA_THRESHOLD] ? o->threshold : 0.5;
     int stdins = 0;
     if (n > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", n, MOST);
-    for (int i = 0; i < n; i++) stdins += !strcmp(operands[i], "-");
-    if (stdins > 1) return zt_fail(cli->ctx, ZT_EUSAGE, "only one model can be stdin");
     zt_status s = ZT_OK;
+    for (int i = 0; i < n && s == ZT_OK; i++) {
+        stdins += !strcmp(operands[i], "-");
+        s = zt_cli_refuse_same(cli, operands[i], o->plot);
+    }
+    if (s != ZT_OK) return s;
+    if (stdins > 1) return zt_fail(cli->ctx, ZT_EUSAGE, "only one model can be stdin");
     for (int i = 0; i < n && s == ZT_OK; i++) {
         l.m[i] = dna_open(cli, o, operands[i]);
         s = l.m[i] ? ZT_OK : zt_ctx_status(cli->ctx);

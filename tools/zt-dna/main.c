@@ -14,10 +14,12 @@ static const dna_command commands[] = {
     {"extract", "extract [--to CONTAINER] [OPTION...] NET", TAKES(RULE) | TAKES(TO), 1, 1,
      dna_extract},
     {"compare", "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B",
-     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(BY) | TAKES(SHIFTS) | TAKES(MAP), 2, 2,
+     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(BY) | TAKES(SHIFTS) | TAKES(MAP) |
+         TAKES(PLOT),
+     2, 2,
      dna_compare},
     {"lineage", "lineage [--threshold X] [--map] [OPTION...] A B...",
-     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(MAP), 2, -1, dna_lineage},
+     TAKES(SELECT) | TAKES(RULE) | TAKES(THRESHOLD) | TAKES(MAP) | TAKES(PLOT), 2, -1, dna_lineage},
     {"splice", "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD",
      TAKES(RULE) | TAKES(MODE) | TAKES(ALPHA) | TAKES(RATIO) | TAKES(FITNESS_A) | TAKES(FITNESS_B) |
          TAKES(REPORT) | TAKES(TO) | TAKES(NO_HISTORY),

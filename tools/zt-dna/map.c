@@ -1,5 +1,6 @@
 /* map.c - what compare has found, as a map: blocks across, types down, and how many nines of the
  * overlap each layer has: 0.9987 has 2, "=" is all the same, "." no such layer. */
+#include "tools/common/svg.h"
 #include "tools/zt-dna/dna_tool.h"
 
 #include <inttypes.h>
@@ -57,7 +58,10 @@ static zt_status index_of(zt_map *m, const char *key, size_t n, const zt_dna_lay
 
 static zt_status place(map *m, const zt_dna_layer *l, int64_t *row, int64_t *column)
 {
-    zt_status s = index_of(m->rows, l->type, strlen(l->type), m->row, &m->n_rows, l, row);
+    bool net = zt_dna_is_net(m->t->a); /* cells have layers by number, blocks tensors by type */
+    const char *key = net ? (const char *)&l->place[3] : l->type;
+    size_t n = net ? sizeof l->place[3] : strlen(l->type);
+    zt_status s = index_of(m->rows, key, n, m->row, &m->n_rows, l, row);
     return s == ZT_OK ? index_of(m->columns, (const char *)l->place, 3 * sizeof *l->place,
                                  m->column, &m->n_columns, l, column)
                       : s;
@@ -88,18 +92,29 @@ static zt_status lay_out(map *m)
     return s;
 }
 
+/* What a row is of, as text for a terminal. */
+static void put_label(const map *m, int64_t row, zt_str *s)
+{
+    const zt_dna_layer *l = m->row[row];
+    zt_str_clear(s);
+    if (zt_dna_is_net(m->t->a))
+        zt_str_printf(s, "layer %" PRId64, l->place[3]);
+    else
+        zt_str_put_escaped(s, l->type, strlen(l->type));
+}
+
 static void put_map(const map *m, zt_str *s)
 {
     bool color = m->t->cli->color == 1;
+    zt_str label;
+    zt_str_init(&label, s->ctx);
     for (int64_t r = 0; r < m->n_rows; r++) {
-        zt_str type;
-        zt_str_init(&type, s->ctx);
-        zt_str_put_escaped(&type, m->row[r]->type, strlen(m->row[r]->type));
-        zt_str_printf(s, "%-*s ", TYPE_WIDTH, type.data ? type.data : "");
-        zt_str_fini(&type);
+        put_label(m, r, &label);
+        zt_str_printf(s, "%-*s ", TYPE_WIDTH, label.data ? label.data : "");
         for (int64_t c = 0; c < m->n_columns; c++) put_layer(s, m->at[r * m->n_columns + c], color);
         zt_str_putc(s, '\n');
     }
+    zt_str_fini(&label);
     zt_str_printf(s, "%-*s ", TYPE_WIDTH, "block");
     for (int64_t c = 0; c < m->n_columns; c++) {
         int64_t z = m->column[c]->place[0];
@@ -108,22 +123,92 @@ static void put_map(const map *m, zt_str *s)
     zt_str_putc(s, '\n');
 }
 
-zt_status dna_tell_map(const dna_told *t)
+/* ---- a drawing ------------------------------------------------------------------------------- */
+
+enum { CELL = 16, LEFT = 220, TOP = 48, BELOW = 40, RIGHT = 24 };
+
+void dna_draw_cell(zt_str *s, int64_t row, int64_t column, double overlap, bool same,
+                   const char *what)
+{
+    char colour[8], title[320];
+    snprintf(title, sizeof title, "%s: %.7f%s", what, overlap, same ? ", the same" : "");
+    zt_svg_ramp(dna_nines(overlap, same) / (double)(MOST_NINES + 1), colour);
+    zt_svg_rect(s, (double)(LEFT + column * CELL), (double)(TOP + row * CELL), CELL - 1, CELL - 1,
+                colour, title);
+}
+
+void dna_draw_begin(zt_str *s, int64_t rows, int64_t columns, const char *title)
+{
+    double w = LEFT + (double)columns * CELL + RIGHT, h = TOP + (double)rows * CELL + BELOW;
+    zt_svg_begin(s, w < 480 ? 480 : w, h, title);
+}
+
+void dna_draw_row(zt_str *s, int64_t row, const char *label)
+{
+    zt_svg_text(s, LEFT - 8, (double)(TOP + row * CELL + CELL - 4), ZT_SVG_SMALL, ZT_SVG_STOP,
+                false, label);
+}
+
+static void draw(const map *m, zt_str *s)
+{
+    char number[24];
+    zt_str label;
+    zt_str_init(&label, s->ctx);
+    dna_draw_begin(s, m->n_rows, m->n_columns,
+                   "overlap by type and block: nines, blue 0 to yellow");
+    for (int64_t r = 0; r < m->n_rows; r++) {
+        put_label(m, r, &label);
+        dna_draw_row(s, r, label.data ? label.data : "");
+        for (int64_t c = 0; c < m->n_columns; c++) {
+            const zt_dna_score *x = m->at[r * m->n_columns + c];
+            if (x) dna_draw_cell(s, r, c, x->overlap, x->same, zt_dna_get(m->t->a, x->a)->name);
+        }
+    }
+    for (int64_t c = 0; c < m->n_columns; c++) {
+        int64_t z = m->column[c]->place[0];
+        snprintf(number, sizeof number, "%" PRId64, z);
+        if (z >= 0 && z % 5 == 0)
+            zt_svg_text(s, (double)(LEFT + c * CELL + CELL / 2),
+                        (double)(TOP + m->n_rows * CELL + 14), ZT_SVG_SMALL, ZT_SVG_MIDDLE, false,
+                        number);
+    }
+    zt_svg_end(s);
+    zt_str_fini(&label);
+}
+
+zt_status dna_write_plot(zt_cli *cli, const dna_options *o, const zt_str *s)
+{
+    zt_status st = zt_ctx_status(cli->ctx);
+    zt_sink *out = st == ZT_OK ? zt_sink_open(cli->ctx, o->plot, cli->force) : NULL;
+    if (st == ZT_OK) st = out ? zt_sink_write(out, s->data, s->len) : zt_ctx_status(cli->ctx);
+    if (st == ZT_OK) st = zt_sink_commit(out);
+    zt_sink_close(out);
+    return st;
+}
+
+static void free_map(map *m)
+{
+    zt_ctx *ctx = m->t->cli->ctx;
+    zt_map_free(m->rows);
+    zt_map_free(m->columns);
+    zt_free(ctx, m->row);
+    zt_free(ctx, m->column);
+    zt_free(ctx, m->at);
+}
+
+zt_status dna_tell_map(const dna_told *t, bool plot)
 {
     map m = {.t = t};
     zt_str s;
     zt_str_init(&s, t->cli->ctx);
     zt_status st = lay_out(&m);
     if (st == ZT_OK) {
-        put_map(&m, &s);
+        (plot ? draw : put_map)(&m, &s);
         st = zt_ctx_status(t->cli->ctx);
     }
-    if (st == ZT_OK) st = zt_cli_write(t->cli, s.data, s.len);
+    if (st == ZT_OK)
+        st = plot ? dna_write_plot(t->cli, t->o, &s) : zt_cli_write(t->cli, s.data, s.len);
     zt_str_fini(&s);
-    zt_map_free(m.rows);
-    zt_map_free(m.columns);
-    zt_free(t->cli->ctx, m.row);
-    zt_free(t->cli->ctx, m.column);
-    zt_free(t->cli->ctx, m.at);
+    free_map(&m);
     return st;
 }
