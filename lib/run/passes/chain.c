@@ -49,6 +49,21 @@ static bool tells_apart(const zt_prog *p, const zt_pass_opts *o)
     return true;
 }
 
+/* Is there an elementwise op that reads another's value? */
+static bool any_pair(const zt_prog *p)
+{
+    for (int s = 0; s < zt_prog_n_steps(p); s++) {
+        const zt_step *st = zt_prog_step(p, s);
+        if (!zt_pointwise_takes(st->op)) continue;
+        for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
+            const zt_value *v = zt_prog_value(p, st->in[k]);
+            if (v->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(p, v->index)->op))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void find_ends(grouping *g)
 {
     const zt_prog *p = g->p;
@@ -313,7 +328,7 @@ static zt_status find_groups(zt_ctx *ctx, grouping *g, zt_prog **out)
 static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
 {
     size_t values = (size_t)zt_prog_n_values(p) + 2, steps = (size_t)zt_prog_n_steps(p) + 1;
-    if (!tells_apart(p, opts)) return ZT_OK;
+    if (!any_pair(p) || !tells_apart(p, opts)) return ZT_OK;
     grouping g = {.p = p, .opts = opts, .b = zt_prog_bind(p, opts->sample, opts->n_sample)};
     g.root = zt_calloc(ctx, values, sizeof *g.root);
     g.used_up = zt_calloc(ctx, values, sizeof *g.used_up);

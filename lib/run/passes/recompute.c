@@ -93,6 +93,22 @@ static void find_readers(waiting *w)
         }
 }
 
+/* Is there an elementwise value that waits, while all that it is made of waits as long? */
+static bool any_waits(const waiting *w)
+{
+    for (int s = 0; s < zt_prog_n_steps(w->p); s++) {
+        const zt_step *st = zt_prog_step(w->p, s);
+        int last = w->last[st->out[0]];
+        bool all = zt_pointwise_takes(st->op) && !w->fixed[st->out[0]] && last > s + 1;
+        for (int k = 0; k < zt_op_info(st->op)->n_in && all; k++) {
+            int in = st->in[k];
+            all = born(w, in) < 0 || w->last[w->root[in]] > s + 1;
+        }
+        if (all) return true;
+    }
+    return false;
+}
+
 /* ---- what is computed again ------------------------------------------------------------------ */
 
 /* Is it there at step s anyway? Inputs and data are; a state is only until it is used up. */
@@ -194,7 +210,7 @@ static zt_status rewrite(zt_ctx *ctx, const waiting *w, zt_prog **out)
 static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
 {
     size_t values = (size_t)zt_prog_n_values(p) + 1, steps = (size_t)zt_prog_n_steps(p) + 2;
-    waiting w = {.p = p, .b = zt_prog_bind(p, opts->sample, opts->n_sample)};
+    waiting w = {.p = p};
     w.root = zt_alloc_array(ctx, values, sizeof *w.root);
     w.fixed = zt_calloc(ctx, values, sizeof *w.fixed);
     w.last = zt_alloc_array(ctx, values, sizeof *w.last);
@@ -207,6 +223,10 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opt
     if (!s) {
         find_fixed(&w);
         find_last(&w);
+        if (any_waits(&w)) w.b = zt_prog_bind(p, opts->sample, opts->n_sample);
+        s = zt_ctx_status(ctx);
+    }
+    if (!s && w.b) {
         find_peak(&w);
         find_readers(&w);
         choose(&w);

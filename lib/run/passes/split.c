@@ -32,17 +32,29 @@ typedef struct splitting {
 
 /* ---- engines --------------------------------------------------------------------------------- */
 
+/* Types of a step's operands; the rule is asked for those of outputs that nobody wants. */
+static zt_status types_of(zt_ctx *ctx, const zt_step *st, const zt_bound *b, const void *attrs,
+                          const zt_type **in, zt_type *out)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    bool all = true;
+    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? NULL : &b->type[st->in[k]];
+    for (int k = 0; k < info->n_out; k++) {
+        all = all && st->out[k] >= 0;
+        if (st->out[k] >= 0) out[k] = b->type[st->out[k]];
+    }
+    return all ? ZT_OK : zt_op_infer(ctx, st->op, attrs, in, out);
+}
+
 static zt_status pick_all(const zt_prog *p, const zt_bound *b, zt_chain *chain, int *engine)
 {
     for (int s = 0; s < zt_prog_n_steps(p); s++) {
         const zt_step *st = zt_prog_step(p, s);
-        const zt_opinfo *info = zt_op_info(st->op);
         const zt_type *in[ZT_MAX_IN] = {0};
-        zt_type out[ZT_MAX_OUT];
+        zt_type out[ZT_MAX_OUT] = {{0}};
         engine[s] = ANY;
-        if (info->def->flags & ZT_OPF_VIEW) continue;
-        for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? NULL : &b->type[st->in[k]];
-        zt_status bad = zt_op_infer(chain->engine[0]->ctx, st->op, b->attrs[s], in, out);
+        if (zt_op_info(st->op)->def->flags & ZT_OPF_VIEW) continue;
+        zt_status bad = types_of(chain->engine[0]->ctx, st, b, b->attrs[s], in, out);
         if (bad) return bad;
         engine[s] = zt_chain_pick(chain, false, st->op, b->attrs[s], in, out);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
