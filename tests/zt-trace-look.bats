@@ -89,8 +89,8 @@ rows='my %r = map { ($_->{name} // $_->{value}) => $_ } @{$j->{rows}};'
 }
 
 @test "stats --times: exact figures, means, and what is refused" {
-    printf '%s\n' '{"step":0,"seconds":0.001,"engine":"cpu","op":"linear"}' '' \
-        '{"step":0,"seconds":0.003,"engine":"cpu"}' '{"step":3,"seconds":5e-4}' >times
+    printf '%s\n' '{"step":0,"seconds":0.001,"op":"linear"}' '' \
+        '{"step":0,"seconds":0.003,"engine":"cpu"}' '{"step":3,"seconds":5e-4,"engine":"ref"}' >times
     zt-trace stats --times times --by step --bind n=3,ctx=32 -q --format json run.zt >out
     json "$rows"' $r{h0}{us} == 2000 && $r{y0}{us} == 500 && $r{total}{us} == 2500
           && $r{h0}{time_pct} == 80 && $r{h0}{gflops} == sprintf("%.2f", 24576 / 2e-3 / 1e9)

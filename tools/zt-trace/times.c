@@ -2,8 +2,8 @@
  *
  *     {"step":12,"seconds":1.5e-05,"engine":"cpu","track":0,"begin":0.25,"end":0.250015}
  *
- * step and seconds are needed; begin, end and track where there are slices. Other members are
- * passed over. A step that comes several times was replayed as often: its mean counts.
+ * step and seconds are needed; begin, end and track where there are slices; engine where it is not
+ * that of --engine. Other members are passed over. A step that comes several times was replayed as often: its mean counts.
  */
 #include "tools/zt-trace/look.h"
 
@@ -34,9 +34,11 @@ static double seconds_of(const json_t *o, const char *key)
     return isfinite(x) && x >= 0 && x < 1e12 ? x : -1;
 }
 
-static const char *engine_of(const json_t *o)
+/* Of a line that names none: the engine that --engine names, or the one that auto is. */
+static const char *engine_of(const reading *r, const json_t *o)
 {
     const char *name = json_string_value(json_object_get(o, "engine"));
+    if (!name) name = strcmp(r->l->cli->engine, "auto") ? r->l->cli->engine : "cpu";
     for (int i = 0; name && zt_engine_list(i); i++)
         if (!strcmp(zt_engine_list(i), name)) return zt_engine_list(i);
     return "";
@@ -69,7 +71,7 @@ static zt_status read_object(reading *r, const json_t *o)
     json_int_t s = json_integer_value(step);
     if (s < 0 || s >= n) return bad(r, "a step that the program does not have");
     r->l->seconds[s] += seconds;
-    r->l->ran_on[s] = engine_of(o);
+    r->l->ran_on[s] = engine_of(r, o);
     r->times[s]++;
     return add_slice(r, o, (int)s);
 }
