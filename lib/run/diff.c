@@ -167,7 +167,10 @@ static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double be
     const zt_type *in[ZT_MAX_IN] = {0}, *out = &bound->type[st->out[k]];
     for (int i = 0; i < zt_op_info(st->op)->n_in; i++)
         in[i] = st->in[i] < 0 ? NULL : &bound->type[st->in[i]];
-    double root = sqrt(zt_op_bound(st->op, bound->attrs[s], in, out)) * (o->judge ? 1 : 2);
+    double own = zt_op_bound(st->op, bound->attrs[s], in, out);
+    /* What only moves or rounds rounds other values to the other side now and then, as a cast. */
+    if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, in, out));
+    double root = sqrt(own) * (o->judge ? 1 : 2);
     const void *x = zt_op_rounds(st->op, bound->attrs[s], in) ? zt_walk_get(w, st->in[0]) : NULL;
     if (x && zt_dtype_get(in[0]->dtype)->kind == 'F') root *= sqrt(roughness(in[0], x));
     return o->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
