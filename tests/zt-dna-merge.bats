@@ -98,6 +98,19 @@ near() { # A B X
     diff <(zt-convert --hash want.safetensors) <(zt-convert --hash out.safetensors)
 }
 
+@test "options say what a recipe would; the last word is --param's" {
+    zt-dna merge --method linear a.gguf b.gguf -o one.gguf
+    zt-dna merge --method linear --param weight=0.25 a.gguf b.gguf -o two.gguf
+    zt-dna merge --method slerp --param t=0.5 --param weight=1 a.gguf b.gguf -o three.gguf
+    zt-dna merge --method slerp a.gguf b.gguf -o four.gguf
+    diff <(zt-convert --hash one.gguf) <(zt-convert --hash two.gguf)
+    diff <(zt-convert --hash three.gguf) <(zt-convert --hash four.gguf)
+    meta zt.merge.recipe four.gguf | grep -q '"t":0.5'
+    zt-dna merge --method dare_linear --base a.gguf --density 0.5 --seed 1 b.gguf -o s1.gguf
+    zt-dna merge --method dare_linear --base a.gguf --density 0.5 --seed 2 b.gguf -o s2.gguf
+    [ "$(zt-convert --hash s1.gguf)" != "$(zt-convert --hash s2.gguf)" ]
+}
+
 @test "--type is zt-quant's choice, a recipe's dtype too" {
     zt-dna merge --method linear --weight 1 a.gguf b.gguf --type q4_0 -o out.gguf
     zt-dna merge --method linear --weight 1 a.gguf b.gguf --type f32 -o - | zt-quant -q --type q4_0 - want.gguf
@@ -234,7 +247,11 @@ END
     refused 66 none.gguf --method linear --weight 1 a.gguf none.gguf -o new.gguf
     refused 64 method a.gguf b.gguf -o new.gguf
     refused 64 output --method linear a.gguf b.gguf
-    refused 65 twice --method linear --weight 1 a.gguf a.gguf -o new.gguf
+    refused 64 twice --method linear --weight 1 a.gguf a.gguf -o new.gguf
+    refused 64 soup --method soup a.gguf b.gguf -o new.gguf
+    refused 64 base --method ties a.gguf b.gguf -o new.gguf
+    refused 64 wait --method linear --param wait=1 a.gguf b.gguf -o new.gguf
+    refused 65 "'t'" --method nearswap a.gguf b.gguf -o new.gguf
     refused 64 '3 numbers' --method linear --weight 1,2,3 a.gguf b.gguf -o new.gguf
     refused 73 a.gguf --method linear --weight 1 a.gguf b.gguf -o a.gguf -f
     cp -L b.gguf mine.gguf

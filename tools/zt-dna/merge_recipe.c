@@ -101,9 +101,18 @@ static zt_status put_param(zt_cli *cli, zt_str *t, const char *given, bool *firs
                                        : zt_str_put_json(t, eq + 1, strlen(eq + 1));
 }
 
+/* Is it said by --param? */
+static bool is_param(const dna_options *o, const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; i < o->param.n; i++)
+        if (!strncmp(o->param.item[i], name, n) && o->param.item[i][n] == '=') return true;
+    return false;
+}
+
 /* What holds for all models. */
 static zt_status put_parameters(zt_cli *cli, const dna_options *o, zt_str *t, each *of, int n_of,
-                                bool *outer)
+                                const char *method, bool *outer)
 {
     const struct {
         int option;
@@ -123,6 +132,10 @@ static zt_status put_parameters(zt_cli *cli, const dna_options *o, zt_str *t, ea
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && s == ZT_OK; i++)
         if (dna_given[numbers[i].option])
             s = put_number(t, numbers[i].name, numbers[i].value, &first);
+    if (s == ZT_OK && !o->weight.n && !is_param(o, "weight"))
+        s = put_number(t, "weight", 1, &first);
+    if (s == ZT_OK && !dna_given[DNA_T] && !is_param(o, "t") && !strcmp(method, "slerp"))
+        s = put_number(t, "t", 0.5, &first);
     for (int i = 0; i < o->param.n && s == ZT_OK; i++)
         s = put_param(cli, t, o->param.item[i], &first);
     return s == ZT_OK ? zt_str_puts(t, "}") : s;
@@ -158,7 +171,7 @@ static zt_status describe(zt_cli *cli, const dna_options *o, char **operands, in
     if (s == ZT_OK) s = zt_str_puts(t, "[");
     for (int k = 0; k < n && s == ZT_OK; k++) s = put_model(cli, t, operands[k], k, of, N_OF);
     if (s == ZT_OK) s = zt_str_puts(t, "]");
-    if (s == ZT_OK) s = put_parameters(cli, o, t, of, N_OF, &first);
+    if (s == ZT_OK) s = put_parameters(cli, o, t, of, N_OF, method, &first);
     return s == ZT_OK ? zt_str_puts(t, "}") : s;
 }
 
@@ -174,6 +187,16 @@ static zt_status check_alone(zt_cli *cli)
     return ZT_OK;
 }
 
+/* What is wrong with a recipe that was made of options, is wrong with these. */
+static void misused(zt_ctx *ctx)
+{
+    char *what = zt_strdup(ctx, zt_ctx_error(ctx));
+    if (!what) return;
+    zt_ctx_clear(ctx);
+    zt_fail(ctx, ZT_EUSAGE, "%s", what);
+    zt_free(ctx, what);
+}
+
 zt_recipe *merge_recipe(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
     zt_str text;
@@ -186,6 +209,7 @@ zt_recipe *merge_recipe(zt_cli *cli, const dna_options *o, char **operands, int 
     zt_str_init(&text, cli->ctx);
     if (describe(cli, o, operands, n, &text) == ZT_OK)
         r = zt_recipe_parse(cli->ctx, "merge", text.data, text.len);
+    if (!r && zt_ctx_status(cli->ctx) == ZT_EDATA) misused(cli->ctx);
     zt_str_fini(&text);
     return r;
 }
