@@ -1,6 +1,6 @@
 /* pointwise.c - chains of elementwise ops: their text, hostile or not, and the pass that makes
- * them. Random programs of such ops give the same bits with the pass and without it: on ref, on cpu with
- * every instruction set and number of threads, on vulkan. */
+ * them. Random programs of such ops give the same bits with the pass and without it: on ref, on
+ * cpu with every instruction set and number of threads, on vulkan. */
 #include "lib/ops/pointwise.h"
 #include "lib/run/pass.h"
 #include "tests/tap.h"
@@ -320,6 +320,24 @@ static void groups(zt_ctx *ctx)
             "a symbol without a sample: nothing is done");
 }
 
+/* Four ops read 6 values and write 4; as one they read one and write one. */
+static void traffic(zt_ctx *ctx)
+{
+    static const char text[] = "zt program 1\nin x: f32[64]\na = neg x\nb = exp a\ny = add b x\n"
+                               "c = mul y x\nout y = c\n";
+    zt_pass_report r[32];
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1});
+    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
+    zt_prog *q = zt_prog_passes(ctx, p, &(zt_pass_opts){.engine = e}, r);
+    const zt_pass_report *own = &r[zt_pass_find("chain", 5)];
+    ok(q && own->bytes_before == 10 * 256 && own->bytes_after == 2 * 256 &&
+           own->kernels_before == 4 && own->kernels_after == 1,
+       "what the pass saved: %g bytes of traffic, then %g", own->bytes_before, own->bytes_after);
+    zt_prog_free(q);
+    zt_prog_free(p);
+    zt_engine_close(e);
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -327,6 +345,7 @@ int main(void)
     hostile_types(ctx);
     texts_are_canonical(ctx);
     groups(ctx);
+    traffic(ctx);
     zt_ctx_free(ctx);
     random_programs();
     return tap_done();

@@ -33,6 +33,23 @@ int zt_prog_kernels(const zt_prog *p)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
+/* zt_op_bytes of all steps. */
+static double bytes_of(const zt_prog *p, const zt_bound *b)
+{
+    double sum = 0;
+    for (int s = 0; s < zt_prog_n_steps(p); s++) {
+        const zt_step *st = zt_prog_step(p, s);
+        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_type *in[ZT_MAX_IN] = {0};
+        zt_type out[ZT_MAX_OUT] = {{0}};
+        for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? NULL : &b->type[st->in[k]];
+        for (int k = 0; k < info->n_out; k++)
+            if (st->out[k] >= 0) out[k] = b->type[st->out[k]];
+        sum += zt_op_bytes(st->op, b->attrs[s], in, out);
+    }
+    return sum;
+}
+
 zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figures *f)
 {
     zt_chain chain;
@@ -45,6 +62,7 @@ zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figur
     zt_status s = zt_cut_make(&cut, &chain, b, false, NULL);
     if (!s) f->segments = cut.n_segments;
     if (!s) f->fallbacks = cut.fallbacks;
+    if (!s) f->bytes = bytes_of(p, b);
     for (int i = 0; i < f->segments; i++) {
         if (cut.segment[i].arena_bytes <= f->arena) continue;
         f->arena = cut.segment[i].arena_bytes;
@@ -66,6 +84,7 @@ static zt_status tell_after(const zt_prog *p, const zt_pass_opts *o, zt_pass_rep
     r->bound_after = f.bound;
     r->segments_after = f.segments;
     r->fallbacks = f.fallbacks;
+    r->bytes_after = f.bytes;
     return s;
 }
 
@@ -76,6 +95,7 @@ static zt_status tell_before(const zt_prog *p, const zt_pass_opts *o, zt_pass_re
     r->kernels_before = r->kernels_after;
     r->arena_before = r->arena_after;
     r->segments_before = r->segments_after;
+    r->bytes_before = r->bytes_after;
     return s;
 }
 

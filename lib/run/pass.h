@@ -45,6 +45,7 @@ typedef struct zt_pass_report {
     size_t bound_after;               /* the liveness lower bound of arena_after */
     int segments_before, segments_after; /* between which the engine changes; 0 without one */
     int fallbacks;                    /* steps that the engine lacks */
+    double bytes_before, bytes_after; /* that kernels read and write; 0 without an engine */
     double seconds;                   /* of the pass itself */
 } zt_pass_report;
 

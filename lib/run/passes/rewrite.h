@@ -27,11 +27,12 @@ zt_status zt_rewrite_op(zt_rewrite *w, zt_op op, const void *attrs, const int *i
  * given as `s`: all is freed, and s comes back. */
 zt_status zt_rewrite_end(zt_rewrite *w, zt_status s, zt_prog **out);
 
-/* What the sample's numbers give on the engine: the largest arena and its liveness bound, segments
- * and steps that fall back; all 0 without an engine. */
+/* What the sample's numbers give on the engine: the largest arena and its liveness bound, segments,
+ * steps that fall back, bytes; all 0 without an engine. */
 typedef struct zt_pass_figures {
     size_t arena, bound;
     int segments, fallbacks;
+    double bytes; /* that kernels read and write */
 } zt_pass_figures;
 zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figures *f);
 
