@@ -112,6 +112,10 @@ END
     zt-trace diff --replay kp loose.zt --bind n=6 -o kp.zt >one
     grep -q 'kp = kv_put kc.copy kr pos' kp.zt
     zt-trace diff --engine ref,cpu kp.zt -i kp.npz -q | verdicts | grep -qx 'kp same'
+    make_models
+    zt-trace record -m "$tiny" -p hello --values v.npz -o run.zt
+    zt-trace diff --replay a0 run.zt -i v.npz -q >one
+    zt-trace diff --replay a0 run.zt -i v.npz --engine ref,ref -q | grep -q '^y.a0.*same$'
     # recorded inputs are taken as they are, and nothing before the op is run
     run -1 --separate-stderr env ZT_PLANT=attention:33:1.01 "$tests/zt-trace-planted" diff -t 1 --replay a case.zt -i case.npz
     [[ $output == *beyond* && $stderr == *"attention 'a'"*"element [0,33]"* ]]
@@ -129,7 +133,6 @@ END
         [[ $stderr == *"$word"* ]]
         [ -z "$output" ]
     done <<'END'
-64|'n' has no value|diff layer.zt
 64|two|show --engine ref,cpu layer.zt
 64|A,B|diff --engine ref,cpu,ref layer.zt
 64|A,B|diff --isa , layer.zt

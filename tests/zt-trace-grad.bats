@@ -62,6 +62,16 @@ END
     awk -F'\t' 'NR > 1 && $1 == "y" {seen = 1; if ($7 > 0.01 || $7 < -0.01) exit 1} END {exit !seen}' table
 }
 
+@test "zt-run runs it: the gradient of a sum of squares is twice x" {
+    printf '%s\n' 1,2.5,-3 0,4,1e3 >x.csv
+    printf '%s\n' 'zt program 1' 'in x: f32[n,3]' 's = square x' 'l = sum s' 'out l = l' |
+        zt-trace grad --wrt x >g.zt
+    zt-run -m g.zt -i x.csv -o out.npz
+    printf '%s\n' 'zt program 1' 'in x: f32[n,3]' 'y = scale x by=2' 'out y = y' >twice.zt
+    zt-run -m twice.zt -i x.csv -o want.npy
+    zt-convert --cat d.x out.npz | cmp - want.npy
+}
+
 @test "--seeds: cotangents are inputs" {
     sed 's/\[n,/[3,/' mlp.zt >three.zt
     zt-trace grad --wrt x --seeds --of o three.zt >g.zt
