@@ -73,8 +73,8 @@ static void test_refused(zt_ctx *ctx)
     zt_roof r;
     ok(zt_roof_measure(ctx, &(zt_roof_opts){.threads = 257}, &r) == ZT_EUSAGE, "257 threads");
     zt_ctx_clear(ctx);
-    zt_mem_limit(ctx, 32 << 20);
-    ok(!zt_roof_measure(ctx, &(zt_roof_opts){.threads = 1, .seconds = 0.01, .brief = true}, &r),
+    zt_mem_limit(ctx, 8 << 20);
+    ok(!zt_roof_measure(ctx, &(zt_roof_opts){.threads = 2, .seconds = 0.01, .brief = true}, &r),
        "a memory limit is kept");
     zt_mem_limit(ctx, 4096);
     ok(zt_roof_measure(ctx, &(zt_roof_opts){.threads = 1}, &r) == ZT_ENOMEM, "none at all: memory");

@@ -113,7 +113,7 @@ rows='my %r = map { ($_->{name} // $_->{value}) => $_ } @{$j->{rows}};'
 65|{"step":0,"step":1,"seconds":1}
 EOF
     run -66 zt-trace stats --times none --bind n=3,ctx=32 run.zt
-    run -64 zt-trace stats run.zt
+    run -64 zt-trace stats --bind n run.zt
     run -64 zt-trace stats --by nothing --bind n=3,ctx=32 run.zt
 }
 

@@ -117,15 +117,21 @@ static size_t cache_set(const zt_cpu_cache *c, size_t below, int threads)
     return grains(set < share ? set : share);
 }
 
-/* Several times the last cache, within what the context may take. */
-static size_t memory_set(zt_ctx *ctx, size_t last, int threads)
+/* Several times the last cache. */
+static size_t memory_set(size_t last, int threads)
 {
     size_t all = 4 * last;
-    zt_mem mem = zt_mem_get(ctx);
     if (all < 64 * MIB) all = 64 * MIB;
     if (all > 512 * MIB) all = 512 * MIB;
-    if (mem.limit && all > (mem.limit - mem.held) / 2) all = (mem.limit - mem.held) / 2;
     return grains(all / (size_t)threads);
+}
+
+/* Within what the context may take: half of it, for all threads. */
+static size_t allowed(zt_ctx *ctx, size_t set, int threads)
+{
+    zt_mem mem = zt_mem_get(ctx);
+    size_t most = mem.limit > mem.held ? (mem.limit - mem.held) / 2 / (size_t)threads : 0;
+    return mem.limit && set > most ? grains(most) : set;
 }
 
 static void find_levels(zt_ctx *ctx, zt_roof *roof)
@@ -143,7 +149,9 @@ static void find_levels(zt_ctx *ctx, zt_roof *roof)
     roof->n_levels = n + 1;
     roof->level[n] = (zt_roof_level){.name = "memory", .bytes = machine_memory(),
                                      .sharers = zt_cpu_count(),
-                                     .set = memory_set(ctx, below, roof->threads)};
+                                     .set = memory_set(below, roof->threads)};
+    for (int i = 0; i <= n; i++)
+        roof->level[i].set = allowed(ctx, roof->level[i].set, roof->threads);
 }
 
 /* A piece is what takes some tens of microseconds or more: passes over a cache, or of memory a part
