@@ -193,6 +193,16 @@ program() {
     hostile k.zt 'k.zt'
 }
 
+@test "hostile plans: a stream without end is refused at its first bytes" {
+    run --separate-stderr timeout 20 "$bin/zt-trace" show /dev/zero
+    [ "$status" -eq 65 ]
+    one_message zt-trace
+    run --separate-stderr bash -c 'yes | timeout 20 zt-trace show'
+    [ "$status" -eq 65 ]
+    one_message zt-trace
+    { program 'y = silu x' 'out y = y'; } | zt-trace show --plain | grep -qx 'y = silu x'
+}
+
 @test "hostile plans: sizes that only numbers make huge cost a line, not memory" {
     program 'y = silu x' 'out y = y' >a.zt
     run --separate-stderr zt-trace show a.zt --bind n=4611686018427387904,ctx=1

@@ -4,12 +4,26 @@
 #include <string.h>
 #include <unistd.h>
 
+/* May these first bytes begin a program? Of a stream that may not no more is read. */
+static bool begins_program(const void *head, size_t n)
+{
+    static const char word[] = "zt program";
+    const char *at = head, *end = at + n;
+    while (at < end && memchr(" \t\r", *at, 3)) at++;
+    size_t left = (size_t)(end - at), most = sizeof word - 1;
+    return memcmp(at, word, left < most ? left : most) == 0;
+}
+
 zt_prog *zt_cli_program(zt_cli *cli, const char *path)
 {
-    size_t n;
-    char *text = zt_read_all(cli->ctx, path, &n);
-    zt_prog *p = text ? zt_prog_parse(cli->ctx, strcmp(path, "-") ? path : "stdin", text, n) : NULL;
+    zt_source *s = zt_source_open_if(cli->ctx, path, begins_program);
+    if (!s) return NULL;
+    size_t n = (size_t)zt_source_size(s);
+    char *text = zt_alloc(cli->ctx, n + 1);
+    bool read = text && zt_source_read(s, 0, text, n) == ZT_OK;
+    zt_prog *p = read ? zt_prog_parse(cli->ctx, zt_source_name(s), text, n) : NULL;
     zt_free(cli->ctx, text);
+    zt_source_close(s);
     return p;
 }
 
@@ -173,8 +187,13 @@ void zt_subject_close(zt_subject *s)
 
 zt_session *zt_subject_session(const zt_subject *s, zt_engine *e)
 {
+    return zt_subject_session_of(s, e, s->prog);
+}
+
+zt_session *zt_subject_session_of(const zt_subject *s, zt_engine *e, const zt_prog *made)
+{
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
-    zt_session *run = zt_session_open(e, s->prog, &s->feed->store, &so);
+    zt_session *run = zt_session_open(e, made, &s->feed->store, &so);
     if (!run || zt_feed_states(s->feed, run) == ZT_OK) return run;
     zt_session_close(run);
     return NULL;

@@ -45,12 +45,13 @@ typedef struct zt_subject {
     zt_feed *feed; /* feed->bound has every type */
 } zt_subject;
 
-/* p is borrowed. Other programs on the same tensors (a plan of p, say) may be stepped with them if
- * they have p's inputs, outputs and states. */
+/* p is borrowed. */
 zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *p, const zt_subject_opts *o);
 void zt_subject_close(zt_subject *s);
-/* A session on an engine, its states as they are to begin. */
+/* A session on an engine, its states as they are to begin. The program is run as it is. */
 zt_session *zt_subject_session(const zt_subject *s, zt_engine *e);
+/* The same of what passes made of the program: it has the same inputs, states, data and outputs. */
+zt_session *zt_subject_session_of(const zt_subject *s, zt_engine *e, const zt_prog *made);
 zt_status zt_subject_step(const zt_subject *s, zt_session *run);
 
 #endif

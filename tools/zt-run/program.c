@@ -1,6 +1,7 @@
 /* program.c - zt-run of a program: its inputs by name from a file, one step, its outputs to a file.
  *
- * States are cleared, or as the file has them; what the step leaves in them is not kept.
+ * States are cleared, or as the file has them; what the step leaves in them is not kept. What runs is
+ * what the passes make of the program.
  */
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
@@ -159,13 +160,17 @@ static zt_status write_outputs(const job *j)
 static zt_status step(const job *j)
 {
     zt_cli *cli = j->cli;
+    const zt_bindings *b = &j->subject->bind;
     zt_engine *e = zt_cli_engine(cli);
-    zt_session *s = e ? zt_subject_session(j->subject, e) : NULL;
+    zt_pass_opts po = {.sample = b->at, .n_sample = b->n, .engine = e};
+    zt_prog *made = e ? zt_prog_passes(cli->ctx, j->prog, &po, NULL) : NULL;
+    zt_session *s = made ? zt_subject_session_of(j->subject, e, made) : NULL;
     zt_status st = s ? zt_subject_step(j->subject, s) : zt_ctx_status(cli->ctx);
     if (!st && zt_session_get(s).fallbacks)
         zt_log(cli->ctx, ZT_LOG_INFO, "%d steps fell back to another engine",
                zt_session_get(s).fallbacks);
     zt_session_close(s);
+    zt_prog_free(made);
     zt_engine_close(e);
     return st;
 }
