@@ -6,7 +6,7 @@
 /* In the order of the manual. */
 static const trace_command commands[] = {
     {"record",
-     "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values F.npz] [--times F.ndjson]",
+     "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE]",
      TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
          TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED), 0, trace_record},
     {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
@@ -18,7 +18,7 @@ static const trace_command commands[] = {
      trace_chrome},
     {"memory", "memory [OPTION...] [FILE]", TAKES_SUBJECT, 1, trace_memory},
     {"diff",
-     "diff [--engine A,B] [--isa A,B] [-t A,B] [--through] [--exact] [--replay LINE] [FILE [FILE]]",
+     "diff [--engine A,B] [--isa A,B] [-t A,B] [--replay LINE] [OPTION...] [FILE [FILE]]",
      TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT), 2, trace_diff},
     {"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
      TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS), -1, trace_grad},

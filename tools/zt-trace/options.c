@@ -20,7 +20,7 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(STEPS, 0, "steps", STR, steps, "A..B", "record: ops A to B as a program of their own", ),
     ROW(AT, 0, "at", I64, at, "N", "record: the step of the N-th new token (default: 0, the prompt)",
         .min = 0, .max = 1 << 20),
-    ROW(VALUES, 0, "values", STR, values, "F.npz",
+    ROW(VALUES, 0, "values", STR, values, "FILE",
         "record: inputs, states and what each op made, of that step", ),
     ROW(CTX, 'c', "ctx", I64, ctx, "N", "record: as zt-run's", .min = 1, .max = INT32_MAX - 64),
     ROW(KV, 0, "kv", WORD, kv, "f16|f32", "record: type of the cache, as zt-run's", ),
