@@ -224,3 +224,17 @@ EOF
         xmllint --noout $f.svg
     done
 }
+
+@test "programs of no ops, of views, of no rows" {
+    printf '%s\n' 'zt program 1' 'in    x: f32[2]' 'out   y = x' >none.zt
+    printf '%s\n' 'zt program 1' 'in    x: f32[4,4]' 'y = reshape x shape=[16]' 'out   y = y' >view.zt
+    printf '%s\n' 'zt program 1' 'in    x: f32[0,4]' 'y = tanh x' 'out   y = y' >empty.zt
+    for p in none view empty; do
+        for command in stats 'stats --by layer' dot chrome memory 'memory --format tsv'; do
+            run --separate-stderr bash -c "zt-trace $command -q $p.zt"
+            echo "$command $p: $status $stderr $output"
+            [ "$status" -eq 0 ] && [ -z "$stderr" ] && [[ $output != *nan* && $output != *inf* ]]
+        done
+        zt-trace chrome $p.zt | json '@{$j->{traceEvents}} >= 2'
+    done
+}
