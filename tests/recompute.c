@@ -17,7 +17,7 @@ static zt_prog *gradient_of(const char *body, int layers, int weights)
 {
     zt_str text;
     zt_str_init(&text, ctx);
-    zt_str_puts(&text, "zt program 1\nin h0: f32[64,96]\n");
+    zt_str_puts(&text, "zt program 1\nin h0: f32[64,96]\nin r: f32[96]\n");
     for (int i = 0; i < layers * weights; i++) zt_str_printf(&text, "in w%d: f32[96,96]\n", i);
     for (int i = 0; i < layers; i++) {
         for (const char *at = body; *at; at++) {
@@ -125,6 +125,13 @@ int main(void)
     falls("gated units with a residual",
           "g@ = linear h@ w$0\nu@ = linear h@ w$1\ns@ = silu g@\nm@ = mul s@ u@\n"
           "d@ = linear m@ w$2\nh# = add h@ d@\n", 6, 3, 0.9);
+    falls("a transformer of 4 layers",
+          "n@ = rms_norm h@ r\nq@ = linear n@ w$0\nk@ = linear n@ w$1\nv@ = linear n@ w$2\n"
+          "qq@ = reshape q@ shape=[1,64,4,24]\nkk@ = reshape k@ shape=[1,64,4,24]\n"
+          "vv@ = reshape v@ shape=[1,64,4,24]\na@ = sdpa qq@ kk@ vv@ causal=1 layout=bshd\n"
+          "o@ = reshape a@ shape=[64,96]\np@ = linear o@ w$3\ns@ = add h@ p@\n"
+          "m@ = rms_norm s@ r\ng@ = linear m@ w$4\nu@ = linear m@ w$5\nf@ = silu g@\n"
+          "e@ = mul f@ u@\nd@ = linear e@ w$6\nh# = add s@ d@\n", 4, 7, 0.9);
     stays("what gains nothing stays",
           "zt program 1\nin    x: f32[64,64]\na = exp x\nb = matmul a a\nc = add b a\nout   c = c\n");
     stays("a state is not read later than it was",
