@@ -30,7 +30,8 @@ static zt_status list_tensors(zt_dna *d)
 
 static zt_status list_layers(zt_dna *d)
 {
-    zt_meta *m = zt_checkpoint_meta(d->from);
+    zt_meta *m = zt_checkpoint_meta(d->from); /* from here on it is there */
+    if (!m) return zt_ctx_status(d->ctx);
     int64_t i = zt_meta_find(m, KEY_FRAME);
     zt_bytes frame = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){.data = NULL};
     d->net = d->of_net = frame.data != NULL;

@@ -121,6 +121,8 @@ static zt_status put_all(zt_dna *d, const int64_t *part, zt_writer *w)
 zt_status zt_dna_write(zt_dna *d, const char *path, const zt_checkpoint_opts *o)
 {
     zt_netjson *frame = NULL;
+    if (d->length)
+        return zt_fail(d->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(d));
     int64_t *part = list_parts(d);
     zt_status s = !part ? ZT_ENOMEM : d->net ? put_frame(d, part, &frame) : ZT_OK;
     zt_entry *e = s == ZT_OK ? list_entries(d, frame) : NULL;

@@ -100,8 +100,8 @@ zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, i
     uint32_t kind = ZT_GGUF_STR;
     uint64_t count = (uint64_t)n;
     zt_str_init(&s, m->ctx);
-    zt_str_put(&s, &kind, 4);
-    zt_status st = zt_str_put(&s, &count, 8);
+    zt_status st = zt_str_put(&s, &kind, 4);
+    if (st == ZT_OK) st = zt_str_put(&s, &count, 8);
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         uint64_t length = texts[i].n;
         st = zt_str_put(&s, &length, 8);

@@ -21,7 +21,7 @@ const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
     ROW(RULE, 0, "rule", WORD, rule, "field|loom",
         "how weights are taken at their precision (default: field)", ),
     ROW(THRESHOLD, 0, "threshold", F64, threshold, "X",
-        "alike from this overlap on (default: 0.95); lineage: kin above this (0.5)", .fmin = -1,
+        "alike from this overlap on (0.95); lineage: kin above it (0.5)", .fmin = -1,
         .fmax = 1),
     ROW(BY, 0, "by", WORD, by, "layer|block", "a row a layer (default), or a block of them", ),
     ROW(SHIFTS, 0, "shifts", FLAG, shifts, NULL, "compare: the table is of layers that moved", ),
