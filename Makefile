@@ -45,11 +45,7 @@ test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted
-public   := lib/zt.h $(foreach r,base tensor ops prog engine run llm dna,lib/$(r)/$(r).h) lib/ops/ops.def \
-            lib/engine/roof.h lib/run/pass.h lib/run/feed.h lib/run/pages.h lib/run/walk.h lib/run/diff.h lib/tensor/quantize.h lib/tensor/storage.h lib/io/gguf.h lib/io/gguf_write.h \
-            lib/io/imatrix.h lib/io/fault.h lib/io/meta.h lib/io/checkpoint.h lib/io/safetensors.h lib/io/safetensors_write.h \
-            lib/io/array.h lib/io/npy.h lib/io/npz.h lib/io/pt.h lib/io/netjson.h \
-            lib/llm/mix.h lib/llm/importance.h lib/llm/budget.h lib/dna/merge.h lib/dna/lora.h
+public   := lib/zt.h lib/ops/ops.def $(shell sed -n 's/^\#include "\(.*\)"$$/\1/p' lib/zt.h)
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
         bench fuzz contract clean distclean help

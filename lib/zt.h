@@ -12,6 +12,7 @@
 #include "lib/engine/roof.h"
 #include "lib/run/run.h"
 #include "lib/run/pass.h"
+#include "lib/run/planned.h"
 #include "lib/run/pages.h"
 #include "lib/run/walk.h"
 #include "lib/run/diff.h"

@@ -163,6 +163,11 @@ typedef struct zt_build_opts {
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts);
 
+/* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has. Numbers
+ * for its symbols by which types are compared. */
+zt_status zt_llm_check_plan(const zt_gguf *g, const zt_planned *plan, const zt_prog *built,
+                            const zt_binding *sample, int n);
+
 /* llm.c, for save.c: the states were filled up to `position` by other means than feeding. */
 void zt_llm_place(zt_llm *m, int64_t position);
 

@@ -5,7 +5,6 @@
  * moving the position back.
  */
 #include "lib/llm/arch.h"
-#include "lib/run/pass.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +20,7 @@ struct zt_llm {
     zt_llm_opts opts;     /* with every default filled in */
     int64_t cache_rows;   /* ctx_len in whole blocks */
     zt_prog *prog;    /* as it is built, */
-    zt_prog *passed;  /* and as it runs */
+    zt_prog *passed;  /* and as it runs, where no plan says it */
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
@@ -237,10 +236,12 @@ static zt_status make_inputs(zt_llm *m)
     return ZT_OK;
 }
 
-/* The program that runs: what was built, after the passes. */
-static zt_status pass_program(zt_llm *m)
+/* The program that runs: what was built, after the passes; or the plan's, if it is of this model. */
+static zt_status pass_program(zt_llm *m, const zt_gguf *g)
 {
     const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", m->cache_rows}};
+    if (m->opts.planned)
+        return zt_llm_check_plan(g, m->opts.planned, m->prog, sample, 3);
     zt_pass_opts o = {.sample = sample, .n_sample = 3, .engine = m->opts.engine,
                       .off = m->opts.passes_off};
     m->passed = zt_prog_passes(m->ctx, m->prog, &o, NULL);
@@ -267,11 +268,13 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
         return NULL;
     m->ctx = ctx;
     if (prepare_model(m, g, opts) != ZT_OK || estimate_scratch(m, &m->scratch) != ZT_OK ||
-        pass_program(m) != ZT_OK || make_inputs(m) != ZT_OK)
+        pass_program(m, g) != ZT_OK || make_inputs(m) != ZT_OK)
         goto fail;
     zt_binding fixed = {"ctx", m->cache_rows};
-    zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1};
-    m->session = zt_session_open(opts->engine, m->passed, &store, &so);
+    zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1,
+                          .planned = opts->planned};
+    const zt_prog *runs = opts->planned ? zt_planned_prog(opts->planned) : m->passed;
+    m->session = zt_session_open(opts->engine, runs, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
     void *const wanted[] = {opts->greedy && !opts->embed ? NULL : m, opts->greedy ? m : NULL};

@@ -15,7 +15,7 @@
 #define ZT_LLM_H
 
 #include "lib/io/gguf.h"
-#include "lib/run/run.h"
+#include "lib/run/planned.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -165,6 +165,9 @@ typedef struct zt_llm_opts {
     bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
+    /* What runs, and where in memory (lib/run/planned.h); borrowed. ZT_EDATA where it is another
+     * model's, or not the program of this one; NULL: the passes make it. */
+    const zt_planned *planned;
 } zt_llm_opts;
 
 /* Hyper-parameters and every tensor's shape are checked before any weight is read: an unknown
@@ -185,9 +188,11 @@ zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
  * a multiple of it. */
 #define ZT_LLM_BLOCK 32
 zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts);
-/* The forward pass, as it was built (the session's own program has gone through the passes): in ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V]
- * and best i32[m], the places of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder (one text a step, no cache; rows after `last`
- * are not seen): in ids, types, pos, last i32[n]; out states f32[n,width]. */
+/* The forward pass, as it was built (the session's own program has gone through the passes): in ids,
+ * pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V] and best i32[m], the places
+ * of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder
+ * (one text a step, no cache; rows after `last` are not seen): in ids, types, pos, last i32[n]; out
+ * states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
 zt_ctx *zt_llm_ctx(const zt_llm *m);
 zt_session *zt_llm_session(zt_llm *m);

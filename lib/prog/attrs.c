@@ -420,6 +420,11 @@ zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attr
     return s;
 }
 
+zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out)
+{
+    return zt_attrs_put(p, zt_op_info(op), attrs, out);
+}
+
 zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_attrdef *a,
                        void *attrs)
 {

@@ -163,6 +163,8 @@ void zt_bound_free(zt_bound *b);
  * structs that a program keeps. */
 bool zt_attrs_same(zt_op op, const void *a, const void *b);
 uint64_t zt_attrs_hash(zt_op op, const void *attrs);
+/* " eps=1e-05 dims=64", as in a step's line: those that differ from the defaults. */
+zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out);
 
 /* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
  * whose values keep their names. What comes in from before is an input, or a state where a step uses

@@ -6,11 +6,8 @@
 #include "lib/run/passes/rewrite.h"
 #include "lib/run/plan.h"
 
-static const zt_pass *const passes[] = {
-#define PASS(name) &zt_pass_##name,
-#include "lib/run/passes/passes.def"
-#undef PASS
-};
+#define ROW(name) &zt_pass_##name,
+static const zt_pass *const passes[] = {ZT_PASSES(ROW)};
 
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
@@ -59,7 +56,7 @@ zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figur
     zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
     if (!b) return zt_ctx_status(o->engine->ctx);
     zt_chain_init(&chain, o->engine);
-    zt_status s = zt_cut_make(&cut, &chain, b, false, NULL);
+    zt_status s = zt_cut_make(&cut, &chain, b, false, NULL, NULL);
     if (!s) f->segments = cut.n_segments;
     if (!s) f->fallbacks = cut.fallbacks;
     if (!s) f->bytes = bytes_of(p, b);

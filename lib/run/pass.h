@@ -17,6 +17,17 @@
 extern "C" {
 #endif
 
+/* The passes, in the order in which they run; zt_pass_NAME is in lib/run/passes/. */
+#define ZT_PASSES(PASS)                                                                            \
+    PASS(fold)                                                                                     \
+    PASS(cse)                                                                                      \
+    PASS(dead)                                                                                     \
+    PASS(fuse)                                                                                     \
+    PASS(share)                                                                                    \
+    PASS(recompute)                                                                                \
+    PASS(chain)                                                                                    \
+    PASS(split)
+
 typedef struct zt_pass_opts {
     /* Some number for each symbol, by which dtypes and ranks are known. Unlike one another and above
      * 1, they tell dimensions apart best. */

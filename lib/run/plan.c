@@ -93,10 +93,13 @@ static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int 
 
 /* ---- placing ----------------------------------------------------------------------------------- */
 
-static zt_status place_arena(zt_cut *cut, zt_segment *g, zt_life *lives, int n)
+static zt_status place_arena(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_life *lives, int n,
+                             const zt_stated *stated)
 {
-    zt_status s = zt_lives_place(cut->memory, lives, n, g->first, g->last, &g->arena_bytes,
-                                 &g->liveness_bytes);
+    zt_status s = stated ? zt_stated_place(stated, cut, (int)(g - cut->segment), b, lives, n,
+                                           &g->arena_bytes, &g->liveness_bytes)
+                         : zt_lives_place(cut->memory, lives, n, g->first, g->last,
+                                          &g->arena_bytes, &g->liveness_bytes);
     for (int i = 0; i < n && !s; i++)
         g->place[lives[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = lives[i].offset};
     return s;
@@ -135,7 +138,7 @@ static zt_life *life_to_extend(const zt_cut *cut, const zt_bound *b, int s, cons
 }
 
 typedef struct work {
-    int *made, *last_use, *life_of, *heir; /* heir[root]: the root whose bytes it took over, or -1 */
+    int *made, *last_use, *life_of;
     zt_life *lives;
 } work;
 
@@ -163,7 +166,7 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
         zt_life *over = k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
         if (over) {
             w->life_of[r] = (int)(over - w->lives);
-            w->heir[r] = over->root;
+            g->over[r] = over->root;
             over->dies = w->last_use[r];
             continue;
         }
@@ -177,7 +180,8 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
     return ZT_OK;
 }
 
-static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_engine *e, work *w)
+static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_engine *e, work *w,
+                               const zt_stated *stated)
 {
     size_t n = (size_t)b->n_values + 1;
     int n_lives = 0;
@@ -185,17 +189,18 @@ static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt
     g->in = zt_arena_alloc(cut->memory, n * sizeof(int));
     g->out = zt_arena_alloc(cut->memory, n * sizeof(int));
     g->buf = zt_arena_alloc(cut->memory, n * sizeof(int));
-    if (!g->place || !g->in || !g->out || !g->buf) return ZT_ENOMEM;
+    g->over = zt_arena_alloc(cut->memory, n * sizeof(int));
+    if (!g->over || !g->place || !g->in || !g->out || !g->buf) return ZT_ENOMEM;
     memset(g->place, 0, n * sizeof *g->place);
-    for (int v = 0; v < b->n_values; v++) w->life_of[v] = w->heir[v] = -1;
+    for (int v = 0; v < b->n_values; v++) w->life_of[v] = g->over[v] = -1;
     for (int s = g->first; s < g->last; s++) {
         zt_status st = place_step(cut, g, b, e, s, w, &n_lives);
         if (st) return st;
     }
-    zt_status st = place_arena(cut, g, w->lives, n_lives);
+    zt_status st = place_arena(cut, g, b, w->lives, n_lives, stated);
     if (st) return st;
     for (int v = 0; v < b->n_values; v++)
-        if (w->heir[v] >= 0) g->place[v] = g->place[w->heir[v]];
+        if (g->over[v] >= 0) g->place[v] = g->place[g->over[v]];
     for (int v = 0; v < b->n_values; v++) g->place[v] = g->place[cut->root[v]];
     return ZT_OK;
 }
@@ -252,33 +257,34 @@ static zt_status copy_steps(zt_cut *cut, const zt_bound *b, void *const *out)
 }
 
 static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out)
+                      void *const *out, const zt_stated *stated)
 {
     size_t n = (size_t)b->n_values + 1;
     zt_status st = copy_steps(cut, b, out);
     if (st) return st;
     find_roots(cut, b);
     st = cut_steps(cut, chain, b, strict);
+    if (!st && stated) st = zt_stated_splits(stated, cut, chain);
     if (st) return st;
     work w = {.made = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .last_use = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .life_of = zt_arena_alloc(cut->memory, n * sizeof(int)),
-              .heir = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .lives = zt_arena_alloc(cut->memory, n * sizeof(zt_life))};
-    if (!w.made || !w.last_use || !w.life_of || !w.heir || !w.lives) return ZT_ENOMEM;
+    if (!w.made || !w.last_use || !w.life_of || !w.lives) return ZT_ENOMEM;
     find_last_uses(cut, b, w.made, w.last_use);
     for (int i = 0; i < cut->n_segments && !st; i++)
-        st = place_segment(cut, &cut->segment[i], b, chain->engine[cut->segment[i].engine], &w);
+        st = place_segment(cut, &cut->segment[i], b, chain->engine[cut->segment[i].engine], &w,
+                           stated);
     return st;
 }
 
 zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out)
+                      void *const *out, const zt_stated *stated)
 {
     memset(cut, 0, sizeof *cut);
     cut->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
     if (!cut->memory) return ZT_ENOMEM;
-    zt_status st = make(cut, chain, b, strict, out);
+    zt_status st = make(cut, chain, b, strict, out, stated);
     if (st) zt_cut_free(cut);
     return st;
 }

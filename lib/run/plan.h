@@ -6,7 +6,7 @@
 #ifndef ZT_RUN_PLAN_H
 #define ZT_RUN_PLAN_H
 
-#include "lib/run/run.h"
+#include "lib/run/planned.h"
 
 /* The engine asked for and those it falls back to, opened when first needed. */
 #define ZT_MAX_CHAIN 3
@@ -29,6 +29,7 @@ typedef struct zt_segment {
     int *in, *out; /* roots, read from and written to host memory */
     int *buf;      /* roots: data and states */
     zt_place *place; /* [n_values], of every value used inside */
+    int *over;       /* [n_values]: the root whose bytes it takes over, or -1 */
     size_t arena_bytes, liveness_bytes;
 } zt_segment;
 
@@ -54,10 +55,50 @@ typedef struct zt_life {
 zt_status zt_lives_place(zt_arena *a, zt_life *life, int n, int first, int last, size_t *arena,
                          size_t *bound);
 
-/* out: an output whose entry is NULL is not wanted; NULL: all are. */
+/* What a plan states (planned.h) for some numbers and wanted outputs. */
+typedef struct zt_stated_at {
+    int value, over; /* over -1: bytes of its own */
+    size_t offset, bytes;
+} zt_stated_at;
+
+typedef struct zt_stated_split {
+    char engine[32];
+    int first, last; /* steps of the cut, the last not in it */
+    size_t arena, bound;
+    int first_at, n_at; /* among the plan's places */
+} zt_stated_split;
+
+typedef struct zt_stated {
+    zt_ctx *ctx;
+    const char *where;  /* "plan.zt:412", for messages */
+    const char *engine; /* the one asked for: it may run inside another, which watches it */
+    int64_t sym[ZT_MAX_SYMBOLS];
+    bool *want; /* [the program's outputs] */
+    int n_splits, first_split;
+    const zt_stated_split *split;
+    const zt_stated_at *at; /* of the whole plan */
+} zt_stated;
+
+/* What it states for these symbols and outputs (as zt_cut_make's), or NULL. */
+const zt_stated *zt_planned_find(const zt_planned *p, const int64_t *sym, void *const *out);
+int zt_planned_count(const zt_planned *p);
+const zt_stated *zt_planned_nth(const zt_planned *p, int i);
+
+/* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
+ * NULL. */
 zt_status zt_cut_make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out);
+                      void *const *out, const zt_stated *stated);
+/* stated.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
+ * wrong with them. */
+zt_status zt_stated_splits(const zt_stated *st, const zt_cut *cut, const zt_chain *chain);
+zt_status zt_stated_place(const zt_stated *st, const zt_cut *cut, int i, const zt_bound *b,
+                          zt_life *life, int n, size_t *arena, size_t *bound);
 void zt_cut_free(zt_cut *cut);
+
+/* derived.c: a tensor whose name begins with @, computed from those of the store. */
+bool zt_is_derived(const char *tensor);
+zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want,
+                         const zt_store *store);
 
 /* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */
 zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,

@@ -27,11 +27,13 @@ typedef struct zt_session_opts {
     bool strict;               /* a fallback is an error */
     const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
+    const struct zt_planned *planned; /* lib/run/planned.h: the program is its own; NULL: none */
 } zt_session_opts;
 
 /* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the engine
  * that needs them when a step is first prepared; types must match (ZT_EDATA). Borrows engine,
- * program and what the store stands on. */
+ * program and what the store stands on, and the plan: memory is laid out as that says, which is
+ * checked now (ZT_EDATA). */
 zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
                             const zt_session_opts *opts);
 void zt_session_close(zt_session *s);

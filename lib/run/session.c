@@ -55,6 +55,7 @@ zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, 
 static zt_ebuf *load_weight(zt_session *s, zt_engine *e, const zt_value *v, const zt_type *want)
 {
     int64_t handle;
+    if (zt_is_derived(v->tensor)) return zt_derived_load(e, v->tensor, want, &s->store);
     if (zt_store_weight(s->ctx, &s->store, v->tensor, want, &handle)) return NULL;
     return e->vt->load(e, want, &s->store, handle);
 }
@@ -169,7 +170,8 @@ static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym, void 
     memcpy(r->sym, sym, (size_t)n * sizeof *sym);
     r->bound = zt_prog_bind(s->prog, b, n);
     if (!r->bound) return zt_ctx_status(s->ctx);
-    zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict, out);
+    const zt_stated *stated = s->opts.planned ? zt_planned_find(s->opts.planned, sym, out) : NULL;
+    zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict, out, stated);
     if (st) return st;
     r->ready = zt_calloc(s->ctx, (size_t)r->cut.n_segments + 1, sizeof *r->ready);
     r->plan = zt_arena_alloc(r->cut.memory, ((size_t)r->cut.n_segments + 1) * sizeof *r->plan);
@@ -255,6 +257,30 @@ static zt_status bind_states(zt_session *s)
     return make_states(s);
 }
 
+/* All that the plan states, against the program and this engine. */
+static zt_status check_plan(zt_session *s)
+{
+    const zt_planned *p = s->opts.planned;
+    int n = zt_prog_n_symbols(s->prog), n_out = zt_prog_n_outputs(s->prog);
+    void **out = zt_calloc(s->ctx, (size_t)n_out + 1, sizeof *out);
+    zt_status st = out ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < zt_planned_count(p) && !st; i++) {
+        const zt_stated *stated = zt_planned_nth(p, i);
+        zt_binding b[ZT_MAX_SYMBOLS];
+        zt_cut cut;
+        for (int k = 0; k < n; k++)
+            b[k] = (zt_binding){zt_prog_symbol_name(s->prog, k), stated->sym[k]};
+        for (int o = 0; o < n_out; o++) out[o] = stated->want[o] ? s : NULL;
+        zt_bound *bound = zt_prog_bind(s->prog, b, n);
+        st = bound ? zt_cut_make(&cut, &s->chain, bound, s->opts.strict, out, stated)
+                   : zt_ctx_status(s->ctx);
+        if (bound && !st) zt_cut_free(&cut);
+        zt_bound_free(bound);
+    }
+    zt_free(s->ctx, out);
+    return st;
+}
+
 zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
                             const zt_session_opts *opts)
 {
@@ -272,7 +298,7 @@ zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *stor
                 s->fixed[i] = s->opts.fixed[k].value;
     }
     s->buf[0] = zt_calloc(s->ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *s->buf[0]);
-    if (!s->buf[0] || bind_states(s)) {
+    if (!s->buf[0] || (s->opts.planned && check_plan(s)) || bind_states(s)) {
         zt_session_close(s);
         return NULL;
     }

@@ -113,8 +113,9 @@ static zt_ebuf *load(zt_walk *w, zt_engine *e, int v)
 {
     int64_t handle;
     const zt_type *t = &w->bound->type[v];
-    if (zt_store_weight(w->ctx, &w->store, zt_prog_value(w->prog, v)->tensor, t, &handle))
-        return NULL;
+    const char *tensor = zt_prog_value(w->prog, v)->tensor;
+    if (zt_is_derived(tensor)) return zt_derived_load(e, tensor, t, &w->store);
+    if (zt_store_weight(w->ctx, &w->store, tensor, t, &handle)) return NULL;
     return e->vt->load(e, t, &w->store, handle);
 }
 

@@ -278,9 +278,10 @@ static zt_status check_vocab(run *r)
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
 {
     zt_llm_opts opts = run_llm_opts(r->cli, r->o);
-    if (run_open_engine(r) != ZT_OK)
+    if ((r->o->plan && run_read_plan(r) != ZT_OK) || run_open_engine(r) != ZT_OK)
         return zt_ctx_status(r->ctx);
     opts.engine = r->engine;
+    opts.planned = r->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
     opts.greedy = r->o->sampler.temp == 0;

@@ -70,6 +70,7 @@ int main(int argc, char **argv)
     zt_free(r.ctx, r.scratch);
     zt_template_free(r.ctx, r.tmpl_file);
     zt_llm_close(r.llm);
+    zt_planned_free(r.plan);
     zt_engine_close(r.engine);
     zt_free(r.ctx, r.times);
     zt_vocab_free(r.vocab);

@@ -39,7 +39,8 @@ static zt_status check_options(zt_cli *cli, const run_options *o)
                 {"--detokenize", o->detokenize}, {"--count", o->count},   {"--logits", o->logits},
                 {"--perplexity", o->perplexity}, {"--embed", o->embed},   {"--session", o->session},
                 {"--json", o->json},         {"--jsonl", o->jsonl},   {"--dry-run", o->dry_run},
-                {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},         {"-n", o->n >= 0}};
+                {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},         {"--plan", o->plan},
+                {"-n", o->n >= 0}};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i].given)
             return zt_fail(cli->ctx, ZT_EUSAGE, "%s does not go with a program", text[i].name);

@@ -8,7 +8,7 @@
 
 typedef struct run_options {
     const char *bind, *data; /* of a program */
-    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre;
+    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre, *plan;
     int64_t n; /* -1: until the text ends or the context is full */
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
@@ -42,6 +42,7 @@ typedef struct run {
     size_t input_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
     bool terminal; /* text goes to a terminal */
+    zt_planned *plan; /* of --plan; NULL: none */
     zt_engine *engine;
     const char *engine_name; /* engine may be one around it */
     run_times *times;        /* NULL: not asked for */
@@ -102,6 +103,9 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
 zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
 
 zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
+
+/* plan.c: --plan into r->plan; it says which engine runs. */
+zt_status run_read_plan(run *r);
 
 /* session.c: the KV cache from and to the file of --session. */
 zt_status run_session_load(run *r);

@@ -22,6 +22,8 @@ static const trace_command commands[] = {
      TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT), 2, trace_diff},
     {"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
      TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS), -1, trace_grad},
+    {"compile", "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]",
+     TAKES_SUBJECT | TAKES(REPORT) | TAKES_PASSES, 1, trace_compile},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

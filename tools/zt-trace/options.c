@@ -8,6 +8,10 @@ bool trace_given[TRACE_N_OPTIONS];
     [TRACE_##id] = {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &trace_opt.field,         \
                     .arg = a, .help = h, .given = &trace_given[TRACE_##id], __VA_ARGS__}
 
+#define NO_PASS(pass)                                                                              \
+    ROW(NO_##pass, 0, "no-" #pass, FLAG, no_pass[TRACE_PASS_##pass], NULL,                         \
+        "compile: without the pass " #pass, ),
+
 const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(MODEL, 'm', "model", STR, model, "MODEL",
         "the model, instead of the one that the program names", ),
@@ -40,4 +44,6 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
         "grad: outputs to differentiate (default: all of floats)", ),
     ROW(SEEDS, 0, "seeds", FLAG, seeds, NULL,
         "grad: the cotangent of each output y is an input d.y, not ones", ),
+    ROW(REPORT, 0, "report", FLAG, report, NULL, "compile: on stderr, what each pass saved", ),
+    ZT_PASSES(NO_PASS)
 };

@@ -11,6 +11,9 @@
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
+#define TRACE_PASS_NUMBER(pass) TRACE_PASS_##pass,
+enum { ZT_PASSES(TRACE_PASS_NUMBER) TRACE_N_PASSES };
+
 typedef struct trace_options {
     const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
     const char *bind;                 /* "n=16,ctx=64" */
@@ -26,6 +29,8 @@ typedef struct trace_options {
     bool through, exact;
     zt_opt_list wrt, of; /* names, each item a list "a,b" */
     bool seeds;
+    bool report;                  /* compile: what each pass saved */
+    bool no_pass[TRACE_N_PASSES]; /* compile: in the order of the passes' table */
 } trace_options;
 
 /* The tool's own options, by which a command says what it takes: a bit each. */
@@ -50,8 +55,13 @@ enum {
     TRACE_WRT,
     TRACE_OF,
     TRACE_SEEDS,
+    TRACE_REPORT,
+#define TRACE_NO_PASS(pass) TRACE_NO_##pass,
+    ZT_PASSES(TRACE_NO_PASS) /* --no-cse ...: those of compile */
     TRACE_N_OPTIONS
 };
+#define TRACE_TAKES_NO(pass) | UINT64_C(1) << TRACE_NO_##pass
+#define TAKES_PASSES (UINT64_C(0) ZT_PASSES(TRACE_TAKES_NO))
 #define TAKES(option) (UINT64_C(1) << TRACE_##option)
 #define TAKES_PAIR (UINT64_C(1) << 63) /* two of --engine, --isa or --threads */
 #define TAKES_SUBJECT (TAKES(MODEL) | TAKES(INPUT) | TAKES(DATA) | TAKES(BIND))
@@ -70,6 +80,7 @@ typedef struct trace_command {
 } trace_command;
 
 zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_compile(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int n);
 zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n);

@@ -39,8 +39,7 @@ zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figur
 /* root[v]: the value whose memory v is, through views and donations. */
 void zt_prog_roots(const zt_prog *p, int *root);
 
-#define PASS(name) extern const zt_pass zt_pass_##name;
-#include "lib/run/passes/passes.def"
-#undef PASS
+#define ZT_DECLARE_PASS(name) extern const zt_pass zt_pass_##name;
+ZT_PASSES(ZT_DECLARE_PASS)
 
 #endif

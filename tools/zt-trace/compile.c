@@ -1,0 +1,139 @@
+/* compile.c - zt-trace compile: a program through the passes, and its memory planned. */
+#include "tools/zt-trace/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static unsigned passes_off(const trace_options *o)
+{
+    unsigned off = 0;
+    for (int i = 0; i < TRACE_N_PASSES; i++) off |= (unsigned)o->no_pass[i] << i;
+    return off;
+}
+
+/* Numbers by which the passes know shapes: those bound above 1; the others unlike one another. */
+static void make_sample(const zt_prog *p, const zt_bindings *b, zt_binding *sample)
+{
+    for (int i = 0; i < zt_prog_n_symbols(p); i++) {
+        const char *name = zt_prog_symbol_name(p, i);
+        sample[i] = (zt_binding){name, 64 * (2 * i + 3)};
+        for (int k = 0; k < b->n; k++)
+            if (!strcmp(b->at[k].symbol, name) && b->at[k].value > 1)
+                sample[i].value = b->at[k].value;
+    }
+}
+
+/* The numbers bound, in the order of the program's symbols; how many: 0 unless all are. */
+static int bind_all(const zt_prog *p, const zt_bindings *b, zt_binding *all)
+{
+    if (!trace_all_bound(p, b)) return 0;
+    for (int i = 0; i < zt_prog_n_symbols(p); i++)
+        for (int k = 0; k < b->n; k++)
+            if (!strcmp(b->at[k].symbol, zt_prog_symbol_name(p, i))) all[i] = b->at[k];
+    return zt_prog_n_symbols(p);
+}
+
+/* The least seconds of a step of `p` in half a second of them; p has the subject's face. */
+static zt_status time_step(const zt_subject *s, zt_engine *e, const zt_prog *p, double *seconds)
+{
+    zt_session *run = zt_subject_session_of(s, e, p);
+    zt_status st = run ? zt_subject_step(s, run) : zt_ctx_status(s->cli->ctx);
+    *seconds = INFINITY;
+    for (double begin = zt_seconds(); !st && zt_seconds() - begin < 0.5;) {
+        double from = zt_seconds();
+        st = zt_subject_step(s, run);
+        *seconds = fmin(*seconds, zt_seconds() - from);
+    }
+    zt_session_close(run);
+    return st;
+}
+
+/* seconds[i]: a step before pass i; the last: after all. Passes from i on are off. */
+static zt_status time_passes(zt_cli *cli, const zt_subject *subject, const zt_prog *p, zt_engine *e,
+                             zt_pass_opts opts, double *seconds)
+{
+    zt_status s = ZT_OK;
+    unsigned off = opts.off;
+    for (int i = 0; i <= TRACE_N_PASSES && !s; i++) {
+        opts.off = off | (unsigned)(~UINT64_C(0) << i);
+        zt_prog *q = zt_prog_passes(cli->ctx, p, &opts, NULL);
+        s = q ? time_step(subject, e, q, &seconds[i]) : zt_ctx_status(cli->ctx);
+        zt_prog_free(q);
+    }
+    return s;
+}
+
+/* What each pass saved, on stderr; times NULL: it was not run. */
+static void report(const zt_pass_report *r, const double *times)
+{
+    fprintf(stderr, "%-8s %8s %8s %12s %12s %12s %8s", "pass", "kernels", "then", "arena", "then",
+            "bound", "ms");
+    fprintf(stderr, times ? " %10s %10s\n" : "\n", "step ms", "then");
+    for (int i = 0; i < TRACE_N_PASSES; i++) {
+        if (!r[i].ran) {
+            fprintf(stderr, "%-8s off\n", zt_pass_at(i)->name);
+            continue;
+        }
+        fprintf(stderr, "%-8s %8d %8d %12zu %12zu %12zu %8.3f", zt_pass_at(i)->name,
+                r[i].kernels_before, r[i].kernels_after, r[i].arena_before, r[i].arena_after,
+                r[i].bound_after, r[i].seconds * 1e3);
+        if (times) fprintf(stderr, " %10.3f %10.3f", times[i] * 1e3, times[i + 1] * 1e3);
+        fputc('\n', stderr);
+    }
+}
+
+/* Where every symbol has a number the program is run, too. */
+static zt_status tell(zt_cli *cli, const trace_options *o, const zt_prog *p, zt_engine *e,
+                      char **operands, int n, const zt_pass_opts *opts, const zt_bindings *b)
+{
+    zt_pass_report r[TRACE_N_PASSES];
+    double times[TRACE_N_PASSES + 1];
+    bool runs = trace_all_bound(p, b);
+    zt_pass_opts measured = *opts;
+    if (runs) { /* memory is that of these numbers */
+        measured.sample = b->at;
+        measured.n_sample = b->n;
+    }
+    zt_prog *q = zt_prog_passes(cli->ctx, p, &measured, r);
+    zt_subject *subject = q && runs ? trace_subject(cli, o, p, operands, n) : NULL;
+    zt_status s = zt_ctx_status(cli->ctx);
+    if (subject) s = time_passes(cli, subject, p, e, *opts, times);
+    if (!s) report(r, runs ? times : NULL);
+    zt_subject_close(subject);
+    zt_prog_free(q);
+    return s;
+}
+
+static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, zt_engine *e,
+                         char **operands, int n)
+{
+    zt_bindings b;
+    zt_binding sample[ZT_MAX_SYMBOLS], all[ZT_MAX_SYMBOLS];
+    zt_str text;
+    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &b);
+    if (s) return s;
+    make_sample(p, &b, sample);
+    zt_pass_opts opts = {.sample = sample, .n_sample = zt_prog_n_symbols(p), .engine = e,
+                         .off = passes_off(o)};
+    zt_prog *q = zt_prog_passes(cli->ctx, p, &opts, NULL);
+    if (!q) return zt_ctx_status(cli->ctx);
+    zt_planned_opts to = {.engine = e, .isa = cli->isa, .off = opts.off, .bind = all,
+                          .n_bind = bind_all(p, &b, all)};
+    zt_str_init(&text, cli->ctx);
+    s = zt_planned_print(q, &to, &text);
+    zt_prog_free(q);
+    if (!s && o->report) s = tell(cli, o, p, e, operands, n, &opts, &b);
+    zt_status written = trace_write(cli, &text);
+    return s ? s : written;
+}
+
+zt_status trace_compile(zt_cli *cli, const trace_options *o, char **operands, int n)
+{
+    zt_prog *p = trace_program(cli, operands, n);
+    zt_engine *e = p ? zt_cli_engine(cli) : NULL;
+    zt_status s = e ? compile(cli, o, p, e, operands, n) : zt_ctx_status(cli->ctx);
+    zt_engine_close(e);
+    zt_prog_free(p);
+    return s;
+}
