@@ -35,6 +35,22 @@ block() { # heading file
     [ "$(cut -f1,2 out5 | xargs)" = 'test threads pp512 1 tg128 1 pp512 2 tg128 2' ]
 }
 
+@test "README's commands on programs run when pasted" {
+    ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "with a sanitizer this takes minutes"
+    m=$("$repo/scripts/model" smollm2) || skip "no model: scripts/model smollm2 failed"
+    export m
+    mkdir build
+    ln -s "$bin" build/bin
+    block Programs "$repo/README.md" >commands
+    [ "$(grep -c ' record ' commands)" -eq 1 ] && grep -q ' stats ' commands && grep -q ' diff ' commands
+    { echo 'set -euo pipefail'; cat commands; } >script
+    bash script </dev/null >out
+    zt-trace show --plain run.zt | cmp - run.zt
+    grep -q '= linear ' out
+    grep -q '^total' out
+    [ "$(zt-convert --list --format tsv logits.npz | cut -f1 | xargs)" = 'name logits best' ]
+}
+
 @test "what README and ARCHITECTURE name is there" {
     cd "$repo"
     for page in README.md ARCHITECTURE.md; do
