@@ -173,7 +173,7 @@ silent() {
     validated zt-run -m "$tiny" -p 'Hello there' -n 4 --temp 0 --engine vulkan --stats -vv >/dev/null
     silent
     # conformance takes minutes so: with ZT_LONG only
-    for t in vulkan ${ZT_LONG:+conformance}; do
+    for t in vulkan pointwise ${ZT_LONG:+conformance}; do
         validated "$tests/$t" >"$BATS_TEST_TMPDIR/tap"
         silent
         run -1 grep '^not ok' "$BATS_TEST_TMPDIR/tap"
