@@ -51,6 +51,13 @@ row() { # name file
     [ -z "$(zt-dna compare -q a.gguf a.npz --map | head -n -1 | awk '{print $2}' | tr -d '=.\n')" ]
 }
 
+@test "a Hugging Face directory with GGUF: the same model" {
+    zt-convert --dtype f32 a.gguf b.gguf
+    zt-convert --to hf b.gguf dir
+    zt-dna compare -q dir b.gguf --format json |
+        json '$j->{same} == @{$j->{layers}} && @{$j->{layers}} > 10 && $j->{only_a} == 0 && $j->{only_b} == 0'
+}
+
 @test "numbers are those that perl finds" {
     zt-convert --dtype f32 --select '*ffn_up*' a.gguf a.safetensors
     noisy a.safetensors b.safetensors . 0.5

@@ -31,6 +31,14 @@ setup() {
         json '$j->{rule} eq "loom" && $j->{layers}[0]{dtype} eq "int8" && abs($j->{layers}[0]{weights}[0] - 0.6) < 1e-7'
 }
 
+@test "codes of a network have their precision already, by either rule" {
+    # 25 and 49 hundredths: 0.25 / 0.01 is a little less than 25 in f32, and would be cut to 24
+    printf '{"layers":[{"type":"Dense","dtype":"int8","native":true,"scale":0.01,"weights":"GTE="}]}' >n.json
+    for rule in loom field; do
+        zt-dna extract n.json --rule $rule | json 'abs($j->{layers}[0]{weights}[0] - 25 / sqrt(25 ** 2 + 49 ** 2)) < 1e-7'
+    done
+}
+
 @test "signatures stand for their model: compare, in JSON and in any container" {
     for to in json gguf safetensors npz; do
         zt-dna extract a.gguf --to $to -o dna

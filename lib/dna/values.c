@@ -135,6 +135,7 @@ static zt_status part_values(zt_dna *d, int64_t part, float *out)
     }
     zt_status s = zt_dna_master(d, part, out);
     if (s != ZT_OK || d->rule == ZT_RULE_FIELD) return s == ZT_OK ? field_precision(d, p, out) : s;
+    if (p->are.native) return ZT_OK; /* codes have been taken so already: not twice */
     float scale = p->are.scale == 0 ? 1 : p->are.scale;
     for (int64_t i = 0; i < p->n; i++) out[i] = zt_loom_simulate(p->are.type, out[i], scale);
     return ZT_OK;
