@@ -5,6 +5,7 @@
  */
 #include "lib/dna/recipe_room.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MODELS = 256, SLICES = 4096 };
@@ -190,13 +191,17 @@ static zt_status on_slices(builder *b, const zt_tree *t, void *into)
 static zt_status on_method(builder *b, const zt_tree *t, void *into)
 {
     const char *name = NULL;
-    char shown[80];
+    char shown[80], known[400];
+    size_t n = 0;
     zt_status s = zt_recipe_text(b, t, "merge_method", &name);
     if (s != ZT_OK) return s;
     ((zt_recipe *)into)->method = zt_merge_method_find(name);
-    return ((zt_recipe *)into)->method ? ZT_OK
-                                       : REFUSE(t, "there is no merge_method '%s'",
-                                                zt_escape(shown, sizeof shown, name, strlen(name)));
+    if (((zt_recipe *)into)->method) return ZT_OK;
+    for (int i = 0; zt_merge_method_at(i) && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "",
+                              zt_merge_method_at(i)->name);
+    return REFUSE(t, "there is no merge_method '%s': %s",
+                  zt_escape(shown, sizeof shown, name, strlen(name)), known);
 }
 
 static zt_status on_base(builder *b, const zt_tree *t, void *into)
