@@ -207,7 +207,7 @@ static void put_attrs(const zt_opinfo *info)
                k + 1 < info->n_attrs ? "," : ".");
 }
 
-static void put_nature(const zt_opinfo *info)
+static void put_nature(zt_op op, const zt_opinfo *info)
 {
     static const struct {
         unsigned flag;
@@ -217,15 +217,16 @@ static void put_nature(const zt_opinfo *info)
         {ZT_OPF_COMMUTATIVE, "commutative"},
         {ZT_OPF_VIEW, "a view: no bytes move"},
         {ZT_OPF_INPLACE, "may work in place"},
-        {ZT_OPF_DONATES, "uses up its first input, which is a state"},
         {ZT_OPF_RANDOM, "random"},
         {ZT_OPF_SAME, "the bits of its expansion"},
         {ZT_OPF_CALLERS, "runs whole, in the caller's thread"},
     };
     const zt_opdef *d = info->def;
-    printf("Gradient: %s", d->vjp ? "yes" : d->expand ? "by expansion" : "none");
+    printf("Gradient: %s", d->vjp ? "yes" : zt_op_has_gradient(op) ? "by expansion" : "none");
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (d->flags & flags[i].flag) printf("; %s", flags[i].text);
+    if (d->donates) printf("; uses up %s", info->in_name[0]);
+    for (int k = 1; k < d->donates; k++) printf(" and %s", info->in_name[k]);
     for (int k = 0, n = 0; k < info->n_in; k++)
         if (d->weights >> k & 1) printf("%s %s", n++ ? "," : "; may be of a block type:", info->in_name[k]);
     puts(".");
@@ -238,7 +239,7 @@ static void put_op(zt_ctx *ctx, zt_engine *cpu, zt_op op)
     put_text(info->def->synopsis);
     fputs(".Pp\n", stdout);
     put_attrs(info);
-    put_nature(info);
+    put_nature(op, info);
     put_types(cpu, op);
 }
 

@@ -80,7 +80,7 @@ static void run_door(attempt *a)
 /* The op as a program; what it uses up is a state. */
 static zt_prog *program(const attempt *a)
 {
-    bool donates = a->info->def->flags & ZT_OPF_DONATES;
+    const int donates = a->info->def->donates;
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
     char name[24];
     zt_prog *p = zt_prog_new(a->ctx);
@@ -90,11 +90,11 @@ static zt_prog *program(const attempt *a)
         in[k] = ZT_NONE;
         if (!a->host[k]) continue;
         snprintf(name, sizeof name, "in%d", k);
-        in[k] = donates && k == 0 ? zt_prog_state(p, name, t->dtype, t->rank, t->dim)
+        in[k] = k < donates ? zt_prog_state(p, name, t->dtype, t->rank, t->dim)
                                   : zt_prog_in(p, name, t->dtype, t->rank, t->dim);
     }
     bool good = !zt_prog_op(p, a->op, a->c.attrs, in, NULL, out);
-    if (good && donates) good = !zt_prog_keep(p, in[0], out[0]);
+    for (int k = 0; k < donates && good; k++) good = !zt_prog_keep(p, in[k], out[k]);
     for (int k = 0; k < a->info->n_out && good; k++) {
         snprintf(name, sizeof name, "y%d", k);
         good = !zt_prog_out(p, name, out[k]);
@@ -107,7 +107,7 @@ static zt_prog *program(const attempt *a)
 static void step(attempt *a, zt_engine *e, const zt_prog *p)
 {
     const void *in[ZT_MAX_IN];
-    int n = 0, first = a->info->def->flags & ZT_OPF_DONATES ? 1 : 0;
+    int n = 0, first = a->info->def->donates;
     for (int k = first; k < a->info->n_in; k++)
         if (a->host[k]) in[n++] = a->host[k];
     zt_session *s = zt_session_open(e, p, NULL, NULL);
@@ -207,7 +207,7 @@ static bool try_case(attempt *a, int index, bool gradient, long *tried)
 static void try_op(zt_ctx *ctx, zt_op op)
 {
     attempt a = {.ctx = ctx, .op = op, .info = zt_op_info(op)};
-    bool good = true, has_gradient = a.info->def->vjp || a.info->def->expand;
+    bool good = true, has_gradient = zt_op_has_gradient(op);
     int cases = 0;
     long tried = 0;
     int most = getenv("ZT_LONG") ? INT_MAX : CASES;

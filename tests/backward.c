@@ -125,7 +125,7 @@ static void every_row(zt_engine *e)
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         sample s = {.op = (zt_op)op, .info = zt_op_info((zt_op)op)};
         int tried = 0;
-        if (!s.info->def->vjp && !s.info->def->expand) continue;
+        if (!zt_op_has_gradient(s.op)) continue;
         for (int i = 0; tried < CASES && zt_op_case(s.op, i, &s.c); i++) {
             if (!open_sample(&s)) continue;
             int good = backward_like_program(e, &s);

@@ -408,7 +408,9 @@ static void print_cpu(void)
     diag("nothing");
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
-        const char *gradient = def->vjp ? "vjp" : def->expand ? "expand" : "none";
+        const char *gradient = def->vjp                       ? "vjp"
+                               : zt_op_has_gradient((zt_op)op) ? "expand"
+                                                               : "none";
         put_line(zt_op_info((zt_op)op)->name, def->flags & ZT_OPF_VIEW ? "view" : gradient,
                  matrix[ON_CPU][op]);
         if (op == ZT_OP_linear)

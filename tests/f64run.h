@@ -53,8 +53,8 @@ static inline zt_trouble f64run_steps(f64run *r, int n)
             if (st->in[k] >= 0) in[k] = r->arg[st->in[k]];
         for (int k = 0; k < info->n_out; k++)
             if (st->out[k] >= 0) out[k] = r->arg[st->out[k]];
-        if (info->def->flags & ZT_OPF_DONATES)
-            memcpy(out[0].f, in[0].f, (size_t)zt_type_count(in[0].type) * 8);
+        for (int k = 0; k < info->def->donates; k++)
+            memcpy(out[k].f, in[k].f, (size_t)zt_type_count(in[k].type) * 8);
         info->def->ref(r->b->attrs[s], in, out, &t);
     }
     return t;

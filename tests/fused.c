@@ -67,7 +67,10 @@ static bool expand(subject *s)
     for (int k = 0; k < info->n_in; k++) {
         const zt_type *t = s->whole.in[k];
         snprintf(name, sizeof name, "in%d", k);
-        in[k] = t ? zt_prog_in(s->p, name, t->dtype, t->rank, t->dim) : ZT_NONE;
+        in[k] = !t ? ZT_NONE
+                : k < info->def->donates
+                    ? zt_prog_state(s->p, name, t->dtype, t->rank, t->dim)
+                    : zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
     }
     for (int k = 0; k < ZT_MAX_OUT; k++) s->out[k] = ZT_NONE;
     zt_builder *b = zt_builder_new(s->p, NULL, 0);

@@ -194,8 +194,8 @@ int main(void)
     open_engines(ctx);
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
-        if (def->vjp || def->expand) check_on_engines(ctx, (zt_op)op);
-        if (def->expand) check_expansions(ctx, (zt_op)op);
+        if (zt_op_has_gradient((zt_op)op)) check_on_engines(ctx, (zt_op)op);
+        if (def->expand && !def->donates) check_expansions(ctx, (zt_op)op);
     }
     for (int e = 0; e < ENGINES; e++) zt_engine_close(engines[e]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

@@ -22,7 +22,7 @@ static unsigned oneop_weights(zt_op op)
     return op == ZT_OP_gather ? 1 : zt_op_info(op)->def->weights;
 }
 
-static bool oneop_donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
+static int oneop_donates(zt_op op) { return zt_op_info(op)->def->donates; }
 
 typedef struct oneop_memory {
     const char *bytes;
@@ -74,14 +74,15 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
                     .n_steps = 1,
                     .step = &step,
                     .buf = buf};
-    unsigned stays = oneop_donates(o->op) ? 1 : oneop_weights(o->op);
+    int donates = oneop_donates(o->op);
+    unsigned stays = donates ? (1u << donates) - 1 : oneop_weights(o->op);
     for (int k = 0; k < info->n_in; k++) {
         step.in[k] = o->in[k] ? k : ZT_NONE;
         if (!o->in[k]) continue;
         type[k] = *o->in[k];
         if (stays >> k & 1) {
-            zt_ebuf *b = oneop_donates(o->op) ? oneop_state(e, o->in[k], o->data[k])
-                                              : oneop_load(e, o->in[k], o->data[k]);
+            zt_ebuf *b = donates ? oneop_state(e, o->in[k], o->data[k])
+                                 : oneop_load(e, o->in[k], o->data[k]);
             place[k] = (zt_place){.kind = ZT_PLACE_BUF, .index = plan.n_bufs};
             if (b) buf[plan.n_bufs++] = b;
             if (!b) s = zt_ctx_status(e->ctx) ? zt_ctx_status(e->ctx) : ZT_EBUG;
@@ -95,8 +96,8 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
         step.out[k] = o->result[k] ? v : ZT_NONE;
         type[v] = o->out[k];
         if (!o->result[k]) continue;
-        if (k == 0 && oneop_donates(o->op)) {
-            place[v] = place[0];
+        if (k < donates) {
+            place[v] = place[k];
             continue;
         }
         out[plan.n_out] = o->result[k];
@@ -104,7 +105,8 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
     }
     zt_ready *r = s ? NULL : e->vt->prepare(e, &plan);
     if (!s) s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
-    if (!s && oneop_donates(o->op) && o->result[0]) s = e->vt->download(e, buf[0], o->result[0]);
+    for (int k = 0; k < donates && !s; k++)
+        if (o->result[k]) s = e->vt->download(e, buf[k], o->result[k]);
     if (r) e->vt->unprepare(e, r);
     for (int k = 0; k < plan.n_bufs; k++) e->vt->free(e, buf[k]);
     return s;

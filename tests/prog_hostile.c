@@ -52,6 +52,7 @@ static const char front[] = "zt program 1\n"
                             "s1 = kv_put s y pos\n";
 
 #define KINDS "begins no line: model, in, state, data, keep, out, or NAME = OP expected"
+#define QKV "y y y pos"
 #define A16 "aaaaaaaaaaaaaaaa"
 #define A64 A16 A16 A16 A16
 #define A256 A64 A64 A64 A64
@@ -103,6 +104,23 @@ static const struct refusal {
     {"z = kv_put w y pos", "op kv_put uses up 'w', which is data and no state"},
     {"t = reshape w\nz = kv_put t y pos", "op kv_put uses up 't', which is data and no state"},
     {"z = kv_put s1 s1 pos", "op kv_put uses up 's1' and reads it as 'x' too"},
+    {"k1, v1, z = rope_put s1 w " QKV, "op rope_put uses up 'w', which is data and no state"},
+    {"k1, v1, z = rope_put x s1 " QKV, "op rope_put uses up 'x', which is in and no state"},
+    {"k1, v1, z = rope_put s1 s1 " QKV, "op rope_put uses up 's1' and reads it as 'vc' too"},
+    {"k1, v1, z = rope_put s1 s " QKV, "op rope_put: value 's' is used up, its memory is 's1' now"},
+    {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t y t y pos", "op rope_put uses up 't' and reads it as 'k' too"},
+    {"state t: f32[4,4]\nu = reshape t\nk1, v1, z = rope_put s1 t y u y pos",
+     "op rope_put uses up 't' and reads it as 'k' too"},
+    {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t " QKV "\nz = silu t",
+     "op silu: value 't' is used up, its memory is 'v1' now"},
+    {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t " QKV "\nz = silu s1",
+     "op silu: value 's1' is used up, its memory is 'k1' now"},
+    {"state t: f32[4,4]\nkeep t = t\nk1, v1, z = rope_put s1 t " QKV,
+     "op rope_put uses up 't', but 't' is kept or an output"},
+    {"state t: f32[4,4]\nk1 = rope_put s1 t " QKV,
+     "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
+    {"state t: f32[4,4]\nk1, _, z = rope_put s1 t " QKV,
+     "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
     /* keep and out */
     {"keep s", "'=' expected, not the end of the line"},
     {"keep q = s1", "value 'q' is not defined before"},

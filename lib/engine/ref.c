@@ -264,7 +264,7 @@ static zt_status run_step(ref_engine *e, const zt_ready *r, int s)
     zt_trouble t = {0};
     for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, r, step->in[k]);
     for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, r, step->out[k]);
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) start_as_input(&in[0], &out[0]);
+    for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&in[k], &out[k]);
     if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, in, out, &t);
     e->report.kernels++;
     if (!t.what) return ZT_OK;

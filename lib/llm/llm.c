@@ -124,9 +124,10 @@ static size_t arena_bytes(const zt_engine *e, const zt_bound *b, int v)
     const zt_value *val = zt_prog_value(b->prog, v);
     if (val->kind != ZT_VALUE_OP)
         return 0;
-    const zt_opinfo *info = zt_op_info(zt_prog_step(b->prog, val->index)->op);
-    if (info->def->flags & (ZT_OPF_DONATES | ZT_OPF_VIEW))
-        return 0;
+    const zt_step *st = zt_prog_step(b->prog, val->index);
+    for (int k = 0; k < zt_op_shares(st->op); k++)
+        if (st->out[k] == v)
+            return 0;
     return e->vt->value_bytes((zt_engine *)e, &b->type[v]);
 }
 

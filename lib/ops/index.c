@@ -246,7 +246,8 @@ const zt_opdef zt_op_kv_put = {
         "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
         "differ; a position, sequence or block out of range is an error",
     .n_required = 3,
-    .flags = ZT_OPF_DONATES | ZT_OPF_EXACT,
+    .flags = ZT_OPF_EXACT,
+    .donates = 1,
     .infer = kv_put_infer,
     .ref = kv_put_ref,
     .flops = kv_put_flops,

@@ -18,8 +18,9 @@
 extern "C" {
 #endif
 
-#define ZT_MAX_IN 8
+#define ZT_MAX_IN 12
 #define ZT_MAX_OUT 6
+#define ZT_MAX_DONATED 2 /* inputs that a row uses up */
 #define ZT_MAX_ATTR_BYTES 512
 
 /* ---- attributes ----------------------------------------------------------------------------- */
@@ -68,6 +69,10 @@ typedef struct zt_attrdef {
 #define ZT_COUNT_IN6(a, b, c, d, e, f) 6
 #define ZT_COUNT_IN7(a, b, c, d, e, f, g) 7
 #define ZT_COUNT_IN8(a, b, c, d, e, f, g, h) 8
+#define ZT_COUNT_IN9(a, b, c, d, e, f, g, h, i) 9
+#define ZT_COUNT_IN10(a, b, c, d, e, f, g, h, i, j) 10
+#define ZT_COUNT_IN11(a, b, c, d, e, f, g, h, i, j, k) 11
+#define ZT_COUNT_IN12(a, b, c, d, e, f, g, h, i, j, k, l) 12
 #define ZT_COUNT_OUT1(a) 1
 #define ZT_COUNT_OUT2(a, b) 2
 #define ZT_COUNT_OUT3(a, b, c) 3
@@ -82,6 +87,14 @@ typedef struct zt_attrdef {
 #define ZT_NAMES_IN6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
 #define ZT_NAMES_IN7(a, b, c, d, e, f, g) #a, #b, #c, #d, #e, #f, #g
 #define ZT_NAMES_IN8(a, b, c, d, e, f, g, h) #a, #b, #c, #d, #e, #f, #g, #h
+#define ZT_NAMES_IN9(a, b, c, d, e, f, g, h, i) \
+    #a, #b, #c, #d, #e, #f, #g, #h, #i
+#define ZT_NAMES_IN10(a, b, c, d, e, f, g, h, i, j) \
+    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j
+#define ZT_NAMES_IN11(a, b, c, d, e, f, g, h, i, j, k) \
+    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j, #k
+#define ZT_NAMES_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
+    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j, #k, #l
 #define ZT_NAMES_OUT1(a) #a
 #define ZT_NAMES_OUT2(a, b) #a, #b
 #define ZT_NAMES_OUT3(a, b, c) #a, #b, #c
@@ -98,6 +111,14 @@ typedef struct zt_attrdef {
 #define ZT_EMIT_IN7(a, b, c, d, e, f, g) , int a, int b, int c, int d, int e, int f, int g
 #define ZT_EMIT_IN8(a, b, c, d, e, f, g, h)                                                       \
     , int a, int b, int c, int d, int e, int f, int g, int h
+#define ZT_EMIT_IN9(a, b, c, d, e, f, g, h, i) \
+    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i
+#define ZT_EMIT_IN10(a, b, c, d, e, f, g, h, i, j) \
+    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j
+#define ZT_EMIT_IN11(a, b, c, d, e, f, g, h, i, j, k) \
+    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k
+#define ZT_EMIT_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
+    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k, int l
 #define ZT_EMIT_OUT1(a)
 #define ZT_EMIT_OUT2(a, b) , int *b
 #define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
@@ -128,6 +149,10 @@ typedef struct zt_attrdef {
 #define ZT_ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
 #define ZT_ARGS_IN7(a, b, c, d, e, f, g) a, b, c, d, e, f, g
 #define ZT_ARGS_IN8(a, b, c, d, e, f, g, h) a, b, c, d, e, f, g, h
+#define ZT_ARGS_IN9(a, b, c, d, e, f, g, h, i) a, b, c, d, e, f, g, h, i
+#define ZT_ARGS_IN10(a, b, c, d, e, f, g, h, i, j) a, b, c, d, e, f, g, h, i, j
+#define ZT_ARGS_IN11(a, b, c, d, e, f, g, h, i, j, k) a, b, c, d, e, f, g, h, i, j, k
+#define ZT_ARGS_IN12(a, b, c, d, e, f, g, h, i, j, k, l) a, b, c, d, e, f, g, h, i, j, k, l
 #define ZT_MORE_OUT1(a) NULL /* pointers for the outputs after the first */
 #define ZT_MORE_OUT2(a, b) NULL, b
 #define ZT_MORE_OUT3(a, b, c) NULL, b, c
@@ -239,14 +264,13 @@ enum {
     ZT_OPF_COMMUTATIVE = 1 << 1,
     ZT_OPF_VIEW = 1 << 2,        /* output 0 has the bytes of input 0: no kernel runs */
     ZT_OPF_INPLACE = 1 << 3,     /* output 0 may be placed over input 0 of the same type */
-    ZT_OPF_DONATES = 1 << 4,     /* input 0 is used up: output 0 is that memory, updated */
-    ZT_OPF_RANDOM = 1 << 5,
-    ZT_OPF_CALLERS = 1 << 6,     /* runs a function of the caller's: whole, in the caller's thread */
-    ZT_OPF_SUMS = 1 << 7,        /* its values are long sums, mostly of products */
-    ZT_OPF_EXACT = 1 << 8,       /* moves, or rounds once: every engine gives the same bits */
+    ZT_OPF_RANDOM = 1 << 4,
+    ZT_OPF_CALLERS = 1 << 5,     /* runs a function of the caller's: whole, in the caller's thread */
+    ZT_OPF_SUMS = 1 << 6,        /* its values are long sums, mostly of products */
+    ZT_OPF_EXACT = 1 << 7,       /* moves, or rounds once: every engine gives the same bits */
     /* On every engine that has it, exactly the bits of its expansion run op by op there: a pass may
      * put it in the place of one. */
-    ZT_OPF_SAME = 1 << 9
+    ZT_OPF_SAME = 1 << 8
 };
 
 /* ---- ops written as ops: gradients and expansions ----------------------------------------------- */
@@ -293,7 +317,7 @@ typedef struct zt_opdef {
      * shapes in ctx. Attribute words are checked here too. All dims are numbers. Must accept
      * dimensions of 0. ctx carries the prefix "op rope: " outside; write only what is wrong. */
     zt_status (*infer)(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
-    /* The meaning, in plain loops. Inputs never change; ZT_OPF_DONATES: out[0] aliases in[0]. */
+    /* The meaning, in plain loops. Inputs never change, but for those used up: out[k] aliases in[k]. */
     void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
     double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
     /* Bytes read and written. NULL: inputs once, outputs once; a view's none; of what is donated as
@@ -309,6 +333,8 @@ typedef struct zt_opdef {
     void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
     /* How often, one after the other, values are rounded to their type; NULL: once. */
     int (*roundings)(const void *attrs);
+    /* The first so many inputs are used up: output k is input k's memory, updated. */
+    int donates;
     /* Inputs (bit k) that may be of any float dtype, block types too, beside others of another. */
     unsigned weights;
     /* Float inputs (bit k) that are taken for constants: tables, masks. */
@@ -356,6 +382,10 @@ typedef struct zt_opinfo {
 const zt_opinfo *zt_op_info(zt_op op);
 const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out);
+/* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
+int zt_op_shares(zt_op op);
+/* Its own, or by its expansion; what uses up inputs has none. */
+bool zt_op_has_gradient(zt_op op);
 
 /* Attributes with their strings, which live as the arena does; NULL: no memory. */
 const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs);

@@ -17,9 +17,10 @@ static bool plain_attrs(const zt_opinfo *info)
 
 bool zt_pointwise_takes(zt_op op)
 {
-    const unsigned no = ZT_OPF_VIEW | ZT_OPF_DONATES | ZT_OPF_RANDOM | ZT_OPF_CALLERS;
+    const unsigned no = ZT_OPF_VIEW | ZT_OPF_RANDOM | ZT_OPF_CALLERS;
     const zt_opinfo *info = zt_op_info(op);
     return info && info->def->flags & ZT_OPF_ELEMENTWISE && !(info->def->flags & no) &&
+           !info->def->donates &&
            info->n_out == 1 && info->n_in <= 3 && info->def->n_required == info->n_in &&
            plain_attrs(info);
 }

@@ -7,4 +7,11 @@
 /* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
 double zt_rope_scale(const zt_rope_attrs *a, int64_t i);
 
+/* Of rope_put: those of its rope. */
+static inline zt_rope_attrs zt_rope_put_rope(const zt_rope_put_attrs *a)
+{
+    return (zt_rope_attrs){a->theta,     a->dims,   a->head, a->pair, a->scale,
+                           a->amplitude, a->extend, a->low,  a->high};
+}
+
 #endif

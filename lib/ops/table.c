@@ -110,6 +110,18 @@ const char *zt_op_family(zt_op op)
 
 const zt_opinfo *zt_op_info(zt_op op) { return (unsigned)op < ZT_OP_COUNT ? infos[op]() : NULL; }
 
+int zt_op_shares(zt_op op)
+{
+    const zt_opdef *def = zt_op_info(op)->def;
+    return def->flags & ZT_OPF_VIEW ? 1 : def->donates;
+}
+
+bool zt_op_has_gradient(zt_op op)
+{
+    const zt_opdef *def = zt_op_info(op)->def;
+    return def->vjp || (def->expand && !def->donates);
+}
+
 bool zt_op_find(const char *name, size_t n, zt_op *out)
 {
     for (int op = 0; op < ZT_OP_COUNT; op++) {
@@ -210,7 +222,7 @@ double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const
 /* zt_opdef's rule where a row has none of its own. */
 static double bytes_of(const zt_opinfo *info, const zt_type *const in[], const zt_type *out)
 {
-    bool donates = info->def->flags & ZT_OPF_DONATES;
+    int donates = info->def->donates;
     double read = 0, written = 0;
     for (int k = donates; k < info->n_in; k++)
         if (in[k]) read += (double)zt_type_bytes(in[k]);

@@ -165,10 +165,10 @@ static zt_status check_inputs(const zt_prog *p, const zt_opinfo *info, const int
     return ZT_OK;
 }
 
-/* May input 0 be used up: not an input or data of the program, not read beside, not pinned. */
-static zt_status check_donation(const zt_prog *p, const zt_opinfo *info, const int *in)
+/* May input d be used up: not an input or data of the program, not read beside, not pinned. */
+static zt_status check_donation(const zt_prog *p, const zt_opinfo *info, const int *in, int d)
 {
-    const zt_item *item = zt_item_at(p, in[0]), *root = root_of(p, in[0]);
+    const zt_item *item = zt_item_at(p, in[d]), *root = root_of(p, in[d]);
     const char *name = item->pub.name;
     if (root->pub.kind == ZT_VALUE_IN || root->pub.kind == ZT_VALUE_DATA)
         return zt_prog_fail(p, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state",
@@ -176,8 +176,8 @@ static zt_status check_donation(const zt_prog *p, const zt_opinfo *info, const i
     if (root->pinned >= 0)
         return zt_prog_fail(p, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output",
                             info->name, name, zt_item_at(p, root->pinned)->pub.name);
-    for (int k = 1; k < info->n_in; k++)
-        if (in[k] >= 0 && zt_item_at(p, in[k])->root == item->root)
+    for (int k = 0; k < info->n_in; k++)
+        if (k != d && in[k] >= 0 && zt_item_at(p, in[k])->root == item->root)
             return zt_prog_fail(p, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too",
                                 info->name, name, info->in_name[k]);
     return ZT_OK;
@@ -185,17 +185,18 @@ static zt_status check_donation(const zt_prog *p, const zt_opinfo *info, const i
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Output 0 has the memory of input 0 in views and donations. */
-static void share_memory(zt_prog *p, unsigned flags, const zt_step *st)
+/* In views and donations an output has the memory of the input of its number. */
+static void share_memory(zt_prog *p, const zt_step *st)
 {
-    if (!(flags & (ZT_OPF_VIEW | ZT_OPF_DONATES))) return;
-    zt_item *out = zt_item_at(p, st->out[0]), *root = root_of(p, st->in[0]);
-    if (flags & ZT_OPF_DONATES) {
-        root->donations++;
-        root->holder = st->out[0];
+    for (int k = 0; k < zt_op_shares(st->op); k++) {
+        zt_item *out = zt_item_at(p, st->out[k]), *root = root_of(p, st->in[k]);
+        if (k < zt_op_info(st->op)->def->donates) {
+            root->donations++;
+            root->holder = st->out[k];
+        }
+        out->root = zt_item_at(p, st->in[k])->root;
+        out->age = root->donations;
     }
-    out->root = zt_item_at(p, st->in[0])->root;
-    out->age = root->donations;
 }
 
 static zt_status add_outputs(zt_prog *p, const zt_opinfo *info, const zt_span *names, zt_step *st)
@@ -224,7 +225,7 @@ static zt_status add_step(zt_prog *p, const zt_opinfo *info, zt_made made, const
     }
     *to = made;
     if (made.symbolic) p->symbolic_bytes += (info->attr_bytes + 15) & ~(size_t)15;
-    share_memory(p, info->def->flags, &to->pub);
+    share_memory(p, &to->pub);
     return ZT_OK;
 }
 
@@ -234,10 +235,14 @@ zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_prog_fail(p, ZT_EUSAGE, "op number %d is not known", (int)op);
     zt_status s = check_inputs(p, info, in);
-    if (!s && (info->def->flags & ZT_OPF_DONATES)) s = check_donation(p, info, in);
+    for (int k = 0; k < info->def->donates && !s; k++) s = check_donation(p, info, in, k);
     if (s) return s;
     if (zt_span_is(names[0], "_"))
         return zt_prog_fail(p, ZT_EUSAGE, "op %s: its first output needs a name", info->name);
+    for (int k = 1; k < info->def->donates; k++)
+        if (zt_span_is(names[k], "_"))
+            return zt_prog_fail(p, ZT_EUSAGE, "op %s: output '%s', which has the memory of '%s', "
+                                "needs a name", info->name, info->out_name[k], info->in_name[k]);
     zt_made made = {.pub.op = op, .line = p->line};
     made.pub.attrs = zt_attrs_keep(p, info, attrs, &made.symbolic);
     if (!made.pub.attrs) return zt_ctx_status(p->ctx);

@@ -15,10 +15,7 @@ typedef struct part {
 
 static const zt_step *step(const part *w, int s) { return zt_prog_step(w->from, s); }
 
-static bool flag(const zt_step *st, unsigned flags)
-{
-    return zt_op_info(st->op)->def->flags & flags;
-}
+static int donates(const zt_step *st) { return zt_op_info(st->op)->def->donates; }
 
 /* Which memories the part uses up. */
 static void find_used(part *w)
@@ -26,8 +23,8 @@ static void find_used(part *w)
     for (int v = 0; v < w->b->n_values; v++) w->root[v] = v;
     for (int s = w->first; s <= w->last; s++) {
         const zt_step *st = step(w, s);
-        if (flag(st, ZT_OPF_DONATES)) w->used[w->root[st->in[0]]] = true;
-        if (flag(st, ZT_OPF_DONATES | ZT_OPF_VIEW)) w->root[st->out[0]] = w->root[st->in[0]];
+        for (int k = 0; k < donates(st); k++) w->used[w->root[st->in[k]]] = true;
+        for (int k = 0; k < zt_op_shares(st->op); k++) w->root[st->out[k]] = w->root[st->in[k]];
     }
 }
 
@@ -90,8 +87,8 @@ static zt_status keep_all(part *w)
         if (!w->used[v] || w->map[v] < 0 || !is_state(w, v)) continue;
         int latest = -1;
         for (int s = w->first; s <= w->last; s++)
-            if (flag(step(w, s), ZT_OPF_DONATES) && w->root[step(w, s)->out[0]] == v)
-                latest = step(w, s)->out[0];
+            for (int k = 0; k < donates(step(w, s)); k++)
+                if (w->root[step(w, s)->out[k]] == v) latest = step(w, s)->out[k];
         if (latest < 0 || !zt_type_equal(&w->b->type[latest], &w->b->type[v])) continue;
         zt_status s = zt_prog_keep(w->to, w->map[v], w->map[latest]);
         if (s) return s;

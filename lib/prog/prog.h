@@ -19,8 +19,8 @@
  *
  * Text is hostile until zt_prog_parse accepted it: grammar, known ops, arity, attribute kinds,
  * unique names, use after definition, no use of a donated value, each state kept at most once. The
- * builder's functions make the same checks. An op that donates (kv_put) uses up its input 0, with
- * all views of it: not an input or data of the program, nothing that is kept or an output. A state
+ * builder's functions make the same checks. An op that donates (kv_put) uses up its first inputs, with
+ * all views of them: not an input or data of the program, nothing that is kept or an output. A state
  * keeps a value of its own type: what donations made of it (no copy), or any other but data.
  *
  * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a

@@ -18,7 +18,7 @@ struct zt_entry {
     bool ahead; /* where its engine can run ahead, it shall */
     zt_engine *engine;
     zt_ready *ready;
-    zt_ebuf *donated; /* of a donating op: where input 0 goes to be updated */
+    zt_ebuf *donated[ZT_MAX_DONATED]; /* where inputs that are used up go to be updated */
     uint64_t used;
     bool fell_back;
 };
@@ -84,7 +84,8 @@ static void entry_free(zt_run *r, entry *c)
 {
     if (!c) return;
     if (c->ready) c->engine->vt->unprepare(c->engine, c->ready);
-    if (c->donated) c->engine->vt->free(c->engine, c->donated);
+    for (int k = 0; k < ZT_MAX_DONATED; k++)
+        if (c->donated[k]) c->engine->vt->free(c->engine, c->donated[k]);
     zt_arena_free(c->texts);
     zt_free(r->ctx, c);
 }
@@ -133,7 +134,7 @@ uint64_t zt_run_fallbacks(const zt_run *r) { return r->fallbacks; }
 
 static bool runs_ahead(const entry *c) { return c->ahead && c->engine->vt->enqueue; }
 
-static bool donates(zt_op op) { return zt_op_info(op)->def->flags & ZT_OPF_DONATES; }
+static int donates(zt_op op) { return zt_op_info(op)->def->donates; }
 
 static zt_status entry_prepare(zt_run *r, entry *c)
 {
@@ -146,24 +147,24 @@ static zt_status entry_prepare(zt_run *r, entry *c)
     for (int k = 0; k < info->n_in; k++) {
         step.in[k] = c->has[k] ? k : ZT_NONE;
         type[k] = c->in[k];
-        if (!c->has[k] || (k == 0 && donates(c->op))) continue;
+        if (!c->has[k] || k < donates(c->op)) continue;
         place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
     }
     for (int k = 0; k < info->n_out; k++) {
         step.out[k] = ZT_MAX_IN + k;
         type[ZT_MAX_IN + k] = c->out[k];
-        if (k == 0 && donates(c->op)) continue;
+        if (k < donates(c->op)) continue;
         place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
     }
     for (int k = info->n_in; k < ZT_MAX_IN; k++) type[k] = zt_type_make(ZT_F32, 0, NULL);
-    if (donates(c->op)) {
-        place[0] = place[ZT_MAX_IN] = (zt_place){.kind = ZT_PLACE_BUF};
-        c->donated = c->engine->vt->alloc(c->engine, &c->in[0]);
-        if (!c->donated) return zt_ctx_status(r->ctx);
+    for (int k = 0; k < donates(c->op); k++) {
+        place[k] = place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_BUF, .index = k};
+        c->donated[k] = c->engine->vt->alloc(c->engine, &c->in[k]);
+        if (!c->donated[k]) return zt_ctx_status(r->ctx);
     }
     zt_plan plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
-                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = c->donated ? 1 : 0,
-                    .buf = &c->donated, .queued = runs_ahead(c)};
+                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donates(c->op),
+                    .buf = c->donated, .queued = runs_ahead(c)};
     c->ready = c->engine->vt->prepare(c->engine, &plan);
     return c->ready ? ZT_OK : zt_ctx_status(r->ctx);
 }
@@ -238,7 +239,7 @@ static zt_status check_into(zt_run *r, const entry *key, zt_tensor *const *in, c
         if (!in[k] || !zt_shares_bytes(in[k], dst)) continue;
         bool whole = zt_tensor_address(in[k]) == zt_tensor_address(dst) &&
                      zt_type_equal(zt_tensor_type(in[k]), zt_tensor_type(dst));
-        if (!whole || !(info->def->flags & (ZT_OPF_INPLACE | ZT_OPF_DONATES)))
+        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || k < donates(key->op)))
             return zt_fail(r->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
                            info->in_name[k]);
     }
@@ -317,9 +318,13 @@ static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
         if (in[k]) from[n_in++] = zt_tensor_data(in[k]);
     for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(out[k]);
     zt_engine *e = c->engine;
-    zt_status st = first ? e->vt->upload(e, c->donated, zt_tensor_data(in[0])) : ZT_OK;
+    zt_status st = ZT_OK;
+    for (int k = 0; k < first && !st; k++)
+        st = e->vt->upload(e, c->donated[k], zt_tensor_data(in[k]));
     if (!st) st = e->vt->replay(e, c->ready, from, to, NULL);
-    return st || !first ? st : e->vt->download(e, c->donated, zt_tensor_data(out[0]));
+    for (int k = 0; k < first && !st; k++)
+        st = e->vt->download(e, c->donated[k], zt_tensor_data(out[k]));
+    return st;
 }
 
 static zt_status record(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *made)

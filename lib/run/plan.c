@@ -18,8 +18,8 @@ static void find_roots(zt_cut *cut, const zt_bound *b)
     for (int v = 0; v < b->n_values; v++) cut->root[v] = v;
     for (int s = 0; s < cut->n_steps; s++) {
         const zt_step *st = &cut->step[s];
-        if ((zt_op_info(st->op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) && st->out[0] >= 0)
-            cut->root[st->out[0]] = cut->root[st->in[0]];
+        for (int k = 0; k < zt_op_shares(st->op); k++)
+            if (st->out[k] >= 0) cut->root[st->out[k]] = cut->root[st->in[k]];
     }
 }
 
@@ -223,7 +223,7 @@ static void note_wanted(const zt_cut *cut, const zt_bound *b, bool *needed)
 static bool is_live(const zt_step *st, bool all, bool *needed)
 {
     const zt_opinfo *info = zt_op_info(st->op);
-    bool live = all || info->def->flags & ZT_OPF_DONATES;
+    bool live = all || info->def->donates;
     for (int k = 0; k < info->n_out; k++) live = live || (st->out[k] >= 0 && needed[st->out[k]]);
     for (int k = 0; k < info->n_in; k++)
         if (live && st->in[k] >= 0) needed[st->in[k]] = true;

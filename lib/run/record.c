@@ -122,16 +122,16 @@ zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tenso
                          zt_tensor *const *out, bool into)
 {
     const zt_opinfo *info = zt_op_info(op);
-    bool donates = info->def->flags & ZT_OPF_DONATES;
+    const int donates = info->def->donates;
     int values[ZT_MAX_IN], made[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
-        values[k] = in[k] ? value_of(rec, in[k], donates && k == 0) : ZT_NONE;
+        values[k] = in[k] ? value_of(rec, in[k], k < donates) : ZT_NONE;
         if (values[k] == -1) return zt_ctx_status(rec->ctx);
     }
     zt_status st = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
     if (!st && into) overwritten(rec, out[0], OVERWRITTEN);
     for (int k = 0; k < info->n_out && !st; k++) {
-        seen *from = donates && k == 0 ? find(rec, in[0]) : NULL, *old = find(rec, out[k]);
+        seen *from = k < donates ? find(rec, in[k]) : NULL, *old = find(rec, out[k]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
             *old = (seen){old->tensor, made[k], state, HOLDS};

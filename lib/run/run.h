@@ -151,6 +151,14 @@ zt_status zt_record_save(const zt_run *r, const char *path, bool force);
     ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g
 #define ZT_CALL_IN8(a, b, c, d, e, f, g, h)                                                        \
     ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g, zt_tensor *h
+#define ZT_CALL_IN9(a, b, c, d, e, f, g, h, i) \
+    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i
+#define ZT_CALL_IN10(a, b, c, d, e, f, g, h, i, j) \
+    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j
+#define ZT_CALL_IN11(a, b, c, d, e, f, g, h, i, j, k) \
+    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j, zt_tensor *k
+#define ZT_CALL_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
+    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j, zt_tensor *k, zt_tensor *l
 #define ZT_CALL_OUT1(a)
 #define ZT_CALL_OUT2(a, b) , zt_tensor **b
 #define ZT_CALL_OUT3(a, b, c) , zt_tensor **b, zt_tensor **c

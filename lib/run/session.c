@@ -339,9 +339,8 @@ static void *host_of(zt_session *s, replay *r, int root, const void *const *in, 
 static bool donated_in(const zt_cut *cut, const zt_segment *g, int root)
 {
     for (int i = g->first; i < g->last; i++)
-        if ((zt_op_info(cut->step[i].op)->def->flags & ZT_OPF_DONATES) &&
-            cut->root[cut->step[i].in[0]] == root)
-            return true;
+        for (int k = 0; k < zt_op_info(cut->step[i].op)->def->donates; k++)
+            if (cut->root[cut->step[i].in[k]] == root) return true;
     return false;
 }
 

@@ -96,7 +96,7 @@ typedef struct one {
 
 static bool donates(const zt_step *st, int k)
 {
-    return k == 0 && zt_op_info(st->op)->def->flags & ZT_OPF_DONATES;
+    return k < zt_op_info(st->op)->def->donates;
 }
 
 /* Bytes that an op uses up, in a buffer of their own. */

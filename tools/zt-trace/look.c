@@ -23,8 +23,8 @@ static void find_roots(trace_look *l)
     for (int v = 0; v < zt_prog_n_values(l->p); v++) l->root[v] = v;
     for (int s = 0; s < zt_prog_n_steps(l->p); s++) {
         const zt_step *st = zt_prog_step(l->p, s);
-        if (zt_op_info(st->op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES))
-            l->root[st->out[0]] = l->root[st->in[0]];
+        for (int k = 0; k < zt_op_shares(st->op); k++)
+            if (st->out[k] >= 0) l->root[st->out[k]] = l->root[st->in[k]];
     }
 }
 
@@ -82,7 +82,7 @@ trace_cost trace_cost_of(const trace_look *l, int s)
         zt_value_kind kind = zt_prog_value(l->p, l->root[st->in[k]])->kind;
         if (kind == ZT_VALUE_STATE && l->filled >= 0 && of[k].rank && of[k].dim[0] > l->filled)
             of[k].dim[0] = l->filled;
-        bool donated = k == 0 && info->def->flags & ZT_OPF_DONATES;
+        bool donated = k < info->def->donates;
         if ((kind == ZT_VALUE_STATE && !donated) || kind == ZT_VALUE_DATA)
             c.data += (double)zt_type_bytes(&of[k]);
     }

@@ -55,10 +55,9 @@ static void hand_on(map *m, const zt_step *st, size_t offset, int at)
 static void make_life(map *m, const zt_session_part *part, const zt_step *st, int k, int at)
 {
     int v = st->out[k];
-    unsigned flags = zt_op_info(st->op)->def->flags;
     if (v < 0) return;
-    if (k == 0 && flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) {
-        m->of[v] = m->of[st->in[0]];
+    if (k < zt_op_shares(st->op)) {
+        m->of[v] = m->of[st->in[k]];
         return;
     }
     const zt_place *p = &part->plan->place[v];

@@ -155,7 +155,7 @@ typedef struct own {
 
 static bool is_donated(const zt_step *st, int k)
 {
-    return k == 0 && zt_op_info(st->op)->def->flags & ZT_OPF_DONATES;
+    return k < zt_op_info(st->op)->def->donates;
 }
 
 /* Input k as an input, or data where it is; what the op uses up as a copy of one. */

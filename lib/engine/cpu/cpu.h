@@ -71,7 +71,7 @@ void zt_cpu_trouble(zt_cpu_call *c, const char *what, int64_t value, int64_t lim
     X(elementwise) X(unary) X(binary) X(logic) X(like) X(reduce) X(linalg) X(linears) X(matmul) X(shape) X(move)       \
     X(fused) X(sdpa) X(sdpa_grad)                                                                  \
     X(recurrent) X(recurrent_back) X(norm_channels) X(loss) X(entmax) X(random) X(spectral)        \
-    X(index) X(norm) X(attention) X(cast) X(conv) X(place) X(quant) X(conv_filter) X(pool)         \
+    X(index) X(norm) X(rope_put) X(attention) X(cast) X(conv) X(place) X(quant) X(conv_filter) X(pool)         \
     X(fold) X(nd) X(order) X(pointwise)
 #define X(f)                                                                                       \
     extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];

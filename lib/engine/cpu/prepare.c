@@ -76,19 +76,19 @@ static zt_status unpack_inputs(zt_cpu_engine *e, const zt_ready *r, zt_cpu_task 
     return ZT_OK;
 }
 
-/* Operations, and 8 for every value written (of a used-up input only what is put in). */
+/* Operations, and 8 for every value written (where inputs are used up only for what is put in). */
 static double work_of(const zt_step *st, const zt_cpu_call *c)
 {
     const zt_opinfo *info = zt_op_info(st->op);
-    if (info->def->flags & ZT_OPF_DONATES) return 8 * (double)zt_type_count(&c->in[1].type);
     const zt_type *in[ZT_MAX_IN];
     zt_type out[ZT_MAX_OUT];
     double work = 0;
     for (int k = 0; k < info->n_in; k++) in[k] = c->in[k].data ? &c->in[k].type : NULL;
     for (int k = 0; k < info->n_out; k++) {
         out[k] = c->out[k].type;
-        if (c->out[k].data) work += 8 * (double)zt_type_count(&out[k]);
+        if (c->out[k].data && !info->def->donates) work += 8 * (double)zt_type_count(&out[k]);
     }
+    if (info->def->donates) return 8 * zt_op_flops(st->op, st->attrs, in, out);
     return c->out[0].data ? work + zt_op_flops(st->op, st->attrs, in, out) : work;
 }
 
@@ -160,32 +160,43 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
     return bad;
 }
 
-/* Input 0 to output 0. */
-static zt_status make_copy(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t)
+/* Input k to output k. */
+static zt_status make_copy(zt_cpu_engine *e, const zt_ready *r, int s, int k, zt_cpu_task *t)
 {
-    zt_status bad = take_inputs(e, r, s, t, 1);
+    const zt_step *st = &r->plan.step[s];
+    zt_status bad = ZT_OK;
+    t->step = s;
+    t->call.in[0] = arg_of(r, st->in[k], &t->in[0]);
+    if (t->in[0].kind == ZT_PLACE_BUF)
+        bad = choose_form(e, &t->call.in[0], st->op, k, r->plan.buf[t->in[0].index]);
     t->call.kernel = &copy_kernel;
-    t->call.out[0] = arg_of(r, r->plan.step[s].out[0], &t->out[0]);
+    t->call.out[0] = arg_of(r, st->out[k], &t->out[0]);
     t->work = (double)zt_type_bytes(&t->call.in[0].type);
     return bad;
+}
+
+/* Has output k the memory of input k, but a place of its own? */
+static bool is_apart(const zt_ready *r, const zt_step *st, int k)
+{
+    return st->out[k] >= 0 && r->plan.place[st->out[k]].kind != ZT_PLACE_NOWHERE &&
+           !zt_place_same(&r->plan.place[st->in[k]], &r->plan.place[st->out[k]]);
 }
 
 static zt_status make_calls(zt_cpu_engine *e, zt_ready *r)
 {
     for (int s = 0; s < r->plan.n_steps; s++) {
         const zt_step *st = &r->plan.step[s];
-        unsigned flags = zt_op_info(st->op)->def->flags;
-        bool alias = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES);
-        bool apart = alias && st->out[0] >= 0 &&
-                     r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
-                     !zt_place_same(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
-        zt_status bad = apart ? make_copy(e, r, s, &r->task[r->n_tasks++]) : ZT_OK;
+        int shares = zt_op_shares(st->op);
+        zt_status bad = ZT_OK;
+        for (int k = 0; k < shares && !bad; k++)
+            if (is_apart(r, st, k)) bad = make_copy(e, r, s, k, &r->task[r->n_tasks++]);
         if (bad) return bad;
-        if (flags & ZT_OPF_VIEW) continue;
+        if (zt_op_info(st->op)->def->flags & ZT_OPF_VIEW) continue;
         zt_cpu_task *t = &r->task[r->n_tasks++];
         bad = make_call(e, r, s, t);
         if (bad) return bad;
-        if (apart) t->in[0] = t->out[0];
+        for (int k = 0; k < shares; k++)
+            if (is_apart(r, st, k)) t->in[k] = t->out[k];
     }
     return ZT_OK;
 }
@@ -391,8 +402,8 @@ static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
     size_t n = (size_t)plan->n_steps + 1, shared = 0, local = 0;
     zt_status bad = zt_plan_copy(r->memory, plan, &r->plan);
     if (bad) return bad;
-    r->task = zt_calloc(e->base.ctx, 2 * n, sizeof *r->task); /* a step may need a copy first */
-    r->stage = zt_arena_alloc(r->memory, 2 * n * sizeof *r->stage);
+    r->task = zt_calloc(e->base.ctx, (1 + ZT_MAX_DONATED) * n, sizeof *r->task); /* with copies */
+    r->stage = zt_arena_alloc(r->memory, (1 + ZT_MAX_DONATED) * n * sizeof *r->stage);
     if (!r->task || !r->stage) return ZT_ENOMEM;
     bad = make_calls(e, r);
     if (!bad) bad = set_up(e, r);

@@ -118,7 +118,7 @@ bool zt_cpu_widened(zt_op op, const void *attrs, const zt_type *const in[], cons
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *with[ZT_MAX_IN] = {0};
     bool any = false;
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES)) return false;
+    if (zt_op_shares(op)) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k]) continue;
         wide_in[k] = *in[k];
@@ -223,7 +223,7 @@ bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     bool floats = false, wide = false;
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES | ZT_OPF_CALLERS)) return false;
+    if (zt_op_shares(op) || info->def->flags & ZT_OPF_CALLERS) return false;
     for (int k = 0; k < info->n_in + info->n_out; k++) {
         const zt_type *t = k < info->n_in ? in[k] : &out[k - info->n_in];
         floats |= t && zt_dtype_is_float(t->dtype);

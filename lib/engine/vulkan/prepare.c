@@ -52,14 +52,14 @@ static zt_vk_operand operand_of(const zt_ready *r, int v)
     return (zt_vk_operand){.place = v < 0 ? (zt_place){0} : r->plan.place[v]};
 }
 
-static void add_copy(zt_ready *r, int s)
+static void add_copy(zt_ready *r, int s, int k)
 {
     const zt_step *st = &r->plan.step[s];
     zt_vk_task *t = &r->task[r->n_tasks++];
     *t = (zt_vk_task){.act = ZT_VK_COPY, .step = s, .n_operands = 2, .table_at = -1};
-    t->operand[0] = operand_of(r, st->in[0]);
-    t->operand[1] = operand_of(r, st->out[0]);
-    t->bytes = zt_type_bytes(&r->plan.type[st->in[0]]);
+    t->operand[0] = operand_of(r, st->in[k]);
+    t->operand[1] = operand_of(r, st->out[k]);
+    t->bytes = zt_type_bytes(&r->plan.type[st->in[k]]);
 }
 
 /* Operand k in an engine's buffer: packed where the kernel reads that, else plain. */
@@ -138,8 +138,9 @@ static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_ker
     return finish_task(e, &c, NULL, t);
 }
 
-/* Operands: inputs, the step's table if it has one, outputs. */
-static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, tables *all)
+/* Operands: inputs, the step's table if it has one, outputs. Inputs of `apart` (bit k) were copied to
+ * the outputs of their number. */
+static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, unsigned apart, tables *all)
 {
     const zt_step *st = &r->plan.step[s];
     const zt_opinfo *info = zt_op_info(st->op);
@@ -159,7 +160,7 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
     const int most = kernel && kernel->many ? ZT_VK_MANY : ZT_VK_FEW;
     for (int k = 0; k < info->n_in && t->n_operands < most && !bad; k++) {
         zt_vk_operand *o = &t->operand[t->n_operands++];
-        *o = operand_of(r, k == 0 && apart ? st->out[0] : c.in[k] ? st->in[k] : -1);
+        *o = operand_of(r, apart >> k & 1 ? st->out[k] : c.in[k] ? st->in[k] : -1);
         if (c.in[k]) bad = choose_form(e, r, kernel, k, c.in[k], o, &c);
     }
     c.out = out;
@@ -178,16 +179,20 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, bool apart, t
 
 static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
 {
-    r->task = zt_arena_alloc(r->memory, (size_t)(3 * r->plan.n_steps + 1) * sizeof *r->task);
+    r->task = zt_arena_alloc(r->memory, (size_t)((2 + ZT_MAX_DONATED) * r->plan.n_steps + 1) * sizeof *r->task);
     if (!r->task) return ZT_ENOMEM;
     for (int s = 0; s < r->plan.n_steps; s++) {
         const zt_step *st = &r->plan.step[s];
-        unsigned flags = zt_op_info(st->op)->def->flags;
-        bool apart = flags & (ZT_OPF_VIEW | ZT_OPF_DONATES) && st->out[0] >= 0 &&
-                     r->plan.place[st->out[0]].kind != ZT_PLACE_NOWHERE &&
-                     !zt_place_same(&r->plan.place[st->in[0]], &r->plan.place[st->out[0]]);
-        if (apart) add_copy(r, s);
-        zt_status bad = flags & ZT_OPF_VIEW ? ZT_OK : add_dispatch(e, r, s, apart, all);
+        unsigned apart = 0;
+        for (int k = 0; k < zt_op_shares(st->op); k++) {
+            if (st->out[k] < 0 || r->plan.place[st->out[k]].kind == ZT_PLACE_NOWHERE ||
+                zt_place_same(&r->plan.place[st->in[k]], &r->plan.place[st->out[k]]))
+                continue;
+            add_copy(r, s, k);
+            apart |= 1u << k;
+        }
+        bool view = zt_op_info(st->op)->def->flags & ZT_OPF_VIEW;
+        zt_status bad = view ? ZT_OK : add_dispatch(e, r, s, apart, all);
         if (bad) return bad;
     }
     return ZT_OK;

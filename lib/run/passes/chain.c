@@ -70,7 +70,8 @@ static void find_ends(grouping *g)
     zt_prog_roots(p, g->root);
     for (int s = 0; s < zt_prog_n_steps(p); s++) {
         const zt_step *st = zt_prog_step(p, s);
-        if (zt_op_info(st->op)->def->flags & ZT_OPF_DONATES) g->used_up[g->root[st->in[0]]] = true;
+        for (int k = 0; k < zt_op_info(st->op)->def->donates; k++)
+            g->used_up[g->root[st->in[k]]] = true;
     }
     for (int o = 0; o < zt_prog_n_outputs(p); o++) g->ends[zt_prog_output(p, o)->value] = true;
     for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE); i++) {

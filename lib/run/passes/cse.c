@@ -25,7 +25,8 @@ static void find_used_up(finder *f)
     zt_prog_roots(f->p, f->root);
     for (int s = 0; s < zt_prog_n_steps(f->p); s++) {
         const zt_step *st = zt_prog_step(f->p, s);
-        if (zt_op_info(st->op)->def->flags & ZT_OPF_DONATES) f->used_up[f->root[st->in[0]]] = true;
+        for (int k = 0; k < zt_op_info(st->op)->def->donates; k++)
+            f->used_up[f->root[st->in[k]]] = true;
     }
 }
 
@@ -56,7 +57,7 @@ static bool steps_same(const finder *f, const zt_step *a, const zt_step *b)
 static bool may_merge(const finder *f, const zt_step *st)
 {
     const zt_opinfo *info = zt_op_info(st->op);
-    if (info->def->flags & (ZT_OPF_DONATES | ZT_OPF_CALLERS)) return false;
+    if (info->def->donates || info->def->flags & ZT_OPF_CALLERS) return false;
     for (int k = 0; k < info->n_out; k++)
         if (st->out[k] >= 0 && f->used_up[f->root[st->out[k]]]) return false;
     return true;

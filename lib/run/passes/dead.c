@@ -32,7 +32,7 @@ static bool find_dead(const zt_prog *p, use *u)
             u->wanted[s] |= (unsigned)u->read[st->out[k]] << k;
             some = some || (k > 0 && !u->read[st->out[k]]);
         }
-        u->live[s] = u->wanted[s] || info->def->flags & ZT_OPF_DONATES;
+        u->live[s] = u->wanted[s] || info->def->donates;
         some = some || !u->live[s];
         for (int k = 0; k < info->n_in && u->live[s]; k++)
             if (st->in[k] >= 0) u->read[st->in[k]] = true;

@@ -123,7 +123,7 @@ static bool may_derive(const folder *f, const zt_step *st)
     const zt_opinfo *info = zt_op_info(st->op);
     size_t in = 0, made = zt_type_bytes(&f->one->type[st->out[0]]);
     int n = 0;
-    if (info->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES | ZT_OPF_CALLERS) || has_dims(info))
+    if (zt_op_shares(st->op) || info->def->flags & ZT_OPF_CALLERS || has_dims(info))
         return false;
     for (int k = 0; k < info->n_in; k++) {
         if (st->in[k] < 0) continue;
@@ -181,7 +181,8 @@ static void note_values(folder *f)
     zt_prog_roots(p, root);
     for (int s = 0; s < zt_prog_n_steps(p); s++) {
         const zt_step *st = zt_prog_step(p, s);
-        if (zt_op_info(st->op)->def->flags & ZT_OPF_DONATES) f->donated[root[st->in[0]]] = true;
+        for (int k = 0; k < zt_op_info(st->op)->def->donates; k++)
+            f->donated[root[st->in[k]]] = true;
     }
     for (int v = 0; v < zt_prog_n_values(p); v++) {
         const zt_value *val = zt_prog_value(p, v);

@@ -296,11 +296,11 @@ static bool disturbed(const match *t, int first, int last)
     const zt_matcher *m = t->m;
     for (int j = 0; j < t->pat->n; j++) {
         const zt_step *st = zt_prog_step(m->p, t->step[j]);
-        if (!(zt_op_info(st->op)->def->flags & (ZT_OPF_DONATES | ZT_OPF_VIEW))) continue;
-        for (int s = first + 1; s < last; s++) {
+        for (int s = first + 1, shares = zt_op_shares(st->op); s < last && shares; s++) {
             const zt_step *other = zt_prog_step(m->p, s);
             for (int k = 0; k < ZT_MAX_IN && !in_match(t, s); k++)
-                if (other->in[k] >= 0 && m->root[other->in[k]] == m->root[st->in[0]]) return true;
+                for (int d = 0; d < shares && other->in[k] >= 0; d++)
+                    if (m->root[other->in[k]] == m->root[st->in[d]]) return true;
         }
     }
     return false;

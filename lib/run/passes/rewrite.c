@@ -63,7 +63,7 @@ void zt_prog_roots(const zt_prog *p, int *root)
     for (int v = 0; v < zt_prog_n_values(p); v++) root[v] = v;
     for (int s = 0; s < zt_prog_n_steps(p); s++) {
         const zt_step *st = zt_prog_step(p, s);
-        if (zt_op_info(st->op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_DONATES))
-            root[st->out[0]] = root[st->in[0]];
+        for (int k = 0; k < zt_op_shares(st->op); k++)
+            if (st->out[k] >= 0) root[st->out[k]] = root[st->in[k]];
     }
 }

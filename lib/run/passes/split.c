@@ -116,8 +116,8 @@ static void find_edges(const edges *e, const int *root, int *reader, int *next)
     for (int s = 0; s < e->g->n; s++) {
         const zt_step *st = zt_prog_step(p, s);
         const zt_opinfo *info = zt_op_info(st->op);
-        if (info->def->flags & ZT_OPF_DONATES) {
-            int *readers = &reader[root[st->in[0]]];
+        for (int k = 0; k < info->def->donates; k++) {
+            int *readers = &reader[root[st->in[k]]];
             for (int r = *readers; r >= 0; r = next[r]) add_edge(e, r / ZT_MAX_IN, s);
             *readers = -1; /* who comes later comes after this step, which came after them */
         }

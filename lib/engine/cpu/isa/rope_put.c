@@ -1,0 +1,154 @@
+/* rope_put.c - the kernel that turns queries and keys and puts keys and values into their caches: the
+ * kernels of its expansion, on rows (phase 0: norm and turn, keys into scratch), then on columns of
+ * both caches (phase 1). So the bits are those of the expansion.
+ */
+#include "lib/ops/rope.h"
+#include "lib/engine/cpu/cpu.h"
+
+enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
+enum { AUX_COLUMNS };                                   /* items of a cache */
+
+static const zt_cpu_kernel *kernel_of(const zt_cpu_kernel *list, zt_op op)
+{
+    while (list->op != op) list++;
+    return list;
+}
+
+/* The call of a kernel of the expansion. */
+typedef struct part {
+    zt_rope_attrs rope;
+    zt_rms_norm_attrs norm;
+    zt_cpu_call call;
+} part;
+
+static void start(part *p, const zt_cpu_kernel *list, zt_op op, const void *attrs)
+{
+    p->call.kernel = kernel_of(list, op);
+    p->call.op = op;
+    p->call.attrs = attrs;
+    p->call.n_phases = 1;
+}
+
+static void forward(zt_cpu_call *c, const zt_cpu_call *inner)
+{
+    const zt_trouble *bad = &inner->trouble;
+    if (bad->what) zt_cpu_trouble(c, bad->what, bad->value, bad->limit);
+}
+
+/* ---- phase 0 --------------------------------------------------------------------------------- */
+
+static void start_rope(part *p, const zt_cpu_call *c, const zt_type *rows)
+{
+    *p = (part){.rope = zt_rope_put_rope(c->attrs)};
+    start(p, ZT_SYM(zt_cpu_norm), ZT_OP_rope, &p->rope);
+    p->call.in[0].type = p->call.out[0].type = *rows;
+    p->call.in[1] = c->in[POS];
+    p->call.in[2] = c->in[TAB];
+    p->call.kernel->setup(&p->call);
+    p->call.keep = c->keep;
+}
+
+/* Rows begin..end-1 of input x by the gains g into y. */
+static void norm_rows(const zt_cpu_call *c, int x, int g, float *y, int64_t begin, int64_t end,
+                      void *local)
+{
+    const zt_rope_put_attrs *a = c->attrs;
+    int64_t W = c->in[x].type.dim[1], groups = a->norm_dims ? W / a->norm_dims : 1;
+    part p = {.norm = {a->eps, a->norm_dims}};
+    start(&p, ZT_SYM(zt_cpu_norm), ZT_OP_rms_norm, &p.norm);
+    p.call.in[0] = c->in[x];
+    p.call.in[1] = c->in[g];
+    p.call.out[0].type = c->in[x].type;
+    p.call.out[0].data = y;
+    p.call.out[1].type = zt_type_make(ZT_F32, 2, (int64_t[]){c->in[x].type.dim[0], groups});
+    p.call.kernel->setup(&p.call);
+    p.call.kernel->run(&p.call, 0, begin * groups, end * groups, local);
+}
+
+static void turn_rows(const zt_cpu_call *c, int x, int g, float *y, int64_t begin, int64_t end,
+                      void *local)
+{
+    part p;
+    if (c->in[g].data) norm_rows(c, x, g, y, begin, end, local);
+    start_rope(&p, c, &c->in[x].type);
+    p.call.in[0].data = c->in[g].data ? y : c->in[x].data;
+    p.call.out[0].data = y;
+    p.call.kernel->run(&p.call, 0, begin, end, local);
+}
+
+/* ---- phase 1 --------------------------------------------------------------------------------- */
+
+static void start_put(part *p, const zt_cpu_call *c, int cache)
+{
+    *p = (part){.norm = {0}};
+    start(p, ZT_SYM(zt_cpu_index), ZT_OP_kv_put, NULL);
+    p->call.in[0] = c->in[cache];
+    p->call.in[1] = c->in[cache + K];
+    for (int k = 0; k < 3; k++) p->call.in[2 + k] = c->in[POS + k];
+    p->call.out[0] = c->out[cache];
+    p->call.kernel->setup(&p->call);
+}
+
+static void put(zt_cpu_call *c, int cache, const void *x, int64_t begin, int64_t end, void *local)
+{
+    part p;
+    start_put(&p, c, cache);
+    p.call.in[1].data = (void *)(uintptr_t)x;
+    p.call.kernel->run(&p.call, 0, begin, end, local);
+    forward(c, &p.call);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool rope_put_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    for (int k = 0; k < 2; k++)
+        if (out[k].dtype != ZT_F32 && out[k].dtype != ZT_F16) return false;
+    return true;
+}
+
+static void rope_put_setup(zt_cpu_call *c)
+{
+    part rope, kv;
+    start_rope(&rope, c, &c->in[Q].type);
+    start_put(&kv, c, KC);
+    c->n_phases = 2;
+    c->items[0] = c->in[Q].type.dim[0];
+    c->aux[AUX_COLUMNS] = kv.call.items[0];
+    c->items[1] = 2 * kv.call.items[0];
+    c->keep_bytes = rope.call.keep_bytes;
+    c->local_bytes = rope.call.local_bytes;
+    c->shared_bytes = zt_type_bytes(&c->in[K].type);
+}
+
+static void rope_put_prime(zt_cpu_call *c)
+{
+    part rope;
+    start_rope(&rope, c, &c->in[Q].type);
+    rope.call.kernel->prime(&rope.call);
+}
+
+static void rope_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t columns = c->aux[AUX_COLUMNS];
+    if (phase == 0) {
+        if (c->out[2].data) turn_rows(c, Q, GQ, c->out[2].data, begin, end, local);
+        turn_rows(c, K, GK, c->shared, begin, end, local);
+        return;
+    }
+    if (begin < columns)
+        put(c, KC, c->shared, begin, end < columns ? end : columns, local);
+    if (end > columns)
+        put(c, VC, c->in[V].data, (begin > columns ? begin : columns) - columns, end - columns,
+            local);
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_rope_put)[] = {
+    {.op = ZT_OP_rope_put,
+     .has = rope_put_has,
+     .setup = rope_put_setup,
+     .run = rope_put_run,
+     .prime = rope_put_prime},
+    {0},
+};

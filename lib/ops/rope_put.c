@@ -1,0 +1,161 @@
+/* rope_put.c - the row that turns queries and keys and puts keys and values into their caches: what
+ * it means is its expansion.
+ */
+#include "lib/ops/rope.h"
+#include "lib/ops/vjp.h"
+
+#include <string.h>
+
+enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
+
+/* The two ops that make q (or k) what it is turned into: types, or a loop over rows. */
+static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *a, const zt_type *const in[],
+                              int x, int g)
+{
+    const zt_rope_attrs rope = zt_rope_put_rope(a);
+    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
+    zt_type out[ZT_MAX_OUT];
+    zt_status s = zt_row_want(ctx, x == Q ? "q" : "k", in[x], ZT_F32, 2);
+    if (!s && in[g]) s = zt_op_rms_norm.infer(ctx, &norm, (const zt_type *[]){in[x], in[g]}, out);
+    if (s) return s;
+    return zt_op_rope.infer(ctx, &rope, (const zt_type *[]){in[x], in[POS], in[TAB]}, out);
+}
+
+static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    zt_status s = zt_row_want(ctx, "pos", in[POS], ZT_I32, 1);
+    if (!s) s = turned_infer(ctx, attrs, in, Q, GQ);
+    if (!s) s = turned_infer(ctx, attrs, in, K, GK);
+    for (int c = KC; c <= VC && !s; c++)
+        s = zt_op_kv_put.infer(
+            ctx, NULL, (const zt_type *[]){in[c], in[c + K], in[POS], in[SEQ], in[TABLE]}, &out[c]);
+    out[2] = *in[Q];
+    return s;
+}
+
+/* Rows of x, n of them from row r of the call, normed and turned into y. */
+static void turn(const zt_rope_put_attrs *a, const zt_arg *in, int x, int g, int64_t r, int64_t n,
+                 double *y)
+{
+    const zt_rope_attrs rope = zt_rope_put_rope(a);
+    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
+    int64_t W = in[x].type->dim[1];
+    zt_type rows = zt_type_make(ZT_F32, 2, (int64_t[]){n, W}), some = *in[POS].type;
+    zt_arg from = {.type = &rows, .f = in[x].f + r * W}, to[2] = {{.type = &rows, .f = y}};
+    zt_trouble none = {0};
+    some.dim[0] = n;
+    if (in[g].type) {
+        zt_op_rms_norm.ref(&norm, (zt_arg[]){from, in[g]}, to, &none);
+        from = to[0];
+    }
+    zt_arg pos = {.type = &some, .i = in[POS].i + r};
+    zt_op_rope.ref(&rope, (zt_arg[]){from, pos, in[TAB]}, to, &none);
+}
+
+static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    int64_t n = in[Q].type->dim[0], W = in[K].type->dim[1];
+    zt_slots slots = zt_slots_make(in[KC].type->dim[0], &in[SEQ], &in[TABLE]);
+    if (out[2].type) turn(attrs, in, Q, GQ, 0, n, out[2].f);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t slot = zt_slots_find(&slots, r, in[POS].i[r], t);
+        if (slot >= 0) turn(attrs, in, K, GK, r, 1, out[0].f + slot * W);
+    }
+    zt_op_kv_put.ref(NULL, (zt_arg[]){in[VC], in[V], in[POS], in[SEQ], in[TABLE]}, &out[1], t);
+}
+
+/* Of q and k; what is put into a cache only moves. */
+static double rope_put_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    double each = in[GQ] ? 7 : 3;
+    (void)attrs, (void)out;
+    return each * (double)(zt_type_count(in[Q]) + zt_type_count(in[K]));
+}
+
+static double rope_put_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    double read = 0;
+    (void)attrs;
+    for (int k = Q; k <= V; k++) read += (double)zt_type_bytes(in[k]);
+    double size = zt_dtype_get(out[0].dtype)->block_bytes;
+    return read + (double)zt_type_bytes(in[Q]) +
+           size * (double)(zt_type_count(in[K]) + zt_type_count(in[V]));
+}
+
+/* Caches [ctx,G D] of n rows from pos0, H heads of D queries; what is there of norms, divisors,
+ * sequences and table. */
+static bool rope_put_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_dtype cache;
+        int64_t ctx, n, pos0, H, G, D, S, B;
+        int norms, tab; /* norms 2: of whole rows */
+        const char *pair;
+    } rows[] = {
+        {ZT_F16, 64, 1, 63, 9, 3, 64, 1, 2, 0, 0, "halves"},
+        {ZT_F16, 64, 9, 5, 9, 3, 64, 1, 2, 0, 0, "neighbours"},
+        {ZT_F16, 64, 9, 5, 4, 1, 40, 1, 2, 1, 0, "halves"},
+        {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 0, 1, "neighbours"},
+        {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 1, 1, "halves"},
+        {ZT_F32, 128, 65, 0, 3, 3, 16, 1, 4, 2, 0, "halves"},
+        {ZT_F32, 128, 65, 2, 3, 1, 16, 1, 0, 0, 0, "halves"},
+        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 0, 0, "halves"},
+        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 0, "neighbours"},
+        {ZT_F16, 8, 2, 3, 2, 1, 34, 0, 0, 0, 1, "halves"},
+        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 1, "halves"},
+        {ZT_F16, 64, 7, 30, 3, 1, 64, 0, 4, 0, 0, "halves"},
+        {ZT_F32, 8, 0, 0, 2, 1, 4, 1, 2, 0, 0, "halves"},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    int64_t D = rows[i].D, n = rows[i].n, half = D / 2;
+    const int64_t q[] = {n, rows[i].H * D}, k[] = {n, rows[i].G * D}, kv[] = {rows[i].ctx, k[1]};
+    zt_rope_put_attrs a = zt_rope_put_defaults();
+    a.theta = 1e5, a.head = D, a.eps = 1e-6;
+    a.norm_dims = rows[i].norms == 2 ? 0 : D;
+    if (rows[i].tab) a.scale = 0.5, a.amplitude = 1.25, a.extend = 0.5, a.low = 2, a.high = 9;
+    memset(&a.pair, 0, sizeof a.pair);
+    memcpy(a.pair.s, rows[i].pair, strlen(rows[i].pair));
+    zt_case_attrs(c, &a, sizeof a);
+    for (int x = KC; x <= VC; x++) zt_case_in(c, x, ZT_FILL_NORMAL, 0, rows[i].cache, 2, kv);
+    for (int x = Q; x <= V; x++) zt_case_in(c, x, ZT_FILL_NORMAL, 0, ZT_F32, 2, x == Q ? q : k);
+    zt_slots_case(c, POS, n, rows[i].pos0, rows[i].S, rows[i].B);
+    if (rows[i].tab) zt_case_in(c, TAB, ZT_FILL_POSITIVE, 0, ZT_F32, 1, &half);
+    if (!rows[i].norms) return true;
+    zt_case_in(c, GQ, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &q[1] : &D);
+    zt_case_in(c, GK, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &k[1] : &D);
+    return true;
+}
+
+static int emit_turned(const zt_emit *e, const zt_rope_put_attrs *a, const int *in, int x, int g)
+{
+    const zt_rope_attrs rope = zt_rope_put_rope(a);
+    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
+    int y = in[g] == ZT_NONE ? in[x] : zt_e_rms_norm(e, in[x], in[g], &norm, NULL);
+    return zt_e_rope(e, y, in[POS], in[TAB], &rope);
+}
+
+static void rope_put_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    out[2] = emit_turned(e, attrs, in, Q, GQ);
+    int k = emit_turned(e, attrs, in, K, GK);
+    out[0] = zt_e_kv_put(e, in[KC], k, in[POS], in[SEQ], in[TABLE]);
+    out[1] = zt_e_kv_put(e, in[VC], in[V], in[POS], in[SEQ], in[TABLE]);
+}
+
+const zt_opdef zt_op_rope_put = {
+    .synopsis =
+        "y = rope of q by pos and tab, kc1 = kv_put of the rope of k into kc, vc1 = kv_put of v "
+        "into vc, at pos, seq and table; q and k first rms_norm by gq and gk with eps and dims = "
+        "norm_dims where those are there; kc and vc (used up) f16|f32 [ctx,W], k and v f32[n,W], q "
+        "and y f32[n,H], the other attributes and inputs are rope's, rms_norm's and kv_put's",
+    .n_required = 6,
+    .flags = ZT_OPF_SAME,
+    .infer = rope_put_infer,
+    .ref = rope_put_ref,
+    .flops = rope_put_flops,
+    .bytes = rope_put_bytes,
+    .cases = rope_put_cases,
+    .expand = rope_put_expand,
+    .donates = 2,
+};
