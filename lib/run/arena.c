@@ -1,23 +1,25 @@
 /* arena.c - owns where values lie in an arena: lives (bytes, from a step to a step) get offsets.
  *
- * No order of placing is the best for every program, so several are tried, until one comes within a
- * hundredth of the lower bound (the most bytes alive at once): the largest first, each at the lowest
- * offset that is free during its whole life; and as they are born, or backwards as they die, each
- * into the tightest gap among those alive. Programs of very many values get only the last two, whose
- * cost grows with what is alive at once.
+ * The largest first, each at the lowest offset that is free during its whole life: that is often the
+ * lower bound (the most bytes alive at once) itself. Where it is not, what came to lie on top goes
+ * first, and all are placed again, some times, until the arena is within a hundredth of the bound.
+ * Then come sweeps, as values are born, or backwards as they die, each into the tightest gap among
+ * those alive; programs of very many values get only these, whose cost grows with what is alive.
  */
 #include "lib/run/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 4096 };
+enum { MANY = 2048, CLIMBS = 32, EFFORT = 1 << 23 /* pairs of lives looked at */ };
 
 typedef struct placer {
     zt_life *life;
     int n;
+    int *order;     /* [n] of placing */
     int *near;      /* placed lives by offset: all of them, or those alive */
     size_t *offset; /* [n] of the attempt */
+    size_t best, bound;
 } placer;
 
 /* ---- the lower bound ------------------------------------------------------------------------- */
@@ -98,19 +100,20 @@ static int drop_past(const placer *p, const zt_life *l, int n_near, bool backwar
 
 typedef struct way {
     int (*order)(const void *a, const void *b);
-    bool sweep, backwards, tight;
+    bool backwards, tight;
 } way;
 
-/* The lives, sorted as the way says, get offsets: the end of the last. */
-static size_t place(placer *p, const way *w)
+/* Lives in p's order get offsets: the end of the last. sweep NULL: beside all others, at
+ * the lowest offset. */
+static size_t place(placer *p, const way *sweep)
 {
     size_t end = 0;
     int n_near = 0;
-    qsort(p->life, (size_t)p->n, sizeof *p->life, w->order);
-    for (int i = 0; i < p->n; i++) {
+    for (int k = 0; k < p->n; k++) {
+        int i = p->order[k];
         const zt_life *l = &p->life[i];
-        if (w->sweep) n_near = drop_past(p, l, n_near, w->backwards);
-        p->offset[i] = find_gap(p, l, n_near, w->tight);
+        if (sweep) n_near = drop_past(p, l, n_near, sweep->backwards);
+        p->offset[i] = find_gap(p, l, n_near, sweep && sweep->tight);
         int at = n_near++;
         for (; at > 0 && p->offset[p->near[at - 1]] > p->offset[i]; at--)
             p->near[at] = p->near[at - 1];
@@ -120,30 +123,65 @@ static size_t place(placer *p, const way *w)
     return end;
 }
 
+static void sort_lives(placer *p, int (*order)(const void *a, const void *b))
+{
+    qsort(p->life, (size_t)p->n, sizeof *p->life, order);
+    for (int i = 0; i < p->n; i++) p->order[i] = i;
+}
+
+/* Keeps the offsets if they are the best so far; are they good enough. */
+static bool keep(placer *p, size_t end)
+{
+    if (end < p->best) {
+        p->best = end;
+        for (int i = 0; i < p->n; i++) p->life[i].offset = p->offset[i];
+    }
+    return p->best - p->bound <= p->bound / 100;
+}
+
+/* Those that end where the arena ends go first. */
+static void raise_top(placer *p, size_t end)
+{
+    int n_top = 0, *scratch = p->near;
+    for (int pass = 1; pass >= 0; pass--)
+        for (int k = 0; k < p->n; k++) {
+            int i = p->order[k];
+            if ((p->offset[i] + p->life[i].bytes == end) == pass) scratch[n_top++] = i;
+        }
+    memcpy(p->order, scratch, (size_t)p->n * sizeof *scratch);
+}
+
+static void try_ways(placer *p)
+{
+    static const way sweeps[] = {
+        {by_birth, false, true}, {by_death, true, true}, {by_birth, false, false},
+        {by_death, true, false}};
+    if (p->n <= MANY) {
+        sort_lives(p, by_size);
+        for (int i = 0; i < CLIMBS && i * p->n <= EFFORT / (p->n + 1); i++) {
+            size_t end = place(p, NULL);
+            if (keep(p, end)) return;
+            raise_top(p, end);
+        }
+    }
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        sort_lives(p, sweeps[i].order);
+        if (keep(p, place(p, &sweeps[i]))) return;
+    }
+}
+
 zt_status zt_lives_place(zt_arena *a, zt_life *life, int n, int first, int last, size_t *arena,
                          size_t *bound)
 {
-    static const way ways[] = {{by_size, false, false, false},
-                               {by_birth, true, false, true},
-                               {by_death, true, true, true},
-                               {by_size, false, false, true},
-                               {by_birth, true, false, false},
-                               {by_death, true, true, false}};
+    size_t room = (size_t)n + 1;
     placer p = {.life = life, .n = n,
-                .near = zt_arena_alloc(a, ((size_t)n + 1) * sizeof *p.near),
-                .offset = zt_arena_alloc(a, ((size_t)n + 1) * sizeof *p.offset)};
+                .order = zt_arena_alloc(a, room * sizeof *p.order),
+                .near = zt_arena_alloc(a, room * sizeof *p.near),
+                .offset = zt_arena_alloc(a, room * sizeof *p.offset), .best = SIZE_MAX};
     int64_t *change = zt_arena_alloc(a, ((size_t)(last - first) + 2) * sizeof *change);
-    if (!p.near || !p.offset || !change) return ZT_ENOMEM;
-    *bound = most_alive(life, n, first, last, change);
-    *arena = SIZE_MAX;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (n > MANY && !ways[i].sweep) continue;
-        size_t end = place(&p, &ways[i]);
-        if (end < *arena) {
-            *arena = end;
-            for (int k = 0; k < n; k++) life[k].offset = p.offset[k];
-        }
-        if (*arena - *bound <= *bound / 100) break;
-    }
+    if (!p.order || !p.near || !p.offset || !change) return ZT_ENOMEM;
+    *bound = p.bound = most_alive(life, n, first, last, change);
+    try_ways(&p);
+    *arena = p.best;
     return ZT_OK;
 }
