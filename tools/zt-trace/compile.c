@@ -34,13 +34,13 @@ static int bind_all(const zt_prog *p, const zt_bindings *b, zt_binding *all)
     return zt_prog_n_symbols(p);
 }
 
-/* The least seconds of a step of `p` in half a second of them; p has the subject's face. */
+/* The least seconds of a step of `p` in a fifth of a second of them; p has the subject's face. */
 static zt_status time_step(const zt_subject *s, zt_engine *e, const zt_prog *p, double *seconds)
 {
     zt_session *run = zt_subject_session_of(s, e, p);
     zt_status st = run ? zt_subject_step(s, run) : zt_ctx_status(s->cli->ctx);
     *seconds = INFINITY;
-    for (double begin = zt_seconds(); !st && zt_seconds() - begin < 0.5;) {
+    for (double begin = zt_seconds(); !st && zt_seconds() - begin < 0.2;) {
         double from = zt_seconds();
         st = zt_subject_step(s, run);
         *seconds = fmin(*seconds, zt_seconds() - from);

@@ -404,7 +404,7 @@ zt_status zt_matcher_find(zt_matcher *m, const zt_pattern *pat)
     for (int j = 0; j < pat->n; j++)
         if (m->op_first[pat->node[j] + 1] == m->op_first[pat->node[j]]) return ZT_OK;
     int lo = m->op_first[pat->node[anchor]], hi = m->op_first[pat->node[anchor] + 1];
-    for (int i = lo; i < hi; i++) {
+    for (int i = hi; i-- > lo;) { /* the last of q, k and v is the last of the pattern's */
         match t = {.m = m, .pat = pat};
         memset(t.step, 0xff, sizeof t.step);
         memset(t.in, 0xff, sizeof t.in);
