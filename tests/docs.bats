@@ -42,7 +42,9 @@ block() { # heading file
     mkdir build
     ln -s "$bin" build/bin
     block Programs "$repo/README.md" >commands
-    [ "$(grep -c ' record ' commands)" -eq 1 ] && grep -q ' stats ' commands && grep -q ' diff ' commands
+    for command in record compile diff stats; do
+        grep -q "zt-trace $command " commands
+    done
     { echo 'set -euo pipefail'; cat commands; } >script
     bash script </dev/null >out
     zt-trace show --plain run.zt | cmp - run.zt

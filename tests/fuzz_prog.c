@@ -1,8 +1,9 @@
 /* fuzz_prog.c - a fuzz target for program text: any bytes are refused with one line, or they are a
  * program whose text is a fixed point and which binds or says why not. One that binds has what
- * passes make of it: a program with the same inputs, states and outputs, which binds too.
+ * passes make of it: a program with the same inputs, states and outputs, which binds too. Read as a
+ * plan they are refused likewise, or have that program.
  * `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
-#include "lib/run/pass.h"
+#include "lib/run/planned.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,16 @@ static void print_twice(zt_ctx *ctx, const zt_prog *p)
     zt_str_fini(&b);
 }
 
+static void read_as_plan(zt_ctx *ctx, const uint8_t *bytes, size_t n)
+{
+    zt_planned *plan = zt_planned_parse(ctx, "fuzz", (const char *)bytes, n);
+    must(!plan == (zt_ctx_status(ctx) == ZT_EDATA));
+    must(!plan || (zt_planned_prog(plan) && zt_planned_engine(plan)));
+    must(!strchr(zt_ctx_error(ctx), '\n'));
+    zt_planned_free(plan);
+    zt_ctx_clear(ctx);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -87,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     zt_prog *p = zt_prog_parse(ctx, "fuzz", (const char *)bytes, n);
     must(!p == (zt_ctx_status(ctx) == ZT_EDATA));
     if (p) {
+        read_as_plan(ctx, bytes, n);
         print_twice(ctx, p);
         bind(p, 0);
         bind(p, 64);

@@ -82,6 +82,16 @@ END
     cmp out want
 }
 
+@test "what cannot be written is 74" {
+    [ -w /dev/full ] || skip "no /dev/full"
+    for args in --help "show run.zt" "show --plain run.zt"; do
+        run --separate-stderr bash -c "zt-trace $args >/dev/full"
+        echo "$args: $status $stderr"
+        [ "$status" -eq 74 ]
+        one_message zt-trace
+    done
+}
+
 @test "misuse is one line and 64, bad programs 65, missing ones 66" {
     printf '%s\n' 'zt program 1' 'y = ad x' >bad.zt
     while IFS='|' read -r code word args; do
