@@ -209,6 +209,22 @@ static void test_refusals(void)
     zt_engine_close(e);
 }
 
+/* What the pass fold makes of data alone is data to a walk, too. */
+static void test_derived(void)
+{
+    zt_engine *e = open_engine("cpu");
+    zt_prog *p = parse("zt program 1\ndata d: f32[32] \"@neg f32[32] \\\"g\\\"\"\ny = neg d\n"
+                       "out y = y\n");
+    zt_walk *k = p ? zt_walk_open(e, p, &store, NULL, 0, false) : NULL;
+    ok(k && !zt_walk_step(k, 0) && !memcmp(zt_walk_get(k, zt_prog_find(p, "y")), g, sizeof g),
+       "data made of data (%s)", zt_ctx_error(ctx));
+    const float *d = k ? zt_walk_get(k, zt_prog_find(p, "d")) : NULL;
+    ok(d && d[3] == -g[3], "and its bytes (%s)", zt_ctx_error(ctx));
+    zt_walk_close(k);
+    zt_prog_free(p);
+    zt_engine_close(e);
+}
+
 /* ---- an engine with one wrong kernel --------------------------------------------------------- */
 
 /* The cpu engine, but op `wrong` has one element of its first output off by `factor`. */
@@ -398,6 +414,7 @@ int main(void)
     test_walk("cpu");
     test_walk("ref");
     test_refusals();
+    test_derived();
     test_planted();
     test_engines();
     test_rough();

@@ -99,6 +99,17 @@ END
     [ "$(verdicts <<<"$output" | grep beyond | cut -d' ' -f1 | paste -sd' ')" = "s r1" ]
 }
 
+@test "a program and its plan: the same bits" {
+    make_models
+    bind=n=4,m=1,S=1,ctx=64
+    zt-trace record -m "$tiny" -o run.zt
+    zt-trace compile --bind $bind run.zt -o plan.zt
+    run ! cmp -s run.zt plan.zt
+    zt-trace diff --engine cpu --exact run.zt plan.zt --bind $bind -q >table
+    verdicts <table | awk '$2 != "same" {exit 1} END {exit NR < 20}'
+    grep -q 'linears' table
+}
+
 @test "--replay: one op, with its inputs; -o a program of its own that does the same" {
     zt-trace diff --replay 16 loose.zt --bind n=6 -o case.zt >one
     [ "$(cut -f1 one | paste -sd' ')" = "what q k v pos y y" ]

@@ -78,24 +78,29 @@ static zt_status made_read(void *user, int64_t handle, size_t offset, void *dst,
 
 bool zt_is_derived(const char *tensor) { return tensor[0] == '@'; }
 
-zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want, const zt_store *store)
+zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
+                          const zt_store *store, void *bytes)
 {
     zt_ctx *ctx = e->ctx;
     for (const char *c = name; *c; c++)
-        if ((unsigned char)*c < ' ') {
-            zt_fail(ctx, ZT_EDATA, "data made of data: a line break in its name");
-            return NULL;
-        }
+        if ((unsigned char)*c < ' ')
+            return zt_fail(ctx, ZT_EDATA, "data made of data: a line break in its name");
     zt_prog *p = one_op(ctx, name);
     zt_status st = p ? check_type(ctx, p, want) : zt_ctx_status(ctx);
     zt_session *s = st ? NULL : zt_session_open(e, p, store, NULL);
-    char *bytes = s ? zt_alloc(ctx, zt_type_bytes(want)) : NULL;
-    if (bytes) st = zt_session_step(s, NULL, 0, NULL, (void *[]){bytes});
+    if (!st) st = s ? zt_session_step(s, NULL, 0, NULL, (void *[]){bytes}) : zt_ctx_status(ctx);
     zt_session_close(s);
+    zt_prog_free(p);
+    return st;
+}
+
+zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want, const zt_store *store)
+{
+    char *bytes = zt_alloc(e->ctx, zt_type_bytes(want) + 1);
+    zt_status st = bytes ? zt_derived_read(e, name, want, store, bytes) : ZT_ENOMEM;
     made m = {want, bytes};
     const zt_store one = {&m, made_find, made_read};
-    zt_ebuf *b = bytes && !st ? e->vt->load(e, want, &one, 0) : NULL;
-    zt_free(ctx, bytes);
-    zt_prog_free(p);
+    zt_ebuf *b = st ? NULL : e->vt->load(e, want, &one, 0);
+    zt_free(e->ctx, bytes);
     return b;
 }

@@ -97,6 +97,8 @@ void zt_cut_free(zt_cut *cut);
 
 /* derived.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);
+zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
+                          const zt_store *store, void *bytes);
 zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want,
                          const zt_store *store);
 

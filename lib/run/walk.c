@@ -48,11 +48,15 @@ static void *read_data(zt_walk *w, int v)
 {
     int64_t handle;
     const zt_type *t = &w->bound->type[v];
-    if (zt_store_weight(w->ctx, &w->store, zt_prog_value(w->prog, v)->tensor, t, &handle) ||
-        !room(w, v))
-        return NULL;
-    if (w->store.read(w->store.user, handle, 0, w->value[v], zt_type_bytes(t)) == ZT_OK)
-        return w->value[v];
+    const char *tensor = zt_prog_value(w->prog, v)->tensor;
+    zt_status s = room(w, v) ? ZT_OK : ZT_ENOMEM;
+    if (!s && zt_is_derived(tensor))
+        s = zt_derived_read(w->chain.engine[0], tensor, t, &w->store, w->value[v]);
+    else if (!s) {
+        s = zt_store_weight(w->ctx, &w->store, tensor, t, &handle);
+        if (!s) s = w->store.read(w->store.user, handle, 0, w->value[v], zt_type_bytes(t));
+    }
+    if (!s) return w->value[v];
     zt_free(w->ctx, w->value[v]);
     return w->value[v] = NULL;
 }
