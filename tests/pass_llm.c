@@ -67,6 +67,28 @@ static void test_replays(const char *arch)
     free(f.bytes);
 }
 
+static int kernels_of(const char *arch, int64_t layers)
+{
+    file f = make(arch, "q8_0", layers, NULL);
+    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    bool opened = model_open(&o, ctx, &f, &s) == ZT_OK;
+    int n = opened ? zt_prog_kernels(zt_session_prog(zt_llm_session(o.m))) : -1;
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(f.bytes);
+    return n;
+}
+
+/* Between the first layer and the last, each more costs so many kernels. */
+static void test_kernels(const char *arch, int most)
+{
+    int few = kernels_of(arch, 2), more = kernels_of(arch, 5);
+    ok(few > 0 && more - few <= 3 * most, "%s: %d kernels for 2 layers, %d for 5: at most %d each",
+       arch, few, more, most);
+}
+
 static void test_vulkan(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -95,6 +117,9 @@ int main(void)
     test_same("llama", "q4_0", "ref", zt_isa_best(), true);
     test_same("gemma3", "f16", "ref", zt_isa_best(), true);
     test_vulkan();
+    test_kernels("llama", 8);
+    test_kernels("qwen3", 8);
+    test_kernels("gemma3", 10);
     test_each("llama");
     test_each("gemma3");
     test_replays("llama");
