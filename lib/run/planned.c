@@ -351,7 +351,7 @@ static zt_status read_lines(zt_planned *p, const char *name, const char *text, s
     if (!s && !p->engine[0])
         s = zt_fail(p->ctx, ZT_EDATA, "%s: no plan: it says no engine", r->name);
     for (int i = 0; i < p->n_stated && !s; i++) {
-        p->stated[i].split = p->split + p->stated[i].first_split;
+        if (p->split) p->stated[i].split = p->split + p->stated[i].first_split; /* else none */
         p->stated[i].at = p->at;
     }
     return s;
