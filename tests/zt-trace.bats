@@ -94,6 +94,7 @@ END
 
 @test "misuse is one line and 64, bad programs 65, missing ones 66" {
     printf '%s\n' 'zt program 1' 'y = ad x' >bad.zt
+    printf '%s\n' 'zt program 1' 'in x: f32[4]' 'y = gelu x form=bad' 'out y = y' >worse.zt
     while IFS='|' read -r code word args; do
         run --separate-stderr bash -c "zt-trace $args"
         echo "zt-trace $args: $status $stderr"
@@ -111,6 +112,8 @@ END
 64|--nope|show run.zt --nope
 65|not known|show bad.zt
 65|bad.zt:2|show --plain bad.zt
+65|not tanh or erf|stats worse.zt
+65|not tanh or erf|compile worse.zt
 66|none.zt|show none.zt
 65|program|show /dev/null
 END

@@ -85,9 +85,9 @@ static zt_status bind_step(binder *w, int i)
     }
     for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] >= 0 ? &w->b->type[st->in[k]] : NULL;
     zt_status s = zt_op_infer(w->own, st->op, w->b->attrs[i], in, out);
-    if (s)
-        return zt_fail(w->p->ctx, s, "step %d, '%s': %s", i, zt_prog_value(w->p, st->out[0])->name,
-                       zt_ctx_error(w->own));
+    if (s) /* a wrong attribute is the program's fault, not its caller's */
+        return zt_fail(w->p->ctx, s == ZT_EUSAGE ? ZT_EDATA : s, "step %d, '%s': %s", i,
+                       zt_prog_value(w->p, st->out[0])->name, zt_ctx_error(w->own));
     for (int k = 0; k < info->n_out; k++)
         if (st->out[k] >= 0) w->b->type[st->out[k]] = out[k];
     return ZT_OK;
