@@ -102,6 +102,11 @@ END
     done
 }
 
+@test "a program that takes one size alone runs through the passes" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n]' 't = cast x to=f32' 'y = reshape t shape=[2,2]' 'out y = y' >one.zt
+    [ "$(echo 1,2,3,4 | zt-run -m one.zt | xargs)" = '1,2 3,4' ]
+}
+
 @test "what is missing or wrong is one line" {
     zt-run -m twice.zt -i x.csv -o x.npz # has y
     printf '%s\n' 'zt program 1' 'in x: f32[2,3]' 'k = argmax x' 'out x = x' 'out k = x' >wrong.zt

@@ -247,15 +247,24 @@ static zt_status fold(folder *f, zt_prog **out)
     return zt_rewrite_end(&w, s, out);
 }
 
+/* A program may allow the sample and not twice that: then `two` stays NULL, and nothing is known. */
 static zt_status bind_twice(folder *f, const zt_pass_opts *o)
 {
     zt_binding twice[ZT_MAX_SYMBOLS];
     int n = o->n_sample < ZT_MAX_SYMBOLS ? o->n_sample : ZT_MAX_SYMBOLS;
-    for (int i = 0; i < n; i++)
-        twice[i] = (zt_binding){o->sample[i].symbol, 2 * o->sample[i].value};
+    bool fits = true;
+    for (int i = 0; i < n; i++) {
+        twice[i] = o->sample[i];
+        fits &= zt_mul_i64(2, o->sample[i].value, &twice[i].value);
+    }
     f->one = zt_prog_bind(f->p, o->sample, o->n_sample);
-    if (f->one) f->two = zt_prog_n_symbols(f->p) ? zt_prog_bind(f->p, twice, n) : f->one;
-    return f->two ? ZT_OK : zt_ctx_status(f->ctx);
+    if (!f->one) return zt_ctx_status(f->ctx);
+    if (zt_prog_n_symbols(f->p) == 0) f->two = f->one;
+    if (f->two || !fits) return ZT_OK;
+    f->two = zt_prog_bind(f->p, twice, n);
+    if (f->two || zt_ctx_status(f->ctx) == ZT_ENOMEM) return zt_ctx_status(f->ctx);
+    zt_ctx_clear(f->ctx);
+    return ZT_OK;
 }
 
 static bool may_be_idle(const zt_step *st)
@@ -294,7 +303,7 @@ static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt
                 .pinned = zt_calloc(ctx, values, sizeof *f.pinned)};
     bool room = f.same && f.under && f.derived && f.depth && f.donated && f.pinned;
     zt_status s = room ? bind_twice(&f, opts) : ZT_ENOMEM;
-    if (!s) find(&f);
+    if (!s && f.two) find(&f);
     if (!s && f.found) s = fold(&f, out);
     if (f.two != f.one) zt_bound_free(f.two);
     zt_bound_free(f.one);
