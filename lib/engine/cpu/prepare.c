@@ -12,7 +12,7 @@ enum {
     LINE = 64,
     SIDE_BY_SIDE = 8, /* calls of a stage at most */
     TINY = 20000,     /* work below which a call is not worth handing out: some microseconds */
-    UNEVEN = 2000000  /* work from which there are more parts than threads */
+    UNEVEN = 4000000  /* work from which there are more parts than threads */
 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */
