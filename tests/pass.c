@@ -201,6 +201,8 @@ static void test_fuse(void)
     becomes("fuse", inner, inner, "a value inside that somebody reads");
     becomes("fuse", NORM "y = rms_norm x g\nz = add r y\nout   z = z\n",
             NORM "z = norm_add x g r\nout   z = z\n", "a sum either way round");
+    const char *twice = NORM "y = rms_norm x g\nz = add y y\nout   z = z\n";
+    becomes("fuse", twice, twice, "an operand from outside that the fused op itself would take away");
     /* The second norm reads what the first's sum leads to: there is no place for both at once. */
     becomes("fuse",
             NORM "s = add x r\nt = silu s\nu = add s t\ny = rms_norm u g\nz = rms_norm s g\n"

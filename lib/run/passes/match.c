@@ -306,7 +306,7 @@ static bool disturbed(const match *t, int first, int last)
     return false;
 }
 
-/* A place after all that is read, before all that reads. */
+/* A place after all that is read, before all that reads. What is read is not made by the match. */
 static bool prove_place(const match *t, fused *f, int before)
 {
     const zt_matcher *m = t->m;
@@ -321,7 +321,7 @@ static bool prove_place(const match *t, fused *f, int before)
     if (before % 2 == 0 && before < 2 * last + 1) return false; /* two before one step: no order */
     for (int k = 0; k < zt_op_info(f->op)->n_in; k++) {
         int maker = f->in[k] < 0 ? -1 : m->maker[f->in[k]];
-        if (maker >= 0 && m->place[maker] >= f->at) return false;
+        if (maker >= 0 && (m->place[maker] >= f->at || in_match(t, maker))) return false;
     }
     return !disturbed(t, first, last);
 }
