@@ -32,7 +32,7 @@ greedy() {
     while IFS= read -r line; do
         bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
         n=$((n + 1))
-    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-run.1")
+    done < <(sed -n '/^\.Dl /{s///;s/\\e/\\/g;p}' "$BATS_TEST_DIRNAME/../man/zt-run.1")
     [ "$n" -ge 5 ]
 }
 
