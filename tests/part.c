@@ -11,11 +11,12 @@ static const char *const text = "zt program 1\n"
                                 "in    x: f32[n,4]\n"
                                 "in    pos: i32[n]\n"
                                 "data  w: f32[4,4] \"w\"\n"
+                                "data  g: f32[4] \"g\"\n"
                                 "state s: f32[c,4]\n"
                                 "a = linear x w\n"                /* 0 */
                                 "s1 = kv_put s a pos\n"           /* 1 */
                                 "s2 = kv_put s1 x pos\n"          /* 2 */
-                                "b, r = rms_norm a _ eps=0.5\n"   /* 3 */
+                                "b, r = rms_norm a g eps=0.5\n"   /* 3 */
                                 "m = scale s2 by=2\n"             /* 4 */
                                 "z = reshape b shape=[n*4]\n"     /* 5 */
                                 "f = fill_like x\n"               /* 6 */
@@ -61,11 +62,11 @@ int main(void)
     part_is(b, 2, 2, HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nstate s1: f32[8,4]\n"
                           "s2 = kv_put s1 x pos\nkeep  s1 = s2\n");
     /* what is only read of it is an input; a symbol in an attribute is a number */
-    part_is(b, 4, 5, HEAD "in    b: f32[3,4]\nin    s2: f32[8,4]\nm = scale s2 by=2\n"
+    part_is(b, 4, 5, HEAD "in    s2: f32[8,4]\nin    b: f32[3,4]\nm = scale s2 by=2\n"
                           "z = reshape b shape=[12]\nout   m = m\nout   z = z\n");
     /* outputs of an op that nobody wants stay so; one that is put out is */
-    part_is(b, 3, 3, HEAD "in    a: f32[3,4]\nb, r = rms_norm a _ eps=0.5\nout   b = b\n"
-                          "out   r = r\n");
+    part_is(b, 3, 3, HEAD "data  g: f32[4] \"g\"\nin    a: f32[3,4]\nb, r = rms_norm a g eps=0.5\n"
+                          "out   b = b\nout   r = r\n");
     /* memory that an op of the part made is no state */
     part_is(b, 6, 7, HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nin    b: f32[3,4]\n"
                           "f = fill_like x\nf1 = kv_put f b pos\nout   f1 = f1\n");
