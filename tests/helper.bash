@@ -71,3 +71,21 @@ killed_everywhere() { # old new target command...
         done
     done
 }
+
+# noisy IN OUT REGEX SHARE [SEED]: f32 safetensors; such tensors with noise of that share of their rms.
+noisy() {
+    perl -e '
+        my ($in, $out, $like, $share, $seed) = @ARGV;
+        srand($seed // 7);
+        local $/; open my $f, "<:raw", $in or die; my $all = <$f>; close $f;
+        my $n = unpack "Q<", $all; my $head = substr $all, 8, $n;
+        while ($head =~ /"([^"]+)":\{[^{}]*"data_offsets":\[(\d+),(\d+)\]/g) {
+            my ($name, $from, $to) = ($1, $2, $3);
+            next unless $name =~ /$like/;
+            my @x = unpack "f<*", substr $all, 8 + $n + $from, $to - $from;
+            my $s = 0; $s += $_ * $_ for @x; my $rms = sqrt($s / @x) * $share;
+            $_ += $rms * sqrt(-2 * log(1 - rand)) * cos(6.283185307 * rand) for @x;
+            substr($all, 8 + $n + $from, $to - $from) = pack "f<*", @x;
+        }
+        open $f, ">:raw", $out or die; print $f $all; close $f or die' "$@"
+}

@@ -3,24 +3,6 @@
 
 load helper
 
-# trained IN OUT GLOB SHARE SEED: f32 safetensors; such tensors with noise of that share of their rms.
-trained() {
-    perl -e '
-        my ($in, $out, $like, $share, $seed) = @ARGV;
-        srand $seed;
-        local $/; open my $f, "<:raw", $in or die; my $all = <$f>; close $f;
-        my $n = unpack "Q<", $all; my $head = substr $all, 8, $n;
-        while ($head =~ /"([^"]+)":\{[^{}]*"data_offsets":\[(\d+),(\d+)\]/g) {
-            my ($name, $from, $to) = ($1, $2, $3);
-            next unless $name =~ /$like/;
-            my @x = unpack "f<*", substr $all, 8 + $n + $from, $to - $from;
-            my $s = 0; $s += $_ * $_ for @x; my $rms = sqrt($s / @x) * $share;
-            $_ += $rms * sqrt(-2 * log(1 - rand)) * cos(6.283185307 * rand) for @x;
-            substr($all, 8 + $n + $from, $to - $from) = pack "f<*", @x;
-        }
-        open $f, ">:raw", $out or die; print $f $all; close $f or die' "$@"
-}
-
 setup_file() {
     make_models
     cd "$BATS_FILE_TMPDIR" || exit
@@ -28,10 +10,10 @@ setup_file() {
     zt-convert --dtype f32 "$tiny" old
     mv old old.gguf
     zt-convert old.gguf old.safetensors
-    trained old.safetensors young.safetensors . 0.05 1
-    trained young.safetensors youngest.safetensors . 0.03 2
-    trained old.safetensors frozen.safetensors '^blk\.1\.' 0.08 3
-    trained old.safetensors stranger.safetensors . 20 4
+    noisy old.safetensors young.safetensors . 0.05 1
+    noisy young.safetensors youngest.safetensors . 0.03 2
+    noisy old.safetensors frozen.safetensors '^blk\.1\.' 0.08 3
+    noisy old.safetensors stranger.safetensors . 20 4
     zt-quant --type q8_0 young.safetensors young-q8.gguf
 }
 
