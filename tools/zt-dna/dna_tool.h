@@ -8,7 +8,7 @@
 #define ZT_DNA_TOOL_H
 
 #include "lib/dna/dna.h"
-#include "tools/common/cli.h"
+#include "tools/common/command.h"
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
@@ -76,8 +76,7 @@ extern const zt_opt dna_option_table[DNA_N_OPTIONS + 1];
 /* ---- commands (main.c) ----------------------------------------------------------------------- */
 
 typedef struct dna_command {
-    const char *name, *synopsis; /* the synopsis begins with the name */
-    uint64_t takes;
+    zt_command is;
     int least, most; /* operands after the name; most -1: any number */
     zt_status (*run)(zt_cli *cli, const dna_options *o, char **operands, int n);
 } dna_command;

@@ -5,25 +5,34 @@
 
 /* In the order of the manual. */
 static const trace_command commands[] = {
-    {"record",
-     "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE]",
-     TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
-         TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED), 0, trace_record},
-    {"show", "show [--plain] [--bind NAME=N,...] [FILE]", TAKES(PLAIN) | TAKES(BIND), 1,
-     trace_show},
-    {"stats", "stats [--by WORD] [--times FILE] [OPTION...] [FILE]",
-     TAKES_SUBJECT | TAKES(TIMES) | TAKES(BY), 1, trace_stats},
-    {"dot", "dot [--bind NAME=N,...] [FILE]", TAKES(BIND), 1, trace_dot},
-    {"chrome", "chrome [--times FILE] [OPTION...] [FILE]", TAKES_SUBJECT | TAKES(TIMES), 1,
-     trace_chrome},
-    {"memory", "memory [OPTION...] [FILE]", TAKES_SUBJECT, 1, trace_memory},
-    {"diff",
-     "diff [--engine A,B] [--isa A,B] [-t A,B] [--replay LINE] [OPTION...] [FILE [FILE]]",
-     TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT), 2, trace_diff},
-    {"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
-     TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS), -1, trace_grad},
-    {"compile", "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]",
-     TAKES_SUBJECT | TAKES(REPORT) | TAKES_PASSES, 1, trace_compile},
+    {{"record", "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE]",
+      TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
+      TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED)},
+     0, trace_record},
+    {{"show", "show [--plain] [--bind NAME=N,...] [FILE]",
+      TAKES(PLAIN) | TAKES(BIND)},
+     1, trace_show},
+    {{"stats", "stats [--by WORD] [--times FILE] [OPTION...] [FILE]",
+      TAKES_SUBJECT | TAKES(TIMES) | TAKES(BY)},
+     1, trace_stats},
+    {{"dot", "dot [--bind NAME=N,...] [FILE]",
+      TAKES(BIND)},
+     1, trace_dot},
+    {{"chrome", "chrome [--times FILE] [OPTION...] [FILE]",
+      TAKES_SUBJECT | TAKES(TIMES)},
+     1, trace_chrome},
+    {{"memory", "memory [OPTION...] [FILE]",
+      TAKES_SUBJECT},
+     1, trace_memory},
+    {{"diff", "diff [--engine A,B] [--isa A,B] [-t A,B] [--replay LINE] [OPTION...] [FILE [FILE]]",
+      TAKES_SUBJECT | TAKES_PAIR | TAKES(REPLAY) | TAKES(THROUGH) | TAKES(EXACT)},
+     2, trace_diff},
+    {{"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
+      TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS)},
+     -1, trace_grad},
+    {{"compile", "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]",
+      TAKES_SUBJECT | TAKES(REPORT) | TAKES_PASSES},
+     1, trace_compile},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -39,60 +48,28 @@ static const zt_tool tool = {
     .max_operands = -1,
 };
 
-/* "show, stats or dot" */
-static zt_status no_command(zt_cli *cli, const char *problem)
-{
-    zt_str names;
-    zt_str_init(&names, cli->ctx);
-    for (int i = 0; i < N_COMMANDS; i++)
-        zt_str_printf(&names, "%s%s", i == 0 ? "" : i == N_COMMANDS - 1 ? " or " : ", ",
-                      commands[i].name);
-    zt_status s = zt_fail(cli->ctx, ZT_EUSAGE, "%s: %s", problem, names.data ? names.data : "");
-    zt_str_fini(&names);
-    return s;
-}
-
-static zt_status check_options(zt_cli *cli, const trace_command *c)
-{
-    for (int i = 0; i < TRACE_N_OPTIONS; i++) {
-        const zt_opt *o = &trace_option_table[i];
-        if (!trace_given[i] || (c->takes >> i & 1)) continue;
-        if (o->name)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s' does not go with %s", o->name,
-                           c->name);
-        return zt_fail(cli->ctx, ZT_EUSAGE, "option '-%c' does not go with %s", o->letter, c->name);
-    }
-    if (cli->pair && !(c->takes & TAKES_PAIR))
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "%s takes one engine, instruction set and number of threads, not two",
-                       c->name);
-    return ZT_OK;
-}
-
 static zt_status dispatch(zt_cli *cli)
 {
-    char shown[64], problem[128];
-    if (cli->n_operands == 0) return no_command(cli, "a command is missing");
-    const char *name = cli->operands[0];
-    for (const trace_command *c = commands; c < commands + N_COMMANDS; c++) {
-        if (strcmp(name, c->name) != 0) continue;
-        int n = cli->n_operands - 1;
-        if (c->operands >= 0 && n > c->operands)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
-                           zt_escape(shown, sizeof shown, cli->operands[1 + c->operands],
-                                     strlen(cli->operands[1 + c->operands])),
-                           c->name, c->operands, c->operands == 1 ? "" : "s");
-        zt_status s = check_options(cli, c);
-        return s ? s : c->run(cli, &trace_opt, cli->operands + 1, n);
-    }
-    snprintf(problem, sizeof problem, "'%s' is no command",
-             zt_escape(shown, sizeof shown, name, strlen(name)));
-    return no_command(cli, problem);
+    char shown[64];
+    int i = zt_command_find(cli, commands, sizeof *commands, N_COMMANDS), n = cli->n_operands - 1;
+    if (i < 0) return zt_ctx_status(cli->ctx);
+    const trace_command *c = &commands[i];
+    if (c->operands >= 0 && n > c->operands)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
+                       zt_escape(shown, sizeof shown, cli->operands[1 + c->operands],
+                                 strlen(cli->operands[1 + c->operands])),
+                       c->is.name, c->operands, c->operands == 1 ? "" : "s");
+    zt_status s = zt_command_check(cli, &c->is);
+    if (!s && cli->pair && !(c->is.takes & TAKES_PAIR))
+        s = zt_fail(cli->ctx, ZT_EUSAGE,
+                    "%s takes one engine, instruction set and number of threads, not two",
+                    c->is.name);
+    return s ? s : c->run(cli, &trace_opt, cli->operands + 1, n);
 }
 
 int main(int argc, char **argv)
 {
-    for (int i = 0; i < N_COMMANDS; i++) synopsis[i] = commands[i].synopsis;
+    for (int i = 0; i < N_COMMANDS; i++) synopsis[i] = commands[i].is.synopsis;
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
     return zt_cli_close(cli, dispatch(cli));
 }

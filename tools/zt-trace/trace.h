@@ -7,6 +7,7 @@
 #ifndef ZT_TRACE_H
 #define ZT_TRACE_H
 
+#include "tools/common/command.h"
 #include "tools/common/subject.h"
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
@@ -73,8 +74,7 @@ extern const zt_opt trace_option_table[TRACE_N_OPTIONS + 1];
 /* ---- commands (main.c) ----------------------------------------------------------------------- */
 
 typedef struct trace_command {
-    const char *name, *synopsis; /* the synopsis begins with the name */
-    uint64_t takes;
+    zt_command is;
     int operands; /* at most, after the name; -1: any number */
     zt_status (*run)(zt_cli *cli, const trace_options *o, char **operands, int n);
 } trace_command;
