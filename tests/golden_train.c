@@ -1,12 +1,11 @@
 /* golden_train.c - the golden set train: losses, norms of gradients and weights of training runs.
  *
- * A run is a program: the forward pass as text, its gradient by zt_prog_grad (the pass of zt-trace
- * grad), the optimiser's update as more ops on that; the host only carries weights and moments from
- * one replay to the next. On ref in f64 all of a run is the set's own to 1e-9; on cpu in f32 the
- * first gradient is ref's to 1e-5 of its norm, and the run within the set's tolerance. Runs of a
- * kind that there is no program for are counted and named.
+ * A run's forward pass is a program, written here as text, of which lib/train makes a step. On ref
+ * in f64 all of a run is the set's own to 1e-9; on cpu in f32 the first gradient is ref's to 1e-5 of
+ * its norm, and the run within the set's tolerance. Runs of a kind that there is no program for are
+ * counted and named.
  */
-#include "lib/run/run.h"
+#include "lib/train/train.h"
 #include "tests/golden.h"
 #include "tests/npy.h"
 #include "tests/tap.h"
@@ -23,7 +22,7 @@ typedef struct slot {
     int rank;
     int64_t count;
     double *now;      /* the value, exact */
-    void *held, *made; /* as the program takes it and as it hands it out */
+    void *held;    /* as the program takes it */
     bool ints;        /* i32 */
 } slot;
 
@@ -37,9 +36,8 @@ typedef struct run {
     slot slot[MAX_SLOTS];
     int n;
     int n_weights; /* the first slots */
-    zt_prog *p;
-    zt_session *s;
-    double loss, norm;
+    zt_prog *forward, *grad;
+    zt_trainer *t;
     double *gradient[MAX_SLOTS]; /* of the first step, an array a weight */
 } run;
 
@@ -102,7 +100,6 @@ static slot *add_slot(run *r, const char *prefix, const char *name, int rank, co
     for (int d = 0; d < rank; d++) s->count *= s->shape[d] = shape[d];
     s->now = calloc((size_t)s->count + 1, sizeof *s->now);
     s->held = calloc((size_t)s->count + 1, 8);
-    s->made = calloc((size_t)s->count + 1, 8);
     return s;
 }
 
@@ -118,12 +115,6 @@ static void hold(const run *r, const slot *s, const double *from)
 static double made_at(const run *r, const void *made, int64_t i)
 {
     return r->f64 ? ((const double *)made)[i] : (double)((const float *)made)[i];
-}
-
-static void take(const run *r, slot *s)
-{
-    for (int64_t i = 0; i < s->count; i++) s->now[i] = made_at(r, s->made, i);
-    hold(r, s, s->now);
 }
 
 /* Weights, then x and y, a batch of them each. */
@@ -283,181 +274,80 @@ static bool put_net(run *r, text *t)
     return true;
 }
 
-/* ---- the update, as ops on the gradient ------------------------------------------------------ */
+/* ---- how it is trained ----------------------------------------------------------------------- */
 
-typedef zt_prog *P;
-
-static int times(P p, int x, double by)
+static zt_optim optimizer_of(const run *r)
 {
-    return by == 1 ? x : zt_emit_scale(p, NULL, x, &(zt_scale_attrs){.by = by});
-}
-
-static int mixed(P p, double a, int x, double b, int y)
-{
-    return zt_emit_add(p, NULL, times(p, x, a), times(p, y, b));
-}
-
-static int plus(P p, int x, double by)
-{
-    return zt_emit_add_scalar(p, NULL, x, &(zt_add_scalar_attrs){.by = by});
-}
-
-static int input(run *r, const char *prefix, const char *name, int rank, const int64_t *shape)
-{
-    slot *s = add_slot(r, prefix, name, rank, shape);
-    return zt_prog_in(r->p, s->name, r->f64 ? ZT_F64 : ZT_F32, rank, shape);
-}
-
-/* What goes out as new.NAME is NAME of the next step. */
-static void output(run *r, const char *prefix, const char *name, int v)
-{
-    char to[64];
-    snprintf(to, sizeof to, "new.%s%s", prefix, name);
-    zt_prog_out(r->p, to, v);
-}
-
-static int moment(run *r, const char *prefix, const slot *w)
-{
-    return input(r, prefix, w->name, w->rank, w->shape);
-}
-
-/* 1 - beta^t. */
-static int corrected(P p, int t, double beta)
-{
-    return zt_emit_neg(p, NULL, zt_emit_expm1(p, NULL, times(p, t, log(beta))));
-}
-
-/* All of these: the value of w after a step along g. lr and t are inputs. */
-static int sgd(run *r, const slot *s, int w, int g, int lr, int t)
-{
-    double by = number(r, "momentum", 0);
-    (void)t;
-    g = mixed(r->p, 1, g, number(r, "weight_decay", 0), w);
-    if (by != 0) {
-        int m = mixed(r->p, by, moment(r, "m.", s), 1, g);
-        output(r, "m.", s->name, m);
-        g = json_is_true(json_object_get(r->attrs, "nesterov")) ? mixed(r->p, 1, g, by, m) : m;
-    }
-    return zt_emit_sub(r->p, NULL, w, zt_emit_mul(r->p, NULL, g, lr));
-}
-
-static int adam_step(run *r, const slot *s, int w, int g, int lr, int t)
-{
-    P p = r->p;
     const json_t *betas = json_object_get(r->attrs, "betas");
-    double b1 = betas ? json_number_value(json_array_get(betas, 0)) : 0.9;
-    double b2 = betas ? json_number_value(json_array_get(betas, 1)) : 0.999;
-    int m = mixed(p, b1, moment(r, "m.", s), 1 - b1, g);
-    int v = mixed(p, b2, moment(r, "v.", s), 1 - b2, zt_emit_square(p, NULL, g));
-    output(r, "m.", s->name, m);
-    output(r, "v.", s->name, v);
-    int root = zt_emit_sqrt(p, NULL, corrected(p, t, b2)), step = zt_emit_sqrt(p, NULL, v);
-    int size = plus(p, zt_emit_div(p, NULL, step, root), number(r, "eps", 1e-8));
-    int by = zt_emit_div(p, NULL, lr, corrected(p, t, b1));
-    return zt_emit_sub(p, NULL, w, zt_emit_mul(p, NULL, zt_emit_div(p, NULL, m, size), by));
-}
-
-static int adam(run *r, const slot *s, int w, int g, int lr, int t)
-{
-    return adam_step(r, s, w, mixed(r->p, 1, g, number(r, "weight_decay", 0), w), lr, t);
-}
-
-static int adamw(run *r, const slot *s, int w, int g, int lr, int t)
-{
-    int decay = zt_emit_mul(r->p, NULL, w, times(r->p, lr, number(r, "weight_decay", 0)));
-    return adam_step(r, s, zt_emit_sub(r->p, NULL, w, decay), g, lr, t);
-}
-
-static int rmsprop(run *r, const slot *s, int w, int g, int lr, int t)
-{
-    P p = r->p;
-    double alpha = number(r, "alpha", 0.99);
-    (void)t;
-    g = mixed(p, 1, g, number(r, "weight_decay", 0), w);
-    int v = mixed(p, alpha, moment(r, "v.", s), 1 - alpha, zt_emit_square(p, NULL, g));
-    output(r, "v.", s->name, v);
-    int size = plus(p, zt_emit_sqrt(p, NULL, v), number(r, "eps", 1e-8));
-    return zt_emit_sub(p, NULL, w, zt_emit_mul(p, NULL, zt_emit_div(p, NULL, g, size), lr));
-}
-
-static const struct optimizer {
-    const char *name;
-    int (*step)(run *r, const slot *s, int w, int g, int lr, int t);
-} optimizers[] = {{"sgd", sgd}, {"adam", adam}, {"adamw", adamw}, {"rmsprop", rmsprop}};
-
-static const struct optimizer *optimizer_of(const run *r)
-{
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
-        if (!strcmp(optimizers[i].name, word(r, "optimizer"))) return &optimizers[i];
-    return NULL;
-}
-
-static int gradient_of(const run *r, const char *name)
-{
-    char out[64];
-    snprintf(out, sizeof out, "d.%s", name);
-    for (int o = 0; o < zt_prog_n_outputs(r->p); o++)
-        if (!strcmp(zt_prog_output(r->p, o)->name, out)) return zt_prog_output(r->p, o)->value;
-    return -1;
-}
-
-/* The norm of all gradients together. */
-static int norm_of(const run *r)
-{
-    int sum = -1;
-    for (int i = 0; i < r->n_weights; i++) {
-        int d = gradient_of(r, r->slot[i].name);
-        int one = zt_emit_sum(r->p, NULL, zt_emit_square(r->p, NULL, d), NULL);
-        sum = i ? zt_emit_add(r->p, NULL, sum, one) : one;
+    const char *name = word(r, "optimizer");
+    bool nesterov = json_is_true(json_object_get(r->attrs, "nesterov"));
+    const zt_optimizer *m = zt_optimizer_named(nesterov ? "nesterov" : name);
+    if (!m) return (zt_optim){0};
+    zt_optim o = zt_optim_default(m);
+    o.momentum = number(r, "momentum", 0);
+    o.decay = number(r, "weight_decay", 0);
+    o.alpha = number(r, "alpha", o.alpha);
+    o.eps = number(r, "eps", o.eps);
+    if (betas) {
+        o.beta1 = json_number_value(json_array_get(betas, 0));
+        o.beta2 = json_number_value(json_array_get(betas, 1));
     }
-    return zt_emit_sqrt(r->p, NULL, sum);
+    return o;
 }
 
-static void add_update(run *r)
+static zt_status find_tensor(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    P p = r->p;
-    int lr = input(r, "", "lr", 0, NULL), t = input(r, "", "t", 0, NULL), by = -1;
-    int norm = norm_of(r);
-    double clip = number(r, "clip_norm", 0);
-    zt_prog_out(p, "norm", norm);
-    if (clip > 0) { /* min(1, clip / (norm + 1e-6)) */
-        by = times(p, zt_emit_recip(p, NULL, plus(p, norm, 1e-6)), clip);
-        by = zt_emit_clamp(p, NULL, by, &(zt_clamp_attrs){.lo = 0, .hi = 1});
-    }
-    for (int i = 0; i < r->n_weights; i++) {
-        slot w = r->slot[i];
-        int g = gradient_of(r, w.name);
-        if (clip > 0) g = zt_emit_mul(p, NULL, g, by);
-        g = optimizer_of(r)->step(r, &w, zt_prog_find(p, w.name), g, lr, t);
-        output(r, "", w.name, g);
-    }
+    run *r = user;
+    slot *s = find(r, name);
+    if (!s) return ZT_ENOENT;
+    *type = zt_type_make(r->f64 ? ZT_F64 : ZT_F32, s->rank, s->shape);
+    *handle = s - r->slot;
+    return ZT_OK;
 }
 
-/* The step as a program, from its own text, as a file would hold it. */
-static bool make(run *r)
+static zt_status read_tensor(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    run *r = user;
+    memcpy(dst, (char *)r->slot[handle].held + offset, n);
+    return ZT_OK;
+}
+
+/* The gradient as a program, from its own text, as a file would hold it. */
+static zt_prog *gradient_program(run *r, const int *wrt, const zt_binding *n)
+{
+    const char *of = "loss";
+    zt_prog *again = NULL;
+    zt_prog *g = zt_prog_grad(r->ctx, r->forward, wrt, r->n_weights,
+                              &(zt_grad_opts){.of = &of, .n_of = 1, .sample = n, .n_sample = 1});
+    zt_str s, t;
+    zt_str_init(&s, r->ctx);
+    zt_str_init(&t, r->ctx);
+    if (g && !zt_prog_print(g, &s)) again = zt_prog_parse(r->ctx, "grad.zt", s.data, s.len);
+    if (again && !zt_prog_print(again, &t))
+        ok(t.len == s.len && !memcmp(t.data, s.data, s.len), "%s: canonical text", r->name);
+    zt_str_fini(&s);
+    zt_str_fini(&t);
+    zt_prog_free(g);
+    return again;
+}
+
+static bool make(run *r, zt_engine *e)
 {
     text t = {.n = 0};
     int wrt[MAX_SLOTS];
     if (!put_net(r, &t)) return false;
-    zt_prog *forward = zt_prog_parse(r->ctx, r->name, t.s, t.n);
-    if (!forward) return false;
-    for (int i = 0; i < r->n_weights; i++) wrt[i] = zt_prog_find(forward, r->slot[i].name);
+    r->forward = zt_prog_parse(r->ctx, r->name, t.s, t.n);
+    if (!r->forward) return false;
+    for (int i = 0; i < r->n_weights; i++) wrt[i] = zt_prog_find(r->forward, r->slot[i].name);
     const zt_binding n = {"n", r->batch};
-    const char *of = "loss";
-    zt_prog *g = zt_prog_grad(r->ctx, forward, wrt, r->n_weights,
-                              &(zt_grad_opts){.of = &of, .n_of = 1, .sample = &n, .n_sample = 1});
-    zt_str s, again;
-    zt_str_init(&s, r->ctx);
-    zt_str_init(&again, r->ctx);
-    if (g && !zt_prog_print(g, &s)) r->p = zt_prog_parse(r->ctx, "grad.zt", s.data, s.len);
-    if (r->p && !zt_prog_print(r->p, &again))
-        ok(again.len == s.len && !memcmp(again.data, s.data, s.len), "%s: canonical text", r->name);
-    zt_str_fini(&s);
-    zt_str_fini(&again);
-    zt_prog_free(g);
-    zt_prog_free(forward);
-    if (r->p) add_update(r);
-    return r->p && !zt_ctx_status(r->ctx);
+    zt_optim o = optimizer_of(r);
+    r->grad = gradient_program(r, wrt, &n);
+    r->t = zt_trainer_open(e, r->forward,
+                           &(zt_train_opts){.optim = &o, .clip = number(r, "clip_norm", 0),
+                                            .weights = wrt, .n_weights = r->n_weights,
+                                            .sample = &n, .n_sample = 1},
+                           &(zt_store){r, find_tensor, read_tensor});
+    return r->grad && r->t;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -472,46 +362,27 @@ static void hold_batch(run *r, int64_t first, int64_t rows)
     }
 }
 
-/* One replay; `update`: what went out as new goes in at the next. */
-static bool step(run *r, int64_t rows, double *net, double **gradient)
+/* One run of a program whose inputs are the slots; out[o] is malloc'ed. */
+static bool replay(run *r, zt_engine *e, const zt_prog *p, int64_t rows, double **out)
 {
     const void *in[MAX_SLOTS];
-    void *out[2 * MAX_SLOTS] = {0};
-    double loss = 0, norm = 0;
-    int n_out = zt_prog_n_outputs(r->p);
-    slot *of[2 * MAX_SLOTS] = {0};
-    void *grad[2 * MAX_SLOTS] = {0};
-    double *hidden = calloc(1 << 16, sizeof *hidden);
-    for (int i = 0; i < zt_prog_count(r->p, ZT_VALUE_IN); i++)
-        in[i] = find(r, zt_prog_value(r->p, zt_prog_nth(r->p, ZT_VALUE_IN, i))->name)->held;
-    for (int o = 0; o < n_out; o++) {
-        const char *name = zt_prog_output(r->p, o)->name;
-        if (!strcmp(name, "loss")) out[o] = &loss;
-        else if (!strcmp(name, "norm")) out[o] = &norm;
-        else if (!strcmp(name, "net")) out[o] = net ? hidden : NULL;
-        else if (!strncmp(name, "new.", 4) && !net) out[o] = (of[o] = find(r, name + 4))->made;
-        else if (!strncmp(name, "d.", 2) && gradient)
-            out[o] = grad[o] = calloc((size_t)find(r, name + 2)->count + 1, 8);
+    void *made[2 * MAX_SLOTS] = {0};
+    zt_binding n = {"n", rows};
+    zt_bound *b = zt_prog_bind(p, &n, 1);
+    zt_session *s = b ? zt_session_open(e, p, NULL, NULL) : NULL;
+    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN); i++)
+        in[i] = find(r, zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_IN, i))->name)->held;
+    for (int o = 0; b && o < zt_prog_n_outputs(p); o++)
+        made[o] = malloc(zt_type_bytes(&b->type[zt_prog_output(p, o)->value]) + 1);
+    bool ran = s && !zt_session_step(s, &n, 1, in, made);
+    for (int o = 0; ran && o < zt_prog_n_outputs(p); o++) {
+        int64_t count = zt_type_count(&b->type[zt_prog_output(p, o)->value]);
+        out[o] = calloc((size_t)count + 1, sizeof **out);
+        for (int64_t i = 0; i < count; i++) out[o][i] = made_at(r, made[o], i);
     }
-    bool ran = !zt_session_step(r->s, &(zt_binding){"n", rows}, 1, in, out);
-    for (int o = 0; o < n_out && ran; o++) {
-        if (of[o]) take(r, of[o]);
-        if (!grad[o]) continue;
-        slot *w = find(r, zt_prog_output(r->p, o)->name + 2);
-        double *d = gradient[w - r->slot] = calloc((size_t)w->count + 1, sizeof *d);
-        for (int64_t i = 0; i < w->count; i++) d[i] = made_at(r, grad[o], i);
-    }
-    for (int64_t i = 0; net && ran && i < rows; i++) net[i] = 0;
-    if (net && ran) {
-        npy a;
-        double *like = numbers(r, "outputs", "final_output", &a);
-        for (int64_t i = 0; like && i < a.count; i++) net[i] = made_at(r, hidden, i);
-        free(like);
-    }
-    r->loss = made_at(r, &loss, 0);
-    r->norm = made_at(r, &norm, 0);
-    for (int o = 0; o < n_out; o++) free(grad[o]);
-    free(hidden);
+    for (int o = 0; o < 2 * MAX_SLOTS; o++) free(made[o]);
+    zt_session_close(s);
+    zt_bound_free(b);
     return ran;
 }
 
@@ -537,40 +408,65 @@ typedef struct errors {
     double loss, norm, weights, net;
 } errors;
 
+/* The first gradient, of the program's own outputs d.NAME. */
+static bool first_gradient(run *r, zt_engine *e)
+{
+    double *out[2 * MAX_SLOTS] = {0};
+    int before = zt_prog_n_outputs(r->forward);
+    hold_batch(r, 0, r->batch);
+    bool ran = replay(r, e, r->grad, r->batch, out);
+    for (int i = 0; i < before; i++) free(out[i]);
+    for (int i = 0; i < r->n_weights; i++) r->gradient[i] = out[before + i];
+    return ran;
+}
+
 static bool train(run *r, errors *e)
 {
     npy a;
     double *loss = numbers(r, "outputs", "loss", &a), *norm = numbers(r, "outputs", "grad_norm", &a);
     int64_t steps = a.count;
     bool ran = loss && norm;
+    zt_trained got = {0};
+    const zt_binding n = {"n", r->batch};
+    const void *in[2] = {r->slot[r->n_weights].held, r->slot[r->n_weights + 1].held};
     for (int64_t s = 0; s < steps && ran; s++) {
-        double lr = learning_rate(r, s, steps), t = (double)(s + 1);
-        hold(r, find(r, "lr"), &lr);
-        hold(r, find(r, "t"), &t);
         hold_batch(r, r->batch * s % r->rows, r->batch);
-        ran = step(r, r->batch, NULL, s == 0 ? r->gradient : NULL);
-        e->loss = fmax(e->loss, fabs(r->loss - loss[s]) / fabs(loss[s]));
-        e->norm = fmax(e->norm, fabs(r->norm - norm[s]) / fabs(norm[s]));
+        ran = !zt_trainer_step(r->t, &n, 1, in, learning_rate(r, s, steps), NULL, &got);
+        e->loss = fmax(e->loss, fabs(got.loss - loss[s]) / fabs(loss[s]));
+        e->norm = fmax(e->norm, fabs(got.grad_norm - norm[s]) / fabs(norm[s]));
     }
     free(loss);
     free(norm);
     return ran;
 }
 
-static bool finish(run *r, errors *e)
+/* Weights as they are now, in their slots. */
+static bool take_weights(run *r)
+{
+    bool took = true;
+    for (int i = 0; i < r->n_weights; i++) {
+        slot *s = find(r, zt_trainer_state_name(r->t, i));
+        took = took && s && !zt_trainer_get(r->t, i, s->held);
+        for (int64_t k = 0; took && k < s->count; k++) s->now[k] = made_at(r, s->held, k);
+    }
+    return took;
+}
+
+static bool finish(run *r, zt_engine *e, errors *err)
 {
     npy a;
+    double *out[2 * MAX_SLOTS] = {0};
+    if (!take_weights(r)) return false;
     for (int i = 0; i < r->n_weights; i++) {
         double *want = numbers(r, "final", r->slot[i].name, &a);
-        e->weights = want ? fmax(e->weights, apart(r->slot[i].now, want, a.count)) : INFINITY;
+        err->weights = want ? fmax(err->weights, apart(r->slot[i].now, want, a.count)) : INFINITY;
         free(want);
     }
     double *want = numbers(r, "outputs", "final_output", &a);
-    double *net = calloc((size_t)(want ? a.count : 0) + (size_t)r->rows, sizeof *net);
     hold_batch(r, 0, r->rows);
-    bool ran = want && step(r, r->rows, net, NULL);
-    if (ran) e->net = apart(net, want, a.count);
-    free(net);
+    bool ran = want && replay(r, e, r->forward, r->rows, out); /* "net" is its first */
+    if (ran) err->net = apart(out[0], want, a.count);
+    for (int o = 0; o < 2 * MAX_SLOTS; o++) free(out[o]);
     free(want);
     return ran;
 }
@@ -579,12 +475,12 @@ static bool finish(run *r, errors *e)
 
 static void close_run(run *r)
 {
-    zt_session_close(r->s);
-    zt_prog_free(r->p);
+    zt_trainer_close(r->t);
+    zt_prog_free(r->grad);
+    zt_prog_free(r->forward);
     for (int i = 0; i < r->n; i++) {
         free(r->slot[i].now);
         free(r->slot[i].held);
-        free(r->slot[i].made);
     }
     for (int i = 0; i < MAX_SLOTS; i++) free(r->gradient[i]);
 }
@@ -593,9 +489,8 @@ static void close_run(run *r)
 static bool play(run *r, zt_engine *e, errors *err)
 {
     *err = (errors){0};
-    if (!load(r) || !optimizer_of(r) || !make(r)) return false;
-    r->s = zt_session_open(e, r->p, NULL, NULL);
-    bool ran = r->s && train(r, err) && finish(r, err);
+    if (!load(r) || !optimizer_of(r).method || !make(r, e)) return false;
+    bool ran = first_gradient(r, e) && train(r, err) && finish(r, e, err);
     ok(ran, "%s: runs on %s (%s)", r->name, e->vt->name, zt_ctx_error(r->ctx));
     return true;
 }

@@ -4,6 +4,7 @@
  * see dtypes and ranks, and dims only in a program without symbols.
  */
 #include "lib/prog/list.h"
+#include "lib/prog/states.h"
 
 #include <string.h>
 
@@ -141,23 +142,28 @@ static zt_status copy_dims(zt_prog *to, const zt_prog *p)
     return p->file ? zt_prog_model(to, p->file, p->id) : ZT_OK;
 }
 
-static zt_status copy_values(zt_prog *to, const zt_prog *p, int *map)
+/* state NULL: every declaration stays what it is. */
+static zt_status copy_values(zt_prog *to, const zt_prog *p, const bool *state, int *map)
 {
     for (int v = 0; v < p->values.n; v++) {
         const zt_value *val = zt_prog_value(p, v);
+        bool turned = state && state[v];
         map[v] = -1;
         if (val->kind == ZT_VALUE_OP) continue;
-        map[v] = zt_prog_declare(to, val->kind, zt_span_of(val->name), val->type.dtype,
-                                 val->type.rank, val->type.dim, zt_span_of(val->tensor));
+        map[v] = zt_prog_declare(to, turned ? ZT_VALUE_STATE : val->kind, zt_span_of(val->name),
+                                 val->type.dtype, val->type.rank, val->type.dim,
+                                 turned ? (zt_span){0} : zt_span_of(val->tensor));
         if (map[v] < 0) return zt_ctx_status(p->ctx);
     }
     return ZT_OK;
 }
 
-zt_prog *zt_prog_like(const zt_prog *p, int *map)
+zt_prog *zt_prog_like_states(const zt_prog *p, const bool *state, int *map)
 {
     zt_prog *to = zt_prog_new(p->ctx);
-    if (to && copy_dims(to, p) == ZT_OK && copy_values(to, p, map) == ZT_OK) return to;
+    if (to && copy_dims(to, p) == ZT_OK && copy_values(to, p, state, map) == ZT_OK) return to;
     zt_prog_free(to);
     return NULL;
 }
+
+zt_prog *zt_prog_like(const zt_prog *p, int *map) { return zt_prog_like_states(p, NULL, map); }
