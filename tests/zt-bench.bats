@@ -128,7 +128,7 @@ sum f32[4,5,6] axes=[0,2]" ]
         [[ $stderr == *"$word"* ]]
     done <<'END'
 64|missing|-m model.gguf
-64|nothing to measure|mdoel -m model.gguf
+64|is no command|mdoel -m model.gguf
 64|no model|model
 64|-t|model -m model.gguf -t 1,x
 64|-t|model -m model.gguf -t 0
@@ -136,6 +136,8 @@ sum f32[4,5,6] axes=[0,2]" ]
 64|-r|model -m model.gguf -r 0
 66|none.gguf|model -m none.gguf
 64|no op|op
+64|'--bind' does not go with model|model -m model.gguf --bind n=1
+64|'--model' does not go with machine|machine -m model.gguf
 65|not known|op 'ad f32[2]'
 64|symbol|op p.zt --bind m=1
 64|--bind|op p.zt --bind n

@@ -1,35 +1,59 @@
 /* zt-bench - measure: one subcommand, one kind of subject. */
 #include "tools/zt-bench/bench.h"
 
-#include <string.h>
+#include "tools/common/command.h"
 
 static bench_options opt = {.prompt = 512, .generate = 128, .reps = 5};
 
-static const zt_opt options[] = {
-    {.letter = 'm', .name = "model", .kind = ZT_OPT_STR, .value = &opt.model, .arg = "MODEL",
-     .help = "the model: GGUF, or a Hugging Face directory"},
-    {.letter = 'p', .name = "prompt", .kind = ZT_OPT_I64, .value = &opt.prompt, .arg = "N",
-     .help = "tokens of the prompt (default: 512); 0: no such row", .min = 0, .max = 1 << 24},
-    {.letter = 'n', .name = "generate", .kind = ZT_OPT_I64, .value = &opt.generate, .arg = "N",
-     .help = "tokens to generate (default: 128); 0: no such row", .min = 0, .max = 1 << 24},
-    {.letter = 't', .name = "threads", .kind = ZT_OPT_STR, .value = &opt.threads, .arg = "N,...",
-     .help = "numbers of threads, a row each (default: all processors)"},
-    {.letter = 'r', .name = "reps", .kind = ZT_OPT_I64, .value = &opt.reps, .arg = "N",
-     .help = "samples of each row (default: 5)", .min = 1, .max = BENCH_MAX_REPS},
-    {.letter = 'i', .name = "input", .kind = ZT_OPT_STR, .value = &opt.input, .arg = "FILE",
-     .help = "op lines to measure, a line each"},
-    {.name = "bind", .kind = ZT_OPT_STR, .value = &opt.bind, .arg = "NAME=N,...",
-     .help = "the symbols of a program"},
-    {.name = "ops", .kind = ZT_OPT_WORD, .value = &opt.how, .arg = "replay|ahead|eager",
-     .help = "how ops are run: prepared; one by one; and waited for"},
-    {.name = "exact", .kind = ZT_OPT_FLAG, .value = &opt.exact,
-     .help = "activations and cache stay f32 (slower)"},
-    {0}};
+/* The rows of the option table. */
+enum { MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, BIND, OPS, EXACT, N_OPTIONS };
 
-static const char *const synopsis[] = {
-    "machine [-t N,...] [-r N] [OPTION...]",
-    "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
-    "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]", NULL};
+static bool given[N_OPTIONS];
+
+#define ROW(id, c, n, k, field, a, h, ...)                                                         \
+    [id] = {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .arg = a, .help = h,  \
+            .given = &given[id], __VA_ARGS__}
+
+static const zt_opt options[N_OPTIONS + 1] = {
+    ROW(MODEL, 'm', "model", STR, model, "MODEL", "the model: GGUF, or a Hugging Face directory", ),
+    ROW(PROMPT, 'p', "prompt", I64, prompt, "N",
+        "tokens of the prompt (default: 512); 0: no such row", .min = 0, .max = 1 << 24),
+    ROW(GENERATE, 'n', "generate", I64, generate, "N",
+        "tokens to generate (default: 128); 0: no such row", .min = 0, .max = 1 << 24),
+    ROW(THREADS, 't', "threads", STR, threads, "N,...",
+        "numbers of threads, a row each (default: all processors)", ),
+    ROW(REPS, 'r', "reps", I64, reps, "N", "samples of each row (default: 5)", .min = 1,
+        .max = BENCH_MAX_REPS),
+    ROW(INPUT, 'i', "input", STR, input, "FILE", "op lines to measure, a line each", ),
+    ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
+    ROW(OPS, 0, "ops", WORD, how, "replay|ahead|eager",
+        "how ops are run: prepared; one by one; and waited for", ),
+    ROW(EXACT, 0, "exact", FLAG, exact, NULL, "activations and cache stay f32 (slower)", ),
+};
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+#define TAKES(option) (UINT64_C(1) << option)
+
+typedef struct bench_command {
+    zt_command is;
+    zt_status (*run)(zt_cli *cli, const bench_options *o);
+} bench_command;
+
+/* In the order of the manual. */
+static const bench_command commands[] = {
+    {{"machine", "machine [-t N,...] [-r N] [OPTION...]", TAKES(THREADS) | TAKES(REPS)},
+     bench_machine},
+    {{"model", "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
+      TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT)},
+     bench_model},
+    {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
+      TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS)},
+     bench_op},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static const char *synopsis[N_COMMANDS + 1];
 
 static const zt_tool tool = {
     .name = "zt-bench",
@@ -40,26 +64,16 @@ static const zt_tool tool = {
     .max_operands = -1,
 };
 
-static const struct {
-    const char *name;
-    zt_status (*run)(zt_cli *cli, const bench_options *o);
-} subjects[] = {{"machine", bench_machine}, {"model", bench_model}, {"op", bench_op}};
-
 static zt_status dispatch(zt_cli *cli)
 {
-    char shown[64];
-    if (cli->n_operands == 0)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "what to measure is missing: machine, model or op");
-    const char *name = cli->operands[0];
-    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
-        if (strcmp(name, subjects[i].name) == 0)
-            return subjects[i].run(cli, &opt);
-    return zt_fail(cli->ctx, ZT_EUSAGE, "'%s' is nothing to measure: machine, model or op",
-                   zt_escape(shown, sizeof shown, name, strlen(name)));
+    int i = zt_command_find(cli, commands, sizeof *commands, N_COMMANDS);
+    zt_status s = i < 0 ? zt_ctx_status(cli->ctx) : zt_command_check(cli, &commands[i].is);
+    return s ? s : commands[i].run(cli, &opt);
 }
 
 int main(int argc, char **argv)
 {
+    for (int i = 0; i < N_COMMANDS; i++) synopsis[i] = commands[i].is.synopsis;
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
     return zt_cli_close(cli, dispatch(cli));
 }
