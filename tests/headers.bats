@@ -57,7 +57,9 @@ in_sources() { # PERL-REGEX FOLDER...
         [engine]='base tensor io ops prog engine'
         [dna]='base tensor io dna'
         [run]='base tensor io ops prog engine run'
-        [llm]='base tensor io ops prog engine run llm'
+        [train]='base tensor io ops prog engine run train'
+        [llm]='base tensor io ops prog engine run train llm'
+        [nn]='base tensor io ops prog engine run train nn'
     )
     wrong=
     while IFS=: read -r file _ include; do
