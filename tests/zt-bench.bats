@@ -10,6 +10,7 @@ setup_file() {
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit
     ln -sf "$tiny" model.gguf
+    for i in 1 2 3 4 5 6 7 8 9; do printf "hello on the she in there %d " $i; done >text.txt
 }
 
 @test "the man page has the options of --help, in that order" {
@@ -48,6 +49,20 @@ setup() {
     [[ ${lines[1]} == pp12$'\t'1$'\t'tokens/s$'\t'* ]]
     [[ ${lines[2]} == tg3$'\t'1$'\t'tokens/s$'\t'* ]]
     [ -z "$stderr" ]
+}
+
+@test "junit: a case a row, names escaped" {
+    printf '%s\n' 'zt program 1' 'in x: f32[8]' 'y = neg x' 'out y = y' >'a<&">.zt'
+    zt-bench op 'a<&">.zt' -t 1 -r 2 --format junit >out
+    [ "$(head -n 1 out)" = '<?xml version="1.0" encoding="UTF-8"?>' ]
+    [ "$(grep -c '<testcase classname="zt-bench.op" name="a&lt;&amp;&quot;&gt;.zt (1 threads, ' out)" -eq 3 ]
+    grep -q '<testsuite name="zt-bench.op" tests="3" failures="0" errors="0" skipped="0" time="0.0' out
+    for subject in "machine -r 1" "model -m model.gguf -p 4 -n 2 -r 1" "kld model.gguf model.gguf -i text.txt -c 64"; do
+        zt-bench $subject -t 1 --format junit >out
+        [ "$(grep -c '<testcase ' out)" -eq "$(grep -c '</testcase>' out)" ]
+        [ "$(grep -c '<testcase ' out)" -ge 2 ]
+        ! command -v xmllint >/dev/null || xmllint --noout out
+    done
 }
 
 @test "0 leaves a row out" {

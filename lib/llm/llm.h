@@ -244,6 +244,32 @@ typedef struct zt_score { /* zero-initialised; grows from window to window */
 zt_status zt_llm_score(zt_llm *m, const int32_t *ids, size_t n, size_t from, zt_score *score);
 /* exp of the mean; *error: one standard error of it. */
 double zt_score_perplexity(const zt_score *score, double *error);
+/* A long text in windows of `size` tokens, each by itself, as llama-perplexity has it: where the text
+ * opens with BOS they all do, in place of their first token (which is overwritten). Window i of the
+ * ids.n / size that there are. */
+int32_t *zt_score_window(const zt_vocab *v, zt_ids *ids, int64_t size, int64_t i);
+
+/* How far model b is from model a on what both read. Zero-initialised is empty; zt_kl_fini frees. */
+typedef struct zt_kl {
+    int64_t n;           /* tokens scored */
+    int64_t same_top;    /* of which both find the same next token likeliest */
+    double *each;        /* [n]: the divergence of each, zt_kl_row */
+    int64_t cap;
+    double shift, shift2; /* sums of log p_a - log p_b of the tokens that came, and of its squares */
+} zt_kl;
+/* Kullback-Leibler divergence of the probabilities of logits b from those of a, in nats: the sum of
+ * p_a log(p_a / p_b). A logit that is NaN has no probability; infinite where b lacks what a has. */
+double zt_kl_row(const float *a, const float *b, int64_t V);
+/* zt_llm_score of two models at once, which have one vocabulary: ZT_EUSAGE where its sizes differ. */
+zt_status zt_llm_score_pair(zt_llm *a, zt_llm *b, const int32_t *ids, size_t n, size_t from,
+                            zt_score *score_a, zt_score *score_b, zt_kl *kl);
+double zt_kl_mean(const zt_kl *kl, double *error); /* *error: one standard error of it */
+/* exp of the mean of log p_a - log p_b: how many times a's perplexity b's is. */
+double zt_kl_ratio(const zt_kl *kl, double *error);
+/* Sorts `each`. For q from 0 to 1, between two values on the line between them. */
+void zt_kl_sort(zt_kl *kl);
+double zt_kl_quantile(const zt_kl *sorted, double q);
+void zt_kl_fini(zt_ctx *ctx, zt_kl *kl);
 
 #ifdef __cplusplus
 }

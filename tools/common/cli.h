@@ -60,7 +60,8 @@ enum {
     ZT_SHARE_FORMAT = 16, /* --format, for tables */
     ZT_SHARE_COLOR = 32,
     ZT_SHARE_PROGRESS = 64,
-    ZT_SHARE_PAIR = 128 /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
+    ZT_SHARE_PAIR = 128, /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
+    ZT_SHARE_JUNIT = 256 /* with FORMAT: junit too, which the tool writes itself, not a table */
 };
 
 typedef struct zt_tool {
@@ -78,7 +79,8 @@ typedef enum zt_format {
     ZT_FMT_CSV,
     ZT_FMT_JSON,
     ZT_FMT_NDJSON,
-    ZT_FMT_MD
+    ZT_FMT_MD,
+    ZT_FMT_JUNIT /* ZT_SHARE_JUNIT */
 } zt_format;
 
 typedef struct zt_cli {

@@ -42,6 +42,8 @@ static const struct shared_option {
     ROW(ZT_SHARE_MEM, pub.mem_limit, 0, "mem-limit", SIZE, "SIZE",
         "fail past that much memory: 512M, 4GiB", ),
     ROW(ZT_SHARE_SEED, pub.seed, 0, "seed", U64, "N", "seed of random numbers (default: 0)", ),
+    ROW(ZT_SHARE_JUNIT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md|junit",
+        "form of tables (auto: columns on a terminal, else tsv)", ),
     ROW(ZT_SHARE_FORMAT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md",
         "form of tables (auto: columns on a terminal, else tsv)", ),
     ROW(ZT_SHARE_COLOR, pub.color, 0, "color", WORD, "auto|always|never", "colours on stdout", ),

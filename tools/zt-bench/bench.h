@@ -10,7 +10,8 @@ typedef struct bench_options {
     const char *model;
     int64_t prompt, generate, reps;
     const char *threads; /* "1,2"; NULL: as many as there are processors */
-    const char *input;   /* a file of op lines */
+    const char *input;   /* a file of op lines; the text of kld */
+    int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
     const char *bind;    /* "n=16,ctx=64" */
     bool exact;
     int how; /* of ops: BENCH_REPLAY ... */
@@ -35,28 +36,49 @@ bench_summary bench_summarize(const double *x, int64_t n, double *scratch);
 
 typedef struct bench_result {
     char *test; /* "pp512"; an op line */
+    char *unit; /* "tokens/s" */
     int64_t threads;
-    const char *unit;
     double *samples; /* [n] */
     int64_t n;
+    double error; /* one standard error of a figure that is a mean; 0: none */
     struct bench_result *next;
 } bench_result;
 
+#define BENCH_OS 200
+typedef struct bench_machine_id {
+    char os[BENCH_OS];      /* "Linux 6.1.0 x86_64" */
+    char cpu[ZT_CPU_MODEL]; /* "AMD EPYC ..." */
+    char isa[16], version[32];
+    int64_t threads; /* processors that the process may use */
+} bench_machine_id;
+void bench_machine_here(const zt_cli *cli, bench_machine_id *m);
+
+/* What one run of zt-bench found, or a file of it. Zero-initialised is empty. */
 typedef struct bench_list {
     bench_result *first, **last;
-    const char *engine;   /* NULL: none ran */
-    const zt_gguf *model; /* NULL: ops */
+    bench_machine_id machine;  /* os "": this one */
+    char engine[24];           /* "": none ran */
+    char *model, *model_id;    /* file and zt_gguf_id; NULL: ops */
+    uint64_t model_bytes;
     void (*put_machine)(zt_str *s, const void *user); /* more of json's "machine"; NULL: no more */
     const void *user;
 } bench_list;
 
 /* A result with room for `reps` samples, at the list's end; NULL without memory. */
 bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
-                        int64_t reps);
+                        const char *unit, int64_t reps);
+zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
-#define BENCH_OS 200
-const char *bench_os(char os[BENCH_OS]); /* "Linux 6.1.0 x86_64"; returns os */
+/* Is --format one of a whole list, json or junit, and not of a table? */
+bool bench_is_list(const zt_cli *cli);
+/* JUnit's XML, as continuous integration reads it: a suite of cases, of which some have failed. */
+typedef struct bench_case {
+    const char *name, *text; /* text: what was measured */
+    double seconds;          /* that it took; 0: not told */
+    const char *failure;     /* NULL: it is well */
+} bench_case;
+zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, int64_t n);
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
@@ -75,6 +97,7 @@ int bench_door_fallbacks(const bench_door *d); /* of the last run */
 zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);
 zt_status bench_machine(zt_cli *cli, const bench_options *o);
+zt_status bench_kld(zt_cli *cli, const bench_options *o);
 /* Bytes a second read and written by a copy in a device's memory, and operations a second of f32
  * matrices; 0 of what the engine lacks. processor: the device is none, but the processor. */
 zt_status bench_device(zt_ctx *ctx, const char *engine, bool processor, double *copied,

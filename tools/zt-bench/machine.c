@@ -65,9 +65,8 @@ static zt_status add_sample(subject *s, const char *test, int threads, const cha
 {
     bench_result *r = s->list.first;
     while (r && (r->threads != threads || strcmp(r->test, test))) r = r->next;
-    if (!r) r = bench_add(s->cli->ctx, &s->list, test, threads, s->o->reps);
+    if (!r) r = bench_add(s->cli->ctx, &s->list, test, threads, unit, s->o->reps);
     if (!r) return zt_ctx_status(s->cli->ctx);
-    r->unit = unit;
     if (r->n < s->o->reps) r->samples[r->n++] = x;
     return ZT_OK;
 }
@@ -174,11 +173,12 @@ static zt_status add_adapter(zt_table *t, const found_adapter *a)
 
 static zt_status add_facts(subject *s, zt_table *t)
 {
-    char text[BENCH_OS], model[ZT_CPU_MODEL];
-    zt_status st = add_fact(t, "os", bench_os(text));
-    if (!st) st = add_fact(t, "cpu", zt_cpu_model(model));
-    if (!st) st = add_fact(t, "isa", zt_isa_name(s->cli->isa));
-    if (!st) st = add_count(t, "processors", (size_t)zt_cpu_count(), NULL, NULL);
+    bench_machine_id m;
+    bench_machine_here(s->cli, &m);
+    zt_status st = add_fact(t, "os", m.os);
+    if (!st) st = add_fact(t, "cpu", m.cpu);
+    if (!st) st = add_fact(t, "isa", m.isa);
+    if (!st) st = add_count(t, "processors", (size_t)m.threads, NULL, NULL);
     for (int i = 0; i < s->roof.n_levels && !st; i++)
         st = add_level(t, &s->roof.level[i], i == s->roof.n_levels - 1);
     if (!st) st = add_fact(t, "huge pages", s->roof.huge ? "yes" : "no");
@@ -270,7 +270,7 @@ zt_status bench_machine(zt_cli *cli, const bench_options *o)
     s->list.user = s;
     find_adapters(s);
     st = sample(s, count, n);
-    if (!st) st = cli->format == ZT_FMT_JSON ? bench_print(cli, &s->list) : print_rows(s);
+    if (!st) st = bench_is_list(cli) ? bench_print(cli, &s->list) : print_rows(s);
     bench_list_free(cli->ctx, &s->list);
     zt_free(cli->ctx, s);
     return st;

@@ -3,10 +3,10 @@
 
 #include "tools/common/command.h"
 
-static bench_options opt = {.prompt = 512, .generate = 128, .reps = 5};
+static bench_options opt = {.prompt = 512, .generate = 128, .reps = 5, .ctx = 512, .from = -1};
 
 /* The rows of the option table. */
-enum { MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, BIND, OPS, EXACT, N_OPTIONS };
+enum { MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, CTX, FROM, BIND, OPS, EXACT, N_OPTIONS };
 
 static bool given[N_OPTIONS];
 
@@ -24,7 +24,12 @@ static const zt_opt options[N_OPTIONS + 1] = {
         "numbers of threads, a row each (default: all processors)", ),
     ROW(REPS, 'r', "reps", I64, reps, "N", "samples of each row (default: 5)", .min = 1,
         .max = BENCH_MAX_REPS),
-    ROW(INPUT, 'i', "input", STR, input, "FILE", "op lines to measure, a line each", ),
+    ROW(INPUT, 'i', "input", STR, input, "FILE",
+        "op lines to measure, a line each; the text of kld", ),
+    ROW(CTX, 'c', "ctx", I64, ctx, "N", "tokens of a window of kld (default: 512)", .min = 2,
+        .max = 1 << 24),
+    ROW(FROM, 0, "from", I64, from, "N",
+        "the first token of a window that is scored (default: half)", .min = 0, .max = 1 << 24),
     ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
     ROW(OPS, 0, "ops", WORD, how, "replay|ahead|eager",
         "how ops are run: prepared; one by one; and waited for", ),
@@ -50,6 +55,9 @@ static const bench_command commands[] = {
     {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
       TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS)},
      bench_op},
+    {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]",
+      TAKES(INPUT) | TAKES(CTX) | TAKES(FROM) | TAKES(THREADS) | TAKES(EXACT)},
+     bench_kld},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -57,10 +65,11 @@ static const char *synopsis[N_COMMANDS + 1];
 
 static const zt_tool tool = {
     .name = "zt-bench",
-    .summary = "measure the speed of the machine, a model or an op",
+    .summary = "measure the machine, a model or an op; how far models are apart",
     .synopsis = synopsis,
     .options = options,
-    .shared = ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_JUNIT | ZT_SHARE_COLOR |
+              ZT_SHARE_PROGRESS,
     .max_operands = -1,
 };
 

@@ -49,7 +49,7 @@ static zt_status sample(subject *s, bench_list *l, const char *kind, int64_t tok
 {
     char test[32];
     snprintf(test, sizeof test, "%s%" PRId64, kind, tokens);
-    bench_result *r = tokens > 0 ? bench_add(s->cli->ctx, l, test, threads, s->o->reps) : NULL;
+    bench_result *r = tokens > 0 ? bench_add(s->cli->ctx, l, test, threads, "tokens/s", s->o->reps) : NULL;
     zt_status st = zt_ctx_status(s->cli->ctx);
     for (int64_t i = -1; r && i < s->o->reps && st == ZT_OK; i++) {
         double seconds;
@@ -84,7 +84,7 @@ static zt_status with_threads(subject *s, bench_list *l, zt_gguf *g, int64_t thr
     s->llm = e ? zt_llm_open(g, &lo) : NULL;
     zt_status st = s->llm ? make_inputs(s, longest) : zt_ctx_status(cli->ctx);
     if (st == ZT_OK)
-        l->engine = e->vt->name;
+        snprintf(l->engine, sizeof l->engine, "%s", e->vt->name);
     if (st == ZT_OK)
         st = sample(s, l, "pp", s->o->prompt, threads, prompt_once);
     if (st == ZT_OK)
@@ -135,7 +135,7 @@ zt_status bench_model(zt_cli *cli, const bench_options *o)
         return zt_ctx_status(cli->ctx);
     subject sub = {.cli = cli, .o = o};
     sub.total = (double)(n * ((o->prompt > 0) + (o->generate > 0)) * (o->reps + 1));
-    list.model = g;
+    s = bench_list_model(cli->ctx, &list, g);
     for (int i = 0; i < n && s == ZT_OK; i++)
         s = with_threads(&sub, &list, g, count[i]);
     if (s == ZT_OK)

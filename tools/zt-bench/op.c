@@ -173,9 +173,8 @@ static zt_status add_rows(subject *s, bench_list *l, const char *name, int64_t t
     } unit[] = {{"us", 0}, {"GFLOP/s", s->flops / 1e9}, {"GB/s", s->bytes / 1e9}};
     for (int u = 0; u < 3; u++) {
         if (u && unit[u].per == 0) continue;
-        bench_result *r = bench_add(s->cli->ctx, l, name, threads, s->o->reps);
+        bench_result *r = bench_add(s->cli->ctx, l, name, threads, unit[u].unit, s->o->reps);
         if (!r) return zt_ctx_status(s->cli->ctx);
-        r->unit = unit[u].unit;
         for (r->n = 0; r->n < s->o->reps; r->n++)
             r->samples[r->n] = u ? unit[u].per / seconds[r->n] : seconds[r->n] * 1e6;
     }
@@ -214,7 +213,7 @@ static zt_status with_threads(subject *s, bench_list *l, const char *name, int64
     double *seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *seconds);
     zt_status st = (w.session || w.door) && seconds ? sample(s, &w, seconds) : zt_ctx_status(ctx);
     if (st == ZT_OK) {
-        l->engine = e->vt->name;
+        snprintf(l->engine, sizeof l->engine, "%s", e->vt->name);
         int fell = w.door ? bench_door_fallbacks(w.door) : zt_session_get(w.session).fallbacks;
         if (fell) zt_cli_note(s->cli, "%s: %d steps fell back to another engine", name, fell);
         st = add_rows(s, l, name, threads, seconds);

@@ -2,30 +2,32 @@
 #include "tools/zt-bench/bench.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
-                        int64_t reps)
+                        const char *unit, int64_t reps)
 {
     bench_result *r = zt_calloc(ctx, 1, sizeof *r);
-    double *samples = r ? zt_calloc(ctx, (size_t)reps, sizeof *samples) : NULL;
-    char *name = samples ? zt_alloc(ctx, strlen(test) + 1) : NULL;
-    if (!name) {
-        zt_free(ctx, samples);
-        zt_free(ctx, r);
-        return NULL;
-    }
-    r->test = strcpy(name, test);
+    if (!r) return NULL;
     r->threads = threads;
-    r->unit = "tokens/s";
-    r->samples = samples;
-    if (!l->first)
-        l->last = &l->first;
+    r->samples = zt_calloc(ctx, (size_t)reps, sizeof *r->samples);
+    r->test = zt_strdup(ctx, test);
+    r->unit = zt_strdup(ctx, unit);
+    if (!l->first) l->last = &l->first;
     *l->last = r;
     l->last = &r->next;
-    return r;
+    return r->samples && r->test && r->unit ? r : NULL; /* the list has it in any case */
+}
+
+zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model)
+{
+    l->model = zt_strdup(ctx, zt_gguf_name(model));
+    l->model_id = zt_strdup(ctx, zt_gguf_id(model));
+    l->model_bytes = zt_gguf_file_size(model);
+    return l->model && l->model_id ? ZT_OK : ZT_ENOMEM;
 }
 
 void bench_list_free(zt_ctx *ctx, bench_list *l)
@@ -34,9 +36,22 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
         next = r->next;
         zt_free(ctx, r->samples);
         zt_free(ctx, r->test);
+        zt_free(ctx, r->unit);
         zt_free(ctx, r);
     }
-    l->first = NULL;
+    zt_free(ctx, l->model);
+    zt_free(ctx, l->model_id);
+    *l = (bench_list){0};
+}
+
+void bench_machine_here(const zt_cli *cli, bench_machine_id *m)
+{
+    struct utsname u;
+    *m = (bench_machine_id){.os = "unknown", .version = ZT_VERSION, .threads = zt_cpu_count()};
+    if (uname(&u) == 0)
+        snprintf(m->os, sizeof m->os, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
+    zt_cpu_model(m->cpu);
+    snprintf(m->isa, sizeof m->isa, "%s", zt_isa_name(cli->isa));
 }
 
 /* ---- json ------------------------------------------------------------------------------------ */
@@ -47,29 +62,27 @@ static void put_text(zt_str *s, const char *key, const char *text)
     zt_str_put_json(s, text, strlen(text));
 }
 
+/* JSON has no numbers that are none. */
 static void put_number(zt_str *s, const char *before, double x)
 {
-    zt_str_printf(s, "%s%.6g", before, x);
-}
-
-const char *bench_os(char os[BENCH_OS])
-{
-    struct utsname u;
-    strcpy(os, "unknown");
-    if (uname(&u) == 0)
-        snprintf(os, BENCH_OS, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
-    return os;
+    if (isfinite(x))
+        zt_str_printf(s, "%s%.9g", before, x);
+    else
+        zt_str_printf(s, "%snull", before);
 }
 
 static void put_machine(zt_str *s, const zt_cli *cli, const bench_list *l)
 {
-    char os[BENCH_OS], model[ZT_CPU_MODEL];
+    bench_machine_id m = l->machine;
+    if (!m.os[0]) bench_machine_here(cli, &m);
     zt_str_puts(s, "\"machine\":{");
-    put_text(s, "os", bench_os(os));
+    put_text(s, "os", m.os);
     zt_str_puts(s, ",");
-    put_text(s, "cpu", zt_cpu_model(model));
-    zt_str_printf(s, ",\"isa\":\"%s\",\"threads\":%d,\"version\":\"%s\"", zt_isa_name(cli->isa),
-                  zt_cpu_count(), ZT_VERSION);
+    put_text(s, "cpu", m.cpu);
+    zt_str_puts(s, ",");
+    put_text(s, "isa", m.isa);
+    zt_str_printf(s, ",\"threads\":%" PRId64 ",", m.threads);
+    put_text(s, "version", m.version);
     if (l->put_machine) l->put_machine(s, l->user);
     zt_str_putc(s, '}');
 }
@@ -78,25 +91,28 @@ static void put_result(zt_str *s, const bench_result *r, const bench_summary *m)
 {
     zt_str_puts(s, "{");
     put_text(s, "test", r->test);
-    zt_str_printf(s, ",\"threads\":%" PRId64 ",\"unit\":\"%s\"", r->threads, r->unit);
+    zt_str_printf(s, ",\"threads\":%" PRId64 ",", r->threads);
+    put_text(s, "unit", r->unit);
     put_number(s, ",\"median\":", m->median);
     put_number(s, ",\"min\":", m->min);
     put_number(s, ",\"max\":", m->max);
     put_number(s, ",\"mad\":", m->mad);
     put_number(s, ",\"ci95\":[", m->ci95[0]);
     put_number(s, ",", m->ci95[1]);
-    zt_str_puts(s, "],\"samples\":[");
+    if (r->error > 0) put_number(s, "],\"error\":", r->error);
+    zt_str_puts(s, r->error > 0 ? ",\"samples\":[" : "],\"samples\":[");
     for (int64_t i = 0; i < r->n; i++)
         put_number(s, i ? "," : "", r->samples[i]);
     zt_str_puts(s, "]}");
 }
 
-static void put_model(zt_str *s, const zt_gguf *model)
+static void put_model(zt_str *s, const bench_list *l)
 {
-    zt_str_puts(s, ",\"model\":{");
-    put_text(s, "file", zt_gguf_name(model));
-    zt_str_printf(s, ",\"id\":\"%s\",\"bytes\":%" PRIu64 "}", zt_gguf_id(model),
-                  zt_gguf_file_size(model));
+    zt_str_puts(s, "\"model\":{");
+    put_text(s, "file", l->model);
+    zt_str_puts(s, ",");
+    put_text(s, "id", l->model_id);
+    zt_str_printf(s, ",\"bytes\":%" PRIu64 "},", l->model_bytes);
 }
 
 static zt_status write_json(zt_cli *cli, const bench_list *l, double *scratch)
@@ -106,9 +122,12 @@ static zt_status write_json(zt_cli *cli, const bench_list *l, double *scratch)
     zt_str_puts(&s, "{\"schema\":\"zt.bench/1\",");
     put_machine(&s, cli, l);
     zt_str_puts(&s, ",");
-    if (l->engine) put_text(&s, "engine", l->engine);
-    if (l->model) put_model(&s, l->model);
-    zt_str_puts(&s, l->engine ? ",\"results\":[" : "\"results\":[");
+    if (l->engine[0]) {
+        put_text(&s, "engine", l->engine);
+        zt_str_puts(&s, ",");
+    }
+    if (l->model) put_model(&s, l);
+    zt_str_puts(&s, "\"results\":[");
     for (const bench_result *r = l->first; r; r = r->next) {
         bench_summary m = bench_summarize(r->samples, r->n, scratch);
         put_result(&s, r, &m);
@@ -155,13 +174,62 @@ static zt_status print_table(zt_cli *cli, const bench_list *l, double *scratch)
     return s;
 }
 
+/* ---- junit ----------------------------------------------------------------------------------- */
+
+/* Seconds that the samples stand for, where their unit is a time. */
+static double seconds_of(const bench_result *r)
+{
+    double sum = 0, unit = !strcmp(r->unit, "us") ? 1e-6 : !strcmp(r->unit, "s");
+    for (int64_t i = 0; i < r->n; i++) sum += r->samples[i] * unit;
+    return sum;
+}
+
+static const char *text_of(zt_arena *a, const bench_result *r, double *scratch)
+{
+    char text[256];
+    bench_summary m = bench_summarize(r->samples, r->n, scratch);
+    snprintf(text, sizeof text, "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g",
+             m.median, r->unit, r->n, m.min, m.max, m.ci95[0], m.ci95[1]);
+    return zt_arena_strndup(a, text, strlen(text));
+}
+
+static const char *name_of(zt_arena *a, const bench_result *r)
+{
+    char more[64];
+    snprintf(more, sizeof more, " (%" PRId64 " threads, ", r->threads);
+    size_t n = strlen(r->test) + strlen(more) + strlen(r->unit) + 2;
+    char *name = zt_arena_alloc(a, n);
+    if (name) snprintf(name, n, "%s%s%s)", r->test, more, r->unit);
+    return name;
+}
+
+static zt_status write_junit(zt_cli *cli, const bench_list *l, double *scratch)
+{
+    int64_t n = 0, i = 0;
+    for (const bench_result *r = l->first; r; r = r->next) n++;
+    zt_arena *a = zt_arena_new(cli->ctx, 0);
+    bench_case *c = a ? zt_arena_alloc(a, (size_t)(n + 1) * sizeof *c) : NULL;
+    for (const bench_result *r = l->first; r && c; r = r->next, i++)
+        c[i] = (bench_case){name_of(a, r), text_of(a, r, scratch), seconds_of(r), NULL};
+    zt_status st = zt_ctx_status(cli->ctx);
+    if (st == ZT_OK) st = bench_junit(cli, cli->operands[0], c, n);
+    zt_arena_free(a);
+    return st;
+}
+
+bool bench_is_list(const zt_cli *cli)
+{
+    return cli->format == ZT_FMT_JSON || cli->format == ZT_FMT_JUNIT;
+}
+
 zt_status bench_print(zt_cli *cli, const bench_list *l)
 {
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     if (!scratch)
         return zt_ctx_status(cli->ctx);
-    zt_status s = cli->format == ZT_FMT_JSON ? write_json(cli, l, scratch)
-                                             : print_table(cli, l, scratch);
+    zt_status s = cli->format == ZT_FMT_JSON    ? write_json(cli, l, scratch)
+                  : cli->format == ZT_FMT_JUNIT ? write_junit(cli, l, scratch)
+                                                : print_table(cli, l, scratch);
     zt_free(cli->ctx, scratch);
     return s;
 }

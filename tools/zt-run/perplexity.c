@@ -22,19 +22,14 @@ static zt_status encode_text(run *r)
                            bos | (o->special ? ZT_TOK_SPECIAL : 0), &r->ids);
 }
 
-/* Every window; where the text begins with BOS, they all do, in place of their first token. */
 static zt_status score_windows(run *r, int64_t window, zt_score *score)
 {
     int64_t n = (int64_t)r->ids.n / window;
-    int32_t bos = zt_vocab_bos(r->vocab);
-    bool opens = r->ids.n > 0 && bos >= 0 && r->ids.id[0] == bos;
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < n && s == ZT_OK; i++) {
-        int32_t *ids = r->ids.id + i * window;
+        const int32_t *ids = zt_score_window(r->vocab, &r->ids, window, i);
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        if (opens)
-            ids[0] = bos;
         s = zt_llm_score(r->llm, ids, (size_t)window, (size_t)window / 2, score);
         zt_progress(r->cli, "perplexity", (double)(i + 1), (double)n);
     }
