@@ -39,5 +39,6 @@
 #include "lib/llm/budget.h"
 #include "lib/dna/lora.h"
 #include "lib/dna/merge.h"
+#include "lib/nn/nn.h"
 
 #endif

@@ -63,11 +63,25 @@ static zt_status add_list(net *w, json_t *layer, const char *key, char *path, si
     zt_status s = ZT_OK;
     json_array_foreach(list, i, item)
     {
+        if (json_is_true(json_object_get(item, "is_remote_link"))) continue;
         int n = snprintf(path + len, MAX_PATH - len, ".%s.%zu", key, i);
         if (n < 0 || (size_t)n >= MAX_PATH - len) return bad(w, path, "is a path too long");
         s = add_layer(w, item, path, len + (size_t)n, depth + 1, &at);
         if (s != ZT_OK) break;
     }
+    path[len] = 0;
+    return s;
+}
+
+/* The gate of a filter counts behind the branches. */
+static zt_status add_gate(net *w, json_t *layer, char *path, size_t len, int depth)
+{
+    int64_t at;
+    json_t *gate = json_object_get(layer, "filter_gate");
+    if (!json_is_object(gate)) return ZT_OK;
+    int n = snprintf(path + len, MAX_PATH - len, ".filter_gate");
+    if (n < 0 || (size_t)n >= MAX_PATH - len) return bad(w, path, "is a path too long");
+    zt_status s = add_layer(w, gate, path, len + (size_t)n, depth + 1, &at);
     path[len] = 0;
     return s;
 }
@@ -98,6 +112,7 @@ static zt_status add_layer(net *w, json_t *layer, char *path, size_t len, int de
     zt_status s = add_part(w, (dna_part){.tensor = -1, .group = true}, at);
     if (s == ZT_OK) s = add_list(w, layer, "parallel_branches", path, len, depth);
     if (s == ZT_OK) s = add_list(w, layer, "sequential_layers", path, len, depth);
+    if (s == ZT_OK) s = add_gate(w, layer, path, len, depth);
     if (s != ZT_OK) return s;
     dna_part *p = &w->d->part[*at];
     p->next = w->d->n_parts;

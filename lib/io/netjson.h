@@ -14,9 +14,10 @@
  *
  * A document is {"id", "depth", "rows", "cols", "layers_per_cell", "layers": [LAYER...]}; a layer
  * has a place (z, y, x, l), a type, a dtype, numbers, and may have "weights" (base64), "native",
- * "scale", and layers of its own in "parallel_branches" and "sequential_layers". The weights are
- * the tensors: one a layer, of one dimension, called by their path:
- * "layers.3.parallel_branches.0.weights". What layers mean is not this room's.
+ * "scale", and layers of its own in "parallel_branches" and "sequential_layers", and one, the gate
+ * of a filter, in "filter_gate" (a member of ours). The weights are the tensors: one a layer, of
+ * one dimension, called by their path: "layers.3.parallel_branches.0.weights". What layers mean is
+ * not this room's.
  *
  * Weights are little-endian f32 unless "native": then of the layer's dtype, where float16 and
  * bfloat16 are held as f32, unsigned integers and FP8 as signed integers of their width. Codes of 4

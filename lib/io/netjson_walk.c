@@ -172,6 +172,7 @@ static zt_status read_rule(layer *l, const char *key, const char *text, size_t n
 }
 
 static zt_status read_layer(void *user, int64_t i, const char *text, size_t n);
+static zt_status read_one(const layer *above, const char *text, size_t n);
 
 /* Back to a length that it had; nothing was ever put where memory failed at once. */
 static void cut(zt_str *path, size_t at)
@@ -197,6 +198,23 @@ static zt_status read_layers(layer *l, const char *key, const char *text, size_t
     return st;
 }
 
+/* One layer, below `key` itself. */
+static zt_status read_gate(layer *l, const char *key, const char *text, size_t n)
+{
+    size_t at = l->path->len;
+    if (n == 4 && memcmp(text, "null", 4) == 0)
+        return ZT_OK;
+    if (l->depth == MAX_DEPTH)
+        return bad(l, "layers nested too deep");
+    zt_status st = zt_str_printf(l->path, ".%s", key);
+    l->depth++;
+    if (st == ZT_OK)
+        st = read_one(l, text, n);
+    l->depth--;
+    cut(l->path, at);
+    return st;
+}
+
 /* Members that mean something here; of the network, and of a layer. */
 static const struct {
     const char *key;
@@ -211,6 +229,7 @@ static const struct {
     {"zt.rule", false, true, read_rule},
     {"parallel_branches", false, true, read_layers},
     {"sequential_layers", false, true, read_layers},
+    {"filter_gate", false, true, read_gate},
 };
 
 static zt_status read_member(void *user, const char *key, const char *text, size_t n)
@@ -276,24 +295,29 @@ static zt_status add_tensor(const layer *l)
     return a->name ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status read_layer(void *user, int64_t i, const char *text, size_t n)
+/* A layer at the path, within `above`. */
+static zt_status read_one(const layer *above, const char *text, size_t n)
 {
-    const layer *above = user;
     layer l = {.j = above->j,
                .path = above->path,
                .depth = above->depth,
                .dtype = &dtypes[0],
                .scale = 1,
                .weights = -1};
-    size_t at = l.path->len;
-    zt_status st = zt_str_printf(l.path, ".%" PRId64, i);
-    if (st == ZT_OK && l.path->len > MAX_NAME)
-        st = bad(&l, "a name that is too long");
+    if (l.path->len > MAX_NAME)
+        return bad(&l, "a name that is too long");
+    zt_status st = zt_json_members(l.j->ctx, l.j->file, text, n, read_member, &l);
+    return st == ZT_OK && l.weights >= 0 ? add_tensor(&l) : st;
+}
+
+static zt_status read_layer(void *user, int64_t i, const char *text, size_t n)
+{
+    const layer *above = user;
+    size_t at = above->path->len;
+    zt_status st = zt_str_printf(above->path, ".%" PRId64, i);
     if (st == ZT_OK)
-        st = zt_json_members(l.j->ctx, l.j->file, text, n, read_member, &l);
-    if (st == ZT_OK && l.weights >= 0)
-        st = add_tensor(&l);
-    cut(l.path, at);
+        st = read_one(above, text, n);
+    cut(above->path, at);
     return st;
 }
 

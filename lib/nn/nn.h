@@ -1,0 +1,199 @@
+/* nn.h - volumetric networks: grids of layers, opened from JSON, lowered to one program.
+ *
+ *     zt_nn *nn = zt_nn_open(ctx, "net.json", 0);
+ *     zt_prog *p = zt_nn_prog(nn, NULL);                  // in x: f32[n,...], out y
+ *     zt_store s = zt_nn_store(nn);                       // its data, by their names
+ *     zt_session *run = zt_session_open(engine, p, &s, &(zt_session_opts){0});
+ *     zt_session_step(run, &(zt_binding){"n", rows}, 1, in, out);
+ *
+ * A grid has depth x rows x cols cells (z, y, x) of layers_per_cell layers (l). They run in the
+ * order of (z, y, x, l), each on what the one before gave; what is disabled, or not named by the
+ * document, passes its input on. A layer is a row of a const table: its numbers, the shapes of its
+ * weights, and a function that writes it as ops. So engines, gradients and traces come from these.
+ *
+ * A value is n rows of what the first layer takes: x[n,...]. Where a layer wants another shape of as
+ * many numbers a row, it takes that; what layers do with a row depends on that row alone, but for
+ * attention on two dimensions [n,d], whose rows are one sequence.
+ *
+ * Layers within layers: `branch`es of Parallel run on the same input, `step`s of Sequential one
+ * after the other; a link among them runs the layer at its target, with the target's weights, on
+ * the link's own input. Links in a circle are refused.
+ *
+ * Weights are f32 masters, row-major, [out][in]; a program computes with what the layer's dtype
+ * makes of them. The JSON is that of openfluke/loom's package poly (lib/io/netjson.h): a
+ * specification, whose weights are drawn from a seed, or a network with its weights. Members of ours,
+ * which the original does not keep: is_disabled, is_remote_link with target_z target_y target_x
+ * target_l, mask, hierarchy_levels, filter_gate, max_seq_len.
+ */
+#ifndef ZT_NN_H
+#define ZT_NN_H
+
+#include "lib/prog/prog.h"
+#include "lib/tensor/storage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_nn zt_nn;
+typedef struct zt_nn_layer zt_nn_layer;
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+/* Loom's numbers. */
+typedef enum zt_nn_kind {
+    ZT_NN_DENSE,
+    ZT_NN_MHA,
+    ZT_NN_SWIGLU,
+    ZT_NN_RMSNORM,
+    ZT_NN_CNN1,
+    ZT_NN_CNN2,
+    ZT_NN_CNN3,
+    ZT_NN_RNN,
+    ZT_NN_LSTM,
+    ZT_NN_LAYERNORM,
+    ZT_NN_CONVT1,
+    ZT_NN_CONVT2,
+    ZT_NN_CONVT3,
+    ZT_NN_EMBEDDING,
+    ZT_NN_KMEANS,
+    ZT_NN_SOFTMAX,
+    ZT_NN_PARALLEL,
+    ZT_NN_SEQUENTIAL,
+    ZT_NN_RESIDUAL,
+    ZT_NN_KINDS
+} zt_nn_kind;
+
+typedef enum zt_nn_act {
+    ZT_NN_LINEAR = -1,
+    ZT_NN_RELU,
+    ZT_NN_SILU,
+    ZT_NN_GELU, /* its tanh form */
+    ZT_NN_TANH,
+    ZT_NN_SIGMOID,
+    ZT_NN_ACTS
+} zt_nn_act;
+
+typedef enum zt_nn_softmax {
+    ZT_NN_STANDARD,
+    ZT_NN_GRID,
+    ZT_NN_HIERARCHICAL,
+    ZT_NN_TEMPERATURE,
+    ZT_NN_GUMBEL,
+    ZT_NN_MASKED,
+    ZT_NN_SPARSE,
+    ZT_NN_ADAPTIVE,
+    ZT_NN_MIXTURE,
+    ZT_NN_ENTMAX,
+    ZT_NN_SOFTMAXES
+} zt_nn_softmax;
+
+/* As Loom writes them. NULL: none of that number. */
+const char *zt_nn_kind_name(zt_nn_kind k);
+const char *zt_nn_act_name(zt_nn_act a);
+const char *zt_nn_softmax_name(zt_nn_softmax s);
+/* In any case of letters, softmax types in theirs; false: no such name, and *out is what the
+ * original takes such for: Dense, Linear, float32, Standard. */
+bool zt_nn_kind_parse(const char *name, zt_nn_kind *out);
+bool zt_nn_act_parse(const char *name, zt_nn_act *out);
+bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out);
+bool zt_nn_dtype_parse(const char *name, zt_storage *out);
+
+/* ---- layers ----------------------------------------------------------------------------------- */
+
+/* Numbers of a layer, by the names of their members in the document; 0 where it has none. */
+#define ZT_NN_INTS(K)                                                                              \
+    K(input_height) K(input_width) K(input_depth) K(output_height) K(output_width)                 \
+    K(output_depth) K(input_channels) K(filters) K(kernel_size) K(stride) K(padding)               \
+    K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length)            \
+    K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)
+#define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
+
+struct zt_nn_layer {
+    const char *path; /* "layers.3.parallel_branches.0": its place in the document */
+    int64_t place[4]; /* z, y, x, l; of layers in the grid */
+    zt_nn_kind kind;
+    zt_nn_act act;
+    zt_nn_softmax softmax;
+    zt_storage dtype;
+    float scale;     /* of its dtype's codes */
+    bool settled;    /* the masters are values of the dtype already */
+    bool disabled;   /* passes its input on */
+    bool gumbel_noise;
+    bool features;   /* KMeans: the mix of centres, not the probabilities */
+    bool link;       /* runs the layer at target[] instead */
+    int64_t target[4];
+    const char *combine; /* Parallel: "concat" "add" "avg" "filter" "grid_scatter" */
+#define ZT_NN_FIELD(name) int64_t name;
+    ZT_NN_INTS(ZT_NN_FIELD)
+#undef ZT_NN_FIELD
+#define ZT_NN_FIELD(name) double name;
+    ZT_NN_REALS(ZT_NN_FIELD)
+#undef ZT_NN_FIELD
+    int64_t mask_index, n_mask; /* Masked softmax: 0 hides a place; what is past the mask is seen */
+    const uint8_t *mask;
+    int64_t n_levels; /* Hierarchical softmax */
+    const int64_t *levels;
+    int64_t n_branches, n_steps;
+    zt_nn_layer *branch, *step, *gate; /* gate NULL: none */
+    int64_t weights, n_weights; /* in the network's list: its own */
+};
+
+/* ---- networks --------------------------------------------------------------------------------- */
+
+/* From a file; weights that the document lacks are drawn from the seed. ZT_EDATA, with layer and
+ * reason, where it is no network, or its weights are not as many as its layer has. */
+zt_nn *zt_nn_open(zt_ctx *ctx, const char *path, uint64_t seed);
+zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *s, uint64_t seed); /* borrows the source for the call */
+void zt_nn_close(zt_nn *nn);
+
+zt_ctx *zt_nn_ctx(const zt_nn *nn);
+const char *zt_nn_name(const zt_nn *nn); /* the file's, for messages */
+int64_t zt_nn_extent(const zt_nn *nn, int axis); /* depth, rows, cols, layers_per_cell */
+/* The layers that the document names, in the order in which they run. */
+int64_t zt_nn_count(const zt_nn *nn);
+zt_nn_layer *zt_nn_layer_at(const zt_nn *nn, int64_t i);
+zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4]); /* NULL: an empty place */
+
+/* Weights: one list for the network, a layer's own beside each other, in the order in which the
+ * document has them. */
+typedef struct zt_nn_weight {
+    const char *name; /* of its data in programs: "layers.3.wq" */
+    zt_type type;     /* f32 */
+    float *value;     /* the masters: contiguous for a layer; may be written to */
+    zt_nn_layer *layer;
+} zt_nn_weight;
+int64_t zt_nn_n_weights(const zt_nn *nn);
+const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i);
+int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own weights, together */
+
+/* Weights by name, as the layers compute with them: the masters at the layer's dtype and scale.
+ * Good while the network is open. */
+zt_store zt_nn_store(zt_nn *nn);
+zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
+/* New masters for one weight, n of them. */
+zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n);
+
+/* ---- lowering --------------------------------------------------------------------------------- */
+
+typedef struct zt_nn_shape {
+    int rank; /* with the rows' */
+    int64_t dim[ZT_MAX_RANK]; /* dim[0] is not read */
+} zt_nn_shape;
+
+/* What the first layer takes, by its own numbers. ZT_EDATA where these do not tell. */
+zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in);
+
+/* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's. */
+zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in);
+
+/* The same into a program of the caller's, on its value x (an input, f32, whose first dimension may
+ * be a symbol; the others are numbers): the value that comes out, -1 on failure. Data have the names
+ * of their weights. layer[zt_nn_count]: what each layer of the grid gave; NULL: not wanted. Once a
+ * program. */
+int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,121 @@
+/* sequence.c - owns layers over a sequence: attention, RNN, LSTM.
+ *
+ * x is [n,s,k], n sequences; rows [n,s*k] with s of the document likewise. Attention takes [n,d] for
+ * one sequence of n. */
+#include "lib/nn/nn_room.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* [sequences, steps, k]; of attention without a number of steps [n,k] is one sequence. */
+static nn_value sequences(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t k, bool whole)
+{
+    int64_t row = nn_row_count(&x), steps = row / k;
+    bool one = whole && row == k && l->seq_length <= 1;
+    if (x.id < 0) return x;
+    if (steps < 1 || row % k != 0)
+        return nn_refuse(w, l, "it takes steps of %" PRId64 " numbers, %" PRId64 " come", k, row);
+    if (!one && l->seq_length > 1 && steps != l->seq_length)
+        return nn_refuse(w, l, "%" PRId64 " steps come, the document says %" PRId64, steps,
+                         l->seq_length);
+    return nn_reshape(w, x, 3, one ? (int64_t[]){1, x.dim[0], k} : (int64_t[]){x.dim[0], steps, k});
+}
+
+/* y [sequences, steps, k] under the dimensions that x had. */
+static nn_value as_before(nn_low *w, nn_value y, nn_value x, int64_t took)
+{
+    if (x.rank != 2) return y;
+    return nn_reshape(w, y, 2,
+                      (int64_t[]){x.dim[0], nn_row_count(&x) / took * y.dim[2]});
+}
+
+/* ---- attention -------------------------------------------------------------------------------- */
+
+/* Each row's place in its sequence, i32[rows]: counted, so that it needs no input. */
+static int positions(nn_low *w, nn_value x, int64_t rows)
+{
+    int first = zt_emit_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = 2, .to = 1});
+    int ones = zt_emit_fill_like(w->p, NULL, first, &(zt_fill_like_attrs){1});
+    int whole = zt_emit_cast(w->p, NULL, ones, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
+    int count = zt_emit_cumsum(w->p, NULL, whole, &(zt_cumsum_attrs){.axis = 1, .exclusive = 1});
+    return zt_emit_reshape(w->p, NULL, count, &(zt_reshape_attrs){{1, {rows}}});
+}
+
+/* One of q, k, v: x w + b, its heads turned by their rows' places, as [sequences, steps, heads,
+ * head_dim]. */
+static int heads(nn_low *w, const zt_nn_layer *l, nn_value x, int part, int64_t n, int pos)
+{
+    int64_t rows = nn_rows(w, &x, x.dim[1]), D = l->head_dim;
+    int in = nn_reshape(w, x, 2, (int64_t[]){rows, x.dim[2]}).id;
+    int y = zt_emit_linear(w->p, NULL, in, nn_weight(w, l, part), nn_weight(w, l, 4 + part), NULL);
+    zt_rope_attrs turn = zt_rope_defaults();
+    turn.head = D;
+    turn.dims = D - D % 2; /* of an odd number of columns the last stays, and angles are D's */
+    turn.theta = D % 2 ? pow(l->rope_freq_base, (double)turn.dims / (double)D) : l->rope_freq_base;
+    if (pos >= 0) y = zt_emit_rope(w->p, NULL, y, pos, ZT_NONE, &turn);
+    return zt_emit_reshape(w->p, NULL, y, &(zt_reshape_attrs){{4, {x.dim[0], x.dim[1], n, D}}});
+}
+
+static int64_t all_rows(const nn_low *w, const nn_value *x)
+{
+    return x->dim[0] == 1 ? x->dim[1] : zt_prog_dim(w->p, '*', x->dim[0], x->dim[1]);
+}
+
+nn_value nn_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
+{
+    int64_t d = l->d_model;
+    if (l->num_heads * l->head_dim != d || l->num_heads % l->num_kv_heads)
+        return nn_refuse(w, l, "d_model %" PRId64 " is not %" PRId64 " heads of %" PRId64
+                         ", or these are not shared evenly by %" PRId64, d, l->num_heads,
+                         l->head_dim, l->num_kv_heads);
+    nn_value s = sequences(w, l, x, d, true);
+    if (s.id < 0) return s;
+    int64_t rows = all_rows(w, &s);
+    int pos = l->rope_freq_base > 0 && l->head_dim > 1 ? positions(w, s, rows) : ZT_NONE;
+    int q = heads(w, l, s, 0, l->num_heads, pos);
+    int k = heads(w, l, s, 1, l->num_kv_heads, pos);
+    int v = heads(w, l, s, 2, l->num_kv_heads, ZT_NONE);
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    a.causal = 1;
+    a.layout = (zt_word){"bshd"};
+    int y = zt_emit_sdpa(w->p, NULL, q, k, v, ZT_NONE, ZT_NONE, &a, NULL);
+    y = zt_emit_reshape(w->p, NULL, y, &(zt_reshape_attrs){{2, {rows, d}}});
+    y = zt_emit_linear(w->p, NULL, y, nn_weight(w, l, 3), nn_weight(w, l, 7), NULL);
+    return nn_reshape(w, (nn_value){y, 2, {rows, d}}, x.rank, x.dim);
+}
+
+/* ---- recurrences ------------------------------------------------------------------------------ */
+
+/* The ops take [steps, sequences, k]. */
+static int turned(nn_low *w, int x)
+{
+    return zt_emit_transpose(w->p, NULL, x, &(zt_transpose_attrs){{3, {1, 0, 2}}});
+}
+
+nn_value nn_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
+{
+    nn_value y = sequences(w, l, x, l->input_height, false);
+    int h = zt_emit_rnn(w->p, NULL, turned(w, y.id), nn_weight(w, l, 0), nn_weight(w, l, 1),
+                        nn_weight(w, l, 2), ZT_NONE, ZT_NONE, NULL, NULL, NULL);
+    y.id = turned(w, h);
+    y.dim[2] = l->output_height;
+    return as_before(w, y, x, l->input_height);
+}
+
+/* A weight of the four gates, one below the other. */
+static int gates(nn_low *w, const zt_nn_layer *l, int part)
+{
+    return zt_emit_concat(w->p, NULL, nn_weight(w, l, part), nn_weight(w, l, part + 3),
+                          nn_weight(w, l, part + 6), nn_weight(w, l, part + 9), ZT_NONE, NULL);
+}
+
+nn_value nn_emit_lstm(nn_low *w, const zt_nn_layer *l, nn_value x)
+{
+    nn_value y = sequences(w, l, x, l->input_height, false);
+    int h = zt_emit_lstm(w->p, NULL, turned(w, y.id), gates(w, l, 0), gates(w, l, 1),
+                         gates(w, l, 2), ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, NULL, NULL, NULL,
+                         NULL);
+    y.id = turned(w, h);
+    y.dim[2] = l->output_height;
+    return as_before(w, y, x, l->input_height);
+}

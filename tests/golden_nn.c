@@ -1,0 +1,824 @@
+/* golden_nn.c - golden/loom layers, softmax, activations, dtype_layers, network, names: layers of S3
+ * and whole grids, forward and backward, by lib/nn on ref and on cpu.
+ *
+ * A case is compared with the fields that its `expect` names. Where the original is another than
+ * what we build, this is said: Parallel joins whole batches there and rows here, so that what it
+ * makes of several rows is looked at branch by branch; and its derivative of GELU is not that of
+ * its tanh form, so that gradients through it are held to the finite differences beside them.
+ */
+#include "tests/golden.h"
+#include "tests/loomnet.h"
+#include "tests/tap.h"
+
+#include "lib/zt.h"
+#include <dirent.h>
+
+enum { MAX_GRADS = 256 };
+
+static const char *const engines[] = {"ref", "cpu"};
+
+/* ---- numbers of a case ------------------------------------------------------------------------ */
+
+typedef struct numbers {
+    double *x;
+    size_t n;
+} numbers;
+
+static void put_number(numbers *to, double x)
+{
+    to->x = realloc(to->x, (to->n + 1) * sizeof *to->x);
+    to->x[to->n++] = x;
+}
+
+/* Of a list, or of a tensor with those nested in it. */
+static void put_all(numbers *to, const json_t *v)
+{
+    size_t i;
+    const json_t *item;
+    if (json_is_number(v) || json_is_string(v)) put_number(to, loom_number(v));
+    json_array_foreach(v, i, item) put_all(to, item);
+    if (!json_is_object(v)) return;
+    put_all(to, json_object_get(v, "data"));
+    put_all(to, json_object_get(v, "nested"));
+}
+
+static const json_t *by_path(const json_t *root, const char *path)
+{
+    char part[80];
+    while (path && *path && root) {
+        size_t n = strcspn(path, ".");
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        root = json_object_get(root, part);
+        path += n + (path[n] == '.');
+    }
+    return root;
+}
+
+/* ---- a network on an engine ------------------------------------------------------------------- */
+
+typedef struct ran {
+    double *y, *dx, *dw; /* dw: of all weights, one behind the other */
+    size_t n_y, n_x, n_w;
+    char why[300];
+} ran;
+
+static void ran_free(ran *r)
+{
+    free(r->y);
+    free(r->dx);
+    free(r->dw);
+}
+
+static double *doubles(const float *x, size_t n)
+{
+    double *d = malloc((n + 1) * sizeof *d);
+    for (size_t i = 0; i < n; i++) d[i] = x[i];
+    return d;
+}
+
+/* Outputs y, d.x and d.WEIGHT of p, by inputs x and d.y. */
+static bool step(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p, const void *const *in,
+                 ran *r)
+{
+    zt_store store = zt_nn_store(nn);
+    zt_session *s = zt_session_open(e, p, &store, &(zt_session_opts){0});
+    zt_bound *b = zt_prog_bind(p, NULL, 0);
+    int n = zt_prog_n_outputs(p);
+    float *out[MAX_GRADS] = {0};
+    size_t count[MAX_GRADS] = {0};
+    for (int o = 0; b && o < n; o++) {
+        count[o] = (size_t)zt_type_count(&b->type[zt_prog_output(p, o)->value]);
+        out[o] = calloc(count[o] + 1, sizeof(float));
+    }
+    bool well = s && b && zt_session_step(s, NULL, 0, in, (void *const *)out) == ZT_OK;
+    if (well) {
+        r->y = doubles(out[0], r->n_y = count[0]);
+        r->n_w = 0;
+        r->dw = NULL;
+        if (n > 1) r->dx = doubles(out[1], r->n_x = count[1]);
+        for (int o = 2; o < n; o++) {
+            r->dw = realloc(r->dw, (r->n_w + count[o]) * sizeof *r->dw);
+            for (size_t i = 0; i < count[o]; i++) r->dw[r->n_w++] = out[o][i];
+        }
+    }
+    for (int o = 0; o < n; o++) free(out[o]);
+    zt_bound_free(b);
+    zt_session_close(s);
+    if (!well) snprintf(r->why, sizeof r->why, "%s", zt_ctx_error(ctx));
+    return well;
+}
+
+/* The network's program on x of these dimensions, numbers all, and its gradient by d.y. */
+static zt_prog *lower(zt_ctx *ctx, zt_nn *nn, const zt_type *t, bool grads)
+{
+    int wrt[MAX_GRADS], n = 1;
+    zt_prog *p = zt_prog_new(ctx);
+    wrt[0] = zt_prog_in(p, "x", ZT_F32, t->rank, t->dim);
+    int y = zt_nn_emit(nn, p, wrt[0], NULL);
+    if (y < 0 || zt_prog_out(p, "y", y)) {
+        zt_prog_free(p);
+        return NULL;
+    }
+    if (!grads) return p;
+    for (int64_t i = 0; i < zt_nn_n_weights(nn) && n < MAX_GRADS - 2; i++)
+        if ((wrt[n] = zt_prog_find(p, zt_nn_weight_at(nn, i)->name)) >= 0) n++;
+    zt_prog *g = zt_prog_grad(ctx, p, wrt, n, &(zt_grad_opts){.seeds = true});
+    zt_prog_free(p);
+    return g;
+}
+
+static float *floats(const json_t *v, size_t *n)
+{
+    numbers all = {0};
+    put_all(&all, v);
+    float *x = malloc((all.n + 1) * sizeof *x);
+    for (size_t i = 0; i < all.n; i++) x[i] = (float)all.x[i];
+    *n = all.n;
+    free(all.x);
+    return x;
+}
+
+/* d.w by central differences of the program's y: sum of dy (y(w + h) - y(w - h)) / 2h. */
+static double *differences(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p, const void *x,
+                           const float *dy, size_t n)
+{
+    const double h = 1.0 / 64;
+    double *d = calloc(n + 1, sizeof *d);
+    size_t at = 0;
+    for (int64_t k = 0; k < zt_nn_n_weights(nn); k++)
+        for (int64_t i = 0; i < zt_type_count(&zt_nn_weight_at(nn, k)->type) && at < n; i++, at++)
+            for (int side = -1; side <= 1; side += 2) {
+                float *w = &zt_nn_weight_at(nn, k)->value[i], was = *w;
+                ran r = {0};
+                *w = (float)(was + side * h);
+                if (step(ctx, e, nn, p, &x, &r))
+                    for (size_t o = 0; o < r.n_y; o++) d[at] += side * r.y[o] * dy[o] / (2 * h);
+                *w = was;
+                ran_free(&r);
+            }
+    return d;
+}
+
+/* Runs a document on an engine. dy NULL: forward alone. `by_h`, if that is not NULL, gets the
+ * differences that d.w ought to be. */
+static bool run_document(const json_t *net, const zt_type *t, const float *x, const float *dy,
+                         const char *engine, ran *r, double **by_h)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    char *text = json_dumps(net, JSON_COMPACT);
+    zt_source *source = zt_source_memory(ctx, "net.json", text, strlen(text));
+    zt_nn *nn = zt_nn_from(ctx, source, 0);
+    zt_engine *e = zt_engine_open(ctx, engine, NULL);
+    zt_prog *p = nn && e ? lower(ctx, nn, t, dy != NULL) : NULL;
+    *r = (ran){0};
+    bool well = p && step(ctx, e, nn, p, (const void *const[]){x, dy}, r);
+    if (!well) snprintf(r->why, sizeof r->why, "%s", zt_ctx_error(ctx));
+    if (well && by_h) {
+        zt_prog *forward = lower(ctx, nn, t, false);
+        *by_h = differences(ctx, e, nn, forward, x, dy, r->n_w);
+        zt_prog_free(forward);
+    }
+    zt_prog_free(p);
+    zt_engine_close(e);
+    zt_nn_close(nn);
+    zt_source_close(source);
+    free(text);
+    if (zt_mem_get(ctx).blocks) {
+        snprintf(r->why, sizeof r->why, "%zu blocks leak", zt_mem_get(ctx).blocks);
+        well = false;
+    }
+    zt_ctx_free(ctx);
+    return well;
+}
+
+/* ---- comparing -------------------------------------------------------------------------------- */
+
+static double largest(const numbers *v)
+{
+    double most = 0;
+    for (size_t i = 0; i < v->n; i++) most = fmax(most, fabs(v->x[i]));
+    return most;
+}
+
+/* Are n numbers those of `want`, within `tolerance` (relative above 1); tolerance 0: as finite
+ * differences are, within the set's bound for these, of which two in a hundred may be at a kink. */
+static bool numbers_are(const double *got, size_t n, const numbers *want, const char *what,
+                        double tolerance, char *why, size_t size)
+{
+    bool finite = tolerance == 0;
+    double worst = 0;
+    size_t bad = 0;
+    if (finite) tolerance = 4e-3 * (0.05 + largest(want));
+    for (size_t i = 0; i < n && n == want->n; i++) {
+        worst = fmax(worst, fabs(got[i] - want->x[i]));
+        bad += !loom_near(got[i], want->x[i], tolerance);
+    }
+    bool well = n == want->n && (bad == 0 || (finite && bad * 50 <= n));
+    if (!well)
+        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, n, want->n,
+                 worst);
+    return well;
+}
+
+static bool same_numbers(const double *got, size_t n, const json_t *root, const char *path,
+                         double tolerance, char *why, size_t size)
+{
+    numbers want = {0};
+    put_all(&want, by_path(root, path));
+    bool well = numbers_are(got, n, &want, path, strstr(path, "finite_difference") ? 0 : tolerance,
+                            why, size);
+    free(want.x);
+    return well;
+}
+
+/* Is there a member `key` of this value anywhere? */
+static bool has(const json_t *v, const char *key, const char *value)
+{
+    size_t i;
+    const char *name, *is = json_string_value(json_object_get(v, key));
+    json_t *item;
+    bool any = is && !strcmp(is, value);
+    json_array_foreach(v, i, item) any = any || has(item, key, value);
+    json_object_foreach((json_t *)v, name, item) any = any || has(item, key, value);
+    return any;
+}
+
+static bool has_gelu(const json_t *root)
+{
+    return has(json_object_get(root, "network"), "activation", "GELU");
+}
+
+/* The field that a gradient must be: what `expect` names, beside GELU its finite differences. */
+static const char *gradient_of(const json_t *root, const char *what, char *buf, size_t size)
+{
+    const char *named = json_string_value(json_object_get(json_object_get(root, "expect"), what));
+    snprintf(buf, size, "finite_difference_%s", what);
+    return named && has_gelu(root) && json_object_get(root, buf) ? buf : named;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------ */
+
+static const json_t *first_layer(const json_t *root)
+{
+    return json_array_get(json_object_get(json_object_get(root, "network"), "layers"), 0);
+}
+
+static bool is_layer(const json_t *root, const char *key, const char *value)
+{
+    const char *s = json_string_value(json_object_get(first_layer(root), key));
+    return s && !strcmp(s, value);
+}
+
+/* The case's network with what its format leaves out. */
+static json_t *document_of(const json_t *root)
+{
+    static const char *const beside[] = {"mask", "hierarchy_levels"};
+    json_t *net = json_deep_copy(json_object_get(root, "network"));
+    json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
+    for (int i = 0; i < 2; i++)
+        if (json_object_get(root, beside[i]))
+            json_object_set(layer, beside[i], json_object_get(root, beside[i]));
+    return net;
+}
+
+static zt_type type_of(const json_t *tensor)
+{
+    const json_t *shape = json_object_get(tensor, "shape");
+    zt_type t = {.dtype = ZT_F32, .rank = (int)json_array_size(shape)};
+    for (int d = 0; d < t.rank; d++)
+        t.dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
+    return t;
+}
+
+/* What the original lays branch after branch, whole batches: [branch][row][col] as rows. */
+static void rows_of_branches(const json_t *root, int64_t rows, float *x, size_t n)
+{
+    size_t branches = json_array_size(json_object_get(first_layer(root), "parallel_branches"));
+    float *old = malloc((n + 1) * sizeof *x);
+    size_t cols = rows && branches ? n / (size_t)rows / branches : 0;
+    memcpy(old, x, n * sizeof *x);
+    for (size_t b = 0; b < branches; b++)
+        for (size_t r = 0; r < (size_t)rows; r++)
+            memcpy(x + (r * branches + b) * cols, old + (b * (size_t)rows + r) * cols,
+                   cols * sizeof *x);
+    free(old);
+}
+
+static void branches_of_rows(const json_t *root, int64_t rows, double *x, size_t n)
+{
+    size_t branches = json_array_size(json_object_get(first_layer(root), "parallel_branches"));
+    double *old = malloc((n + 1) * sizeof *x);
+    size_t cols = rows && branches ? n / (size_t)rows / branches : 0;
+    memcpy(old, x, n * sizeof *x);
+    for (size_t b = 0; b < branches; b++)
+        for (size_t r = 0; r < (size_t)rows; r++)
+            memcpy(x + (b * (size_t)rows + r) * cols, old + (r * branches + b) * cols,
+                   cols * sizeof *x);
+    free(old);
+}
+
+static bool joins(const json_t *root)
+{
+    return is_layer(root, "type", "Parallel") &&
+           (is_layer(root, "combine_mode", "concat") || is_layer(root, "combine_mode", "grid_scatter"));
+}
+
+/* Weights' gradients that no field of a case has right: SwiGLU's and what is before a Residual in a
+ * sequence, and those of a filter, whose gate the original leaves out. */
+static bool is_wrong_there(const json_t *root)
+{
+    return json_object_get(first_layer(root), "sequential_layers") ||
+           is_layer(root, "combine_mode", "filter");
+}
+
+static bool weights_are(const json_t *root, const ran *r, double *by_h, char *why, size_t size)
+{
+    char buf[80];
+    const char *dw = gradient_of(root, "grad_weights", buf, sizeof buf);
+    numbers want = {by_h, r->n_w};
+    if (by_h) return numbers_are(r->dw, r->n_w, &want, "differences of weights", 0, why, size);
+    double tolerance = has_gelu(root) ? 0 : 1e-4;
+    return !dw || !r->n_w || same_numbers(r->dw, r->n_w, root, dw, tolerance, why, size);
+}
+
+/* A document, the case's or one made for it, against the case. */
+static bool document_is(const json_t *root, const json_t *net, const char *engine, char *why,
+                        size_t size)
+{
+    const json_t *input = json_object_get(root, "input");
+    const char *post = json_string_value(by_path(root, "expect.post"));
+    char buf[80];
+    const char *dx = gradient_of(root, "grad_input", buf, sizeof buf);
+    size_t n, m;
+    float *x = floats(input, &n), *dy = floats(json_object_get(root, "grad_output"), &m);
+    zt_type t = type_of(input);
+    bool own = is_wrong_there(root), filter = is_layer(root, "combine_mode", "filter");
+    double *by_h = NULL;
+    ran r;
+    if (joins(root)) rows_of_branches(root, t.dim[0], dy, m);
+    bool well = run_document(net, &t, x, dx ? dy : NULL, engine, &r, dx && own ? &by_h : NULL);
+    if (!well) snprintf(why, size, "%s", r.why);
+    if (well && joins(root)) branches_of_rows(root, t.dim[0], r.y, r.n_y);
+    if (!post) post = json_object_get(root, "post_full") ? "post_full" : "post";
+    double tolerance = filter || is_layer(root, "type", "LSTM") ||
+                               is_layer(root, "type", "MultiHeadAttention")
+                           ? 1e-4
+                           : 1e-5;
+    well = well && same_numbers(r.y, r.n_y, root, post, tolerance, why, size);
+    if (well && dx && !filter && !json_object_get(root, "skip"))
+        well = same_numbers(r.dx, r.n_x, root, dx, tolerance, why, size);
+    if (well && dx) well = weights_are(root, &r, by_h, why, size);
+    ran_free(&r);
+    free(by_h);
+    free(x);
+    free(dy);
+    return well;
+}
+
+/* ---- cases that leave something out ----------------------------------------------------------- */
+
+enum { MOST = 16 }; /* unknowns */
+
+/* a x = b, n of them, by elimination with pivots; false: there is no one solution. */
+static bool solve(double a[MOST][MOST], double b[MOST], int n)
+{
+    for (int c = 0; c < n; c++) {
+        int best = c;
+        for (int r = c; r < n; r++)
+            if (fabs(a[r][c]) > fabs(a[best][c])) best = r;
+        if (fabs(a[best][c]) < 1e-9) return false;
+        for (int k = 0; k < n; k++) {
+            double t = a[c][k];
+            a[c][k] = a[best][k];
+            a[best][k] = t;
+        }
+        double t = b[c];
+        b[c] = b[best];
+        b[best] = t;
+        for (int r = 0; r < n; r++) {
+            double f = r == c ? 0 : a[r][c] / a[c][c];
+            for (int k = c; k < n; k++) a[r][k] -= f * a[c][k];
+            b[r] -= f * b[c];
+        }
+    }
+    for (int c = 0; c < n; c++) b[c] /= a[c][c];
+    return true;
+}
+
+/* The smallest W [outs][d] with W x_r = y_r for each of the rows of x [rows][d] and y [rows][outs]. */
+static bool matrix_between(const float *x, const double *y, int rows, int d, int outs, float *w)
+{
+    for (int o = 0; o < outs; o++) {
+        double a[MOST][MOST] = {{0}}, b[MOST] = {0};
+        for (int r = 0; r < rows; r++) {
+            b[r] = y[r * outs + o];
+            for (int q = 0; q < rows; q++)
+                for (int k = 0; k < d; k++) a[r][q] += (double)x[r * d + k] * x[q * d + k];
+        }
+        if (!solve(a, b, rows)) return false;
+        for (int k = 0; k < d; k++) {
+            double v = 0;
+            for (int r = 0; r < rows; r++) v += b[r] * x[r * d + k];
+            w[o * d + k] = (float)v;
+        }
+    }
+    return true;
+}
+
+static json_t *dense(const float *w, int in, int out)
+{
+    char *text = loom_base64(w, (size_t)in * (size_t)out);
+    json_t *l = json_pack("{s:s,s:s,s:s,s:i,s:i}", "type", "Dense", "weights", text, "activation",
+                          "Linear", "input_height", in, "output_height", out);
+    free(text);
+    return l;
+}
+
+/* A filter's gate is told without its weights. What the branches' shares were follows from what came
+ * out: they are above 0 and sum to 1. Some gate that gives them takes its place. */
+static bool filter_on(const json_t *root, const char *engine, char *why, size_t size)
+{
+    json_t *net = document_of(root), *joined = document_of(root);
+    json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
+    size_t n, m;
+    float *x = floats(json_object_get(root, "input"), &n), w[MOST * MOST],
+          *post = floats(json_object_get(root, "post"), &m);
+    zt_type t = type_of(json_object_get(root, "input"));
+    int rows = (int)t.dim[0], d = (int)t.dim[1],
+        B = (int)json_array_size(json_object_get(layer, "parallel_branches")),
+        cols = (int)m / rows;
+    double logit[MOST * MOST] = {0};
+    ran r;
+    json_object_set_new(json_array_get(json_object_get(joined, "layers"), 0), "combine_mode",
+                        json_string("concat"));
+    bool well = run_document(joined, &t, x, NULL, engine, &r, NULL) && B <= MOST && rows <= MOST &&
+                cols >= B && d <= MOST;
+    for (int row = 0; row < rows && well; row++) { /* least squares over the columns */
+        double a[MOST][MOST] = {{0}}, b[MOST] = {0}, sum = 0;
+        const double *y = r.y + row * B * cols;
+        for (int i = 0; i < B; i++)
+            for (int c = 0; c < cols; c++) {
+                b[i] += y[i * cols + c] * post[row * cols + c];
+                for (int k = 0; k < B; k++) a[i][k] += y[i * cols + c] * y[k * cols + c];
+            }
+        well = solve(a, b, B);
+        for (int i = 0; i < B && well; i++) {
+            well = b[i] > 0;
+            sum += b[i];
+            logit[row * B + i] = log(b[i]);
+        }
+        well = well && fabs(sum - 1) < 1e-3;
+    }
+    well = well && matrix_between(x, logit, rows, d, B, w);
+    if (!well) snprintf(why, size, "its output is no mix of its branches");
+    if (well) json_object_set_new(layer, "filter_gate", dense(w, d, B));
+    well = well && document_is(root, net, engine, why, size);
+    ran_free(&r);
+    free(x);
+    free(post);
+    json_decref(net);
+    json_decref(joined);
+    return well;
+}
+
+/* Residual of a skip and an input: in a sequence, behind a layer that makes one of the other. */
+static bool skip_on(const json_t *root, const char *engine, char *why, size_t size)
+{
+    json_t *turned = json_deep_copy(root), *net = document_of(root);
+    json_t *layers = json_object_get(net, "layers");
+    zt_type t = type_of(json_object_get(root, "input"));
+    int rows = (int)t.dim[0], d = (int)t.dim[1];
+    size_t n;
+    float w[MOST * MOST], *skip = floats(json_object_get(root, "skip"), &n),
+          *input = floats(json_object_get(root, "input"), &n);
+    double *want = doubles(input, n);
+    bool well = rows <= MOST && d <= MOST && matrix_between(skip, want, rows, d, d, w);
+    json_array_set_new(layers, 0,
+                       json_pack("{s:s,s:[o,{s:s}]}", "type", "Sequential", "sequential_layers",
+                                 dense(w, d, d), "type", "Residual"));
+    json_object_set(turned, "input", json_object_get(root, "skip"));
+    json_object_del(json_object_get(turned, "expect"), "grad_weights");
+    well = well && document_is(turned, net, engine, why, size);
+    free(skip);
+    free(input);
+    free(want);
+    json_decref(turned);
+    json_decref(net);
+    return well;
+}
+
+/* One draw of the original's; without noise it is the standard softmax, which ours must be. */
+static bool gumbel_on(const json_t *root, const char *engine, char *why, size_t size)
+{
+    json_t *net = document_of(root);
+    zt_type t = type_of(json_object_get(root, "input"));
+    size_t n;
+    float *x = floats(json_object_get(root, "input"), &n);
+    double sum = 0, most = 0;
+    ran r;
+    bool well = run_document(net, &t, x, NULL, engine, &r, NULL);
+    if (!well) snprintf(why, size, "%s", r.why);
+    double T = json_number_value(json_object_get(first_layer(root), "temperature"));
+    for (size_t i = 0; i < n; i++) sum += exp(x[i] / (T > 0 ? T : 1));
+    for (size_t i = 0; i < n && well; i++)
+        most = fmax(most, fabs(r.y[i] - exp(x[i] / (T > 0 ? T : 1)) / sum));
+    if (well && most > 1e-6) snprintf(why, size, "off the softmax by %g", most);
+    ran_free(&r);
+    free(x);
+    json_decref(net);
+    return well && most <= 1e-6;
+}
+
+/* ---- layers and softmax ----------------------------------------------------------------------- */
+
+static bool layer_on(const json_t *root, const char *engine, char *why, size_t size)
+{
+    if (is_layer(root, "combine_mode", "filter")) return filter_on(root, engine, why, size);
+    if (is_layer(root, "softmax_type", "Gumbel")) return gumbel_on(root, engine, why, size);
+    if (json_object_get(root, "skip")) return skip_on(root, engine, why, size);
+    json_t *net = document_of(root);
+    bool well = document_is(root, net, engine, why, size);
+    json_decref(net);
+    return well;
+}
+
+static void layer_case(const json_t *root, const char *name)
+{
+    for (int e = 0; e < 2; e++) {
+        char why[300] = "";
+        bool well = layer_on(root, engines[e], why, sizeof why);
+        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
+    }
+}
+
+/* ---- activations ------------------------------------------------------------------------------ */
+
+/* As the activation of a dense layer of one weight, 1. The original's derivative of GELU is that of
+ * another form, up to .002 off. */
+static void activation_case(const json_t *root, const char *name)
+{
+    size_t n;
+    const float one = 1;
+    float *x = floats(json_object_get(root, "x"), &n), *dy = malloc((n + 1) * sizeof *dy);
+    const char *act = json_string_value(json_object_get(root, "activation"));
+    json_t *layer = dense(&one, 1, 1);
+    json_object_set_new(layer, "activation", json_string(act));
+    json_t *net = json_pack("{s:i,s:i,s:i,s:i,s:[o]}", "depth", 1, "rows", 1, "cols", 1,
+                            "layers_per_cell", 1, "layers", layer);
+    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){(int64_t)n, 1});
+    for (size_t i = 0; i < n; i++) dy[i] = 1;
+    for (int e = 0; e < 2; e++) {
+        char why[300] = "";
+        ran r;
+        bool gelu = act && !strcmp(act, "GELU");
+        bool well = run_document(net, &t, x, dy, engines[e], &r, NULL);
+        if (!well) snprintf(why, sizeof why, "%s", r.why);
+        well = well && same_numbers(r.y, r.n_y, root, "y", 1e-5, why, sizeof why);
+        well = well && same_numbers(r.dx, r.n_x, root, "dydx", gelu ? 2e-3 : 1e-5, why, sizeof why);
+        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
+        ran_free(&r);
+    }
+    json_decref(net);
+    free(x);
+    free(dy);
+}
+
+/* ---- grids ------------------------------------------------------------------------------------ */
+
+static bool network_on(const json_t *root, const char *engine, char *why, size_t size)
+{
+    json_t *net = json_deep_copy(json_object_get(root, "network"));
+    const json_t *disabled = json_object_get(root, "disabled_layer_indices"), *v;
+    json_t *grads = json_deep_copy(json_object_get(root, "layer_grad_weights"));
+    size_t n, m, i;
+    float *x = floats(json_object_get(root, "input"), &n),
+          *dy = floats(json_object_get(root, "grad_output"), &m);
+    zt_type t = type_of(json_object_get(root, "input"));
+    numbers want = {0};
+    ran r;
+    json_array_foreach(disabled, i, v)
+    {
+        size_t k = (size_t)json_integer_value(v);
+        json_object_set_new(json_array_get(json_object_get(net, "layers"), k), "is_disabled",
+                            json_true());
+        json_array_set_new(grads, k, json_array()); /* its weights are in no program */
+    }
+    bool gelu = has_gelu(root), well = run_document(net, &t, x, dy, engine, &r, NULL);
+    if (!well) snprintf(why, size, "%s", r.why);
+    put_all(&want, grads);
+    well = well && same_numbers(r.y, r.n_y, root, "output", 1e-5, why, size);
+    well = well && same_numbers(r.dx, r.n_x, root, "grad_input", gelu ? 2e-3 : 1e-5, why, size);
+    well = well && numbers_are(r.dw, r.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
+    ran_free(&r);
+    free(want.x);
+    free(x);
+    free(dy);
+    json_decref(net);
+    json_decref(grads);
+    return well;
+}
+
+static void network_case(const json_t *root, const char *name)
+{
+    for (int e = 0; e < 2; e++) {
+        char why[300] = "";
+        bool well = network_on(root, engines[e], why, sizeof why);
+        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
+    }
+}
+
+/* ---- dtypes ----------------------------------------------------------------------------------- */
+
+static bool all_same(const json_t *list)
+{
+    numbers v = {0};
+    put_all(&v, list);
+    bool same = v.n > 0;
+    for (size_t i = 1; i < v.n; i++) same = same && v.x[i] == v.x[0];
+    free(v.x);
+    return same;
+}
+
+/* The document with its weights as the dtype makes them, in f32. */
+static void simulate(json_t *layer, const json_t *weights, const char *dtype, float scale)
+{
+    size_t n;
+    zt_storage t;
+    float *w = floats(weights, &n);
+    zt_nn_dtype_parse(dtype, &t);
+    for (size_t i = 0; i < n; i++) w[i] = zt_loom_simulate(t, w[i], scale);
+    char *text = loom_base64(w, n);
+    json_object_set_new(layer, "weights", json_string(text));
+    json_object_set_new(layer, "dtype", json_string("float32"));
+    free(text);
+    free(w);
+}
+
+/* Of types whose precision changes nothing the original makes what it makes of f32; where it does
+ * not, its way for all types but f32 is another function. */
+static bool is_another_there(const json_t *root)
+{
+    size_t n = 0;
+    char why[300];
+    float *x = floats(by_path(root, "by_dtype.float64.from_master"), &n);
+    double *d = doubles(x, n);
+    bool same = n == 0 || same_numbers(d, n, root, "post_f32", 1e-4, why, sizeof why);
+    free(d);
+    free(x);
+    return !same;
+}
+
+/* Weights through their dtype's precision. Where the original has no code for a type it leaves its
+ * output as it begins, all one number, or has another function's: then ours must be that of weights
+ * made so beforehand. What `after_morph` holds is not wanted: codes without their scale there, or
+ * rounded twice. */
+static bool dtype_on(const json_t *root, const char *dtype, const json_t *from_master, char *why,
+                     size_t size)
+{
+    json_t *net = json_deep_copy(json_object_get(root, "network_f32"));
+    json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
+    size_t n;
+    float *x = floats(json_object_get(root, "input"), &n);
+    zt_type t = type_of(json_object_get(root, "input"));
+    bool nothing = all_same(from_master) || is_another_there(root);
+    ran r, made = {0};
+    json_object_set_new(layer, "dtype", json_string(dtype));
+    json_object_set(layer, "scale", json_object_get(root, "scale"));
+    bool well = run_document(net, &t, x, NULL, "cpu", &r, NULL);
+    if (!well) snprintf(why, size, "%s", r.why);
+    simulate(layer, json_object_get(root, "weights"), dtype,
+             (float)json_number_value(json_object_get(root, "scale")));
+    if (well && nothing) {
+        well = run_document(net, &t, x, NULL, "cpu", &made, NULL);
+        numbers want = {made.y, made.n_y};
+        well = well && numbers_are(r.y, r.n_y, &want, "made so beforehand", 1e-6, why, size);
+    } else if (well) {
+        well = same_numbers(r.y, r.n_y, from_master, "", 1e-4, why, size);
+    }
+    ran_free(&r);
+    ran_free(&made);
+    free(x);
+    json_decref(net);
+    return well;
+}
+
+static void dtype_case(const json_t *root, const char *name)
+{
+    const char *dtype;
+    json_t *of;
+    json_object_foreach(json_object_get(root, "by_dtype"), dtype, of)
+    {
+        char why[300] = "";
+        const json_t *from_master = json_object_get(of, "from_master");
+        bool well = !from_master || dtype_on(root, dtype, from_master, why, sizeof why);
+        if (from_master) ok(well, "%s in %s%s%s", name, dtype, well ? "" : ": ", why);
+    }
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+static const char *kind_of(const char *text, int *id)
+{
+    zt_nn_kind k;
+    zt_nn_kind_parse(text, &k);
+    return zt_nn_kind_name((zt_nn_kind)(*id = (int)k));
+}
+
+static const char *act_of(const char *text, int *id)
+{
+    zt_nn_act a;
+    zt_nn_act_parse(text, &a);
+    return zt_nn_act_name((zt_nn_act)(*id = (int)a));
+}
+
+static const char *softmax_of(const char *text, int *id)
+{
+    zt_nn_softmax s;
+    zt_nn_softmax_parse(text, &s);
+    return zt_nn_softmax_name((zt_nn_softmax)(*id = (int)s));
+}
+
+static const char *dtype_of(const char *text, int *id)
+{
+    static const zt_storage number[] = { /* of Loom's, in their order */
+        ZT_STORE_F64, ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2,
+        ZT_STORE_I64, ZT_STORE_I32, ZT_STORE_I16, ZT_STORE_I8, ZT_STORE_U64, ZT_STORE_U32,
+        ZT_STORE_U16, ZT_STORE_U8, ZT_STORE_I4, ZT_STORE_U4, ZT_STORE_FP4, ZT_STORE_I2,
+        ZT_STORE_U2, ZT_STORE_TERNARY, ZT_STORE_BINARY};
+    zt_storage t;
+    zt_nn_dtype_parse(text, &t);
+    for (int i = 0; i < ZT_STORE_COUNT; i++)
+        if (number[i] == t) *id = i;
+    return zt_netjson_word(t);
+}
+
+static void names_case(const json_t *root, const char *name)
+{
+    static const struct {
+        const char *kind;
+        const char *(*parse)(const char *text, int *id);
+    } rows[] = {{"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
+    size_t i;
+    const json_t *v;
+    json_array_foreach(root, i, v)
+    {
+        const char *kind = json_string_value(json_object_get(v, "kind")),
+                   *text = json_string_value(json_object_get(v, "text")), *got = NULL;
+        int id = -2;
+        for (int k = 0; k < 4 && kind && text; k++)
+            if (!strcmp(kind, rows[k].kind)) got = rows[k].parse(text, &id);
+        ok(got && !strcmp(got, json_string_value(json_object_get(v, "name"))) &&
+               id == (int)json_integer_value(json_object_get(v, "id")),
+           "%s: %s '%s'", name, kind, text);
+    }
+}
+
+/* ---- folders ---------------------------------------------------------------------------------- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
+
+/* fn for every case at or below a folder; how many. */
+static int walk(const char *folder, void (*fn)(const json_t *root, const char *name))
+{
+    struct dirent **list;
+    int n = scandir(folder, &list, is_shown, by_name), cases = 0;
+    for (int i = 0; i < n; i++) {
+        char path[1024];
+        size_t len = strlen(list[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
+        bool json = len > 5 && !strcmp(list[i]->d_name + len - 5, ".json");
+        json_t *root = json ? json_load_file(path, 0, NULL) : NULL;
+        if (root) {
+            const char *end = strstr(path, "loom/");
+            fn(root, end ? end + 5 : path);
+            cases++;
+        } else if (json) {
+            ok(false, "%s is JSON", path);
+        } else {
+            cases += walk(path, fn);
+        }
+        json_decref(root);
+        free(list[i]);
+    }
+    if (n >= 0) free(list);
+    return cases;
+}
+
+int main(void)
+{
+    char path[1024];
+    static const struct {
+        const char *set;
+        void (*fn)(const json_t *root, const char *name);
+    } sets[] = {{"loom/layers", layer_case}, {"loom/softmax", layer_case},
+                {"loom/activations", activation_case}, {"loom/network", network_case},
+                {"loom/dtype_layers", dtype_case}, {"loom/names", names_case}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (golden_holds(sets[i].set, path)) diag("%s: %d cases", sets[i].set, walk(path, sets[i].fn));
+    return tap_done();
+}
