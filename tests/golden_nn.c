@@ -1,5 +1,5 @@
-/* golden_nn.c - golden/loom layers, softmax, activations, dtype_layers, network, names: layers of S3
- * and whole grids, forward and backward, by lib/nn on ref and on cpu.
+/* golden_nn.c - golden/loom layers, softmax, activations, dtype_layers, network, names: layers of
+ * S3 and whole grids, forward and backward, by lib/nn on ref and on cpu.
  *
  * A case is compared with the fields that its `expect` names. Where the original is another than
  * what we build, this is said: Parallel joins whole batches there and rows here, so that what it
@@ -17,7 +17,7 @@ enum { MAX_GRADS = 256 };
 
 static const char *const engines[] = {"ref", "cpu"};
 
-/* ---- numbers of a case ------------------------------------------------------------------------ */
+/* ---- numbers of a case ----------------------------------------------------------------------- */
 
 typedef struct numbers {
     double *x;
@@ -54,7 +54,7 @@ static const json_t *by_path(const json_t *root, const char *path)
     return root;
 }
 
-/* ---- a network on an engine ------------------------------------------------------------------- */
+/* ---- a network on an engine ------------------------------------------------------------------ */
 
 typedef struct ran {
     double *y, *dx, *dw; /* dw: of all weights, one behind the other */
@@ -191,7 +191,7 @@ static bool run_document(const json_t *net, const zt_type *t, const float *x, co
     return well;
 }
 
-/* ---- comparing -------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static double largest(const numbers *v)
 {
@@ -215,8 +215,8 @@ static bool numbers_are(const double *got, size_t n, const numbers *want, const 
     }
     bool well = n == want->n && (bad == 0 || (finite && bad * 50 <= n));
     if (!well)
-        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, n, want->n,
-                 worst);
+        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, n,
+                 want->n, worst);
     return well;
 }
 
@@ -256,7 +256,7 @@ static const char *gradient_of(const json_t *root, const char *what, char *buf, 
     return named && has_gelu(root) && json_object_get(root, buf) ? buf : named;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static const json_t *first_layer(const json_t *root)
 {
@@ -319,8 +319,8 @@ static void branches_of_rows(const json_t *root, int64_t rows, double *x, size_t
 
 static bool joins(const json_t *root)
 {
-    return is_layer(root, "type", "Parallel") &&
-           (is_layer(root, "combine_mode", "concat") || is_layer(root, "combine_mode", "grid_scatter"));
+    return is_layer(root, "type", "Parallel") && (is_layer(root, "combine_mode", "concat") ||
+                                                  is_layer(root, "combine_mode", "grid_scatter"));
 }
 
 /* Weights' gradients that no field of a case has right: SwiGLU's and what is before a Residual in a
@@ -360,10 +360,10 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
     if (!well) snprintf(why, size, "%s", r.why);
     if (well && joins(root)) branches_of_rows(root, t.dim[0], r.y, r.n_y);
     if (!post) post = json_object_get(root, "post_full") ? "post_full" : "post";
-    double tolerance = filter || is_layer(root, "type", "LSTM") ||
-                               is_layer(root, "type", "MultiHeadAttention")
-                           ? 1e-4
-                           : 1e-5;
+    double tolerance =
+        filter || is_layer(root, "type", "LSTM") || is_layer(root, "type", "MultiHeadAttention")
+            ? 1e-4
+            : 1e-5;
     well = well && same_numbers(r.y, r.n_y, root, post, tolerance, why, size);
     if (well && dx && !filter && !json_object_get(root, "skip"))
         well = same_numbers(r.dx, r.n_x, root, dx, tolerance, why, size);
@@ -375,7 +375,7 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
     return well;
 }
 
-/* ---- cases that leave something out ----------------------------------------------------------- */
+/* ---- cases that leave something out ---------------------------------------------------------- */
 
 enum { MOST = 16 }; /* unknowns */
 
@@ -405,7 +405,8 @@ static bool solve(double a[MOST][MOST], double b[MOST], int n)
     return true;
 }
 
-/* The smallest W [outs][d] with W x_r = y_r for each of the rows of x [rows][d] and y [rows][outs]. */
+/* The smallest W [outs][d] with W x_r = y_r for each of the rows of x [rows][d] and y [rows][outs].
+ */
 static bool matrix_between(const float *x, const double *y, int rows, int d, int outs, float *w)
 {
     for (int o = 0; o < outs; o++) {
@@ -434,8 +435,8 @@ static json_t *dense(const float *w, int in, int out)
     return l;
 }
 
-/* A filter's gate is told without its weights. What the branches' shares were follows from what came
- * out: they are above 0 and sum to 1. Some gate that gives them takes its place. */
+/* A filter's gate is told without its weights. What the branches' shares were follows from what
+ * came out: they are above 0 and sum to 1. Some gate that gives them takes its place. */
 static bool filter_on(const json_t *root, const char *engine, char *why, size_t size)
 {
     json_t *net = document_of(root), *joined = document_of(root);
@@ -445,8 +446,7 @@ static bool filter_on(const json_t *root, const char *engine, char *why, size_t 
           *post = floats(json_object_get(root, "post"), &m);
     zt_type t = type_of(json_object_get(root, "input"));
     int rows = (int)t.dim[0], d = (int)t.dim[1],
-        B = (int)json_array_size(json_object_get(layer, "parallel_branches")),
-        cols = (int)m / rows;
+        B = (int)json_array_size(json_object_get(layer, "parallel_branches")), cols = (int)m / rows;
     double logit[MOST * MOST] = {0};
     ran r;
     json_object_set_new(json_array_get(json_object_get(joined, "layers"), 0), "combine_mode",
@@ -490,7 +490,7 @@ static bool skip_on(const json_t *root, const char *engine, char *why, size_t si
     int rows = (int)t.dim[0], d = (int)t.dim[1];
     size_t n;
     float w[MOST * MOST], *skip = floats(json_object_get(root, "skip"), &n),
-          *input = floats(json_object_get(root, "input"), &n);
+                          *input = floats(json_object_get(root, "input"), &n);
     double *want = doubles(input, n);
     bool well = rows <= MOST && d <= MOST && matrix_between(skip, want, rows, d, d, w);
     json_array_set_new(layers, 0,
@@ -529,7 +529,7 @@ static bool gumbel_on(const json_t *root, const char *engine, char *why, size_t 
     return well && most <= 1e-6;
 }
 
-/* ---- layers and softmax ----------------------------------------------------------------------- */
+/* ---- layers and softmax ---------------------------------------------------------------------- */
 
 static bool layer_on(const json_t *root, const char *engine, char *why, size_t size)
 {
@@ -551,7 +551,7 @@ static void layer_case(const json_t *root, const char *name)
     }
 }
 
-/* ---- activations ------------------------------------------------------------------------------ */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /* As the activation of a dense layer of one weight, 1. The original's derivative of GELU is that of
  * another form, up to .002 off. */
@@ -583,7 +583,7 @@ static void activation_case(const json_t *root, const char *name)
     free(dy);
 }
 
-/* ---- grids ------------------------------------------------------------------------------------ */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
 static bool network_on(const json_t *root, const char *engine, char *why, size_t size)
 {
@@ -608,7 +608,8 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
     put_all(&want, grads);
     well = well && same_numbers(r.y, r.n_y, root, "output", 1e-5, why, size);
     well = well && same_numbers(r.dx, r.n_x, root, "grad_input", gelu ? 2e-3 : 1e-5, why, size);
-    well = well && numbers_are(r.dw, r.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
+    well = well &&
+           numbers_are(r.dw, r.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
     ran_free(&r);
     free(want.x);
     free(x);
@@ -627,7 +628,7 @@ static void network_case(const json_t *root, const char *name)
     }
 }
 
-/* ---- dtypes ----------------------------------------------------------------------------------- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static bool all_same(const json_t *list)
 {
@@ -715,7 +716,7 @@ static void dtype_case(const json_t *root, const char *name)
     }
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *kind_of(const char *text, int *id)
 {
@@ -740,11 +741,13 @@ static const char *softmax_of(const char *text, int *id)
 
 static const char *dtype_of(const char *text, int *id)
 {
-    static const zt_storage number[] = { /* of Loom's, in their order */
-        ZT_STORE_F64, ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2,
-        ZT_STORE_I64, ZT_STORE_I32, ZT_STORE_I16, ZT_STORE_I8, ZT_STORE_U64, ZT_STORE_U32,
-        ZT_STORE_U16, ZT_STORE_U8, ZT_STORE_I4, ZT_STORE_U4, ZT_STORE_FP4, ZT_STORE_I2,
-        ZT_STORE_U2, ZT_STORE_TERNARY, ZT_STORE_BINARY};
+    static const zt_storage number[] = {
+        /* of Loom's, in their order */
+        ZT_STORE_F64,     ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3,
+        ZT_STORE_FP8E5M2, ZT_STORE_I64, ZT_STORE_I32, ZT_STORE_I16,  ZT_STORE_I8,
+        ZT_STORE_U64,     ZT_STORE_U32, ZT_STORE_U16, ZT_STORE_U8,   ZT_STORE_I4,
+        ZT_STORE_U4,      ZT_STORE_FP4, ZT_STORE_I2,  ZT_STORE_U2,   ZT_STORE_TERNARY,
+        ZT_STORE_BINARY};
     zt_storage t;
     zt_nn_dtype_parse(text, &t);
     for (int i = 0; i < ZT_STORE_COUNT; i++)
@@ -757,7 +760,8 @@ static void names_case(const json_t *root, const char *name)
     static const struct {
         const char *kind;
         const char *(*parse)(const char *text, int *id);
-    } rows[] = {{"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
+    } rows[] = {
+        {"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
     size_t i;
     const json_t *v;
     json_array_foreach(root, i, v)
@@ -773,7 +777,7 @@ static void names_case(const json_t *root, const char *name)
     }
 }
 
-/* ---- folders ---------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -815,10 +819,11 @@ int main(void)
     static const struct {
         const char *set;
         void (*fn)(const json_t *root, const char *name);
-    } sets[] = {{"loom/layers", layer_case}, {"loom/softmax", layer_case},
+    } sets[] = {{"loom/layers", layer_case},           {"loom/softmax", layer_case},
                 {"loom/activations", activation_case}, {"loom/network", network_case},
-                {"loom/dtype_layers", dtype_case}, {"loom/names", names_case}};
+                {"loom/dtype_layers", dtype_case},     {"loom/names", names_case}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (golden_holds(sets[i].set, path)) diag("%s: %d cases", sets[i].set, walk(path, sets[i].fn));
+        if (golden_holds(sets[i].set, path))
+            diag("%s: %d cases", sets[i].set, walk(path, sets[i].fn));
     return tap_done();
 }

@@ -6,13 +6,15 @@
 #include <string.h>
 
 /* Loom's rows of numbers: which of a layer's are sizes of a plane, the outermost first. */
-int nn_planes(const zt_nn_layer *l, int64_t *dim)
+int zt_layer_planes(const zt_nn_layer *l, int64_t *dim)
 {
     bool back = l->kind >= ZT_NN_CONVT1;
     int dims = (int)l->kind - (back ? ZT_NN_CONVT1 : ZT_NN_CNN1) + 1;
     const int64_t all[3] = {l->input_depth, l->input_height, l->input_width};
-    if (dims == 1) dim[0] = back ? l->input_width : l->input_height;
-    else memcpy(dim, all + 3 - dims, (size_t)dims * sizeof *dim);
+    if (dims == 1)
+        dim[0] = back ? l->input_width : l->input_height;
+    else
+        memcpy(dim, all + 3 - dims, (size_t)dims * sizeof *dim);
     return dims;
 }
 
@@ -22,23 +24,23 @@ static int out_planes(const zt_nn_layer *l, int64_t *dim)
                      .input_depth = l->output_depth,
                      .input_height = l->output_height,
                      .input_width = l->output_width};
-    return nn_planes(&o, dim);
+    return zt_layer_planes(&o, dim);
 }
 
 /* x as [n,channels,...]: by the layer's numbers, or its own shape where these do not tell. */
 static nn_value planes(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     int64_t dim[5] = {x.dim[0], l->input_channels}, count = l->input_channels;
-    int dims = nn_planes(l, dim + 2);
+    int dims = zt_layer_planes(l, dim + 2);
     for (int d = 0; d < dims; d++) {
         if (dim[2 + d] == 0 && x.rank == 2 + dims) dim[2 + d] = x.dim[2 + d];
         if (dim[2 + d] < 1 || !zt_mul_i64(count, dim[2 + d], &count))
-            return nn_refuse(w, l, "its numbers do not tell the size of what comes in");
+            return zt_layer_refuse(w, l, "its numbers do not tell the size of what comes in");
     }
-    if (count != nn_row_count(&x))
-        return nn_refuse(w, l, "it takes %" PRId64 " numbers a row, %" PRId64 " come", count,
-                         nn_row_count(&x));
-    return nn_reshape(w, x, 2 + dims, dim);
+    if (count != zt_layer_row_count(&x))
+        return zt_layer_refuse(w, l, "it takes %" PRId64 " numbers a row, %" PRId64 " come", count,
+                               zt_layer_row_count(&x));
+    return zt_layer_reshape(w, x, 2 + dims, dim);
 }
 
 /* What comes out must be of the sizes that the document says, where it does. */
@@ -48,11 +50,12 @@ static nn_value check_sizes(nn_low *w, const zt_nn_layer *l, nn_value y)
     int dims = out_planes(l, want);
     for (int d = 0; d < dims && y.id >= 0; d++) {
         if (y.dim[2 + d] < 1)
-            return nn_refuse(w, l, "its kernel of %" PRId64 " is larger than what comes in",
-                             l->kernel_size);
+            return zt_layer_refuse(w, l, "its kernel of %" PRId64 " is larger than what comes in",
+                                   l->kernel_size);
         if (want[d] && want[d] != y.dim[2 + d])
-            return nn_refuse(w, l, "it gives planes of %" PRId64 ", the document says %" PRId64,
-                             y.dim[2 + d], want[d]);
+            return zt_layer_refuse(w, l,
+                                   "it gives planes of %" PRId64 ", the document says %" PRId64,
+                                   y.dim[2 + d], want[d]);
     }
     return y;
 }
@@ -64,7 +67,7 @@ static zt_ints each(int dims, int64_t v)
     return i;
 }
 
-nn_value nn_emit_conv(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_conv(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = planes(w, l, x);
     int dims = y.rank - 2;
@@ -75,19 +78,19 @@ nn_value nn_emit_conv(nn_low *w, const zt_nn_layer *l, nn_value x)
     y.dim[1] = l->filters;
     y = check_sizes(w, l, y);
     zt_conv_attrs a = {.stride = each(dims, l->stride), .pad = each(dims, l->padding), .groups = 1};
-    if (y.id >= 0) y.id = zt_emit_conv(w->p, NULL, y.id, nn_weight(w, l, 0), ZT_NONE, &a);
+    if (y.id >= 0) y.id = zt_emit_conv(w->p, NULL, y.id, zt_layer_weight(w, l, 0), ZT_NONE, &a);
     return y;
 }
 
 /* The op wants kernels [channels,filters,...]. */
-nn_value nn_emit_conv_transpose(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_conv_transpose(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = planes(w, l, x);
     int dims = y.rank - 2;
     zt_transpose_attrs turn = {.axes = {2 + dims, {1, 0, 2, 3, 4}}};
     for (int d = 0; d < dims; d++)
-        y.dim[2 + d] = (y.dim[2 + d] - 1) * l->stride - 2 * l->padding + l->kernel_size +
-                       l->output_padding;
+        y.dim[2 + d] =
+            (y.dim[2 + d] - 1) * l->stride - 2 * l->padding + l->kernel_size + l->output_padding;
     y.dim[1] = l->filters;
     y = check_sizes(w, l, y);
     if (y.id < 0) return y;
@@ -95,7 +98,7 @@ nn_value nn_emit_conv_transpose(nn_low *w, const zt_nn_layer *l, nn_value x)
                                  .pad = each(dims, l->padding),
                                  .output_padding = each(dims, l->output_padding),
                                  .groups = 1};
-    int kernel = zt_emit_transpose(w->p, NULL, nn_weight(w, l, 0), &turn);
+    int kernel = zt_emit_transpose(w->p, NULL, zt_layer_weight(w, l, 0), &turn);
     y.id = zt_emit_conv_transpose(w->p, NULL, y.id, kernel, ZT_NONE, ZT_NONE, &a);
     return y;
 }

@@ -1,10 +1,10 @@
-/* kinds.c - owns the table of layers: of each its names, the numbers that it needs, the shapes of its
- * weights in the order in which the document has them, and what it takes. */
+/* kinds.c - owns the table of layers: of each its names, the numbers that it needs, the shapes of
+ * its weights in the order in which the document has them, and what it takes. */
 #include "lib/nn/nn_room.h"
 
 #include <string.h>
 
-/* ---- weights ---------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static nn_part matrix(const char *name, int64_t out, int64_t in)
 {
@@ -63,8 +63,8 @@ static int layer_norm_parts(const zt_nn_layer *l, nn_part *p)
 
 static int conv_parts(const zt_nn_layer *l, nn_part *p)
 {
-    int dims = l->kind <= ZT_NN_CNN3 ? (int)l->kind - ZT_NN_CNN1 + 1
-                                     : (int)l->kind - ZT_NN_CONVT1 + 1;
+    int dims =
+        l->kind <= ZT_NN_CNN3 ? (int)l->kind - ZT_NN_CNN1 + 1 : (int)l->kind - ZT_NN_CONVT1 + 1;
     p[0] = (nn_part){.name = "w", .rank = 2 + dims, .dim = {l->filters, l->input_channels}};
     for (int d = 0; d < dims; d++) p[0].dim[2 + d] = l->kernel_size;
     return 1;
@@ -104,7 +104,7 @@ static int kmeans_parts(const zt_nn_layer *l, nn_part *p)
     return 1;
 }
 
-/* ---- what comes in ---------------------------------------------------------------------------- */
+/* ---- what comes in --------------------------------------------------------------------------- */
 
 static bool takes_vector(const zt_nn_layer *l, zt_nn_shape *in)
 {
@@ -129,7 +129,7 @@ static bool takes_ids(const zt_nn_layer *l, zt_nn_shape *in)
 static bool takes_planes(const zt_nn_layer *l, zt_nn_shape *in)
 {
     in->dim[1] = l->input_channels;
-    in->rank = 2 + nn_planes(l, &in->dim[2]);
+    in->rank = 2 + zt_layer_planes(l, &in->dim[2]);
     for (int d = 2; d < in->rank; d++)
         if (in->dim[d] < 1) return false;
     return true;
@@ -142,47 +142,123 @@ static bool takes_groups(const zt_nn_layer *l, zt_nn_shape *in)
     return in->dim[1] > 0;
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const nn_kind kinds[ZT_NN_KINDS] = {
-    [ZT_NN_DENSE] = {"Dense", {NULL}, {"input_height", "output_height"}, dense_parts,
-                     nn_emit_dense, takes_vector, true},
-    [ZT_NN_MHA] = {"MultiHeadAttention", {"MHA", "attention"},
-                   {"d_model", "num_heads", "num_kv_heads", "head_dim"}, attention_parts,
-                   nn_emit_attention, takes_vector, false},
-    [ZT_NN_SWIGLU] = {"SwiGLU", {NULL}, {"input_height", "output_height"}, swiglu_parts,
-                      nn_emit_swiglu, takes_vector, false},
-    [ZT_NN_RMSNORM] = {"RMSNorm", {NULL}, {"input_height"}, rms_norm_parts, nn_emit_rms_norm,
-                       takes_vector, false},
-    [ZT_NN_CNN1] = {"CNN1", {NULL}, {"filters", "input_channels"}, conv_parts, nn_emit_conv,
-                    takes_planes, true},
-    [ZT_NN_CNN2] = {"CNN2", {NULL}, {"filters", "input_channels"}, conv_parts, nn_emit_conv,
-                    takes_planes, true},
-    [ZT_NN_CNN3] = {"CNN3", {NULL}, {"filters", "input_channels"}, conv_parts, nn_emit_conv,
-                    takes_planes, true},
-    [ZT_NN_RNN] = {"RNN", {NULL}, {"input_height", "output_height"}, rnn_parts, nn_emit_rnn,
-                   takes_sequence, false},
-    [ZT_NN_LSTM] = {"LSTM", {NULL}, {"input_height", "output_height"}, lstm_parts, nn_emit_lstm,
-                    takes_sequence, false},
-    [ZT_NN_LAYERNORM] = {"LayerNorm", {NULL}, {"input_height"}, layer_norm_parts,
-                         nn_emit_layer_norm, takes_vector, false},
-    [ZT_NN_CONVT1] = {"ConvTransposed1D", {NULL}, {"filters", "input_channels"}, conv_parts,
-                      nn_emit_conv_transpose, takes_planes, true},
-    [ZT_NN_CONVT2] = {"ConvTransposed2D", {NULL}, {"filters", "input_channels"}, conv_parts,
-                      nn_emit_conv_transpose, takes_planes, true},
-    [ZT_NN_CONVT3] = {"ConvTransposed3D", {NULL}, {"filters", "input_channels"}, conv_parts,
-                      nn_emit_conv_transpose, takes_planes, true},
-    [ZT_NN_EMBEDDING] = {"Embedding", {NULL}, {"vocab_size", "embedding_dim"}, embedding_parts,
-                         nn_emit_embedding, takes_ids, true},
-    [ZT_NN_KMEANS] = {"KMeans", {NULL}, {"input_height", "num_clusters"}, kmeans_parts,
-                      nn_emit_kmeans, takes_vector, false},
-    [ZT_NN_SOFTMAX] = {"Softmax", {NULL}, {NULL}, NULL, nn_emit_softmax, takes_groups, false},
-    [ZT_NN_PARALLEL] = {"Parallel", {NULL}, {NULL}, NULL, nn_emit_parallel, NULL, false},
-    [ZT_NN_SEQUENTIAL] = {"Sequential", {NULL}, {NULL}, NULL, nn_emit_sequential, NULL, false},
-    [ZT_NN_RESIDUAL] = {"Residual", {NULL}, {NULL}, NULL, nn_emit_residual, takes_vector, false},
+    [ZT_NN_DENSE] = {"Dense",
+                     {NULL},
+                     {"input_height", "output_height"},
+                     dense_parts,
+                     zt_layer_emit_dense,
+                     takes_vector,
+                     true},
+    [ZT_NN_MHA] = {"MultiHeadAttention",
+                   {"MHA", "attention"},
+                   {"d_model", "num_heads", "num_kv_heads", "head_dim"},
+                   attention_parts,
+                   zt_layer_emit_attention,
+                   takes_vector,
+                   false},
+    [ZT_NN_SWIGLU] = {"SwiGLU",
+                      {NULL},
+                      {"input_height", "output_height"},
+                      swiglu_parts,
+                      zt_layer_emit_swiglu,
+                      takes_vector,
+                      false},
+    [ZT_NN_RMSNORM] = {"RMSNorm",
+                       {NULL},
+                       {"input_height"},
+                       rms_norm_parts,
+                       zt_layer_emit_rms_norm,
+                       takes_vector,
+                       false},
+    [ZT_NN_CNN1] = {"CNN1",
+                    {NULL},
+                    {"filters", "input_channels"},
+                    conv_parts,
+                    zt_layer_emit_conv,
+                    takes_planes,
+                    true},
+    [ZT_NN_CNN2] = {"CNN2",
+                    {NULL},
+                    {"filters", "input_channels"},
+                    conv_parts,
+                    zt_layer_emit_conv,
+                    takes_planes,
+                    true},
+    [ZT_NN_CNN3] = {"CNN3",
+                    {NULL},
+                    {"filters", "input_channels"},
+                    conv_parts,
+                    zt_layer_emit_conv,
+                    takes_planes,
+                    true},
+    [ZT_NN_RNN] = {"RNN",
+                   {NULL},
+                   {"input_height", "output_height"},
+                   rnn_parts,
+                   zt_layer_emit_rnn,
+                   takes_sequence,
+                   false},
+    [ZT_NN_LSTM] = {"LSTM",
+                    {NULL},
+                    {"input_height", "output_height"},
+                    lstm_parts,
+                    zt_layer_emit_lstm,
+                    takes_sequence,
+                    false},
+    [ZT_NN_LAYERNORM] = {"LayerNorm",
+                         {NULL},
+                         {"input_height"},
+                         layer_norm_parts,
+                         zt_layer_emit_layer_norm,
+                         takes_vector,
+                         false},
+    [ZT_NN_CONVT1] = {"ConvTransposed1D",
+                      {NULL},
+                      {"filters", "input_channels"},
+                      conv_parts,
+                      zt_layer_emit_conv_transpose,
+                      takes_planes,
+                      true},
+    [ZT_NN_CONVT2] = {"ConvTransposed2D",
+                      {NULL},
+                      {"filters", "input_channels"},
+                      conv_parts,
+                      zt_layer_emit_conv_transpose,
+                      takes_planes,
+                      true},
+    [ZT_NN_CONVT3] = {"ConvTransposed3D",
+                      {NULL},
+                      {"filters", "input_channels"},
+                      conv_parts,
+                      zt_layer_emit_conv_transpose,
+                      takes_planes,
+                      true},
+    [ZT_NN_EMBEDDING] = {"Embedding",
+                         {NULL},
+                         {"vocab_size", "embedding_dim"},
+                         embedding_parts,
+                         zt_layer_emit_embedding,
+                         takes_ids,
+                         true},
+    [ZT_NN_KMEANS] = {"KMeans",
+                      {NULL},
+                      {"input_height", "num_clusters"},
+                      kmeans_parts,
+                      zt_layer_emit_kmeans,
+                      takes_vector,
+                      false},
+    [ZT_NN_SOFTMAX] = {"Softmax", {NULL}, {NULL}, NULL, zt_layer_emit_softmax, takes_groups, false},
+    [ZT_NN_PARALLEL] = {"Parallel", {NULL}, {NULL}, NULL, zt_layer_emit_parallel, NULL, false},
+    [ZT_NN_SEQUENTIAL] =
+        {"Sequential", {NULL}, {NULL}, NULL, zt_layer_emit_sequential, NULL, false},
+    [ZT_NN_RESIDUAL] =
+        {"Residual", {NULL}, {NULL}, NULL, zt_layer_emit_residual, takes_vector, false},
 };
 
-const nn_kind *nn_kind_of(zt_nn_kind k)
+const nn_kind *zt_layer_kind_of(zt_nn_kind k)
 {
     return (unsigned)k < ZT_NN_KINDS ? &kinds[k] : NULL;
 }
@@ -192,7 +268,7 @@ static void otherwise(int64_t *number, int64_t other)
     if (*number == 0) *number = other;
 }
 
-void nn_settle(zt_nn_layer *l)
+void zt_layer_settle(zt_nn_layer *l)
 {
     otherwise(&l->stride, 1);
     otherwise(&l->kernel_size, 1);

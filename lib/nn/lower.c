@@ -9,34 +9,34 @@
 
 #define MAX_ROW ((int64_t)1 << 40)
 
-nn_value nn_none(void) { return (nn_value){.id = -1}; }
+nn_value zt_layer_none(void) { return (nn_value){.id = -1}; }
 
-nn_value nn_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
+nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    nn_bad(w->nn, l, "%s", text);
-    return nn_none();
+    zt_layer_bad(w->nn, l, "%s", text);
+    return zt_layer_none();
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
-int64_t nn_row_count(const nn_value *x)
+int64_t zt_layer_row_count(const nn_value *x)
 {
     int64_t n = 1;
     for (int d = 1; d < x->rank; d++) n *= x->dim[d];
     return n;
 }
 
-int64_t nn_rows(const nn_low *w, const nn_value *x, int64_t each)
+int64_t zt_layer_rows(const nn_low *w, const nn_value *x, int64_t each)
 {
     return each == 1 ? x->dim[0] : zt_prog_dim(w->p, '*', x->dim[0], each);
 }
 
-nn_value nn_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim)
+nn_value zt_layer_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim)
 {
     zt_reshape_attrs a = {.shape = {.n = rank}};
     nn_value y = {.id = x.id, .rank = rank};
@@ -49,27 +49,28 @@ nn_value nn_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim)
     return y;
 }
 
-nn_value nn_matrix(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t cols)
+nn_value zt_layer_matrix(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t cols)
 {
-    int64_t row = nn_row_count(&x);
+    int64_t row = zt_layer_row_count(&x);
     if (x.id < 0) return x;
     if (row != cols && (x.rank < 2 || x.dim[x.rank - 1] != cols))
-        return nn_refuse(w, l, "it takes %" PRId64 " numbers, %" PRId64 " come", cols, row);
-    return nn_reshape(w, x, 2, (int64_t[]){nn_rows(w, &x, row / cols), cols});
+        return zt_layer_refuse(w, l, "it takes %" PRId64 " numbers, %" PRId64 " come", cols, row);
+    return zt_layer_reshape(w, x, 2, (int64_t[]){zt_layer_rows(w, &x, row / cols), cols});
 }
 
-nn_value nn_like(nn_low *w, nn_value y, nn_value x, int64_t took, int64_t cols)
+nn_value zt_layer_like(nn_low *w, nn_value y, nn_value x, int64_t took, int64_t cols)
 {
     int64_t dim[ZT_MAX_RANK] = {x.dim[0]};
-    if (nn_row_count(&x) == took) return nn_reshape(w, y, 2, (int64_t[]){x.dim[0], cols});
+    if (zt_layer_row_count(&x) == took)
+        return zt_layer_reshape(w, y, 2, (int64_t[]){x.dim[0], cols});
     memcpy(dim, x.dim, sizeof dim);
     dim[x.rank - 1] = cols;
-    return nn_reshape(w, y, x.rank, dim);
+    return zt_layer_reshape(w, y, x.rank, dim);
 }
 
-/* ---- ops -------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
-nn_value nn_unary(nn_low *w, zt_op op, const void *attrs, nn_value x)
+nn_value zt_layer_unary(nn_low *w, zt_op op, const void *attrs, nn_value x)
 {
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
     const char *names[ZT_MAX_OUT] = {NULL, "_", "_", "_", "_", "_"};
@@ -79,7 +80,7 @@ nn_value nn_unary(nn_low *w, zt_op op, const void *attrs, nn_value x)
     return x;
 }
 
-nn_value nn_binary(nn_low *w, zt_op op, nn_value a, nn_value b)
+nn_value zt_layer_binary(nn_low *w, zt_op op, nn_value a, nn_value b)
 {
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
     for (int k = 2; k < ZT_MAX_IN; k++) in[k] = ZT_NONE;
@@ -90,13 +91,13 @@ nn_value nn_binary(nn_low *w, zt_op op, nn_value a, nn_value b)
     return a;
 }
 
-nn_value nn_activate(nn_low *w, zt_nn_act act, nn_value x)
+nn_value zt_layer_activate(nn_low *w, zt_nn_act act, nn_value x)
 {
     static const zt_op ops[] = {ZT_OP_relu, ZT_OP_silu, ZT_OP_gelu, ZT_OP_tanh, ZT_OP_sigmoid};
-    return act == ZT_NN_LINEAR ? x : nn_unary(w, ops[act], NULL, x);
+    return act == ZT_NN_LINEAR ? x : zt_layer_unary(w, ops[act], NULL, x);
 }
 
-int nn_weight(nn_low *w, const zt_nn_layer *l, int k)
+int zt_layer_weight(nn_low *w, const zt_nn_layer *l, int k)
 {
     const zt_nn_weight *of = &w->nn->weight[l->weights + k];
     int *at = &w->data[l->weights + k];
@@ -105,26 +106,26 @@ int nn_weight(nn_low *w, const zt_nn_layer *l, int k)
     return *at;
 }
 
-int nn_mask(nn_low *w, const zt_nn_layer *l)
+int zt_layer_mask(nn_low *w, const zt_nn_layer *l)
 {
     int *at = &w->data[w->nn->n_weights + l->mask_index];
-    const char *name = *at < 0 ? nn_mask_name(w->nn, l) : NULL;
+    const char *name = *at < 0 ? zt_layer_mask_name(w->nn, l) : NULL;
     if (name) *at = zt_prog_data(w->p, name, ZT_F32, 1, &l->n_mask, name);
     return *at;
 }
 
-/* ---- layers ----------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
-nn_value nn_run(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_run(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
-    const nn_kind *k = nn_kind_of(l->kind);
+    const nn_kind *k = zt_layer_kind_of(l->kind);
     if (l->disabled || x.id < 0) return x;
     nn_value y = k->emit(w, l, x);
     int64_t count = 1;
     for (int d = 1; d < y.rank && y.id >= 0; d++)
         if (!zt_mul_i64(count, y.dim[d], &count) || count > MAX_ROW)
-            return nn_refuse(w, l, "it gives more than 2^40 numbers a row");
-    return k->plain ? nn_activate(w, l->act, y) : y;
+            return zt_layer_refuse(w, l, "it gives more than 2^40 numbers a row");
+    return k->plain ? zt_layer_activate(w, l->act, y) : y;
 }
 
 /* What a link stands for: the layer at its target, which may be none that is being run. */
@@ -132,23 +133,26 @@ static const zt_nn_layer *follow(const nn_low *w, const zt_nn_layer *l)
 {
     const zt_nn_layer *to = l->link ? zt_nn_find(w->nn, l->target) : l;
     if (!to)
-        return nn_refuse(w, l, "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-                         " is an empty place", l->target[0], l->target[1], l->target[2],
-                         l->target[3]), NULL;
+        return zt_layer_refuse(w, l,
+                               "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+                               " is an empty place",
+                               l->target[0], l->target[1], l->target[2], l->target[3]),
+               NULL;
     for (int i = 0; i < w->depth; i++)
         if (w->on[i] == to)
-            return nn_refuse(w, l, "its link goes in a circle: to %s, which contains it", to->path),
+            return zt_layer_refuse(w, l, "its link goes in a circle: to %s, which contains it",
+                                   to->path),
                    NULL;
     return to;
 }
 
-nn_value nn_layer(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_layer(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     const zt_nn_layer *to = x.id < 0 ? NULL : follow(w, l);
-    if (!to) return nn_none();
-    if (w->depth == NN_MAX_DEPTH) return nn_refuse(w, l, "layers nested too deep");
+    if (!to) return zt_layer_none();
+    if (w->depth == NN_MAX_DEPTH) return zt_layer_refuse(w, l, "layers nested too deep");
     w->on[w->depth++] = to;
-    nn_value y = nn_run(w, to, x);
+    nn_value y = zt_layer_run(w, to, x);
     w->depth--;
     return y;
 }
@@ -160,7 +164,7 @@ static nn_value run_grid(nn_low *w, nn_value x, int *layer)
         w->on[0] = w->nn->layer[i];
         w->depth = 1;
         w->skip = NULL;
-        x = nn_run(w, w->nn->layer[i], x);
+        x = zt_layer_run(w, w->nn->layer[i], x);
         if (layer) layer[i] = x.id;
     }
     return x;
@@ -182,13 +186,14 @@ int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer)
     return at.id;
 }
 
-/* ---- programs --------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static zt_status tell_input(const zt_nn *nn, const zt_nn_layer *l, const nn_kind *kind,
                             zt_nn_shape *in)
 {
-    return kind->input(l, in) ? ZT_OK
-                              : nn_bad(nn, l, "its numbers do not tell the size of what comes in");
+    return kind->input(l, in)
+               ? ZT_OK
+               : zt_layer_bad(nn, l, "its numbers do not tell the size of what comes in");
 }
 
 zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
@@ -198,10 +203,12 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
     while (i < nn->n && nn->layer[i]->disabled) i++;
     const zt_nn_layer *l = i < nn->n ? nn->layer[i] : NULL;
     for (int k = 0; l && k < NN_MAX_DEPTH; k++) {
-        const nn_kind *kind = nn_kind_of(l->kind);
+        const nn_kind *kind = zt_layer_kind_of(l->kind);
         if (kind->input) return tell_input(nn, l, kind, in);
-        l = l->link ? zt_nn_find(nn, l->target) : l->n_steps ? l->step : l->n_branches ? l->branch
-                                                                                     : NULL;
+        l = l->link         ? zt_nn_find(nn, l->target)
+            : l->n_steps    ? l->step
+            : l->n_branches ? l->branch
+                            : NULL;
     }
     return zt_fail(nn->ctx, ZT_EDATA, "%s: its first layer does not tell what comes in", nn->name);
 }

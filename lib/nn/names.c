@@ -13,7 +13,7 @@ static const char *const softmax_names[] = {"Standard", "Grid",   "Hierarchical"
 
 const char *zt_nn_kind_name(zt_nn_kind k)
 {
-    const nn_kind *kind = nn_kind_of(k);
+    const nn_kind *kind = zt_layer_kind_of(k);
     return kind ? kind->name : NULL;
 }
 
@@ -30,7 +30,7 @@ const char *zt_nn_softmax_name(zt_nn_softmax s)
 bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
 {
     for (int k = 0; k < ZT_NN_KINDS; k++) {
-        const nn_kind *kind = nn_kind_of((zt_nn_kind)k);
+        const nn_kind *kind = zt_layer_kind_of((zt_nn_kind)k);
         *out = (zt_nn_kind)k;
         if (!strcasecmp(name, kind->name)) return true;
         for (int i = 0; i < 2 && kind->other[i]; i++)
@@ -65,12 +65,12 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out)
     static const struct {
         const char *name;
         zt_storage type;
-    } other[] = {{"fp64", ZT_STORE_F64}, {"f64", ZT_STORE_F64},   {"fp32", ZT_STORE_F32},
-                 {"f32", ZT_STORE_F32},  {"fp16", ZT_STORE_F16},  {"f16", ZT_STORE_F16},
+    } other[] = {{"fp64", ZT_STORE_F64},  {"f64", ZT_STORE_F64},     {"fp32", ZT_STORE_F32},
+                 {"f32", ZT_STORE_F32},   {"fp16", ZT_STORE_F16},    {"f16", ZT_STORE_F16},
                  {"bf16", ZT_STORE_BF16}, {"fp8", ZT_STORE_FP8E4M3}, {"i64", ZT_STORE_I64},
-                 {"i32", ZT_STORE_I32},  {"i16", ZT_STORE_I16},   {"i8", ZT_STORE_I8},
-                 {"u64", ZT_STORE_U64},  {"u32", ZT_STORE_U32},   {"u16", ZT_STORE_U16},
-                 {"u8", ZT_STORE_U8},    {"f4", ZT_STORE_FP4}};
+                 {"i32", ZT_STORE_I32},   {"i16", ZT_STORE_I16},     {"i8", ZT_STORE_I8},
+                 {"u64", ZT_STORE_U64},   {"u32", ZT_STORE_U32},     {"u16", ZT_STORE_U16},
+                 {"u8", ZT_STORE_U8},     {"f4", ZT_STORE_FP4}};
     for (int t = 0; t < ZT_STORE_COUNT; t++) {
         *out = (zt_storage)t;
         if (!strcasecmp(name, zt_netjson_word(*out))) return true;

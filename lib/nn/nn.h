@@ -11,9 +11,9 @@
  * document, passes its input on. A layer is a row of a const table: its numbers, the shapes of its
  * weights, and a function that writes it as ops. So engines, gradients and traces come from these.
  *
- * A value is n rows of what the first layer takes: x[n,...]. Where a layer wants another shape of as
- * many numbers a row, it takes that; what layers do with a row depends on that row alone, but for
- * attention on two dimensions [n,d], whose rows are one sequence.
+ * A value is n rows of what the first layer takes: x[n,...]. Where a layer wants another shape of
+ * as many numbers a row, it takes that; what layers do with a row depends on that row alone, but
+ * for attention on two dimensions [n,d], whose rows are one sequence.
  *
  * Layers within layers: `branch`es of Parallel run on the same input, `step`s of Sequential one
  * after the other; a link among them runs the layer at its target, with the target's weights, on
@@ -21,9 +21,9 @@
  *
  * Weights are f32 masters, row-major, [out][in]; a program computes with what the layer's dtype
  * makes of them. The JSON is that of openfluke/loom's package poly (lib/io/netjson.h): a
- * specification, whose weights are drawn from a seed, or a network with its weights. Members of ours,
- * which the original does not keep: is_disabled, is_remote_link with target_z target_y target_x
- * target_l, mask, hierarchy_levels, filter_gate, max_seq_len.
+ * specification, whose weights are drawn from a seed, or a network with its weights. Members of
+ * ours, which the original does not keep: is_disabled, is_remote_link with target_z target_y
+ * target_x target_l, mask, hierarchy_levels, filter_gate, max_seq_len.
  */
 #ifndef ZT_NN_H
 #define ZT_NN_H
@@ -38,7 +38,7 @@ extern "C" {
 typedef struct zt_nn zt_nn;
 typedef struct zt_nn_layer zt_nn_layer;
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Loom's numbers. */
 typedef enum zt_nn_kind {
@@ -99,14 +99,15 @@ bool zt_nn_act_parse(const char *name, zt_nn_act *out);
 bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out);
 bool zt_nn_dtype_parse(const char *name, zt_storage *out);
 
-/* ---- layers ----------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Numbers of a layer, by the names of their members in the document; 0 where it has none. */
 #define ZT_NN_INTS(K)                                                                              \
-    K(input_height) K(input_width) K(input_depth) K(output_height) K(output_width)                 \
-    K(output_depth) K(input_channels) K(filters) K(kernel_size) K(stride) K(padding)               \
-    K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length)            \
-    K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)
+    K(input_height)                                                                                \
+    K(input_width) K(input_depth) K(output_height) K(output_width) K(output_depth)                 \
+        K(input_channels) K(filters) K(kernel_size) K(stride) K(padding) K(output_padding)         \
+            K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size)        \
+                K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
 
 struct zt_nn_layer {
@@ -116,12 +117,12 @@ struct zt_nn_layer {
     zt_nn_act act;
     zt_nn_softmax softmax;
     zt_storage dtype;
-    float scale;     /* of its dtype's codes */
-    bool settled;    /* the masters are values of the dtype already */
-    bool disabled;   /* passes its input on */
+    float scale;   /* of its dtype's codes */
+    bool settled;  /* the masters are values of the dtype already */
+    bool disabled; /* passes its input on */
     bool gumbel_noise;
-    bool features;   /* KMeans: the mix of centres, not the probabilities */
-    bool link;       /* runs the layer at target[] instead */
+    bool features; /* KMeans: the mix of centres, not the probabilities */
+    bool link;     /* runs the layer at target[] instead */
     int64_t target[4];
     const char *combine; /* Parallel: "concat" "add" "avg" "filter" "grid_scatter" */
 #define ZT_NN_FIELD(name) int64_t name;
@@ -136,10 +137,10 @@ struct zt_nn_layer {
     const int64_t *levels;
     int64_t n_branches, n_steps;
     zt_nn_layer *branch, *step, *gate; /* gate NULL: none */
-    int64_t weights, n_weights; /* in the network's list: its own */
+    int64_t weights, n_weights;        /* in the network's list: its own */
 };
 
-/* ---- networks --------------------------------------------------------------------------------- */
+/* ---- networks -------------------------------------------------------------------------------- */
 
 /* From a file; weights that the document lacks are drawn from the seed. ZT_EDATA, with layer and
  * reason, where it is no network, or its weights are not as many as its layer has. */
@@ -148,7 +149,7 @@ zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *s, uint64_t seed); /* borrows the sour
 void zt_nn_close(zt_nn *nn);
 
 zt_ctx *zt_nn_ctx(const zt_nn *nn);
-const char *zt_nn_name(const zt_nn *nn); /* the file's, for messages */
+const char *zt_nn_name(const zt_nn *nn);         /* the file's, for messages */
 int64_t zt_nn_extent(const zt_nn *nn, int axis); /* depth, rows, cols, layers_per_cell */
 /* The layers that the document names, in the order in which they run. */
 int64_t zt_nn_count(const zt_nn *nn);
@@ -174,23 +175,24 @@ zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
 /* New masters for one weight, n of them. */
 zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n);
 
-/* ---- lowering --------------------------------------------------------------------------------- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 typedef struct zt_nn_shape {
-    int rank; /* with the rows' */
+    int rank;                 /* with the rows' */
     int64_t dim[ZT_MAX_RANK]; /* dim[0] is not read */
 } zt_nn_shape;
 
 /* What the first layer takes, by its own numbers. ZT_EDATA where these do not tell. */
 zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in);
 
-/* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's. */
+/* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's.
+ */
 zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in);
 
 /* The same into a program of the caller's, on its value x (an input, f32, whose first dimension may
- * be a symbol; the others are numbers): the value that comes out, -1 on failure. Data have the names
- * of their weights. layer[zt_nn_count]: what each layer of the grid gave; NULL: not wanted. Once a
- * program. */
+ * be a symbol; the others are numbers): the value that comes out, -1 on failure. Data have the
+ * names of their weights. layer[zt_nn_count]: what each layer of the grid gave; NULL: not wanted.
+ * Once a program. */
 int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer);
 
 #ifdef __cplusplus

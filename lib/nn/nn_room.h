@@ -6,8 +6,8 @@
 #include "lib/nn/nn.h"
 
 enum {
-    NN_MAX_PARTS = 12,  /* weights of a layer */
-    NN_MAX_DEPTH = 64,  /* of layers in layers, and of links */
+    NN_MAX_PARTS = 12,   /* weights of a layer */
+    NN_MAX_DEPTH = 64,   /* of layers in layers, and of links */
     NN_MAX_DIM = 1 << 24 /* of any number that is a size */
 };
 
@@ -52,7 +52,7 @@ typedef struct nn_low {
     int *data; /* of each weight, then each mask, by their numbers; -1: not yet */
     const zt_nn_layer *on[NN_MAX_DEPTH]; /* the layers that contain this, and links' targets */
     int depth;
-    int draws;      /* ops that draw, so far */
+    int draws;            /* ops that draw, so far */
     const nn_value *skip; /* what a Residual adds: the input of the step before; NULL: nothing */
 } nn_low;
 
@@ -69,14 +69,14 @@ typedef struct nn_kind {
     bool plain; /* its activation comes after */
 } nn_kind;
 
-const nn_kind *nn_kind_of(zt_nn_kind k); /* NULL: no such number */
+const nn_kind *zt_layer_kind_of(zt_nn_kind k); /* NULL: no such number */
 /* Numbers that were left out, by those that are there. */
-void nn_settle(zt_nn_layer *l);
+void zt_layer_settle(zt_nn_layer *l);
 /* A number by its name; -1: none is called so. */
-int64_t nn_number(const zt_nn_layer *l, const char *name);
+int64_t zt_layer_number(const zt_nn_layer *l, const char *name);
 
 /* The layers' own files: how each writes its ops. */
-#define NN_EMIT(name) nn_value nn_emit_##name(nn_low *w, const zt_nn_layer *l, nn_value x);
+#define NN_EMIT(name) nn_value zt_layer_emit_##name(nn_low *w, const zt_nn_layer *l, nn_value x);
 NN_EMIT(dense)
 NN_EMIT(swiglu)
 NN_EMIT(rms_norm)
@@ -95,39 +95,41 @@ NN_EMIT(residual)
 #undef NN_EMIT
 
 /* "net.json: layers.3 (Dense): ", then what is wrong. */
-zt_status nn_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
-nn_value nn_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
+nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
+    ZT_PRINTF(3, 4);
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------
+ */
 
 /* The layer's weights into the list, from its place in an open document (NULL: drawn). */
 struct zt_netjson;
-const char *nn_mask_name(const zt_nn *nn, const zt_nn_layer *l);
-zt_status nn_add_mask(zt_nn *nn, zt_nn_layer *l);
-zt_status nn_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j);
+const char *zt_layer_mask_name(const zt_nn *nn, const zt_nn_layer *l);
+zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l);
+zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j);
 
-/* ---- writing ops ------------------------------------------------------------------------------ */
+/* ---- writing ops ----------------------------------------------------------------------------- */
 
 /* The layer's weight k as a value, declared the first time. */
-int nn_weight(nn_low *w, const zt_nn_layer *l, int k);
-int nn_mask(nn_low *w, const zt_nn_layer *l); /* the layer's mask, f32[n_mask] of 1 and 0 */
+int zt_layer_weight(nn_low *w, const zt_nn_layer *l, int k);
+int zt_layer_mask(nn_low *w, const zt_nn_layer *l); /* the layer's mask, f32[n_mask] of 1 and 0 */
 /* An expression for how many rows there are when each has `each` parts. */
-int64_t nn_rows(const nn_low *w, const nn_value *x, int64_t each);
-int64_t nn_row_count(const nn_value *x); /* numbers in a row: all dimensions but the first */
-nn_value nn_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim);
-/* x as a matrix of `cols` columns: its rows if they have so many numbers, else its last dimension's.
- * Refused where neither is. */
-nn_value nn_matrix(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t cols);
-/* A matrix of as many rows back under x's dimensions, the last of which becomes cols; under [n,cols]
- * where rows were taken whole. */
-nn_value nn_like(nn_low *w, nn_value y, nn_value x, int64_t took, int64_t cols);
-nn_value nn_unary(nn_low *w, zt_op op, const void *attrs, nn_value x);
-nn_value nn_binary(nn_low *w, zt_op op, nn_value a, nn_value b);
-nn_value nn_activate(nn_low *w, zt_nn_act act, nn_value x);
-nn_value nn_run(nn_low *w, const zt_nn_layer *l, nn_value x);
-nn_value nn_layer(nn_low *w, const zt_nn_layer *l, nn_value x); /* through a link, too */
-nn_value nn_none(void); /* what failed */
+int64_t zt_layer_rows(const nn_low *w, const nn_value *x, int64_t each);
+int64_t zt_layer_row_count(const nn_value *x); /* numbers in a row: all dimensions but the first */
+nn_value zt_layer_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim);
+/* x as a matrix of `cols` columns: its rows if they have so many numbers, else its last
+ * dimension's. Refused where neither is. */
+nn_value zt_layer_matrix(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t cols);
+/* A matrix of as many rows back under x's dimensions, the last of which becomes cols; under
+ * [n,cols] where rows were taken whole. */
+nn_value zt_layer_like(nn_low *w, nn_value y, nn_value x, int64_t took, int64_t cols);
+nn_value zt_layer_unary(nn_low *w, zt_op op, const void *attrs, nn_value x);
+nn_value zt_layer_binary(nn_low *w, zt_op op, nn_value a, nn_value b);
+nn_value zt_layer_activate(nn_low *w, zt_nn_act act, nn_value x);
+nn_value zt_layer_run(nn_low *w, const zt_nn_layer *l, nn_value x);
+nn_value zt_layer_layer(nn_low *w, const zt_nn_layer *l, nn_value x); /* through a link, too */
+nn_value zt_layer_none(void);                                         /* what failed */
 /* Sizes of the planes that a convolution takes, as far as its numbers tell; how many dimensions. */
-int nn_planes(const zt_nn_layer *l, int64_t *dim);
+int zt_layer_planes(const zt_nn_layer *l, int64_t *dim);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct reader {
     int64_t layers; /* so far, those within others too */
 } reader;
 
-zt_status nn_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
+zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -30,7 +30,7 @@ zt_status nn_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
                    zt_nn_kind_name(l->kind), text);
 }
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 typedef struct number {
     const char *name;
@@ -42,7 +42,7 @@ static const number ints[] = {ZT_NN_INTS(ROW)};
 static const number reals[] = {ZT_NN_REALS(ROW)};
 #undef ROW
 
-int64_t nn_number(const zt_nn_layer *l, const char *name)
+int64_t zt_layer_number(const zt_nn_layer *l, const char *name)
 {
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         if (!strcmp(ints[i].name, name))
@@ -57,9 +57,10 @@ static zt_status get_int(const reader *r, const zt_nn_layer *l, json_t *from, co
     const json_t *v = json_object_get(from, key);
     double x = v ? json_number_value(v) : 0;
     if (v && !json_is_number(v) && !json_is_null(v))
-        return nn_bad(r->nn, l, "\"%s\" is no number", key);
+        return zt_layer_bad(r->nn, l, "\"%s\" is no number", key);
     if (!(x >= 0) || x > (double)most || x != floor(x))
-        return nn_bad(r->nn, l, "\"%s\" is %g, not a whole number from 0 to %" PRId64, key, x, most);
+        return zt_layer_bad(r->nn, l, "\"%s\" is %g, not a whole number from 0 to %" PRId64, key, x,
+                            most);
     *out = (int64_t)x;
     return ZT_OK;
 }
@@ -73,7 +74,7 @@ static zt_status get_numbers(const reader *r, zt_nn_layer *l, json_t *from)
         const json_t *v = json_object_get(from, reals[i].name);
         double x = v ? json_number_value(v) : 0;
         if ((v && !json_is_number(v) && !json_is_null(v)) || !isfinite(x))
-            s = nn_bad(r->nn, l, "\"%s\" is no number", reals[i].name);
+            s = zt_layer_bad(r->nn, l, "\"%s\" is no number", reals[i].name);
         *(double *)((char *)l + reals[i].offset) = x;
     }
     return s;
@@ -86,7 +87,7 @@ static zt_status get_bool(const reader *r, const zt_nn_layer *l, json_t *from, c
     *out = json_is_true(v);
     return !v || json_is_boolean(v) || json_is_null(v)
                ? ZT_OK
-               : nn_bad(r->nn, l, "\"%s\" is neither true nor false", key);
+               : zt_layer_bad(r->nn, l, "\"%s\" is neither true nor false", key);
 }
 
 /* A member's text, "" where there is none. */
@@ -95,15 +96,16 @@ static zt_status get_text(const reader *r, const zt_nn_layer *l, json_t *from, c
 {
     const json_t *v = json_object_get(from, key);
     *out = json_is_string(v) ? json_string_value(v) : "";
-    return !v || json_is_string(v) || json_is_null(v) ? ZT_OK
-                                                      : nn_bad(r->nn, l, "\"%s\" is no text", key);
+    return !v || json_is_string(v) || json_is_null(v)
+               ? ZT_OK
+               : zt_layer_bad(r->nn, l, "\"%s\" is no text", key);
 }
 
 static zt_status unknown(const reader *r, const zt_nn_layer *l, const char *key, const char *name)
 {
     char text[80];
-    return nn_bad(r->nn, l, "%s '%s' is not known", key,
-                  zt_escape(text, sizeof text, name, strlen(name)));
+    return zt_layer_bad(r->nn, l, "%s '%s' is not known", key,
+                        zt_escape(text, sizeof text, name, strlen(name)));
 }
 
 /* Names; one that is there must be known. */
@@ -136,17 +138,18 @@ static zt_status get_mask(const reader *r, zt_nn_layer *l, json_t *from)
     const json_t *list = json_object_get(from, "mask"), *v;
     size_t i, n = json_array_size(list);
     if (list && !json_is_array(list) && !json_is_null(list))
-        return nn_bad(r->nn, l, "\"mask\" is no list");
+        return zt_layer_bad(r->nn, l, "\"mask\" is no list");
     uint8_t *mask = zt_arena_alloc(r->nn->keep, n + 1);
     if (!mask) return ZT_ENOMEM;
     json_array_foreach(list, i, v)
     {
-        if (!json_is_boolean(v)) return nn_bad(r->nn, l, "mask[%zu] is neither true nor false", i);
+        if (!json_is_boolean(v))
+            return zt_layer_bad(r->nn, l, "mask[%zu] is neither true nor false", i);
         mask[i] = json_is_true(v);
     }
     l->mask = mask;
     l->n_mask = (int64_t)n;
-    return n ? nn_add_mask(r->nn, l) : ZT_OK;
+    return n ? zt_layer_add_mask(r->nn, l) : ZT_OK;
 }
 
 static zt_status get_levels(const reader *r, zt_nn_layer *l, json_t *from)
@@ -154,14 +157,14 @@ static zt_status get_levels(const reader *r, zt_nn_layer *l, json_t *from)
     const json_t *list = json_object_get(from, "hierarchy_levels"), *v;
     size_t i, n = json_array_size(list);
     if (list && !json_is_array(list) && !json_is_null(list))
-        return nn_bad(r->nn, l, "\"hierarchy_levels\" is no list");
+        return zt_layer_bad(r->nn, l, "\"hierarchy_levels\" is no list");
     int64_t *level = zt_arena_alloc(r->nn->keep, (n + 1) * sizeof *level);
     if (!level) return ZT_ENOMEM;
     json_array_foreach(list, i, v)
     {
         level[i] = json_is_integer(v) ? (int64_t)json_integer_value(v) : 0;
         if (level[i] < 1 || level[i] > NN_MAX_DIM)
-            return nn_bad(r->nn, l, "hierarchy_levels[%zu] is no size", i);
+            return zt_layer_bad(r->nn, l, "hierarchy_levels[%zu] is no size", i);
     }
     l->levels = level;
     l->n_levels = (int64_t)n;
@@ -176,7 +179,7 @@ static zt_status get_link(const reader *r, zt_nn_layer *l, json_t *from)
     return s;
 }
 
-/* ---- layers ----------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_layer *l);
 
@@ -190,15 +193,15 @@ static zt_status read_inner(reader *r, const zt_nn_layer *l, json_t *from, const
     size_t many = one ? 1 : json_array_size(list);
     zt_status s = ZT_OK;
     if (list && !one && !json_is_array(list) && !json_is_null(list))
-        return nn_bad(r->nn, l, "\"%s\" is no list of layers", key);
+        return zt_layer_bad(r->nn, l, "\"%s\" is no list of layers", key);
     if (many == 0) return ZT_OK;
-    if (++r->depth > NN_MAX_DEPTH) return nn_bad(r->nn, l, "layers nested too deep");
+    if (++r->depth > NN_MAX_DEPTH) return zt_layer_bad(r->nn, l, "layers nested too deep");
     *out = zt_arena_alloc(r->nn->keep, many * sizeof **out);
     if (!*out) return ZT_ENOMEM;
     for (size_t i = 0; i < many && !s; i++) {
         int len = one ? snprintf(path, sizeof path, "%s.%s", l->path, key)
                       : snprintf(path, sizeof path, "%s.%s.%zu", l->path, key, i);
-        if (len < 0 || len >= MAX_PATH) return nn_bad(r->nn, l, "a path too long");
+        if (len < 0 || len >= MAX_PATH) return zt_layer_bad(r->nn, l, "a path too long");
         s = read_layer(r, one ? list : json_array_get(list, i), path, *out + i);
     }
     *n = (int64_t)many;
@@ -212,14 +215,14 @@ static zt_status read_all_inner(reader *r, zt_nn_layer *l, json_t *from)
     zt_status s = read_inner(r, l, from, "parallel_branches", &l->branch, &l->n_branches);
     if (!s) s = read_inner(r, l, from, "sequential_layers", &l->step, &l->n_steps);
     if (!s) s = read_inner(r, l, from, "filter_gate", &l->gate, &gates);
-    return s || gates < 2 ? s : nn_bad(r->nn, l, "\"filter_gate\" is more than one layer");
+    return s || gates < 2 ? s : zt_layer_bad(r->nn, l, "\"filter_gate\" is more than one layer");
 }
 
 static zt_status check_needs(const zt_nn *nn, const zt_nn_layer *l)
 {
-    const nn_kind *k = nn_kind_of(l->kind);
+    const nn_kind *k = zt_layer_kind_of(l->kind);
     for (int i = 0; i < 5 && k->needs[i] && !l->link; i++)
-        if (nn_number(l, k->needs[i]) < 1) return nn_bad(nn, l, "%s is 0", k->needs[i]);
+        if (zt_layer_number(l, k->needs[i]) < 1) return zt_layer_bad(nn, l, "%s is 0", k->needs[i]);
     return ZT_OK;
 }
 
@@ -230,8 +233,8 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
                        .dtype = ZT_STORE_F32,
                        .scale = 1};
     if (!l->path) return ZT_ENOMEM;
-    if (++r->layers > MAX_LAYERS) return nn_bad(r->nn, l, "more than %d layers", MAX_LAYERS);
-    if (!json_is_object(from)) return nn_bad(r->nn, l, "it is no layer");
+    if (++r->layers > MAX_LAYERS) return zt_layer_bad(r->nn, l, "more than %d layers", MAX_LAYERS);
+    if (!json_is_object(from)) return zt_layer_bad(r->nn, l, "it is no layer");
     zt_status s = get_names(r, l, from);
     if (!s) s = get_numbers(r, l, from);
     if (!s) s = get_bool(r, l, from, "is_disabled", &l->disabled);
@@ -239,13 +242,13 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     if (!s) s = get_mask(r, l, from);
     if (!s) s = get_levels(r, l, from);
     if (!s) s = get_link(r, l, from);
-    if (!s) nn_settle(l);
+    if (!s) zt_layer_settle(l);
     if (!s) s = check_needs(r->nn, l);
-    if (!s) s = nn_take_weights(r->nn, l, r->j);
+    if (!s) s = zt_layer_take_weights(r->nn, l, r->j);
     return s ? s : read_all_inner(r, l, from);
 }
 
-/* ---- the grid --------------------------------------------------------------------------------- */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
 static zt_status put_layer(zt_nn *nn, zt_nn_layer *l)
 {
@@ -281,8 +284,7 @@ static zt_status next_member(void *user, const char *key, const char *text, size
     static const char *const axis[4] = {"depth", "rows", "cols", "layers_per_cell"};
     reader *r = user;
     zt_nn *nn = r->nn;
-    if (!strcmp(key, "layers"))
-        return zt_json_items(nn->ctx, nn->name, text, n, next_layer, r);
+    if (!strcmp(key, "layers")) return zt_json_items(nn->ctx, nn->name, text, n, next_layer, r);
     for (int k = 0; k < 4; k++) {
         if (strcmp(key, axis[k]) != 0) continue;
         json_t *v = zt_json_load(nn->ctx, nn->name, text, n);
@@ -321,12 +323,14 @@ static zt_status place_layers(zt_nn *nn)
     for (int64_t i = 0; i < nn->n; i++)
         for (int k = 0; k < 4; k++)
             if (nn->layer[i]->place[k] >= nn->extent[k])
-                return nn_bad(nn, nn->layer[i], "its place %" PRId64 " is beyond the grid's %" PRId64,
-                              nn->layer[i]->place[k], nn->extent[k]);
+                return zt_layer_bad(nn, nn->layer[i],
+                                    "its place %" PRId64 " is beyond the grid's %" PRId64,
+                                    nn->layer[i]->place[k], nn->extent[k]);
     qsort(nn->layer, (size_t)nn->n, sizeof *nn->layer, by_place);
     for (int64_t i = 1; i < nn->n; i++)
         if (index_of(nn, nn->layer[i - 1]->place) == index_of(nn, nn->layer[i]->place))
-            return nn_bad(nn, nn->layer[i], "its place is that of %s", nn->layer[i - 1]->path);
+            return zt_layer_bad(nn, nn->layer[i], "its place is that of %s",
+                                nn->layer[i - 1]->path);
     return ZT_OK;
 }
 
@@ -338,8 +342,10 @@ zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4])
     want = index_of(nn, place);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (index_of(nn, nn->layer[mid]->place) < want) lo = mid + 1;
-        else hi = mid;
+        if (index_of(nn, nn->layer[mid]->place) < want)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo < nn->n && index_of(nn, nn->layer[lo]->place) == want ? nn->layer[lo] : NULL;
 }
@@ -363,8 +369,9 @@ zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *source, uint64_t seed)
     nn->ctx = ctx;
     nn->seed = seed;
     nn->keep = zt_arena_new(ctx, 0);
-    if (nn->keep) nn->name = zt_arena_strndup(nn->keep, zt_source_name(source),
-                                              strlen(zt_source_name(source)));
+    if (nn->keep)
+        nn->name =
+            zt_arena_strndup(nn->keep, zt_source_name(source), strlen(zt_source_name(source)));
     if (nn->name && read_all(nn, source) == ZT_OK) return nn;
     zt_nn_close(nn);
     return NULL;

@@ -1,7 +1,7 @@
 /* sequence.c - owns layers over a sequence: attention, RNN, LSTM.
  *
- * x is [n,s,k], n sequences; rows [n,s*k] with s of the document likewise. Attention takes [n,d] for
- * one sequence of n. */
+ * x is [n,s,k], n sequences; rows [n,s*k] with s of the document likewise. Attention takes [n,d]
+ * for one sequence of n. */
 #include "lib/nn/nn_room.h"
 
 #include <inttypes.h>
@@ -10,26 +10,28 @@
 /* [sequences, steps, k]; of attention without a number of steps [n,k] is one sequence. */
 static nn_value sequences(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t k, bool whole)
 {
-    int64_t row = nn_row_count(&x), steps = row / k;
+    int64_t row = zt_layer_row_count(&x), steps = row / k;
     bool one = whole && row == k && l->seq_length <= 1;
     if (x.id < 0) return x;
     if (steps < 1 || row % k != 0)
-        return nn_refuse(w, l, "it takes steps of %" PRId64 " numbers, %" PRId64 " come", k, row);
+        return zt_layer_refuse(w, l, "it takes steps of %" PRId64 " numbers, %" PRId64 " come", k,
+                               row);
     if (!one && l->seq_length > 1 && steps != l->seq_length)
-        return nn_refuse(w, l, "%" PRId64 " steps come, the document says %" PRId64, steps,
-                         l->seq_length);
-    return nn_reshape(w, x, 3, one ? (int64_t[]){1, x.dim[0], k} : (int64_t[]){x.dim[0], steps, k});
+        return zt_layer_refuse(w, l, "%" PRId64 " steps come, the document says %" PRId64, steps,
+                               l->seq_length);
+    return zt_layer_reshape(w, x, 3,
+                            one ? (int64_t[]){1, x.dim[0], k} : (int64_t[]){x.dim[0], steps, k});
 }
 
 /* y [sequences, steps, k] under the dimensions that x had. */
 static nn_value as_before(nn_low *w, nn_value y, nn_value x, int64_t took)
 {
     if (x.rank != 2) return y;
-    return nn_reshape(w, y, 2,
-                      (int64_t[]){x.dim[0], nn_row_count(&x) / took * y.dim[2]});
+    return zt_layer_reshape(w, y, 2,
+                            (int64_t[]){x.dim[0], zt_layer_row_count(&x) / took * y.dim[2]});
 }
 
-/* ---- attention -------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Each row's place in its sequence, i32[rows]: counted, so that it needs no input. */
 static int positions(nn_low *w, nn_value x, int64_t rows)
@@ -45,9 +47,10 @@ static int positions(nn_low *w, nn_value x, int64_t rows)
  * head_dim]. */
 static int heads(nn_low *w, const zt_nn_layer *l, nn_value x, int part, int64_t n, int pos)
 {
-    int64_t rows = nn_rows(w, &x, x.dim[1]), D = l->head_dim;
-    int in = nn_reshape(w, x, 2, (int64_t[]){rows, x.dim[2]}).id;
-    int y = zt_emit_linear(w->p, NULL, in, nn_weight(w, l, part), nn_weight(w, l, 4 + part), NULL);
+    int64_t rows = zt_layer_rows(w, &x, x.dim[1]), D = l->head_dim;
+    int in = zt_layer_reshape(w, x, 2, (int64_t[]){rows, x.dim[2]}).id;
+    int y = zt_emit_linear(w->p, NULL, in, zt_layer_weight(w, l, part),
+                           zt_layer_weight(w, l, 4 + part), NULL);
     zt_rope_attrs turn = zt_rope_defaults();
     turn.head = D;
     turn.dims = D - D % 2; /* of an odd number of columns the last stays, and angles are D's */
@@ -61,13 +64,14 @@ static int64_t all_rows(const nn_low *w, const nn_value *x)
     return x->dim[0] == 1 ? x->dim[1] : zt_prog_dim(w->p, '*', x->dim[0], x->dim[1]);
 }
 
-nn_value nn_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     int64_t d = l->d_model;
     if (l->num_heads * l->head_dim != d || l->num_heads % l->num_kv_heads)
-        return nn_refuse(w, l, "d_model %" PRId64 " is not %" PRId64 " heads of %" PRId64
-                         ", or these are not shared evenly by %" PRId64, d, l->num_heads,
-                         l->head_dim, l->num_kv_heads);
+        return zt_layer_refuse(w, l,
+                               "d_model %" PRId64 " is not %" PRId64 " heads of %" PRId64
+                               ", or these are not shared evenly by %" PRId64,
+                               d, l->num_heads, l->head_dim, l->num_kv_heads);
     nn_value s = sequences(w, l, x, d, true);
     if (s.id < 0) return s;
     int64_t rows = all_rows(w, &s);
@@ -80,11 +84,11 @@ nn_value nn_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
     a.layout = (zt_word){"bshd"};
     int y = zt_emit_sdpa(w->p, NULL, q, k, v, ZT_NONE, ZT_NONE, &a, NULL);
     y = zt_emit_reshape(w->p, NULL, y, &(zt_reshape_attrs){{2, {rows, d}}});
-    y = zt_emit_linear(w->p, NULL, y, nn_weight(w, l, 3), nn_weight(w, l, 7), NULL);
-    return nn_reshape(w, (nn_value){y, 2, {rows, d}}, x.rank, x.dim);
+    y = zt_emit_linear(w->p, NULL, y, zt_layer_weight(w, l, 3), zt_layer_weight(w, l, 7), NULL);
+    return zt_layer_reshape(w, (nn_value){y, 2, {rows, d}}, x.rank, x.dim);
 }
 
-/* ---- recurrences ------------------------------------------------------------------------------ */
+/* ---- recurrences ----------------------------------------------------------------------------- */
 
 /* The ops take [steps, sequences, k]. */
 static int turned(nn_low *w, int x)
@@ -92,11 +96,12 @@ static int turned(nn_low *w, int x)
     return zt_emit_transpose(w->p, NULL, x, &(zt_transpose_attrs){{3, {1, 0, 2}}});
 }
 
-nn_value nn_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = sequences(w, l, x, l->input_height, false);
-    int h = zt_emit_rnn(w->p, NULL, turned(w, y.id), nn_weight(w, l, 0), nn_weight(w, l, 1),
-                        nn_weight(w, l, 2), ZT_NONE, ZT_NONE, NULL, NULL, NULL);
+    int h =
+        zt_emit_rnn(w->p, NULL, turned(w, y.id), zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
+                    zt_layer_weight(w, l, 2), ZT_NONE, ZT_NONE, NULL, NULL, NULL);
     y.id = turned(w, h);
     y.dim[2] = l->output_height;
     return as_before(w, y, x, l->input_height);
@@ -105,16 +110,17 @@ nn_value nn_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
 /* A weight of the four gates, one below the other. */
 static int gates(nn_low *w, const zt_nn_layer *l, int part)
 {
-    return zt_emit_concat(w->p, NULL, nn_weight(w, l, part), nn_weight(w, l, part + 3),
-                          nn_weight(w, l, part + 6), nn_weight(w, l, part + 9), ZT_NONE, NULL);
+    return zt_emit_concat(w->p, NULL, zt_layer_weight(w, l, part), zt_layer_weight(w, l, part + 3),
+                          zt_layer_weight(w, l, part + 6), zt_layer_weight(w, l, part + 9), ZT_NONE,
+                          NULL);
 }
 
-nn_value nn_emit_lstm(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_lstm(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = sequences(w, l, x, l->input_height, false);
-    int h = zt_emit_lstm(w->p, NULL, turned(w, y.id), gates(w, l, 0), gates(w, l, 1),
-                         gates(w, l, 2), ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, NULL, NULL, NULL,
-                         NULL);
+    int h =
+        zt_emit_lstm(w->p, NULL, turned(w, y.id), gates(w, l, 0), gates(w, l, 1), gates(w, l, 2),
+                     ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, NULL, NULL, NULL, NULL);
     y.id = turned(w, h);
     y.dim[2] = l->output_height;
     return as_before(w, y, x, l->input_height);

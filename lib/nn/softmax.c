@@ -7,21 +7,23 @@
 /* x as [groups, cols]. */
 static nn_value groups_of(nn_low *w, const zt_nn_layer *l, nn_value x, int64_t cols)
 {
-    int64_t row = nn_row_count(&x);
+    int64_t row = zt_layer_row_count(&x);
     if (x.rank == 1)
-        return nn_reshape(w, x, 2, (int64_t[]){zt_prog_dim(w->p, '/', x.dim[0], cols), cols});
+        return zt_layer_reshape(w, x, 2, (int64_t[]){zt_prog_dim(w->p, '/', x.dim[0], cols), cols});
     if (row % cols != 0)
-        return nn_refuse(w, l, "%" PRId64 " numbers a row are no groups of %" PRId64, row, cols);
-    return nn_reshape(w, x, 2, (int64_t[]){nn_rows(w, &x, row / cols), cols});
+        return zt_layer_refuse(w, l, "%" PRId64 " numbers a row are no groups of %" PRId64, row,
+                               cols);
+    return zt_layer_reshape(w, x, 2, (int64_t[]){zt_layer_rows(w, &x, row / cols), cols});
 }
 
 static nn_value group(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
-    int64_t cols = l->softmax == ZT_NN_GRID || l->softmax == ZT_NN_HIERARCHICAL ? l->softmax_cols : 0;
+    int64_t cols =
+        l->softmax == ZT_NN_GRID || l->softmax == ZT_NN_HIERARCHICAL ? l->softmax_cols : 0;
     if (l->softmax == ZT_NN_HIERARCHICAL && l->n_levels) cols = l->levels[l->n_levels - 1];
     if (cols) return groups_of(w, l, x, cols);
-    int64_t row = nn_row_count(&x);
-    return x.rank == 1 ? x : nn_reshape(w, x, 2, (int64_t[]){x.dim[0], row});
+    int64_t row = zt_layer_row_count(&x);
+    return x.rank == 1 ? x : zt_layer_reshape(w, x, 2, (int64_t[]){x.dim[0], row});
 }
 
 /* Places that the mask hides get -1e9; those past it are seen. */
@@ -30,7 +32,7 @@ static nn_value hide(nn_low *w, const zt_nn_layer *l, nn_value x)
     int64_t row = x.rank == 1 ? l->n_mask : x.dim[1], n = l->n_mask < row ? l->n_mask : row;
     int axis = x.rank - 1, rest = ZT_NONE;
     if (n == 0) return x;
-    int mask = nn_mask(w, l), first = x.id;
+    int mask = zt_layer_mask(w, l), first = x.id;
     if (n < l->n_mask)
         mask = zt_emit_slice(w->p, NULL, mask, &(zt_slice_attrs){.axis = 0, .to = n});
     if (n < row) {
@@ -80,16 +82,19 @@ static int between(nn_low *w, const zt_nn_layer *l, int x)
     return zt_emit_add(w->p, NULL, a, b);
 }
 
-nn_value nn_emit_softmax(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_softmax(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = group(w, l, x);
     if (l->temperature != 0)
-        y = nn_unary(w, ZT_OP_scale, &(zt_scale_attrs){1 / l->temperature}, y);
+        y = zt_layer_unary(w, ZT_OP_scale, &(zt_scale_attrs){1 / l->temperature}, y);
     if (y.id < 0) return y;
     if (l->softmax == ZT_NN_MASKED) y = hide(w, l, y);
     if (l->softmax == ZT_NN_GUMBEL) y = shake(w, l, y);
-    if (l->softmax == ZT_NN_SPARSE) y.id = sparse(w, y.id);
-    else if (l->softmax == ZT_NN_ENTMAX) y.id = between(w, l, y.id);
-    else y.id = zt_emit_softmax(w->p, NULL, y.id, NULL);
-    return nn_reshape(w, y, x.rank, x.dim);
+    if (l->softmax == ZT_NN_SPARSE)
+        y.id = sparse(w, y.id);
+    else if (l->softmax == ZT_NN_ENTMAX)
+        y.id = between(w, l, y.id);
+    else
+        y.id = zt_emit_softmax(w->p, NULL, y.id, NULL);
+    return zt_layer_reshape(w, y, x.rank, x.dim);
 }

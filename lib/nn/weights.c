@@ -47,7 +47,7 @@ static zt_status add_weight(zt_nn *nn, zt_nn_layer *l, const nn_part *p, float *
 }
 
 /* Masks are data of a program as weights are, but no weights: "layers.3.mask", f32 of 1 and 0. */
-zt_status nn_add_mask(zt_nn *nn, zt_nn_layer *l)
+zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l)
 {
     zt_nn_layer **list = grown(nn->ctx, nn->masked, nn->n_masked, &nn->masked_room, sizeof *list);
     if (!list) return ZT_ENOMEM;
@@ -57,9 +57,10 @@ zt_status nn_add_mask(zt_nn *nn, zt_nn_layer *l)
     return ZT_OK;
 }
 
-/* ---- drawn ------------------------------------------------------------------------------------ */
+/* ---- drawn ----------------------------------------------------------------------------------- */
 
-/* Uniform by fan in and fan out (Glorot and Bengio, 2010); ones and zeros where a part begins so. */
+/* Uniform by fan in and fan out (Glorot and Bengio, 2010); ones and zeros where a part begins so.
+ */
 static void draw(const zt_nn *nn, const nn_part *p, int64_t index, float *out, int64_t n)
 {
     int64_t in = 1, outs = p->dim[0];
@@ -72,7 +73,7 @@ static void draw(const zt_nn *nn, const nn_part *p, int64_t index, float *out, i
                      : (float)(p->init == NN_INIT_ONE);
 }
 
-/* ---- from a document -------------------------------------------------------------------------- */
+/* ---- from a document ------------------------------------------------------------------------- */
 
 static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t t, float *out,
                               int64_t n)
@@ -80,9 +81,9 @@ static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t 
     zt_net_weights are = zt_netjson_weights(j, t);
     size_t bytes = zt_netjson_get(j, t)->bytes;
     if (bytes != zt_net_bytes(&are, n))
-        return nn_bad(nn, l, "%" PRId64 " weights of %s are %zu bytes, the document has %zu", n,
-                      are.native ? zt_netjson_word(are.type) : "float32", zt_net_bytes(&are, n),
-                      bytes);
+        return zt_layer_bad(nn, l, "%" PRId64 " weights of %s are %zu bytes, the document has %zu",
+                            n, are.native ? zt_netjson_word(are.type) : "float32",
+                            zt_net_bytes(&are, n), bytes);
     l->dtype = are.type;
     l->scale = are.scale;
     l->settled = are.native;
@@ -91,7 +92,8 @@ static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t 
     if (!s) zt_net_decode(&are, raw, n, out);
     zt_free(nn->ctx, raw);
     for (int64_t i = 0; i < n && !s; i++)
-        if (!isfinite(out[i])) s = nn_bad(nn, l, "weight %" PRId64 " is %g", i, (double)out[i]);
+        if (!isfinite(out[i]))
+            s = zt_layer_bad(nn, l, "weight %" PRId64 " is %g", i, (double)out[i]);
     return s;
 }
 
@@ -103,18 +105,19 @@ static int64_t count_parts(const zt_nn *nn, const zt_nn_layer *l, const nn_part 
         one = 1;
         for (int d = 0; d < part[k].rank; d++)
             if (part[k].dim[d] < 1 || !zt_mul_i64(one, part[k].dim[d], &one) || one > INT32_MAX)
-                return nn_bad(nn, l, "weight %s is of no size, or of more than 2^31 numbers",
-                              part[k].name), 0;
+                return zt_layer_bad(nn, l, "weight %s is of no size, or of more than 2^31 numbers",
+                                    part[k].name),
+                       0;
         n += one;
     }
     return n;
 }
 
-zt_status nn_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j)
+zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j)
 {
     char path[1 << 12];
     nn_part part[NN_MAX_PARTS];
-    const nn_kind *k = nn_kind_of(l->kind);
+    const nn_kind *k = zt_layer_kind_of(l->kind);
     int parts = k->parts && !l->link ? k->parts(l, part) : 0;
     int64_t n = count_parts(nn, l, part, parts);
     l->weights = nn->n_weights;
@@ -122,7 +125,7 @@ zt_status nn_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j)
     snprintf(path, sizeof path, "%s.weights", l->path);
     int64_t t = j ? zt_netjson_find(j, path) : -1;
     if (t >= 0 && !parts && zt_netjson_get(j, t)->bytes)
-        return nn_bad(nn, l, "it has no weights, the document has some");
+        return zt_layer_bad(nn, l, "it has no weights, the document has some");
     float *m = parts ? new_masters(nn, n) : NULL;
     if (parts && !m) return ZT_ENOMEM;
     zt_status s = t >= 0 && parts ? read_masters(nn, l, j, t, m, n) : ZT_OK;
@@ -137,7 +140,7 @@ zt_status nn_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j)
     return s;
 }
 
-/* ---- looking ---------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 int64_t zt_nn_n_weights(const zt_nn *nn) { return nn->n_weights; }
 const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i) { return &nn->weight[i]; }
@@ -145,8 +148,7 @@ const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i) { return &nn->we
 int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < l->n_weights; i++)
-        n += zt_type_count(&nn->weight[l->weights + i].type);
+    for (int64_t i = 0; i < l->n_weights; i++) n += zt_type_count(&nn->weight[l->weights + i].type);
     return n;
 }
 
@@ -198,13 +200,13 @@ static zt_status name_all(zt_nn *nn)
     for (int64_t i = 0; i < nn->n_weights && !s; i++)
         s = zt_map_put(nn->names, nn->weight[i].name, strlen(nn->weight[i].name), i);
     for (int64_t i = 0; i < nn->n_masked && !s; i++) {
-        const char *name = nn_mask_name(nn, nn->masked[i]);
+        const char *name = zt_layer_mask_name(nn, nn->masked[i]);
         s = name ? zt_map_put(nn->names, name, strlen(name), nn->n_weights + i) : ZT_ENOMEM;
     }
     return s;
 }
 
-const char *nn_mask_name(const zt_nn *nn, const zt_nn_layer *l)
+const char *zt_layer_mask_name(const zt_nn *nn, const zt_nn_layer *l)
 {
     char name[1 << 12];
     snprintf(name, sizeof name, "%s.mask", l->path);
