@@ -84,11 +84,8 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t
         sum[t] = fv_zero();
     for (int64_t k = 0; k < K; k += 32 * blocks) {
         const uint8_t *q = p + f.head;
-        for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f)) {
-            for (size_t line = 0; T <= 2 && line < bytes; line += 64)
-                __builtin_prefetch(q + 8192 + line);
+        for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f))
             block_codes(f, T, r, p, q, b, x, sum);
-        }
         p = q;
     }
     UNROLL for (int t = 0; t < T; t++)
