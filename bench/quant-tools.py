@@ -3,7 +3,6 @@
 
   source Q4_1.gguf F16.gguf OUT   the second with the first's values spread evenly over the steps of their blocks: weights
                                   that were not quantized before, of a model that still speaks
-  kl SOURCE.npy A.npy             mean of KL(softmax source || softmax a) over the rows of logits
   rmse SOURCE.gguf A.gguf         of all matrices, both files in f32
 """
 import struct
@@ -72,17 +71,6 @@ def source(q4_1, f16, out):
     data.tofile(out)
 
 
-def kl(path_p, path_q):
-    p, q = np.load(path_p, mmap_mode="r"), np.load(path_q, mmap_mode="r")
-    total = 0.0
-    for a, b in zip(p, q):
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        a -= a.max() + np.log(np.exp(a - a.max()).sum())
-        b -= b.max() + np.log(np.exp(b - b.max()).sum())
-        total += float((np.exp(a) * (a - b)).sum())
-    print(f"{total / len(p):.8f}")
-
-
 def rmse(path_a, path_b):
     a, b = Gguf(path_a), Gguf(path_b)
     total = count = 0
@@ -94,4 +82,4 @@ def rmse(path_a, path_b):
     print(f"{(total / count) ** 0.5:.8g}")
 
 
-{"source": source, "kl": kl, "rmse": rmse}[sys.argv[1]](*sys.argv[2:])
+{"source": source, "rmse": rmse}[sys.argv[1]](*sys.argv[2:])
