@@ -15,6 +15,7 @@ ZLDFLAGS := -pie -Wl,-z,relro,-z,now $(LDFLAGS)
 LIBS     := -lpcre2-8 -lxxhash -ljansson -lutf8proc -lmd -lz -lm
 # What one tool alone links.
 LIBS_zt-run := -ledit
+LIBS_zt-bench = $(if $(filter 1,$(HAVE_SQLITE)),-lsqlite3)
 
 goals := $(or $(MAKECMDGOALS),all)
 # Goals that build nothing themselves: some install the compiler first, and call make again.
@@ -63,14 +64,14 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 YAML=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 YAML=auto|0|1 SQLITE=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' YAML='$(YAML)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' YAML='$(YAML)' SQLITE='$(SQLITE)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(YAML)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(YAML) $(SQLITE)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
@@ -110,6 +111,7 @@ endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
+$(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
 
 # A shader becomes two constants: zt_vk_code_NAME, its SPIR-V, and zt_vk_size_NAME, its bytes. That of

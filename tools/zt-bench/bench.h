@@ -13,6 +13,7 @@ typedef struct bench_options {
     const char *input;   /* a file of op lines; the text of kld */
     int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
     const char *bind;    /* "n=16,ctx=64" */
+    const char *history, *plot;
     bool exact;
     int how; /* of ops: BENCH_REPLAY ... */
 } bench_options;
@@ -70,6 +71,9 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
 zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
+/* What --history wants of a list (keep.c). */
+zt_status bench_keep(zt_cli *cli, const bench_options *o, const bench_list *l);
+zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg);
 /* Is --format one of a whole list, json or junit, and not of a table? */
 bool bench_is_list(const zt_cli *cli);
 /* JUnit's XML, as continuous integration reads it: a suite of cases, of which some have failed. */
@@ -98,6 +102,7 @@ zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);
 zt_status bench_machine(zt_cli *cli, const bench_options *o);
 zt_status bench_kld(zt_cli *cli, const bench_options *o);
+zt_status bench_past_show(zt_cli *cli, const bench_options *o);
 /* Bytes a second read and written by a copy in a device's memory, and operations a second of f32
  * matrices; 0 of what the engine lacks. processor: the device is none, but the processor. */
 zt_status bench_device(zt_ctx *ctx, const char *engine, bool processor, double *copied,

@@ -35,9 +35,8 @@ zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, i
     zt_str_init(&s, cli->ctx);
     zt_str_puts(&s, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     put(&s, "  <testsuite name=\"zt-bench.", suite, "\"");
-    zt_str_printf(&s, " tests=\"%" PRId64 "\" failures=\"%" PRId64 "\" errors=\"0\" skipped=\"0\"", n,
-                  failures);
-    zt_str_printf(&s, " time=\"%.6f\">\n", seconds);
+    zt_str_printf(&s, " tests=\"%" PRId64 "\" failures=\"%" PRId64 "\"", n, failures);
+    zt_str_printf(&s, " errors=\"0\" skipped=\"0\" time=\"%.6f\">\n", seconds);
     for (int64_t i = 0; i < n; i++) put_case(&s, suite, &cases[i]);
     zt_str_puts(&s, "  </testsuite>\n</testsuites>\n");
     zt_status st = zt_ctx_status(cli->ctx);

@@ -1,7 +1,7 @@
 /* kld.c - zt-bench kld A B -i TEXT: how far model B's probabilities are from model A's.
  *
- * The text goes in windows as zt-run --perplexity takes it; both models read the same tokens, and of
- * every token that is scored both rows of logits are held against each other (zt_kl in llm.h).
+ * The text goes in windows as zt-run --perplexity takes it; both models read the same tokens, and
+ * of every token that is scored both rows of logits are held against each other (zt_kl in llm.h).
  */
 #include "tools/zt-bench/bench.h"
 
@@ -99,8 +99,8 @@ static zt_status score(subject *s)
     s->from = s->o->from < 0 ? s->window / 2 : s->o->from;
     if (s->from > s->window - 2)
         return zt_fail(s->cli->ctx, ZT_EUSAGE,
-                       "--from %" PRId64 ": of a window of %" PRId64 " tokens none is left to score",
-                       s->from, s->window);
+                       "--from %" PRId64 ": of a window of %" PRId64
+                       " tokens none is left to score", s->from, s->window);
     for (int64_t i = 0; i < s->windows && !st; i++) {
         const int32_t *ids = zt_score_window(s->a.vocab, &s->a.ids, s->window, i);
         st = zt_cli_interrupted() ? ZT_EINTR
@@ -180,6 +180,8 @@ static zt_status run(subject *s)
     if (!st) st = bench_list_model(s->cli->ctx, &s->list, s->b.file);
     if (st) return st;
     snprintf(s->list.engine, sizeof s->list.engine, "%s", s->engine->vt->name);
+    st = bench_keep(s->cli, s->o, &s->list);
+    if (st) return st;
     return bench_is_list(s->cli) ? bench_print(s->cli, &s->list) : print_rows(s);
 }
 
@@ -188,7 +190,8 @@ zt_status bench_kld(zt_cli *cli, const bench_options *o)
     int64_t count[BENCH_MAX_COUNTS] = {zt_cpu_count()};
     int n = 1;
     zt_status st = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
-    if (!st && n > 1) st = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld wants one number", o->threads);
+    if (!st && n > 1)
+        st = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld wants one number", o->threads);
     if (!st && cli->n_operands != 3)
         st = zt_fail(cli->ctx, ZT_EUSAGE, "kld wants two models: kld A B -i TEXT");
     if (!st && !o->input) st = zt_fail(cli->ctx, ZT_EUSAGE, "no text: name one with -i");

@@ -6,7 +6,10 @@
 static bench_options opt = {.prompt = 512, .generate = 128, .reps = 5, .ctx = 512, .from = -1};
 
 /* The rows of the option table. */
-enum { MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, CTX, FROM, BIND, OPS, EXACT, N_OPTIONS };
+enum {
+    MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, CTX, FROM, BIND, OPS, EXACT, HISTORY, PLOT,
+    N_OPTIONS
+};
 
 static bool given[N_OPTIONS];
 
@@ -34,6 +37,9 @@ static const zt_opt options[N_OPTIONS + 1] = {
     ROW(OPS, 0, "ops", WORD, how, "replay|ahead|eager",
         "how ops are run: prepared; one by one; and waited for", ),
     ROW(EXACT, 0, "exact", FLAG, exact, NULL, "activations and cache stay f32 (slower)", ),
+    ROW(HISTORY, 0, "history", STR, history, "FILE",
+        "add the results, with all samples, to an SQLite file", ),
+    ROW(PLOT, 0, "plot", STR, plot, "FILE", "draw the history there, as SVG", ),
 };
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -47,17 +53,21 @@ typedef struct bench_command {
 
 /* In the order of the manual. */
 static const bench_command commands[] = {
-    {{"machine", "machine [-t N,...] [-r N] [OPTION...]", TAKES(THREADS) | TAKES(REPS)},
+    {{"machine", "machine [-t N,...] [-r N] [OPTION...]",
+      TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY)},
      bench_machine},
     {{"model", "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
-      TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT)},
+      TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT) |
+          TAKES(HISTORY)},
      bench_model},
     {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
-      TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS)},
+      TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY)},
      bench_op},
     {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]",
-      TAKES(INPUT) | TAKES(CTX) | TAKES(FROM) | TAKES(THREADS) | TAKES(EXACT)},
+      TAKES(INPUT) | TAKES(CTX) | TAKES(FROM) | TAKES(THREADS) | TAKES(EXACT) |
+          TAKES(HISTORY)},
      bench_kld},
+    {{"history", "history FILE [--plot FILE] [OPTION...]", TAKES(PLOT)}, bench_past_show},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -49,7 +49,8 @@ static zt_status sample(subject *s, bench_list *l, const char *kind, int64_t tok
 {
     char test[32];
     snprintf(test, sizeof test, "%s%" PRId64, kind, tokens);
-    bench_result *r = tokens > 0 ? bench_add(s->cli->ctx, l, test, threads, "tokens/s", s->o->reps) : NULL;
+    bench_result *r = NULL;
+    if (tokens > 0) r = bench_add(s->cli->ctx, l, test, threads, "tokens/s", s->o->reps);
     zt_status st = zt_ctx_status(s->cli->ctx);
     for (int64_t i = -1; r && i < s->o->reps && st == ZT_OK; i++) {
         double seconds;
@@ -138,6 +139,8 @@ zt_status bench_model(zt_cli *cli, const bench_options *o)
     s = bench_list_model(cli->ctx, &list, g);
     for (int i = 0; i < n && s == ZT_OK; i++)
         s = with_threads(&sub, &list, g, count[i]);
+    if (s == ZT_OK)
+        s = bench_keep(cli, o, &list);
     if (s == ZT_OK)
         s = bench_print(cli, &list);
     bench_list_free(cli->ctx, &list);

@@ -265,6 +265,7 @@ zt_status bench_op(zt_cli *cli, const bench_options *o)
     for (int i = 1; i < cli->n_operands && s == ZT_OK; i++)
         s = measure(cli, o, &list, cli->operands[i], count, n);
     if (s == ZT_OK && o->input) s = measure_lines(cli, o, &list, count, n);
+    if (s == ZT_OK) s = bench_keep(cli, o, &list);
     if (s == ZT_OK) s = bench_print(cli, &list);
     bench_list_free(cli->ctx, &list);
     return s;

@@ -188,8 +188,9 @@ static const char *text_of(zt_arena *a, const bench_result *r, double *scratch)
 {
     char text[256];
     bench_summary m = bench_summarize(r->samples, r->n, scratch);
-    snprintf(text, sizeof text, "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g",
-             m.median, r->unit, r->n, m.min, m.max, m.ci95[0], m.ci95[1]);
+    snprintf(text, sizeof text,
+             "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g", m.median,
+             r->unit, r->n, m.min, m.max, m.ci95[0], m.ci95[1]);
     return zt_arena_strndup(a, text, strlen(text));
 }
 
