@@ -293,6 +293,38 @@ static void test_feed(void)
     free(f.bytes);
 }
 
+static void nan_bias(ggufw *w) { add_vector(w, "blk.1.attn_v.bias", 32, NAN); }
+
+/* The likeliest after each token are those of the logits, in any chunks; -1 where none is a number. */
+static void test_nexts(const char *arch, void (*more)(ggufw *w), int64_t chunk)
+{
+    enum { N = 13 };
+    file f = make(arch, "q8_0", 2, more);
+    int64_t V = vocab_of(&f);
+    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = 40, .chunk = chunk};
+    int32_t ids[N], best[N], want[N];
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    float *y = calloc((size_t)(N * V), 4);
+    draw_ids(ids, N, V);
+    bool good = model_open(&o, ctx, &f, &s) == ZT_OK && zt_llm_feed(o.m, ids, 3, false, NULL) == ZT_OK;
+    good = good && zt_llm_nexts(o.m, ids, N, best) == ZT_OK && zt_llm_position(o.m) == 3 + N;
+    good = good && zt_llm_rewind(o.m, 3) == ZT_OK && zt_llm_feed(o.m, ids, N, true, y) == ZT_OK;
+    for (int i = 0; i < N && good; i++) {
+        want[i] = -1;
+        for (int32_t v = 0; v < V; v++)
+            if (y[i * V + v] > (want[i] < 0 ? -INFINITY : y[i * V + want[i]]))
+                want[i] = v;
+        good = best[i] == want[i] && (want[i] < 0) == (more == nan_bias);
+    }
+    ok(good, "%s%s: the likeliest after each of %d tokens, %d at a time", arch,
+       more ? ", no number" : "", N, (int)chunk);
+    model_close(&o);
+    zt_ctx_free(ctx);
+    free(y);
+    free(f.bytes);
+}
+
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
 static void test_embed(const char *arch)
@@ -459,6 +491,9 @@ int main(void)
     test_hostile_numbers();
     test_hostile_shapes();
     test_feed();
+    test_nexts("llama", NULL, 512);
+    test_nexts("gemma3", NULL, 5);
+    test_nexts("llama", nan_bias, 512);
     test_embed("llama");
     test_steps_allocate_nothing();
     test_plan();

@@ -369,6 +369,8 @@ static zt_status feed(zt_llm *m, const int32_t *ids, size_t n, bool all, answer 
         s = feed_chunk(m, ids + at, (int64_t)step, wanted, a);
         if (all && a.y)
             a.y += step * (size_t)m->h.vocab;
+        if (all && a.best)
+            a.best += step;
         at += step;
     }
     return s;
@@ -399,6 +401,20 @@ zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
         return zt_fail(m->ctx, ZT_EUSAGE, "no tokens to go on from");
     zt_status s = feed(m, ids, n, false, (answer){.best = next});
     return s == ZT_OK && *next == 0 ? check_zero(m, ids + n - 1, next) : s;
+}
+
+zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
+{
+    int64_t from = m->position;
+    zt_status s = feed(m, ids, n, true, (answer){.best = next});
+    for (size_t i = 0; i < n && s == ZT_OK; i++) {
+        if (next[i] != 0)
+            continue;
+        m->position = from + (int64_t)i + 1;
+        s = check_zero(m, ids + i, next + i);
+    }
+    m->position = from + (s == ZT_OK ? (int64_t)n : 0);
+    return s;
 }
 
 int64_t zt_llm_position(const zt_llm *m)

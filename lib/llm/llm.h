@@ -203,6 +203,8 @@ zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *
 /* The same, and the likeliest next token, which the engine chooses, so that no logits leave it. Ties
  * go to the lower id; -1 when every logit is NaN. */
 zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
+/* Likewise after each of the n tokens. */
+zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
 int64_t zt_llm_position(const zt_llm *m); /* tokens fed so far */
 zt_status zt_llm_rewind(zt_llm *m, int64_t position); /* forget what came after */
 

@@ -90,6 +90,8 @@ static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
         s = AT_MOST_ONE(ctx, {"--json", o->json}, {"--ids", o->ids});
     if (s == ZT_OK)
         s = AT_MOST_ONE(ctx, {"--session", o->session}, {"--no-kv-cache", o->no_kv_cache});
+    if (s == ZT_OK)
+        s = AT_MOST_ONE(ctx, {"--speculate", o->speculate}, {"--no-kv-cache", o->no_kv_cache});
     if (s == ZT_OK && o->all_logits && !o->logits)
         s = zt_fail(ctx, ZT_EUSAGE, "--all-logits needs --logits FILE.npy");
     if (s == ZT_OK && o->logprobs >= 0 && !o->json && !o->jsonl)

@@ -2,6 +2,9 @@
  *
  * r->fed is what the KV cache holds. Of a prompt only what comes after the longest common prefix is
  * fed: tokens are compared, so that nothing depends on how a text was taken apart before.
+ *
+ * With --speculate a draft is fed behind the last token, in one batch. Each token is chosen as ever,
+ * from the row of the one before it; while it is the one that was fed there, the next row is its.
  */
 #include "lib/io/npy.h"
 #include "tools/zt-run/run.h"
@@ -33,12 +36,13 @@ static bool engine_chooses(const run *r)
 /* What is wanted of the tokens fed. */
 typedef enum answer { NOTHING, LAST, ALL } answer;
 
-/* The answer becomes r->logits or, of the last token, r->next. */
+/* The answer becomes r->logits or r->next, of which the first row counts now. */
 static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
 {
-    zt_status s = want == LAST && engine_chooses(r)
-                      ? zt_llm_next(r->llm, id, n, &r->next)
-                      : zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL);
+    zt_status s = !want || !engine_chooses(r)
+                      ? zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL)
+                      : (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
+    r->row = 0;
     for (size_t i = 0; i < n && s == ZT_OK; i++)
         s = zt_ids_push(r->ctx, &r->fed, id[i]);
     return s;
@@ -107,6 +111,11 @@ static zt_status feed_prompt(run *r)
     return s;
 }
 
+float *run_logits(const run *r)
+{
+    return r->logits + r->row * (size_t)r->vocab_rows;
+}
+
 /* ---- token after token ----------------------------------------------------------------------- */
 
 static bool ends_text(const run *r, int32_t id)
@@ -124,11 +133,12 @@ static int32_t choose(run *r)
     zt_sampler sampler = r->o->sampler;
     sampler.seed = r->seed;
     if (engine_chooses(r))
-        return r->next;
+        return r->next[r->row];
+    float *logits = run_logits(r);
     for (int64_t id = 0; r->o->ignore_eos && id < r->choices; id++)
         if (ends_text(r, (int32_t)id))
-            r->logits[id] = -INFINITY;
-    return zt_sample(&sampler, r->logits, r->choices, r->ids.id, r->ids.n, (int64_t)r->ids.n,
+            logits[id] = -INFINITY;
+    return zt_sample(&sampler, logits, r->choices, r->ids.id, r->ids.n, (int64_t)r->ids.n,
                      r->scratch);
 }
 
@@ -153,6 +163,51 @@ static zt_status feed_last(run *r)
     return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.n - from, LAST) : s;
 }
 
+/* Was the last token fed already, behind the one before it? Then so was its answer. */
+static bool foreseen(run *r)
+{
+    size_t at = r->ids.n - 1;
+    if (r->fed.n <= at || r->fed.id[at] != r->ids.id[at])
+        return false;
+    r->row++;
+    r->accepted++;
+    return true;
+}
+
+/* How many tokens may be tried behind the last: the context and -n have room for them. */
+static size_t draft_room(const run *r)
+{
+    size_t room = (size_t)zt_llm_get(r->llm).ctx_len - r->ids.n, made = r->ids.n - r->n_prompt;
+    size_t wanted = r->o->n < 0 ? room : (size_t)r->o->n - made - 1;
+    return wanted < room ? wanted : room;
+}
+
+/* Feed the last token, and behind it what is likely to follow. */
+static zt_status feed_ahead(run *r)
+{
+    int32_t batch[ZT_DRAFT_ROWS] = {r->ids.id[r->ids.n - 1]};
+    const int32_t *draft;
+    size_t k = zt_drafts_next(r->drafts, r->ids.id, r->ids.n, draft_room(r), &draft);
+    zt_status s = zt_ctx_status(r->ctx);
+    if (s == ZT_OK)
+        s = forget(r, r->ids.n - 1);
+    memcpy(batch + 1, draft, k * sizeof *draft);
+    double before = zt_seconds();
+    if (s == ZT_OK)
+        s = feed(r, batch, 1 + k, k ? ALL : LAST);
+    zt_drafts_took(r->drafts, 1 + k, zt_seconds() - before);
+    r->drafted += k;
+    r->batches += k > 0;
+    return s;
+}
+
+static zt_status go_on(run *r)
+{
+    if (!r->drafts)
+        return feed_last(r);
+    return foreseen(r) ? ZT_OK : feed_ahead(r);
+}
+
 /* Choose a token and write it; then feed it, unless it was the last (r->stop says why). */
 static zt_status next_token(run *r)
 {
@@ -174,9 +229,16 @@ static zt_status next_token(run *r)
         r->stop = "eos";
     else if (!r->stop && r->o->n >= 0 && r->ids.n - r->n_prompt >= (size_t)r->o->n)
         r->stop = "length";
-    else if (!r->stop && zt_llm_position(r->llm) == zt_llm_get(r->llm).ctx_len)
+    else if (!r->stop && (int64_t)r->ids.n > zt_llm_get(r->llm).ctx_len)
         r->stop = "ctx";
-    return s != ZT_OK || r->stop ? s : feed_last(r);
+    return s != ZT_OK || r->stop ? s : go_on(r);
+}
+
+/* What was fed ahead of the text is forgotten, and the token at which it ended, as if never fed. */
+static zt_status forget_ahead(run *r)
+{
+    size_t keep = r->ids.n - (r->stop && r->ids.n > r->n_prompt);
+    return r->fed.n > keep ? forget(r, keep) : ZT_OK;
 }
 
 static zt_status generate(run *r)
@@ -187,6 +249,8 @@ static zt_status generate(run *r)
     while (s == ZT_OK && !r->stop)
         s = zt_cli_interrupted() ? ZT_EINTR : next_token(r);
     zt_status rest = run_text_end(r);
+    if (rest == ZT_OK)
+        rest = forget_ahead(r);
     return s == ZT_OK ? rest : s;
 }
 
@@ -219,6 +283,7 @@ zt_status run_answer(run *r)
         s = feed_prompt(r);
     r->prompted = zt_seconds();
     r->first = 0;
+    r->drafted = r->accepted = r->batches = 0;
     if (s == ZT_OK)
         s = generate(r);
     r->ended = zt_seconds();
@@ -257,9 +322,13 @@ static zt_status make_buffers(run *r)
     r->rows = r->o->all_logits ? (int64_t)r->n_prompt : 1;
     r->rows = r->rows < r->o->chunk ? r->rows : r->o->chunk;
     r->rows = r->rows < fit ? r->rows : fit;
+    if (r->o->speculate && r->rows < ZT_DRAFT_ROWS)
+        r->rows = ZT_DRAFT_ROWS;
+    if (r->o->speculate)
+        r->drafts = zt_drafts_open(r->ctx, r->vocab_rows);
     r->logits = zt_alloc_array(r->ctx, (size_t)r->rows, row);
     r->scratch = zt_alloc_array(r->ctx, 2, row);
-    return r->logits && r->scratch ? ZT_OK : ZT_ENOMEM;
+    return r->logits && r->scratch ? zt_ctx_status(r->ctx) : ZT_ENOMEM;
 }
 
 /* Each token has an embedding, save controls that no text has: Gemma 3's stand-in for an image is

@@ -68,6 +68,7 @@ int main(int argc, char **argv)
     zt_ids_fini(r.ctx, &r.ends);
     zt_free(r.ctx, r.logits);
     zt_free(r.ctx, r.scratch);
+    zt_drafts_free(r.drafts);
     zt_template_free(r.ctx, r.tmpl_file);
     zt_llm_close(r.llm);
     zt_planned_free(r.plan);

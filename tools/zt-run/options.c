@@ -43,6 +43,7 @@ static const zt_opt options[] = {
     FLAG("embed", embed, "the text as one vector: npy, or with --format ndjson a line each"),
     ROW(0, "session", STR, session, "FILE", "the KV cache from FILE, and at the end into it", ),
     ROW(0, "plan", STR, plan, "FILE.zt", "run this plan of the model, as zt-trace compile makes it", ),
+    FLAG("speculate", speculate, "try what the text itself foretells, many tokens in one batch"),
     FLAG("no-kv-cache", no_kv_cache, "compute everything anew for each token (slow)"),
     ROW(0, "chunk", I64, chunk, "N", "tokens of a prompt at a time (default: 512)",
         .min = 1, .max = INT32_MAX),

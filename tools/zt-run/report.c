@@ -54,12 +54,12 @@ zt_status run_note_likeliest(run *r)
 {
     int want = r->o->logprobs < r->choices ? (int)r->o->logprobs : (int)r->choices;
     int32_t *best = zt_alloc_array(r->ctx, (size_t)want, sizeof *best);
-    int have = best ? zt_likeliest(r->logits, r->choices, want, best) : 0;
-    r->log_sum = zt_log_sum_exp(r->logits, r->choices);
+    int have = best ? zt_likeliest(run_logits(r), r->choices, want, best) : 0;
+    r->log_sum = zt_log_sum_exp(run_logits(r), r->choices);
     zt_str_clear(&r->likeliest);
     for (int i = 0; i < have; i++) {
         zt_str_puts(&r->likeliest, i ? "," : "");
-        put_likely(r, &r->likeliest, best[i], r->logits[best[i]] - r->log_sum);
+        put_likely(r, &r->likeliest, best[i], run_logits(r)[best[i]] - r->log_sum);
         zt_str_putc(&r->likeliest, '}');
     }
     zt_free(r->ctx, best);
@@ -70,7 +70,7 @@ zt_status run_put_logprobs(run *r, int32_t id)
 {
     zt_str *s = &r->logprobs;
     zt_str_puts(s, s->len ? "," : "");
-    put_likely(r, s, id, r->logits[id] - r->log_sum);
+    put_likely(r, s, id, run_logits(r)[id] - r->log_sum);
     zt_str_printf(s, ",\"top\":[%s]}", r->likeliest.data ? r->likeliest.data : "");
     return zt_ctx_status(r->ctx);
 }
@@ -90,6 +90,9 @@ zt_status run_report_json(run *r)
                   r->n_prompt, made, r->stop);
     if (r->o->logprobs >= 0)
         zt_str_printf(&s, ",\"logprobs\":[%s]", r->logprobs.data ? r->logprobs.data : "");
+    if (r->drafts)
+        zt_str_printf(&s, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", r->drafted,
+                      r->accepted, r->batches);
     put_seconds(&s, "load_s", r->loaded - r->start);
     put_seconds(&s, "prompt_s", r->prompted - r->asked);
     put_seconds(&s, "generate_s", r->ended - r->prompted);
@@ -143,6 +146,9 @@ void run_report_stats(run *r)
     if (steps > 0)
         zt_cli_note(r->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     rate(steps, r->ended - r->first), made);
+    if (r->drafts)
+        zt_cli_note(r->cli, "speculation  %9zu tokens    drafted (%zu of them accepted, %zu batches)",
+                    r->drafted, r->accepted, r->batches);
     zt_cli_note(r->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
                 (double)proc_bytes("/proc/self/status", "VmHWM:") / 1e6,
                 (double)info.weight_bytes / 1e6, (double)info.kv_bytes / 1e6,

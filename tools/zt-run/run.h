@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_TOOL_H
 #define ZT_RUN_TOOL_H
 
+#include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
 
 /* ---- options (options.c, check.c) ------------------------------------------------------------ */
@@ -13,7 +14,7 @@ typedef struct run_options {
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
     const char *logits;
-    bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run;
+    bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run, speculate;
     int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
     int kv; /* index into f16|f32; -1: the default */
     zt_opt_list stop;
@@ -54,9 +55,12 @@ typedef struct run {
     /* generation */
     int64_t vocab_rows; /* V of the logits */
     int64_t choices;    /* the first of them that the vocabulary names: the rest pads the embedding */
-    float *logits;      /* [rows, V]: of the last token, or of a piece of the prompt */
+    float *logits;      /* [rows, V]: of the last token, a draft's, or of a piece of the prompt */
     int64_t rows;
-    int32_t next;   /* the likeliest token, where the engine chooses it: then there are no logits */
+    int32_t next[ZT_DRAFT_ROWS]; /* likewise the likeliest, where the engine chooses: no logits then */
+    size_t row;                  /* the one of them after the text as it is */
+    zt_drafts *drafts;           /* --speculate; NULL: none */
+    size_t drafted, accepted, batches; /* tokens tried ahead, those that came, batches with such */
     float *scratch; /* of the sampler, f32[2 * V] */
     zt_ids ends;    /* --eos */
     zt_str held, shown; /* text that is not certain yet, and of each byte whether it goes out */
@@ -102,6 +106,7 @@ zt_status run_generate(run *r);
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
 zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
 
+float *run_logits(const run *r); /* [V], of the last token */
 zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
 
 /* plan.c: --plan into r->plan; it says which engine runs. */
