@@ -49,6 +49,10 @@ drive() {
     drive pt "$tests"/seeds/pt/*
 }
 
+@test "pass: programs for the passes, changed" {
+    drive pass "$tests"/seeds/prog/*
+}
+
 @test "prog: a program, changed" {
     drive prog "$tests"/seeds/prog/*
 }
