@@ -81,7 +81,10 @@ size_t zt_net_bytes(const zt_net_weights *w, int64_t n); /* that n weights take 
 /* n weights to bytes; y gets what these mean. Messages are zt_storage_encode's. */
 zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
                         float *y);
-/* n weights, that are not packed, from their bytes. */
+/* Does the field's rule make other codes of this type than Loom's reader takes them for? Those of all
+ * others are read by Loom's rule, whatever the document says. */
+bool zt_nj_reads_by_rule(zt_storage t);
+/* n weights from their bytes. */
 void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y);
 
 typedef struct zt_netjson_writer zt_netjson_writer;

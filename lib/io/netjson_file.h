@@ -40,9 +40,6 @@ zt_status zt_nj_scan_frame(zt_netjson *j);
 /* Goes through the frame's layers: every one of `weights` becomes a tensor, in order. */
 zt_status zt_nj_walk(zt_netjson *j);
 
-/* Does the field's rule make other codes of this type than Loom's reader takes them for? */
-bool zt_nj_reads_by_rule(zt_storage t);
-
 /* Room for one more of n, in steps that double. */
 void *zt_nj_room(zt_ctx *ctx, void *list, int64_t n, size_t size);
 

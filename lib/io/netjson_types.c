@@ -68,10 +68,25 @@ zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, in
 
 void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y)
 {
-    if (is_f32(w))
+    uint8_t piece[256];
+    const uint8_t *p = bytes;
+    int bits = zt_storage_get(w->type)->bits;
+    if (is_f32(w)) {
         memcpy(y, bytes, (size_t)n * sizeof *y);
-    else
+        return;
+    }
+    if (w->rule == ZT_RULE_LOOM || bits >= 8) {
         zt_storage_decode(w->type, w->rule, bytes, n, w->scale, y);
+        return;
+    }
+    for (int64_t each = 8 * (int64_t)sizeof piece / bits; n > 0; n -= each, y += each) {
+        int64_t some = n < each ? n : each;
+        size_t size = zt_storage_bytes(w->type, w->rule, some);
+        memcpy(piece, p, size);
+        turn(piece, size, bits);
+        zt_storage_decode(w->type, w->rule, piece, some, w->scale, y);
+        p += size;
+    }
 }
 
 /* ---- another frame --------------------------------------------------------------------------- */

@@ -116,7 +116,7 @@ static bool takes_vector(const zt_nn_layer *l, zt_nn_shape *in)
 static bool takes_sequence(const zt_nn_layer *l, zt_nn_shape *in)
 {
     *in = (zt_nn_shape){3, {0, l->seq_length, l->input_height}};
-    return l->seq_length > 0;
+    return l->seq_length > 1 || takes_vector(l, in);
 }
 
 static bool takes_ids(const zt_nn_layer *l, zt_nn_shape *in)
@@ -270,9 +270,11 @@ static void otherwise(int64_t *number, int64_t other)
 
 void zt_layer_settle(zt_nn_layer *l)
 {
-    otherwise(&l->stride, 1);
-    otherwise(&l->kernel_size, 1);
-    if (l->kind == ZT_NN_MHA) {
+    if ((l->kind >= ZT_NN_CNN1 && l->kind <= ZT_NN_CNN3) ||
+        (l->kind >= ZT_NN_CONVT1 && l->kind <= ZT_NN_CONVT3)) {
+        otherwise(&l->stride, 1);
+        otherwise(&l->kernel_size, 1);
+    } else if (l->kind == ZT_NN_MHA) {
         otherwise(&l->d_model, l->input_height);
         if (l->num_heads > 0) otherwise(&l->head_dim, l->d_model / l->num_heads);
         otherwise(&l->num_kv_heads, l->num_heads);

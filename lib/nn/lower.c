@@ -120,6 +120,8 @@ nn_value zt_layer_run(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     const nn_kind *k = zt_layer_kind_of(l->kind);
     if (l->disabled || x.id < 0) return x;
+    if (++w->runs > NN_MAX_RUNS)
+        return zt_layer_refuse(w, l, "links make more than %d layers of the network", NN_MAX_RUNS);
     nn_value y = k->emit(w, l, x);
     int64_t count = 1;
     for (int d = 1; d < y.rank && y.id >= 0; d++)
@@ -204,11 +206,14 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
     const zt_nn_layer *l = i < nn->n ? nn->layer[i] : NULL;
     for (int k = 0; l && k < NN_MAX_DEPTH; k++) {
         const nn_kind *kind = zt_layer_kind_of(l->kind);
-        if (kind->input) return tell_input(nn, l, kind, in);
-        l = l->link         ? zt_nn_find(nn, l->target)
-            : l->n_steps    ? l->step
-            : l->n_branches ? l->branch
-                            : NULL;
+        bool within =
+            k > 0; /* of the grid a link is what it says, among branches what it links to */
+        if (within && l->link)
+            l = zt_nn_find(nn, l->target);
+        else if (kind->input)
+            return tell_input(nn, l, kind, in);
+        else
+            l = l->n_steps ? l->step : l->n_branches ? l->branch : NULL;
     }
     return zt_fail(nn->ctx, ZT_EDATA, "%s: its first layer does not tell what comes in", nn->name);
 }

@@ -104,10 +104,14 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);
 /* Numbers of a layer, by the names of their members in the document; 0 where it has none. */
 #define ZT_NN_INTS(K)                                                                              \
     K(input_height)                                                                                \
-    K(input_width) K(input_depth) K(output_height) K(output_width) K(output_depth)                 \
-        K(input_channels) K(filters) K(kernel_size) K(stride) K(padding) K(output_padding)         \
-            K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size)        \
-                K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)
+    K(input_width)                                                                                 \
+    K(input_depth)                                                                                 \
+    K(output_height)                                                                               \
+    K(output_width)                                                                                \
+    K(output_depth) K(input_channels) K(filters) K(kernel_size) K(stride) K(padding)               \
+        K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length)        \
+            K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols)         \
+                K(max_seq_len) K(tile_size)
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
 
 struct zt_nn_layer {
@@ -117,10 +121,11 @@ struct zt_nn_layer {
     zt_nn_act act;
     zt_nn_softmax softmax;
     zt_storage dtype;
-    float scale;   /* of its dtype's codes */
-    bool settled;  /* the masters are values of the dtype already */
-    bool disabled; /* passes its input on */
-    bool gumbel_noise;
+    float scale;          /* of its dtype's codes */
+    zt_storage_rule rule; /* by which its codes are read and written */
+    bool settled;         /* the masters are values of the dtype already */
+    bool disabled;        /* passes its input on */
+    bool gumbel_noise, use_tiling;
     bool features; /* KMeans: the mix of centres, not the probabilities */
     bool link;     /* runs the layer at target[] instead */
     int64_t target[4];
@@ -148,6 +153,28 @@ zt_nn *zt_nn_open(zt_ctx *ctx, const char *path, uint64_t seed);
 zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *s, uint64_t seed); /* borrows the source for the call */
 void zt_nn_close(zt_nn *nn);
 
+/* New ones, by S3's builders and the members of its ArchConfig; weights are drawn from the seed.
+ *
+ *     sequential   dense layers of dModel, from inputSize numbers to numClasses
+ *     cnn          two convolutions over inputSize x inputSize, and two dense layers
+ *     transformer  x + attention(norm x) and x + SwiGLU(norm x) by turns, of dModel
+ *     random       of each place some layer that takes dModel numbers and gives as many
+ */
+typedef struct zt_nn_arch {
+    const char *name; /* borrowed */
+    int64_t grid_depth, grid_rows, grid_cols, layers_per_cell, d_model, num_heads;
+    int64_t input_size, classes; /* 0: d_model */
+    zt_nn_act act;
+    zt_storage dtype;
+    double init_scale; /* drawn weights are multiplied by this */
+    uint64_t seed;
+} zt_nn_arch;
+zt_nn_arch zt_nn_arch_defaults(void);
+/* One member by its name in ArchConfig ("dModel"), or inputSize, numClasses; texts are borrowed. */
+zt_status zt_nn_arch_set(zt_ctx *ctx, zt_nn_arch *a, const char *key, const char *text);
+zt_nn *zt_nn_new(zt_ctx *ctx, const char *builder, const zt_nn_arch *arch);
+const char *zt_nn_builder(int i); /* names; NULL after the last */
+
 zt_ctx *zt_nn_ctx(const zt_nn *nn);
 const char *zt_nn_name(const zt_nn *nn);         /* the file's, for messages */
 int64_t zt_nn_extent(const zt_nn *nn, int axis); /* depth, rows, cols, layers_per_cell */
@@ -172,8 +199,14 @@ int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own w
  * Good while the network is open. */
 zt_store zt_nn_store(zt_nn *nn);
 zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
+/* Every layer's weights are of this dtype from now on, at the field's scale for it. */
+void zt_nn_set_dtype(zt_nn *nn, zt_storage t);
 /* New masters for one weight, n of them. */
 zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n);
+
+/* The network as JSON, as zt_nn_open reads it and Loom does: codes of the dtype where the masters
+ * are values of it, else the masters, as f32. What is empty or of its own accord is left out. */
+zt_status zt_nn_write(const zt_nn *nn, zt_sink *out);
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 

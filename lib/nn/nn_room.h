@@ -6,14 +6,15 @@
 #include "lib/nn/nn.h"
 
 enum {
-    NN_MAX_PARTS = 12,   /* weights of a layer */
-    NN_MAX_DEPTH = 64,   /* of layers in layers, and of links */
-    NN_MAX_DIM = 1 << 24 /* of any number that is a size */
+    NN_MAX_PARTS = 12,     /* weights of a layer */
+    NN_MAX_RUNS = 1 << 16, /* layers written, those of links as often as they are used */
+    NN_MAX_DEPTH = 64,     /* of layers in layers, and of links */
+    NN_MAX_DIM = 1 << 24   /* of any number that is a size */
 };
 
 struct zt_nn {
     zt_ctx *ctx;
-    const char *name;
+    const char *name, *id;
     zt_arena *keep;
     int64_t extent[4];
     zt_nn_layer **layer; /* as they run */
@@ -52,6 +53,7 @@ typedef struct nn_low {
     int *data; /* of each weight, then each mask, by their numbers; -1: not yet */
     const zt_nn_layer *on[NN_MAX_DEPTH]; /* the layers that contain this, and links' targets */
     int depth;
+    int64_t runs;         /* layers written so far */
     int draws;            /* ops that draw, so far */
     const nn_value *skip; /* what a Residual adds: the input of the step before; NULL: nothing */
 } nn_low;
@@ -98,6 +100,8 @@ NN_EMIT(residual)
 zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
 nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
     ZT_PRINTF(3, 4);
+
+double zt_layer_real(const zt_nn_layer *l, const char *name); /* NAN: none is called so */
 
 /* ---- reading ------------------------------------------------------------------------------------
  */

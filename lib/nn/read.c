@@ -50,6 +50,14 @@ int64_t zt_layer_number(const zt_nn_layer *l, const char *name)
     return -1;
 }
 
+double zt_layer_real(const zt_nn_layer *l, const char *name)
+{
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (!strcmp(reals[i].name, name))
+            return *(const double *)((const char *)l + reals[i].offset);
+    return NAN;
+}
+
 /* A whole number from 0 to `most`; one that is not there is 0. */
 static zt_status get_int(const reader *r, const zt_nn_layer *l, json_t *from, const char *key,
                          int64_t most, int64_t *out)
@@ -111,10 +119,13 @@ static zt_status unknown(const reader *r, const zt_nn_layer *l, const char *key,
 /* Names; one that is there must be known. */
 static zt_status get_names(const reader *r, zt_nn_layer *l, json_t *from)
 {
+    char text[80];
     const char *type, *act, *dtype, *softmax, *mode, *combine;
     static const char *const modes[] = {"concat", "add", "avg", "filter", "grid_scatter"};
     zt_status s = get_text(r, l, from, "type", &type);
-    if (!s && !zt_nn_kind_parse(type, &l->kind)) s = unknown(r, l, "layer type", type);
+    if (!s && !zt_nn_kind_parse(type, &l->kind))
+        s = zt_fail(r->nn->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known", r->nn->name,
+                    l->path, zt_escape(text, sizeof text, type, strlen(type)));
     if (!s) s = get_text(r, l, from, "activation", &act);
     if (!s) s = get_text(r, l, from, "dtype", &dtype);
     if (!s) s = get_text(r, l, from, "softmax_type", &softmax);
@@ -239,6 +250,7 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     if (!s) s = get_numbers(r, l, from);
     if (!s) s = get_bool(r, l, from, "is_disabled", &l->disabled);
     if (!s) s = get_bool(r, l, from, "gumbel_noise", &l->gumbel_noise);
+    if (!s) s = get_bool(r, l, from, "use_tiling", &l->use_tiling);
     if (!s) s = get_mask(r, l, from);
     if (!s) s = get_levels(r, l, from);
     if (!s) s = get_link(r, l, from);
@@ -279,12 +291,23 @@ static zt_status next_layer(void *user, int64_t i, const char *text, size_t n)
     return s ? s : put_layer(r->nn, l);
 }
 
+static zt_status read_id(zt_nn *nn, const char *text, size_t n)
+{
+    json_t *v = zt_json_load(nn->ctx, nn->name, text, n);
+    if (!v) return zt_ctx_status(nn->ctx);
+    const char *id = json_is_string(v) ? json_string_value(v) : "";
+    nn->id = zt_arena_strndup(nn->keep, id, strlen(id));
+    json_decref(v);
+    return nn->id ? ZT_OK : ZT_ENOMEM;
+}
+
 static zt_status next_member(void *user, const char *key, const char *text, size_t n)
 {
     static const char *const axis[4] = {"depth", "rows", "cols", "layers_per_cell"};
     reader *r = user;
     zt_nn *nn = r->nn;
     if (!strcmp(key, "layers")) return zt_json_items(nn->ctx, nn->name, text, n, next_layer, r);
+    if (!strcmp(key, "id")) return read_id(nn, text, n);
     for (int k = 0; k < 4; k++) {
         if (strcmp(key, axis[k]) != 0) continue;
         json_t *v = zt_json_load(nn->ctx, nn->name, text, n);

@@ -86,6 +86,7 @@ static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t 
                             zt_net_bytes(&are, n), bytes);
     l->dtype = are.type;
     l->scale = are.scale;
+    l->rule = are.rule;
     l->settled = are.native;
     void *raw = zt_alloc(nn->ctx, bytes);
     zt_status s = raw ? zt_netjson_read(j, t, 0, raw, bytes) : ZT_ENOMEM;
@@ -239,4 +240,15 @@ zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n)
     memcpy(w->value, value, (size_t)n * sizeof *value);
     w->layer->settled = w->layer->dtype == ZT_STORE_F32;
     return ZT_OK;
+}
+
+void zt_nn_set_dtype(zt_nn *nn, zt_storage t)
+{
+    for (int64_t i = 0; i < nn->n_weights; i++) {
+        zt_nn_layer *l = nn->weight[i].layer;
+        if (i != l->weights) continue;
+        l->dtype = t;
+        l->scale = zt_storage_scale(t, nn->weight[i].value, zt_nn_layer_size(nn, l));
+        l->settled = t == ZT_STORE_F32;
+    }
 }
