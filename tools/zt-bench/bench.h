@@ -8,7 +8,8 @@
 
 typedef struct bench_options {
     const char *model;
-    int64_t prompt, generate, reps;
+    int64_t prompt, generate;
+    int64_t reps; /* samples of a row: by -r, else the command's own number */
     const char *threads; /* "1,2"; NULL: as many as there are processors */
     const char *input;   /* a file of op lines; the text of kld */
     int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
@@ -16,6 +17,10 @@ typedef struct bench_options {
     const char *history, *plot;
     bool exact;
     int how; /* of ops: BENCH_REPLAY ... */
+    bool vs; /* two subjects, in turn */
+    bool ignore_failure;
+    const char *threshold; /* "5%" */
+    double beyond;         /* the same as a share: .05 */
 } bench_options;
 
 /* How an op or a program is run: prepared and replayed, or through the door op by op, ahead of the
@@ -32,6 +37,20 @@ typedef struct bench_summary {
 
 /* n >= 1 samples, which come back sorted by a copy: `x` stays as it was. scratch: [n]. */
 bench_summary bench_summarize(const double *x, int64_t n, double *scratch);
+
+typedef struct bench_samples {
+    const double *x; /* [n], in the order in which they were taken */
+    int64_t n;
+} bench_samples;
+
+typedef struct bench_ratio {
+    double ratio;   /* of the medians, new over old; of pairs, the median of theirs */
+    double ci95[2]; /* 0 and infinity: too few samples for any */
+} bench_ratio;
+
+/* Of samples above 0, n >= 1 (ratio.c). paired: sample i of both was taken side by side. */
+zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool paired,
+                         uint64_t seed, bench_ratio *r);
 
 /* ---- results (report.c) ---------------------------------------------------------------------- */
 
@@ -61,6 +80,7 @@ typedef struct bench_list {
     char engine[24];           /* "": none ran */
     char *model, *model_id;    /* file and zt_gguf_id; NULL: ops */
     uint64_t model_bytes;
+    char *command;             /* of run; NULL: none */
     void (*put_machine)(zt_str *s, const void *user); /* more of json's "machine"; NULL: no more */
     const void *user;
 } bench_list;
@@ -74,6 +94,15 @@ zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
 /* What --history wants of a list (keep.c). */
 zt_status bench_keep(zt_cli *cli, const bench_options *o, const bench_list *l);
 zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg);
+/* json of two lists: results of both, each with its "subject", and `more`, members such as "a":1. */
+zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list *now,
+                           const zt_str *more);
+/* To stdout, or into the file that -o names. */
+zt_status bench_write(zt_cli *cli, const char *bytes, size_t n);
+zt_status bench_write_table(zt_cli *cli, zt_table *t);
+/* A number to so many digits that count, never with an exponent. Returns to. */
+#define BENCH_NUMBER 40
+const char *bench_number(char to[BENCH_NUMBER], double x, int digits);
 /* Is --format one of a whole list, json or junit, and not of a table? */
 bool bench_is_list(const zt_cli *cli);
 /* JUnit's XML, as continuous integration reads it: a suite of cases, of which some have failed. */
@@ -83,6 +112,41 @@ typedef struct bench_case {
     const char *failure;     /* NULL: it is well */
 } bench_case;
 zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, int64_t n);
+
+/* ---- results of before (read.c), and the question whether the new are slower (compare.c) ------- */
+
+/* zt.bench/1 from a file, or "-"; the list is to be freed in any case. */
+zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *l);
+struct json_t;
+zt_status bench_read_json(zt_ctx *ctx, const char *file, const struct json_t *j, bench_list *l);
+/* "5%" or "0.05", as a share. */
+zt_status bench_threshold(zt_ctx *ctx, const char *text, double *share);
+/* What a command found is printed, one list; with --vs two, which are compared as pairs. */
+zt_status bench_answer(zt_cli *cli, const bench_options *o, const bench_list l[2]);
+
+/* With --vs a round takes a sample of each of two sides. Which goes first changes, so that neither
+ * has the better place: side at a turn of a round. */
+int bench_sides(const bench_options *o);
+int bench_turn(int sides, int64_t round, int turn);
+
+/* ---- commands (run.c) ------------------------------------------------------------------------ */
+
+typedef struct bench_line {
+    zt_ctx *ctx;
+    char **argv; /* NULL last */
+    char *name;  /* as it was given */
+    char *text;  /* what argv points into; NULL: it is borrowed */
+} bench_line;
+
+/* A line of text: its words, or a shell's where it has more than words. Free it in any case. */
+zt_status bench_line_of(zt_ctx *ctx, const char *text, bench_line *c);
+void bench_line_free(bench_line *c);
+struct rusage;
+/* Starts it with no input; its output goes to the descriptor `out`, or is thrown away (-1), or goes
+ * with its messages to stderr (`loud`). -1: it cannot be started, and the context says why. */
+int bench_start(const bench_line *c, int out, bool loud);
+/* Waits for its end, which is an error unless it is well or any end will do. */
+zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u);
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
@@ -101,6 +165,8 @@ int bench_door_fallbacks(const bench_door *d); /* of the last run */
 zt_status bench_model(zt_cli *cli, const bench_options *o);
 zt_status bench_op(zt_cli *cli, const bench_options *o);
 zt_status bench_machine(zt_cli *cli, const bench_options *o);
+zt_status bench_run(zt_cli *cli, const bench_options *o);
+zt_status bench_compare(zt_cli *cli, const bench_options *o);
 zt_status bench_kld(zt_cli *cli, const bench_options *o);
 zt_status bench_past_show(zt_cli *cli, const bench_options *o);
 /* Bytes a second read and written by a copy in a device's memory, and operations a second of f32

@@ -40,7 +40,7 @@ zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, i
     for (int64_t i = 0; i < n; i++) put_case(&s, suite, &cases[i]);
     zt_str_puts(&s, "  </testsuite>\n</testsuites>\n");
     zt_status st = zt_ctx_status(cli->ctx);
-    if (st == ZT_OK) st = zt_cli_write(cli, s.data, s.len);
+    if (st == ZT_OK) st = bench_write(cli, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }

@@ -167,7 +167,7 @@ static zt_status print_rows(subject *s)
         const char *cell[N_COLUMNS] = {r->test, value, r->error > 0 ? error : NULL, r->unit};
         st = zt_table_row(t, cell);
     }
-    if (!st) st = zt_table_print(t);
+    if (!st) st = bench_write_table(s->cli, t);
     zt_table_free(t);
     return st;
 }

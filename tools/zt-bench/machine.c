@@ -214,7 +214,7 @@ static zt_status print_rows(subject *s)
     zt_table *t = zt_table_new(s->cli, "machine", columns, N_COLUMNS);
     zt_status st = t ? add_facts(s, t) : zt_ctx_status(s->cli->ctx);
     for (const bench_result *r = s->list.first; r && !st; r = r->next) st = add_best(s, t, r);
-    if (!st) st = zt_table_print(t);
+    if (!st) st = bench_write_table(s->cli, t);
     zt_table_free(t);
     return st;
 }

@@ -199,7 +199,7 @@ zt_status bench_past_show(zt_cli *cli, const bench_options *o)
     zt_status s = zt_ctx_status(cli->ctx);
     if (!s) s = bench_history_read(cli, cli->operands[1], on_past, &h);
     if (!s && o->plot) s = draw(&h, o->plot);
-    if (!s) s = zt_table_print(h.table);
+    if (!s) s = bench_write_table(cli, h.table);
     zt_table_free(h.table);
     zt_map_free(h.of_name);
     zt_arena_free(h.arena);

@@ -41,6 +41,7 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
     }
     zt_free(ctx, l->model);
     zt_free(ctx, l->model_id);
+    zt_free(ctx, l->command);
     *l = (bench_list){0};
 }
 
@@ -60,6 +61,12 @@ static void put_text(zt_str *s, const char *key, const char *text)
 {
     zt_str_printf(s, "\"%s\":", key);
     zt_str_put_json(s, text, strlen(text));
+}
+
+static void put_member(zt_str *s, const char *key, const char *text)
+{
+    put_text(s, key, text);
+    zt_str_puts(s, ",");
 }
 
 /* JSON has no numbers that are none. */
@@ -87,9 +94,11 @@ static void put_machine(zt_str *s, const zt_cli *cli, const bench_list *l)
     zt_str_putc(s, '}');
 }
 
-static void put_result(zt_str *s, const bench_result *r, const bench_summary *m)
+static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
+                       const char *subject)
 {
     zt_str_puts(s, "{");
+    if (subject) put_member(s, "subject", subject);
     put_text(s, "test", r->test);
     zt_str_printf(s, ",\"threads\":%" PRId64 ",", r->threads);
     put_text(s, "unit", r->unit);
@@ -115,33 +124,54 @@ static void put_model(zt_str *s, const bench_list *l)
     zt_str_printf(s, ",\"bytes\":%" PRIu64 "},", l->model_bytes);
 }
 
-static zt_status write_json(zt_cli *cli, const bench_list *l, double *scratch)
+/* Results; each after another that was put, and with what it is the result of where there are two. */
+static void put_results(zt_str *s, const bench_list *l, const char *subject, bool first,
+                        double *scratch)
+{
+    for (const bench_result *r = l->first; r; r = r->next) {
+        bench_summary m = bench_summarize(r->samples, r->n, scratch);
+        zt_str_puts(s, first ? "" : ",");
+        put_result(s, r, &m, subject);
+        first = false;
+    }
+}
+
+/* Of one list, or of two. */
+static zt_status write_json(zt_cli *cli, const bench_list *l, const bench_list *old,
+                            const zt_str *more, double *scratch)
 {
     zt_str s;
     zt_str_init(&s, cli->ctx);
     zt_str_puts(&s, "{\"schema\":\"zt.bench/1\",");
     put_machine(&s, cli, l);
     zt_str_puts(&s, ",");
-    if (l->engine[0]) {
-        put_text(&s, "engine", l->engine);
-        zt_str_puts(&s, ",");
-    }
+    if (l->engine[0]) put_member(&s, "engine", l->engine);
+    if (l->command) put_member(&s, "command", l->command);
     if (l->model) put_model(&s, l);
+    if (more) zt_str_printf(&s, "%s,", more->data ? more->data : "");
     zt_str_puts(&s, "\"results\":[");
-    for (const bench_result *r = l->first; r; r = r->next) {
-        bench_summary m = bench_summarize(r->samples, r->n, scratch);
-        put_result(&s, r, &m);
-        zt_str_puts(&s, r->next ? "," : "");
-    }
+    if (old) put_results(&s, old, "old", true, scratch);
+    put_results(&s, l, old ? "new" : NULL, !old || !old->first, scratch);
     zt_str_puts(&s, "]}\n");
     zt_status st = zt_ctx_status(cli->ctx);
     if (st == ZT_OK)
-        st = zt_cli_write(cli, s.data, s.len);
+        st = bench_write(cli, s.data, s.len);
     zt_str_fini(&s);
     return st;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
+
+const char *bench_number(char to[BENCH_NUMBER], double x, int digits)
+{
+    int whole = isfinite(x) && x != 0 ? 1 + (int)floor(log10(fabs(x))) : 1;
+    int places = digits > whole ? digits - whole : 0;
+    if (!isfinite(x) || whole > 20 || x == 0)
+        snprintf(to, BENCH_NUMBER, "%.*g", digits, x);
+    else
+        snprintf(to, BENCH_NUMBER, "%.*f", places < 15 ? places : 15, x);
+    return to;
+}
 
 enum { N_COLUMNS = 9 };
 static const char *const columns[N_COLUMNS] = {"test", "#threads", "unit",      "#median",   "#min",
@@ -150,13 +180,10 @@ static const char *const columns[N_COLUMNS] = {"test", "#threads", "unit",      
 static zt_status add_row(zt_table *t, const bench_result *r, const bench_summary *m)
 {
     const double value[] = {m->median, m->min, m->max, m->mad, m->ci95[0], m->ci95[1]};
-    char threads[24], number[6][24];
+    char threads[24], number[6][BENCH_NUMBER];
     snprintf(threads, sizeof threads, "%" PRId64, r->threads);
-    for (int i = 0; i < 6; i++)
-        snprintf(number[i], sizeof number[i], "%.2f", value[i]);
     const char *cell[N_COLUMNS] = {r->test, threads, r->unit};
-    for (int i = 0; i < 6; i++)
-        cell[3 + i] = number[i];
+    for (int i = 0; i < 6; i++) cell[3 + i] = bench_number(number[i], value[i], 5);
     return zt_table_row(t, cell);
 }
 
@@ -169,7 +196,7 @@ static zt_status print_table(zt_cli *cli, const bench_list *l, double *scratch)
         s = add_row(t, r, &m);
     }
     if (s == ZT_OK)
-        s = zt_table_print(t);
+        s = bench_write_table(cli, t);
     zt_table_free(t);
     return s;
 }
@@ -228,9 +255,41 @@ zt_status bench_print(zt_cli *cli, const bench_list *l)
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     if (!scratch)
         return zt_ctx_status(cli->ctx);
-    zt_status s = cli->format == ZT_FMT_JSON    ? write_json(cli, l, scratch)
+    zt_status s = cli->format == ZT_FMT_JSON    ? write_json(cli, l, NULL, NULL, scratch)
                   : cli->format == ZT_FMT_JUNIT ? write_junit(cli, l, scratch)
                                                 : print_table(cli, l, scratch);
     zt_free(cli->ctx, scratch);
     return s;
+}
+
+zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list *now,
+                           const zt_str *more)
+{
+    double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
+    zt_status s = scratch ? write_json(cli, now, old, more, scratch) : zt_ctx_status(cli->ctx);
+    zt_free(cli->ctx, scratch);
+    return s;
+}
+
+/* ---- where it goes --------------------------------------------------------------------------- */
+
+zt_status bench_write(zt_cli *cli, const char *bytes, size_t n)
+{
+    if (!cli->output) return zt_cli_write(cli, bytes, n);
+    zt_sink *to = zt_sink_open(cli->ctx, cli->output, cli->force);
+    zt_status s = to ? zt_sink_write(to, bytes, n) : zt_ctx_status(cli->ctx);
+    if (!s) s = zt_sink_commit(to);
+    zt_sink_close(to);
+    return s;
+}
+
+zt_status bench_write_table(zt_cli *cli, zt_table *t)
+{
+    if (!cli->output) return zt_table_print(t);
+    zt_str s;
+    zt_str_init(&s, cli->ctx);
+    zt_status st = zt_table_put(t, false, &s);
+    if (!st) st = bench_write(cli, s.data ? s.data : "", s.len);
+    zt_str_fini(&s);
+    return st;
 }

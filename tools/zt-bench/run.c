@@ -1,0 +1,222 @@
+/* run.c - zt-bench run: what a command takes: wall time, processor time, memory.
+ *
+ * A command is started as execvp does, without a shell; with --vs there are two, each a line of text
+ * that a shell reads where it has something for a shell in it. Input is empty, output is thrown away
+ * (under -v it goes to stderr). Wall time is from before the fork until the end has been waited for.
+ */
+#include "tools/zt-bench/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct spent {
+    double wall, user, sys, peak; /* seconds, bytes */
+} spent;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* Has the line what a shell alone understands? */
+static bool needs_shell(const char *line)
+{
+    return line[strcspn(line, "'\"\\|&;<>()$`*?[]#~=%{}!\n")] != 0;
+}
+
+/* The words of a line, between blanks; the strings lie in `text`, which is cut up. */
+static int cut_words(char *text, char **word, int most)
+{
+    int n = 0;
+    for (char *at = strtok(text, " \t"); at && n < most; at = strtok(NULL, " \t")) word[n++] = at;
+    return n;
+}
+
+zt_status bench_line_of(zt_ctx *ctx, const char *line, bench_line *c)
+{
+    enum { MOST = 4096 };
+    *c = (bench_line){.ctx = ctx, .name = zt_strdup(ctx, line), .text = zt_strdup(ctx, line)};
+    c->argv = zt_calloc(ctx, MOST + 1, sizeof *c->argv);
+    if (!c->name || !c->text || !c->argv) return zt_ctx_status(ctx);
+    if (needs_shell(line)) {
+        c->argv[0] = "/bin/sh";
+        c->argv[1] = "-c";
+        c->argv[2] = c->text;
+    } else if (cut_words(c->text, c->argv, MOST) == 0)
+        return zt_fail(ctx, ZT_EUSAGE, "a command is empty");
+    return ZT_OK;
+}
+
+static zt_status command_of_words(zt_ctx *ctx, char **word, int n, bench_line *c)
+{
+    zt_str name;
+    *c = (bench_line){.ctx = ctx, .argv = zt_calloc(ctx, (size_t)n + 1, sizeof *c->argv)};
+    if (!c->argv) return zt_ctx_status(ctx);
+    memcpy(c->argv, word, (size_t)n * sizeof *word);
+    zt_str_init(&name, ctx);
+    for (int i = 0; i < n; i++) zt_str_printf(&name, "%s%s", i ? " " : "", word[i]);
+    c->name = name.data; /* zt_str's memory is zt_alloc's */
+    return zt_ctx_status(ctx);
+}
+
+void bench_line_free(bench_line *c)
+{
+    if (!c->ctx) return;
+    zt_free(c->ctx, c->argv);
+    zt_free(c->ctx, c->name);
+    zt_free(c->ctx, c->text);
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+/* In the child: input, output, the program. Only what a signal handler may call. */
+static void become(const bench_line *c, int out, bool loud, int told)
+{
+    int null = open("/dev/null", O_RDWR);
+    signal(SIGPIPE, SIG_DFL);
+    if (null >= 0) {
+        dup2(null, 0);
+        dup2(out >= 0 ? out : loud ? 2 : null, 1);
+        if (!loud) dup2(null, 2);
+        execvp(c->argv[0], c->argv);
+    }
+    int why = errno;
+    ssize_t n = write(told, &why, sizeof why); /* cut off, the parent sees an exit status of 127 */
+    _exit(n == sizeof why ? 0 : 127);
+}
+
+static zt_status no_start(const bench_line *c, int why)
+{
+    bool absent = why == ENOENT || why == EACCES || why == ENOTDIR || why == ENOEXEC;
+    return zt_fail(c->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", c->argv[0], strerror(why));
+}
+
+/* Why the program could not be begun, as the child tells it; 0 when its end of the pipe is closed by
+ * the program's beginning. */
+static int hear(int told)
+{
+    int why = 0;
+    ssize_t n;
+    do
+        n = read(told, &why, sizeof why);
+    while (n < 0 && errno == EINTR);
+    return n == sizeof why ? why : 0;
+}
+
+int bench_start(const bench_line *c, int out, bool loud)
+{
+    int told[2];
+    if (pipe2(told, O_CLOEXEC)) {
+        no_start(c, errno);
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(c, out, loud, told[1]);
+    if (pid < 0) no_start(c, errno);
+    close(told[1]);
+    int why = pid > 0 ? hear(told[0]) : 0;
+    close(told[0]);
+    if (!why) return pid;
+    waitpid(pid, NULL, 0);
+    no_start(c, why);
+    return -1;
+}
+
+zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u)
+{
+    int status = 0;
+    bool told = false;
+    while (wait4(pid, &status, 0, u) < 0 && errno == EINTR)
+        if (zt_cli_interrupted() && !told) told = !kill(pid, SIGINT);
+    if (zt_cli_interrupted()) return ZT_EINTR;
+    if (any_end) return ZT_OK;
+    if (WIFSIGNALED(status))
+        return zt_fail(c->ctx, ZT_EDATA, "%s: ended by signal %d (%s)", c->argv[0],
+                       WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status))
+        return zt_fail(c->ctx, ZT_EDATA, "%s: exit status %d (--ignore-failure measures it)",
+                       c->argv[0], WEXITSTATUS(status));
+    return ZT_OK;
+}
+
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+static zt_status run_once(zt_cli *cli, const bench_options *o, const bench_line *c, spent *s)
+{
+    struct rusage u = {0};
+    double start = zt_seconds();
+    pid_t pid = bench_start(c, -1, cli->verbose > 0);
+    if (pid < 0) return zt_ctx_status(cli->ctx);
+    zt_status st = bench_wait(c, pid, o->ignore_failure, &u);
+    s->wall = zt_seconds() - start;
+    s->user = seconds_of(u.ru_utime);
+    s->sys = seconds_of(u.ru_stime);
+    s->peak = (double)u.ru_maxrss * 1024;
+    return st;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+enum { N_ROWS = 4 };
+static const struct {
+    const char *test, *unit;
+} rows[N_ROWS] = {{"wall", "s"}, {"user", "s"}, {"sys", "s"}, {"peak", "bytes"}};
+
+static zt_status add_rows(zt_ctx *ctx, bench_list *l, const char *name, int64_t reps,
+                          bench_result *row[N_ROWS])
+{
+    l->command = zt_strdup(ctx, name);
+    for (int i = 0; i < N_ROWS && l->command; i++)
+        if (!(row[i] = bench_add(ctx, l, rows[i].test, 0, rows[i].unit, reps))) break;
+    return zt_ctx_status(ctx);
+}
+
+static void put_sample(bench_result *const row[N_ROWS], const spent *s)
+{
+    const double value[N_ROWS] = {s->wall, s->user, s->sys, s->peak};
+    for (int i = 0; i < N_ROWS; i++) row[i]->samples[row[i]->n++] = value[i];
+}
+
+/* Each once to warm up, and then in turn. */
+static zt_status sample(zt_cli *cli, const bench_options *o, const bench_line *c, int sides,
+                        bench_list *l)
+{
+    int64_t reps = o->reps;
+    bench_result *row[2][N_ROWS] = {{0}};
+    zt_status s = ZT_OK;
+    for (int k = 0; k < sides && !s; k++) s = add_rows(cli->ctx, &l[k], c[k].name, reps, row[k]);
+    for (int64_t i = -1; i < reps && !s; i++) {
+        for (int turn = 0; turn < sides && !s; turn++) {
+            int k = bench_turn(sides, i, turn);
+            spent now = {0};
+            s = zt_cli_interrupted() ? ZT_EINTR : run_once(cli, o, &c[k], &now);
+            if (!s && i >= 0) put_sample(row[k], &now);
+        }
+        zt_progress(cli, "run", (double)(i + 2), (double)(reps + 1));
+    }
+    return s;
+}
+
+zt_status bench_run(zt_cli *cli, const bench_options *o)
+{
+    int n = cli->n_operands - 1, sides = bench_sides(o);
+    char **word = cli->operands + 1;
+    bench_line c[2] = {{0}};
+    bench_list l[2] = {{0}};
+    if (n < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command: zt-bench run -- COMMAND");
+    if (o->vs && n != 2)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs takes two commands, each as one text, not %d",
+                       n);
+    zt_status s = o->vs ? bench_line_of(cli->ctx, word[0], &c[0])
+                        : command_of_words(cli->ctx, word, n, &c[0]);
+    if (!s && o->vs) s = bench_line_of(cli->ctx, word[1], &c[1]);
+    if (!s) s = sample(cli, o, c, sides, l);
+    if (!s) s = bench_answer(cli, o, l);
+    for (int i = 0; i < 2; i++) {
+        bench_line_free(&c[i]);
+        bench_list_free(cli->ctx, &l[i]);
+    }
+    return s;
+}
