@@ -117,8 +117,8 @@ zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, i
 
 /* zt.bench/1 from a file, or "-"; the list is to be freed in any case. */
 zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *l);
-struct json_t;
-zt_status bench_read_json(zt_ctx *ctx, const char *file, const struct json_t *j, bench_list *l);
+/* The same of a text; name: for messages. */
+zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_t n, bench_list *l);
 /* "5%" or "0.05", as a share. */
 zt_status bench_threshold(zt_ctx *ctx, const char *text, double *share);
 /* What a command found is printed, one list; with --vs two, which are compared as pairs. */

@@ -1,13 +1,10 @@
 /* read.c - results that were kept: zt.bench/1 from a file. Nobody vouches for it. */
 #include "tools/zt-bench/bench.h"
 
-#include "lib/io/json.h"
-
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { MOST_BYTES = 1 << 28 };
 
 typedef struct reader {
     zt_ctx *ctx;
@@ -89,11 +86,10 @@ static zt_status read_results(const reader *r, const json_t *j)
     return s;
 }
 
-zt_status bench_read_json(zt_ctx *ctx, const char *file, const json_t *j, bench_list *l)
+static zt_status read_json(zt_ctx *ctx, const char *file, const json_t *j, bench_list *l)
 {
     reader r = {ctx, file, l};
     const char *schema = text_of(j, "schema");
-    *l = (bench_list){0};
     if (!schema || strcmp(schema, "zt.bench/1"))
         return bad(&r, "not results of zt-bench: its \"schema\" is not zt.bench/1");
     zt_status s = read_machine(&r, json_object_get(j, "machine"));
@@ -102,12 +98,26 @@ zt_status bench_read_json(zt_ctx *ctx, const char *file, const json_t *j, bench_
     return s ? s : read_results(&r, json_object_get(j, "results"));
 }
 
+zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_t n, bench_list *l)
+{
+    char what[2 * JSON_ERROR_TEXT_LENGTH];
+    json_error_t e;
+    *l = (bench_list){0};
+    json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    zt_status s = j ? read_json(ctx, name, j, l)
+                    : zt_fail(ctx, ZT_EDATA, "%s: JSON, line %d: %s", name, e.line,
+                              zt_escape(what, sizeof what, e.text, strlen(e.text)));
+    json_decref(j);
+    return s;
+}
+
 zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *l)
 {
+    size_t n;
     *l = (bench_list){0};
-    json_t *j = zt_json_file(ctx, file, MOST_BYTES);
-    zt_status s = j ? bench_read_json(ctx, strcmp(file, "-") ? file : "stdin", j, l)
-                    : zt_ctx_status(ctx);
-    json_decref(j);
+    char *text = zt_read_all(ctx, file, &n);
+    zt_status s = zt_ctx_status(ctx);
+    if (!s) s = bench_read_text(ctx, strcmp(file, "-") ? file : "stdin", text, n, l);
+    zt_free(ctx, text);
     return s;
 }
