@@ -1,6 +1,7 @@
 /* step.c - owns how a forward program becomes a step of training: its gradient pass, with weights
  * turned into states, and clipping and the optimizer's update written behind it. */
 #include "lib/prog/states.h"
+#include "lib/train/copy.h"
 #include "lib/train/optim.h"
 
 #include <stdio.h>
@@ -89,20 +90,6 @@ static zt_status differentiate(step *s)
     return s->grad ? ZT_OK : zt_ctx_status(s->ctx);
 }
 
-static zt_status copy_op(step *s, const zt_step *st)
-{
-    const zt_opinfo *info = zt_op_info(st->op);
-    const char *names[ZT_MAX_OUT];
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? ZT_NONE : s->map[st->in[k]];
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = st->out[k] < 0 ? "_" : zt_prog_value(s->grad, st->out[k])->name;
-    zt_status status = zt_prog_op(s->to, st->op, st->attrs, in, names, out);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (st->out[k] >= 0) s->map[st->out[k]] = out[k];
-    return status;
-}
-
 /* The gradient's program again, weights as states. The pass numbers declarations as forward does
  * among themselves, so they are found by name. */
 static zt_status turn(step *s)
@@ -120,9 +107,8 @@ static zt_status turn(step *s)
     }
     s->to = zt_prog_like_states(s->grad, state, s->map);
     zt_free(s->ctx, state);
-    zt_status st = s->to ? ZT_OK : zt_ctx_status(s->ctx);
-    for (int i = 0; i < zt_prog_n_steps(s->grad) && !st; i++)
-        st = copy_op(s, zt_prog_step(s->grad, i));
+    zt_status st = s->to ? zt_train_copy_ops(s->ctx, s->grad, s->to, s->map)
+                         : zt_ctx_status(s->ctx);
     for (int i = 0; i < s->n && !st; i++) {
         s->weight[i] = s->map[s->weight[i]];
         s->gradient[i] = s->map[zt_prog_output(s->grad, s->grad_outputs + i)->value];

@@ -45,6 +45,18 @@ typedef struct zt_optim {
 } zt_optim;
 zt_optim zt_optim_default(const zt_optimizer *method);
 
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+typedef enum zt_loss_kind {
+    ZT_LOSS_MSE,          /* the mean of squares; the target is of the output's shape */
+    ZT_LOSS_CROSS_ENTROPY /* of logits [..,C], mean; the target is i32[..]: classes */
+} zt_loss_kind;
+
+/* p with an input "target" after its own, and the loss of its output `name` (NULL: the first) as
+ * its output "loss". Rows of the target are as many as those of p's first input. */
+zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *p, const char *name, zt_loss_kind kind,
+                            const zt_binding *sample, int n_sample);
+
 /* ---- the step as a program ------------------------------------------------------------------- */
 
 typedef struct zt_train_opts {
@@ -56,6 +68,7 @@ typedef struct zt_train_opts {
     int n_weights;
     const zt_binding *sample; /* some number for each symbol, best those of a batch */
     int n_sample;
+    bool strict; /* of a trainer: what its engine lacks is an error, no other engine runs it */
 } zt_train_opts;
 
 /* Weights become states of the same names, in the program's order; moments are states after them
@@ -78,6 +91,7 @@ typedef struct zt_trained {
 zt_trainer *zt_trainer_open(zt_engine *e, const zt_prog *forward, const zt_train_opts *o,
                             const zt_store *store);
 void zt_trainer_close(zt_trainer *t);
+zt_ctx *zt_trainer_ctx(const zt_trainer *t);
 
 /* in[i]: the i-th input of forward that is no weight; `out` NULL, or an entry for each of forward's
  * outputs (NULL: not wanted). Counts the step. */

@@ -17,6 +17,7 @@ struct zt_trainer {
 
 static int state_value(const zt_trainer *t, int i) { return zt_prog_nth(t->prog, ZT_VALUE_STATE, i); }
 
+zt_ctx *zt_trainer_ctx(const zt_trainer *t) { return t->ctx; }
 int zt_trainer_n_weights(const zt_trainer *t) { return t->n_weights; }
 int zt_trainer_n_states(const zt_trainer *t) { return zt_prog_count(t->prog, ZT_VALUE_STATE); }
 const char *zt_trainer_state_name(const zt_trainer *t, int i)
@@ -131,7 +132,7 @@ zt_trainer *zt_trainer_open(zt_engine *e, const zt_prog *forward, const zt_train
     t->prog = make(ctx, e, forward, o);
     zt_status s = t->prog ? look(t, forward, o) : zt_ctx_status(ctx);
     if (!s) s = check_loss(t, o);
-    if (!s) t->session = zt_session_open(e, t->prog, store, NULL);
+    if (!s) t->session = zt_session_open(e, t->prog, store, &(zt_session_opts){.strict = o->strict});
     if (t->session) s = load_all(t, forward, store);
     if (t->session && !s) return t;
     zt_trainer_close(t);

@@ -1,0 +1,222 @@
+#!/usr/bin/env bats
+# zt-train: data in every form, history, what is written, evaluation, what is refused.
+
+load helper
+
+setup_file() {
+    net=$BATS_FILE_TMPDIR/net.zt
+    train=$BATS_FILE_TMPDIR/train.csv
+    cat >"$net" <<'END'
+zt program 1
+in x: f32[n,4]
+data w0: f32[16,4] "first.w"
+data b0: f32[16] "first.b"
+data w1: f32[3,16] "second.w"
+h = linear x w0 b0
+a = tanh h
+y = linear a w1
+out y = y
+END
+    # The class is where the largest of the first three is.
+    awk 'BEGIN {srand(5); print "p0,p1,p2,p3,label"
+        for (i = 0; i < 400; i++) {
+            m = 0; line = ""
+            for (k = 0; k < 4; k++) {v[k] = int(2000 * rand() - 1000) / 1000; line = line v[k] ","}
+            for (k = 1; k < 3; k++) if (v[k] > v[m]) m = k
+            print line m
+        }}' >"$train"
+    export net train
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    cp "$net" net.zt
+    cp "$train" train.csv
+}
+
+fit() { # OPTION...
+    zt-train -q -m net.zt -i train.csv --loss cross_entropy "$@"
+}
+
+@test "the man page has the options of --help, in that order" {
+    man=$BATS_TEST_DIRNAME/../man/zt-train.1
+    diff <(help_options zt-train) <(man_options "$man")
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "$man"
+}
+
+@test "the man page's examples run" {
+    while IFS= read -r line; do
+        bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
+    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-train.1")
+    grep -q '<svg' loss.svg
+}
+
+@test "every optimizer makes the loss fall, and what is written predicts" {
+    for optim in sgd momentum nesterov rmsprop adam adamw; do
+        fit --optim $optim --lr .03 --epochs 15 -f -o out.safetensors >history
+        [ "$(wc -l <history)" -eq 15 ]
+        first=$(sed -n 1p history) last=$(tail -1 history)
+        json '$j->{epoch} == 1 && $j->{steps} == 13 && $j->{seconds} > 0 && $j->{lr} == .03' <<<"$first"
+        perl -MJSON::PP -e '($a, $b) = map {decode_json($_)->{loss}} @ARGV; exit !($b < .95 * $a)' "$first" "$last"
+        zt-train --eval -m net.zt --data out.safetensors -i train.csv --format json >scores
+        json '$j->{total} == 400 && $j->{accuracy} == $j->{correct} / 4 && $j->{correct} > 220' <scores
+    done
+    [ "$(zt-convert --list --format tsv out.safetensors | cut -f1,2 | xargs)" = 'name dtype first.w f32 first.b f32 second.w f32' ]
+}
+
+@test "data has the same bits in every form: CSV, NDJSON, npz, npy, from a pipe" {
+    fit --epochs 2 -o csv.npz >/dev/null
+    tail -n +2 train.csv | sed -E 's/(.*),(.)$/{"x": [\1], "label": \2}/' >train.ndjson
+    zt-train -q -m net.zt -i - --loss cross_entropy --epochs 2 -o ndjson.npz <train.ndjson >/dev/null
+    cmp csv.npz ndjson.npz
+    tail -n +2 train.csv | sed -E 's/(.*),(.)$/[[\1],\2]/' | tr -d '[]' | sed 's/.*/[&]/' >lists.ndjson
+    zt-train -q -m net.zt -i lists.ndjson --loss cross_entropy --epochs 2 -o lists.npz >/dev/null
+    cmp csv.npz lists.npz
+}
+
+@test "the same bits for any number of threads; others for another seed" {
+    fit --epochs 3 -t 1 -o 1.npz >/dev/null
+    fit --epochs 3 -t 3 -o 3.npz >/dev/null
+    fit --epochs 3 --seed 1 -o other.npz >/dev/null
+    cmp 1.npz 3.npz
+    ! cmp -s 1.npz other.npz
+}
+
+@test "a program with a loss of its own is trained as it is" {
+    sed -i 's/^out y = y/in t: f32[n]\nf = reshape t shape=[n,1]\nl = mse y f\nout loss = l/; s/\[3,16\]/[1,16]/' net.zt
+    zt-train -q -m net.zt -i train.csv --epochs 20 --optim adam --lr .02 -o out.gguf >history
+    perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[-1] < .5 * $l[0])}' history
+}
+
+@test "held out samples: their loss after each epoch, and patience" {
+    head -100 train.csv >valid.csv
+    fit --valid valid.csv --optim adam --lr 1 --epochs 200 --patience 3 -o out.gguf >history
+    n=$(wc -l <history)
+    [ "$n" -lt 200 ]
+    [ "$(grep -c '"valid_loss":' history)" -eq "$n" ]
+    perl -MJSON::PP -ne 'push @l, decode_json($_)->{valid_loss};
+        END {my ($best) = sort {$a <=> $b} @l; exit !($best == $l[-4])}' history
+}
+
+@test "the learning rate: warm-up and schedule" {
+    fit --epochs 4 --lr .1 --schedule linear --warmup 13 -o out.gguf |
+        perl -MJSON::PP -ne 'push @l, decode_json($_)->{lr};
+            END {exit !(abs($l[0] - .1) < 1e-12 && abs($l[3] - .1 / 39) < 1e-12 && $l[1] > $l[2])}'
+}
+
+@test "a run that stopped at any step goes on to the same bytes" {
+    fit --epochs 4 --optim adamw --clip 1 --schedule cosine -o whole.safetensors >/dev/null
+    for n in 1 7 20; do
+        rm -f ck ck.before part.safetensors
+        # the n-th checkpoint is the last thing that the process does
+        traced -qq -o trace -e trace=rename,renameat,renameat2 -e inject=rename,renameat,renameat2:signal=KILL:when=$n \
+            zt-train -q -m net.zt -i train.csv --loss cross_entropy --epochs 4 --optim adamw --clip 1 \
+            --schedule cosine --checkpoint ck --checkpoint-every 2 -o part.safetensors >/dev/null || true
+        [ ! -e part.safetensors ]
+        fit --epochs 4 --optim adamw --clip 1 --schedule cosine --checkpoint ck --checkpoint-every 2 --resume \
+            -o part.safetensors >/dev/null
+        cmp whole.safetensors part.safetensors
+    done
+}
+
+@test "killed at any moment, resumed: the same bytes" {
+    fit --epochs 300 --optim adam -o whole.npz >/dev/null
+    killed=0
+    for n in 1 2 3 4 5 6; do
+        rm -f ck ck.before part.npz
+        for wait in .03 .0$n .05; do
+            code=0
+            timeout -s KILL "$wait" zt-train -q -m net.zt -i train.csv --loss cross_entropy --epochs 300 --optim adam \
+                --checkpoint ck --checkpoint-every 3 --resume -f -o part.npz >/dev/null 2>&1 || code=$?
+            killed=$((killed + (code == 137)))
+        done
+        fit --epochs 300 --optim adam --checkpoint ck --checkpoint-every 3 --resume -f -o part.npz >/dev/null
+        cmp whole.npz part.npz
+    done
+    [ "$killed" -ge 1 ]
+}
+
+@test "a flipped bit in a checkpoint: said, and the one before is used" {
+    fit --epochs 6 -o whole.npz >/dev/null
+    fit --epochs 4 --checkpoint ck -o four.npz >/dev/null
+    [ -f ck.before ]
+    size=$(stat -c %s ck)
+    cp ck good
+    for at in 3 17 60 $((size / 2)) $((size - 1)); do
+        perl -e 'open F, "+<", "ck"; seek F, $ARGV[0], 0; read F, $c, 1; seek F, $ARGV[0], 0;
+                 print F chr(ord($c) ^ 16)' "$at"
+        zt-train -m net.zt -i train.csv --loss cross_entropy --epochs 6 --checkpoint ck --resume -f -o again.npz >/dev/null 2>said
+        grep -q '^zt-train: ck: .*; ck.before is used$' said
+        cmp whole.npz again.npz
+        fit --epochs 4 --checkpoint ck -f -o four.npz >/dev/null
+        cmp ck good || skip "seconds differ"
+    done 
+    for f in ck ck.before; do printf x | dd of=$f bs=1 seek=100 conv=notrunc status=none; done
+    run -65 --separate-stderr fit --epochs 6 --checkpoint ck --resume -f -o again.npz
+    one_message zt-train
+}
+
+@test "another run's checkpoint is 64, and SIGINT leaves one to go on from" {
+    fit --epochs 2 --checkpoint ck -o out.npz >/dev/null
+    run -64 --separate-stderr fit --epochs 3 --batch 8 --checkpoint ck --resume -f -o out.npz
+    one_message zt-train
+    [[ $stderr == *"of another run"* ]]
+    rm -f ck ck.before out.npz
+    run -130 --separate-stderr timeout --foreground --preserve-status -s INT .5 zt-train -m net.zt -i train.csv \
+        --loss cross_entropy --epochs 100000 --checkpoint ck -o out.npz
+    one_message zt-train
+    [ -f ck ] && [ ! -e out.npz ]
+}
+
+@test "bad data is 65 with its place" {
+    sed '17s/^[^,]*/abc/' train.csv >bad.csv
+    run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
+    [ "$stderr" = "zt-train: bad.csv:17: column 1: 'abc' is no number" ]
+    sed '5s/,[0-9]*$/,1.5/' train.csv >bad.csv
+    run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
+    [ "$stderr" = "zt-train: bad.csv:5: column 5: '1.5' is no whole number" ]
+    sed '9s/,[^,]*$//' train.csv >bad.csv
+    run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
+    [ "$stderr" = "zt-train: bad.csv:9: 4 columns, and the inputs have 5" ]
+    sed '9s/,[0-9]*$/,3/' train.csv >bad.csv
+    run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
+    one_message zt-train
+    echo '{"x": [1, 2, 3], "label": 0}' >bad.ndjson
+    run -65 --separate-stderr zt-train -m net.zt -i bad.ndjson --loss cross_entropy -o o.npz
+    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x' has 3 numbers, not 4" ]
+    echo '{"x": [1, 2, [3, "a"]], "label": 0}' >bad.ndjson
+    run -65 --separate-stderr zt-train -m net.zt -i bad.ndjson --loss cross_entropy -o o.npz
+    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x': a value is no number" ]
+    : >empty.csv
+    run -65 --separate-stderr zt-train -m net.zt -i empty.csv -o o.npz
+    one_message zt-train
+    run -66 --separate-stderr zt-train -m net.zt -i nowhere.csv -o o.npz
+    one_message zt-train
+    [ ! -e o.npz ]
+}
+
+@test "misuse is 64; what is there is 73 before any work" {
+    for options in '-m net.zt' '-i train.csv' '-m net.zt -i train.csv' '-m net.zt -i train.csv -o o.npz --optim best' \
+        '-m net.zt -i train.csv -o o.npz --schedule up' '-m net.zt -i train.csv -o o.npz --resume'; do
+        run -64 --separate-stderr zt-train $options
+        one_message zt-train
+    done
+    sed -i 's/f32\[16\]/f16[16]/' net.zt
+    run -64 --separate-stderr fit -o o.npz
+    one_message zt-train
+    cp "$net" net.zt
+    echo old >o.npz
+    run -73 --separate-stderr fit -o o.npz
+    one_message zt-train
+    [ -z "$output" ]
+    [ "$(cat o.npz)" = old ]
+}
+
+@test "a loss that is no number any more is 65, and nothing is written" {
+    printf 'zt program 1\nin x: f32[n,4]\ndata w: f32[1,4] "w"\ny = linear x w\nout y = y\n' >line.zt
+    run -65 --separate-stderr zt-train -q -m line.zt -i train.csv --lr 1e6 -o o.npz
+    one_message zt-train
+    [[ $stderr == *"the loss is"* ]]
+    [ ! -e o.npz ]
+}

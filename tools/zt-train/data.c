@@ -1,0 +1,65 @@
+/* data.c - DATA of a command line, in whatever form: arrays, lines of CSV or of NDJSON. */
+#include "tools/zt-train/train_tool.h"
+
+#include <string.h>
+
+/* Lines of text are no container: what they begin with tells. */
+static bool is_text(const char *text, size_t n)
+{
+    if (n >= 2 && !memcmp(text, "PK", 2)) return false;
+    if (n >= 4 && !memcmp(text, "GGUF", 4)) return false;
+    for (size_t i = 0; i < n && i < 16; i++)
+        if (((unsigned char)text[i] < ' ' && !memchr("\t\r\n", text[i], 3)) || text[i] & 0x80)
+            return false;
+    return true;
+}
+
+static zt_status read_text(zt_samples *s, const zt_source *in)
+{
+    size_t n = (size_t)zt_source_size(in);
+    char *text = zt_alloc(s->ctx, n + 1);
+    zt_status st = text ? zt_source_read(in, 0, text, n) : ZT_ENOMEM;
+    size_t blank = 0;
+    while (!st && blank < n && memchr(" \t\r\n", text[blank], 4)) blank++;
+    bool json = !st && blank < n && memchr("{[", text[blank], 2);
+    const char *name = zt_source_name(in);
+    if (!st) st = json ? zt_samples_ndjson(s, name, text, n) : zt_samples_csv(s, name, text, n);
+    zt_free(s->ctx, text);
+    return st;
+}
+
+/* Rows of one file; only: of the input of that name alone. */
+static zt_status read_file(zt_samples *s, const char *path, const char *only)
+{
+    char head[16];
+    zt_source *in = zt_source_open(s->ctx, path);
+    if (!in) return zt_ctx_status(s->ctx);
+    size_t n = zt_source_size(in) < sizeof head ? (size_t)zt_source_size(in) : sizeof head;
+    zt_status st = n ? zt_source_read(in, 0, head, n)
+                     : zt_fail(s->ctx, ZT_EDATA, "%s: is empty", zt_source_name(in));
+    if (!st && !only && is_text(head, n)) {
+        st = read_text(s, in);
+        zt_source_close(in);
+        return st;
+    }
+    zt_checkpoint *c = st ? NULL : zt_checkpoint_take(s->ctx, in);
+    if (st) zt_source_close(in);
+    if (!c) return zt_ctx_status(s->ctx);
+    st = zt_samples_arrays(s, c, only);
+    zt_checkpoint_close(c);
+    return st;
+}
+
+zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
+                            const char *target)
+{
+    zt_samples *s = zt_samples_new(l->cli->ctx, l->forward, NULL, 0);
+    if (!s) return NULL;
+    zt_status st = read_file(s, path, NULL);
+    if (!st && target) st = read_file(s, target, s->field[s->n - 1].name);
+    if (!st) st = zt_samples_check(s, path);
+    if (!st) zt_samples_scale(s, o->scale);
+    if (!st) return s;
+    zt_samples_free(s);
+    return NULL;
+}

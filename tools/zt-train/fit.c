@@ -1,0 +1,247 @@
+/* fit.c - a training run: history on standard output, checkpoints, the network at the end. */
+#include "tools/zt-train/train_tool.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+typedef struct run {
+    zt_cli *cli;
+    const train_options *o;
+    zt_engine *engine;
+    train_learner *l;
+    zt_samples *data, *valid;
+    zt_trainer *t;
+    zt_optim optim;
+    zt_rate rate;
+    zt_fit_opts fit;
+    zt_batches batches;
+    char id[256];          /* what the run is, for its checkpoint */
+    double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
+    int64_t n;
+} run;
+
+/* ---- the loss of samples that are not trained on --------------------------------------------- */
+
+static int loss_output(const zt_prog *p)
+{
+    int o = 0;
+    while (strcmp(zt_prog_output(p, o)->name, "loss")) o++;
+    return o;
+}
+
+/* Means over batches, weighed by their rows. */
+static zt_status sum_losses(run *r, zt_session *s, const zt_batches *b, double *loss)
+{
+    const void *in[64];
+    void *out[64] = {0};
+    zt_binding bind[ZT_MAX_SYMBOLS];
+    double sum = 0, rows = 0;
+    float one;
+    out[loss_output(r->l->forward)] = &one;
+    zt_status st = ZT_OK;
+    for (int64_t i = 0; i < b->per_epoch && !st; i++) {
+        int n;
+        int64_t samples;
+        st = b->get(b->user, 0, i, in, bind, &n, &samples);
+        if (!st) st = zt_session_step(s, bind, n, in, out);
+        sum += (double)one * (double)samples;
+        rows += (double)samples;
+    }
+    *loss = sum / rows;
+    return st;
+}
+
+static zt_status validate(void *user, double *loss)
+{
+    run *r = user;
+    zt_batches b;
+    zt_status s = train_learner_take(r->l, r->t);
+    zt_store store = train_learner_store(r->l);
+    if (!s) s = zt_samples_batches(r->valid, &(zt_shuffle){.batch = r->o->batch}, &b);
+    zt_session *look = s ? NULL : zt_session_open(r->engine, r->l->forward, &store,
+                                                 &(zt_session_opts){.strict = r->cli->strict});
+    if (!s) s = look ? sum_losses(r, look, &b, loss) : zt_ctx_status(r->cli->ctx);
+    zt_session_close(look);
+    return s;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static void put_number(zt_str *s, const char *key, double x)
+{
+    zt_str_printf(s, ",\"%s\":", key);
+    if (isfinite(x)) zt_str_put_double(s, x);
+    else zt_str_puts(s, "null");
+}
+
+static zt_status remember(run *r, const zt_epoch *e)
+{
+    size_t n = (size_t)r->n + 1;
+    double *loss = zt_realloc(r->cli->ctx, r->loss, n * sizeof *loss);
+    if (loss) r->loss = loss;
+    double *valid = loss ? zt_realloc(r->cli->ctx, r->loss_valid, n * sizeof *valid) : NULL;
+    if (!valid) return ZT_ENOMEM;
+    r->loss_valid = valid;
+    r->loss[r->n] = e->loss;
+    r->loss_valid[r->n++] = e->valid;
+    return ZT_OK;
+}
+
+/* A line of the history. */
+static zt_status tell_epoch(void *user, const zt_epoch *e)
+{
+    run *r = user;
+    zt_str s;
+    zt_str_init(&s, r->cli->ctx);
+    zt_str_printf(&s, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, e->epoch, e->steps);
+    put_number(&s, "loss", e->loss);
+    if (r->valid) put_number(&s, "valid_loss", e->valid);
+    put_number(&s, "grad_norm", e->grad_norm);
+    put_number(&s, "lr", e->lr);
+    put_number(&s, "seconds", e->seconds);
+    zt_str_puts(&s, "}\n");
+    zt_status st = zt_ctx_status(r->cli->ctx);
+    if (!st) st = zt_cli_write(r->cli, s.data, s.len);
+    if (!st) st = zt_cli_flush(r->cli);
+    zt_str_fini(&s);
+    return st ? st : remember(r, e);
+}
+
+static zt_status tell_step(void *user, const zt_fit_state *p, const zt_trained *t, double lr)
+{
+    run *r = user;
+    (void)lr;
+    zt_progress(r->cli, "training", (double)p->steps, (double)r->rate.steps);
+    if (isfinite(t->loss)) return ZT_OK;
+    return zt_fail(r->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help",
+                   p->steps, t->loss);
+}
+
+static zt_status save(void *user, const zt_fit_state *p)
+{
+    run *r = user;
+    return r->o->checkpoint ? zt_train_save(r->t, p, r->id, r->o->checkpoint) : ZT_OK;
+}
+
+/* ---- how it is set up ------------------------------------------------------------------------ */
+
+static zt_status choose(run *r)
+{
+    zt_optim *optim = &r->optim;
+    const train_options *o = r->o;
+    zt_ctx *ctx = r->cli->ctx;
+    const zt_optimizer *m = zt_optimizer_named(o->optim);
+    const zt_schedule *schedule = zt_schedule_named(o->schedule);
+    if (!m)
+        return zt_fail(ctx, ZT_EUSAGE, "--optim '%s' is none of sgd, momentum, nesterov, rmsprop, "
+                       "adam, adamw", o->optim);
+    if (!schedule)
+        return zt_fail(ctx, ZT_EUSAGE, "--schedule '%s' is none of constant, linear, cosine",
+                       o->schedule);
+    *optim = zt_optim_default(m);
+    if (o->lr >= 0) optim->lr = o->lr;
+    if (o->momentum >= 0) optim->momentum = o->momentum;
+    if (o->decay >= 0) optim->decay = o->decay;
+    r->rate = (zt_rate){.schedule = schedule, .lr = optim->lr, .least = o->lr_min,
+                        .warmup = (uint64_t)o->warmup};
+    return ZT_OK;
+}
+
+/* The run's identity: what decides its bits besides the program and the weights. */
+static void identify(run *r)
+{
+    XXH64_hash_t data = 0;
+    for (int i = 0; i < r->data->n; i++)
+        data = XXH64(r->data->field[i].data.data, r->data->field[i].data.len, data);
+    snprintf(r->id, sizeof r->id, "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64
+             " %" PRIu64 "\n", (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed,
+             r->rate.schedule->name, r->rate.lr, r->rate.least, r->rate.warmup,
+             strcmp(r->rate.schedule->name, "constant") ? r->rate.steps : 0);
+}
+
+static zt_status open_data(run *r)
+{
+    const train_options *o = r->o;
+    r->data = train_data_open(r->l, o, o->input, o->target);
+    if (r->data && o->valid) r->valid = train_data_open(r->l, o, o->valid, o->valid_target);
+    if (!r->data || (o->valid && !r->valid)) return zt_ctx_status(r->cli->ctx);
+    zt_shuffle how = {.batch = o->batch, .shuffle = !o->ordered, .seed = r->cli->seed};
+    return zt_samples_batches(r->data, &how, &r->batches);
+}
+
+static zt_status open_trainer(run *r)
+{
+    const train_options *o = r->o;
+    const zt_prog *p = r->l->forward;
+    zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", r->data->batch};
+    zt_store store = train_learner_store(r->l);
+    r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
+    identify(r);
+    zt_train_opts t = {.optim = &r->optim, .clip = o->clip, .sample = &n, .n_sample = 1,
+                       .strict = r->cli->strict};
+    r->t = zt_trainer_open(r->engine, p, &t, &store);
+    return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
+}
+
+static zt_status resume(run *r, zt_fit_state *p)
+{
+    char *why = NULL;
+    if (!r->o->resume) return ZT_OK;
+    zt_status s = zt_train_load(r->t, p, r->id, r->o->checkpoint, &why);
+    if (why) zt_cli_note(r->cli, "%s; %s.before is used", why, r->o->checkpoint);
+    zt_free(r->cli->ctx, why);
+    if (s == ZT_ENOENT && !zt_ctx_status(r->cli->ctx)) {
+        zt_cli_note(r->cli, "%s: is not there yet: the run begins", r->o->checkpoint);
+        return ZT_OK;
+    }
+    return s;
+}
+
+static zt_status play(run *r)
+{
+    zt_fit_state p = zt_fit_begin();
+    zt_status s = resume(r, &p);
+    r->fit = (zt_fit_opts){.rate = r->rate, .epochs = (uint64_t)r->o->epochs,
+                           .patience = (uint64_t)r->o->patience,
+                           .save_every = (uint64_t)r->o->save_every, .user = r, .step = tell_step,
+                           .validate = r->valid ? validate : NULL, .epoch = tell_epoch, .save = save,
+                           .stop = zt_cli_interrupted};
+    if (!s) s = zt_fit(r->t, &r->batches, &r->fit, &p);
+    if (!s) s = train_learner_take(r->l, r->t);
+    if (!s) s = train_learner_write(r->l, r->cli->output);
+    if (!s && r->o->plot) s = train_plot(r->cli, r->o->plot, r->loss, r->loss_valid, r->n);
+    return s;
+}
+
+/* What is there already is refused before the work, not after it. */
+static zt_status check_output(zt_cli *cli, const char *path)
+{
+    if (!path || cli->force || !strcmp(path, "-") || access(path, F_OK)) return ZT_OK;
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: exists (-f overwrites it)", path);
+}
+
+zt_status train_fit(zt_cli *cli, const train_options *o)
+{
+    run r = {.cli = cli, .o = o};
+    zt_status s = choose(&r);
+    if (!s) s = check_output(cli, cli->output);
+    if (!s) s = check_output(cli, o->plot);
+    if (!s) s = zt_cli_refuse_same(cli, o->input, cli->output);
+    if (!s) s = zt_cli_refuse_same(cli, o->model, cli->output);
+    r.engine = s ? NULL : zt_cli_engine(cli);
+    r.l = r.engine ? train_learner_open(cli, o) : NULL;
+    if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);
+    if (!s) s = open_trainer(&r);
+    if (!s) s = play(&r);
+    zt_trainer_close(r.t);
+    zt_samples_free(r.data);
+    zt_samples_free(r.valid);
+    train_learner_close(r.l);
+    zt_engine_close(r.engine);
+    zt_free(cli->ctx, r.loss);
+    zt_free(cli->ctx, r.loss_valid);
+    return s;
+}

@@ -1,0 +1,67 @@
+/* train_tool.h - private to zt-train: its options, what is trained, and where data comes from.
+ *
+ * What is trained is a learner: a forward program with a loss, and its weights in memory. To add a
+ * kind of model: a file that opens a learner, and its row in learner.c.
+ */
+#ifndef ZT_TRAIN_TOOL_H
+#define ZT_TRAIN_TOOL_H
+
+#include "tools/common/subject.h"
+
+/* ---- options (options.c) --------------------------------------------------------------------- */
+
+typedef struct train_options {
+    const char *model, *input, *target, *data;
+    const char *valid, *valid_target;
+    bool eval;
+    int loss;             /* a zt_loss_kind; -1: the default */
+    const char *optim, *schedule;
+    double lr, lr_min, momentum, decay, clip, scale;
+    int64_t warmup, epochs, batch, patience, save_every;
+    bool ordered;         /* --no-shuffle */
+    const char *checkpoint, *plot;
+    bool resume;
+} train_options;
+extern train_options train_opt;
+extern const zt_opt train_option_table[];
+
+/* ---- what is trained (learner.c) ------------------------------------------------------------- */
+
+typedef struct train_weight {
+    char *name;   /* of the tensor */
+    zt_type type; /* f32 */
+    float *value;
+} train_weight;
+
+typedef struct train_learner {
+    zt_cli *cli;
+    zt_prog *forward; /* with a loss */
+    train_weight *weight;
+    int n;
+    zt_meta *meta;    /* what is written beside the weights; NULL: nothing */
+} train_learner;
+
+/* What -m names. NULL: the context says why. */
+train_learner *train_learner_open(zt_cli *cli, const train_options *o);
+void train_learner_close(train_learner *l);
+zt_store train_learner_store(train_learner *l);
+/* Weights as the trainer has them now. */
+zt_status train_learner_take(train_learner *l, zt_trainer *t);
+/* A checkpoint of any container, by the suffix of its name. */
+zt_status train_learner_write(train_learner *l, const char *path);
+
+/* ---- data (data.c) --------------------------------------------------------------------------- */
+
+/* DATA in any form, and targets in a file of their own (NULL: they are in it). */
+zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
+                            const char *target);
+
+/* ---- what it does ---------------------------------------------------------------------------- */
+
+zt_status train_fit(zt_cli *cli, const train_options *o);  /* fit.c */
+zt_status train_eval(zt_cli *cli, const train_options *o); /* eval.c */
+/* The loss by epochs as a picture; valid[i] NaN: none (plot.c). */
+zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid,
+                     int64_t n);
+
+#endif
