@@ -202,10 +202,6 @@ fit() { # OPTION...
         run -64 --separate-stderr zt-train $options
         one_message zt-train
     done
-    sed -i 's/f32\[16\]/f16[16]/' net.zt
-    run -64 --separate-stderr fit -o o.npz
-    one_message zt-train
-    cp "$net" net.zt
     echo old >o.npz
     run -73 --separate-stderr fit -o o.npz
     one_message zt-train

@@ -2,7 +2,7 @@
 #include "tools/zt-train/train_tool.h"
 
 static const char *const synopsis[] = {
-    "-m NET -i DATA -o OUT [--loss mse|cross_entropy] [--optim NAME] [--epochs N] [OPTION...]",
+    "-m NET -i DATA -o OUT [--loss NAME] [--optim NAME] [--epochs N] [OPTION...]",
     "--eval -m NET -i DATA [OPTION...]", NULL};
 
 static const zt_tool tool = {
