@@ -38,6 +38,7 @@
 #include "lib/dna/dna.h"
 #include "lib/llm/llm.h"
 #include "lib/llm/speculate.h"
+#include "lib/llm/batch.h"
 #include "lib/llm/mix.h"
 #include "lib/llm/importance.h"
 #include "lib/llm/budget.h"

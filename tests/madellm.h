@@ -44,7 +44,7 @@ typedef struct setup {
     int threads;
     zt_isa isa;
     bool exact;
-    int64_t chunk, ctx_len, n_seq;
+    int64_t chunk, ctx_len, n_seq, cache_len;
     bool embed;
     unsigned passes_off;
 } setup;
@@ -66,7 +66,7 @@ GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *f, const setup 
     if (o->g)
         o->e = zt_engine_open(ctx, s->engine, &eo);
     zt_llm_opts lo = {.engine = o->e, .exact = s->exact, .chunk = s->chunk, .ctx_len = s->ctx_len,
-                      .n_seq = s->n_seq, .kv = ZT_DTYPE_COUNT, .embed = s->embed,
+                      .n_seq = s->n_seq, .cache_len = s->cache_len, .kv = ZT_DTYPE_COUNT, .embed = s->embed,
                       .passes_off = s->passes_off};
     if (o->e)
         o->m = zt_llm_open(o->g, &lo);

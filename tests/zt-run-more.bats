@@ -270,6 +270,24 @@ END
     diff <(head -1 want | answers) <(head -1 out | answers)
 }
 
+@test "--jsonl: many together answer as each alone, whatever the chunk and the memory" {
+    for i in $(seq 12); do
+        echo "{\"id\": $i, \"prompt\": \"hello on the$(printf ' on%.0s' $(seq $((i * 3 % 40))))\", \"n\": $((i * 5 % 13 + (i > 10 ? 90 : 0))), \"temp\": $((i % 3)), \"seed\": $i, \"ignore_eos\": true, \"logprobs\": $((i % 2))}"
+        ((i % 5)) || echo '{"prompt": 7}'
+    done >requests
+    while read -r line; do
+        echo "$line" | zt-run -m model.gguf --jsonl 2>/dev/null || true
+    done <requests | answers >want
+    [ "$(grep -c error want)" -eq 2 ]
+    for how in '' '--chunk 3 -t 1' '--ctx 192 --chunk 20 -t 3' '--no-kv-cache'; do
+        # shellcheck disable=SC2086
+        zt-run -m model.gguf --jsonl -i requests $how >got || [ $? -eq 65 ]
+        [ "$(perl -MJSON::PP -ne 'print decode_json($_)->{id} // "-", " "' got)" = \
+            '1 2 3 4 5 - 6 7 8 9 10 - 11 12 ' ]
+        cmp want <(answers <got)
+    done
+}
+
 @test "--jsonl answers a request before the next one comes" {
     mkfifo in
     zt-run -m model.gguf --jsonl <in >out &

@@ -1,8 +1,8 @@
 /* llm.c - a language model on an engine: open, feed, rewind, and what it would need.
  *
- * Sequence 0 alone is fed here, through a block table that is the identity; who wants several
- * sequences drives zt_llm_session with tables of their own. The cache is not a ring: forgetting is
- * moving the position back.
+ * Sequence 0 alone is fed here, through a block table that is the identity; several are fed by
+ * batch.c, which drives zt_llm_session with tables of its own. The cache is not a ring: forgetting
+ * is moving the position back.
  */
 #include "lib/llm/arch.h"
 
@@ -18,7 +18,7 @@ struct zt_llm {
     zt_ctx *ctx;
     zt_hyper h;
     zt_llm_opts opts;     /* with every default filled in */
-    int64_t cache_rows;   /* ctx_len in whole blocks */
+    int64_t cache_rows;   /* of all sequences, in whole blocks */
     zt_prog *prog;    /* as it is built, */
     zt_prog *passed;  /* and as it runs, where no plan says it */
     zt_session *session;
@@ -50,6 +50,9 @@ static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *o)
     if (o->chunk < 1 || o->n_seq < 1 || o->n_seq > MAX_SEQ)
         return zt_fail(ctx, ZT_EUSAGE, "chunk %" PRId64 " or %" PRId64 " sequences is not possible",
                        o->chunk, o->n_seq);
+    if (o->cache_len < 0 || o->cache_len > INT32_MAX - ZT_KV_BLOCK)
+        return zt_fail(ctx, ZT_EUSAGE, "a cache of %" PRId64 " tokens is not possible",
+                       o->cache_len);
     if (o->kv != ZT_F16 && o->kv != ZT_F32)
         return zt_fail(ctx, ZT_EUSAGE, "the cache is f16 or f32");
     return ZT_OK;
@@ -93,7 +96,7 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
         s = check_model(m, g);
     if (s != ZT_OK)
         return s;
-    m->cache_rows = round_up(o->ctx_len, ZT_KV_BLOCK);
+    m->cache_rows = round_up(o->cache_len > o->ctx_len ? o->cache_len : o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows || m->h.arch->encoder)
         o->chunk = m->cache_rows; /* an encoder sees a text at once */
     zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = context, .n_seq = o->n_seq,
@@ -156,7 +159,7 @@ static size_t most_alive(const zt_engine *e, const zt_bound *b, const int *last)
 static zt_status estimate_scratch(const zt_llm *m, size_t *out)
 {
     zt_status s = ZT_OK;
-    zt_binding b[] = {{"n", m->opts.chunk}, {"m", 1}, {"ctx", m->cache_rows}};
+    zt_binding b[] = {{"n", m->opts.chunk}, {"m", m->opts.n_seq}, {"ctx", m->cache_rows}};
     zt_bound *bound = zt_prog_bind(m->prog, b, 3);
     int *last = bound ? zt_calloc(m->ctx, (size_t)bound->n_values, sizeof *last) : NULL;
     if (!last) {
@@ -186,6 +189,9 @@ zt_llm_info zt_llm_get(const zt_llm *m)
         .vocab = m->h.vocab,
         .ctx_train = m->h.ctx_train,
         .ctx_len = m->opts.ctx_len,
+        .n_seq = m->opts.n_seq,
+        .chunk = m->opts.chunk,
+        .cache_len = m->cache_rows,
         .weight_bytes = data_bytes(m),
         .kv_bytes = cache_bytes(m),
         .scratch_bytes = m->scratch,

@@ -158,6 +158,7 @@ typedef struct zt_llm_opts {
     int64_t ctx_len;   /* 0: the smaller of 4096 and the model's */
     int64_t chunk;     /* most tokens of a prompt at a time; 0: 512 */
     int64_t n_seq;     /* sequences that share the cache; 0: 1 */
+    int64_t cache_len; /* tokens that the cache holds, of all sequences; ctx_len where that is more */
     bool exact;        /* activations and cache f32 */
     zt_dtype kv;       /* F16 or F32, or ZT_DTYPE_COUNT for the default */
     bool strict;
@@ -178,6 +179,7 @@ void zt_llm_close(zt_llm *m);
 typedef struct zt_llm_info {
     const char *arch;
     int64_t n_layers, width, n_heads, n_kv_heads, head, vocab, ctx_train, ctx_len;
+    int64_t n_seq, chunk, cache_len; /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* what it needs; scratch for a full chunk */
 } zt_llm_info;
 zt_llm_info zt_llm_get(const zt_llm *m);

@@ -174,6 +174,8 @@ int64_t zt_pages_length(const zt_pages *p, int seq)
     return s ? s->length : -1;
 }
 
+int64_t zt_pages_left(const zt_pages *p) { return p->n_free; }
+
 const int32_t *zt_pages_table(const zt_pages *p) { return p->table; }
 
 zt_pages_count zt_pages_counted(const zt_pages *p)

@@ -47,6 +47,7 @@ int zt_pages_share(zt_pages *p, int seq, int64_t n);
 void zt_pages_end(zt_pages *p, int seq); /* a number not in use: nothing */
 
 int64_t zt_pages_length(const zt_pages *p, int seq); /* -1: not in use */
+int64_t zt_pages_left(const zt_pages *p); /* blocks that nobody owns */
 /* [sequences, blocks] as kv_put and attention want it: row s holds the blocks of sequence s in
  * order of its positions, then zeros. */
 const int32_t *zt_pages_table(const zt_pages *p);

@@ -48,6 +48,8 @@ zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void 
 /* Prepare without running, so that the step allocates nothing. out: as the step's, of which only
  * NULL matters here; NULL: all outputs. */
 zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n, void *const *out);
+/* What was prepared is forgotten, for its memory; weights and states stay. */
+void zt_session_forget(zt_session *s);
 
 /* The i-th state, whole, as its declared type (bytes of zt_session_state_type). */
 zt_type zt_session_state_type(const zt_session *s, int i);

@@ -305,10 +305,18 @@ zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *stor
     return s;
 }
 
+void zt_session_forget(zt_session *s)
+{
+    for (int i = 0; i < MAX_PREPARED; i++) {
+        replay_free(s, s->cache[i]);
+        s->cache[i] = NULL;
+    }
+}
+
 void zt_session_close(zt_session *s)
 {
     if (!s) return;
-    for (int i = 0; i < MAX_PREPARED; i++) replay_free(s, s->cache[i]);
+    zt_session_forget(s);
     for (int e = 0; e < ZT_MAX_CHAIN; e++) {
         for (int v = 0; s->buf[e] && v < zt_prog_n_values(s->prog); v++)
             if (s->buf[e][v]) s->chain.engine[e]->vt->free(s->chain.engine[e], s->buf[e][v]);

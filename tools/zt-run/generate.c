@@ -26,7 +26,7 @@ static zt_status forget(run *r, size_t keep)
 }
 
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
-static bool engine_chooses(const run *r)
+bool run_engine_chooses(const run *r)
 {
     const run_options *o = r->o;
     return o->sampler.temp == 0 && o->sampler.repeat_penalty == 1 && o->logprobs < 0 &&
@@ -39,7 +39,7 @@ typedef enum answer { NOTHING, LAST, ALL } answer;
 /* The answer becomes r->logits or r->next, of which the first row counts now. */
 static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
 {
-    zt_status s = !want || !engine_chooses(r)
+    zt_status s = !want || !run_engine_chooses(r)
                       ? zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL)
                       : (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
     r->row = 0;
@@ -132,12 +132,12 @@ static int32_t choose(run *r)
 {
     zt_sampler sampler = r->o->sampler;
     sampler.seed = r->seed;
-    if (engine_chooses(r))
+    if (run_engine_chooses(r))
         return r->next[r->row];
     float *logits = run_logits(r);
-    for (int64_t id = 0; r->o->ignore_eos && id < r->choices; id++)
-        if (ends_text(r, (int32_t)id))
-            logits[id] = -INFINITY;
+    for (size_t i = 0; r->o->ignore_eos && i < r->ends.n; i++)
+        if (r->ends.id[i] < r->choices)
+            logits[r->ends.id[i]] = -INFINITY;
     return zt_sample(&sampler, logits, r->choices, r->ids.id, r->ids.n, (int64_t)r->ids.n,
                      r->scratch);
 }
@@ -208,8 +208,7 @@ static zt_status go_on(run *r)
     return foreseen(r) ? ZT_OK : feed_ahead(r);
 }
 
-/* Choose a token and write it; then feed it, unless it was the last (r->stop says why). */
-static zt_status next_token(run *r)
+zt_status run_next_token(run *r)
 {
     zt_status s = r->o->logprobs >= 0 ? run_note_likeliest(r) : ZT_OK;
     int32_t id = choose(r);
@@ -231,7 +230,7 @@ static zt_status next_token(run *r)
         r->stop = "length";
     else if (!r->stop && (int64_t)r->ids.n > zt_llm_get(r->llm).ctx_len)
         r->stop = "ctx";
-    return s != ZT_OK || r->stop ? s : go_on(r);
+    return s;
 }
 
 /* What was fed ahead of the text is forgotten, and the token at which it ended, as if never fed. */
@@ -246,8 +245,11 @@ static zt_status generate(run *r)
     zt_status s = ZT_OK;
     if (r->o->n == 0)
         r->stop = "length";
-    while (s == ZT_OK && !r->stop)
-        s = zt_cli_interrupted() ? ZT_EINTR : next_token(r);
+    while (s == ZT_OK && !r->stop) {
+        s = zt_cli_interrupted() ? ZT_EINTR : run_next_token(r);
+        if (s == ZT_OK && !r->stop)
+            s = go_on(r);
+    }
     zt_status rest = run_text_end(r);
     if (rest == ZT_OK)
         rest = forget_ahead(r);
@@ -264,7 +266,7 @@ zt_status run_catch_up(run *r)
     return feed(r, r->ids.id + keep, r->ids.n - keep, NOTHING);
 }
 
-static zt_status check_room(run *r)
+zt_status run_check_room(const run *r)
 {
     int64_t limit = zt_llm_get(r->llm).ctx_len;
     if ((int64_t)r->n_prompt <= limit)
@@ -278,7 +280,7 @@ zt_status run_answer(run *r)
 {
     run_text_begin(r);
     r->asked = zt_seconds();
-    zt_status s = check_room(r);
+    zt_status s = run_check_room(r);
     if (s == ZT_OK)
         s = feed_prompt(r);
     r->prompted = zt_seconds();
@@ -311,6 +313,18 @@ static zt_status parse_eos(run *r)
     return s;
 }
 
+/* The tokens that end a text, where they are wanted as a list. */
+static zt_status list_ends(run *r)
+{
+    zt_status s = ZT_OK;
+    if (r->o->eos)
+        return parse_eos(r);
+    for (int32_t id = 0; (r->o->ignore_eos || r->o->jsonl) && id < zt_vocab_size(r->vocab); id++)
+        if (s == ZT_OK && zt_vocab_is_eog(r->vocab, id))
+            s = zt_ids_push(r->ctx, &r->ends, id);
+    return s;
+}
+
 static zt_status make_buffers(run *r)
 {
     r->vocab_rows = zt_llm_get(r->llm).vocab;
@@ -322,9 +336,10 @@ static zt_status make_buffers(run *r)
     r->rows = r->o->all_logits ? (int64_t)r->n_prompt : 1;
     r->rows = r->rows < r->o->chunk ? r->rows : r->o->chunk;
     r->rows = r->rows < fit ? r->rows : fit;
-    if (r->o->speculate && r->rows < ZT_DRAFT_ROWS)
+    bool ahead = r->o->speculate && !r->o->jsonl;
+    if (ahead && r->rows < ZT_DRAFT_ROWS)
         r->rows = ZT_DRAFT_ROWS;
-    if (r->o->speculate)
+    if (ahead)
         r->drafts = zt_drafts_open(r->ctx, r->vocab_rows);
     r->logits = zt_alloc_array(r->ctx, (size_t)r->rows, row);
     r->scratch = zt_alloc_array(r->ctx, 2, row);
@@ -355,7 +370,9 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     opts.embed = embed;
     opts.greedy = r->o->sampler.temp == 0;
     r->seed = r->cli->seed;
-    zt_status s = r->o->eos ? parse_eos(r) : ZT_OK;
+    zt_status s = r->o->jsonl ? run_size_batch(r, &opts) : ZT_OK;
+    if (s == ZT_OK)
+        s = list_ends(r);
     if (s == ZT_OK)
         r->llm = zt_llm_open(r->gguf, &opts);
     r->loaded = zt_seconds();

@@ -48,6 +48,8 @@ static zt_status unknown_template(run *r, const char *name)
 static zt_status named_template(run *r, const char *name)
 {
     r->tmpl = zt_template_find(name);
+    if (!r->tmpl)
+        r->tmpl = r->tmpl_file; /* opened before */
     if (r->tmpl)
         return ZT_OK;
     if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.'))

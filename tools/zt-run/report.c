@@ -76,31 +76,36 @@ zt_status run_put_logprobs(run *r, int32_t id)
 }
 
 /* id is null where the request has no name. */
+zt_status run_put_json(run *r, zt_str *s)
+{
+    size_t made = r->ids.n - r->n_prompt;
+    const char *name = zt_gguf_name(r->gguf);
+    zt_str_printf(s, "{\"id\":%s,\"text\":", r->id ? r->id : "null");
+    zt_str_put_json(s, r->text.data ? r->text.data : "", r->text.len);
+    zt_str_puts(s, ",\"ids\":");
+    put_ids(s, r->ids.id + r->n_prompt, made);
+    zt_str_printf(s, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"",
+                  r->n_prompt, made, r->stop);
+    if (r->o->logprobs >= 0)
+        zt_str_printf(s, ",\"logprobs\":[%s]", r->logprobs.data ? r->logprobs.data : "");
+    if (r->drafts)
+        zt_str_printf(s, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", r->drafted,
+                      r->accepted, r->batches);
+    put_seconds(s, "load_s", r->loaded - r->start);
+    put_seconds(s, "prompt_s", r->prompted - r->asked);
+    put_seconds(s, "generate_s", r->ended - r->prompted);
+    zt_str_printf(s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
+                  r->engine_name);
+    zt_str_put_json(s, name, strlen(name));
+    zt_str_printf(s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
+    return zt_ctx_status(r->ctx);
+}
+
 zt_status run_report_json(run *r)
 {
     zt_str s;
-    size_t made = r->ids.n - r->n_prompt;
-    const char *name = zt_gguf_name(r->gguf);
     zt_str_init(&s, r->ctx);
-    zt_str_printf(&s, "{\"id\":%s,\"text\":", r->id ? r->id : "null");
-    zt_str_put_json(&s, r->text.data ? r->text.data : "", r->text.len);
-    zt_str_puts(&s, ",\"ids\":");
-    put_ids(&s, r->ids.id + r->n_prompt, made);
-    zt_str_printf(&s, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"",
-                  r->n_prompt, made, r->stop);
-    if (r->o->logprobs >= 0)
-        zt_str_printf(&s, ",\"logprobs\":[%s]", r->logprobs.data ? r->logprobs.data : "");
-    if (r->drafts)
-        zt_str_printf(&s, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", r->drafted,
-                      r->accepted, r->batches);
-    put_seconds(&s, "load_s", r->loaded - r->start);
-    put_seconds(&s, "prompt_s", r->prompted - r->asked);
-    put_seconds(&s, "generate_s", r->ended - r->prompted);
-    zt_str_printf(&s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
-                  r->engine_name);
-    zt_str_put_json(&s, name, strlen(name));
-    zt_str_printf(&s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
-    zt_status st = zt_ctx_status(r->ctx);
+    zt_status st = run_put_json(r, &s);
     if (st == ZT_OK)
         st = run_write(r, s.data, s.len);
     zt_str_fini(&s);
@@ -162,8 +167,7 @@ void run_report_stats(run *r)
 
 /* ---- dry run --------------------------------------------------------------------------------- */
 
-/* What may be used: what the machine has free, or less by --mem-limit. */
-static size_t available_bytes(const zt_cli *cli)
+size_t run_available_bytes(const zt_cli *cli)
 {
     size_t free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:");
     if (cli->mem_limit && (cli->mem_limit < free_bytes || !free_bytes))
@@ -206,7 +210,7 @@ zt_status run_dry(run *r)
     if (s != ZT_OK)
         return s;
     size_t total = info.weight_bytes + info.kv_bytes + info.scratch_bytes;
-    size_t available = available_bytes(r->cli);
+    size_t available = run_available_bytes(r->cli);
     s = print_needs(r, &info, total, available);
     if (s == ZT_OK && total > available)
         zt_cli_no(r->cli);

@@ -62,7 +62,7 @@ typedef struct run {
     zt_drafts *drafts;           /* --speculate; NULL: none */
     size_t drafted, accepted, batches; /* tokens tried ahead, those that came, batches with such */
     float *scratch; /* of the sampler, f32[2 * V] */
-    zt_ids ends;    /* --eos */
+    zt_ids ends;    /* --eos, or for --ignore-eos the model's own */
     zt_str held, shown; /* text that is not certain yet, and of each byte whether it goes out */
     zt_str text;        /* what was generated, for --json */
     zt_str logprobs;    /* the members of that array, likewise */
@@ -105,6 +105,11 @@ zt_status run_generate(run *r);
  * `embed`: for embeddings only. */
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
 zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
+/* Choose a token, of r->next where the engine chooses and else of r->logits, and write it; r->stop
+ * says why it is the last. */
+zt_status run_next_token(run *r);
+bool run_engine_chooses(const run *r);
+zt_status run_check_room(const run *r); /* for the prompt in the context */
 
 float *run_logits(const run *r); /* [V], of the last token */
 zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
@@ -119,6 +124,7 @@ zt_status run_session_save(run *r);
 /* chat.c, jsonl.c, perplexity.c, embed.c: what else is done with a model. */
 zt_status run_chat(run *r);
 zt_status run_jsonl(run *r);
+zt_status run_size_batch(run *r, zt_llm_opts *opts); /* of --jsonl: sequences and cache */
 zt_status run_perplexity(run *r);
 zt_status run_embed(run *r);
 
@@ -130,7 +136,9 @@ zt_status run_program(run *r);
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */
 zt_status run_note_likeliest(run *r);
 zt_status run_put_logprobs(run *r, int32_t id);
+zt_status run_put_json(run *r, zt_str *s); /* the object of --json and its newline */
 zt_status run_report_json(run *r);
+size_t run_available_bytes(const zt_cli *cli); /* what the machine has free, or less by --mem-limit */
 void run_report_stats(run *r);
 zt_status run_dry(run *r);
 
