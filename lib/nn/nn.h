@@ -108,10 +108,11 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);
     K(input_depth)                                                                                 \
     K(output_height)                                                                               \
     K(output_width)                                                                                \
-    K(output_depth) K(input_channels) K(filters) K(kernel_size) K(stride) K(padding)               \
-        K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length)        \
-            K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols)         \
-                K(max_seq_len) K(tile_size)
+    K(output_depth)                                                                                \
+    K(input_channels) K(filters) K(kernel_size) K(stride) K(padding) K(output_padding)             \
+        K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size)            \
+            K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)        \
+                K(tile_size)
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
 
 struct zt_nn_layer {
@@ -176,7 +177,9 @@ zt_nn *zt_nn_new(zt_ctx *ctx, const char *builder, const zt_nn_arch *arch);
 const char *zt_nn_builder(int i); /* names; NULL after the last */
 
 zt_ctx *zt_nn_ctx(const zt_nn *nn);
-const char *zt_nn_name(const zt_nn *nn);         /* the file's, for messages */
+const char *zt_nn_name(const zt_nn *nn); /* the file's, for messages */
+const char *zt_nn_id(const zt_nn *nn);   /* 32 hex digits, of the document without its weights, and
+                                          * its size: a program's model line */
 int64_t zt_nn_extent(const zt_nn *nn, int axis); /* depth, rows, cols, layers_per_cell */
 /* The layers that the document names, in the order in which they run. */
 int64_t zt_nn_count(const zt_nn *nn);

@@ -15,6 +15,7 @@ enum {
 struct zt_nn {
     zt_ctx *ctx;
     const char *name, *id;
+    char hash[33];
     zt_arena *keep;
     int64_t extent[4];
     zt_nn_layer **layer; /* as they run */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { MAX_CELLS = 1 << 24, MAX_PATH = 1 << 12, MAX_LAYERS = 1 << 18 };
 
@@ -373,12 +374,21 @@ zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4])
     return lo < nn->n && index_of(nn, nn->layer[lo]->place) == want ? nn->layer[lo] : NULL;
 }
 
+/* XXH3-128 of the frame's bytes, seeded by the document's size. */
+static void make_hash(zt_nn *nn, const char *frame, size_t n, uint64_t size)
+{
+    XXH128_hash_t h = XXH3_128bits_withSeed(frame, n, size);
+    snprintf(nn->hash, sizeof nn->hash, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64,
+             (uint64_t)h.low64);
+}
+
 static zt_status read_all(zt_nn *nn, zt_source *source)
 {
     reader r = {.nn = nn, .j = zt_netjson_from(nn->ctx, source)};
     size_t n = 0;
     if (!r.j) return zt_ctx_status(nn->ctx);
     const char *frame = zt_netjson_frame(r.j, &n);
+    make_hash(nn, frame, n, zt_source_size(source));
     zt_status s = zt_json_members(nn->ctx, nn->name, frame, n, next_member, &r);
     if (!s) s = place_layers(nn);
     zt_netjson_close(r.j);
@@ -422,6 +432,7 @@ void zt_nn_close(zt_nn *nn)
 }
 
 zt_ctx *zt_nn_ctx(const zt_nn *nn) { return nn->ctx; }
+const char *zt_nn_id(const zt_nn *nn) { return nn->hash; }
 const char *zt_nn_name(const zt_nn *nn) { return nn->name; }
 int64_t zt_nn_extent(const zt_nn *nn, int axis) { return nn->extent[axis]; }
 int64_t zt_nn_count(const zt_nn *nn) { return nn->n; }

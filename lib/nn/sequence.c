@@ -43,11 +43,16 @@ static int positions(nn_low *w, nn_value x, int64_t rows)
     return zt_emit_reshape(w->p, NULL, count, &(zt_reshape_attrs){{1, {rows}}});
 }
 
+static int64_t all_rows(const nn_low *w, const nn_value *x)
+{
+    return x->dim[0] == 1 ? x->dim[1] : zt_prog_dim(w->p, '*', x->dim[0], x->dim[1]);
+}
+
 /* One of q, k, v: x w + b, its heads turned by their rows' places, as [sequences, steps, heads,
  * head_dim]. */
 static int heads(nn_low *w, const zt_nn_layer *l, nn_value x, int part, int64_t n, int pos)
 {
-    int64_t rows = zt_layer_rows(w, &x, x.dim[1]), D = l->head_dim;
+    int64_t rows = all_rows(w, &x), D = l->head_dim;
     int in = zt_layer_reshape(w, x, 2, (int64_t[]){rows, x.dim[2]}).id;
     int y = zt_emit_linear(w->p, NULL, in, zt_layer_weight(w, l, part),
                            zt_layer_weight(w, l, 4 + part), NULL);
@@ -57,11 +62,6 @@ static int heads(nn_low *w, const zt_nn_layer *l, nn_value x, int part, int64_t 
     turn.theta = D % 2 ? pow(l->rope_freq_base, (double)turn.dims / (double)D) : l->rope_freq_base;
     if (pos >= 0) y = zt_emit_rope(w->p, NULL, y, pos, ZT_NONE, &turn);
     return zt_emit_reshape(w->p, NULL, y, &(zt_reshape_attrs){{4, {x.dim[0], x.dim[1], n, D}}});
-}
-
-static int64_t all_rows(const nn_low *w, const nn_value *x)
-{
-    return x->dim[0] == 1 ? x->dim[1] : zt_prog_dim(w->p, '*', x->dim[0], x->dim[1]);
 }
 
 nn_value zt_layer_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)

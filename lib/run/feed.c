@@ -227,13 +227,17 @@ zt_status zt_feed_states(const zt_feed *f, zt_session *s)
     return st;
 }
 
-zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *p, const zt_gguf *g)
+zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *p, const char *name, const char *id)
 {
     const char *wanted = zt_prog_model_id(p);
     char file[128];
-    if (!wanted || strcmp(wanted, zt_gguf_id(g)) == 0) return ZT_OK;
+    if (!wanted || strcmp(wanted, id) == 0) return ZT_OK;
     const char *named = zt_prog_model_file(p);
-    return zt_fail(ctx, ZT_EDATA, "%s: this model's id is %s, the program is of '%s', id %s",
-                   zt_gguf_name(g), zt_gguf_id(g),
-                   zt_escape(file, sizeof file, named, strlen(named)), wanted);
+    return zt_fail(ctx, ZT_EDATA, "%s: this model's id is %s, the program is of '%s', id %s", name,
+                   id, zt_escape(file, sizeof file, named, strlen(named)), wanted);
+}
+
+zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *p, const zt_gguf *g)
+{
+    return zt_prog_check_id(ctx, p, zt_gguf_name(g), zt_gguf_id(g));
 }

@@ -59,6 +59,8 @@ zt_status zt_feed_states(const zt_feed *f, zt_session *s);
 /* Is `g` the model that the program names? ZT_EDATA when its id is another; programs without an id
  * take any. */
 zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *p, const zt_gguf *g);
+/* The same of any model of that name and id. */
+zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *p, const char *name, const char *id);
 
 /* Value v of a bound program, drawn by its name from the seed, so that programs that share inputs
  * get the same: floats of deviation 1; integers by what ops take them for: positions rise from 0,

@@ -16,6 +16,7 @@ static bool begins_program(const void *head, size_t n)
 
 zt_prog *zt_cli_program(zt_cli *cli, const char *path)
 {
+    if (zt_cli_is_network(path)) return zt_cli_network(cli, path, NULL);
     zt_source *s = zt_source_open_if(cli->ctx, path, begins_program);
     if (!s) return NULL;
     size_t n = (size_t)zt_source_size(s);
@@ -89,11 +90,17 @@ static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
     if (!o->model && access(path, F_OK))
         zt_fail(ctx, ZT_ENOENT, "the program's model '%s' is not there: name one with -m",
                 zt_escape(shown, sizeof shown, named, strlen(named)));
+    else if (zt_cli_is_network(path))
+        s->network = zt_nn_open(ctx, path, s->cli->seed);
     else
         s->model = zt_model_open(ctx, path);
     zt_free(ctx, path);
-    zt_status st = s->model ? zt_prog_check_model(ctx, s->prog, s->model) : zt_ctx_status(ctx);
-    if (!st) s->of_model = zt_gguf_store(s->model);
+    zt_status st = zt_ctx_status(ctx);
+    if (s->model) st = zt_prog_check_model(ctx, s->prog, s->model);
+    if (s->network)
+        st = zt_prog_check_id(ctx, s->prog, zt_nn_name(s->network), zt_nn_id(s->network));
+    if (!st && s->model) s->of_model = zt_gguf_store(s->model);
+    if (!st && s->network) s->of_model = zt_nn_store(s->network);
     return st;
 }
 
@@ -157,7 +164,7 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
     if (st) return st;
     zt_feed_opts fo = {.bind = s->bind.at, .n_bind = s->bind.n, .from = s->input,
                        .store = &s->both, .draw = o->draw,
-                       .draw_data = o->draw && !s->model && !s->data, .seed = s->cli->seed};
+                       .draw_data = o->draw && !s->model && !s->network && !s->data, .seed = s->cli->seed};
     s->feed = zt_feed_new(ctx, s->prog, &fo);
     return s->feed ? ZT_OK : zt_ctx_status(ctx);
 }
@@ -182,6 +189,7 @@ void zt_subject_close(zt_subject *s)
     zt_checkpoint_close(s->input);
     zt_checkpoint_close(s->data);
     zt_gguf_close(s->model);
+    zt_nn_close(s->network);
     zt_free(s->cli->ctx, s);
 }
 

@@ -12,8 +12,14 @@
 
 #include "tools/common/cli.h"
 
-/* A program's text, from a file or "-". */
+/* A program's text, from a file or "-"; of a network's JSON the program that it is lowered to, which
+ * names it as its model. */
 zt_prog *zt_cli_program(zt_cli *cli, const char *path);
+
+/* network.c: is the file a network's JSON? */
+bool zt_cli_is_network(const char *path);
+/* Its program, for inputs of this shape (NULL: its first layer's own). */
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_shape *in);
 
 /* --bind n=16,ctx=64 (NULL: none). ZT_EUSAGE says what is wrong with it. */
 typedef struct zt_bindings {
@@ -38,7 +44,8 @@ typedef struct zt_subject_opts {
 typedef struct zt_subject {
     zt_cli *cli;
     const zt_prog *prog; /* the caller's */
-    zt_gguf *model;      /* NULL: none */
+    zt_gguf *model; /* NULL: none, or it is this: */
+    zt_nn *network;
     zt_checkpoint *data, *input;
     zt_store of_data, of_model, both;
     zt_bindings bind;

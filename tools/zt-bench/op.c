@@ -76,7 +76,7 @@ static zt_prog *program_of_line(zt_ctx *ctx, const char *line)
 static bool is_file(const char *name)
 {
     size_t n = strlen(name);
-    return n > 3 && !strcmp(name + n - 3, ".zt");
+    return (n > 3 && !strcmp(name + n - 3, ".zt")) || zt_cli_is_network(name);
 }
 
 static zt_prog *program_of(zt_cli *cli, const char *name)

@@ -10,7 +10,7 @@ static run_options opt; /* filled by the option table, which needs constant addr
 #define FLAG(n, field, h) ROW(0, n, FLAG, field, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW('m', "model", STR, model, "MODEL", "the model to run: GGUF, a Hugging Face directory; or a program", ),
+    ROW('m', "model", STR, model, "MODEL", "the model to run: GGUF, a Hugging Face directory; a program; a network", ),
     ROW('p', "prompt", STR, prompt, "TEXT", "the prompt", ),
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
     ROW(0, "data", STR, data, "FILE", "of a program: data by name, before that of its model", ),
@@ -66,7 +66,7 @@ static const char *const synopsis[] = {
     "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]",
     "-m MODEL --perplexity FILE [OPTION...]",
     "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
-    "-m PROGRAM.zt [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
+    "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
     "-m MODEL --jsonl [-i FILE] [OPTION...]", NULL};
 
 const zt_tool run_tool = {

@@ -20,6 +20,7 @@ bool run_is_program(const char *path)
     struct stat st;
     size_t n = path ? strlen(path) : 0;
     if (n == 0 || stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return false;
+    if (zt_cli_is_network(path)) return true;
     if (!S_ISREG(st.st_mode)) return n > 3 && !strcmp(path + n - 3, ".zt");
     FILE *f = fopen(path, "rb");
     bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, magic, sizeof head);
@@ -66,6 +67,28 @@ typedef struct job {
     zt_subject *subject;
 } job;
 
+/* A network takes what comes in the shape in which it comes; lines of CSV are rows of numbers. */
+static zt_status reshape_network(job *j, const zt_checkpoint *input)
+{
+    const zt_type *x = &zt_prog_value(j->prog, zt_prog_nth(j->prog, ZT_VALUE_IN, 0))->type;
+    zt_nn_shape in = {.rank = 2, .dim = {0, 1}};
+    zt_entry e;
+    int64_t at = input ? zt_checkpoint_find(input, "x") : -1;
+    if (at < 0 && input && zt_checkpoint_count(input) == 1) at = 0;
+    if (at >= 0) {
+        zt_checkpoint_get(input, at, &e);
+        in.rank = e.type.rank;
+        memcpy(in.dim, e.type.dim, sizeof in.dim);
+    }
+    for (int d = 1; d < x->rank && !input; d++) in.dim[1] *= x->dim[d];
+    if (input ? at < 0 || in.rank < 1 : x->rank < 3) return ZT_OK;
+    zt_prog *p = zt_cli_network(j->cli, j->o->model, &in);
+    if (!p) return zt_ctx_status(j->cli->ctx);
+    zt_prog_free(j->prog);
+    j->prog = p;
+    return ZT_OK;
+}
+
 /* The file of inputs, CSV or a container of tensors, as its content tells. */
 static zt_checkpoint *open_input(job *j, const char *path)
 {
@@ -75,7 +98,17 @@ static zt_checkpoint *open_input(job *j, const char *path)
     zt_source *s = zt_source_open(ctx, path);
     if (!s) return NULL;
     j->csv = run_looks_csv(s);
-    if (!j->csv) return zt_checkpoint_take(ctx, s);
+    bool network = zt_cli_is_network(j->o->model);
+    if (!j->csv) {
+        c = zt_checkpoint_take(ctx, s);
+        if (!c || !network || reshape_network(j, c) == ZT_OK) return c;
+        zt_checkpoint_close(c);
+        return NULL;
+    }
+    if (network && reshape_network(j, NULL)) {
+        zt_source_close(s);
+        return NULL;
+    }
     if (n == 1)
         c = run_csv_read(ctx, s, &zt_prog_value(j->prog, zt_prog_nth(j->prog, ZT_VALUE_IN, 0))->type,
                          &j->bytes);

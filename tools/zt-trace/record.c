@@ -325,9 +325,21 @@ static zt_status record(recording *r)
     return st ? st : trace_write_program(r->cli, r->part ? r->part : r->prog);
 }
 
+/* Of a network the program is all there is. */
+static zt_status record_network(zt_cli *cli, const trace_options *o)
+{
+    if (o->prompt || o->steps || o->values || o->times)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-p, --steps, --values and --times are for language models");
+    zt_prog *p = zt_cli_network(cli, o->model, NULL);
+    zt_status st = p ? trace_write_program(cli, p) : zt_ctx_status(cli->ctx);
+    zt_prog_free(p);
+    return st;
+}
+
 zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n)
 {
     (void)operands, (void)n;
+    if (zt_cli_is_network(o->model)) return record_network(cli, o);
     recording r = {.cli = cli, .ctx = cli->ctx, .o = o};
     zt_status st = record(&r);
     zt_bound_free(r.bound);

@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# Networks where tools take programs: run, traced, benched; zt-network(5) and its examples.
+
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    # W = [[1,2],[3,4],[5,6]], then a Softmax
+    cat >net.json <<'END'
+{"id":"n","depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"type":"Dense","activation":"Linear","input_height":2,"output_height":3,
+ "weights":"AACAPwAAAEAAAEBAAACAQAAAoEAAAMBA"}]}
+END
+    printf '%s\n' 1,0 0,1 >x.csv
+    printf '%s\n' 1,3,5 2,4,6 >want
+}
+
+@test "rows of CSV through a network, from a file and a pipe" {
+    zt-run -m net.json -i x.csv -o y.csv
+    cmp y.csv want
+    zt-run -m net.json <x.csv | cmp - want
+    zt-run -m net.json -i x.csv -o y.npz
+    zt-convert --list y.npz | grep -q '^y.*3'
+}
+
+@test "x comes in its own shape" {
+    printf '%s\n' 'zt program 1' 'in a: f32[n,2]' 'x = reshape a shape=[1,n,2]' 'out x = x' >shape.zt
+    zt-run -m shape.zt -i x.csv -o x.npz
+    zt-run -m net.json -i x.npz -o y.npz
+    zt-convert --list y.npz --format tsv | grep -P '^y\tf32\t.*1.*2.*3'
+    # planes of a convolution as lines of numbers
+    cat >cnn.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":1,"layers":[{"type":"CNN2","input_channels":1,
+"filters":1,"input_height":2,"input_width":2,"kernel_size":2,"weights":"AACAPwAAgD8AAIA/AACAPw=="}]}
+END
+    [ "$(echo 1,2,3,4 | zt-run -m cnn.json)" = 10 ]
+}
+
+@test "a network is a program to zt-trace and zt-bench" {
+    zt-trace record -m net.json >net.zt
+    grep -q '^model "net.json" id=' net.zt
+    grep -q '^data  layers.0.w: f32\[3,2\] "layers.0.w"' net.zt
+    zt-trace show --plain net.json | cmp - net.zt
+    zt-run -m net.zt -i x.csv | cmp - want
+    mkdir sub
+    cp net.json sub
+    zt-trace show --plain sub/net.json | cmp - net.zt
+    zt-trace diff --engine ref,cpu --bind n=3 sub/net.json
+    zt-trace stats --bind n=4 net.json | grep -q ^linear
+    zt-bench op --bind n=4 net.json >/dev/null || zt-bench op net.json >/dev/null
+    # of another network it is not
+    sed 's/"n"/"m"/' net.json >sub/net.json
+    mv net.json other.json
+    mv sub/net.json net.json
+    run --separate-stderr zt-run -m net.zt -i x.csv
+    [ "$status" -eq 65 ]
+    [[ $stderr == "zt-run: "*"net.json: this model's id is"* ]]
+    run --separate-stderr zt-trace record -m net.json -p hello
+    [ "$status" -eq 64 ]
+}
+
+@test "weights that a document lacks come from the seed" {
+    sed 's/,"weights":"[^"]*"//; s/,$/,"k":0,/' net.json | tr -d '\n' | sed 's/, *"weights":"[^"]*"//' >spec.json
+    zt-run -m spec.json -i x.csv -o 1.csv --seed 1
+    zt-run -m spec.json -i x.csv -o 2.csv --seed 2
+    zt-run -m spec.json -i x.csv --seed 1 | cmp - 1.csv
+    run cmp -s 1.csv 2.csv
+    [ "$status" -eq 1 ]
+}
+
+@test "what is wrong is one line that says where" {
+    while IFS='|' read -r sed word; do
+        sed "$sed" net.json >bad.json
+        run --separate-stderr zt-run -m bad.json -i x.csv -o out.csv
+        [ "$status" -eq 65 ]
+        [ "${#stderr_lines[@]}" -eq 1 ]
+        [[ $stderr == "zt-run: bad.json: "*"$word"* ]]
+        [ ! -e out.csv ]
+    done <<'END'
+s/Dense/Dance/|layers.0: layer type 'Dance' is not known
+s/"output_height":3/"output_height":4/|layers.0 (Dense): 8 weights of float32 are 32 bytes, the document has 24
+s/"input_height":2/"input_height":0/|layers.0 (Dense): input_height is 0
+s/AACAPw/AADAfw/|layers.0 (Dense): weight 0 is nan
+s/"depth":1/"depth":0/|"depth" is no size of a grid
+END
+    printf '%s\n' 1,2,3 >x.csv
+    run --separate-stderr zt-run -m net.json -i x.csv
+    [ "$status" -eq 65 ]
+}
+
+@test "zt-network(5) is well formed, and its examples run" {
+    man=$BATS_TEST_DIRNAME/../man/zt-network.5
+    if command -v mandoc >/dev/null; then mandoc -T lint -W warning "$man"; fi
+    n=0
+    while read -r line; do
+        printf '%s\n' "$line" | sed 's/^\.Dl //; s/\\(dq/"/g; s/\\e/\\/g' >example
+        bash -e example >out
+        [ -s out ]
+        n=$((n + 1))
+    done < <(grep '^\.Dl ' "$man")
+    [ "$n" -ge 2 ]
+}

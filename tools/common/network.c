@@ -1,0 +1,33 @@
+/* network.c - networks where tools take programs. */
+#include "tools/common/subject.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* An object with a member "layers" where it begins: an index of safetensors has none. */
+bool zt_cli_is_network(const char *path)
+{
+    char head[4097];
+    struct stat st;
+    if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
+    if (f) fclose(f);
+    head[n] = 0;
+    return zt_netjson_sniff(head, n) && strstr(head, "\"layers");
+}
+
+/* The model's name is the file's without its folder: programs look for it beside themselves. */
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_shape *in)
+{
+    const char *slash = strrchr(path, '/');
+    zt_nn *nn = zt_nn_open(cli->ctx, path, cli->seed);
+    zt_prog *p = nn ? zt_nn_prog(nn, in) : NULL;
+    if (p && zt_prog_model(p, slash ? slash + 1 : path, zt_nn_id(nn))) {
+        zt_prog_free(p);
+        p = NULL;
+    }
+    zt_nn_close(nn);
+    return p;
+}
