@@ -187,3 +187,65 @@ END
     run -64 zt-bench compare good
     run -64 zt-bench compare good good good
 }
+
+@test "op --vs, model --vs, compare --vs: two subjects, pairs" {
+    make_models
+    run -1 zt-bench op --vs 'neg f32[64]' 'matmul f32[400,400] f32[400,400]' -t 1,2 -r 6 --threshold 2
+    [ "$(cut -f1-3,9 <<<"$output")" = "test	threads	unit	verdict
+matmul f32[400,400] f32[400,400]	1	us	slower
+matmul f32[400,400] f32[400,400]	2	us	slower" ]
+    run -0 zt-bench compare 'matmul f32[400,400] f32[400,400]' --vs 'neg f32[64]' -t 1 -r 6 --format json
+    json '@{$j->{comparisons}} == 1 && $j->{comparisons}[0]{verdict} eq "faster" && $j->{engine} eq "cpu"
+          && join(",", map { $_->{subject} . @{$_->{samples}} } @{$j->{results}}) eq "old6,new6"' <<<"$output"
+    for args in "model -m $tiny --vs $tiny" "model --vs $tiny $tiny" "compare $tiny $tiny --vs"; do
+        run -0 zt-bench $args -p 9 -n 2 -t 1 -r 7 --threshold 900%
+        [ "$(cut -f1-3 <<<"$output")" = "test	threads	unit
+pp9	1	tokens/s
+tg2	1	tokens/s" ]
+    done
+    while IFS='|' read -r code word args; do
+        run --separate-stderr bash -c "zt-bench $args"
+        [ "$status" -eq "$code" ] || { echo "$args: $status $stderr"; false; }
+        one_message zt-bench
+        [[ $stderr == *"$word"* ]]
+    done <<END
+64|two ops|op --vs 'neg f32[2]'
+64|two ops|op --vs 'neg f32[2]' 'neg f32[2]' 'neg f32[2]'
+64|1 models|model -m $tiny --vs
+64|3 models|model -m $tiny --vs $tiny $tiny
+64|2 models|model -m $tiny $tiny
+64|two subjects|compare --vs 'neg f32[2]'
+65|not known|op --vs 'neg f32[2]' 'nge f32[2]'
+END
+}
+
+@test "compare --vs: commands that print results; a sample is a round's median" {
+    results a us 1 3 2
+    results b us 20 40 30
+    printf '%s\n' '#!/bin/sh' 'printf "$1" >>order; cat "$1"' >show
+    chmod +x show
+    run -1 zt-bench compare --vs './show a' './show b' -r 6 --format json
+    json 'my $c = $j->{comparisons}[0]; $c->{old} == 2 && $c->{new} == 30 && $c->{ratio} == 15 && $c->{ci95}[1] == 15
+          && $j->{machine}{cpu} eq "C" && @{$j->{results}[0]{samples}} == 6' <<<"$output"
+    [ "$(cat order)" = abbaabbaabba ]
+    results two us 1
+    sed -i 's/]}]}/]},{"test":"x","threads":1,"unit":"us","samples":[1]}]}/' two
+    printf '%s\n' '#!/bin/sh' 'if [ -e done ]; then cat $1; else touch done; cat $2; fi' >turn
+    chmod +x turn
+    while IFS='|' read -r code word old new; do
+        rm -f done
+        run --separate-stderr zt-bench compare --vs "$old" "$new"
+        [ "$status" -eq "$code" ] || { echo "$old $new: $status $stderr"; false; }
+        one_message zt-bench
+        [[ $stderr == *"$word"* ]] || { echo "$old $new: $stderr"; false; }
+    done <<'END'
+65|JSON|cat a|echo hello
+65|schema|cat a|echo "{}"
+65|exit status 4|cat a|sh -c "exit 4"
+65|fewer rows|./turn a two|cat a
+65|other rows|./turn two a|cat a
+66|No such file|./none|cat a
+END
+    run -75 --separate-stderr zt-bench compare --vs yes 'cat a' --mem-limit 10M
+    one_message zt-bench
+}

@@ -124,6 +124,8 @@ zt_status bench_threshold(zt_ctx *ctx, const char *text, double *share);
 /* What a command found is printed, one list; with --vs two, which are compared as pairs. */
 zt_status bench_answer(zt_cli *cli, const bench_options *o, const bench_list l[2]);
 
+/* compare --vs (vs.c). */
+zt_status bench_versus(zt_cli *cli, const bench_options *o);
 /* With --vs a round takes a sample of each of two sides. Which goes first changes, so that neither
  * has the better place: side at a turn of a round. */
 int bench_sides(const bench_options *o);

@@ -80,13 +80,21 @@ static void note_models(zt_cli *cli, const bench_list *old, const bench_list *no
         zt_cli_note(cli, "the models are not the same");
 }
 
-static const bench_result *find(const bench_list *l, const bench_result *like)
+static bool alike(const bench_result *a, const bench_result *b, bool by_name)
 {
-    const bench_result *r = l->first;
-    while (r && (r->threads != like->threads || strcmp(r->test, like->test) ||
-                 strcmp(r->unit, like->unit)))
-        r = r->next;
-    return r;
+    return a->threads == b->threads && !strcmp(a->unit, b->unit) &&
+           (!by_name || !strcmp(a->test, b->test));
+}
+
+/* The row of a list that is compared with another's: of its name, or, of two subjects that have been
+ * put side by side under names of their own, of its unit. */
+static const bench_result *find(const bench_list *l, const bench_result *like, bool paired)
+{
+    const bench_result *r = l->first, *by_unit = l->first;
+    while (r && !alike(r, like, true)) r = r->next;
+    if (r || !paired) return r;
+    while (by_unit && !alike(by_unit, like, false)) by_unit = by_unit->next;
+    return by_unit;
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
@@ -121,7 +129,7 @@ static bool positive(const bench_result *r)
 
 static zt_status compare_row(judgement *j, const bench_result *now, double *scratch)
 {
-    const bench_result *old = find(j->old, now);
+    const bench_result *old = find(j->old, now, j->paired);
     if (!old) {
         zt_cli_note(j->cli, "only in the new: %s", now->test);
         return ZT_OK;
@@ -149,7 +157,7 @@ static zt_status compare_rows(judgement *j)
     for (const bench_result *r = j->now->first; r && !s; r = r->next)
         s = compare_row(j, r, scratch);
     for (const bench_result *r = j->old->first; r && !s; r = r->next)
-        if (!find(j->now, r)) zt_cli_note(j->cli, "only in the old: %s", r->test);
+        if (!find(j->now, r, j->paired)) zt_cli_note(j->cli, "only in the old: %s", r->test);
     zt_free(j->cli->ctx, scratch);
     if (!s && j->n == 0) s = zt_fail(j->cli->ctx, ZT_EDATA, "nothing that both have measured");
     return s;
@@ -281,6 +289,7 @@ zt_status bench_answer(zt_cli *cli, const bench_options *o, const bench_list l[2
 zt_status bench_compare(zt_cli *cli, const bench_options *o)
 {
     bench_list old = {0}, now = {0};
+    if (o->vs) return bench_versus(cli, o);
     if (cli->n_operands != 3)
         return zt_fail(cli->ctx, ZT_EUSAGE, "compare takes two files, OLD and NEW, not %d",
                        cli->n_operands - 1);

@@ -69,12 +69,13 @@ static const bench_command commands[] = {
     {{"machine", "machine [-t N,...] [-r N] [OPTION...]",
       TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY)},
      5, bench_machine},
-    {{"model", "model -m MODEL [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
+    {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT) |
-          TAKES(HISTORY)},
+          TAKES_VS | TAKES(HISTORY)},
      5, bench_model},
     {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
-      TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY)},
+      TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS) | TAKES_VS |
+          TAKES(HISTORY)},
      5, bench_op},
     {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]",
       TAKES(REPS) | TAKES(IGNORE_FAILURE) | TAKES_VS | TAKES(HISTORY)},
@@ -83,7 +84,9 @@ static const bench_command commands[] = {
       TAKES(INPUT) | TAKES(CTX) | TAKES(FROM) | TAKES(THREADS) | TAKES(EXACT) |
           TAKES(HISTORY)},
      1, bench_kld},
-    {{"compare", "compare OLD NEW [--threshold SHARE] [--force] [OPTION...]", TAKES(THRESHOLD)},
+    {{"compare", "compare [--vs [-r N]] OLD NEW [--threshold SHARE] [--force] [OPTION...]",
+      TAKES_VS | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT) |
+          TAKES(BIND) | TAKES(OPS) | TAKES(HISTORY)},
      1, bench_compare},
     {{"history", "history FILE [--plot FILE] [OPTION...]", TAKES(PLOT)}, 1, bench_past_show},
 };

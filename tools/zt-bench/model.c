@@ -2,7 +2,8 @@
  *
  * pp512: 512 tokens as one prompt into an empty context, logits after the last. tg128: 128 steps of
  * one token each, after one to begin with. The tokens are drawn from a fixed seed: their values do
- * not matter to the time, and sampling is not measured. One round of each warms up.
+ * not matter to the time, and sampling is not measured. One round of each warms up. With --vs two
+ * models are open, and their samples are taken in turn.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -13,10 +14,11 @@
 typedef struct subject {
     zt_cli *cli;
     const bench_options *o;
+    zt_gguf *model;
+    zt_engine *engine;
     zt_llm *llm;
     int32_t *ids; /* [longest] */
     float *logits;
-    double done, total; /* rounds, for the bar */
 } subject;
 
 typedef zt_status work_fn(subject *s, double *seconds);
@@ -43,21 +45,33 @@ static zt_status generate_once(subject *s, double *seconds)
     return st;
 }
 
-/* One round to warm up, then the samples. */
-static zt_status sample(subject *s, bench_list *l, const char *kind, int64_t tokens,
-                        int64_t threads, work_fn *work)
+/* What is measured of a model. */
+typedef struct bench_work {
+    const char *kind; /* "pp" */
+    int64_t tokens;   /* 0: not wanted */
+    work_fn *once;
+} bench_work;
+
+/* Of each side one round to warm up, then samples in turn. */
+static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *w, int64_t threads)
 {
     char test[32];
-    snprintf(test, sizeof test, "%s%" PRId64, kind, tokens);
-    bench_result *r = NULL;
-    if (tokens > 0) r = bench_add(s->cli->ctx, l, test, threads, "tokens/s", s->o->reps);
-    zt_status st = zt_ctx_status(s->cli->ctx);
-    for (int64_t i = -1; r && i < s->o->reps && st == ZT_OK; i++) {
-        double seconds;
-        st = zt_cli_interrupted() ? ZT_EINTR : work(s, &seconds);
-        if (st == ZT_OK && i >= 0)
-            r->samples[r->n++] = (double)tokens / (seconds > 0 ? seconds : 1e-9);
-        zt_progress(s->cli, test, ++s->done, s->total);
+    zt_cli *cli = s->cli;
+    int64_t reps = s->o->reps;
+    bench_result *r[2] = {NULL, NULL};
+    snprintf(test, sizeof test, "%s%" PRId64, w->kind, w->tokens);
+    for (int k = 0; k < sides; k++)
+        if (!(r[k] = bench_add(cli->ctx, &l[k], test, threads, "tokens/s", reps))) break;
+    zt_status st = zt_ctx_status(cli->ctx);
+    for (int64_t i = -1; i < reps && st == ZT_OK; i++) {
+        for (int turn = 0; turn < sides && st == ZT_OK; turn++) {
+            int k = bench_turn(sides, i, turn);
+            double seconds;
+            st = zt_cli_interrupted() ? ZT_EINTR : w->once(&s[k], &seconds);
+            if (st == ZT_OK && i >= 0)
+                r[k]->samples[r[k]->n++] = (double)w->tokens / (seconds > 0 ? seconds : 1e-9);
+        }
+        zt_progress(cli, test, (double)(i + 2), (double)(reps + 1));
     }
     return st;
 }
@@ -74,28 +88,41 @@ static zt_status make_inputs(subject *s, int64_t longest)
     return ZT_OK;
 }
 
-static zt_status with_threads(subject *s, bench_list *l, zt_gguf *g, int64_t threads)
+static zt_status load(subject *s, bench_list *l, int64_t threads)
 {
     zt_cli *cli = s->cli;
     zt_engine_opts eo = {.threads = (int)threads, .isa = cli->isa};
     int64_t longest = s->o->prompt > s->o->generate + 1 ? s->o->prompt : s->o->generate + 1;
-    zt_engine *e = zt_engine_open(cli->ctx, cli->engine, &eo);
-    zt_llm_opts lo = {.engine = e, .ctx_len = longest, .exact = s->o->exact,
+    s->engine = zt_engine_open(cli->ctx, cli->engine, &eo);
+    zt_llm_opts lo = {.engine = s->engine, .ctx_len = longest, .exact = s->o->exact,
                       .kv = ZT_DTYPE_COUNT, .strict = cli->strict};
-    s->llm = e ? zt_llm_open(g, &lo) : NULL;
-    zt_status st = s->llm ? make_inputs(s, longest) : zt_ctx_status(cli->ctx);
-    if (st == ZT_OK)
-        snprintf(l->engine, sizeof l->engine, "%s", e->vt->name);
-    if (st == ZT_OK)
-        st = sample(s, l, "pp", s->o->prompt, threads, prompt_once);
-    if (st == ZT_OK)
-        st = sample(s, l, "tg", s->o->generate, threads, generate_once);
-    zt_free(cli->ctx, s->ids);
-    zt_free(cli->ctx, s->logits);
+    s->llm = s->engine ? zt_llm_open(s->model, &lo) : NULL;
+    if (!s->llm) return zt_ctx_status(cli->ctx);
+    snprintf(l->engine, sizeof l->engine, "%s", s->engine->vt->name);
+    return make_inputs(s, longest);
+}
+
+static void unload(subject *s)
+{
+    zt_free(s->cli->ctx, s->ids);
+    zt_free(s->cli->ctx, s->logits);
     zt_llm_close(s->llm);
-    zt_engine_close(e);
+    zt_engine_close(s->engine);
     s->ids = NULL;
     s->logits = NULL;
+    s->llm = NULL;
+    s->engine = NULL;
+}
+
+static zt_status with_threads(subject *s, int sides, bench_list *l, int64_t threads)
+{
+    const bench_work work[] = {{"pp", s->o->prompt, prompt_once},
+                               {"tg", s->o->generate, generate_once}};
+    zt_status st = ZT_OK;
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = load(&s[k], &l[k], threads);
+    for (int w = 0; w < 2 && st == ZT_OK; w++)
+        if (work[w].tokens > 0) st = sample(s, sides, l, &work[w], threads);
+    for (int k = 0; k < sides; k++) unload(&s[k]);
     return st;
 }
 
@@ -119,31 +146,41 @@ zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n)
     return ZT_OK;
 }
 
+/* -m names the first; operands the second, or both. */
+static zt_status name_models(zt_cli *cli, const bench_options *o, const char *name[2])
+{
+    int n = 0, sides = bench_sides(o), given = cli->n_operands - 1 + (o->model != NULL);
+    if (given > sides || (o->vs && given != 2))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, not %d", given, sides);
+    if (given == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (o->model) name[n++] = o->model;
+    for (int i = 1; i < cli->n_operands; i++) name[n++] = cli->operands[i];
+    if (o->prompt == 0 && o->generate == 0)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
+    return ZT_OK;
+}
+
+static zt_status open_model(subject *s, const char *name, bench_list *l)
+{
+    s->model = zt_model_open(s->cli->ctx, name);
+    return s->model ? bench_list_model(s->cli->ctx, l, s->model) : zt_ctx_status(s->cli->ctx);
+}
+
 zt_status bench_model(zt_cli *cli, const bench_options *o)
 {
     int64_t count[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int n = 1;
-    bench_list list = {0};
-    zt_status s = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
-    if (s == ZT_OK && !o->model)
-        s = zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (s == ZT_OK && o->prompt == 0 && o->generate == 0)
-        s = zt_fail(cli->ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
-    if (s != ZT_OK)
-        return s;
-    zt_gguf *g = zt_model_open(cli->ctx, o->model);
-    if (!g)
-        return zt_ctx_status(cli->ctx);
-    subject sub = {.cli = cli, .o = o};
-    sub.total = (double)(n * ((o->prompt > 0) + (o->generate > 0)) * (o->reps + 1));
-    s = bench_list_model(cli->ctx, &list, g);
-    for (int i = 0; i < n && s == ZT_OK; i++)
-        s = with_threads(&sub, &list, g, count[i]);
-    if (s == ZT_OK)
-        s = bench_keep(cli, o, &list);
-    if (s == ZT_OK)
-        s = bench_print(cli, &list);
-    bench_list_free(cli->ctx, &list);
-    zt_gguf_close(g);
-    return s;
+    int n = 1, sides = bench_sides(o);
+    const char *name[2] = {NULL, NULL};
+    bench_list l[2] = {{0}};
+    subject s[2] = {{.cli = cli, .o = o}, {.cli = cli, .o = o}};
+    zt_status st = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
+    if (st == ZT_OK) st = name_models(cli, o, name);
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = open_model(&s[k], name[k], &l[k]);
+    for (int i = 0; i < n && st == ZT_OK; i++) st = with_threads(s, sides, l, count[i]);
+    if (st == ZT_OK) st = bench_answer(cli, o, l);
+    for (int k = 0; k < sides; k++) {
+        bench_list_free(cli->ctx, &l[k]);
+        zt_gguf_close(s[k].model);
+    }
+    return st;
 }

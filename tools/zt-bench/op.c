@@ -163,76 +163,117 @@ static zt_status run_times(subject *s, const way *w, int64_t times, double *seco
     return st;
 }
 
-/* Rows of one subject: the same samples in three units. */
-static zt_status add_rows(subject *s, bench_list *l, const char *name, int64_t threads,
-                          const double *seconds)
+/* A subject on an engine: prepared and replayed, or op by op, as --ops says. */
+typedef struct rig {
+    subject *s;
+    const char *name;
+    zt_engine *engine;
+    zt_prog *ready; /* as a session has it: through the passes */
+    way way;
+    int64_t times;   /* runs a sample */
+    double *seconds; /* [reps] a run */
+} rig;
+
+static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
 {
+    zt_ctx *ctx = s->cli->ctx;
+    bool replay = s->o->how == BENCH_REPLAY;
+    zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
+    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
+    zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
+    zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
+    *r = (rig){.s = s, .name = name, .engine = e};
+    r->seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *r->seconds);
+    if (e && replay) r->ready = zt_prog_passes(ctx, s->prog, &po, NULL);
+    if (r->ready)
+        r->way.session = zt_session_open(e, r->ready, &s->feed->store, &so);
+    else if (e && !replay)
+        r->way.door = bench_door_open(e, s->prog, s->feed->bound, s->feed->in, s->feed->data,
+                                      s->o->how == BENCH_EAGER, s->cli->strict);
+    return zt_ctx_status(ctx);
+}
+
+static void rig_close(rig *r)
+{
+    if (!r->s) return;
+    zt_free(r->s->cli->ctx, r->seconds);
+    bench_door_close(r->way.door);
+    if (r->way.session) zt_session_close(r->way.session);
+    zt_prog_free(r->ready);
+    if (r->engine) zt_engine_close(r->engine);
+}
+
+/* Rows of one subject: the same samples in three units; beside another, whose work may be another
+ * amount, its time alone. */
+static zt_status add_rows(rig *r, bench_list *l, int64_t threads)
+{
+    const subject *s = r->s;
     const struct {
         const char *unit;
         double per; /* the unit's figure of a run is per / seconds; 0: seconds in us */
     } unit[] = {{"us", 0}, {"GFLOP/s", s->flops / 1e9}, {"GB/s", s->bytes / 1e9}};
-    for (int u = 0; u < 3; u++) {
+    snprintf(l->engine, sizeof l->engine, "%s", r->engine->vt->name);
+    for (int u = 0; u < (s->o->vs ? 1 : 3); u++) {
         if (u && unit[u].per == 0) continue;
-        bench_result *r = bench_add(s->cli->ctx, l, name, threads, unit[u].unit, s->o->reps);
-        if (!r) return zt_ctx_status(s->cli->ctx);
-        for (r->n = 0; r->n < s->o->reps; r->n++)
-            r->samples[r->n] = u ? unit[u].per / seconds[r->n] : seconds[r->n] * 1e6;
+        bench_result *row = bench_add(s->cli->ctx, l, r->name, threads, unit[u].unit, s->o->reps);
+        if (!row) return zt_ctx_status(s->cli->ctx);
+        for (row->n = 0; row->n < s->o->reps; row->n++)
+            row->samples[row->n] =
+                u ? unit[u].per / r->seconds[row->n] : r->seconds[row->n] * 1e6;
     }
+    int fell = r->way.door ? bench_door_fallbacks(r->way.door)
+                           : zt_session_get(r->way.session).fallbacks;
+    if (fell) zt_cli_note(s->cli, "%s: %d steps fell back to another engine", r->name, fell);
     return ZT_OK;
 }
 
-/* Two runs to warm up, which say too how many a sample takes. */
-static zt_status sample(subject *s, const way *w, double *seconds)
+/* Two runs, which say too how many a sample takes. */
+static zt_status warm_up(rig *r)
 {
     double once = 0;
-    zt_status st = run_times(s, w, 1, &once);
-    if (st == ZT_OK) st = run_times(s, w, 1, &once);
-    int64_t times = once >= SHORTEST ? 1 : 1 + (int64_t)(SHORTEST / (once > 1e-9 ? once : 1e-9));
-    for (int64_t i = 0; i < s->o->reps && st == ZT_OK; i++) {
-        st = run_times(s, w, times, &seconds[i]);
-        zt_progress(s->cli, "op", (double)(i + 1), (double)s->o->reps);
-    }
+    zt_status st = run_times(r->s, &r->way, 1, &once);
+    if (st == ZT_OK) st = run_times(r->s, &r->way, 1, &once);
+    r->times = once >= SHORTEST ? 1 : 1 + (int64_t)(SHORTEST / (once > 1e-9 ? once : 1e-9));
     return st;
 }
 
-static zt_status with_threads(subject *s, bench_list *l, const char *name, int64_t threads)
+static zt_status sample(rig *r, int sides)
 {
-    zt_ctx *ctx = s->cli->ctx;
-    zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
-    zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
-    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
-    zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
-    zt_prog *ready = NULL; /* as a session has it: through the passes */
-    way w = {NULL, NULL};
-    if (e && s->o->how == BENCH_REPLAY) ready = zt_prog_passes(ctx, s->prog, &po, NULL);
-    if (ready)
-        w.session = zt_session_open(e, ready, &s->feed->store, &so);
-    else if (e && s->o->how != BENCH_REPLAY)
-        w.door = bench_door_open(e, s->prog, s->feed->bound, s->feed->in, s->feed->data,
-                                 s->o->how == BENCH_EAGER, s->cli->strict);
-    double *seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *seconds);
-    zt_status st = (w.session || w.door) && seconds ? sample(s, &w, seconds) : zt_ctx_status(ctx);
-    if (st == ZT_OK) {
-        snprintf(l->engine, sizeof l->engine, "%s", e->vt->name);
-        int fell = w.door ? bench_door_fallbacks(w.door) : zt_session_get(w.session).fallbacks;
-        if (fell) zt_cli_note(s->cli, "%s: %d steps fell back to another engine", name, fell);
-        st = add_rows(s, l, name, threads, seconds);
+    int64_t reps = r->s->o->reps;
+    zt_status st = ZT_OK;
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = warm_up(&r[k]);
+    for (int64_t i = 0; i < reps && st == ZT_OK; i++) {
+        for (int turn = 0; turn < sides && st == ZT_OK; turn++) {
+            rig *now = &r[bench_turn(sides, i, turn)];
+            st = run_times(now->s, &now->way, now->times, &now->seconds[i]);
+        }
+        zt_progress(r->s->cli, "op", (double)(i + 1), (double)reps);
     }
-    zt_free(ctx, seconds);
-    bench_door_close(w.door);
-    if (w.session) zt_session_close(w.session);
-    zt_prog_free(ready);
-    if (e) zt_engine_close(e);
     return st;
 }
 
-static zt_status measure(zt_cli *cli, const bench_options *o, bench_list *l, const char *name,
+static zt_status with_threads(subject *s, bench_list *l, char *const *name, int sides,
+                              int64_t threads)
+{
+    rig r[2] = {{0}};
+    zt_status st = ZT_OK;
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = rig_open(&r[k], &s[k], name[k], threads);
+    if (st == ZT_OK) st = sample(r, sides);
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = add_rows(&r[k], &l[k], threads);
+    for (int k = 0; k < sides; k++) rig_close(&r[k]);
+    return st;
+}
+
+/* One subject, or with --vs two. */
+static zt_status measure(zt_cli *cli, const bench_options *o, bench_list *l, char *const *name,
                          const int64_t *count, int n)
 {
-    subject s = {.cli = cli, .o = o};
-    zt_status st = open_subject(&s, name);
-    for (int i = 0; i < n && st == ZT_OK; i++) st = with_threads(&s, l, name, count[i]);
-    close_subject(&s);
+    int sides = bench_sides(o);
+    subject s[2] = {{.cli = cli, .o = o}, {.cli = cli, .o = o}};
+    zt_status st = ZT_OK;
+    for (int k = 0; k < sides && st == ZT_OK; k++) st = open_subject(&s[k], name[k]);
+    for (int i = 0; i < n && st == ZT_OK; i++) st = with_threads(s, l, name, sides, count[i]);
+    for (int k = 0; k < sides; k++) close_subject(&s[k]);
     return st;
 }
 
@@ -247,8 +288,8 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *o, bench_list *
         size_t len = strcspn(at, "\n");
         next = at + len + (at[len] == '\n');
         at[len] = 0;
-        const char *line = blank(at);
-        if (*line && *line != '#') st = measure(cli, o, l, line, count, n);
+        char *line = at + strspn(at, " \t");
+        if (*line && *line != '#') st = measure(cli, o, l, &line, count, n);
     }
     zt_free(cli->ctx, text);
     return st;
@@ -257,16 +298,18 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *o, bench_list *
 zt_status bench_op(zt_cli *cli, const bench_options *o)
 {
     int64_t count[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int n = 1;
-    bench_list list = {0};
+    int n = 1, sides = bench_sides(o);
+    bench_list l[2] = {{0}};
     zt_status s = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
     if (s == ZT_OK && cli->n_operands < 2 && !o->input)
         s = zt_fail(cli->ctx, ZT_EUSAGE, "no op: 'rms_norm f32[512,576] f32[576] eps=1e-6'");
-    for (int i = 1; i < cli->n_operands && s == ZT_OK; i++)
-        s = measure(cli, o, &list, cli->operands[i], count, n);
-    if (s == ZT_OK && o->input) s = measure_lines(cli, o, &list, count, n);
-    if (s == ZT_OK) s = bench_keep(cli, o, &list);
-    if (s == ZT_OK) s = bench_print(cli, &list);
-    bench_list_free(cli->ctx, &list);
+    if (s == ZT_OK && o->vs && (cli->n_operands != 3 || o->input))
+        s = zt_fail(cli->ctx, ZT_EUSAGE, "op --vs takes two ops or programs, not %d",
+                    cli->n_operands - 1);
+    for (int i = 1; i < cli->n_operands && s == ZT_OK; i += sides)
+        s = measure(cli, o, l, cli->operands + i, count, n);
+    if (s == ZT_OK && o->input) s = measure_lines(cli, o, l, count, n);
+    if (s == ZT_OK) s = bench_answer(cli, o, l);
+    for (int k = 0; k < sides; k++) bench_list_free(cli->ctx, &l[k]);
     return s;
 }
