@@ -27,7 +27,7 @@ setup() {
 }
 
 @test "json is zt.bench/1" {
-    zt-bench model -m model.gguf -p 20 -n 5 -t 1,2 -r 7 --format json >out
+    zt-bench model -m model.gguf -p 20 -n 5 -t 1,2 -r 7 --no-roof --format json >out
     json '$j->{schema} eq "zt.bench/1" && $j->{machine}{cpu} && $j->{machine}{os} && $j->{machine}{isa}
           && $j->{machine}{threads} >= 1 && @{$j->{results}} == 4' <out
     json 'join(",", map { "$_->{test}/$_->{threads}" } @{$j->{results}}) eq "pp20/1,tg5/1,pp20/2,tg5/2"' <out
@@ -39,6 +39,30 @@ setup() {
                   && abs($r->{mad} - $d[3]) <= 1e-4 * $s[6]
                   && $r->{ci95}[0] == $s[0] && $r->{ci95}[1] == $s[6] && !exists $r->{roof_share} }
           $good' <out
+}
+
+@test "roof_share: the least time of arithmetic and bytes, by the time taken" {
+    zt-bench op 'matmul f32[64,64] f32[64,64]' 'linear f32[1,64] q4_0[64,64] act=q8' -t 1,2 -r 3 --format json >out
+    json 'my $good = @{$j->{results}} == 12;
+          for my $r (@{$j->{results}}) {
+              my $share = $r->{unit} =~ m{/s$} ? $r->{median} / $r->{roof} : $r->{roof} / $r->{median};
+              my ($flops, $bytes) = $r->{test} =~ /^matmul/ ? (2 * 64 ** 3, 3 * 4 * 64 ** 2)
+                                                            : (2 * 64 ** 2, 2 * 4 * 64 + 64 ** 2 / 32 * 18);
+              $good &&= $share > 0 && abs($r->{roof_share} / $share - 1) < 1e-6
+                  && $r->{flops} == $flops && $r->{bytes} == $bytes }
+          my @r = @{$j->{results}};
+          $good && abs($r[0]{roof} * $r[1]{roof} / ($r[1]{flops} / 1e3) - 1) < 1e-6
+              && abs($r[0]{roof} * $r[2]{roof} / ($r[2]{bytes} / 1e3) - 1) < 1e-6' <out
+    zt-bench model -m model.gguf -p 20 -n 5 -t 1 -r 2 --format json >out
+    json 'my ($p, $g) = @{$j->{results}}; my $w = $j->{model}{bytes};
+          $p->{roof_share} > 0 && $g->{roof_share} > 0 && $g->{flops} > $p->{flops} / 20
+          && $g->{bytes} > .5 * $w && $g->{bytes} < 1.5 * $w && $p->{bytes} < $g->{bytes} / 10' <out
+    zt-bench op 'neg f32[64]' -t 1 -r 1 --engine ref --format json | json '!exists $j->{results}[0]{roof_share}'
+    [ -z "$(zt-bench op 'neg f32[64]' -t 1 -r 1 --no-roof --format tsv | sed -n 2p | cut -f10)" ]
+    [ -n "$(zt-bench op 'neg f32[64]' -t 1 -r 1 --format tsv | sed -n 2p | cut -f10)" ]
+    run --separate-stderr zt-bench op 'neg f32[64]' -t 1 -r 1 --mem-limit 4M
+    [ "$status" -eq 0 ]
+    [[ $stderr == *"no roof"* ]]
 }
 
 @test "a table, a row a test, elsewhere TSV" {

@@ -2,6 +2,7 @@
 #ifndef ZT_BENCH_H
 #define ZT_BENCH_H
 
+#include "lib/run/cost.h"
 #include "tools/common/cli.h"
 
 #define BENCH_MAX_REPS 10000
@@ -15,6 +16,7 @@ typedef struct bench_options {
     int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
     const char *bind;    /* "n=16,ctx=64" */
     const char *history, *plot;
+    bool no_roof;
     bool exact;
     int how; /* of ops: BENCH_REPLAY ... */
     bool vs; /* two subjects, in turn */
@@ -61,6 +63,8 @@ typedef struct bench_result {
     double *samples; /* [n] */
     int64_t n;
     double error; /* one standard error of a figure that is a mean; 0: none */
+    double flops, bytes; /* of one: a run of an op, a token; the least that can be (lib/run/cost.h) */
+    double roof;         /* the figure at the roof, in the unit; 0: not known */
     struct bench_result *next;
 } bench_result;
 
@@ -81,6 +85,7 @@ typedef struct bench_list {
     char *model, *model_id;    /* file and zt_gguf_id; NULL: ops */
     uint64_t model_bytes;
     char *command;             /* of run; NULL: none */
+    struct bench_roofs *roofs; /* measured (roof.c); NULL: none */
     void (*put_machine)(zt_str *s, const void *user); /* more of json's "machine"; NULL: no more */
     const void *user;
 } bench_list;
@@ -149,6 +154,20 @@ struct rusage;
 int bench_start(const bench_line *c, int out, bool loud);
 /* Waits for its end, which is an error unless it is well or any end will do. */
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u);
+
+/* ---- the roof (roof.c) ----------------------------------------------------------------------- */
+
+/* The roof of so many threads, measured when it is first asked for; NULL: none is wanted, the engine
+ * is not the cpu, or there is no room to measure. */
+const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, int threads);
+const zt_roof *bench_roof_nth(const bench_list *l, int i); /* those measured; NULL after the last */
+/* From what one (run, token) costs: flops, bytes and roof of a result. */
+void bench_set_roof(bench_result *r, const zt_cost_whole *one, const zt_roof *roof);
+/* Of all results of a model with so many threads: "pp..." and "tg...". */
+zt_status bench_roof_model(zt_cli *cli, const bench_options *o, bench_list *l, zt_llm *m,
+                           int64_t threads);
+bool bench_less_is_better(const char *unit);
+double bench_roof_share(const bench_result *r, double median); /* 0: not known */
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 

@@ -194,6 +194,7 @@ static zt_status add_result(const history *h, sqlite3_int64 run, const bench_res
     sqlite3_bind_int64(h->result, 3, r->threads);
     bind_text(h->result, 4, r->unit);
     for (int i = 0; i < 3; i++) sqlite3_bind_double(h->result, 5 + i, x[i]);
+    if (r->roof > 0) sqlite3_bind_double(h->result, 8, bench_roof_share(r, m.median));
     zt_status s = insert(h, h->result);
     sqlite3_int64 result = sqlite3_last_insert_rowid(h->db);
     for (int64_t i = 0; i < r->n && !s; i++) {

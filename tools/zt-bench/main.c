@@ -11,8 +11,8 @@ static bench_options opt = {.prompt = 512, .generate = 128, .ctx = 512, .from = 
 
 /* The rows of the option table. */
 enum {
-    MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, CTX, FROM, BIND, OPS, EXACT, HISTORY, PLOT, VS,
-    THRESHOLD, IGNORE_FAILURE, N_OPTIONS
+    MODEL, PROMPT, GENERATE, THREADS, REPS, INPUT, CTX, FROM, BIND, OPS, EXACT, NO_ROOF, HISTORY,
+    PLOT, VS, THRESHOLD, IGNORE_FAILURE, N_OPTIONS
 };
 
 static bool given[N_OPTIONS];
@@ -42,6 +42,7 @@ static const zt_opt options[N_OPTIONS + 1] = {
     ROW(OPS, 0, "ops", WORD, how, "replay|ahead|eager",
         "how ops are run: prepared; one by one; and waited for", ),
     ROW(EXACT, 0, "exact", FLAG, exact, NULL, "activations and cache stay f32 (slower)", ),
+    ROW(NO_ROOF, 0, "no-roof", FLAG, no_roof, NULL, "do not measure the roof: no roof_share", ),
     ROW(HISTORY, 0, "history", STR, history, "FILE",
         "add the results, with all samples, to an SQLite file", ),
     ROW(PLOT, 0, "plot", STR, plot, "FILE", "draw the history there, as SVG", ),
@@ -71,11 +72,11 @@ static const bench_command commands[] = {
      5, bench_machine},
     {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT) |
-          TAKES_VS | TAKES(HISTORY)},
+          TAKES_VS | TAKES(NO_ROOF) | TAKES(HISTORY)},
      5, bench_model},
     {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
       TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS) | TAKES_VS |
-          TAKES(HISTORY)},
+          TAKES(NO_ROOF) | TAKES(HISTORY)},
      5, bench_op},
     {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]",
       TAKES(REPS) | TAKES(IGNORE_FAILURE) | TAKES_VS | TAKES(HISTORY)},

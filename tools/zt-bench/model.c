@@ -122,6 +122,7 @@ static zt_status with_threads(subject *s, int sides, bench_list *l, int64_t thre
     for (int k = 0; k < sides && st == ZT_OK; k++) st = load(&s[k], &l[k], threads);
     for (int w = 0; w < 2 && st == ZT_OK; w++)
         if (work[w].tokens > 0) st = sample(s, sides, l, &work[w], threads);
+    if (st == ZT_OK) st = bench_roof_model(s->cli, s->o, l, s->llm, threads);
     for (int k = 0; k < sides; k++) unload(&s[k]);
     return st;
 }

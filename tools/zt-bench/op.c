@@ -28,6 +28,7 @@ typedef struct subject {
     zt_bindings bind;
     zt_feed *feed;
     double flops, bytes;
+    zt_cost_whole cost;
 } subject;
 
 static const char *blank(const char *at) { return at + strspn(at, " \t"); }
@@ -127,9 +128,12 @@ static zt_status open_subject(subject *s, const char *name)
                           &(zt_feed_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,
                                           .draw_data = true});
     if (!s->feed) return zt_ctx_status(ctx);
+    int *root = zt_cost_roots(ctx, s->prog);
+    st = root ? zt_cost_add(ctx, s->feed->bound, root, -1, 1, &s->cost) : ZT_ENOMEM;
     s->flops = flops_of(s);
     s->bytes = bytes_of(s);
-    return ZT_OK;
+    zt_free(ctx, root);
+    return st;
 }
 
 static void close_subject(subject *s)
@@ -213,10 +217,12 @@ static zt_status add_rows(rig *r, bench_list *l, int64_t threads)
         double per; /* the unit's figure of a run is per / seconds; 0: seconds in us */
     } unit[] = {{"us", 0}, {"GFLOP/s", s->flops / 1e9}, {"GB/s", s->bytes / 1e9}};
     snprintf(l->engine, sizeof l->engine, "%s", r->engine->vt->name);
+    const zt_roof *roof = bench_roof(s->cli, s->o, l, (int)threads);
     for (int u = 0; u < (s->o->vs ? 1 : 3); u++) {
         if (u && unit[u].per == 0) continue;
         bench_result *row = bench_add(s->cli->ctx, l, r->name, threads, unit[u].unit, s->o->reps);
         if (!row) return zt_ctx_status(s->cli->ctx);
+        if (roof) bench_set_roof(row, &s->cost, roof);
         for (row->n = 0; row->n < s->o->reps; row->n++)
             row->samples[row->n] =
                 u ? unit[u].per / r->seconds[row->n] : r->seconds[row->n] * 1e6;

@@ -39,6 +39,7 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
         zt_free(ctx, r->unit);
         zt_free(ctx, r);
     }
+    zt_free(ctx, l->roofs);
     zt_free(ctx, l->model);
     zt_free(ctx, l->model_id);
     zt_free(ctx, l->command);
@@ -108,11 +109,20 @@ static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
     put_number(s, ",\"mad\":", m->mad);
     put_number(s, ",\"ci95\":[", m->ci95[0]);
     put_number(s, ",", m->ci95[1]);
-    if (r->error > 0) put_number(s, "],\"error\":", r->error);
-    zt_str_puts(s, r->error > 0 ? ",\"samples\":[" : "],\"samples\":[");
+    zt_str_puts(s, "],\"samples\":[");
     for (int64_t i = 0; i < r->n; i++)
         put_number(s, i ? "," : "", r->samples[i]);
-    zt_str_puts(s, "]}");
+    zt_str_puts(s, "]");
+    if (r->error > 0) put_number(s, ",\"error\":", r->error);
+    if (r->flops > 0 || r->bytes > 0) {
+        put_number(s, ",\"flops\":", r->flops);
+        put_number(s, ",\"bytes\":", r->bytes);
+    }
+    if (r->roof > 0) {
+        put_number(s, ",\"roof\":", r->roof);
+        put_number(s, ",\"roof_share\":", bench_roof_share(r, m->median));
+    }
+    zt_str_puts(s, "}");
 }
 
 static void put_model(zt_str *s, const bench_list *l)
@@ -173,17 +183,20 @@ const char *bench_number(char to[BENCH_NUMBER], double x, int digits)
     return to;
 }
 
-enum { N_COLUMNS = 9 };
+enum { N_COLUMNS = 10 };
 static const char *const columns[N_COLUMNS] = {"test", "#threads", "unit",      "#median",   "#min",
-                                               "#max", "#mad",     "#ci95_low", "#ci95_high"};
+                                               "#max", "#mad",     "#ci95_low", "#ci95_high",
+                                               "#roof_share"};
 
 static zt_status add_row(zt_table *t, const bench_result *r, const bench_summary *m)
 {
     const double value[] = {m->median, m->min, m->max, m->mad, m->ci95[0], m->ci95[1]};
-    char threads[24], number[6][BENCH_NUMBER];
+    char threads[24], number[6][BENCH_NUMBER], share[24] = "";
     snprintf(threads, sizeof threads, "%" PRId64, r->threads);
     const char *cell[N_COLUMNS] = {r->test, threads, r->unit};
     for (int i = 0; i < 6; i++) cell[3 + i] = bench_number(number[i], value[i], 5);
+    if (r->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(r, m->median));
+    cell[9] = share;
     return zt_table_row(t, cell);
 }
 

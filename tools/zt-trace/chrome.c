@@ -86,7 +86,7 @@ static void put_tracks(trace *t)
 static void put_slice(trace *t, const trace_slice *s)
 {
     const zt_step *st = zt_prog_step(t->look.p, s->step);
-    trace_cost c = trace_cost_of(&t->look, s->step);
+    zt_cost c = zt_cost_of(t->look.b, t->look.root, t->look.filled, s->step);
     zt_str types;
     zt_str_init(&types, t->cli->ctx);
     trace_types_of(&t->look, s->step, &types);

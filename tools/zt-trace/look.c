@@ -18,16 +18,6 @@ static int step_of(const trace_look *l, const zt_plan *plan, int step)
     return zt_prog_value(l->p, plan->step[step].out[0])->index;
 }
 
-static void find_roots(trace_look *l)
-{
-    for (int v = 0; v < zt_prog_n_values(l->p); v++) l->root[v] = v;
-    for (int s = 0; s < zt_prog_n_steps(l->p); s++) {
-        const zt_step *st = zt_prog_step(l->p, s);
-        for (int k = 0; k < zt_op_shares(st->op); k++)
-            if (st->out[k] >= 0) l->root[st->out[k]] = l->root[st->in[k]];
-    }
-}
-
 /* The input of that name of some op, if the program is fed it: positions reach so far. */
 static int64_t rows_filled(const trace_look *l)
 {
@@ -46,55 +36,6 @@ static int64_t rows_filled(const trace_look *l)
         }
     }
     return filled;
-}
-
-/* ---- costs ----------------------------------------------------------------------------------- */
-
-static zt_roof_kind kind_of(const zt_step *st, const void *attrs, const zt_type *const in[],
-                            int *passes)
-{
-    const zt_opinfo *info = zt_op_info(st->op);
-    *passes = 1;
-    for (int i = 0; i < info->n_attrs; i++) {
-        if (strcmp(info->attrs[i].name, "act") || info->attrs[i].kind != ZT_ATTR_word) continue;
-        const zt_word *act = (const zt_word *)((const char *)attrs + info->attrs[i].offset);
-        bool blocks = in[1] && zt_dtype_get(in[1]->dtype)->block > 1;
-        if (in[1] && in[1]->dtype == ZT_BF16) return ZT_ROOF_BF16;
-        if (!blocks || !strcmp(act->s, "f32")) return ZT_ROOF_F32;
-        *passes = strcmp(act->s, "q16") ? 1 : 2;
-        return ZT_ROOF_INT8;
-    }
-    return ZT_ROOF_F32;
-}
-
-trace_cost trace_cost_of(const trace_look *l, int s)
-{
-    const zt_step *st = zt_prog_step(l->p, s);
-    const zt_opinfo *info = zt_op_info(st->op);
-    const void *attrs = l->b->attrs[s] ? l->b->attrs[s] : info->defaults;
-    const zt_type *in[ZT_MAX_IN] = {0};
-    zt_type of[ZT_MAX_IN], out[ZT_MAX_OUT] = {{0}};
-    trace_cost c = {0};
-    for (int k = 0; k < info->n_in; k++) {
-        if (st->in[k] < 0) continue;
-        of[k] = l->b->type[st->in[k]];
-        in[k] = &of[k];
-        zt_value_kind kind = zt_prog_value(l->p, l->root[st->in[k]])->kind;
-        if (kind == ZT_VALUE_STATE && l->filled >= 0 && of[k].rank && of[k].dim[0] > l->filled)
-            of[k].dim[0] = l->filled;
-        bool donated = k < info->def->donates;
-        if ((kind == ZT_VALUE_STATE && !donated) || kind == ZT_VALUE_DATA)
-            c.data += (double)zt_type_bytes(&of[k]);
-    }
-    for (int k = 0; k < info->n_out; k++)
-        if (st->out[k] >= 0) out[k] = l->b->type[st->out[k]];
-    double bytes = zt_op_bytes(st->op, attrs, in, out);
-    c.flops = zt_op_flops(st->op, attrs, in, out);
-    c.data = c.data < bytes ? c.data : bytes;
-    c.rest = bytes - c.data;
-    c.kind = kind_of(st, attrs, in, &c.passes);
-    if (info->def->flags & ZT_OPF_VIEW) c.flops = 0;
-    return c;
 }
 
 void trace_types_of(const trace_look *l, int s, zt_str *out)
@@ -267,10 +208,9 @@ static zt_status open_subject(trace_look *l, zt_cli *cli, const trace_options *o
     l->b = l->subject->feed->bound;
     l->seconds = zt_calloc(cli->ctx, n_steps, sizeof *l->seconds);
     l->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *l->ran_on);
-    l->root = zt_calloc(cli->ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *l->root);
+    l->root = zt_cost_roots(cli->ctx, p);
     if (!l->seconds || !l->ran_on || !l->root) return ZT_ENOMEM;
     for (size_t i = 0; i < n_steps; i++) l->ran_on[i] = "";
-    find_roots(l);
     l->filled = rows_filled(l);
     return ZT_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef ZT_TRACE_LOOK_H
 #define ZT_TRACE_LOOK_H
 
+#include "lib/run/cost.h"
 #include "tools/zt-trace/trace.h"
 
 /* What a thread, or a queue, did for one step, in seconds from the first. */
@@ -37,15 +38,6 @@ void trace_look_close(trace_look *l);
 zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
                              char **operands, int n);
 
-/* What step s costs: a cache counts as full as positions fill it. */
-typedef struct trace_cost {
-    double flops;
-    double data; /* bytes of data and states, read */
-    double rest; /* bytes of all else, read and written */
-    zt_roof_kind kind;
-    int passes;  /* how often the arithmetic of `kind` is done: 2 for act=q16 */
-} trace_cost;
-trace_cost trace_cost_of(const trace_look *l, int s);
 /* "f32[2,64] q8_0[5,64] -> f32[2,5]" */
 void trace_types_of(const trace_look *l, int s, zt_str *out);
 

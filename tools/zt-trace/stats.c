@@ -75,7 +75,7 @@ static group *group_of(stats *s, int step)
 
 static void add_step(stats *s, group *g, int step)
 {
-    trace_cost c = trace_cost_of(&s->look, step);
+    zt_cost c = zt_cost_of(s->look.b, s->look.root, s->look.filled, step);
     double seconds = s->look.seconds[step];
     double rate = zt_roof_rate(&s->roof, c.kind) / c.passes;
     double compute = c.flops / rate, move = c.data / s->of_data->read[ZT_ROOF_ALL] +

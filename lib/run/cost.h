@@ -1,0 +1,48 @@
+/* cost.h - what the steps of a bound program cost, and the least time that a machine needs for them.
+ *
+ *     int *root = zt_cost_roots(ctx, b->prog);
+ *     zt_cost c = zt_cost_of(b, root, -1, step);       // c.flops / zt_roof_rate(&roof, c.kind)
+ *     zt_cost_whole w;
+ *     zt_cost_add(ctx, b, root, -1, 1, &w);                 // a run of all of it
+ *     double least = zt_cost_least(&w, &roof);         // seconds
+ */
+#ifndef ZT_COST_H
+#define ZT_COST_H
+
+#include "lib/engine/roof.h"
+#include "lib/prog/prog.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* root[v]: whose memory a view, or what a donating op makes, is. [values]; NULL without memory. */
+int *zt_cost_roots(zt_ctx *ctx, const zt_prog *p);
+
+typedef struct zt_cost {
+    double flops;
+    double data; /* bytes of data and states, read */
+    double rest; /* bytes of all else, read and written */
+    zt_roof_kind kind;
+    int passes;  /* how often the arithmetic of `kind` is done: 2 for act=q16 */
+} zt_cost;
+/* A step's. filled: rows of a cache (a state) that positions reach, which are all that is read; -1:
+ * not known, all of it. */
+zt_cost zt_cost_of(const zt_bound *b, const int *root, int64_t filled, int step);
+
+/* Runs of whole programs: arithmetic by kind, and the bytes that no machine can leave out: inputs,
+ * data and states read once a run, outputs written once. Zero-initialised is nothing. */
+typedef struct zt_cost_whole {
+    double flops[ZT_ROOF_KINDS], bytes;
+    double held; /* of one run: bytes, to be found in a cache the next time or not */
+} zt_cost_whole;
+/* Adds `runs` of them. */
+zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *b, const int *root, int64_t filled, double runs,
+                      zt_cost_whole *w);
+/* Seconds with all threads of the roof: arithmetic or bytes, whichever takes longer. */
+double zt_cost_least(const zt_cost_whole *w, const zt_roof *roof);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
