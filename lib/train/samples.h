@@ -51,8 +51,8 @@ zt_status zt_samples_csv(zt_samples *s, const char *name, const char *text, size
  * "label" or "target" the last too), numbers or lists of them, nested in any way; or one list, as a
  * line of CSV has it. */
 zt_status zt_samples_ndjson(zt_samples *s, const char *name, const char *text, size_t n);
-/* Arrays by the inputs' names (the same other names; one array alone without a name is `only`, NULL:
- * the first), each of all rows. */
+/* Arrays by the inputs' names (the same other names), each of all rows; an array alone in its file is
+ * the first input's. `only`: of that input and no other; NULL: of all. */
 zt_status zt_samples_arrays(zt_samples *s, zt_checkpoint *c, const char *only);
 /* The first input times `by`, where it is of floats. */
 void zt_samples_scale(zt_samples *s, double by);

@@ -103,13 +103,10 @@ static zt_status put_array(zt_samples *s, zt_field *f, zt_checkpoint *c, int64_t
 
 static int64_t find(const zt_samples *s, const zt_checkpoint *c, int i, const char *only)
 {
-    zt_entry e;
-    if (zt_checkpoint_count(c) == 1) {
-        zt_checkpoint_get(c, 0, &e);
-        bool named = only ? !strcmp(s->field[i].name, only) : i == 0;
-        if (!*e.name || only) return named ? 0 : -1;
-    }
-    for (int k = 0; zt_field_name(s, i, k); k++) {
+    bool meant = only ? !strcmp(s->field[i].name, only) : i == 0;
+    if (zt_checkpoint_count(c) == 1) return meant ? 0 : -1;
+    for (int k = 0; !only || meant; k++) {
+        if (!zt_field_name(s, i, k)) return -1;
         int64_t index = zt_checkpoint_find(c, zt_field_name(s, i, k));
         if (index >= 0) return index;
     }

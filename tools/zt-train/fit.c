@@ -181,7 +181,7 @@ static zt_status open_trainer(run *r)
     r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
     identify(r);
     zt_train_opts t = {.optim = &r->optim, .clip = o->clip, .sample = &n, .n_sample = 1,
-                       .strict = r->cli->strict};
+                       .weights = r->l->trained, .n_weights = r->l->n, .strict = r->cli->strict};
     r->t = zt_trainer_open(r->engine, p, &t, &store);
     return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
 }
@@ -230,7 +230,7 @@ zt_status train_fit(zt_cli *cli, const train_options *o)
     if (!s) s = check_output(cli, cli->output);
     if (!s) s = check_output(cli, o->plot);
     if (!s) s = zt_cli_refuse_same(cli, o->input, cli->output);
-    if (!s) s = zt_cli_refuse_same(cli, o->model, cli->output);
+    if (!s && o->model) s = zt_cli_refuse_same(cli, o->model, cli->output);
     r.engine = s ? NULL : zt_cli_engine(cli);
     r.l = r.engine ? train_learner_open(cli, o) : NULL;
     if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);

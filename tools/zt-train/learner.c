@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- a store over the weights ---------------------------------------------------------------- */
+/* ---- a store over the weights, and what is below ---------------------------------------------- */
 
 static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
@@ -15,12 +15,15 @@ static zt_status find(void *user, const char *name, zt_type *type, int64_t *hand
             *handle = i;
             return ZT_OK;
         }
-    return ZT_ENOENT;
+    zt_status s = l->below.find ? l->below.find(l->below.user, name, type, handle) : ZT_ENOENT;
+    *handle += l->n;
+    return s;
 }
 
 static zt_status read_bytes(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
     const train_learner *l = user;
+    if (handle >= l->n) return l->below.read(l->below.user, handle - l->n, offset, dst, n);
     memcpy(dst, (const char *)l->weight[handle].value + offset, n);
     return ZT_OK;
 }
@@ -80,14 +83,22 @@ static zt_status add_weight(train_learner *l, const zt_value *v, const zt_store 
     return s;
 }
 
-static zt_status add_weights(train_learner *l, const zt_store *store)
+zt_status train_learner_weights(train_learner *l, const zt_store *from,
+                                bool (*is_weight)(const train_learner *l, const char *name))
 {
     int n = zt_prog_count(l->forward, ZT_VALUE_DATA);
     l->weight = zt_calloc(l->cli->ctx, (size_t)n + 1, sizeof *l->weight);
-    zt_status s = l->weight ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < n && !s; i++)
-        s = add_weight(l, zt_prog_value(l->forward, zt_prog_nth(l->forward, ZT_VALUE_DATA, i)), store);
-    return s;
+    l->trained = zt_calloc(l->cli->ctx, (size_t)n + 1, sizeof *l->trained);
+    zt_status s = l->weight && l->trained ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < n && !s; i++) {
+        int v = zt_prog_nth(l->forward, ZT_VALUE_DATA, i);
+        const zt_value *data = zt_prog_value(l->forward, v);
+        if (is_weight && !is_weight(l, data->tensor)) continue;
+        l->trained[l->n] = v;
+        s = add_weight(l, data, from);
+    }
+    if (s || l->n) return s;
+    return zt_fail(l->cli->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -113,7 +124,7 @@ static zt_prog *with_expected(zt_cli *cli, zt_prog *p)
 }
 
 /* The program itself where it has a loss, else one that has. */
-static zt_prog *with_loss(zt_cli *cli, zt_prog *p, const train_options *o)
+zt_prog *train_with_loss(zt_cli *cli, zt_prog *p, const train_options *o)
 {
     zt_binding rows = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", o->batch};
     if (has_loss(p) && o->loss < 0) return p;
@@ -130,12 +141,12 @@ static zt_status open_program(train_learner *l, const train_options *o)
     zt_ctx *ctx = l->cli->ctx;
     zt_prog *p = zt_cli_program(l->cli, o->model);
     if (!p) return zt_ctx_status(ctx);
-    l->forward = with_loss(l->cli, p, o);
+    l->forward = train_with_loss(l->cli, p, o);
     if (!l->forward) return zt_ctx_status(ctx);
     zt_checkpoint *c = o->data ? zt_checkpoint_open(ctx, o->data, 0) : NULL;
     if (o->data && !c) return zt_ctx_status(ctx);
     zt_store store = c ? zt_checkpoint_store(c) : (zt_store){0};
-    zt_status s = add_weights(l, &store);
+    zt_status s = train_learner_weights(l, &store, NULL);
     if (c && !s) {
         l->meta = zt_meta_new(ctx);
         s = l->meta ? zt_meta_join(l->meta, zt_checkpoint_meta(c)) : ZT_ENOMEM;
@@ -151,7 +162,8 @@ train_learner *train_learner_open(zt_cli *cli, const train_options *o)
     train_learner *l = zt_calloc(cli->ctx, 1, sizeof *l);
     if (!l) return NULL;
     l->cli = cli;
-    if (open_program(l, o) == ZT_OK) return l;
+    zt_status s = train_is_network(cli, o) ? train_open_network(l, o) : open_program(l, o);
+    if (!s) return l;
     train_learner_close(l);
     return NULL;
 }
@@ -165,8 +177,10 @@ void train_learner_close(train_learner *l)
         zt_free(ctx, l->weight[i].value);
     }
     zt_free(ctx, l->weight);
+    zt_free(ctx, l->trained);
     zt_meta_free(l->meta);
     zt_prog_free(l->forward);
+    zt_nn_close(l->nn);
     zt_free(ctx, l);
 }
 
@@ -184,9 +198,17 @@ zt_status train_learner_take(train_learner *l, zt_trainer *t)
     return s;
 }
 
+/* Is the name one of a container of tensors? */
+static bool is_container(const char *path)
+{
+    const zt_container *c = zt_container_for(path);
+    return c && strcmp(zt_container_name(c), "json") != 0;
+}
+
 zt_status train_learner_write(train_learner *l, const char *path)
 {
     zt_ctx *ctx = l->cli->ctx;
+    if (l->nn && !is_container(path)) return train_write_network(l, path);
     zt_entry *e = zt_calloc(ctx, (size_t)l->n + 1, sizeof *e);
     zt_meta *none = l->meta ? NULL : zt_meta_new(ctx);
     for (int i = 0; e && i < l->n; i++)

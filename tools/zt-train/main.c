@@ -2,7 +2,7 @@
 #include "tools/zt-train/train_tool.h"
 
 static const char *const synopsis[] = {
-    "-m NET -i DATA -o OUT [--loss NAME] [--optim NAME] [--epochs N] [OPTION...]",
+    "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [--epochs N] [OPTION...]",
     "--eval -m NET -i DATA [OPTION...]", NULL};
 
 static const zt_tool tool = {
@@ -17,7 +17,10 @@ static const zt_tool tool = {
 
 static zt_status check(zt_cli *cli, const train_options *o)
 {
-    if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "-m is missing: which network");
+    if (!o->model == !o->make)
+        return zt_fail(cli->ctx, ZT_EUSAGE, o->model ? "-m and --new are two networks"
+                                                     : "-m or --new is missing: which network");
+    if (o->set.n && !o->make) return zt_fail(cli->ctx, ZT_EUSAGE, "--set goes with --new");
     if (!o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
     if (o->eval) return ZT_OK;
     if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");

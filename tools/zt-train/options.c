@@ -10,7 +10,10 @@ train_options train_opt = {.loss = -1, .optim = "sgd", .schedule = "constant", .
      __VA_ARGS__}
 
 const zt_opt train_option_table[] = {
-    ROW('m', "model", STR, model, "NET", "what is trained: a program", ),
+    ROW('m', "model", STR, model, "NET", "what is trained: a network's JSON, or a program", ),
+    ROW(0, "new", STR, make, "NAME",
+        "instead of -m a new network: sequential, cnn, transformer or random", ),
+    ROW(0, "set", LIST, set, "KEY=VALUE", "of --new: dModel, layersPerCell, numClasses ...", ),
     ROW('i', "input", STR, input, "DATA", "samples: CSV, npz, npy or NDJSON; - is standard input", ),
     ROW(0, "target", STR, target, "FILE", "targets in a file of their own", ),
     ROW(0, "data", STR, data, "FILE", "weights of a program, to begin from; the rest is drawn", ),

@@ -12,6 +12,8 @@
 
 typedef struct train_options {
     const char *model, *input, *target, *data;
+    const char *make;   /* --new */
+    zt_opt_list set;    /* "dModel=64" */
     const char *valid, *valid_target;
     bool eval;
     int loss;             /* a zt_loss_kind; -1: the default */
@@ -38,17 +40,31 @@ typedef struct train_learner {
     zt_prog *forward; /* with a loss */
     train_weight *weight;
     int n;
+    int *trained;     /* [n]: values of forward, for a trainer */
+    zt_store below;   /* data that is no weight; find NULL: none */
     zt_meta *meta;    /* what is written beside the weights; NULL: nothing */
+    zt_nn *nn;        /* what forward was lowered from; NULL: no network */
 } train_learner;
 
-/* What -m names. NULL: the context says why. */
+/* What -m names, or --new makes. NULL: the context says why. */
 train_learner *train_learner_open(zt_cli *cli, const train_options *o);
 void train_learner_close(train_learner *l);
 zt_store train_learner_store(train_learner *l);
 /* Weights as the trainer has them now. */
 zt_status train_learner_take(train_learner *l, zt_trainer *t);
-/* A checkpoint of any container, by the suffix of its name. */
+/* A checkpoint of any container, by the suffix of its name; of a network its JSON where that is not
+ * one of another. */
 zt_status train_learner_write(train_learner *l, const char *path);
+
+/* For those who open learners: forward is there, or becomes what is trained; weights are those data of
+ * f32 that `is_weight` names (NULL: all), as `from` has them, else drawn. */
+zt_prog *train_with_loss(zt_cli *cli, zt_prog *p, const train_options *o);
+zt_status train_learner_weights(train_learner *l, const zt_store *from,
+                                bool (*is_weight)(const train_learner *l, const char *name));
+/* network.c */
+bool train_is_network(zt_cli *cli, const train_options *o);
+zt_status train_open_network(train_learner *l, const train_options *o);
+zt_status train_write_network(train_learner *l, const char *path);
 
 /* ---- data (data.c) --------------------------------------------------------------------------- */
 

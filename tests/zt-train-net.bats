@@ -1,0 +1,127 @@
+#!/usr/bin/env bats
+# zt-train: volumetric networks; openfluke/loom's recorded training and evaluation (golden set loom,
+# which is not in the repository); the example of the digits.
+
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    golden=${ZT_GOLDEN:-$BATS_TEST_DIRNAME/golden}
+    repo=$BATS_TEST_DIRNAME/..
+}
+
+samples() { # rows of x y x label of the largest number
+    awk -v rows="$1" -v wide="$2" 'BEGIN {srand(3)
+        for (i = 0; i < rows; i++) {
+            m = 0; line = ""
+            for (k = 0; k < wide; k++) {v[k] = rand(); line = line v[k] ","}
+            for (k = 1; k < 3; k++) if (v[k] > v[m]) m = k
+            print line m
+        }}'
+}
+
+@test "a new network of each builder is trained and comes back as JSON that predicts" {
+    for set in "sequential --set dModel=16 --set inputSize=16" "cnn --set inputSize=6" \
+        "transformer --set dModel=16 --set numHeads=2 --set layersPerCell=2"; do
+        loss=cross_entropy
+        if [[ $set == cnn* ]]; then samples 300 36; else samples 300 16; fi >t.csv
+        zt-train -q --new $set --set numClasses=3 -i t.csv --loss $loss --optim adam --lr .01 --epochs 12 -f -o net.json >history
+        perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[-1] < .8 * $l[0])}' history
+        zt-train --eval -m net.json -i t.csv --format json >scores
+        json '$j->{total} == 300 && $j->{correct} > 150' <scores
+        zt-train -q -m net.json -i t.csv --loss $loss --epochs 1 -f -o weights.safetensors >/dev/null
+        [ "$(zt-convert --list --format tsv weights.safetensors | wc -l)" -gt 3 ]
+    done
+}
+
+@test "a document that is no network is 65; --set and --new misused are 64" {
+    samples 9 4 >t.csv
+    echo '{"layers": [{"type": "Nothing"}], "depth": -1}' >bad.json
+    run -65 --separate-stderr zt-train -m bad.json -i t.csv -o o.json
+    one_message zt-train
+    for options in '--new great' '--new cnn -m bad.json' '-m bad.json --set dModel=4' '--new cnn --set dModel' '--new cnn --set depth=x'; do
+        run -64 --separate-stderr zt-train $options -i t.csv -o o.json
+        one_message zt-train
+    done
+    [ ! -e o.json ]
+}
+
+# The golden case's network and its batches as net.json and rows.csv; the rows of a batch.
+unpack_training() { # case
+    perl -MJSON::PP -e '
+        my $d = decode_json(do {local (@ARGV, $/) = shift; <>});
+        open F, ">", "net.json"; print F encode_json($d->{start}{network});
+        open F, ">", "rows.csv";
+        for my $b (@{$d->{batches}}) {
+            my $n = $b->{input}{shape}[0];
+            my ($x, $y) = ([@{$b->{input}{data}}], [@{$b->{target}{data}}]);
+            my ($w, $v) = (@$x / $n, @$y / $n);
+            print F join(",", splice(@$x, 0, $w), splice(@$y, 0, $v)), "\n" for 1 .. $n;
+        }
+        print "--batch $d->{batches}[0]{input}{shape}[0] --lr $d->{learning_rate} --epochs $d->{epochs} --loss $d->{loss}"' "$1"
+}
+
+# Losses by epochs and the masters at the end, within 1e-4.
+compare_training() { # case history net
+    perl -MJSON::PP -MMIME::Base64 -e '
+        my ($d, $h, $net) = map {local (@ARGV, $/) = $_; scalar <>} @ARGV;
+        $d = decode_json($d);
+        my @l = map {decode_json($_)->{loss}} split /\n/, $h;
+        my @want = @{$d->{loss_history}};
+        die "@l and @want" if @l != @want;
+        abs($l[$_] - $want[$_]) <= 1e-4 * $want[$_] or die "loss $_: $l[$_], $want[$_]" for 0 .. $#l;
+        my $i = 0;
+        for my $layer (@{decode_json($net)->{layers}}) {
+            my @w = unpack "f<*", decode_base64($layer->{weights});
+            my @m = map {ref $_ ? map {ref $_ ? @$_ : $_} @$_ : $_} $d->{end_masters}[$i++];
+            die "layer $i: " . @w . " and " . @m if @w != @m;
+            abs($w[$_] - $m[$_]) <= 1e-4 * (1 + abs $m[$_]) or die "layer $i, $_: $w[$_], $m[$_]" for 0 .. $#w;
+        }' "$@"
+}
+
+@test "golden loom training: losses and masters at the end" {
+    [ -d "$golden/loom/training" ] || skip "no golden loom here"
+    n=0
+    for case in "$golden"/loom/training/*.json; do
+        zt-train -q -m net.json -i rows.csv --no-shuffle $(unpack_training "$case") -f -o end.json >history
+        compare_training "$case" history end.json
+        n=$((n + 1))
+    done
+    [ "$n" -gt 0 ]
+}
+
+@test "golden loom eval_network: predictions, buckets, score" {
+    [ -d "$golden/loom/eval_network" ] || skip "no golden loom here"
+    for case in "$golden"/loom/eval_network/*.json; do
+        perl -MJSON::PP -e '
+            my $d = decode_json(do {local (@ARGV, $/) = shift; <>});
+            open F, ">", "net.json"; print F encode_json($d->{network});
+            open F, ">", "rows.csv"; my $i = 0;
+            print F join(",", @$_, $d->{expected}[$i++]), "\n" for @{$d->{inputs}}' "$case"
+        zt-train --eval -m net.json -i rows.csv --format json >got
+        perl -MJSON::PP -e '
+            my ($d, $g) = map {local (@ARGV, $/) = $_; decode_json(scalar <>)} @ARGV;
+            for my $k (qw(accuracy score avg_deviation)) {
+                abs($d->{$k} - $g->{$k}) <= 1e-5 * (1 + abs $d->{$k}) or die "$k: $g->{$k}, $d->{$k}";
+            }
+            for my $i (0 .. $#{$d->{results}}) {
+                my ($a, $b) = ($d->{results}[$i], $g->{results}[$i]);
+                abs($a->{actual} - $b->{actual}) <= 1e-5 && $a->{bucket} eq $b->{bucket} or die "row $i";
+            }' "$case" got
+    done
+}
+
+@test "the example of the digits: two epochs, from CSV and from npy" {
+    [ -f "$golden/data/digits/digits_train.csv" ] || skip "no digits here"
+    ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "with a sanitizer this takes minutes"
+    cp -r "$repo/examples/digits" .
+    mkdir data
+    cp "$golden"/data/digits/digits_train_[xy].npy data
+    for held in x y; do cp "data/digits_train_$held.npy" "data/digits_test_$held.npy"; done
+    csv=$(make -s -C digits ZT="$(realpath "$bin")" DATA="$golden/data/digits" HELD="$PWD/data" EPOCHS=2 accuracy | tail -1)
+    make -s -C digits clean
+    npy=$(make -s -C digits ZT="$(realpath "$bin")" DATA="$PWD/data" HELD="$PWD/data" EPOCHS=2 accuracy | tail -1)
+    [ "$csv" = "$npy" ]
+    awk -v a="$csv" 'BEGIN {exit !(a > .8 && a <= 1)}'
+    grep -q '<svg' digits/loss.svg
+}

@@ -1,0 +1,79 @@
+/* network.c - volumetric networks as learners: from JSON or a builder, and back to JSON. */
+#include "tools/zt-train/train_tool.h"
+
+#include <string.h>
+
+static bool begins_json(const void *head, size_t n)
+{
+    const char *at = head, *end = at + n;
+    while (at < end && memchr(" \t\r\n", *at, 4)) at++;
+    return at < end && *at == '{';
+}
+
+/* A file that begins as JSON does; a builder in any case. */
+bool train_is_network(zt_cli *cli, const train_options *o)
+{
+    char head[16];
+    if (o->make) return true;
+    zt_source *s = zt_source_open(cli->ctx, o->model);
+    if (!s) return false;
+    size_t n = zt_source_size(s) < sizeof head ? (size_t)zt_source_size(s) : sizeof head;
+    bool json = n && !zt_source_read(s, 0, head, n) && begins_json(head, n);
+    zt_source_close(s);
+    return json;
+}
+
+/* --set dModel=64 */
+static zt_status set(zt_cli *cli, const train_options *o, zt_nn_arch *arch)
+{
+    zt_status s = ZT_OK;
+    char key[64], shown[96];
+    for (int i = 0; i < o->set.n && !s; i++) {
+        const char *item = o->set.item[i], *value = strchr(item, '=');
+        if (!value || value == item || (size_t)(value - item) >= sizeof key)
+            return zt_fail(cli->ctx, ZT_EUSAGE, "--set '%s' is not KEY=VALUE",
+                           zt_escape(shown, sizeof shown, item, strlen(item)));
+        snprintf(key, sizeof key, "%.*s", (int)(value - item), item);
+        s = zt_nn_arch_set(cli->ctx, arch, key, value + 1);
+    }
+    return s;
+}
+
+static zt_nn *make(zt_cli *cli, const train_options *o)
+{
+    zt_nn_arch arch = zt_nn_arch_defaults();
+    arch.seed = cli->seed;
+    return set(cli, o, &arch) ? NULL : zt_nn_new(cli->ctx, o->make, &arch);
+}
+
+static bool is_weight(const train_learner *l, const char *name)
+{
+    for (int64_t i = 0; i < zt_nn_n_weights(l->nn); i++)
+        if (!strcmp(zt_nn_weight_at(l->nn, i)->name, name)) return true;
+    return false;
+}
+
+/* To be trained masters are what counts; to be judged, what the layers compute with. */
+zt_status train_open_network(train_learner *l, const train_options *o)
+{
+    l->nn = o->make ? make(l->cli, o) : zt_nn_open(l->cli->ctx, o->model, l->cli->seed);
+    zt_prog *p = l->nn ? zt_nn_prog(l->nn, NULL) : NULL;
+    l->forward = p ? train_with_loss(l->cli, p, o) : NULL;
+    if (!l->forward) return zt_ctx_status(l->cli->ctx);
+    zt_store masters = zt_nn_masters(l->nn);
+    l->below = zt_nn_store(l->nn);
+    return train_learner_weights(l, o->eval ? &l->below : &masters, is_weight);
+}
+
+zt_status train_write_network(train_learner *l, const char *path)
+{
+    zt_status s = ZT_OK;
+    for (int i = 0; i < l->n && !s; i++)
+        s = zt_nn_put(l->nn, l->weight[i].name, l->weight[i].value,
+                      zt_type_count(&l->weight[i].type));
+    zt_sink *sink = s ? NULL : zt_sink_open(l->cli->ctx, path, l->cli->force);
+    if (!s) s = sink ? zt_nn_write(l->nn, sink) : zt_ctx_status(l->cli->ctx);
+    if (!s) s = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    return s;
+}
