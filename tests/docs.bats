@@ -53,6 +53,31 @@ block() { # heading file
     [ "$(zt-convert --list --format tsv logits.npz | cut -f1 | xargs)" = 'name logits best' ]
 }
 
+@test "README's job benches, passes, keeps its base and fails on regression" {
+    ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "with a sanitizer this takes minutes"
+    "$repo/scripts/model" smollm2 >/dev/null || skip "no model: scripts/model smollm2 failed"
+    mkdir build
+    ln -s "$bin" build/bin
+    ln -s "$repo/scripts" scripts
+    # its steps, but for what gets and builds the sources; less of the model
+    block 'A job that benches' "$repo/README.md" | sed -n 's/^ *\(- \)\?run: //p' | grep -v '^make ' |
+        sed 's/ -r 20 / -r 6 -p 16 -n 4 --no-roof /' >steps
+    [ "$(wc -l <steps)" -eq 3 ]
+    export BASE=$PWD/base.json HISTORY=$PWD/speed.sqlite
+    while IFS= read -r step; do bash -c "$step"; done <steps
+    cmp new.json base.json
+    # a base a thousand times as fast, and one a thousandth: beyond any noise
+    for factor in 1000 0.001; do
+        perl -MJSON::PP -e 'local $/; my $j = decode_json <STDIN>;
+            for my $r (@{$j->{results}}) { $_ *= $ARGV[0] for $r->{median}, @{$r->{samples}} }
+            print encode_json $j' $factor <new.json >base.json
+        run bash -c "$(sed -n 2p steps)"
+        [ "$status" -eq "$([ $factor = 1000 ] && echo 1 || echo 0)" ]
+        [ "$(grep -c '<failure' report.xml)" -eq "$([ $factor = 1000 ] && echo 2 || echo 0)" ]
+    done
+    [ "$(zt-bench history speed.sqlite --format tsv | tail -n +2 | cut -f1,4 | xargs)" = '1 pp16 1 tg4' ]
+}
+
 @test "what README and ARCHITECTURE name is there" {
     cd "$repo"
     for page in README.md ARCHITECTURE.md; do
