@@ -52,6 +52,7 @@ setup() {
     run --separate-stderr zt-bench history h.sqlite --plot h.svg # it is there
     [ "$status" -eq 73 ]
     one_message zt-bench
+    zt-bench history h.sqlite --plot h.svg -f >/dev/null
 }
 
 @test "an empty file becomes a history, and has none before" {
@@ -110,7 +111,9 @@ END
 64|op 'neg f32[8]' -t 1 -r 1 --history -
 64|op 'neg f32[8]' -t 1 -r 1 --history :memory:
 73|op 'neg f32[8]' -t 1 -r 1 --history no/such/folder
-64|op 'neg f32[8]' -t 1 -r 1 --plot x.svg
+64|kld model.gguf model.gguf -i text --plot x.svg
+64|op 'neg f32[8]' -t 1 -r 1 --no-roof --plot x.svg
+69|history newer --plot x.svg
 END
     [ ! -e x.svg ] && [ ! -e none.sqlite ]
 }

@@ -65,6 +65,27 @@ setup() {
     [[ $stderr == *"no roof"* ]]
 }
 
+@test "--plot: a roofline with a dot a test and number of threads" {
+    printf '%s\n' 'zt program 1' 'in x: f32[8]' 'y = neg x' 'out y = y' >'a<&">.zt'
+    zt-bench op 'matmul f32[64,64] f32[64,64]' 'a<&">.zt' -t 1,2 -r 2 --plot op.svg >/dev/null
+    zt-bench model -m model.gguf -p 20 -n 5 -t 1 -r 1 --plot model.svg >/dev/null
+    zt-bench machine -t 1 -r 1 --engine cpu --plot machine.svg >/dev/null
+    for want in 'op 4' 'model 2' 'machine 0'; do
+        set -- $want
+        [ "$(grep -c '<circle' "$1.svg")" -eq $((2 * $2)) ] # one in the frame, one before its name
+        [ "$(grep -c '<polyline' "$1.svg")" -ge 3 ] # slopes and levels
+        [ "$(tail -n 1 "$1.svg")" = '</svg>' ]
+        ! command -v xmllint >/dev/null || xmllint --noout "$1.svg"
+    done
+    cp op.svg kept
+    run --separate-stderr zt-bench op 'neg f32[8]' -t 1 -r 1 --plot op.svg
+    [ "$status" -eq 73 ] && one_message zt-bench && [ -z "$output" ] && cmp op.svg kept
+    zt-bench op 'neg f32[8]' -t 1 -r 1 --plot op.svg -f >/dev/null
+    run ! cmp -s op.svg kept
+    run --separate-stderr zt-bench op 'neg f32[8]' -t 1 -r 1 --engine ref --plot no.svg
+    [ "$status" -eq 64 ] && one_message zt-bench && [ ! -e no.svg ]
+}
+
 @test "a table, a row a test, elsewhere TSV" {
     run --separate-stderr zt-bench model -m model.gguf -p 12 -n 3 -t 1 -r 2
     [ "$status" -eq 0 ]

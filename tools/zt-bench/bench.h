@@ -96,7 +96,9 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
 zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
-/* What --history wants of a list (keep.c). */
+/* What --history and --plot want of a list (keep.c); and whether --plot can be, before it is drawn. */
+zt_status bench_check_plot(zt_cli *cli, const bench_options *o);
+zt_status bench_roofline(zt_cli *cli, const char *path, const bench_list *l);
 zt_status bench_keep(zt_cli *cli, const bench_options *o, const bench_list *l);
 zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg);
 /* json of two lists: results of both, each with its "subject", and `more`, members such as "a":1. */
@@ -160,6 +162,7 @@ zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *
 /* The roof of so many threads, measured when it is first asked for; NULL: none is wanted, the engine
  * is not the cpu, or there is no room to measure. */
 const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, int threads);
+zt_status bench_roof_add(zt_ctx *ctx, bench_list *l, const zt_roof *roof);
 const zt_roof *bench_roof_nth(const bench_list *l, int i); /* those measured; NULL after the last */
 /* From what one (run, token) costs: flops, bytes and roof of a result. */
 void bench_set_roof(bench_result *r, const zt_cost_whole *one, const zt_roof *roof);

@@ -270,6 +270,7 @@ zt_status bench_machine(zt_cli *cli, const bench_options *o)
     s->list.user = s;
     find_adapters(s);
     st = sample(s, count, n);
+    if (!st) st = bench_roof_add(cli->ctx, &s->list, &s->roof);
     if (!st) st = bench_keep(cli, o, &s->list);
     if (!st) st = bench_is_list(cli) ? bench_print(cli, &s->list) : print_rows(s);
     bench_list_free(cli->ctx, &s->list);

@@ -45,7 +45,7 @@ static const zt_opt options[N_OPTIONS + 1] = {
     ROW(NO_ROOF, 0, "no-roof", FLAG, no_roof, NULL, "do not measure the roof: no roof_share", ),
     ROW(HISTORY, 0, "history", STR, history, "FILE",
         "add the results, with all samples, to an SQLite file", ),
-    ROW(PLOT, 0, "plot", STR, plot, "FILE", "draw the history there, as SVG", ),
+    ROW(PLOT, 0, "plot", STR, plot, "FILE", "draw the roofline, or the history, there, as SVG", ),
     ROW(VS, 0, "vs", FLAG, vs, NULL, "measure two subjects in turn and compare them", ),
     ROW(THRESHOLD, 0, "threshold", STR, threshold, "SHARE",
         "slower by more than that is exit 1 (default: 5%)", ),
@@ -68,15 +68,15 @@ typedef struct bench_command {
 /* In the order of the manual. */
 static const bench_command commands[] = {
     {{"machine", "machine [-t N,...] [-r N] [OPTION...]",
-      TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY)},
+      TAKES(THREADS) | TAKES(REPS) | TAKES(HISTORY) | TAKES(PLOT)},
      5, bench_machine},
     {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(GENERATE) | TAKES(THREADS) | TAKES(REPS) | TAKES(EXACT) |
-          TAKES_VS | TAKES(NO_ROOF) | TAKES(HISTORY)},
+          TAKES_VS | TAKES(NO_ROOF) | TAKES(HISTORY) | TAKES(PLOT)},
      5, bench_model},
     {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]",
       TAKES(INPUT) | TAKES(BIND) | TAKES(OPS) | TAKES(THREADS) | TAKES(REPS) | TAKES_VS |
-          TAKES(NO_ROOF) | TAKES(HISTORY)},
+          TAKES(NO_ROOF) | TAKES(HISTORY) | TAKES(PLOT)},
      5, bench_op},
     {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]",
       TAKES(REPS) | TAKES(IGNORE_FAILURE) | TAKES_VS | TAKES(HISTORY)},
@@ -119,6 +119,7 @@ static zt_status dispatch(zt_cli *cli)
     zt_status s = i < 0 ? zt_ctx_status(cli->ctx) : zt_command_check(cli, &commands[i].is);
     if (!s) s = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!s) s = refuse_existing(cli);
+    if (!s) s = bench_check_plot(cli, &opt);
     if (!s && !opt.reps) opt.reps = opt.vs ? PAIRS : commands[i].reps;
     return s ? s : commands[i].run(cli, &opt);
 }

@@ -39,6 +39,14 @@ const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, in
     return NULL;
 }
 
+zt_status bench_roof_add(zt_ctx *ctx, bench_list *l, const zt_roof *roof)
+{
+    if (!l->roofs) l->roofs = zt_calloc(ctx, 1, sizeof *l->roofs);
+    if (!l->roofs) return ZT_ENOMEM;
+    if (l->roofs->n < BENCH_MAX_COUNTS) l->roofs->at[l->roofs->n++] = *roof;
+    return ZT_OK;
+}
+
 const zt_roof *bench_roof_nth(const bench_list *l, int i)
 {
     return l->roofs && i < l->roofs->n ? &l->roofs->at[i] : NULL;
