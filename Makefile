@@ -45,7 +45,7 @@ bins     := $(tools:%=$(BUILD)/bin/%)
 test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
-helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted
+helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
 public   := lib/zt.h lib/ops/ops.def $(shell sed -n 's/^\#include "\(.*\)"$$/\1/p' lib/zt.h)
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
@@ -178,6 +178,12 @@ $(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard t
                                  $(BUILD)/tests/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
+
+# zt-bench with one slower kernel: tests/plant/slow.c.
+$(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-bench/*.c))) \
+                              $(BUILD)/tests/plant/slow.o $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
 $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@rm -rf $@ && mkdir -p $@
