@@ -20,10 +20,13 @@
 #include "lib/engine/cpu/isa/simd.h"
 #include "lib/engine/cpu/isa/slots.h"
 
+#include <float.h>
+
 enum {
     TILE = 64,
     CHUNK = 4 * TILE,
-    BLOCK = 8,    /* rows of a block at most */
+    BLOCK = 16,   /* rows of a block at most; half of that up to BLOCKS rows */
+    BLOCKS = 128,
     QUERIES = 64, /* rows times heads of a block at most, where one row has not more */
     FEW = 4       /* rows up to which chunks are items */
 };
@@ -296,23 +299,44 @@ static float finish_scores(const run *w, float *y, span s)
     return vf_top(top);
 }
 
-/* Scores become weights; what was summed before is scaled to the new largest score. */
-static void weigh(const run *w, part p, int64_t i, span s)
+/* What m queries from the i-th have summed is brought to their new largest scores, `top`. */
+static void raise_tops(const run *w, part p, int64_t i, int m, const float *top)
 {
-    float *y = w->score + i * TILE, top = finish_scores(w, y, s);
-    if (top > p.top[i]) {
-        vf k = vf_exp(vf_set(p.top[i] - top));
-        rescale(p.acc + i * w->s.Dp, k, NULL, k, w->s.Dp);
-        p.sum[i] *= vf_top(k);
-        p.top[i] = top;
+    float k[LANES], raised = 0;
+    vf old = vf_load_n(p.top + i, m), now = vf_max(vf_load_n(top, m), old);
+    /* 0 where the largest is the old one; a query that has seen no key yet has nothing to lose */
+    vf_store(k, vf_sub(old, vf_max(now, vf_set(-FLT_MAX))));
+    for (int r = 0; r < m; r++) raised = raised > -k[r] ? raised : -k[r];
+    if (raised == 0) return;
+    vf_store(k, vf_exp(vf_load(k)));
+    vf_store_n(p.top + i, m, now);
+    for (int r = 0; r < m; r++) {
+        rescale(p.acc + (i + r) * w->s.Dp, vf_set(k[r]), NULL, vf_set(0), w->s.Dp);
+        p.sum[i + r] *= k[r];
     }
-    vf sum = vf_set(0), t = vf_set(p.top[i]);
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        vf e = vf_exp(vf_sub(vf_load(y + j), t));
-        vf_store(y + j, e);
-        sum = vf_add(sum, e);
+}
+
+/* Scores of m queries become weights. Query by query each step would wait for the one before. */
+static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
+{
+    span s[ROWS];
+    float top[LANES];
+    for (int r = 0; r < m; r++) {
+        s[r] = seen(w, (i + r) / w->s.share, tile);
+        if (s[r].first >= s[r].last) s[r] = (span){0, 0};
+        top[r] = finish_scores(w, w->score + (i + r) * TILE, s[r]);
     }
-    p.sum[i] += vf_sum(sum);
+    raise_tops(w, p, i, m, top);
+    for (int r = 0; r < m; r++) {
+        float *y = w->score + (i + r) * TILE;
+        vf sum = vf_set(0), t = vf_set(p.top[i + r]);
+        for (int j = s[r].first / LANES * LANES; j < s[r].last; j += LANES) {
+            vf e = vf_exp(vf_sub(vf_load(y + j), t));
+            vf_store(y + j, e);
+            sum = vf_add(sum, e);
+        }
+        p.sum[i + r] += vf_sum(sum);
+    }
 }
 
 /* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */
@@ -354,12 +378,11 @@ static void attend_tile(const run *w, part p, int64_t tile)
     if (all.first >= all.last) return;
     load_tile(w, tile, all);
     score_tile(w, all);
-    for (int64_t i = 0; i < M; i++) {
-        span s = seen(w, i / w->s.share, tile);
-        if (s.first < s.last) weigh(w, p, i, s);
+    for (int64_t i = 0; i < M; i += ROWS) {
+        int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        weigh_rows(w, p, tile, i, m);
+        value_rows(w, p, tile, i, m);
     }
-    for (int64_t i = 0; i < M; i += ROWS)
-        value_rows(w, p, tile, i, M - i < ROWS ? (int)(M - i) : ROWS);
 }
 
 /* p is left as it was when no row sees anything of the chunk. */
@@ -508,7 +531,8 @@ static void attention_setup(zt_cpu_call *c)
 {
     sizes s = sizes_of(c);
     int64_t rows = s.share ? QUERIES / s.share : 1, chunks = (s.ctx + CHUNK - 1) / CHUNK;
-    rows = rows < 1 ? 1 : rows > BLOCK ? BLOCK : rows;
+    int64_t most = s.n > BLOCKS ? BLOCK : BLOCK / 2;
+    rows = rows < 1 ? 1 : rows > most ? most : rows;
     if (rows > s.n && s.n) rows = s.n;
     int64_t M = rows * s.share, blocks = (s.n + rows - 1) / rows;
     c->aux[AUX_ROWS] = rows;

@@ -12,9 +12,12 @@
  * zeros. bits, n and T are constants; bits says how far sums stay exact in 16 bits. All of it is
  * exact integer arithmetic.
  *
+ * iv_join(a, b) is 256 a + b.
+ *
  * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even;
  * sum[h] is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it
  * enters.
+ * whole_256: 32 f32 to whole numbers round(256 x / d), given 1 / d.
  */
 #ifndef ZT_CPU_DOT_H
 #define ZT_CPU_DOT_H
@@ -126,6 +129,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm512_sub_epi32(a, b); }
+INLINE iv iv_join(iv a, iv b) { return _mm512_add_epi32(_mm512_slli_epi32(a, 8), b); }
 INLINE iv iv_byte(const void *p, int j) /* byte j of each 32-bit word of a stored cv */
 {
     return _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(p), (unsigned)(8 * j)),
@@ -160,6 +164,13 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, con
                     : "v"(c[i]), "m"(*(const four *)(x + 4 * (i * T + t))));
 }
 
+/* Sixteen to whole numbers; what is none (of infinity and NaN) is the smallest byte. */
+INLINE __m512i whole(const float *x, __m512 inv)
+{
+    __m512i i = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), inv));
+    return _mm512_max_epi32(i, _mm512_set1_epi32(-128));
+}
+
 INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 {
     __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
@@ -167,12 +178,23 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
     __m512i top = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), abs),
                                    _mm512_and_si512(_mm512_castps_si512(b), abs));
     __m512 inv = _mm512_set1_ps(inverse_scale(_mm512_reduce_max_epi32(top), d));
-    __m512i i = _mm512_cvtps_epi32(_mm512_mul_ps(a, inv));
-    __m512i j = _mm512_cvtps_epi32(_mm512_mul_ps(b, inv));
+    __m512i i = whole(x, inv), j = whole(x + 16, inv);
     _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(i));
     _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(j));
     sum[0] = _mm512_reduce_add_epi32(i);
     sum[1] = _mm512_reduce_add_epi32(j);
+}
+
+INLINE __m512i whole_256_of(const float *x, __m512 inv)
+{
+    __m512 y = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x), inv), _mm512_set1_ps(256));
+    return _mm512_cvtps_epi32(y);
+}
+
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    _mm512_storeu_si512(y, whole_256_of(x, _mm512_set1_ps(inv)));
+    _mm512_storeu_si512(y + 16, whole_256_of(x + 16, _mm512_set1_ps(inv)));
 }
 
 #elif defined(ZT_ISA_avx2)
@@ -230,6 +252,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { return _mm256_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm256_sub_epi32(a, b); }
+INLINE iv iv_join(iv a, iv b) { return _mm256_add_epi32(_mm256_slli_epi32(a, 8), b); }
 INLINE iv iv_byte(const void *p, int j)
 {
     return _mm256_and_si256(_mm256_srli_epi32(_mm256_loadu_si256(p), 8 * j),
@@ -278,6 +301,15 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, con
             UNROLL for (int t = 0; t < side; t++)
                 y[u + t] = _mm256_add_epi32(y[u + t], _mm256_madd_epi16(s[t], one));
         }
+    }
+}
+
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    for (int i = 0; i < 32; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(inv));
+        __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(256)));
+        _mm256_storeu_si256((__m256i *)(y + i), whole);
     }
 }
 
@@ -375,6 +407,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { iv y; ROWS(x); }
 INLINE iv iv_sub(iv a, iv b) { iv y; ROWS(a.v[r] - b.v[r]); }
+INLINE iv iv_join(iv a, iv b) { iv y; ROWS(256 * a.v[r] + b.v[r]); }
 INLINE iv iv_byte(const void *p, int j) { iv y; const uint8_t *b = p; ROWS(b[4 * r + j]); }
 #undef ROWS
 
@@ -422,6 +455,15 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
             q[i] = (int8_t)lrintf(x[i] * inv);
             sum[h] += q[i];
         }
+    }
+}
+
+/* Not finite: any number will do, as d is not. */
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    for (int i = 0; i < 32; i++) {
+        float v = x[i] * inv * 256;
+        y[i] = v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0;
     }
 }
 #endif

@@ -14,8 +14,8 @@
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
  *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q)
- * With act=q16 a token is two rows of CODES, its 8 bits and those of what they leave: tiles multiply
- * both, and the two sums are added.
+ * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply
+ * both and put the integers together (codes.h).
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
@@ -23,7 +23,7 @@
 #include <math.h>
 
 #include "lib/engine/cpu/isa/product.h"
-#include "lib/engine/cpu/isa/tiles.h"
+#include "lib/engine/cpu/isa/codes.h"
 
 enum { FEW = 4 }; /* rows that every thread brings into their form for itself */
 
@@ -42,32 +42,6 @@ static int64_t tile_of(int64_t t, int64_t n)
     int64_t first = t / MOST * MOST;
     while (t >= first + tile_at(first, n)) first += tile_at(first, n);
     return first;
-}
-
-/* x, or (`rest`) what its 8 bits leave of it. */
-static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, bool rest, uint8_t *dst)
-{
-    /* dst is at this token's place in its tile */
-    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
-        int8_t q[32];
-        float d;
-        int32_t sum[2];
-        quantize(x + k, q, &d, sum);
-        if (rest) {
-            float left[32];
-            for (int i = 0; i < 32; i++) left[i] = x[k + i] - d * (float)q[i];
-            quantize(left, q, &d, sum);
-        }
-        for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
-        uint8_t *p = dst + 32 * T;
-        memcpy(p, &d, 4);
-        if (!zt_pack_halves(f)) sum[0] += sum[1];
-        for (int h = 0; h <= zt_pack_halves(f); h++) {
-            int32_t whole = -f.offset * sum[h];
-            float product = d * (float)sum[h];
-            memcpy(p + 4 * T * (1 + h), zt_pack_mins(f) ? (void *)&product : (void *)&whole, 4);
-        }
-    }
 }
 
 /* A row of BRAIN: words of two columns, or f32. */
@@ -166,7 +140,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
     p.block = block_of(&p);
-    p.n_first = (p.pack ? p.groups : 0) + (p.alone || p.lies ? 0 : p.rows);
+    p.n_first = (p.pack ? p.groups : 0) + (p.alone || p.lies ? 0 : p.n);
     p.n_items = (p.n + p.block - 1) / p.block * p.groups;
     size_scratch(&p);
     return p;
@@ -191,21 +165,45 @@ static const float *x_row(const zt_product *p, int64_t t, uint8_t *local)
     return row;
 }
 
-/* Row t of the activations. */
-static void put_row(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *local)
+/* Token t. */
+static void put_token(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *local)
 {
     const weights *w = &table[p->w->type.dtype];
     int64_t bytes = p->row_bytes;
-    const float *x = x_row(p, t / p->parts, local);
+    const float *x = x_row(p, t, local);
     if (p->form == CODES) {
-        int64_t first = tile_of(t, p->rows);
-        put_codes(w->form, x, p->K, tile_at(first, p->rows), t % p->parts,
-                  acts + first * bytes + 4 * (t - first));
+        int64_t row = t * p->parts, first = tile_of(row, p->rows);
+        put_codes(w->form, x, p->K, tile_at(first, p->rows), p->parts,
+                  acts + first * bytes + 4 * (row - first));
     } else if (p->form == BRAIN) {
         put_brain(x, p->K, acts + t * bytes);
     } else {
         memcpy(acts + t * bytes, x, (size_t)bytes);
     }
+}
+
+/* Tokens from t to below last: the first of them, or a whole tile; how many. */
+static int64_t put_some(const zt_product *p, int64_t t, int64_t last, uint8_t *acts, uint8_t *local)
+{
+#if defined(ZT_ISA_avx512)
+    int64_t whole = MOST / p->parts;
+    if (p->form == CODES && p->x->type.dtype == ZT_F32 && t % whole == 0 && t + whole <= last) {
+        const float *x[MOST];
+        for (int64_t r = 0; r < MOST; r++)
+            x[r] = (const float *)p->x->data + (t + r / p->parts) * p->K;
+        put_tile(table[p->w->type.dtype].form, x, p->K, p->parts,
+                 acts + t * p->parts * p->row_bytes);
+        return whole;
+    }
+#endif
+    (void)last;
+    put_token(p, t, acts, local);
+    return 1;
+}
+
+static void put_tokens(const zt_product *p, int64_t t, int64_t last, uint8_t *acts, uint8_t *local)
+{
+    while (t < last) t += put_some(p, t, last, acts, local);
 }
 
 static void pack_group(const zt_product *p, int64_t g)
@@ -220,34 +218,20 @@ static void pack_group(const zt_product *p, int64_t g)
 
 void ZT_SYM(zt_product_first)(const zt_product *p, int64_t begin, int64_t end, uint8_t *local)
 {
-    int64_t groups = p->pack ? p->groups : 0;
-    for (int64_t i = begin; i < end; i++) {
-        if (i < groups)
-            pack_group(p, i);
-        else
-            put_row(p, i - groups, p->shared + p->packed_bytes, local);
-    }
+    int64_t groups = p->pack ? p->groups : 0, first = begin > groups ? begin : groups;
+    for (int64_t g = begin; g < end && g < groups; g++) pack_group(p, g);
+    put_tokens(p, first - groups, end - groups, p->shared + p->packed_bytes, local);
 }
 
 const uint8_t *ZT_SYM(zt_product_acts)(const zt_product *p, uint8_t *room, uint8_t *local)
 {
     if (p->lies) return p->x->data;
     if (!p->alone) return p->shared + p->packed_bytes;
-    for (int64_t t = 0; t < p->rows; t++) put_row(p, t, room, local);
+    put_tokens(p, 0, p->n, room, local);
     return room;
 }
 
 /* ---- groups times rows ------------------------------------------------------------------------- */
-
-/* The sums of a token's two rows added up: T rows of 16 become T / 2. */
-static void join(float *acc, int64_t T)
-{
-    for (int64_t u = 0; u < T / 2; u++)
-        for (int r = 0; r < ZT_PACK_ROWS; r += LANES)
-            fv_store(acc + ZT_PACK_ROWS * u + r,
-                     fv_add(fv_load(acc + ZT_PACK_ROWS * 2 * u + r),
-                            fv_load(acc + ZT_PACK_ROWS * (2 * u + 1) + r)));
-}
 
 /* The n entries of b from the m-th as f32; NULL: there is none. */
 static const float *bias_at(const zt_cpu_arg *b, int64_t m, int64_t n, float *room)
@@ -269,16 +253,11 @@ typedef struct job { /* what tiles of one product share */
     float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
 } job;
 
-/* Rows of y from the accumulators of a group; t and T count rows of activations. */
-static void finish(const job *j, int64_t t, int64_t T, int64_t g, float *acc)
+/* T tokens of y from the sums of a group. */
+static void finish(const job *j, int64_t t, int64_t T, int64_t g, const float *acc)
 {
     const zt_product *p = j->p;
     const zt_product_out *o = j->out;
-    if (p->parts == 2) {
-        join(acc, T);
-        T /= 2;
-        t /= 2;
-    }
     int64_t m = g * ZT_PACK_ROWS, rows = p->M - m < ZT_PACK_ROWS ? p->M - m : ZT_PACK_ROWS;
     const zt_dtype_info *d = zt_dtype_get(p->x->type.dtype);
     char *y = o->at + ((t - o->t0) * o->step + m - o->m0) * d->block_bytes;
@@ -308,18 +287,31 @@ static void decode_group(const job *j, int64_t g)
     }
 }
 
-/* The T (size'th size) rows from t times groups g..end-1, of which one call takes a few. */
+/* Where the sums of one group for the token t are y itself; NULL: they are not. */
+static float *sums_in_place(const job *j, int64_t t, int64_t g)
+{
+    const zt_product *p = j->p;
+    const zt_product_out *o = j->out;
+    int64_t m = g * ZT_PACK_ROWS;
+    if (p->x->type.dtype != ZT_F32 || p->b->data || m + ZT_PACK_ROWS > p->M) return NULL;
+    return (float *)(void *)o->at + (t - o->t0) * o->step + m - o->m0;
+}
+
+/* The T (size'th size) rows of activations from t times groups g..end-1, of which one call takes a
+ * few. */
 static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end)
 {
-    int64_t T = (int64_t)1 << size, K = j->p->K;
+    const int64_t parts = j->p->parts, token = t / parts, T = ((int64_t)1 << size) / parts;
+    const uint8_t *x = j->x + (size_t)t * j->row_bytes;
     for (int at_once = j->tiles->groups[size]; g < end; g += at_once) {
         const uint8_t *w[MOST_GROUPS];
+        float *y = at_once == 1 ? sums_in_place(j, token, g) : NULL;
         for (int i = 0; i < at_once; i++) /* past the end the last again, not used */
             w[i] = j->w + (size_t)(g + i < end ? g + i : end - 1) * j->group_bytes;
         if (j->decoded) w[0] = (const uint8_t *)j->decoded;
-        j->tiles->fn[size](w, K, j->x + (size_t)t * j->row_bytes, j->step, j->acc);
-        for (int i = 0; i < at_once && g + i < end; i++)
-            finish(j, t, T, g + i, j->acc + 16 * T * i);
+        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16);
+        for (int i = 0; i < at_once && g + i < end && !y; i++)
+            finish(j, token, T, g + i, j->acc + 16 * T * i);
     }
 }
 
@@ -354,7 +346,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     const weights *w = &table[p->w->type.dtype];
     job j = {.p = p,
              .out = out,
-             .tiles = p->exact ? &w->exact : &w->fast,
+             .tiles = p->exact ? &w->exact : p->parts == 2 ? &w->fine : &w->fast,
              .w = p->pack ? p->shared : p->w->data,
              .x = acts,
              .group_bytes = zt_pack_group_bytes(p->w->type.dtype, p->K),

@@ -12,8 +12,10 @@
 enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 
 /* w: the groups' packed bytes; x: the tile's activations, rows `step` apart where they are rows;
- * acc[group][token][16]. Each makes its pass for LANES rows of the groups, from row r on. */
-typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc);
+ * acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
+ * each other. Each makes its pass for LANES rows of the groups, from row r on. */
+typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
+                     int64_t down);
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
@@ -44,23 +46,24 @@ INLINE fv min_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, i
 /* Bytes of CODES for 32 columns of one token. */
 INLINE size_t code_bytes(zt_pack_form f) { return zt_pack_halves(f) ? 44 : 40; }
 
-/* 32 or 16 columns for T tokens: sum[t] += what each row gives. x their codes, d and s their scales
- * and what they sum up to. */
-TEMPLATE void part_codes(zt_pack_form f, int n, int T, const cv *c, fv scale, fv min,
+/* 32 or 16 columns for T rows of activations: sum[t] += what each row of weights gives. x their
+ * codes, d and s their scales and what they sum up to. With P = 2 a token is two of them. */
+TEMPLATE void part_codes(zt_pack_form f, int n, int T, int P, const cv *c, fv scale, fv min,
                          const uint8_t *x, const uint8_t *d, const uint8_t *s, fv *sum)
 {
     iv dot[MOST];
     cv_dots(zt_pack_wide(f), n, T, c, x, zt_pack_mins(f) ? NULL : s, dot);
-    UNROLL for (int t = 0; t < T; t++) {
-        fv dx = fv_set(load_f32(d + 4 * t));
-        sum[t] = fv_fma(fv_of_iv(dot[t]), fv_mul(scale, dx), sum[t]);
-        if (zt_pack_mins(f)) sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * t)), sum[t]);
+    UNROLL for (int t = 0; t < T / P; t++) {
+        iv whole = P == 2 ? iv_join(dot[P * t], dot[P * t + 1]) : dot[t];
+        fv dx = fv_set(load_f32(d + 4 * P * t));
+        sum[t] = fv_fma(fv_of_iv(whole), fv_mul(scale, dx), sum[t]);
+        if (zt_pack_mins(f)) sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * P * t)), sum[t]);
     }
 }
 
 /* One block of 32 columns. */
-TEMPLATE void block_codes(zt_pack_form f, int T, int r, const uint8_t *p, const uint8_t *q, int b,
-                          const uint8_t *x, fv *sum)
+TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, const uint8_t *q,
+                          int b, const uint8_t *x, fv *sum)
 {
     const uint8_t *tail = q + ZT_PACK_CODES(f.bits), *d = x + 32 * T, *s = d + 4 * T;
     const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
@@ -69,27 +72,27 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int r, const uint8_t *p, const 
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, tail, b, h, r), min = scale;
         if (zt_pack_mins(f)) min = min_of(f, p, tail, b, h, r);
-        part_codes(f, n, T, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
+        part_codes(f, n, T, P, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
     }
 }
 
-TEMPLATE void tile_codes(zt_pack_form f, int T, int r, const uint8_t *p, int64_t K,
-                         const uint8_t *x, size_t step, float *acc)
+TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
+                         const uint8_t *x, size_t step, float *acc, int64_t down)
 {
     (void)step;
     const int blocks = f.head ? 8 : 1;
     const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
     fv sum[MOST];
-    UNROLL for (int t = 0; t < T; t++)
+    UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
     for (int64_t k = 0; k < K; k += 32 * blocks) {
         const uint8_t *q = p + f.head;
         for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f))
-            block_codes(f, T, r, p, q, b, x, sum);
+            block_codes(f, T, P, r, p, q, b, x, sum);
         p = q;
     }
-    UNROLL for (int t = 0; t < T; t++)
-        fv_store(acc + 16 * t + r, sum[t]);
+    UNROLL for (int t = 0; t < T / P; t++)
+        fv_store(acc + down * t + r, sum[t]);
 }
 
 /* ---- tiles: f32 activations ------------------------------------------------------------------ */
@@ -105,10 +108,10 @@ TEMPLATE void sums_zero(sums *s, int G, int T)
         UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
 }
 
-TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc)
+TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc, int64_t down)
 {
     UNROLL for (int g = 0; g < G; g++)
-        UNROLL for (int t = 0; t < T; t++) fv_store(acc + 16 * (g * T + t) + r, s->v[g][t]);
+        UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * (g * T + t) + r, s->v[g][t]);
 }
 
 /* Plain weights come from memory as fast as it gives them where one group is read from its
@@ -125,12 +128,12 @@ enum { CHAINS = 1 };
 #define EACH_PLAIN_SIZE EACH_SIZE
 #endif
 
-TEMPLATE void chains_store(sums *s, int G, int T, int r, float *acc)
+TEMPLATE void chains_store(sums *s, int G, int T, int r, float *acc, int64_t down)
 {
     UNROLL for (int c = 1; c < CHAINS; c++)
         UNROLL for (int g = 0; g < G; g++)
             UNROLL for (int t = 0; t < T; t++) s[0].v[g][t] = fv_add(s[0].v[g][t], s[c].v[g][t]);
-    sums_store(&s[0], G, T, r, acc);
+    sums_store(&s[0], G, T, r, acc, down);
 }
 
 /* 16 columns of G groups as f32 weights, times T tokens. c: their codes, stored. */
@@ -149,7 +152,7 @@ TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64],
 }
 
 TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *const *w, int64_t K,
-                        const float *x, size_t step, float *acc)
+                        const float *x, size_t step, float *acc, int64_t down)
 {
     const int blocks = f.head ? 8 : 1;
     const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
@@ -177,7 +180,7 @@ TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *cons
             }
         }
     }
-    sums_store(&s, G, T, r, acc);
+    sums_store(&s, G, T, r, acc, down);
 }
 
 /* Column k of rows r.. of a group of plain weights as f32. */
@@ -203,7 +206,7 @@ TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uin
 }
 
 TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
-                         const float *x, size_t step, float *acc)
+                         const float *x, size_t step, float *acc, int64_t down)
 {
     sums s[CHAINS];
     int64_t k = 0;
@@ -211,7 +214,7 @@ TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *cons
         sums_zero(&s[c], G, T);
     for (; k + CHAINS <= K; k += CHAINS) plain_columns(type, CHAINS, G, T, r, w, k, x, step, s);
     for (; k < K; k++) plain_columns(type, 1, G, T, r, w, k, x, step, s);
-    chains_store(s, G, T, r, acc);
+    chains_store(s, G, T, r, acc, down);
 }
 
 /* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
@@ -232,7 +235,7 @@ INLINE void brain_columns(int n, int T, int r, const uint8_t *w, int64_t k, cons
 
 /* x: words of two columns, rows `step` words apart. */
 INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x, size_t step,
-                       float *acc)
+                       float *acc, int64_t down)
 {
     sums s[CHAINS];
     int64_t k = 0, words = (K + 1) / 2;
@@ -240,7 +243,7 @@ INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x,
         sums_zero(&s[c], 1, T);
     for (; k + CHAINS <= words; k += CHAINS) brain_columns(CHAINS, T, r, w, k, x, step, s);
     for (; k < words; k++) brain_columns(1, T, r, w, k, x, step, s);
-    chains_store(s, 1, T, r, acc);
+    chains_store(s, 1, T, r, acc, down);
 }
 #endif
 
@@ -254,13 +257,14 @@ typedef struct tiles {
 } tiles;
 
 typedef struct weights {
-    tiles exact, fast; /* act=f32, act=q8 */
+    tiles exact, fast, fine; /* act=f32, act=q8, act=q16 */
     act_form fast_form;
     zt_pack_form form;
 } weights;
 
 #define TILE(name, body)                                                                           \
-    static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc)   \
+    static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,   \
+                     int64_t down)                                                                 \
     {                                                                                              \
         for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
     }
@@ -268,15 +272,16 @@ typedef struct weights {
 #define EACH_SIZE(X, NAME, arg)                                                                    \
     X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
 #define ROWS_TILE(NAME, form, G, T)                                                                \
-    TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc))
+    TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, r, w[0], K, x, step, acc))
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, step, acc, down))               \
+    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, step, acc, down))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
-    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc))
+    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
-    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc))
+    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
-    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc))
+    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
@@ -297,6 +302,7 @@ EACH_SIZE(BRAIN_TILE, BF16, 0)
 #define ROWS_TILES(NAME)  TILES(rows, NAME, 4, 4, 2, 1)
 #define PLAIN_TILES(NAME) TILES(rows, NAME, PLAIN_GROUPS)
 #define CODES_TILES(NAME) TILES(codes, NAME, 1, 1, 1, 1)
+#define FINE_TILES(NAME)  TILES(fine, NAME, 1, 1, 1, 1)
 #define DECODED_TILES     TILES(decoded, F32, 1, 1, 1, 1) /* of a group that was decoded to f32 */
 #if defined(ZT_ISA_avx512)
 #define BRAIN_TILES TILES(brain, BF16, PLAIN_GROUPS)
@@ -305,14 +311,15 @@ EACH_SIZE(BRAIN_TILE, BF16, 0)
 #endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}},
-    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, BRAIN, {0}},
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, BRAIN_TILES, BRAIN, {0}},
 #define X(NAME, ...)                                                                               \
-    [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), CODES, ZT_PACK_FORM(__VA_ARGS__)},
+    [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), FINE_TILES(NAME), CODES,                   \
+                   ZT_PACK_FORM(__VA_ARGS__)},
     ZT_PACK_BLOCKS(X)
 #undef X
-#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, ROWS, {0}},
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}},
     ZT_PACK_WHOLE(X)
 #undef X
 };

@@ -1,0 +1,177 @@
+/* codes.h - private to isa/linalg.c: activations to 8 bits, or to twice 8 (linalg.c says how they lie).
+ *
+ * With 16 bits, rows 2u and 2u+1 of a tile are the upper and lower half of token u: whole numbers
+ * 256 hi + lo in units of d = the largest |x| / (127 * 256), lo from -127 to 127. d and the sums with
+ * minima are at row 2u, for both.
+ */
+#ifndef ZT_CPU_CODES_H
+#define ZT_CPU_CODES_H
+
+#include "lib/engine/cpu/isa/tiles.h"
+
+/* ---- a row ----------------------------------------------------------------------------------- */
+
+/* Token u, or its half: codes to rows of T tokens, d, and what each row of weights wants beside. */
+INLINE void put_block(zt_pack_form f, int64_t T, const int8_t *q, float d, const int32_t *sum,
+                      uint8_t *dst)
+{
+    for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
+    uint8_t *p = dst + 32 * T;
+    memcpy(p, &d, 4);
+    for (int h = 0; h <= zt_pack_halves(f); h++) {
+        int32_t all = zt_pack_halves(f) ? sum[h] : sum[0] + sum[1], whole = -f.offset * all;
+        float product = d * (float)all;
+        memcpy(p + 4 * T * (1 + h), zt_pack_mins(f) ? (void *)&product : (void *)&whole, 4);
+    }
+}
+
+/* Both halves; not finite: any codes will do, as d is not. */
+INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
+{
+    int8_t hi[32], lo[32];
+    int32_t y[32], high[2] = {0}, low[2] = {0}, both[2];
+    float d, inv;
+    int32_t top = 0;
+    for (int i = 0; i < 32; i++) {
+        int32_t bits = load_i32(x + i) & 0x7fffffff;
+        top = bits > top ? bits : top;
+    }
+    inv = inverse_scale(top, &d);
+    whole_256(x, inv, y);
+    for (int i = 0; i < 32; i++) {
+        int32_t v = y[i] > -32768 ? y[i] : -32768, h = (v + 128) >> 8, l = v - 256 * h;
+        l = l > -127 ? l : -127;
+        hi[i] = (int8_t)h, lo[i] = (int8_t)l;
+        high[i / 16] += h, low[i / 16] += l;
+    }
+    for (int h = 0; h < 2; h++) both[h] = 256 * high[h] + low[h];
+    d *= 1 / 256.0f;
+    put_block(f, T, hi, d, zt_pack_mins(f) ? both : high, dst);
+    put_block(f, T, lo, d, low, dst + 4);
+}
+
+/* A row of x to where its first (or only) row of a tile of T lies. */
+static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
+                      uint8_t *dst)
+{
+    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
+        int8_t q[32];
+        float d;
+        int32_t sum[2];
+        if (parts == 2) {
+            put_halves(f, T, x + k, dst);
+            continue;
+        }
+        quantize(x + k, q, &d, sum);
+        put_block(f, T, q, d, sum, dst);
+    }
+}
+
+/* ---- a tile ---------------------------------------------------------------------------------- */
+
+#if defined(ZT_ISA_avx512)
+/* The same of a whole tile at once: x[r] is what row r is made of (twice each with 16 bits). Codes
+ * are turned in registers, scales and sums are made side by side. */
+
+/* The largest |x| of 32 for each of eight rows, as bits. */
+INLINE __m256i tops(const float *const *x, int64_t k)
+{
+    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
+    __m256i v[8];
+    UNROLL for (int r = 0; r < 8; r++) {
+        __m512i a = _mm512_and_si512(_mm512_loadu_si512(x[r] + k), abs);
+        a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x[r] + k + 16), abs));
+        v[r] = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    }
+    UNROLL for (int r = 0; r < 8; r += 2)
+        v[r] = _mm256_max_epi32(_mm256_unpacklo_epi32(v[r], v[r + 1]),
+                                _mm256_unpackhi_epi32(v[r], v[r + 1]));
+    UNROLL for (int r = 0; r < 8; r += 4)
+        v[r] = _mm256_max_epi32(_mm256_unpacklo_epi64(v[r], v[r + 2]),
+                                _mm256_unpackhi_epi64(v[r], v[r + 2]));
+    return _mm256_max_epi32(_mm256_permute2x128_si256(v[0], v[4], 0x20),
+                            _mm256_permute2x128_si256(v[0], v[4], 0x31));
+}
+
+/* 32 codes of two rows: in lane L of four, words L and 4+L of the first, then of the second. */
+INLINE __m512i two_rows(int parts, const float *a, const float *b, float inv_a, float inv_b)
+{
+    const __m512 ia = _mm512_set1_ps(inv_a), ib = _mm512_set1_ps(inv_b);
+    if (parts == 1)
+        return _mm512_packs_epi16(_mm512_packs_epi32(whole(a, ia), whole(a + 16, ia)),
+                                  _mm512_packs_epi32(whole(b, ib), whole(b + 16, ib)));
+    const __m512i half = _mm512_set1_epi16(128), least = _mm512_set1_epi16(-127);
+    __m512i v = _mm512_packs_epi32(whole_256_of(a, ia), whole_256_of(a + 16, ia));
+    __m512i hi = _mm512_srai_epi16(_mm512_add_epi16(v, half), 8);
+    __m512i lo = _mm512_sub_epi16(v, _mm512_slli_epi16(hi, 8));
+    return _mm512_packs_epi16(hi, _mm512_max_epi16(lo, least));
+}
+
+/* Four pairs of rows to q[8][8 rows][4], two columns of words a register. */
+INLINE void turn_codes(const __m512i *p, __m512i *z)
+{
+    const __m512i first = _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
+    const __m512i later = _mm512_add_epi32(first, _mm512_set1_epi32(1));
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+    UNROLL for (int h = 0; h < 2; h++) {
+        __m512i a = _mm512_permutex2var_epi32(p[0], h ? later : first, p[1]);
+        __m512i b = _mm512_permutex2var_epi32(p[2], h ? later : first, p[3]);
+        z[2 * h] = _mm512_permutex2var_epi64(a, low, b);
+        z[2 * h + 1] = _mm512_permutex2var_epi64(a, high, b);
+    }
+}
+
+/* The sums of each row's codes in two registers, which are 16 columns. */
+INLINE __m256i sums_of(__m512i a, __m512i b)
+{
+    const __m512i one = _mm512_set1_epi8(1);
+    __m512i s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), one, a);
+    s = _mm512_dpbusd_epi32(s, one, b);
+    return _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
+}
+
+/* What weights want of a row: see put_block. */
+INLINE __m256i wanted(zt_pack_form f, int parts, __m256i sum, __m256 d)
+{
+    if (!zt_pack_mins(f)) return _mm256_mullo_epi32(sum, _mm256_set1_epi32(-f.offset));
+    if (parts == 2)
+        sum = _mm256_blend_epi32(
+            _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32)), sum, 0xaa);
+    return _mm256_castps_si256(_mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)));
+}
+
+INLINE void put_tile_block(zt_pack_form f, int parts, const float *const *x, int64_t k,
+                           uint8_t *dst)
+{
+    __m256 top = _mm256_castsi256_ps(tops(x, k)), most = _mm256_set1_ps(127);
+    __m256 d = _mm256_div_ps(top, most);
+    __mmask8 some = _mm256_cmp_ps_mask(top, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
+    float inv[8];
+    __m512i p[4], z[4];
+    _mm256_storeu_ps(inv, _mm256_maskz_div_ps(some, most, top));
+    if (parts == 2) d = _mm256_mul_ps(d, _mm256_set1_ps(1 / 256.0f));
+    UNROLL for (int r = 0; r < 8; r += 2)
+        p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
+    turn_codes(p, z);
+    UNROLL for (int i = 0; i < 4; i++) _mm512_storeu_si512(dst + 64 * i, z[i]);
+    _mm256_storeu_ps((float *)(void *)(dst + 256), d);
+    __m256i a = sums_of(z[0], z[1]), b = sums_of(z[2], z[3]);
+    if (!zt_pack_halves(f)) a = _mm256_add_epi32(a, b);
+    _mm256_storeu_si256((__m256i *)(void *)(dst + 288), wanted(f, parts, a, d));
+    if (zt_pack_halves(f))
+        _mm256_storeu_si256((__m256i *)(void *)(dst + 320), wanted(f, parts, b, d));
+}
+
+static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t parts, uint8_t *dst)
+{
+    for (int64_t k = 0; k < K; k += 32, dst += MOST * code_bytes(f)) {
+        if (parts == 2)
+            put_tile_block(f, 2, x, k, dst);
+        else
+            put_tile_block(f, 1, x, k, dst);
+    }
+}
+#endif
+
+#endif
