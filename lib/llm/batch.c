@@ -447,13 +447,16 @@ static void let_go(zt_batch *b)
     b->n = n;
 }
 
-/* Memory was short: half as much at a time from now on, if that is anything. */
-static bool take_less(zt_batch *b)
+/* Memory was short: what may be given up goes first, then half as much at a time from now on, if
+ * that is anything. */
+static bool take_less(zt_batch *b, bool first)
 {
-    if (b->most == 1 && b->chunk == 1)
+    if (!first && b->most == 1 && b->chunk == 1)
         return false;
-    b->most = (b->most + 1) / 2;
-    b->chunk = (b->chunk + 1) / 2;
+    if (!first) {
+        b->most = (b->most + 1) / 2;
+        b->chunk = (b->chunk + 1) / 2;
+    }
     zt_free(b->ctx, b->logits);
     b->logits = NULL;
     b->logits_rows = 0;
@@ -467,7 +470,7 @@ zt_status zt_batch_step(zt_batch *b)
     zt_status s = ZT_OK;
     if (b->n == 0)
         return ZT_OK;
-    while ((s = feed(b)) == ZT_ENOMEM && take_less(b))
+    for (bool first = true; (s = feed(b)) == ZT_ENOMEM && take_less(b, first); first = false)
         continue;
     int64_t n = b->n_wanted;
     bool logits = s == ZT_OK && any_wants(b, true);

@@ -180,7 +180,8 @@ zt_status run_size_batch(run *r, zt_llm_opts *opts)
     zt_status s = zt_llm_plan(r->gguf, opts, &i);
     if (s != ZT_OK)
         return s;
-    size_t have = run_available_bytes(r->cli), want = i.weight_bytes + i.scratch_bytes +
+    /* Scratch twice, for it moves when it grows. */
+    size_t have = run_available_bytes(r->cli), want = i.weight_bytes + 2 * i.scratch_bytes +
                   (size_t)(i.n_seq * i.vocab) * sizeof(float);
     have = r->cli->mem_limit ? have - have / 8 : have / 2;
     size_t token = i.kv_bytes / (size_t)i.cache_len, fit = have > want ? (have - want) / token : 0;

@@ -137,7 +137,8 @@ static zt_cpu_slab *new_slab(zt_cpu_engine *e, zt_cpu_slab **list, size_t bytes)
 {
     zt_cpu_slab *s = zt_calloc(e->base.ctx, 1, sizeof *s);
     if (!s) return NULL;
-    s->bytes = larger(bytes, SLAB);
+    /* A large state alone: of states there are many alike, and of each slab a rest would be lost. */
+    s->bytes = list == &e->states && bytes > SLAB / 8 ? bytes : larger(bytes, SLAB);
     s->data =
         list == &e->states ? zt_calloc(e->base.ctx, 1, s->bytes) : zt_alloc(e->base.ctx, s->bytes);
     if (!s->data) {
