@@ -45,5 +45,6 @@
 #include "lib/dna/lora.h"
 #include "lib/dna/merge.h"
 #include "lib/nn/nn.h"
+#include "lib/nn/probe.h"
 
 #endif

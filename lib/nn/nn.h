@@ -109,10 +109,12 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);
     K(output_height)                                                                               \
     K(output_width)                                                                                \
     K(output_depth)                                                                                \
-    K(input_channels) K(filters) K(kernel_size) K(stride) K(padding) K(output_padding)             \
-        K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size)            \
-            K(embedding_dim) K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len)        \
-                K(tile_size)
+    K(input_channels)                                                                              \
+    K(filters)                                                                                     \
+    K(kernel_size)                                                                                 \
+    K(stride) K(padding) K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model)     \
+        K(seq_length) K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows)               \
+            K(softmax_cols) K(max_seq_len) K(tile_size)
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
 
 struct zt_nn_layer {
@@ -210,6 +212,20 @@ zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n);
 /* The network as JSON, as zt_nn_open reads it and Loom does: codes of the dtype where the masters
  * are values of it, else the masters, as f32. What is empty or of its own accord is left out. */
 zt_status zt_nn_write(const zt_nn *nn, zt_sink *out);
+
+/* ---- telling -----------------------------------------------------------------------------------
+ */
+
+/* Of a layer's values: S3's LayerStats. Active are those that are not 0 by 1e-6. */
+typedef struct zt_nn_stats {
+    float avg, max, min;
+    int64_t active, total;
+} zt_nn_stats;
+zt_nn_stats zt_nn_stats_of(const float *x, int64_t n);
+
+/* S3's telemetry as JSON, {"models": [...]}: each layer's place, type, shapes and parameters as S3
+ * counts them; ours is `weights`, how many numbers there are. Appended. */
+zt_status zt_nn_blueprint(const zt_nn *nn, const char *id, zt_str *out);
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 

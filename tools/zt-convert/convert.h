@@ -1,18 +1,18 @@
 /* convert.h - private to zt-convert: its options, and one job on its way from inputs to an output.
  *
  * main.c chooses what is done; options.c has the options; input.c opens and picks tensors; names.c
- * matches and renames them; edit.c changes metadata; write.c converts; list.c, hash.c and check.c
- * only look. */
+ * matches and renames them; edit.c changes metadata; write.c converts; list.c, hash.c, check.c and
+ * probe.c look. */
 #ifndef ZT_CONVERT_TOOL_H
 #define ZT_CONVERT_TOOL_H
 
 #include "tools/common/cli.h"
 
 typedef struct convert_options {
-    bool list, meta, check, hash, no_history;
+    bool list, meta, check, hash, no_history, probe, blueprint;
     int by; /* layer|dtype; -1: each tensor */
     const char *cat, *to, *dtype;
-    zt_opt_list select, drop, rename, set, unset;
+    zt_opt_list select, drop, rename, set, unset, hint;
     size_t shard;
 } convert_options;
 
@@ -67,6 +67,11 @@ zt_status job_meta(job *j);
 zt_status job_hash(job *j);
 zt_status job_check(job *j);
 zt_status job_cat(job *j);
+/* probe.c: tensors of unknown names as layers, by their geometry. */
+zt_status job_probe(job *j);
+zt_status job_blueprint(job *j);
+bool job_mounts(job *j); /* is the conversion one of these to a network? */
+zt_status job_mount(job *j);
 
 /* "[4,576]" */
 const char *shape_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);

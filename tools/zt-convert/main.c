@@ -15,7 +15,9 @@ static zt_status choose(job *j, zt_status (**look)(job *j))
                  {o->meta, "meta", job_meta},
                  {o->check, "check", job_check},
                  {o->hash, "hash", job_hash},
-                 {o->cat != NULL, "cat", job_cat}};
+                 {o->cat != NULL, "cat", job_cat},
+                 {o->probe, "probe", job_probe},
+                 {o->blueprint, "blueprint", job_blueprint}};
     const char *first = NULL;
     *look = NULL;
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
@@ -65,7 +67,7 @@ static zt_status convert(job *j)
             return zt_fail(j->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
         j->out = j->path[--j->n_in];
     }
-    return job_convert(j);
+    return job_mounts(j) ? job_mount(j) : job_convert(j);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,77 @@
+/* probe.h - what layers tensors of unknown names may be, by their shapes and sizes: S3's universal
+ * loader.
+ *
+ *     zt_nn_probe *p = zt_nn_probe_of(ctx, checkpoint, hints, n_hints);
+ *     for (int64_t i = 0; i < zt_nn_probe_count(p); i++) ... zt_nn_probe_at(p, i)->type ...
+ *     zt_nn_probe_free(p);
+ *
+ * Tensors are numbered by their names' order. Found first are groups: four squares of one size
+ * (attention), two of four times as many rows as columns (LSTM), two of one shape and one of it
+ * turned (SwiGLU), vectors of one length (norms); then what is left, one by one, by rank. Which of
+ * a group is which, words in their names tell (q_proj, gate, ih), else their order.
+ */
+#ifndef ZT_NN_PROBE_H
+#define ZT_NN_PROBE_H
+
+#include "lib/io/checkpoint.h"
+#include "lib/nn/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_nn_geometry {
+    const char *name; /* NULL: none */
+    zt_type type;
+    float mean_abs, variance; /* of magnitudes: mean, and mean of squares less its square */
+} zt_nn_geometry;
+
+typedef struct zt_nn_role {
+    const char
+        *name; /* "w" "b"; "q" "k" "v" "o" "qb"...; "g" "u" "d"; "ih" "hh"; "s" "b" "stat_5" */
+    int64_t tensor;
+} zt_nn_role;
+
+typedef struct zt_nn_metric {
+    const char *name; /* "in" "out"; "d"; "h" "i"; "f" "c" "k"; "v" */
+    int64_t value;
+} zt_nn_metric;
+
+typedef struct zt_nn_archetype {
+    zt_nn_kind kind;
+    const char *type; /* "Dense Linear": S3's words */
+    int64_t n_roles, n_metrics;
+    const zt_nn_role *role;
+    zt_nn_metric metric[3];
+} zt_nn_archetype;
+
+/* Tensor `index` is a layer of this kind, alone. */
+typedef struct zt_nn_hint {
+    int64_t index;
+    zt_nn_kind kind;
+} zt_nn_hint;
+
+typedef struct zt_nn_probe zt_nn_probe;
+
+/* Of geometries that are known. Borrows them. */
+zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *g, int64_t n,
+                             const zt_nn_hint *hints, int n_hints);
+/* Of a file: its tensors are read, and measured. ZT_EUSAGE for a hint of no tensor; ZT_ENOTSUP for
+ * more tensors than 16384. */
+zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *c, const zt_nn_hint *hints, int n_hints);
+void zt_nn_probe_free(zt_nn_probe *p);
+
+int64_t zt_nn_probe_count(const zt_nn_probe *p);
+const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *p, int64_t i);
+int64_t zt_nn_probe_tensors(const zt_nn_probe *p);
+const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i);
+bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor);
+
+/* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
+ * masters. What a layer has no place for (a bias of Dense, statistics) is left. */
+zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# zt-convert --probe, --hint, --blueprint: tensors of unknown names as layers, and networks of them.
+
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    cat >mlp.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"type":"Dense","activation":"ReLU","input_height":4,"output_height":6},
+{"type":"Dense","l":1,"input_height":6,"output_height":3}]}
+END
+    # out of a program that gives its data come tensors of any names
+    printf '%s\n' 'zt program 1' 'in x: f32[n,1]' 'r = reshape x shape=[n]' \
+        'a = reshape r shape=[6,4]' 'h = scale a by=0.5' 'q = slice h axis=0 to=3' \
+        'b = transpose q axes=[1,0]' 'out layer.q_proj = h' 'out b = b' >make.zt
+    seq 24 | zt-run -m make.zt -o m.safetensors
+}
+
+@test "a table of layers, roles, tensors and what is left" {
+    zt-convert --probe --format tsv m.safetensors >t
+    [ "$(head -1 t)" = "layer	type	archetype	role	index	name	shape	mean_abs	variance" ]
+    grep -qP '^0\tDense\tDense Linear\tw\t0\tb\t\[4,3\]\t' t
+    grep -qP '^1\tDense\tDense Linear\tw\t1\tlayer.q_proj\t\[6,4\]\t6.25\t11.9792' t
+    zt-convert --probe --hint 0=embedding --format json m.safetensors | json '$j->{schema} eq "zt.convert.probe/1" && $j->{rows}[0]{type} eq "Embedding" &&
+          $j->{rows}[0]{archetype} eq "HINTED Layer"'
+}
+
+@test "safetensors become a network that runs, by shapes and by hints" {
+    zt-convert --select b -f m.safetensors one.safetensors
+    zt-convert one.safetensors net.json
+    # b [4,3] holds h's first rows turned: 0.5 2.5 4.5 ...
+    [ "$(echo 1,0,0 | zt-run -m net.json)" = 0.5,1,1.5,2 ]
+    zt-convert --hint 0=Embedding -f one.safetensors net.json
+    [ "$(echo 3 | zt-run -m net.json)" = 2,4,6 ]
+    run --separate-stderr zt-convert one.safetensors net.json
+    [ "$status" -eq 73 ]
+}
+
+@test "a network's layers as S3's telemetry" {
+    zt-convert --blueprint mlp.json | json '$j->{models}[0]{total_layers} == 2 && $j->{models}[0]{total_parameters} == 42 &&
+          $j->{models}[0]{layers}[1]{output_shape}[0] == 3 && $j->{models}[0]{layers}[0]{activation} eq "ReLU"'
+    zt-convert --blueprint m.safetensors | json '$j->{models}[0]{id} eq "m.safetensors" && $j->{models}[0]{total_parameters} == 36'
+}
+
+@test "what is wrong with hints is said" {
+    for hint in x 1 =Dense 1=Dance -1=Dense; do
+        run --separate-stderr zt-convert --probe --hint "$hint" m.safetensors
+        [ "$status" -eq 64 ]
+        [[ $stderr == "zt-convert: option '--hint': '$hint' is not INDEX=TYPE"* ]]
+    done
+    run --separate-stderr zt-convert --probe --hint 7=Dense m.safetensors
+    [ "$status" -eq 64 ]
+    [[ $stderr == *"a hint for tensor 7: there are 2"* ]]
+    run --separate-stderr zt-convert --probe --list m.safetensors
+    [ "$status" -eq 64 ]
+}

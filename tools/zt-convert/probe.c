@@ -1,0 +1,141 @@
+/* probe.c - what layers a file's tensors may be, and networks made of them; S3's telemetry. */
+#include "tools/zt-convert/convert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --hint INDEX=TYPE */
+static zt_status read_hints(job *j, zt_nn_hint *hint)
+{
+    char number[24], text[64];
+    for (int i = 0; i < j->o->hint.n; i++) {
+        const char *at = j->o->hint.item[i], *eq = strchr(at, '=');
+        snprintf(number, sizeof number, "%.*s", eq && eq - at < 20 ? (int)(eq - at) : 0, at);
+        if (!eq || !zt_parse_i64(number, &hint[i].index) || hint[i].index < 0 ||
+            !zt_nn_kind_parse(eq + 1, &hint[i].kind))
+            return zt_fail(j->ctx, ZT_EUSAGE, "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense",
+                           zt_escape(text, sizeof text, at, strlen(at)));
+    }
+    return ZT_OK;
+}
+
+static zt_nn_probe *probe_of(job *j, zt_checkpoint *c)
+{
+    zt_nn_hint *hint = zt_calloc(j->ctx, (size_t)j->o->hint.n + 1, sizeof *hint);
+    zt_nn_probe *p = hint && read_hints(j, hint) == ZT_OK
+                         ? zt_nn_probe_of(j->ctx, c, hint, j->o->hint.n)
+                         : NULL;
+    zt_free(j->ctx, hint);
+    return p;
+}
+
+/* A row a tensor; what is no layer's has no layer. */
+static zt_status put_tensor(zt_table *t, const zt_nn_probe *p, const zt_nn_archetype *a,
+                            int64_t layer, const char *role, int64_t tensor)
+{
+    char number[24], index[24], shape[ZT_TYPE_TEXT], mean[32], variance[32];
+    const zt_nn_geometry *g = zt_nn_probe_tensor(p, tensor);
+    snprintf(number, sizeof number, a ? "%" PRId64 : "-", layer);
+    snprintf(index, sizeof index, "%" PRId64, tensor);
+    snprintf(mean, sizeof mean, "%.6g", (double)g->mean_abs);
+    snprintf(variance, sizeof variance, "%.6g", (double)g->variance);
+    return zt_table_row(t, (const char *[]){number, a ? zt_nn_kind_name(a->kind) : "-",
+                                            a ? a->type : "unmatched", role, index, g->name,
+                                            shape_text(&g->type, shape), mean, variance});
+}
+
+static zt_status put_probe(job *j, const zt_nn_probe *p)
+{
+    static const char *const columns[] = {"#layer", "type",  "archetype", "role",     "#index",
+                                          "name",   "shape", "#mean_abs", "#variance"};
+    zt_table *t = zt_table_new(j->cli, "convert.probe", columns, 9);
+    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < zt_nn_probe_count(p) && !s; i++) {
+        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
+        for (int64_t k = 0; k < a->n_roles && !s; k++)
+            s = put_tensor(t, p, a, i, a->role[k].name, a->role[k].tensor);
+    }
+    for (int64_t i = 0; i < zt_nn_probe_tensors(p) && !s; i++)
+        if (!zt_nn_probe_matched(p, i)) s = put_tensor(t, p, NULL, 0, "-", i);
+    if (!s) s = zt_table_print(t);
+    zt_table_free(t);
+    return s;
+}
+
+zt_status job_probe(job *j)
+{
+    zt_checkpoint *c = job_open_one(j, j->path[0], 0);
+    zt_nn_probe *p = c ? probe_of(j, c) : NULL;
+    zt_status s = p ? put_probe(j, p) : zt_ctx_status(j->ctx);
+    zt_nn_probe_free(p);
+    zt_checkpoint_close(c);
+    return s;
+}
+
+/* ---- networks --------------------------------------------------------------------------------- */
+
+static bool is_network(const zt_checkpoint *c)
+{
+    return zt_checkpoint_container(c) == zt_container_named("json");
+}
+
+/* The network that a file is, or what its tensors make. */
+static zt_nn *open_network(job *j)
+{
+    zt_checkpoint *c = job_open_one(j, j->path[0], 0);
+    zt_nn *nn = NULL;
+    if (c && is_network(c)) nn = zt_nn_open(j->ctx, j->path[0], 0);
+    zt_nn_probe *p = c && !is_network(c) ? probe_of(j, c) : NULL;
+    if (p) nn = zt_nn_mount(j->ctx, p, c);
+    zt_nn_probe_free(p);
+    zt_checkpoint_close(c);
+    return nn;
+}
+
+zt_status job_blueprint(job *j)
+{
+    zt_nn *nn = open_network(j);
+    const char *slash = strrchr(j->path[0], '/');
+    zt_str out;
+    zt_str_init(&out, j->ctx);
+    zt_status s = nn ? zt_nn_blueprint(nn, slash ? slash + 1 : j->path[0], &out)
+                     : zt_ctx_status(j->ctx);
+    if (!s) s = zt_cli_write(j->cli, out.data, out.len);
+    zt_str_fini(&out);
+    zt_nn_close(nn);
+    return s;
+}
+
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Safetensors that never were a network, to a network's JSON. */
+bool job_mounts(job *j)
+{
+    const zt_container *to =
+        j->o->to ? zt_container_named(j->o->to) : j->out ? zt_container_for(j->out) : NULL;
+    if (j->n_in != 1 || !to || to != zt_container_named("json") || !is_regular(j->path[0]))
+        return false;
+    zt_checkpoint *c = zt_checkpoint_open(j->ctx, j->path[0], 0);
+    bool is = c && zt_checkpoint_container(c) == zt_container_named("safetensors") &&
+              zt_meta_find(zt_checkpoint_meta(c), "zt.netjson") < 0;
+    zt_checkpoint_close(c);
+    return is;
+}
+
+zt_status job_mount(job *j)
+{
+    zt_status s = zt_cli_refuse_same(j->cli, j->path[0], j->out);
+    zt_nn *nn = s ? NULL : open_network(j);
+    zt_sink *out = nn ? zt_sink_open(j->ctx, j->out, j->cli->force) : NULL;
+    if (!s) s = out ? zt_nn_write(nn, out) : zt_ctx_status(j->ctx);
+    if (!s) s = zt_sink_commit(out);
+    zt_sink_close(out);
+    zt_nn_close(nn);
+    return s;
+}
