@@ -101,6 +101,8 @@ END
     results slow us 11 11.1 10.9 11.2 10.8 11 11.1 10.9
     results noisy us 8 15 9 14 10 13 12 11
     results few us 20 21 22
+    results late us 12 12 10 12 12 12 12 12 9.9 12 12 12 12 12 12 12 # of a disturbed machine
+    results worse us 12 12 11 12 12 12 12 12 11 12 12 12 12 12 12 12
     while read -r code verdict a b; do
         run -"$code" zt-bench compare $a $b --format tsv
         [[ ${lines[1]} == *$'\t'$verdict ]] || { echo "$a $b: $output"; false; }
@@ -111,6 +113,8 @@ END
 0 faster old fast
 0 unsure old noisy
 0 unsure old few
+0 unsure old late
+1 slower old worse
 1 slower fast slow
 END
     # the same as rates, where less is worse

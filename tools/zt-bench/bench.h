@@ -37,6 +37,7 @@ typedef struct bench_summary {
     double ci95[2]; /* of the median */
 } bench_summary;
 
+void bench_sort(double *to, const double *x, int64_t n); /* rising, into to [n] */
 /* n >= 1 samples, which come back sorted by a copy: `x` stays as it was. scratch: [n]. */
 bench_summary bench_summarize(const double *x, int64_t n, double *scratch);
 

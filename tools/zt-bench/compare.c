@@ -1,9 +1,10 @@
 /* compare.c - zt-bench compare: is the new slower than the old, beyond noise?
  *
  * Rows are those that both have, by test, threads and unit. The time that the new takes of what the
- * old takes is a ratio of medians with an interval (ratio.c); "slower" is said when the whole
- * interval lies beyond the threshold, "faster" likewise on the other side, "same" when all of it
- * lies within, and "unsure" of the rest: more samples would tell. Only "slower" makes the answer no.
+ * old takes is a ratio of medians with an interval (ratio.c). "slower" is said when the whole interval
+ * lies beyond the threshold, and of files the ratio of the best samples too; "faster" when it lies
+ * beyond on the other side, "same" when all of it lies within, and "unsure" of the rest: more samples
+ * would tell. Only "slower" makes the answer no.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -24,6 +25,7 @@ typedef struct comparison {
     const bench_result *old, *now;
     double median[2];
     bench_ratio is; /* of the unit's figure, new over old */
+    double best;    /* the same of the best tenth of the samples */
     int verdict;
 } comparison;
 
@@ -119,7 +121,8 @@ static int verdict_of(const comparison *c, double threshold)
     double low = rate ? 1 / c->is.ci95[1] : c->is.ci95[0];
     double high = rate ? 1 / c->is.ci95[0] : c->is.ci95[1];
     if (is_told(c->now->test)) return TOLD;
-    if (low > 1 + threshold) return SLOWER;
+    double best = rate ? 1 / c->best : c->best;
+    if (low > 1 + threshold) return best > 1 + threshold ? SLOWER : UNSURE;
     if (high < 1 / (1 + threshold)) return FASTER;
     return low >= 1 / (1 + threshold) && high <= 1 + threshold ? SAME : UNSURE;
 }
@@ -129,6 +132,24 @@ static bool positive(const bench_result *r)
     for (int64_t i = 0; i < r->n; i++)
         if (!(r->samples[i] > 0)) return false;
     return true;
+}
+
+/* Of samples in rising order, the one that a tenth are better than. */
+static double best_of(const double *x, int64_t n, bool rate)
+{
+    return rate ? x[n - 1 - (n - 1) / 10] : x[(n - 1) / 10];
+}
+
+/* Noise only takes time. Where it took it from more than half of a file's samples the medians differ,
+ * but the best of both still are alike; of pairs, which share it, the interval says all. */
+static double ratio_of_best(const comparison *c, bool paired, double *scratch)
+{
+    bool rate = is_rate(c->now->unit);
+    if (paired) return c->is.ratio;
+    bench_sort(scratch, c->old->samples, c->old->n);
+    double old = best_of(scratch, c->old->n, rate);
+    bench_sort(scratch, c->now->samples, c->now->n);
+    return best_of(scratch, c->now->n, rate) / old;
 }
 
 static zt_status compare_row(judgement *j, const bench_result *now, double *scratch)
@@ -146,6 +167,7 @@ static zt_status compare_row(judgement *j, const bench_result *now, double *scra
     if (positive(old) && positive(now))
         s = bench_ratio_of(j->cli->ctx, (bench_samples){old->samples, old->n},
                            (bench_samples){now->samples, now->n}, j->paired, j->cli->seed, &c->is);
+    c->best = isnan(c->is.ratio) ? 1 : ratio_of_best(c, j->paired, scratch);
     if (!j->paired) {
         c->is.ci95[0] /= 1 + BETWEEN_RUNS;
         c->is.ci95[1] *= 1 + BETWEEN_RUNS;

@@ -33,11 +33,16 @@ static int64_t left_out(int64_t n)
     return 0;
 }
 
+void bench_sort(double *to, const double *x, int64_t n)
+{
+    memcpy(to, x, (size_t)n * sizeof *x);
+    qsort(to, (size_t)n, sizeof *to, ascending);
+}
+
 bench_summary bench_summarize(const double *x, int64_t n, double *scratch)
 {
     bench_summary s;
-    memcpy(scratch, x, (size_t)n * sizeof *x);
-    qsort(scratch, (size_t)n, sizeof *scratch, ascending);
+    bench_sort(scratch, x, n);
     int64_t out = left_out(n);
     s.min = scratch[0];
     s.max = scratch[n - 1];
