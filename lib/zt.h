@@ -16,6 +16,7 @@
 #include "lib/run/planned.h"
 #include "lib/run/pages.h"
 #include "lib/run/walk.h"
+#include "lib/run/cost.h"
 #include "lib/run/diff.h"
 #include "lib/run/feed.h"
 #include "lib/io/gguf.h"

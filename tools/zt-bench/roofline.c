@@ -108,11 +108,9 @@ static void put_names(drawing *d)
     double used[ZT_ROOF_PEAKS], x = LEFT + INNER_W + 8;
     for (int i = 0; i < r->n_peaks; i++) {
         double rate = r->peak[i].rate[ZT_ROOF_ALL], y = zt_svg_at_y(&d->plot, rate / 1e9) + 4;
-        for (bool moved = true; moved;) {
-            moved = false;
+        for (int pass = 0; pass < i; pass++) /* each moves past one name at least, or is the last */
             for (int k = 0; k < i; k++)
-                if (fabs(used[k] - y) < LINE - 4) y = used[k] + LINE - 4, moved = true;
-        }
+                if (fabs(used[k] - y) < LINE - 5) y = used[k] + LINE - 4;
         used[i] = y;
         snprintf(text, sizeof text, "%s %s %.0f", zt_roof_kind_name(r->peak[i].kind),
                  zt_isa_name(r->peak[i].isa), rate / 1e9);
