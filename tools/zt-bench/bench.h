@@ -57,6 +57,8 @@ zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool
 
 /* ---- results (report.c) ---------------------------------------------------------------------- */
 
+enum { BENCH_EVENTS = 4, BENCH_COUNTS = 8 };
+
 typedef struct bench_result {
     char *test; /* "pp512"; an op line */
     char *unit; /* "tokens/s" */
@@ -66,6 +68,8 @@ typedef struct bench_result {
     double error; /* one standard error of a figure that is a mean; 0: none */
     double flops, bytes; /* of one: a run of an op, a token; the least that can be (lib/run/cost.h) */
     double roof;         /* the figure at the roof, in the unit; 0: not known */
+    bool counted;
+    double count[BENCH_COUNTS]; /* of one likewise (counters.c); below 0: not there */
     struct bench_result *next;
 } bench_result;
 
@@ -157,6 +161,21 @@ struct rusage;
 int bench_start(const bench_line *c, int out, bool loud);
 /* Waits for its end, which is an error unless it is well or any end will do. */
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u);
+
+/* ---- work (counters.c) ------------------------------------------------------------------------ */
+
+/* What runs took, of this process with all its threads: those that began after it was opened. */
+typedef struct bench_counters {
+    bool open;
+    int fd[BENCH_EVENTS];
+    double at[BENCH_COUNTS], of_one[BENCH_COUNTS];
+} bench_counters;
+const char *bench_count_name(int i); /* "cycles" */
+void bench_counters_open(bench_counters *c);
+void bench_counters_close(bench_counters *c); /* also of one that was not opened */
+void bench_counters_start(bench_counters *c, const zt_engine *e);
+void bench_counters_stop(bench_counters *c, const zt_engine *e, double runs);
+void bench_set_counts(bench_result *r, const bench_counters *c);
 
 /* ---- the roof (roof.c) ----------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@ typedef struct subject {
     zt_gguf *model;
     zt_engine *engine;
     zt_llm *llm;
+    bench_counters counters;
     int32_t *ids; /* [longest] */
     float *logits;
 } subject;
@@ -49,6 +50,7 @@ static zt_status generate_once(subject *s, double *seconds)
 typedef struct bench_work {
     const char *kind; /* "pp" */
     int64_t tokens;   /* 0: not wanted */
+    int64_t fed;      /* in a round, those before time is taken too */
     work_fn *once;
 } bench_work;
 
@@ -64,6 +66,7 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
         if (!(r[k] = bench_add(cli->ctx, &l[k], test, threads, "tokens/s", reps))) break;
     zt_status st = zt_ctx_status(cli->ctx);
     for (int64_t i = -1; i < reps && st == ZT_OK; i++) {
+        if (i == 0) bench_counters_start(&s->counters, s->engine);
         for (int turn = 0; turn < sides && st == ZT_OK; turn++) {
             int k = bench_turn(sides, i, turn);
             double seconds;
@@ -73,6 +76,8 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
         }
         zt_progress(cli, test, (double)(i + 2), (double)(reps + 1));
     }
+    bench_counters_stop(&s->counters, s->engine, (double)(reps * w->fed));
+    if (st == ZT_OK) bench_set_counts(r[0], &s->counters);
     return st;
 }
 
@@ -93,6 +98,7 @@ static zt_status load(subject *s, bench_list *l, int64_t threads)
     zt_cli *cli = s->cli;
     zt_engine_opts eo = {.threads = (int)threads, .isa = cli->isa};
     int64_t longest = s->o->prompt > s->o->generate + 1 ? s->o->prompt : s->o->generate + 1;
+    if (!s->o->vs) bench_counters_open(&s->counters); /* before its threads begin */
     s->engine = zt_engine_open(cli->ctx, cli->engine, &eo);
     zt_llm_opts lo = {.engine = s->engine, .ctx_len = longest, .exact = s->o->exact,
                       .kv = ZT_DTYPE_COUNT, .strict = cli->strict};
@@ -106,6 +112,7 @@ static void unload(subject *s)
 {
     zt_free(s->cli->ctx, s->ids);
     zt_free(s->cli->ctx, s->logits);
+    bench_counters_close(&s->counters);
     zt_llm_close(s->llm);
     zt_engine_close(s->engine);
     s->ids = NULL;
@@ -116,8 +123,8 @@ static void unload(subject *s)
 
 static zt_status with_threads(subject *s, int sides, bench_list *l, int64_t threads)
 {
-    const bench_work work[] = {{"pp", s->o->prompt, prompt_once},
-                               {"tg", s->o->generate, generate_once}};
+    const bench_work work[] = {{"pp", s->o->prompt, s->o->prompt, prompt_once},
+                               {"tg", s->o->generate, s->o->generate + 1, generate_once}};
     zt_status st = ZT_OK;
     for (int k = 0; k < sides && st == ZT_OK; k++) st = load(&s[k], &l[k], threads);
     for (int w = 0; w < 2 && st == ZT_OK; w++)

@@ -174,6 +174,7 @@ typedef struct rig {
     zt_engine *engine;
     zt_prog *ready; /* as a session has it: through the passes */
     way way;
+    bench_counters counters;
     int64_t times;   /* runs a sample */
     double *seconds; /* [reps] a run */
 } rig;
@@ -184,9 +185,10 @@ static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
     bool replay = s->o->how == BENCH_REPLAY;
     zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
-    zt_engine *e = zt_engine_open(ctx, s->cli->engine, &eo);
+    *r = (rig){.s = s, .name = name};
+    if (!s->o->vs) bench_counters_open(&r->counters); /* before its threads begin */
+    zt_engine *e = r->engine = zt_engine_open(ctx, s->cli->engine, &eo);
     zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
-    *r = (rig){.s = s, .name = name, .engine = e};
     r->seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *r->seconds);
     if (e && replay) r->ready = zt_prog_passes(ctx, s->prog, &po, NULL);
     if (r->ready)
@@ -201,6 +203,7 @@ static void rig_close(rig *r)
 {
     if (!r->s) return;
     zt_free(r->s->cli->ctx, r->seconds);
+    bench_counters_close(&r->counters);
     bench_door_close(r->way.door);
     if (r->way.session) zt_session_close(r->way.session);
     zt_prog_free(r->ready);
@@ -223,6 +226,7 @@ static zt_status add_rows(rig *r, bench_list *l, int64_t threads)
         bench_result *row = bench_add(s->cli->ctx, l, r->name, threads, unit[u].unit, s->o->reps);
         if (!row) return zt_ctx_status(s->cli->ctx);
         if (roof) bench_set_roof(row, &s->cost, roof);
+        bench_set_counts(row, &r->counters);
         for (row->n = 0; row->n < s->o->reps; row->n++)
             row->samples[row->n] =
                 u ? unit[u].per / r->seconds[row->n] : r->seconds[row->n] * 1e6;
@@ -248,6 +252,7 @@ static zt_status sample(rig *r, int sides)
     int64_t reps = r->s->o->reps;
     zt_status st = ZT_OK;
     for (int k = 0; k < sides && st == ZT_OK; k++) st = warm_up(&r[k]);
+    bench_counters_start(&r->counters, r->engine);
     for (int64_t i = 0; i < reps && st == ZT_OK; i++) {
         for (int turn = 0; turn < sides && st == ZT_OK; turn++) {
             rig *now = &r[bench_turn(sides, i, turn)];
@@ -255,6 +260,7 @@ static zt_status sample(rig *r, int sides)
         }
         zt_progress(r->s->cli, "op", (double)(i + 1), (double)reps);
     }
+    bench_counters_stop(&r->counters, r->engine, (double)(reps * r->times));
     return st;
 }
 

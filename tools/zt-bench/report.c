@@ -95,6 +95,18 @@ static void put_machine(zt_str *s, const zt_cli *cli, const bench_list *l)
     zt_str_putc(s, '}');
 }
 
+static void put_counts(zt_str *s, const bench_result *r)
+{
+    const char *before = ",\"counters\":{";
+    for (int i = 0; i < BENCH_COUNTS; i++) {
+        if (r->count[i] < 0) continue;
+        zt_str_printf(s, "%s\"%s\":", before, bench_count_name(i));
+        put_number(s, "", r->count[i]);
+        before = ",";
+    }
+    zt_str_putc(s, '}'); /* the last four are always there */
+}
+
 static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
                        const char *subject)
 {
@@ -118,6 +130,7 @@ static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
         put_number(s, ",\"flops\":", r->flops);
         put_number(s, ",\"bytes\":", r->bytes);
     }
+    if (r->counted) put_counts(s, r);
     if (r->roof > 0) {
         put_number(s, ",\"roof\":", r->roof);
         put_number(s, ",\"roof_share\":", bench_roof_share(r, m->median));
