@@ -38,6 +38,7 @@
 #include "lib/train/score.h"
 #include "lib/dna/dna.h"
 #include "lib/llm/llm.h"
+#include "lib/llm/learn.h"
 #include "lib/llm/speculate.h"
 #include "lib/llm/batch.h"
 #include "lib/llm/mix.h"

@@ -32,6 +32,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || exit
     cp "$net" net.zt
     cp "$train" train.csv
+    printf 'The text of a small house, and the words in the house.\n%.0s' {1..40} >text.txt
 }
 
 fit() { # OPTION...

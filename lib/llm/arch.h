@@ -158,6 +158,7 @@ typedef struct zt_build_opts {
     int64_t n_seq; /* rows of the block table */
     int64_t ctx;   /* of the session: says which of two tables of divisors holds */
     bool embed;    /* states after the last norm, not logits */
+    int64_t lesson; /* tokens of each text to learn from: loss, not logits; no cache; 0: none */
 } zt_build_opts;
 
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */

@@ -7,6 +7,10 @@
  *
  *   in ids, types, pos, last: i32[n]                         out states: f32[n,width]
  *
+ * and of a lesson (learn.h), n texts of T tokens
+ *
+ *   in ids, target, pos: i32[n,T]                            out loss: f32
+ *
  * n tokens go in, and logits come out for those m of them that `rows` names. Only n, m and ctx are
  * symbols, so a prompt and a token are the same program. In the last layer everything after
  * attention is done for the wanted rows alone. Names carry the layer: q3 is made in layer 3.
@@ -28,6 +32,8 @@ typedef struct builder {
     const zt_build_opts *o;
     int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
     int types, last;           /* and these */
+    int target;                /* of a lesson */
+    int64_t texts, rows_all;   /* of a lesson: n, and n T */
     int tab;                   /* divisors of rope, ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
@@ -57,6 +63,8 @@ static int weight(builder *b, zt_weight w)
     size_t n = strlen(name), cut = strlen(".weight");
     if (n > cut && strcmp(name + n - cut, ".weight") == 0)
         name[n - cut] = 0;
+    if (b->o->lesson)
+        t.dtype = ZT_F32;
     int data = zt_prog_data(b->p, name, t.dtype, t.rank, t.dim, tensor);
     if (t.rank != 1 || t.dtype == ZT_F32)
         return data;
@@ -134,7 +142,7 @@ static int turned(builder *b, const char *normed, const char *what, int x, zt_we
 /* Put k or v into its cache, and return the cache as it is from then on. */
 static int cached(builder *b, const char *state, const char *after, int x)
 {
-    if (b->h->arch->encoder)
+    if (b->h->arch->encoder || b->o->lesson)
         return x;
     int c = zt_prog_state(b->p, named(b, state), b->o->kv, 2, (int64_t[]){b->ctx, b->h->kv_width});
     int c1 = zt_emit_kv_put(b->p, named(b, after), c, x, b->pos, b->seq, b->table);
@@ -160,11 +168,37 @@ static heads project(builder *b, int x)
     return (heads){q, k, columns(b, "v", all, k_end, h->qkv_width)};
 }
 
+/* [n T, heads * head] as [n, T, heads, head], or back. */
+static int in_texts(builder *b, const char *what, int x, int64_t n_heads)
+{
+    zt_reshape_attrs a = {.shape = {4, {b->texts, b->o->lesson, n_heads, b->h->head}}};
+    return zt_emit_reshape(b->p, named(b, what), x, &a);
+}
+
+/* A lesson's: every text by itself, each token sees those before it. */
+static int causal_attention(builder *b, heads a)
+{
+    const zt_hyper *h = b->h;
+    zt_sdpa_attrs at = zt_sdpa_defaults();
+    at.scale = h->attn_scale;
+    at.causal = 1;
+    at.softcap = h->attn_cap;
+    at.left = h->local[b->layer] && h->window ? h->window - 1 : -1;
+    snprintf(at.layout.s, sizeof at.layout.s, "bshd");
+    int q = in_texts(b, "qt", a.q, h->n_heads), k = in_texts(b, "kt", a.k, h->n_kv_heads);
+    int v = in_texts(b, "vt", a.v, h->n_kv_heads);
+    int y = zt_emit_sdpa(b->p, named(b, "at"), q, k, v, ZT_NONE, ZT_NONE, &at, NULL);
+    zt_reshape_attrs back = {.shape = {2, {b->rows_all, h->q_width}}};
+    return zt_emit_reshape(b->p, named(b, "a"), y, &back);
+}
+
 static int attention(builder *b, int x)
 {
     const zt_hyper *h = b->h;
     heads a = project(b, x);
     int q = turned(b, "qn", "qr", a.q, ZT_W_Q_NORM), k = turned(b, "kn", "kr", a.k, ZT_W_K_NORM);
+    if (b->o->lesson)
+        return causal_attention(b, (heads){q, k, a.v});
     int kc = cached(b, "kc", "kp", k), vc = cached(b, "vc", "vp", a.v);
     zt_attention_attrs attrs = {.head = h->head,
                                 .scale = h->attn_scale,
@@ -222,10 +256,31 @@ static int input(builder *b, const char *name, int64_t n)
     return zt_prog_in(b->p, name, ZT_I32, 1, &n);
 }
 
+/* i32[n,T], as one row behind the other. */
+static int flat_input(builder *b, const char *name, const char *flat)
+{
+    int x = zt_prog_in(b->p, name, ZT_I32, 2, (int64_t[]){b->texts, b->o->lesson});
+    zt_reshape_attrs a = {.shape = {1, {b->rows_all}}};
+    return zt_emit_reshape(b->p, flat, x, &a);
+}
+
+static int lesson_inputs(builder *b)
+{
+    b->texts = zt_prog_symbol(b->p, "n");
+    b->rows_all = zt_prog_dim(b->p, '*', b->texts, b->o->lesson);
+    b->types = b->last = b->seq = b->table = b->rows = ZT_NONE;
+    int ids = flat_input(b, "ids", "ids_flat");
+    b->target = flat_input(b, "target", "target_flat");
+    b->pos = flat_input(b, "pos", "pos_flat");
+    return ids;
+}
+
 /* Declares the inputs; the ids. */
 static int inputs(builder *b)
 {
     zt_prog *p = b->p;
+    if (b->o->lesson)
+        return lesson_inputs(b);
     int64_t n = zt_prog_symbol(p, "n");
     int ids = input(b, "ids", n);
     b->types = b->last = b->seq = b->table = b->rows = ZT_NONE;
@@ -288,6 +343,18 @@ static int divisors(builder *b)
     return weight(b, b->o->ctx > b->h->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
+/* Declares the outputs: y is states, or logits. */
+static zt_status put_out(builder *b, int y)
+{
+    if (b->o->lesson)
+        return zt_prog_out(b->p, "loss", zt_emit_cross_entropy(b->p, "mean", y, b->target, ZT_NONE,
+                                                               NULL, NULL));
+    zt_status s = zt_prog_out(b->p, b->o->embed ? "states" : "logits", y);
+    if (s != ZT_OK || b->o->embed)
+        return s;
+    return zt_prog_out(b->p, "best", zt_emit_argmax(b->p, "likeliest", y, NULL));
+}
+
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts)
 {
     zt_ctx *ctx = zt_gguf_ctx(g);
@@ -300,10 +367,7 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
     b.tab = divisors(&b);
     for (b.layer = 0; b.layer < h->n_layers; b.layer++)
         x = layer(&b, x);
-    int y = output(&b, x, embedding);
-    zt_status s = zt_prog_out(b.p, opts->embed ? "states" : "logits", y);
-    if (s == ZT_OK && !opts->embed)
-        s = zt_prog_out(b.p, "best", zt_emit_argmax(b.p, "likeliest", y, NULL));
+    zt_status s = put_out(&b, output(&b, x, embedding));
     if (s == ZT_OK && zt_ctx_status(ctx) == ZT_OK)
         return b.p;
     zt_prog_free(b.p);

@@ -13,6 +13,7 @@ typedef struct run {
     zt_engine *engine;
     train_learner *l;
     zt_samples *data, *valid;
+    train_text *text; /* instead of data */
     zt_trainer *t;
     zt_optim optim;
     zt_rate rate;
@@ -133,11 +134,12 @@ static zt_status choose(run *r)
     zt_optim *optim = &r->optim;
     const train_options *o = r->o;
     zt_ctx *ctx = r->cli->ctx;
-    const zt_optimizer *m = zt_optimizer_named(o->optim);
+    const char *name = o->optim ? o->optim : o->text ? "adamw" : "sgd";
+    const zt_optimizer *m = zt_optimizer_named(name);
     const zt_schedule *schedule = zt_schedule_named(o->schedule);
     if (!m)
         return zt_fail(ctx, ZT_EUSAGE, "--optim '%s' is none of sgd, momentum, nesterov, rmsprop, "
-                       "adam, adamw", o->optim);
+                       "adam, adamw", name);
     if (!schedule)
         return zt_fail(ctx, ZT_EUSAGE, "--schedule '%s' is none of constant, linear, cosine",
                        o->schedule);
@@ -154,7 +156,10 @@ static zt_status choose(run *r)
 static void identify(run *r)
 {
     XXH64_hash_t data = 0;
-    for (int i = 0; i < r->data->n; i++)
+    size_t n;
+    const void *ids = r->text ? train_text_bytes(r->text, &n) : NULL;
+    if (ids) data = XXH64(ids, n, 0);
+    for (int i = 0; r->data && i < r->data->n; i++)
         data = XXH64(r->data->field[i].data.data, r->data->field[i].data.len, data);
     snprintf(r->id, sizeof r->id, "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64
              " %" PRIu64 "\n", (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed,
@@ -165,6 +170,10 @@ static void identify(run *r)
 static zt_status open_data(run *r)
 {
     const train_options *o = r->o;
+    if (r->text) {
+        r->batches = train_text_batches(r->text);
+        return ZT_OK;
+    }
     r->data = train_data_open(r->l, o, o->input, o->target);
     if (r->data && o->valid) r->valid = train_data_open(r->l, o, o->valid, o->valid_target);
     if (!r->data || (o->valid && !r->valid)) return zt_ctx_status(r->cli->ctx);
@@ -176,7 +185,8 @@ static zt_status open_trainer(run *r)
 {
     const train_options *o = r->o;
     const zt_prog *p = r->l->forward;
-    zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", r->data->batch};
+    zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n",
+                    r->data ? r->data->batch : o->batch};
     zt_store store = train_learner_store(r->l);
     r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
     identify(r);
@@ -229,16 +239,17 @@ zt_status train_fit(zt_cli *cli, const train_options *o)
     zt_status s = choose(&r);
     if (!s) s = check_output(cli, cli->output);
     if (!s) s = check_output(cli, o->plot);
-    if (!s) s = zt_cli_refuse_same(cli, o->input, cli->output);
+    if (!s) s = zt_cli_refuse_same(cli, o->text ? o->text : o->input, cli->output);
     if (!s && o->model) s = zt_cli_refuse_same(cli, o->model, cli->output);
     r.engine = s ? NULL : zt_cli_engine(cli);
-    r.l = r.engine ? train_learner_open(cli, o) : NULL;
+    if (r.engine) r.l = o->text ? train_text_open(cli, o, &r.text) : train_learner_open(cli, o);
     if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);
     if (!s) s = open_trainer(&r);
     if (!s) s = play(&r);
     zt_trainer_close(r.t);
     zt_samples_free(r.data);
     zt_samples_free(r.valid);
+    train_text_free(r.text);
     train_learner_close(r.l);
     zt_engine_close(r.engine);
     zt_free(cli->ctx, r.loss);

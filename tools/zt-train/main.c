@@ -2,7 +2,8 @@
 #include "tools/zt-train/train_tool.h"
 
 static const char *const synopsis[] = {
-    "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [--epochs N] [OPTION...]",
+    "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
+    "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
     "--eval -m NET -i DATA [OPTION...]", NULL};
 
 static const zt_tool tool = {
@@ -17,11 +18,13 @@ static const zt_tool tool = {
 
 static zt_status check(zt_cli *cli, const train_options *o)
 {
-    if (!o->model == !o->make)
+    if (o->text && (o->make || o->input || o->eval || o->valid || o->data))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--text goes without --new, -i, --eval, --valid and --data");
+    if (!o->text && !o->model == !o->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, o->model ? "-m and --new are two networks"
                                                      : "-m or --new is missing: which network");
     if (o->set.n && !o->make) return zt_fail(cli->ctx, ZT_EUSAGE, "--set goes with --new");
-    if (!o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
+    if (!o->text && !o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
     if (o->eval) return ZT_OK;
     if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
     if ((o->resume || o->save_every) && !o->checkpoint)

@@ -2,8 +2,9 @@
 #include "tools/zt-train/train_tool.h"
 
 /* Filled by the option table, which needs constant addresses. */
-train_options train_opt = {.loss = -1, .optim = "sgd", .schedule = "constant", .lr = -1,
-                           .momentum = -1, .decay = -1, .scale = 1, .epochs = 10, .batch = 32};
+train_options train_opt = {.loss = -1, .schedule = "constant", .lr = -1,
+                           .momentum = -1, .decay = -1, .scale = 1, .epochs = 10, .batch = 32, .arch = "llama",
+                           .size = 1000000, .vocab = 512, .ctx = 128};
 
 #define ROW(c, n, k, field, a, h, ...)                                                             \
     {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &train_opt.field, .arg = a, .help = h,    \
@@ -17,10 +18,17 @@ const zt_opt train_option_table[] = {
     ROW('i', "input", STR, input, "DATA", "samples: CSV, npz, npy or NDJSON; - is standard input", ),
     ROW(0, "target", STR, target, "FILE", "targets in a file of their own", ),
     ROW(0, "data", STR, data, "FILE", "weights of a program, to begin from; the rest is drawn", ),
+    ROW(0, "text", STR, text, "FILE", "a language model, of -m or new, learns the text", ),
+    ROW(0, "arch", STR, arch, "NAME", "of a new language model (default: llama)", ),
+    ROW(0, "size", SIZE, size, "N", "its parameters, about (default: 1M)", ),
+    ROW(0, "vocab", I64, vocab, "N", "its tokens, made from the text (default: 512)", .min = 257,
+        .max = 2048),
+    ROW('c', "ctx", I64, ctx, "N", "tokens of a window of the text (default: 128)", .min = 2,
+        .max = 1 << 20),
     ROW(0, "eval", FLAG, eval, NULL, "no training: accuracy, deviation buckets and score", ),
     ROW(0, "loss", WORD, loss, "mse|cross_entropy", "of a program without an output 'loss'", ),
     ROW(0, "optim", STR, optim, "NAME",
-        "sgd, momentum, nesterov, rmsprop, adam or adamw (default: sgd)", ),
+        "sgd momentum nesterov rmsprop adam adamw (default: sgd, of a text adamw)", ),
     ROW(0, "lr", F64, lr, "X", "learning rate (default: the optimizer's)", .fmin = 0, .fmax = 1e6),
     ROW(0, "schedule", STR, schedule, "NAME",
         "how it falls: constant, linear or cosine (default: constant)", ),

@@ -14,6 +14,9 @@ typedef struct train_options {
     const char *model, *input, *target, *data;
     const char *make;   /* --new */
     zt_opt_list set;    /* "dModel=64" */
+    const char *text, *arch;
+    size_t size;        /* parameters */
+    int64_t vocab, ctx;
     const char *valid, *valid_target;
     bool eval;
     int loss;             /* a zt_loss_kind; -1: the default */
@@ -65,6 +68,16 @@ zt_status train_learner_weights(train_learner *l, const zt_store *from,
 bool train_is_network(zt_cli *cli, const train_options *o);
 zt_status train_open_network(train_learner *l, const train_options *o);
 zt_status train_write_network(train_learner *l, const char *path);
+
+/* ---- texts (text.c) -------------------------------------------------------------------------- */
+
+/* A text's windows of --ctx tokens, and the language model that learns them; *text is to be freed
+ * in any case. */
+typedef struct train_text train_text;
+train_learner *train_text_open(zt_cli *cli, const train_options *o, train_text **text);
+void train_text_free(train_text *t);
+zt_batches train_text_batches(train_text *t); /* an epoch: as many tokens as the text has */
+const void *train_text_bytes(const train_text *t, size_t *n);
 
 /* ---- data (data.c) --------------------------------------------------------------------------- */
 
