@@ -104,6 +104,8 @@ static void test_check(void)
 
 /* ---- against sorting everything -------------------------------------------------------------------- */
 
+enum { LARGE = 1300 }; /* more than a block of logits that are looked at in one go */
+
 typedef struct cand {
     double x;
     int32_t id;
@@ -118,7 +120,7 @@ static int by_logit(const void *a, const void *b)
 static int32_t slow_sample(const zt_sampler *s, const float *x, int64_t V, const int32_t *history,
                            size_t n_history, int64_t position)
 {
-    static cand c[400];
+    static cand c[LARGE];
     int64_t n = 0;
     for (int64_t i = 0; i < V; i++) {
         float v = x[i];
@@ -166,11 +168,11 @@ static void test_slow(void)
     static const double temps[] = {0, 0.2, 0.8, 1, 3}, top_ps[] = {1, 0.05, 0.5, 0.95},
                         min_ps[] = {0, 0.01, 0.3, 1}, penalties[] = {1, 1.3};
     static const int64_t top_ks[] = {0, 1, 2, 40, 199, 300}, lasts[] = {-1, 0, 5};
-    static float x[300], before[300], scratch[600];
+    static float x[LARGE], before[LARGE], scratch[2 * LARGE];
     int32_t history[20];
     int wrong = 0, changed = 0;
     for (uint64_t i = 0; i < 6000; i++) {
-        int64_t V = 1 + pick(i, 0, 300);
+        int64_t V = 1 + pick(i, 0, i % 8 ? 300 : LARGE);
         zt_sampler s = {.temp = temps[pick(i, 1, 5)], .top_k = top_ks[pick(i, 2, 6)],
                         .top_p = top_ps[pick(i, 3, 4)], .min_p = min_ps[pick(i, 4, 4)],
                         .repeat_penalty = penalties[pick(i, 5, 2)],

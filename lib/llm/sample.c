@@ -43,6 +43,8 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s)
     return ZT_OK;
 }
 
+enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one go */
+
 /* ---- keys ----------------------------------------------------------------------------------------- */
 
 static uint64_t key_of(float logit, int64_t id)
@@ -136,7 +138,19 @@ static void take_all(pool *p, const float *x, int64_t V)
     p->n = n;
 }
 
-/* The k best logits: a min-heap of k keys; most logits fail the one comparison with its top. */
+/* The largest of n numbers, NaN passed over; -inf where there is none. n is a multiple of LANES. */
+static float largest(const float *x, int64_t n)
+{
+    float top[LANES], all = -INFINITY;
+    for (int k = 0; k < LANES; k++) top[k] = -INFINITY;
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++) top[k] = x[i + k] > top[k] ? x[i + k] : top[k];
+    for (int k = 0; k < LANES; k++) all = top[k] > all ? top[k] : all;
+    return all;
+}
+
+/* The k best logits: a min-heap of k keys; most logits fail the one comparison with its top,
+ * and most blocks of them that of their largest. */
 static void take_best(pool *p, const float *x, int64_t V, int64_t k)
 {
     const uint64_t down = ~UINT64_C(0);
@@ -147,6 +161,10 @@ static void take_best(pool *p, const float *x, int64_t V, int64_t k)
     make_heap(p, down);
     float bar = i < V ? (float)logit_of(get(p, 0)) : 0;
     for (; i < V; i++) {
+        if (i % BLOCK == 0 && V - i >= BLOCK && !(largest(x + i, BLOCK) >= bar)) {
+            i += BLOCK - 1;
+            continue;
+        }
         if (!(x[i] >= bar) || key_of(x[i], i) < get(p, 0))
             continue;
         sift_down(p, k, 0, key_of(x[i], i), down);
@@ -170,13 +188,29 @@ static void penalise(const zt_sampler *s, const float *logits, int64_t V, const 
     }
 }
 
-static int32_t greedy(const float *x, int64_t V)
+/* Of x[at] (-1: none) and those from `from` to below `to` the largest, the first of equals. */
+static int64_t better(const float *x, int64_t from, int64_t to, int64_t at)
 {
-    int64_t at = -1;
-    for (int64_t i = 0; i < V; i++)
+    for (int64_t i = from; i < to; i++)
         if (!isnan(x[i]) && (at < 0 || x[i] > x[at]))
             at = i;
-    return (int32_t)at;
+    return at;
+}
+
+/* Of whole blocks only the largest is asked for: then one is looked through, and what is no block. */
+static int32_t greedy(const float *x, int64_t V)
+{
+    int64_t whole = V / BLOCK * BLOCK, first = 0, end = whole;
+    float best = -INFINITY;
+    for (int64_t b = 0; b < whole; b += BLOCK) {
+        float top = largest(x + b, BLOCK);
+        if (!(top > best))
+            continue;
+        best = top;
+        first = b;
+        end = b + BLOCK;
+    }
+    return (int32_t)better(x, whole, V, better(x, first, end, -1));
 }
 
 /* exp((x - max) / temp); the best weighs 1 even where it is infinite. */
