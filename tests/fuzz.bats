@@ -33,6 +33,10 @@ drive() {
     drive netjson "$tests"/seeds/netjson/*
 }
 
+@test "nn: networks, lowered and saved, changed" {
+    drive nn "$tests"/seeds/nn/*
+}
+
 @test "recipe: merges in YAML and JSON, changed" {
     drive recipe "$tests"/seeds/recipe/*
 }

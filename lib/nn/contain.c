@@ -19,9 +19,16 @@ static nn_value join(nn_low *w, nn_value a, nn_value b)
     return a;
 }
 
-static bool same_shape(const nn_value *a, const nn_value *b)
+/* As many rows of as many numbers. */
+static bool same_size(const nn_value *a, const nn_value *b)
 {
-    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+    return a->dim[0] == b->dim[0] && zt_layer_row_count(a) == zt_layer_row_count(b);
+}
+
+/* b, of a's size, in a's shape, added. */
+static nn_value sum_of(nn_low *w, nn_value a, nn_value b)
+{
+    return zt_layer_binary(w, ZT_OP_add, a, zt_layer_reshape(w, b, a.rank, a.dim));
 }
 
 /* How much each branch counts for a row, [n,branches]: softmax of what the gate says of that row.
@@ -62,12 +69,10 @@ nn_value zt_layer_emit_parallel(nn_low *w, const zt_nn_layer *l, nn_value x)
         w->skip = NULL;
         nn_value y = zt_layer_layer(w, &l->branch[i], x);
         if (filter) y = weigh(w, y, share, i);
-        if (i && y.id >= 0 && (sum ? !same_shape(&all, &y) : all.dim[0] != y.dim[0]))
-            return zt_layer_refuse(w, l, "branch %" PRId64 " gives another shape than those before",
+        if (i && y.id >= 0 && (sum ? !same_size(&all, &y) : all.dim[0] != y.dim[0]))
+            return zt_layer_refuse(w, l, "branch %" PRId64 " gives another size than those before",
                                    i);
-        all = i == 0 || y.id < 0 ? y
-              : sum              ? zt_layer_binary(w, ZT_OP_add, all, y)
-                                 : join(w, all, y);
+        all = i == 0 || y.id < 0 ? y : sum ? sum_of(w, all, y) : join(w, all, y);
     }
     if (share.id < 0) return share;
     if (!strcmp(l->combine, "avg") && l->n_branches)
@@ -91,9 +96,9 @@ nn_value zt_layer_emit_sequential(nn_low *w, const zt_nn_layer *l, nn_value x)
     return x;
 }
 
-/* Without a skip of its shape it passes its input on. */
+/* Without a skip of its size it passes its input on. */
 nn_value zt_layer_emit_residual(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     (void)l;
-    return w->skip && same_shape(w->skip, &x) ? zt_layer_binary(w, ZT_OP_add, x, *w->skip) : x;
+    return w->skip && same_size(w->skip, &x) ? sum_of(w, x, *w->skip) : x;
 }
