@@ -1,13 +1,138 @@
-/* codes.h - private to isa/linalg.c: activations to 8 bits, or to twice 8 (linalg.c says how they lie).
+/* codes.h - private to isa/linalg.c: activations to 8 bits, or to twice 8; linalg.c says how they
+ * lie.
+ *
+ * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even;
+ * sum[h] is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it
+ * enters.
+ * whole_256: 32 f32 to whole numbers round(256 x / d), given 1 / d.
  *
  * With 16 bits, rows 2u and 2u+1 of a tile are the upper and lower half of token u: whole numbers
- * 256 hi + lo in units of d = the largest |x| / (127 * 256), lo from -127 to 127. d and the sums with
- * minima are at row 2u, for both.
+ * 256 hi + lo in units of d = the largest |x| / (127 * 256), lo from -127 to 127. d and the sums
+ * with minima are at row 2u, for both.
  */
 #ifndef ZT_CPU_CODES_H
 #define ZT_CPU_CODES_H
 
+#include <math.h>
+
 #include "lib/engine/cpu/isa/tiles.h"
+
+/* ---- 32 values ------------------------------------------------------------------------------- */
+
+/* The scale of 32 values from the bits of the largest |x| (as integers they keep the order, with
+ * NaN on top), and what to multiply by. */
+INLINE float inverse_scale(int32_t bits, float *d)
+{
+    float top = load_f32(&bits);
+    *d = top / 127;
+    return top > 1e-35f ? 127 / top : 0; /* below, 127 / top might be infinite: all codes 0 */
+}
+
+#if defined(ZT_ISA_avx512)
+/* Sixteen to whole numbers; what is none (of infinity and NaN) is the smallest byte. */
+INLINE __m512i whole(const float *x, __m512 inv)
+{
+    __m512i i = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), inv));
+    return _mm512_max_epi32(i, _mm512_set1_epi32(-128));
+}
+
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
+    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
+    __m512i top = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), abs),
+                                   _mm512_and_si512(_mm512_castps_si512(b), abs));
+    __m512 inv = _mm512_set1_ps(inverse_scale(_mm512_reduce_max_epi32(top), d));
+    __m512i i = whole(x, inv), j = whole(x + 16, inv);
+    _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(i));
+    _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(j));
+    sum[0] = _mm512_reduce_add_epi32(i);
+    sum[1] = _mm512_reduce_add_epi32(j);
+}
+
+INLINE __m512i whole_256_of(const float *x, __m512 inv)
+{
+    __m512 y = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x), inv), _mm512_set1_ps(256));
+    return _mm512_cvtps_epi32(y);
+}
+
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    _mm512_storeu_si512(y, whole_256_of(x, _mm512_set1_ps(inv)));
+    _mm512_storeu_si512(y + 16, whole_256_of(x + 16, _mm512_set1_ps(inv)));
+}
+
+#elif defined(ZT_ISA_avx2)
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    for (int i = 0; i < 32; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(inv));
+        __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(256)));
+        _mm256_storeu_si256((__m256i *)(y + i), whole);
+    }
+}
+
+INLINE __m256i rounded(const float *x, __m256 inv)
+{
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inv));
+}
+
+/* The sum, or the largest, of 8. */
+INLINE int32_t fold(__m256i v, int largest)
+{
+    __m128i a = _mm256_castsi256_si128(v), b = _mm256_extracti128_si256(v, 1);
+    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
+    b = _mm_shuffle_epi32(a, 0x4e);
+    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
+    b = _mm_shuffle_epi32(a, 0xb1);
+    return _mm_cvtsi128_si32(largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b));
+}
+
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+    __m256i top = _mm256_setzero_si256();
+    for (int i = 0; i < 32; i += 8) {
+        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+        top = _mm256_max_epi32(top, _mm256_and_si256(bits, abs));
+    }
+    __m256 inv = _mm256_set1_ps(inverse_scale(fold(top, 1), d));
+    for (int h = 0; h < 2; h++) {
+        __m256i a = rounded(x + 16 * h, inv), b = rounded(x + 16 * h + 8, inv);
+        __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+        __m128i low = _mm256_castsi256_si128(w), high = _mm256_extracti128_si256(w, 1);
+        _mm_storeu_si128((__m128i *)(q + 16 * h), _mm_packs_epi16(low, high));
+        sum[h] = fold(_mm256_add_epi32(a, b), 0);
+    }
+}
+
+#else
+INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    int32_t top = 0;
+    for (int i = 0; i < 32; i++) {
+        int32_t bits = load_i32(x + i) & 0x7fffffff;
+        top = bits > top ? bits : top;
+    }
+    float inv = inverse_scale(top, d);
+    for (int h = 0; h < 2; h++) {
+        sum[h] = 0;
+        for (int i = 16 * h; i < 16 * h + 16; i++) {
+            q[i] = (int8_t)lrintf(x[i] * inv);
+            sum[h] += q[i];
+        }
+    }
+}
+
+/* Not finite: any number will do, as d is not. */
+INLINE void whole_256(const float *x, float inv, int32_t *y)
+{
+    for (int i = 0; i < 32; i++) {
+        float v = x[i] * inv * 256;
+        y[i] = v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0;
+    }
+}
+#endif
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
@@ -110,7 +235,8 @@ INLINE __m512i two_rows(int parts, const float *a, const float *b, float inv_a, 
 /* Four pairs of rows to q[8][8 rows][4], two columns of words a register. */
 INLINE void turn_codes(const __m512i *p, __m512i *z)
 {
-    const __m512i first = _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
+    const __m512i first =
+        _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
     const __m512i later = _mm512_add_epi32(first, _mm512_set1_epi32(1));
     const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));

@@ -14,8 +14,8 @@
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
  *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q)
- * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply
- * both and put the integers together (codes.h).
+ * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
+ * multiply both and put the integers together (codes.h).
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
@@ -100,8 +100,8 @@ static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
     return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(K);
 }
 
-/* Rows of x in a block: their activations stay in a part of the second-level cache while groups pass
- * by; what must be decoded passes seldom. */
+/* Rows of x in a block: their activations stay in a part of the second-level cache while groups
+ * pass by; what must be decoded passes seldom. */
 static int64_t block_of(const zt_product *p)
 {
     int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = (192 << 10) / (bytes + 1);
