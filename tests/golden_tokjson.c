@@ -9,7 +9,6 @@
 #include <jansson.h>
 #include <libgen.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct vocab { /* one tokenizer.json, open */
     zt_ctx *ctx;
@@ -138,6 +137,7 @@ static void check_cases(const vocab *o, const char *name, const json_t *cases, b
         ok(!bad[4], "%s: decoded token by token", name);
 }
 
+/* What grows with the square of a text takes hours here: tests/run ends it. */
 static void one_letter(const vocab *o, const char *name)
 {
     static const char *const units[] = {"a", " ", "\n", "\xe4\xb8\x80"};
@@ -148,13 +148,10 @@ static void one_letter(const vocab *o, const char *name)
         zt_ids ids = {0};
         for (size_t i = 0; i < total; i += len)
             memcpy(text + i, units[u], len);
-        clock_t start = clock();
         zt_status s = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
-        double took = (double)(clock() - start) / CLOCKS_PER_SEC;
         char buf[16];
-        ok(!s && took < 30, "%s: 1 MiB of '%s': %zu ids", name,
-           zt_escape(buf, sizeof buf, units[u], len), ids.n);
-        diag("%.3f s", took);
+        ok(!s, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len),
+           ids.n);
         zt_ids_fini(o->ctx, &ids);
     }
     free(text);
