@@ -28,6 +28,13 @@ typedef struct zt_cpu_arg {
 
 typedef struct zt_cpu_call zt_cpu_call;
 
+/* Memory that is read once, from its beginning to its end. */
+typedef struct zt_cpu_ahead {
+    const uint8_t *at;
+    size_t bytes;
+} zt_cpu_ahead;
+enum { ZT_CPU_AHEAD = 3 };
+
 typedef struct zt_cpu_kernel {
     zt_op op;
     /* May it run with these types? NULL inputs are absent. The same list serves asking and running. */
@@ -45,6 +52,10 @@ typedef struct zt_cpu_kernel {
     /* NULL, or: phase 0 of both, which read the same in[0], would fill `shared` alike, so that b may
      * do without (its items[0] become 0) and use a's. Asked of set up calls that run side by side. */
     bool (*alike)(const zt_cpu_call *a, const zt_cpu_call *b);
+    /* NULL, or: the packed weights that items begin..end-1 of the last phase read, in that order, one
+     * piece or more where there are several weights; returns how many. So a thread that waits for
+     * other work can bring them into its caches. */
+    int (*ahead)(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[ZT_CPU_AHEAD]);
 } zt_cpu_kernel; /* lists end with run NULL */
 
 struct zt_cpu_call {

@@ -1,7 +1,7 @@
 /* own.h - private to lib/engine/cpu: the engine, its buffers and its prepared plans.
  *
  * Files: cpu.c the vtable and memory, weights.c how weights are loaded, prepare.c from a plan to
- * calls and stages, replay.c running them, wide.c operands of other types through f32 and f64.
+ * calls and stages, ahead.c which weights come next, replay.c running them, wide.c operands of other types through f32 and f64.
  */
 #ifndef ZT_CPU_OWN_H
 #define ZT_CPU_OWN_H
@@ -80,20 +80,33 @@ typedef struct zt_cpu_stage {
 
 /* A piece of work that one thread takes: items of one phase of a call, or all of some calls. */
 typedef struct zt_cpu_part {
+    _Alignas(64) unsigned taken; /* the replay (zt_ready.replay) in which a thread took it last */
     int task, n; /* n calls, one after the other, whole; 0: items begin..end-1 of one phase */
     int phase;
     int64_t begin, end;
 } zt_cpu_part;
 
 /* One phase of a stage: its parts may be done at the same time, and all of them are done before the
- * next round begins. Threads take parts from `next`, so that one which the system keeps waiting
- * holds up nobody but for the part it has in hand. */
+ * next round begins. A thread begins with its own parts, so that it reads what it fetched ahead, in
+ * order; then it takes what others have not begun, so that one which the system keeps waiting holds
+ * up nobody but for the part it has in hand. */
 typedef struct zt_cpu_round {
-    _Alignas(64) int32_t next; /* first part that nobody took */
+    _Alignas(64) zt_gate gate; /* parts done, in all replays */
     int32_t n;                 /* parts */
-    const zt_cpu_part *part;
-    zt_gate gate; /* parts done */
+    zt_cpu_part *part;
 } zt_cpu_round;
+
+/* The first of a thread's own parts of n. */
+static inline int32_t zt_cpu_own(int32_t n, int thread, int threads)
+{
+    return (int32_t)((int64_t)n * thread / threads);
+}
+
+/* What a thread reads of weights in a round. */
+typedef struct zt_cpu_coming {
+    int round; /* INT_MAX: the end of a list */
+    zt_cpu_ahead what;
+} zt_cpu_coming;
 
 /* An argument in host memory, whose address comes with each replay. */
 typedef struct zt_cpu_host {
@@ -111,14 +124,17 @@ typedef struct zt_cpu_task {
 } zt_cpu_task;
 
 struct zt_ready {
-    zt_arena *memory; /* holds all but task, round and keep */
+    zt_arena *memory; /* holds all but task, round, part and keep */
     zt_plan plan;     /* a copy: watches look at it */
     zt_cpu_task *task;
     int n_tasks;
     zt_cpu_stage *stage;
     int n_stages;
     zt_cpu_round *round;
+    zt_cpu_part *part; /* of all rounds */
     int n_rounds;
+    unsigned replay;              /* counts from 1 */
+    const zt_cpu_coming **coming; /* of each thread, by rounds; NULL: nothing is fetched ahead */
     uint8_t *keep; /* what kernels keep */
     size_t keep_bytes;
     zt_cpu_host *host;
@@ -128,6 +144,8 @@ struct zt_ready {
 
 zt_ready *zt_cpu_prepare(zt_engine *e, const zt_plan *plan);
 void zt_cpu_unprepare(zt_engine *e, zt_ready *r);
+/* ahead.c: fills r->coming, from addresses. */
+zt_status zt_cpu_look_ahead(const zt_cpu_engine *e, zt_ready *r);
 /* Takes the addresses of everything but IN and OUT anew. */
 void zt_cpu_resolve(zt_cpu_engine *e, zt_ready *r);
 zt_status zt_cpu_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,

@@ -322,8 +322,10 @@ static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int thre
         int64_t parts = parts_of(t, phase, threads);
         for (int64_t k = 0; k < parts; k++, n++)
             if (part)
-                part[n] = (zt_cpu_part){i, 0, phase, t->call.items[phase] * k / parts,
-                                        t->call.items[phase] * (k + 1) / parts};
+                part[n] = (zt_cpu_part){.task = i,
+                                        .phase = phase,
+                                        .begin = t->call.items[phase] * k / parts,
+                                        .end = t->call.items[phase] * (k + 1) / parts};
     }
     return n;
 }
@@ -335,7 +337,7 @@ static zt_status make_rounds(zt_cpu_engine *e, zt_ready *r)
     for (int i = 0; i < r->n_stages; i++)
         for (int p = 0; p < phases_of(r, &r->stage[i]); p++, rounds++)
             parts += (size_t)cut(r, &r->stage[i], p, threads, NULL);
-    zt_cpu_part *part = zt_arena_alloc(r->memory, (parts + 1) * sizeof *part);
+    zt_cpu_part *part = r->part = zt_calloc(e->base.ctx, parts + 1, sizeof *part);
     r->round = zt_calloc(e->base.ctx, rounds + 1, sizeof *r->round);
     if (!part || !r->round) return ZT_ENOMEM;
     for (int i = 0; i < r->n_stages; i++) {
@@ -416,7 +418,7 @@ static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
     if (!bad) bad = list_hosts(r);
     if (!bad) bad = zt_cpu_reserve(e, plan->arena_bytes, shared, local);
     if (!bad) zt_cpu_resolve(e, r);
-    return bad;
+    return bad ? bad : zt_cpu_look_ahead(e, r);
 }
 
 void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
@@ -424,6 +426,7 @@ void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
     if (!r) return;
     zt_cpu_held((zt_cpu_engine *)base, 0, r->keep_bytes);
     zt_free(base->ctx, r->keep);
+    zt_free(base->ctx, r->part);
     zt_free(base->ctx, r->round);
     zt_free(base->ctx, r->task);
     zt_arena_free(r->memory);

@@ -1,6 +1,10 @@
 /* replay.c - running a prepared plan: one parallel region, in which the threads walk the rounds. */
 #include "lib/engine/cpu/own.h"
 
+#include <limits.h>
+
+enum { LINE = 64, LINES = 8 /* of memory, fetched between two looks at a gate */ };
+
 typedef struct region {
     zt_cpu_engine *e;
     zt_ready *r;
@@ -14,6 +18,13 @@ static void settle(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
+#endif
+}
+
+static void breathe(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
 #endif
 }
 
@@ -47,24 +58,73 @@ static void run_part_timed(region *g, const zt_cpu_part *p, void *local, int thr
     }
 }
 
+/* A thread on its way through the rounds. */
+typedef struct walker {
+    region *g;
+    void *local;
+    int thread, threads;
+    const zt_cpu_coming *next; /* what it fetches ahead; NULL: nothing */
+    int round;                 /* of next, when its round came to be the next one with weights */
+    size_t at;                 /* bytes of next that are on their way */
+} walker;
+
+/* Round i begins: what is fetched is for one after it. */
+static void look_past(walker *w, int i)
+{
+    if (!w->next) return;
+    while (w->next->round <= i) w->next++, w->at = 0;
+    w->round = w->next->round;
+}
+
+/* Some lines more of what comes next; false: they are all on their way. The pause is for memory's
+ * sake: what is asked of it faster than it answers is dropped. */
+static bool fetch(walker *w)
+{
+    if (!w->next || w->next->round != w->round || w->round == INT_MAX) return false;
+    const zt_cpu_ahead *a = &w->next->what;
+    for (int i = 0; i < LINES; i++) __builtin_prefetch(a->at + w->at + LINE * i);
+    breathe();
+    w->at += LINES * LINE;
+    if (w->at >= a->bytes) w->next++, w->at = 0;
+    return true;
+}
+
+static bool take(zt_cpu_part *p, unsigned replay)
+{
+    return __atomic_load_n(&p->taken, __ATOMIC_RELAXED) != replay &&
+           __atomic_exchange_n(&p->taken, replay, __ATOMIC_RELAXED) != replay;
+}
+
+/* Its own parts, and then what others have not begun; returns how many. */
+static unsigned run_round(walker *w, zt_cpu_round *round)
+{
+    unsigned did = 0;
+    int32_t own = zt_cpu_own(round->n, w->thread, w->threads);
+    for (int32_t k = 0; k < round->n; k++) {
+        zt_cpu_part *part = &round->part[own + k < round->n ? own + k : own + k - round->n];
+        if (!take(part, w->g->r->replay)) continue;
+        if (w->g->span)
+            run_part_timed(w->g, part, w->local, w->thread);
+        else
+            run_part(w->g->r, part, w->local);
+        did++;
+    }
+    return did;
+}
+
 static void run_rounds(void *user, int thread, int threads)
 {
     region *g = user;
-    void *local = zt_cpu_local(g->e, thread);
-    (void)threads;
+    walker w = {.g = g, .local = zt_cpu_local(g->e, thread), .thread = thread, .threads = threads};
+    if (g->r->coming) w.next = g->r->coming[thread];
     for (int i = 0; i < g->r->n_rounds; i++) {
         zt_cpu_round *round = &g->r->round[i];
-        unsigned did = 0;
-        for (;; did++) {
-            int32_t next = __atomic_fetch_add(&round->next, 1, __ATOMIC_RELAXED);
-            if (next >= round->n) break;
-            if (g->span)
-                run_part_timed(g, &round->part[next], local, thread);
-            else
-                run_part(g->r, &round->part[next], local);
-        }
-        if (did) zt_gate_add(&round->gate, did, (unsigned)round->n);
-        zt_gate_wait(&round->gate, (unsigned)round->n, g->e->pool);
+        unsigned all = (unsigned)round->n * g->r->replay;
+        look_past(&w, i);
+        unsigned did = run_round(&w, round);
+        if (did) zt_gate_add(&round->gate, did, all);
+        while (__atomic_load_n(&round->gate.done, __ATOMIC_RELAXED) != all && fetch(&w)) continue;
+        zt_gate_wait(&round->gate, all, g->e->pool);
     }
 }
 
@@ -136,13 +196,9 @@ static zt_status replay_watched(zt_cpu_engine *e, zt_ready *r, const zt_watch *w
 
 static void run_all(region *g)
 {
-    zt_ready *r = g->r;
-    for (int i = 0; i < r->n_rounds; i++) {
-        r->round[i].next = 0;
-        r->round[i].gate = (zt_gate){0};
-    }
+    g->r->replay++;
     zt_pool_help(g->e->pool, run_rounds, g);
-    g->e->report.kernels += (uint64_t)r->plan.n_steps;
+    g->e->report.kernels += (uint64_t)g->r->plan.n_steps;
 }
 
 /* As it runs unwatched, with times. Every part runs once: so many spans there are. */

@@ -357,6 +357,14 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
 }
 
+int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_ahead *a)
+{
+    size_t group = zt_pack_group_bytes(p->w->type.dtype, p->K);
+    if (p->pack || p->n > p->block || g >= end) return 0;
+    *a = (zt_cpu_ahead){(const uint8_t *)p->w->data + (size_t)g * group, (size_t)(end - g) * group};
+    return 1;
+}
+
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 static zt_product product_of(const zt_cpu_call *c)
@@ -409,11 +417,18 @@ static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
            ZT_SYM(zt_product_alike)(&p, &q);
 }
 
+static int linear_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[])
+{
+    zt_product p = product_of(c);
+    return ZT_SYM(zt_product_ahead)(&p, begin, end, a);
+}
+
 const zt_cpu_kernel ZT_SYM(zt_cpu_linalg)[] = {
     {.op = ZT_OP_linear,
      .has = linear_has,
      .setup = linear_setup,
      .run = linear_run,
+     .ahead = linear_ahead,
      .alike = linear_alike},
     {0},
 };

@@ -148,6 +148,19 @@ static void linears_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
     }
 }
 
+static int linears_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[])
+{
+    set s = linears_set(c);
+    int pieces = 0;
+    for (int k = 0; k < s.n && begin < end; k++) {
+        int64_t n = s.p[k].n_items, last = end < n ? end : n;
+        if (begin < last) pieces += ZT_SYM(zt_product_ahead)(&s.p[k], begin, last, &a[pieces]);
+        begin = begin > n ? begin - n : 0;
+        end -= n;
+    }
+    return pieces;
+}
+
 /* ---- products, and an elementwise op on them --------------------------------------------------- */
 
 /* A kernel of this instruction set for the op that comes after. */
@@ -262,6 +275,14 @@ static void after_run(zt_cpu_call *c, after_set *a, int phase, int64_t begin, in
     }
 }
 
+static int after_ahead(const after_set *a, int64_t begin, int64_t end, zt_cpu_ahead to[])
+{
+    int pieces = 0;
+    for (int k = 0; k < a->s.n; k++)
+        pieces += ZT_SYM(zt_product_ahead)(&a->s.p[k], begin, end, &to[pieces]);
+    return pieces;
+}
+
 /* ---- the rows -------------------------------------------------------------------------------- */
 
 static bool one_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -311,15 +332,22 @@ static after_set add_set(const zt_cpu_call *c)
     {                                                                                              \
         after_set a = name##_set(c);                                                               \
         after_run(c, &a, phase, begin, end, local);                                                \
+    }                                                                                              \
+    static int name##_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead to[])   \
+    {                                                                                              \
+        after_set a = name##_set(c);                                                               \
+        return after_ahead(&a, begin, end, to);                                                    \
     }
 AFTER(gated)
 AFTER(act)
 AFTER(add)
 
+#define KERNEL(OP, name, has_it)                                                                   \
+    {.op = OP, .has = has_it, .setup = name##_setup, .run = name##_run, .ahead = name##_ahead}
 const zt_cpu_kernel ZT_SYM(zt_cpu_linears)[] = {
-    {.op = ZT_OP_linears, .has = linears_has, .setup = linears_setup, .run = linears_run},
-    {.op = ZT_OP_gated_linear, .has = gated_has, .setup = gated_setup, .run = gated_run},
-    {.op = ZT_OP_linear_act, .has = one_has, .setup = act_setup, .run = act_run},
-    {.op = ZT_OP_linear_add, .has = add_has, .setup = add_setup, .run = add_run},
+    KERNEL(ZT_OP_linears, linears, linears_has),
+    KERNEL(ZT_OP_gated_linear, gated, gated_has),
+    KERNEL(ZT_OP_linear_act, act, one_has),
+    KERNEL(ZT_OP_linear_add, add, add_has),
     {0},
 };
