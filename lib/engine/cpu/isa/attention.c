@@ -15,405 +15,10 @@
  *
  * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
  * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
- * tile of values widened once; both then serve all rows and heads of the block.
+ * tile of values widened once; both then serve all rows and heads of the block. Where these are one
+ * row and few heads, keys and values are used as they come into registers, and not stored.
  */
-#include "lib/engine/cpu/isa/simd.h"
-#include "lib/engine/cpu/isa/slots.h"
-
-#include <float.h>
-
-enum {
-    TILE = 64,
-    CHUNK = 4 * TILE,
-    BLOCK = 16,   /* rows of a block at most; half of that up to BLOCKS rows */
-    BLOCKS = 128,
-    QUERIES = 64, /* rows times heads of a block at most, where one row has not more */
-    FEW = 4       /* rows up to which chunks are items */
-};
-
-enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS };
-
-typedef struct sizes {
-    int64_t n, D, Dp; /* columns of a head, and rounded up to whole registers */
-    int64_t H, G, share, ctx;
-} sizes;
-
-static sizes sizes_of(const zt_cpu_call *c)
-{
-    const zt_attention_attrs *a = c->attrs;
-    sizes s = {.n = c->in[0].type.dim[0], .D = a->head, .ctx = c->in[1].type.dim[0]};
-    s.Dp = (s.D + LANES - 1) / LANES * LANES;
-    s.H = c->in[0].type.dim[1] / s.D;
-    s.G = c->in[1].type.dim[1] / s.D;
-    s.share = s.H / s.G;
-    return s;
-}
-
-/* ---- partial sums of a block's queries ------------------------------------------------------- */
-
-typedef struct part {
-    float *top, *sum, *acc; /* [M], [M], [M][Dp] */
-} part;
-
-static size_t part_floats(int64_t M, int64_t Dp) { return (size_t)(M * (Dp + 2)); }
-
-static part part_at(float *p, int64_t M) { return (part){p, p + M, p + 2 * M}; }
-
-static part part_from(part p, int64_t query, int64_t Dp)
-{
-    return (part){p.top + query, p.sum + query, p.acc + query * Dp};
-}
-
-static void part_clear(part p, int64_t M, int64_t Dp)
-{
-    for (int64_t i = 0; i < M; i++) {
-        p.top[i] = -INFINITY;
-        p.sum[i] = 0;
-    }
-    memset(p.acc, 0, (size_t)(M * Dp) * sizeof *p.acc);
-}
-
-/* acc = acc * k + more * by; more may be NULL. */
-static void rescale(float *acc, vf k, const float *more, vf by, int64_t Dp)
-{
-    for (int64_t d = 0; d < Dp; d += LANES) {
-        vf a = vf_load(acc + d);
-        vf_store(acc + d, more ? vf_fma(a, k, vf_mul(vf_load(more + d), by)) : vf_mul(a, k));
-    }
-}
-
-static void combine(part total, part p, int64_t i, int64_t Dp)
-{
-    float top = p.top[i] > total.top[i] ? p.top[i] : total.top[i];
-    vf k = vf_exp(vf_set(total.top[i] - top)), by = vf_exp(vf_set(p.top[i] - top));
-    rescale(total.acc + i * Dp, k, p.acc + i * Dp, by, Dp);
-    total.sum[i] = total.sum[i] * vf_top(k) + p.sum[i] * vf_top(by);
-    total.top[i] = top;
-}
-
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* c[r][0..w-1] (+)= sum over l < L, in order, of a[r][l] b[l][0..w-1]: R rows, N registers wide. */
-INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L,
-                    float *const *c, int64_t column, bool add)
-{
-    vf s[4][4];
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        const float *old = c[r] + column;
-        UNROLL for (int k = 0; k < N; k++) s[r][k] = add ? vf_load(old + LANES * k) : vf_set(0);
-    }
-    for (int64_t l = 0; l < L; l++) {
-        vf v[4];
-        UNROLL for (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
-        UNROLL for (int r = 0; r < R; r++)
-        {
-            vf x = vf_set(a[r][l]);
-            UNROLL for (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
-        }
-    }
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
-    }
-}
-
-#if defined(ZT_ISA_avx512)
-enum { ROWS = 4, WIDE = 4 };
-#else
-enum { ROWS = 2, WIDE = 2 };
-#endif
-
-typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L,
-                        float *const *c, int64_t first, int64_t last, bool add);
-
-/* Columns first..last-1, whole registers, of R rows. */
-#define PRODUCT(R)                                                                                 \
-    static void product##R(const float *const *a, const float *b, int64_t ldb, int64_t L,          \
-                           float *const *c, int64_t first, int64_t last, bool add)                 \
-    {                                                                                              \
-        for (; first + WIDE * LANES <= last; first += WIDE * LANES)                                \
-            product(R, WIDE, a, b, ldb, L, c, first, add);                                         \
-        for (; first < last; first += LANES) product(R, 1, a, b, ldb, L, c, first, add);           \
-    }
-PRODUCT(1)
-PRODUCT(2)
-#if defined(ZT_ISA_avx512)
-PRODUCT(3)
-PRODUCT(4)
-static product_fn *const products[] = {NULL, product1, product2, product3, product4};
-#else
-static product_fn *const products[] = {NULL, product1, product2};
-#endif
-
-/* ---- one run: rows of a block that follow each other in one sequence ------------------------- */
-
-typedef struct run {
-    zt_cpu_call *c;
-    sizes s;
-    slots slots;
-    int64_t g, row, rows, seq;    /* key head; first row and how many; their sequence */
-    int64_t lo[BLOCK], hi[BLOCK]; /* positions that each row sees: from lo to below hi */
-    float scale, cap;
-    float *keys, *values, *score; /* scratch: [D][TILE], [TILE][Dp], [queries][TILE] */
-} run;
-
-typedef struct span {
-    int first, last; /* keys of a tile: from first to below last */
-} span;
-
-static int in_tile(int64_t key) { return key < 0 ? 0 : key > TILE ? TILE : (int)key; }
-
-/* The keys that row r sees of the tile at `tile`; none: first >= last. */
-static span seen(const run *w, int64_t r, int64_t tile)
-{
-    return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)};
-}
-
-static span seen_by_any(const run *w, int64_t tile)
-{
-    span all = {TILE, 0};
-    for (int64_t r = 0; r < w->rows; r++) {
-        span s = seen(w, r, tile);
-        if (s.first >= s.last) continue;
-        if (s.first < all.first) all.first = s.first;
-        if (s.last > all.last) all.last = s.last;
-    }
-    return all;
-}
-
-static bool sees(const run *w, int64_t r, int64_t chunk)
-{
-    return w->lo[r] < (chunk + 1) * CHUNK && w->hi[r] > chunk * CHUNK && w->lo[r] < w->hi[r];
-}
-
-/* Where the keys of a span lie in a cache, in bytes. Other places of the tile, and those that the
- * table leads nowhere, get row 0: what is read there is not used, or the whole call fails. */
-static void find_keys(const run *w, int64_t tile, span s, size_t at[TILE])
-{
-    const size_t item = w->c->in[1].type.dtype == ZT_F16 ? 2 : 4;
-    const int64_t W = w->s.D * w->s.G, block = w->slots.block;
-    for (int j = 0; j < TILE; j++) at[j] = (size_t)(w->g * w->s.D) * item;
-    for (int64_t p = tile + s.first, end = tile + s.last; p < end;) {
-        int64_t b = p / block, next = (b + 1) * block;
-        int64_t begin = slots_block(&w->slots, w->c, w->seq, b);
-        for (; p < end && p < next; p++)
-            if (begin >= 0) at[p - tile] += (size_t)((begin + p - b * block) * W) * item;
-    }
-}
-
-/* n columns of a cache row, zeros after them; n is LANES wherever a whole register is there. */
-INLINE vf cached(bool half, const char *p, int n)
-{
-    if (!half) return vf_load_n((const float *)p, n);
-    if (n == LANES) return vf_of_f16(p);
-    uint16_t some[LANES] = {0};
-    memcpy(some, p, (size_t)n * sizeof some[0]);
-    return vf_of_f16(some);
-}
-
-/* Sixteen keys' columns: keys[i][0..15] = column i of each. */
-INLINE void turn_keys(bool half, const char *base, const size_t *at, int n, float *keys)
-{
-    vf r[LANES];
-    UNROLL for (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
-    vf_transpose(r);
-    UNROLL for (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
-}
-
-INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size_t *at, float *keys)
-{
-    const int item = half ? 2 : 4, rest = (int)(D % LANES);
-    const int64_t whole = D - rest;
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        for (int64_t d = 0; d < whole; d += LANES)
-            turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
-        if (rest) turn_keys(half, base + whole * item, at + j, rest, keys + whole * TILE + j);
-    }
-}
-
-INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at,
-                        float *values)
-{
-    const int item = half ? 2 : 4, rest = (int)(D % LANES);
-    const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
-    for (int j = s.first; j < s.last; j++) {
-        const char *p = base + at[j];
-        float *v = values + j * Dp;
-        for (int64_t d = 0; d < whole; d += LANES)
-            vf_store(v + d, cached(half, p + d * item, LANES));
-        if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
-    }
-}
-
-static void load_tile(const run *w, int64_t tile, span s)
-{
-    const char *k = w->c->in[1].data, *v = w->c->in[2].data;
-    size_t at[TILE];
-    find_keys(w, tile, s, at);
-    if (w->c->in[1].type.dtype == ZT_F16) {
-        load_keys(true, k, w->s.D, s, at, w->keys);
-        load_values(true, v, w->s.D, s, at, w->values);
-    } else {
-        load_keys(false, k, w->s.D, s, at, w->keys);
-        load_values(false, v, w->s.D, s, at, w->values);
-    }
-}
-
-/* ---- scores, weights, values ----------------------------------------------------------------- */
-
-/* Query i of a run is head i % share of row i / share. */
-static const float *query(const run *w, int64_t i)
-{
-    int64_t row = w->row + i / w->s.share, head = w->g * w->s.share + i % w->s.share;
-    return (const float *)w->c->in[0].data + (row * w->s.H + head) * w->s.D;
-}
-
-static void score_tile(const run *w, span s)
-{
-    int64_t M = w->rows * w->s.share;
-    for (int64_t i = 0; i < M; i += ROWS) {
-        const float *q[ROWS];
-        float *y[ROWS];
-        int m = M - i < ROWS ? (int)(M - i) : ROWS;
-        for (int r = 0; r < m; r++) {
-            q[r] = query(w, i + r);
-            y[r] = w->score + (i + r) * TILE;
-        }
-        products[m](q, w->keys, TILE, w->s.D, y, s.first / LANES * LANES,
-                    (s.last + LANES - 1) / LANES * LANES, false);
-    }
-}
-
-/* Scale, cap, and -inf outside the span; returns the largest. */
-static float finish_scores(const run *w, float *y, span s)
-{
-    vf top = vf_set(-INFINITY), least = vf_set(-INFINITY);
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
-        if (w->cap > 0) x = vf_mul(vf_set(w->cap), vf_tanh(vf_div(x, vf_set(w->cap))));
-        x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
-        vf_store(y + j, x);
-        top = vf_max(x, top);
-    }
-    return vf_top(top);
-}
-
-/* What m queries from the i-th have summed is brought to their new largest scores, `top`. */
-static void raise_tops(const run *w, part p, int64_t i, int m, const float *top)
-{
-    float k[LANES], raised = 0;
-    vf old = vf_load_n(p.top + i, m), now = vf_max(vf_load_n(top, m), old);
-    /* 0 where the largest is the old one; a query that has seen no key yet has nothing to lose */
-    vf_store(k, vf_sub(old, vf_max(now, vf_set(-FLT_MAX))));
-    for (int r = 0; r < m; r++) raised = raised > -k[r] ? raised : -k[r];
-    if (raised == 0) return;
-    vf_store(k, vf_exp(vf_load(k)));
-    vf_store_n(p.top + i, m, now);
-    for (int r = 0; r < m; r++) {
-        rescale(p.acc + (i + r) * w->s.Dp, vf_set(k[r]), NULL, vf_set(0), w->s.Dp);
-        p.sum[i + r] *= k[r];
-    }
-}
-
-/* Scores of m queries become weights. Query by query each step would wait for the one before. */
-static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
-{
-    span s[ROWS];
-    float top[LANES];
-    for (int r = 0; r < m; r++) {
-        s[r] = seen(w, (i + r) / w->s.share, tile);
-        if (s[r].first >= s[r].last) s[r] = (span){0, 0};
-        top[r] = finish_scores(w, w->score + (i + r) * TILE, s[r]);
-    }
-    raise_tops(w, p, i, m, top);
-    for (int r = 0; r < m; r++) {
-        float *y = w->score + (i + r) * TILE;
-        vf sum = vf_set(0), t = vf_set(p.top[i + r]);
-        for (int j = s[r].first / LANES * LANES; j < s[r].last; j += LANES) {
-            vf e = vf_exp(vf_sub(vf_load(y + j), t));
-            vf_store(y + j, e);
-            sum = vf_add(sum, e);
-        }
-        p.sum[i + r] += vf_sum(sum);
-    }
-}
-
-/* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */
-static void add_values(const run *w, part p, int64_t i, int m, int first, int last)
-{
-    const float *weight[ROWS];
-    float *acc[ROWS];
-    for (int r = 0; r < m; r++) {
-        weight[r] = w->score + (i + r) * TILE + first;
-        acc[r] = p.acc + (i + r) * w->s.Dp;
-    }
-    if (first < last)
-        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp,
-                    true);
-}
-
-/* m queries side by side over the keys that all of them see, each alone before and after. */
-static void value_rows(const run *w, part p, int64_t tile, int64_t i, int m)
-{
-    span own[ROWS], all = {0, TILE};
-    for (int r = 0; r < m; r++) {
-        own[r] = seen(w, (i + r) / w->s.share, tile);
-        if (own[r].first > all.first) all.first = own[r].first;
-        if (own[r].last < all.last) all.last = own[r].last;
-    }
-    if (all.first >= all.last) {
-        for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, own[r].last);
-        return;
-    }
-    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, all.first);
-    add_values(w, p, i, m, all.first, all.last);
-    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, all.last, own[r].last);
-}
-
-static void attend_tile(const run *w, part p, int64_t tile)
-{
-    int64_t M = w->rows * w->s.share;
-    span all = seen_by_any(w, tile);
-    if (all.first >= all.last) return;
-    load_tile(w, tile, all);
-    score_tile(w, all);
-    for (int64_t i = 0; i < M; i += ROWS) {
-        int m = M - i < ROWS ? (int)(M - i) : ROWS;
-        weigh_rows(w, p, tile, i, m);
-        value_rows(w, p, tile, i, m);
-    }
-}
-
-/* p is left as it was when no row sees anything of the chunk. */
-static void attend_chunk(const run *w, part p, int64_t chunk)
-{
-    bool any = false;
-    for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
-    if (!any) return;
-    part_clear(p, w->rows * w->s.share, w->s.Dp);
-    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
-        attend_tile(w, p, t);
-}
-
-static void combine_chunk(const run *w, part total, part p, int64_t chunk)
-{
-    for (int64_t i = 0; i < w->rows * w->s.share; i++)
-        if (sees(w, i / w->s.share, chunk)) combine(total, p, i, w->s.Dp);
-}
-
-/* y = acc / sum; zeros for a row that sees nothing, which is one with trouble. */
-static void write_out(const run *w, part p)
-{
-    for (int64_t i = 0; i < w->rows * w->s.share; i++) {
-        int64_t r = i / w->s.share, head = w->g * w->s.share + i % w->s.share, D = w->s.D;
-        float *y = (float *)w->c->out[0].data + ((w->row + r) * w->s.H + head) * D;
-        const float *acc = p.acc + i * w->s.Dp;
-        vf sum = vf_set(w->lo[r] < w->hi[r] ? p.sum[i] : 1);
-        for (int64_t d = 0; d < D; d += LANES)
-            vf_store_n(y + d, D - d < LANES ? (int)(D - d) : LANES, vf_div(vf_load(acc + d), sum));
-    }
-}
+#include "lib/engine/cpu/isa/attention.h"
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -482,14 +87,41 @@ static void run_blocks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
     }
 }
 
+/* A step through n items that meets all of them, and any few that follow each other from all over
+ * (near the golden section): only the first chunks have keys, and each thread is to get some. */
+static int64_t step_of(int64_t n)
+{
+    for (int64_t step = (n * 618 + 999) / 1000;; step++) {
+        int64_t a = n, b = step;
+        while (b) {
+            int64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return step;
+    }
+}
+
+/* Chunks that hold a key which some row sees: one at least, so that each row is looked at. */
+static int64_t used_chunks(const zt_cpu_call *c)
+{
+    const int32_t *pos = slots_of(c, 3, c->in[1].type.dim[0]).pos;
+    int64_t last = 0;
+    for (int64_t row = 0; row < c->in[0].type.dim[0]; row++)
+        if (pos[row] > last) last = pos[row];
+    return last / CHUNK < c->aux[AUX_CHUNKS] ? last / CHUNK + 1 : c->aux[AUX_CHUNKS];
+}
+
 /* Few rows, phase 0: one chunk of one block and key head an item, its sums to shared memory. */
 static void run_chunks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
 {
     sizes s = sizes_of(c);
     int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t chunk = item / per_chunk, block = item % per_chunk / s.G;
+    int64_t n = c->aux[AUX_CHUNKS] * per_chunk, step = c->aux[AUX_STEP], used = used_chunks(c);
+    for (int64_t at = begin; at < end; at++) {
+        int64_t item = at * step % n, chunk = item / per_chunk, block = item % per_chunk / s.G;
         int64_t first = block * c->aux[AUX_ROWS], row = first;
+        if (chunk >= used) continue;
         run w = begin_block(c, item % s.G, local);
         part p = part_at((float *)c->shared + (size_t)item * part_floats(M, s.Dp), M);
         for (; row < end_of_block(c, block, s.n); row += w.rows) {
@@ -504,6 +136,7 @@ static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local
 {
     sizes s = sizes_of(c);
     int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
+    const int64_t used = used_chunks(c);
     for (int64_t item = begin; item < end; item++) {
         int64_t block = item / s.G, first = block * c->aux[AUX_ROWS], row = first;
         run w = begin_block(c, item % s.G, local);
@@ -511,7 +144,7 @@ static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local
         for (; row < end_of_block(c, block, s.n); row += w.rows) {
             begin_run(&w, row, end_of_block(c, block, s.n));
             part_clear(total, w.rows * s.share, s.Dp);
-            for (int64_t k = 0; k < c->aux[AUX_CHUNKS]; k++) {
+            for (int64_t k = 0; k < used; k++) {
                 size_t at = (size_t)(k * per_chunk + item) * part_floats(M, s.Dp);
                 part p = part_at((float *)c->shared + at, M);
                 combine_chunk(&w, total, part_from(p, (row - first) * s.share, s.Dp), k);
@@ -543,6 +176,7 @@ static void attention_setup(zt_cpu_call *c)
     c->aux[AUX_CHUNKS] = chunks;
     c->n_phases = 2;
     c->items[0] = chunks * blocks * s.G;
+    c->aux[AUX_STEP] = step_of(c->items[0]);
     c->items[1] = blocks * s.G;
     c->shared_bytes = (size_t)c->items[0] * part_floats(M, s.Dp) * sizeof(float);
 }

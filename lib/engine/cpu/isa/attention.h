@@ -1,0 +1,504 @@
+/* attention.h - private to isa/attention.c: what rows of a block get of one tile, and of one chunk;
+ * how chunks are put together. There it is told what depends on what.
+ */
+#ifndef ZT_CPU_ATTENTION_H
+#define ZT_CPU_ATTENTION_H
+
+#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/slots.h"
+
+#include <float.h>
+
+enum {
+    TILE = 64,
+    CHUNK = 4 * TILE,
+    BLOCK = 16,   /* rows of a block at most; half of that up to BLOCKS rows */
+    BLOCKS = 128,
+    QUERIES = 64, /* rows times heads of a block at most, where one row has not more */
+    FEW = 8       /* rows up to which chunks are items */
+};
+
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP };
+
+typedef struct sizes {
+    int64_t n, D, Dp; /* columns of a head, and rounded up to whole registers */
+    int64_t H, G, share, ctx;
+} sizes;
+
+static sizes sizes_of(const zt_cpu_call *c)
+{
+    const zt_attention_attrs *a = c->attrs;
+    sizes s = {.n = c->in[0].type.dim[0], .D = a->head, .ctx = c->in[1].type.dim[0]};
+    s.Dp = (s.D + LANES - 1) / LANES * LANES;
+    s.H = c->in[0].type.dim[1] / s.D;
+    s.G = c->in[1].type.dim[1] / s.D;
+    s.share = s.H / s.G;
+    return s;
+}
+
+/* ---- partial sums of a block's queries ------------------------------------------------------- */
+
+typedef struct part {
+    float *top, *sum, *acc; /* [M], [M], [M][Dp] */
+} part;
+
+static size_t part_floats(int64_t M, int64_t Dp) { return (size_t)(M * (Dp + 2)); }
+
+static part part_at(float *p, int64_t M) { return (part){p, p + M, p + 2 * M}; }
+
+static part part_from(part p, int64_t query, int64_t Dp)
+{
+    return (part){p.top + query, p.sum + query, p.acc + query * Dp};
+}
+
+static void part_clear(part p, int64_t M, int64_t Dp)
+{
+    for (int64_t i = 0; i < M; i++) {
+        p.top[i] = -INFINITY;
+        p.sum[i] = 0;
+    }
+    memset(p.acc, 0, (size_t)(M * Dp) * sizeof *p.acc);
+}
+
+/* acc = acc * k + more * by; more may be NULL. */
+static void rescale(float *acc, vf k, const float *more, vf by, int64_t Dp)
+{
+    for (int64_t d = 0; d < Dp; d += LANES) {
+        vf a = vf_load(acc + d);
+        vf_store(acc + d, more ? vf_fma(a, k, vf_mul(vf_load(more + d), by)) : vf_mul(a, k));
+    }
+}
+
+static void combine(part total, part p, int64_t i, int64_t Dp)
+{
+    float top = p.top[i] > total.top[i] ? p.top[i] : total.top[i];
+    vf k = vf_exp(vf_set(total.top[i] - top)), by = vf_exp(vf_set(p.top[i] - top));
+    rescale(total.acc + i * Dp, k, p.acc + i * Dp, by, Dp);
+    total.sum[i] = total.sum[i] * vf_top(k) + p.sum[i] * vf_top(by);
+    total.top[i] = top;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* c[r][0..w-1] (+)= sum over l < L, in order, of a[r][l] b[l][0..w-1]: R rows, N registers wide. */
+INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L,
+                    float *const *c, int64_t column, bool add)
+{
+    vf s[4][4];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        const float *old = c[r] + column;
+        UNROLL for (int k = 0; k < N; k++) s[r][k] = add ? vf_load(old + LANES * k) : vf_set(0);
+    }
+    for (int64_t l = 0; l < L; l++) {
+        vf v[4];
+        UNROLL for (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            vf x = vf_set(a[r][l]);
+            UNROLL for (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        UNROLL for (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
+    }
+}
+
+#if defined(ZT_ISA_avx512)
+enum { ROWS = 4, WIDE = 4 };
+#else
+enum { ROWS = 2, WIDE = 2 };
+#endif
+
+typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L,
+                        float *const *c, int64_t first, int64_t last, bool add);
+
+/* Columns first..last-1, whole registers, of R rows. */
+#define PRODUCT(R)                                                                                 \
+    static void product##R(const float *const *a, const float *b, int64_t ldb, int64_t L,          \
+                           float *const *c, int64_t first, int64_t last, bool add)                 \
+    {                                                                                              \
+        for (; first + WIDE * LANES <= last; first += WIDE * LANES)                                \
+            product(R, WIDE, a, b, ldb, L, c, first, add);                                         \
+        for (; first < last; first += LANES) product(R, 1, a, b, ldb, L, c, first, add);           \
+    }
+PRODUCT(1)
+PRODUCT(2)
+#if defined(ZT_ISA_avx512)
+PRODUCT(3)
+PRODUCT(4)
+static product_fn *const products[] = {NULL, product1, product2, product3, product4};
+#else
+static product_fn *const products[] = {NULL, product1, product2};
+#endif
+
+/* ---- one run: rows of a block that follow each other in one sequence ------------------------- */
+
+typedef struct run {
+    zt_cpu_call *c;
+    sizes s;
+    slots slots;
+    int64_t g, row, rows, seq;    /* key head; first row and how many; their sequence */
+    int64_t lo[BLOCK], hi[BLOCK]; /* positions that each row sees: from lo to below hi */
+    float scale, cap;
+    float *keys, *values, *score; /* scratch: [D][TILE], [TILE][Dp], [queries][TILE] */
+} run;
+
+typedef struct span {
+    int first, last; /* keys of a tile: from first to below last */
+} span;
+
+static int in_tile(int64_t key) { return key < 0 ? 0 : key > TILE ? TILE : (int)key; }
+
+/* The keys that row r sees of the tile at `tile`; none: first >= last. */
+static span seen(const run *w, int64_t r, int64_t tile)
+{
+    return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)};
+}
+
+static span seen_by_any(const run *w, int64_t tile)
+{
+    span all = {TILE, 0};
+    for (int64_t r = 0; r < w->rows; r++) {
+        span s = seen(w, r, tile);
+        if (s.first >= s.last) continue;
+        if (s.first < all.first) all.first = s.first;
+        if (s.last > all.last) all.last = s.last;
+    }
+    return all;
+}
+
+static bool sees(const run *w, int64_t r, int64_t chunk)
+{
+    return w->lo[r] < (chunk + 1) * CHUNK && w->hi[r] > chunk * CHUNK && w->lo[r] < w->hi[r];
+}
+
+/* Where the keys of a span lie in a cache, in bytes. Other places of the tile, and those that the
+ * table leads nowhere, get row 0: what is read there is not used, or the whole call fails. */
+static void find_keys(const run *w, int64_t tile, span s, size_t at[TILE])
+{
+    const size_t item = w->c->in[1].type.dtype == ZT_F16 ? 2 : 4;
+    const int64_t W = w->s.D * w->s.G, block = w->slots.block;
+    for (int j = 0; j < TILE; j++) at[j] = (size_t)(w->g * w->s.D) * item;
+    for (int64_t p = tile + s.first, end = tile + s.last; p < end;) {
+        int64_t b = p / block, next = (b + 1) * block;
+        int64_t begin = slots_block(&w->slots, w->c, w->seq, b);
+        for (; p < end && p < next; p++)
+            if (begin >= 0) at[p - tile] += (size_t)((begin + p - b * block) * W) * item;
+    }
+}
+
+/* n columns of a cache row, zeros after them; n is LANES wherever a whole register is there. */
+INLINE vf cached(bool half, const char *p, int n)
+{
+    if (!half) return vf_load_n((const float *)p, n);
+    if (n == LANES) return vf_of_f16(p);
+    uint16_t some[LANES] = {0};
+    memcpy(some, p, (size_t)n * sizeof some[0]);
+    return vf_of_f16(some);
+}
+
+/* Sixteen keys' columns: keys[i][0..15] = column i of each. */
+INLINE void turn_keys(bool half, const char *base, const size_t *at, int n, float *keys)
+{
+    vf r[LANES];
+    UNROLL for (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
+    vf_transpose(r);
+    UNROLL for (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
+}
+
+INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size_t *at, float *keys)
+{
+    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int64_t whole = D - rest;
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        for (int64_t d = 0; d < whole; d += LANES)
+            turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
+        if (rest) turn_keys(half, base + whole * item, at + j, rest, keys + whole * TILE + j);
+    }
+}
+
+INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at,
+                        float *values)
+{
+    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
+    for (int j = s.first; j < s.last; j++) {
+        const char *p = base + at[j];
+        float *v = values + j * Dp;
+        for (int64_t d = 0; d < whole; d += LANES)
+            vf_store(v + d, cached(half, p + d * item, LANES));
+        if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
+    }
+}
+
+static void load_tile(const run *w, int64_t tile, span s)
+{
+    const char *k = w->c->in[1].data, *v = w->c->in[2].data;
+    size_t at[TILE];
+    find_keys(w, tile, s, at);
+    if (w->c->in[1].type.dtype == ZT_F16) {
+        load_keys(true, k, w->s.D, s, at, w->keys);
+        load_values(true, v, w->s.D, s, at, w->values);
+    } else {
+        load_keys(false, k, w->s.D, s, at, w->keys);
+        load_values(false, v, w->s.D, s, at, w->values);
+    }
+}
+
+/* ---- scores, weights, values ----------------------------------------------------------------- */
+
+/* Query i of a run is head i % share of row i / share. */
+static const float *query(const run *w, int64_t i)
+{
+    int64_t row = w->row + i / w->s.share, head = w->g * w->s.share + i % w->s.share;
+    return (const float *)w->c->in[0].data + (row * w->s.H + head) * w->s.D;
+}
+
+static void score_tile(const run *w, span s)
+{
+    int64_t M = w->rows * w->s.share;
+    for (int64_t i = 0; i < M; i += ROWS) {
+        const float *q[ROWS];
+        float *y[ROWS];
+        int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        for (int r = 0; r < m; r++) {
+            q[r] = query(w, i + r);
+            y[r] = w->score + (i + r) * TILE;
+        }
+        products[m](q, w->keys, TILE, w->s.D, y, s.first / LANES * LANES,
+                    (s.last + LANES - 1) / LANES * LANES, false);
+    }
+}
+
+/* Scale, cap, and -inf outside the span; returns the largest. */
+static float finish_scores(const run *w, float *y, span s)
+{
+    vf top = vf_set(-INFINITY), least = vf_set(-INFINITY);
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
+        if (w->cap > 0) x = vf_mul(vf_set(w->cap), vf_tanh(vf_div(x, vf_set(w->cap))));
+        x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
+        vf_store(y + j, x);
+        top = vf_max(x, top);
+    }
+    return vf_top(top);
+}
+
+/* What m queries from the i-th have summed is brought to their new largest scores, `top`. */
+static void raise_tops(const run *w, part p, int64_t i, int m, const float *top)
+{
+    float k[LANES], raised = 0;
+    vf old = vf_load_n(p.top + i, m), now = vf_max(vf_load_n(top, m), old);
+    /* 0 where the largest is the old one; a query that has seen no key yet has nothing to lose */
+    vf_store(k, vf_sub(old, vf_max(now, vf_set(-FLT_MAX))));
+    for (int r = 0; r < m; r++) raised = raised > -k[r] ? raised : -k[r];
+    if (raised == 0) return;
+    vf_store(k, vf_exp(vf_load(k)));
+    vf_store_n(p.top + i, m, now);
+    for (int r = 0; r < m; r++) {
+        rescale(p.acc + (i + r) * w->s.Dp, vf_set(k[r]), NULL, vf_set(0), w->s.Dp);
+        p.sum[i + r] *= k[r];
+    }
+}
+
+/* Scores of m queries become weights. Query by query each step would wait for the one before. */
+static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
+{
+    span s[ROWS];
+    float top[LANES];
+    for (int r = 0; r < m; r++) {
+        s[r] = seen(w, (i + r) / w->s.share, tile);
+        if (s[r].first >= s[r].last) s[r] = (span){0, 0};
+        top[r] = finish_scores(w, w->score + (i + r) * TILE, s[r]);
+    }
+    raise_tops(w, p, i, m, top);
+    for (int r = 0; r < m; r++) {
+        float *y = w->score + (i + r) * TILE;
+        vf sum = vf_set(0), t = vf_set(p.top[i + r]);
+        for (int j = s[r].first / LANES * LANES; j < s[r].last; j += LANES) {
+            vf e = vf_exp(vf_sub(vf_load(y + j), t));
+            vf_store(y + j, e);
+            sum = vf_add(sum, e);
+        }
+        p.sum[i + r] += vf_sum(sum);
+    }
+}
+
+/* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */
+static void add_values(const run *w, part p, int64_t i, int m, int first, int last)
+{
+    const float *weight[ROWS];
+    float *acc[ROWS];
+    for (int r = 0; r < m; r++) {
+        weight[r] = w->score + (i + r) * TILE + first;
+        acc[r] = p.acc + (i + r) * w->s.Dp;
+    }
+    if (first < last)
+        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp,
+                    true);
+}
+
+/* m queries side by side over the keys that all of them see, each alone before and after. */
+static void value_rows(const run *w, part p, int64_t tile, int64_t i, int m)
+{
+    span own[ROWS], all = {0, TILE};
+    for (int r = 0; r < m; r++) {
+        own[r] = seen(w, (i + r) / w->s.share, tile);
+        if (own[r].first > all.first) all.first = own[r].first;
+        if (own[r].last < all.last) all.last = own[r].last;
+    }
+    if (all.first >= all.last) {
+        for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, own[r].last);
+        return;
+    }
+    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, own[r].first, all.first);
+    add_values(w, p, i, m, all.first, all.last);
+    for (int r = 0; r < m; r++) add_values(w, p, i + r, 1, all.last, own[r].last);
+}
+
+/* ---- one row, R heads: a tile straight from the cache ---------------------------------------- */
+
+/* Columns d..d+n-1 of sixteen keys, times the queries'. */
+INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *at, int64_t d, vf *y)
+{
+    const char *base = (const char *)w->c->in[1].data + d * (half ? 2 : 4);
+    const float *q[ROWS];
+    vf k[LANES];
+    UNROLL for (int r = 0; r < R; r++) q[r] = query(w, r) + d;
+    UNROLL for (int i = 0; i < LANES; i++) k[i] = cached(half, base + at[i], n);
+    vf_transpose(k);
+    UNROLL for (int i = 0; i < LANES; i++)
+    {
+        UNROLL for (int r = 0; r < R; r++)
+            if (i < n) y[r] = vf_fma(vf_set(q[r][i]), k[i], y[r]);
+    }
+}
+
+/* Scores of the keys j..j+15: sums over the columns in order, as product makes them. */
+INLINE void score_keys(int R, bool half, const run *w, const size_t *at, int j)
+{
+    vf y[ROWS];
+    int64_t d = 0;
+    UNROLL for (int r = 0; r < R; r++) y[r] = vf_set(0);
+    for (; d + LANES <= w->s.D; d += LANES) score_columns(R, LANES, half, w, at + j, d, y);
+    if (d < w->s.D) score_columns(R, (int)(w->s.D - d), half, w, at + j, d, y);
+    UNROLL for (int r = 0; r < R; r++) vf_store(w->score + r * TILE + j, y[r]);
+}
+
+/* Registers of values from column d on, N of them with n columns each, times weights: key by key. */
+INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, const size_t *at,
+                         span s, int64_t d)
+{
+    const char *base = (const char *)w->c->in[2].data + d * (half ? 2 : 4);
+    vf a[ROWS][WIDE];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        UNROLL for (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + r * w->s.Dp + d + LANES * k);
+    }
+    for (int j = s.first; j < s.last; j++) {
+        vf v[WIDE];
+        UNROLL for (int k = 0; k < N; k++)
+            v[k] = cached(half, base + at[j] + LANES * k * (half ? 2 : 4), n);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            vf x = vf_set(w->score[r * TILE + j]);
+            UNROLL for (int k = 0; k < N; k++) a[r][k] = vf_fma(x, v[k], a[r][k]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        UNROLL for (int k = 0; k < N; k++) vf_store(p.acc + r * w->s.Dp + d + LANES * k, a[r][k]);
+    }
+}
+
+INLINE void attend_row(int R, bool half, const run *w, part p, int64_t tile, const size_t *at,
+                       span s)
+{
+    const int64_t D = w->s.D;
+    int64_t d = 0;
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) score_keys(R, half, w, at, j);
+    weigh_rows(w, p, tile, 0, R);
+    for (; d + WIDE * LANES <= D; d += WIDE * LANES)
+        weigh_values(R, WIDE, LANES, half, w, p, at, s, d);
+    for (; d + LANES <= D; d += LANES) weigh_values(R, 1, LANES, half, w, p, at, s, d);
+    if (d < D) weigh_values(R, 1, (int)(D - d), half, w, p, at, s, d);
+}
+
+typedef void row_fn(const run *w, part p, int64_t tile, const size_t *at, span s);
+
+#define ROW(R)                                                                                     \
+    static void row##R##_f16(const run *w, part p, int64_t tile, const size_t *at, span s)         \
+    {                                                                                              \
+        attend_row(R, true, w, p, tile, at, s);                                                    \
+    }                                                                                              \
+    static void row##R##_f32(const run *w, part p, int64_t tile, const size_t *at, span s)         \
+    {                                                                                              \
+        attend_row(R, false, w, p, tile, at, s);                                                   \
+    }
+ROW(1)
+ROW(2)
+#if defined(ZT_ISA_avx512)
+ROW(3)
+ROW(4)
+static row_fn *const row_fns[2][ROWS + 1] = {{NULL, row1_f32, row2_f32, row3_f32, row4_f32},
+                                             {NULL, row1_f16, row2_f16, row3_f16, row4_f16}};
+#else
+static row_fn *const row_fns[2][ROWS + 1] = {{NULL, row1_f32, row2_f32},
+                                             {NULL, row1_f16, row2_f16}};
+#endif
+
+/* ---- tiles and chunks ------------------------------------------------------------------------ */
+
+static void attend_tile(const run *w, part p, int64_t tile)
+{
+    int64_t M = w->rows * w->s.share;
+    span all = seen_by_any(w, tile);
+    if (all.first >= all.last) return;
+    if (M <= ROWS && w->rows == 1) {
+        size_t at[TILE];
+        find_keys(w, tile, all, at);
+        row_fns[w->c->in[1].type.dtype == ZT_F16][M](w, p, tile, at, all);
+        return;
+    }
+    load_tile(w, tile, all);
+    score_tile(w, all);
+    for (int64_t i = 0; i < M; i += ROWS) {
+        int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        weigh_rows(w, p, tile, i, m);
+        value_rows(w, p, tile, i, m);
+    }
+}
+
+/* p is left as it was when no row sees anything of the chunk. */
+static void attend_chunk(const run *w, part p, int64_t chunk)
+{
+    bool any = false;
+    for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
+    if (!any) return;
+    part_clear(p, w->rows * w->s.share, w->s.Dp);
+    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
+        attend_tile(w, p, t);
+}
+
+static void combine_chunk(const run *w, part total, part p, int64_t chunk)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++)
+        if (sees(w, i / w->s.share, chunk)) combine(total, p, i, w->s.Dp);
+}
+
+/* y = acc / sum; zeros for a row that sees nothing, which is one with trouble. */
+static void write_out(const run *w, part p)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++) {
+        int64_t r = i / w->s.share, head = w->g * w->s.share + i % w->s.share, D = w->s.D;
+        float *y = (float *)w->c->out[0].data + ((w->row + r) * w->s.H + head) * D;
+        const float *acc = p.acc + i * w->s.Dp;
+        vf sum = vf_set(w->lo[r] < w->hi[r] ? p.sum[i] : 1);
+        for (int64_t d = 0; d < D; d += LANES)
+            vf_store_n(y + d, D - d < LANES ? (int)(D - d) : LANES, vf_div(vf_load(acc + d), sum));
+    }
+}
+
+#endif
