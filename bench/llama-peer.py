@@ -2,7 +2,8 @@
 """llama-peer.py MODEL THREADS PROMPT GEN - one sample of llama.cpp's speed, as zt-bench model measures it.
 
 Prints "pp<PROMPT> tokens/s" and "tg<GEN> tokens/s": PROMPT tokens as one batch from an empty context,
-then, from an empty context again, GEN single-token steps after one token. A warm-up of both comes first.
+then, from an empty context again, GEN single-token steps after one token. A warm-up of both comes first; what
+is 0 is left out. And "bytes N": those of all weights.
 Needs llama-cpp-python (see bench/vs-llama).
 """
 import ctypes
@@ -53,7 +54,12 @@ def generate(n):
     return n / (time.perf_counter() - start)
 
 
-prompt(n_prompt)
-generate(8)
-print(f"pp{n_prompt} {prompt(n_prompt):.2f}")
-print(f"tg{n_gen} {generate(n_gen):.2f}")
+if n_prompt:
+    prompt(n_prompt)
+if n_gen:
+    generate(8)
+if n_prompt:
+    print(f"pp{n_prompt} {prompt(n_prompt):.2f}")
+if n_gen:
+    print(f"tg{n_gen} {generate(n_gen):.2f}")
+print(f"bytes {L.llama_model_size(model)}")
