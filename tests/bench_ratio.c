@@ -1,4 +1,4 @@
-/* bench_ratio.c - zt-bench's interval of a ratio: what it holds, how often, and when it says nothing. */
+/* bench_ratio.c - zt-bench's interval of a ratio: what it holds, how often, and when nothing. */
 #include "tools/zt-bench/ratio.c"
 
 #include "tests/tap.h"
@@ -26,7 +26,7 @@ static void test_known(void)
     ok(r.ratio == 1.5 && r.ci95[0] == 1.5 && r.ci95[1] == 1.5, "without noise there is none");
     r = ratio(one, 8, three, 8, true);
     ok(r.ratio == 1.5 && r.ci95[0] == 1.5 && r.ci95[1] == 1.5, "of pairs neither");
-    ok(ratio(one, 4, even, 4, false).ratio == 1.25, "the median of an even number is the middle's mean");
+    ok(ratio(one, 4, even, 4, false).ratio == 1.25, "of an even number the mean of two");
     ok(ratio(one, 3, odd, 3, false).ratio == 2.5, "of an odd number the middle");
     for (int n = 1; n <= 7; n++) {
         ok(isinf(ratio(one, n, three, 8, false).ci95[1]) == (n < 4), "%d old samples", n);
@@ -39,12 +39,13 @@ static void test_draws(void)
 {
     double a[40], b[40];
     bench_ratio r[3];
+    bench_samples old = {a, 40}, now = {b, 40};
     for (int i = 0; i < 40; i++) {
         a[i] = exp(.1 * zt_normal(1, 0, (uint64_t)i));
         b[i] = exp(.1 * zt_normal(2, 0, (uint64_t)i));
     }
     for (int i = 0; i < 3; i++)
-        bench_ratio_of(ctx, (bench_samples){a, 40}, (bench_samples){b, 40}, false, i ? 9 : 8, &r[i]);
+        bench_ratio_of(ctx, old, now, false, i ? 9 : 8, &r[i]);
     ok(!memcmp(&r[1], &r[2], sizeof r[1]), "one seed, one answer");
     ok(r[0].ratio == r[1].ratio && memcmp(r[0].ci95, r[1].ci95, sizeof r[0].ci95),
        "another seed draws others");
@@ -52,7 +53,7 @@ static void test_draws(void)
        "that say nearly the same");
 }
 
-/* ---- how often the interval holds the truth ---------------------------------------------------- */
+/* ---- how often the interval holds the truth -------------------------------------------------- */
 
 typedef double noise_fn(uint64_t seed, uint64_t i);
 
@@ -71,8 +72,8 @@ static double two_speeds(uint64_t seed, uint64_t i)
     return 1 + .005 * zt_normal(seed, 0, i) + (zt_uniform(seed, 1, i) < .5 ? .05 : 0);
 }
 
-/* The share of experiments whose interval holds 1, where the truth is 1. drift: both sides of a pair
- * become slower together, by as much, from first to last. */
+/* The share of experiments whose interval holds 1, where the truth is 1. drift: both sides of a
+ * pair become slower together, by as much, from first to last. */
 static double held(noise_fn *noise, int n, bool paired, double drift)
 {
     enum { EXPERIMENTS = 100 };
@@ -85,7 +86,8 @@ static double held(noise_fn *noise, int n, bool paired, double drift)
             b[i] = slow * noise(2 * e + 1, (uint64_t)i);
         }
         bench_ratio r;
-        if (bench_ratio_of(ctx, (bench_samples){a, n}, (bench_samples){b, n}, paired, e, &r)) return 0;
+        bench_samples old = {a, n}, now = {b, n};
+        if (bench_ratio_of(ctx, old, now, paired, e, &r)) return 0;
         in += r.ci95[0] <= 1 && 1 <= r.ci95[1];
     }
     return (double)in / EXPERIMENTS;
@@ -132,7 +134,8 @@ static void test_memory(void)
     for (uint64_t nth = 1; nth < 20; nth++) {
         bench_ratio r;
         zt_mem_fail(ctx, nth, false);
-        zt_status s = bench_ratio_of(ctx, (bench_samples){x, 6}, (bench_samples){x, 6}, false, 0, &r);
+        bench_samples same = {x, 6};
+        zt_status s = bench_ratio_of(ctx, same, same, false, 0, &r);
         refused += s == ZT_ENOMEM;
         zt_mem_fail(ctx, 0, false);
         zt_ctx_clear(ctx);

@@ -1,10 +1,10 @@
 /* compare.c - zt-bench compare: is the new slower than the old, beyond noise?
  *
  * Rows are those that both have, by test, threads and unit. The time that the new takes of what the
- * old takes is a ratio of medians with an interval (ratio.c). "slower" is said when the whole interval
- * lies beyond the threshold, and of files the ratio of the best samples too; "faster" when it lies
- * beyond on the other side, "same" when all of it lies within, and "unsure" of the rest: more samples
- * would tell. Only "slower" makes the answer no.
+ * old takes is a ratio of medians with an interval (ratio.c). "slower" is said when the whole
+ * interval lies beyond the threshold, and of files the ratio of the best samples too; "faster" when
+ * it lies beyond on the other side, "same" when all of it lies within, and "unsure" of the rest:
+ * more samples would tell. Only "slower" makes the answer no.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -92,8 +92,8 @@ static bool alike(const bench_result *a, const bench_result *b, bool by_name)
            (!by_name || !strcmp(a->test, b->test));
 }
 
-/* The row of a list that is compared with another's: of its name, or, of two subjects that have been
- * put side by side under names of their own, of its unit. */
+/* The row of a list that is compared with another's: of its name, or, of two subjects that were put
+ * side by side under names of their own, of its unit. */
 static const bench_result *find(const bench_list *l, const bench_result *like, bool paired)
 {
     const bench_result *r = l->first, *by_unit = l->first;
@@ -112,7 +112,7 @@ static bool is_rate(const char *unit)
     return n >= 2 && !strcmp(unit + n - 2, "/s");
 }
 
-/* Parts of a command's time, which the system tells apart by its ticks: they are told, not judged. */
+/* Parts of a command's time, which the system tells apart by ticks: they are told, not judged. */
 static bool is_told(const char *test) { return !strcmp(test, "user") || !strcmp(test, "sys"); }
 
 static int verdict_of(const comparison *c, double threshold)
@@ -140,8 +140,8 @@ static double best_of(const double *x, int64_t n, bool rate)
     return rate ? x[n - 1 - (n - 1) / 10] : x[(n - 1) / 10];
 }
 
-/* Noise only takes time. Where it took it from more than half of a file's samples the medians differ,
- * but the best of both still are alike; of pairs, which share it, the interval says all. */
+/* Noise only takes time. Where it took it from more than half of a file's samples the medians
+ * differ, but the best of both still are alike; of pairs, which share it, the interval says all. */
 static double ratio_of_best(const comparison *c, bool paired, double *scratch)
 {
     bool rate = is_rate(c->now->unit);
@@ -256,7 +256,7 @@ static zt_status print_json(const judgement *j)
     return st;
 }
 
-/* ---- junit: a case a row, failed where it is slower ------------------------------------------- */
+/* ---- junit: a case a row, failed where it is slower ------------------------------------------ */
 
 static zt_status fill_case(zt_arena *a, const comparison *c, bench_case *to)
 {

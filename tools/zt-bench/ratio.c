@@ -2,8 +2,8 @@
  *
  * Samples are drawn again, with replacement, from each side's own; the interval holds the middle of
  * what their medians then say. Three things keep it honest:
- *   - Pairs. Where sample i of both sides was taken side by side, a pair is drawn as one and its own
- *     ratio counts, so that a machine that slows down for a while does so for both.
+ *   - Pairs. Where sample i of both sides was taken side by side, a pair is drawn as one and its
+ *     own ratio counts, so that a machine that slows down for a while does so for both.
  *   - Blocks. What follows another in time is like it (a busy neighbour stays for some samples), so
  *     from 15 samples on runs of them are drawn, cbrt(n) long, around the end (Politis and Romano,
  *     1992: the circular block bootstrap).

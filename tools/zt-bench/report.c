@@ -147,7 +147,7 @@ static void put_model(zt_str *s, const bench_list *l)
     zt_str_printf(s, ",\"bytes\":%" PRIu64 "},", l->model_bytes);
 }
 
-/* Results; each after another that was put, and with what it is the result of where there are two. */
+/* Results; each after another that was put, and with its subject where there are two. */
 static void put_results(zt_str *s, const bench_list *l, const char *subject, bool first,
                         double *scratch)
 {

@@ -1,8 +1,8 @@
 /* run.c - zt-bench run: what a command takes: wall time, processor time, memory.
  *
- * A command is started as execvp does, without a shell; with --vs there are two, each a line of text
- * that a shell reads where it has something for a shell in it. Input is empty, output is thrown away
- * (under -v it goes to stderr). Wall time is from before the fork until the end has been waited for.
+ * A command is started as execvp does, without a shell; with --vs there are two, each a line of
+ * text that a shell reads where it has something for a shell in it. Input is empty, output is thrown
+ * away (under -v it goes to stderr). Wall time is from before the fork until the end was waited for.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -93,8 +93,8 @@ static zt_status no_start(const bench_line *c, int why)
     return zt_fail(c->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", c->argv[0], strerror(why));
 }
 
-/* Why the program could not be begun, as the child tells it; 0 when its end of the pipe is closed by
- * the program's beginning. */
+/* Why the program could not be begun, as the child tells it; 0 when the program's beginning closes
+ * the child's end of the pipe. */
 static int hear(int told)
 {
     int why = 0;
