@@ -29,7 +29,8 @@ static const double usual_cost[SIZES] = {1, 1.5, 2.5, 4.5};
 static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95};
 #define BELIEF 2.0
 #define KEEP   (31.0 / 32) /* of what was counted, each time more is */
-#define GAIN   1.15        /* a draft must promise this much over single steps */
+#define GAIN   1.15        /* a draft must promise this much over single steps, */
+#define FIRST  1.5         /* and the first of a size, which prepares for it, this much */
 
 typedef struct match {
     size_t at;     /* what follows the place: the first token foretold */
@@ -191,14 +192,15 @@ static double cost_of(const zt_drafts *d, int size)
 
 static size_t worth(const zt_drafts *d, match m, size_t most)
 {
-    double tokens = 1, all = 1, best = GAIN;
+    double tokens = 1, all = 1, best = 1;
     size_t rows = 1, found = 0;
     for (int size = 1; size < SIZES && size_rows[size] <= most + 1; size++) {
         for (; rows < size_rows[size]; rows++)
             tokens += all *= chance(d, m, rows - 1);
-        if (tokens / cost_of(d, size) <= best)
+        double gain = tokens / cost_of(d, size);
+        if (gain <= best || gain < (d->seen[size] ? GAIN : FIRST))
             continue;
-        best = tokens / cost_of(d, size);
+        best = gain;
         found = rows - 1;
     }
     return found;
