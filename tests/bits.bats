@@ -92,6 +92,18 @@ same() {
     [ "$(printf '%s\n' "$a" "$b" "$c" "$d" | sort -u | wc -l)" -eq 4 ]
 }
 
+@test "made models: one sum whatever --tile says" {
+    for model in llama gemma k; do
+        for tile in 1 8 20 64 1000; do
+            logits $model.gguf short -t 2 --tile $tile
+        done | tee sums
+        logits $model.gguf short -t 3 >>sums
+        [ "$(sort -u sums | wc -l)" -eq 1 ]
+        [ "$(wc -l <sums)" -eq 6 ]
+    done
+    run -64 --separate-stderr zt-run -m llama.gguf -p a --tile 0
+}
+
 @test "made models: twenty runs, one sum" {
     for ((i = 0; i < 20; i++)); do
         logits llama.gguf long -t 3 --chunk 100

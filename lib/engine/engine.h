@@ -62,6 +62,9 @@ typedef struct zt_engine_opts {
     int threads; /* 0: zt_cpu_count */
     int device;  /* cuda:i, vulkan:i */
     zt_isa isa;  /* cpu: at most this */
+    /* cpu: rows of x (tokens) that a matrix product takes through one pass over its weights, in its
+     * own steps; 0: what a part of the second-level cache found holds. The bits do not depend on it. */
+    int64_t tile;
 } zt_engine_opts;
 
 typedef struct zt_engine_report {

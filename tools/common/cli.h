@@ -61,6 +61,7 @@ enum {
     ZT_SHARE_COLOR = 32,
     ZT_SHARE_PROGRESS = 64,
     ZT_SHARE_PAIR = 128, /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
+    ZT_SHARE_TILE = 512, /* --tile */
     ZT_SHARE_JUNIT = 256 /* with FORMAT: junit too, which the tool writes itself, not a table */
 };
 
@@ -96,6 +97,7 @@ typedef struct zt_cli {
     int64_t threads;       /* 0: not given */
     const char *engine;    /* "auto" */
     zt_isa isa;            /* from --isa, else ZT_ISA, else the best */
+    int64_t tile;          /* 0: by the caches */
     size_t mem_limit;
     uint64_t seed;
     zt_format format;

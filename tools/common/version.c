@@ -8,7 +8,7 @@
 
 zt_engine *zt_cli_engine(zt_cli *cli)
 {
-    zt_engine_opts opts = {.threads = (int)cli->threads, .isa = cli->isa};
+    zt_engine_opts opts = {.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile};
     return zt_engine_open(cli->ctx, cli->engine, &opts);
 }
 

@@ -96,7 +96,7 @@ static zt_status make_inputs(subject *s, int64_t longest)
 static zt_status load(subject *s, bench_list *l, int64_t threads)
 {
     zt_cli *cli = s->cli;
-    zt_engine_opts eo = {.threads = (int)threads, .isa = cli->isa};
+    zt_engine_opts eo = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile};
     int64_t longest = s->o->prompt > s->o->generate + 1 ? s->o->prompt : s->o->generate + 1;
     if (!s->o->vs) bench_counters_open(&s->counters); /* before its threads begin */
     s->engine = zt_engine_open(cli->ctx, cli->engine, &eo);

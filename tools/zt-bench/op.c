@@ -183,7 +183,8 @@ static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
 {
     zt_ctx *ctx = s->cli->ctx;
     bool replay = s->o->how == BENCH_REPLAY;
-    zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa};
+    zt_engine_opts eo = {.threads = (int)threads, .isa = s->cli->isa,
+                         .tile = s->cli->tile};
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
     *r = (rig){.s = s, .name = name};
     if (!s->o->vs) bench_counters_open(&r->counters); /* before its threads begin */

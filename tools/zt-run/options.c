@@ -74,7 +74,7 @@ const zt_tool run_tool = {
     .summary = "run a model",
     .synopsis = synopsis,
     .options = options,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
 };
 

@@ -43,7 +43,7 @@ static const zt_tool tool = {
     .summary = "record programs and look at them",
     .synopsis = synopsis,
     .options = trace_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS | ZT_SHARE_PAIR,
     .max_operands = -1,
 };

@@ -35,6 +35,12 @@ typedef struct zt_cpu_ahead {
 } zt_cpu_ahead;
 enum { ZT_CPU_AHEAD = 3 };
 
+/* How many rows of x a product takes at once. */
+typedef struct zt_cpu_tile {
+    int64_t rows;  /* asked for; 0: those whose activations `bytes` hold */
+    int64_t bytes; /* of the second-level cache, a part */
+} zt_cpu_tile;
+
 typedef struct zt_cpu_kernel {
     zt_op op;
     /* May it run with these types? NULL inputs are absent. The same list serves asking and running. */
@@ -70,6 +76,7 @@ struct zt_cpu_call {
     size_t keep_bytes;                 /* set by setup; 0: no keep */
     void *keep;                        /* 64-byte aligned; filled by prime before the first run */
     int64_t aux[8];                    /* the kernel's own notes from setup */
+    zt_cpu_tile tile;                  /* the engine's */
     zt_trouble trouble;                /* set through zt_cpu_trouble */
     zt_cpu_call *inner;                /* of wide.c: the call in f32; NULL else */
 };

@@ -36,6 +36,7 @@ struct zt_ebuf {
 typedef struct zt_cpu_engine {
     zt_engine base;
     zt_pool *pool;
+    zt_cpu_tile tile;
     const zt_cpu_kernel
         *kernel[ZT_OP_COUNT][4];   /* for each op those of its family's list, in order */
     zt_cpu_slab *weights, *states; /* lists */

@@ -150,6 +150,7 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
     }
     t->call.op = st->op;
     t->call.attrs = st->attrs;
+    t->call.tile = e->tile;
     t->call.kernel = zt_cpu_find(e, st->op, st->attrs, in, out);
     if (!t->call.kernel)
         return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",

@@ -100,13 +100,13 @@ static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
     return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(K);
 }
 
-/* Rows of x in a block: their activations stay in a part of the second-level cache while groups
- * pass by; what must be decoded passes seldom. */
-static int64_t block_of(const zt_product *p)
+/* Rows of x in a block, whole steps of MOST: their activations stay in a part of the second-level
+ * cache while groups pass by; what must be decoded passes seldom. */
+static int64_t block_of(const zt_product *p, zt_cpu_tile tile)
 {
-    int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = (192 << 10) / (bytes + 1);
+    int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = tile.bytes / (bytes + 1);
     int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
-    return rows / p->parts / MOST * MOST;
+    return tile.rows ? round_up(tile.rows, MOST) : rows / p->parts / MOST * MOST;
 }
 
 static void size_scratch(zt_product *p)
@@ -122,7 +122,7 @@ static void size_scratch(zt_product *p)
 }
 
 zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
-                                   const char *act, uint8_t *shared)
+                                   const char *act, zt_cpu_tile tile, uint8_t *shared)
 {
     const weights *of = &table[w->type.dtype];
     zt_product p = {.x = x, .w = w, .b = b, .shared = shared};
@@ -139,7 +139,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.pack = !w->packed;
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
-    p.block = block_of(&p);
+    p.block = block_of(&p, tile);
     p.n_first = (p.pack ? p.groups : 0) + (p.alone || p.lies ? 0 : p.n);
     p.n_items = (p.n + p.block - 1) / p.block * p.groups;
     size_scratch(&p);
@@ -370,7 +370,8 @@ int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu
 static zt_product product_of(const zt_cpu_call *c)
 {
     const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
-    return ZT_SYM(zt_product_make)(&c->in[0], &c->in[1], &c->in[2], act, c->shared);
+    return ZT_SYM(zt_product_make)(&c->in[0], &c->in[1], &c->in[2], act, c->tile,
+                                   c->shared);
 }
 
 static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])

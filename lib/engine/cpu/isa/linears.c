@@ -40,7 +40,7 @@ static set set_of(const zt_cpu_call *c, int n, int w, int b, const char *act)
         if (!c->in[w + k].data) continue;
         zt_product *p = &s.p[s.n];
         *p = ZT_SYM(zt_product_make)(&c->in[0], &c->in[w + k], &c->in[b + k], act,
-                                     (uint8_t *)c->shared + shared);
+                                     c->tile, (uint8_t *)c->shared + shared);
         shared += lines(p->shared_bytes);
         if (lines(p->local_bytes) > scratch) scratch = lines(p->local_bytes);
         s.made_by[s.n] = s.n;

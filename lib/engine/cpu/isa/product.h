@@ -38,7 +38,7 @@ typedef struct zt_product_out {
 
 bool ZT_SYM(zt_product_has)(const zt_type *x, const zt_type *w, const zt_type *b);
 zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
-                                   const char *act, uint8_t *shared);
+                                   const char *act, zt_cpu_tile tile, uint8_t *shared);
 /* Items of the first phase. `local`: local_bytes of the thread's own. */
 void ZT_SYM(zt_product_first)(const zt_product *p, int64_t begin, int64_t end, uint8_t *local);
 /* Activations in their form: where x lies, where the first phase left them, or made now at `room`,
