@@ -139,6 +139,7 @@ $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c)
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
+$(BUILD)/tests/bench_ratio: $(BUILD)/tools/zt-bench/stats.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)

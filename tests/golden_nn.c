@@ -299,6 +299,17 @@ static bool gumbel_on(const json_t *root, const char *engine, char *why, size_t 
 
 /* ---- layers and softmax ---------------------------------------------------------------------- */
 
+typedef bool case_fn(const json_t *root, const char *engine, char *why, size_t size);
+
+static void on_engines(const json_t *root, const char *name, case_fn *run)
+{
+    for (int e = 0; e < 2; e++) {
+        char why[300] = "";
+        bool well = run(root, engines[e], why, sizeof why);
+        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
+    }
+}
+
 static bool layer_on(const json_t *root, const char *engine, char *why, size_t size)
 {
     if (is_layer(root, "combine_mode", "filter")) return filter_on(root, engine, why, size);
@@ -312,11 +323,7 @@ static bool layer_on(const json_t *root, const char *engine, char *why, size_t s
 
 static void layer_case(const json_t *root, const char *name)
 {
-    for (int e = 0; e < 2; e++) {
-        char why[300] = "";
-        bool well = layer_on(root, engines[e], why, sizeof why);
-        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
-    }
+    on_engines(root, name, layer_on);
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -389,11 +396,7 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
 
 static void network_case(const json_t *root, const char *name)
 {
-    for (int e = 0; e < 2; e++) {
-        char why[300] = "";
-        bool well = network_on(root, engines[e], why, sizeof why);
-        ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
-    }
+    on_engines(root, name, network_on);
 }
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */

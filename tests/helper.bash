@@ -47,6 +47,34 @@ man_options() { # page
          }' "$1"
 }
 
+# The man page of a tool has the options of --help, in that order, and mandoc has nothing to say
+# about it, nor about the other pages named.
+man_is_true() { # tool [page...]
+    local pages=("$1.1" "${@:2}")
+    diff <(help_options "$1") <(man_options "$BATS_TEST_DIRNAME/../man/$1.1")
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "${pages[@]/#/$BATS_TEST_DIRNAME/../man/}"
+}
+
+# The commands of its usage lines are those of the man page's SYNOPSIS and of its subsections.
+man_has_commands() { # tool
+    local man=$BATS_TEST_DIRNAME/../man/$1.1
+    "$1" --help | sed -nE "s/^(Usage:|      ) $1 ([a-z]+).*/\\2/p" >commands
+    [ -s commands ]
+    diff commands <(awk '/^\.Sh SYNOPSIS/{on = 1} /^\.Sh DESC/{on = 0} on && /^\.Nm/{getline; print $2}' "$man")
+    diff commands <(sed -n 's/^\.Ss //p' "$man")
+}
+
+# Each line that its man page displays runs as it stands.
+man_examples_run() { # tool
+    local line n=0
+    while IFS= read -r line; do
+        bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
+        n=$((n + 1))
+    done < <(sed -n '/^\.Dl /{s///;s/\\e/\\/g;p}' "$BATS_TEST_DIRNAME/../man/$1.1")
+    [ "$n" -ge 5 ]
+}
+
 # strace, without a sanitizer's search for leaks, which fails under it.
 traced() {
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 strace -f "$@"

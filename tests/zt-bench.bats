@@ -14,16 +14,11 @@ setup() {
 }
 
 @test "the man page has the options of --help, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-bench.1
-    diff <(help_options zt-bench) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man"
+    man_is_true zt-bench
 }
 
 @test "the man page's examples run" {
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
-    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-bench.1")
+    man_examples_run zt-bench
 }
 
 @test "json is zt.bench/1" {

@@ -14,17 +14,12 @@ setup() {
 }
 
 @test "the man page has the options of --help, in that order" {
-    man=$repo/man/zt-convert.1
-    diff <(help_options zt-convert) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man" "$repo/man/zt-formats.5"
+    man_is_true zt-convert zt-formats.5
 }
 
 @test "the man page's examples run" {
     cp "$tiny" m && rm model.gguf && mv m model.gguf
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
-    done < <(sed -n 's/^\.Dl //p' "$repo/man/zt-convert.1")
+    man_examples_run zt-convert
 }
 
 @test "each container holds all of a GGUF, and gives it back to the byte" {

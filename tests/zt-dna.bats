@@ -22,25 +22,16 @@ END
 }
 
 @test "the man page has the options of --help, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-dna.1
-    diff <(help_options zt-dna) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man"
+    man_is_true zt-dna
 }
 
 @test "the man page tells every command, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-dna.1
-    zt-dna --help | sed -nE 's/^(Usage:|      ) zt-dna ([a-z]+).*/\2/p' >commands
-    [ -s commands ]
-    diff commands <(awk '/^\.Sh SYNOPSIS/{on = 1} /^\.Sh DESC/{on = 0} on && /^\.Nm/{getline; print $2}' "$man")
-    diff commands <(sed -n 's/^\.Ss //p' "$man")
+    man_has_commands zt-dna
 }
 
 @test "the man page's examples run" {
     zt-quant --type q4_0 a.gguf b.gguf 2>/dev/null
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
-    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-dna.1")
+    man_examples_run zt-dna
 }
 
 @test "layers of a checkpoint: places from names, every tensor once" {

@@ -23,16 +23,11 @@ cell() { # ROW COLUMN
 }
 
 @test "the man page has the options of --help, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-quant.1
-    diff <(help_options zt-quant) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man"
+    man_is_true zt-quant
 }
 
 @test "the man page's examples run" {
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
-    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-quant.1")
+    man_examples_run zt-quant
 }
 
 @test "every type of --list-types makes a model that runs" {

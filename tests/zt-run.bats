@@ -20,20 +20,12 @@ greedy() {
 # ---- words -------------------------------------------------------------------------------------------
 
 @test "the man page has the options of --help, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-run.1
-    diff <(help_options zt-run) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man"
+    man_is_true zt-run
 }
 
 @test "the man page's examples run" {
     cp "$BATS_TEST_DIRNAME/../README.md" README.md
-    n=0
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
-        n=$((n + 1))
-    done < <(sed -n '/^\.Dl /{s///;s/\\e/\\/g;p}' "$BATS_TEST_DIRNAME/../man/zt-run.1")
-    [ "$n" -ge 5 ]
+    man_examples_run zt-run
 }
 
 @test "misuse is one line and 64" {

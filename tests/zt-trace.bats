@@ -24,25 +24,16 @@ END
 }
 
 @test "the man page has the options of --help, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-trace.1
-    diff <(help_options zt-trace) <(man_options "$man")
-    command -v mandoc >/dev/null || skip "no mandoc"
-    mandoc -T lint -W warning "$man"
+    man_is_true zt-trace
 }
 
 @test "the man page tells every command, in that order" {
-    man=$BATS_TEST_DIRNAME/../man/zt-trace.1
-    zt-trace --help | sed -nE 's/^(Usage:|      ) zt-trace ([a-z]+).*/\2/p' >commands
-    [ -s commands ]
-    diff commands <(awk '/^\.Sh SYNOPSIS/{on = 1} /^\.Sh DESC/{on = 0} on && /^\.Nm/{getline; print $2}' "$man")
-    diff commands <(sed -n 's/^\.Ss //p' "$man")
+    man_has_commands zt-trace
 }
 
 @test "the man page's examples run" {
     ln -s "$tiny" model.gguf
-    while IFS= read -r line; do
-        bash -o pipefail -c "$line" >/dev/null </dev/null || { echo "failed: $line"; false; }
-    done < <(sed -n 's/^\.Dl //p' "$BATS_TEST_DIRNAME/../man/zt-trace.1")
+    man_examples_run zt-trace
 }
 
 @test "show --plain of a canonical program prints its bytes, and of any its canonical form" {

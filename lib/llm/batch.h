@@ -26,11 +26,11 @@ extern "C" {
 
 typedef struct zt_batch zt_batch;
 
-/* All tokens of a text are fed: `logits` f32[V] after the last, if it was added with those (they may be
- * changed), and else `best`, the likeliest token (-1: no logit is a number). Appends the next token to the text's ids
- * and sets *more; or leaves *more false, and the text is done and forgotten. No more than ctx_len
- * tokens can be fed: with *more and above that many ids the step fails. Adds and drops nothing. A
- * status ends the step, and later steps go on with the texts not asked yet. */
+/* All tokens of a text are fed: `logits` f32[V] after the last, if it was added with those (they may
+ * be changed), and else `best`, the likeliest token (-1: no logit is a number). Appends the next
+ * token to the text's ids and sets *more; or leaves *more false, and the text is done and forgotten.
+ * No more than ctx_len tokens can be fed: with *more and above that many ids the step fails. Adds
+ * and drops nothing. A status ends the step, and later steps go on with the texts not asked yet. */
 typedef zt_status zt_batch_next(void *text, float *logits, int32_t best, bool *more);
 
 typedef struct zt_batch_opts {
@@ -43,8 +43,8 @@ zt_batch *zt_batch_open(zt_llm *m, const zt_batch_opts *opts);
 void zt_batch_close(zt_batch *b);
 
 /* A text behind the others: `text` is what `next` gets; ids, its tokens, are borrowed until it is
- * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the vocabulary, ZT_ENOMEM with the numbers
- * for more than the context holds. */
+ * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
+ * vocabulary, ZT_ENOMEM with the numbers for more than the context holds. */
 zt_status zt_batch_add(zt_batch *b, void *text, const zt_ids *ids, bool logits);
 void zt_batch_drop(zt_batch *b, const void *text);
 

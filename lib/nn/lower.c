@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MAX_ROW ((int64_t)1 << 40)
@@ -13,12 +12,10 @@ nn_value zt_layer_none(void) { return (nn_value){.id = -1}; }
 
 nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
 {
-    char text[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    zt_layer_vbad(w->nn, l, fmt, ap);
     va_end(ap);
-    zt_layer_bad(w->nn, l, "%s", text);
     return zt_layer_none();
 }
 

@@ -5,6 +5,8 @@
 
 #include "lib/nn/nn.h"
 
+#include <stdarg.h>
+
 enum {
     NN_MAX_PARTS = 12,     /* weights of a layer */
     NN_MAX_RUNS = 1 << 16, /* layers written, those of links as often as they are used */
@@ -99,6 +101,8 @@ NN_EMIT(residual)
 
 /* "net.json: layers.3 (Dense): ", then what is wrong. */
 zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_layer_vbad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, va_list ap)
+    ZT_PRINTF(3, 0);
 nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt, ...)
     ZT_PRINTF(3, 4);
 

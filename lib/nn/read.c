@@ -20,15 +20,21 @@ typedef struct reader {
     int64_t layers; /* so far, those within others too */
 } reader;
 
-zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
+zt_status zt_layer_vbad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, va_list ap)
 {
     char text[512];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     return zt_fail(nn->ctx, ZT_EDATA, "%s: %s (%s): %s", nn->name, l->path,
                    zt_nn_kind_name(l->kind), text);
+}
+
+zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    zt_status s = zt_layer_vbad(nn, l, fmt, ap);
+    va_end(ap);
+    return s;
 }
 
 /* ---- members --------------------------------------------------------------------------------- */

@@ -112,7 +112,8 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
 int zt_cli_close(zt_cli *cli, zt_status s);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
-zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa say */
+zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile say */
+zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
 /* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
  * what was given once is that of both. */
 typedef struct zt_cli_second {

@@ -6,11 +6,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-zt_engine *zt_cli_engine(zt_cli *cli)
+zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)
 {
-    zt_engine_opts opts = {.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile};
+    zt_engine_opts opts = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile};
     return zt_engine_open(cli->ctx, cli->engine, &opts);
 }
+
+zt_engine *zt_cli_engine(zt_cli *cli) { return zt_cli_engine_with(cli, cli->threads); }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 

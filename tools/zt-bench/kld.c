@@ -73,9 +73,7 @@ static zt_status open_both(subject *s)
     zt_status st = text ? open_side(s, &s->a, text, bytes) : zt_ctx_status(s->cli->ctx);
     if (!st) st = open_side(s, &s->b, text, bytes);
     zt_free(s->cli->ctx, text);
-    zt_engine_opts eo = {.threads = (int)s->threads, .isa = s->cli->isa,
-                         .tile = s->cli->tile};
-    if (!st) s->engine = zt_engine_open(s->cli->ctx, s->cli->engine, &eo);
+    if (!st) s->engine = zt_cli_engine_with(s->cli, s->threads);
     if (!st && !s->engine) st = zt_ctx_status(s->cli->ctx);
     if (!st) st = open_llm(s, &s->a);
     if (!st) st = open_llm(s, &s->b);

@@ -96,10 +96,9 @@ static zt_status make_inputs(subject *s, int64_t longest)
 static zt_status load(subject *s, bench_list *l, int64_t threads)
 {
     zt_cli *cli = s->cli;
-    zt_engine_opts eo = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile};
     int64_t longest = s->o->prompt > s->o->generate + 1 ? s->o->prompt : s->o->generate + 1;
     if (!s->o->vs) bench_counters_open(&s->counters); /* before its threads begin */
-    s->engine = zt_engine_open(cli->ctx, cli->engine, &eo);
+    s->engine = zt_cli_engine_with(cli, threads);
     zt_llm_opts lo = {.engine = s->engine, .ctx_len = longest, .exact = s->o->exact,
                       .kv = ZT_DTYPE_COUNT, .strict = cli->strict};
     s->llm = s->engine ? zt_llm_open(s->model, &lo) : NULL;

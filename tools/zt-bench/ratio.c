@@ -33,7 +33,7 @@ typedef struct side {
     int64_t *times; /* [n] how often the sample of a rank was drawn */
 } side;
 
-static int ascending(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
     const sample *x = a, *y = b;
     if (x->x != y->x) return x->x > y->x ? 1 : -1;
@@ -49,7 +49,7 @@ static zt_status side_init(zt_ctx *ctx, side *s, const double *x, const double *
     if (!s->sorted || !s->rank || !s->times) return zt_ctx_status(ctx);
     for (int64_t i = 0; i < n; i++)
         s->sorted[i] = (sample){.x = over ? x[i] / over[i] : x[i], .at = i};
-    qsort(s->sorted, (size_t)n, sizeof *s->sorted, ascending);
+    qsort(s->sorted, (size_t)n, sizeof *s->sorted, by_value);
     for (int64_t i = 0; i < n; i++) s->rank[s->sorted[i].at] = i;
     return ZT_OK;
 }
@@ -107,12 +107,6 @@ static double left_out(int64_t n)
     return erfc(z / sqrt(2)) / 2;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* One side (of ratios), or the second over the first. */
 static zt_status interval(zt_ctx *ctx, side *s, int sides, uint64_t seed, double ci95[2])
 {
@@ -125,7 +119,7 @@ static zt_status interval(zt_ctx *ctx, side *s, int sides, uint64_t seed, double
         x[i] = draw(&s[sides - 1], seed, 2 * (uint64_t)i);
         if (sides == 2) x[i] /= draw(&s[0], seed, 2 * (uint64_t)i + 1);
     }
-    qsort(x, (size_t)draws, sizeof *x, by_value);
+    bench_sort(x, x, draws);
     int64_t out = (int64_t)(left_out(least) * (double)draws);
     ci95[0] = x[out];
     ci95[1] = x[draws - 1 - out];

@@ -35,7 +35,7 @@ static int64_t left_out(int64_t n)
 
 void bench_sort(double *to, const double *x, int64_t n)
 {
-    memcpy(to, x, (size_t)n * sizeof *x);
+    memmove(to, x, (size_t)n * sizeof *x);
     qsort(to, (size_t)n, sizeof *to, ascending);
 }
 

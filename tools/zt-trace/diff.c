@@ -134,8 +134,7 @@ static zt_status open_engines(diff_job *j)
     zt_cli_second second = zt_cli_pair(cli);
     bool judge = !cli->pair && !j->two_programs;
     const char *name[2] = {judge ? "ref" : cli->engine, second.engine};
-    zt_engine_opts eo[2] = {{.threads = (int)cli->threads, .isa = cli->isa,
-                             .tile = cli->tile},
+    zt_engine_opts eo[2] = {{.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile},
                             {.threads = (int)second.threads, .isa = second.isa, .tile = cli->tile}};
     for (int i = 0; i < 2; i++) {
         j->side[i].engine = zt_engine_open(cli->ctx, name[i], &eo[i]);

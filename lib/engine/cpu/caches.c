@@ -43,13 +43,14 @@ static int count_of(const char *list)
     return n < 1 ? 1 : n > 1 << 16 ? 1 << 16 : (int)n;
 }
 
-static bool read_cache(int index, zt_cpu_cache *c)
+/* How many are put in *c: none for a cache of instructions; -1: there is no cache `index`. */
+static int read_cache(int index, zt_cpu_cache *c)
 {
     char type[32], size[32], level[16], sharers[4096];
-    if (!read_line(index, "type", type, sizeof type) || !strcmp(type, "Instruction") ||
-        !read_line(index, "size", size, sizeof size) ||
+    if (!read_line(index, "type", type, sizeof type)) return -1;
+    if (!strcmp(type, "Instruction") || !read_line(index, "size", size, sizeof size) ||
         !read_line(index, "level", level, sizeof level))
-        return false;
+        return 0;
     *c = (zt_cpu_cache){.bytes = size_of(size), .sharers = 1};
     snprintf(c->name, sizeof c->name, "L%.1s%s", level, strcmp(type, "Data") ? "" : "d");
     if (read_line(index, "shared_cpu_list", sharers, sizeof sharers))
@@ -78,8 +79,7 @@ static int from_library(zt_cpu_cache *c, int max)
 
 int zt_cpu_caches(zt_cpu_cache *c, int max)
 {
-    enum { INDICES = 16 };
     int n = 0;
-    for (int i = 0; i < INDICES && n < max; i++) n += read_cache(i, &c[n]);
+    for (int i = 0, more; n < max && (more = read_cache(i, &c[n])) >= 0; i++) n += more;
     return n ? n : from_library(c, max);
 }

@@ -201,7 +201,7 @@ static zt_cpu_tile choose_tile(int64_t rows)
 {
     zt_cpu_cache c[8];
     int64_t bytes = 1 << 20;
-    for (int n = zt_cpu_caches(c, 8), i = 0; i < n; i++)
+    for (int n = rows ? 0 : zt_cpu_caches(c, 8), i = 0; i < n; i++)
         if (!strcmp(c[i].name, "L2")) bytes = (int64_t)(c[i].bytes / (size_t)c[i].sharers);
     return (zt_cpu_tile){rows, bytes / 16 * 3};
 }
