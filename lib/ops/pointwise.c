@@ -97,7 +97,7 @@ static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_troubl
     }
 }
 
-/* Outputs are written when a piece of all is done: the first may lie over the first input. */
+/* Outputs are written when a piece of all is done: they may lie over inputs. */
 static void put_tile(const zt_pointwise_chain *p, tiles *t, int64_t at, int64_t n, zt_arg *out)
 {
     for (int k = 0; k < p->n_out; k++) {

@@ -1,9 +1,10 @@
 /* plan.c - from a bound program to segments with a memory plan.
  *
- * Three passes: find the root of every value; cut the steps where the engine changes; in each
- * segment place the roots: host memory for what crosses its border, buffers for data and states,
- * and offsets in an arena for the rest (arena.c). A value made and one that dies in the same step
- * never share bytes, save when the op may work in place.
+ * Four passes: find the root of every value; cut the steps where the engine changes; let what
+ * states keep be written where they lie; in each segment place the roots: host memory for what
+ * crosses its border, buffers for data and states, and offsets in an arena for the rest (arena.c). A
+ * value made and one that dies in the same step never share bytes, save when the op may work in
+ * place.
  */
 #include "lib/run/plan.h"
 
@@ -54,6 +55,75 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
     for (int s = 0; s < cut->n_steps; s++) {
         if (s == 0 || engine[s] != engine[s - 1]) *++g = (zt_segment){.engine = engine[s], .first = s};
         g->last = s + 1;
+    }
+    return ZT_OK;
+}
+
+/* ---- states updated where they lie ------------------------------------------------------------- */
+
+/* Of each root the last step that reads it; past every step: its old value is wanted at the end. */
+static void find_last_reads(const zt_cut *cut, const zt_bound *b, int *last)
+{
+    for (int v = 0; v < b->n_values; v++) last[v] = -1;
+    for (int s = 0; s < cut->n_steps; s++)
+        for (int k = 0; k < zt_op_info(cut->step[s].op)->n_in; k++)
+            if (cut->step[s].in[k] >= 0) last[cut->root[cut->step[s].in[k]]] = s;
+    for (int o = 0; o < zt_prog_n_outputs(b->prog); o++)
+        if (cut->want[o]) last[cut->root[zt_prog_output(b->prog, o)->value]] = cut->n_steps;
+    for (int v = 0; v < b->n_values; v++) {
+        const zt_value *val = zt_prog_value(b->prog, v);
+        if (val->kind == ZT_VALUE_STATE && val->keep >= 0 && cut->root[val->keep] != v)
+            last[cut->root[val->keep]] = cut->n_steps;
+    }
+}
+
+/* Does step s bear an output over state x, which it may read? An elementwise op reads no element
+ * after writing that one, whichever of its inputs and outputs lie over each other. */
+static bool bears(const zt_cut *cut, const zt_bound *b, int s, int x)
+{
+    const zt_step *st = &cut->step[s];
+    const unsigned both = ZT_OPF_INPLACE | ZT_OPF_ELEMENTWISE;
+    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
+        if (st->in[k] < 0 || cut->root[st->in[k]] != x) continue;
+        if ((zt_op_info(st->op)->def->flags & both) != both ||
+            !zt_type_equal(&b->type[st->in[k]], &b->type[x]))
+            return false;
+    }
+    return true;
+}
+
+/* What step s of an engine-0 segment makes and state x keeps becomes x's own memory, where nobody
+ * reads x later. Not on an engine whose values are wider than their type: there `keep` rounds. */
+static void take_state(zt_cut *cut, const zt_bound *b, zt_engine *e, int s, int x, int last)
+{
+    int v = zt_prog_value(b->prog, x)->keep;
+    if (last > s || !bears(cut, b, s, x) || !zt_type_equal(&b->type[v], &b->type[x]) ||
+        e->vt->value_bytes(e, &b->type[x]) != zt_type_bytes(&b->type[x]))
+        return;
+    for (int u = 0; u < b->n_values; u++)
+        if (cut->root[u] == v) cut->root[u] = x;
+}
+
+static zt_status take_states(zt_cut *cut, const zt_chain *chain, const zt_bound *b)
+{
+    size_t n = (size_t)b->n_values + 1;
+    int *last = zt_arena_alloc(cut->memory, n * sizeof *last);
+    int *keeper = zt_arena_alloc(cut->memory, n * sizeof *keeper); /* [values]: the state, or -1 */
+    if (!last || !keeper) return ZT_ENOMEM;
+    find_last_reads(cut, b, last);
+    memset(keeper, -1, n * sizeof *keeper);
+    for (int x = b->n_values - 1; x >= 0; x--) {
+        const zt_value *val = zt_prog_value(b->prog, x);
+        if (val->kind == ZT_VALUE_STATE && val->keep >= 0) keeper[val->keep] = x;
+    }
+    for (int i = 0; i < cut->n_segments; i++) {
+        const zt_segment *g = &cut->segment[i];
+        for (int s = g->first; s < g->last && g->engine == 0; s++)
+            for (int k = 0; k < zt_op_info(cut->step[s].op)->n_out; k++) {
+                int v = cut->step[s].out[k];
+                if (v >= 0 && cut->root[v] == v && keeper[v] >= 0)
+                    take_state(cut, b, chain->engine[0], s, keeper[v], last[keeper[v]]);
+            }
     }
     return ZT_OK;
 }
@@ -158,7 +228,10 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
     }
     for (int k = 0; k < info->n_out; k++) {
         int r = st->out[k];
-        if (r < 0 || cut->root[r] != r) continue;
+        if (r < 0) continue;
+        if (zt_prog_value(b->prog, cut->root[r])->kind == ZT_VALUE_STATE)
+            place_at(g, cut->root[r], ZT_PLACE_BUF, g->buf, &g->n_bufs);
+        if (cut->root[r] != r) continue;
         if (w->last_use[r] >= g->last) {
             place_at(g, r, ZT_PLACE_OUT, g->out, &g->n_out);
             continue;
@@ -265,6 +338,7 @@ static zt_status make(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool stri
     find_roots(cut, b);
     st = cut_steps(cut, chain, b, strict);
     if (!st && stated) st = zt_stated_splits(stated, cut, chain);
+    if (!st) st = take_states(cut, chain, b);
     if (st) return st;
     work w = {.made = zt_arena_alloc(cut->memory, n * sizeof(int)),
               .last_use = zt_arena_alloc(cut->memory, n * sizeof(int)),

@@ -1,7 +1,8 @@
 /* plan.h - private to lib/run: a bound program cut between engines, every value given a place.
  *
  * Values that share memory have one root: the output of a view is its input, the output of a
- * donating op is the state it used up. Only roots are placed.
+ * donating op is the state it used up, and what a state keeps is the state, where it may be written
+ * over what was there. Only roots are placed.
  */
 #ifndef ZT_RUN_PLAN_H
 #define ZT_RUN_PLAN_H

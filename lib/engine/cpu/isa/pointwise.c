@@ -126,13 +126,13 @@ static int dying_operand(const chain *k, int i)
     return -1;
 }
 
-/* Does the last op's value go where the output is? Not past the caches; and the first output may
- * lie over the first input, which the op then must bear. */
+/* Does the last op's value go where the output is? Not past the caches; and outputs may lie over
+ * inputs, which the op then must bear. */
 static bool goes_direct(const chain *k, const zt_cpu_call *c)
 {
     const zt_cpu_arg *y = &c->out[k->p.n_out - 1];
     unsigned flags = zt_op_info(k->p.op[k->p.n_ops - 1].op)->def->flags;
-    return y->data && !beyond_caches(&y->type) && (k->p.n_out > 1 || flags & ZT_OPF_INPLACE);
+    return y->data && !beyond_caches(&y->type) && flags & ZT_OPF_INPLACE;
 }
 
 static void set_slots(chain *k, const zt_cpu_call *c)
