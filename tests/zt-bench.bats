@@ -64,12 +64,13 @@ setup() {
     printf '%s\n' 'zt program 1' 'in x: f32[200,300]' 'a = exp x' 'm = matmul a a tb=1' 's = sum m axes=[1]' 'out s = s' >p.zt
     zt-bench op p.zt -t 2 -r 4 --no-roof --format json >out
     json 'my $c = $j->{results}[0]{counters}; my $us = $j->{results}[0]{median};
-          $c->{steps} == 3 && $c->{cpu_seconds} > 0 && $c->{page_faults} >= 0 && $c->{context_switches} >= 0
+          $c->{steps} == 3 && $c->{barriers} >= 3 && $c->{barriers} == int $c->{barriers} && $c->{cpu_seconds} > 0 && $c->{page_faults} >= 0 && $c->{context_switches} >= 0
           && (!exists $c->{cycles} || $c->{cycles} > 1000)
-          && !grep { !/^(cycles|instructions|cache_misses|branch_misses|cpu_seconds|page_faults|context_switches|steps)$/ } keys %$c' <out
+          && !grep { !/^(cycles|instructions|cache_misses|branch_misses|cpu_seconds|page_faults|context_switches|steps|barriers)$/ } keys %$c' <out
     zt-bench model -m model.gguf -p 32 -n 8 -t 1 -r 2 --no-roof --format json >out
     json 'my ($p, $g) = map { $_->{counters} } @{$j->{results}};
-          $g->{steps} > 10 && $g->{steps} == int $g->{steps} && abs($p->{steps} * 32 / $g->{steps} - 1) < .5' <out
+          $g->{steps} > 10 && $g->{steps} == int $g->{steps} && abs($p->{steps} * 32 / $g->{steps} - 1) < .5
+          && $g->{barriers} == 0' <out
 }
 
 @test "--plot: a roofline with a dot a test and number of threads" {

@@ -73,6 +73,7 @@ typedef struct zt_engine_report {
     uint64_t buffers;   /* weights and states (a device: all memory) in use now */
     uint64_t kernels;   /* steps run */
     uint64_t replays;
+    uint64_t barriers; /* times that all threads of the processor waited for each other in replays */
     /* Devices: times that commands were handed over, and that results came back. */
     uint64_t submits, downloads;
     /* Their pools: buffers made for them and given back to them; takings that found one waiting and

@@ -57,7 +57,7 @@ zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool
 
 /* ---- results (report.c) ---------------------------------------------------------------------- */
 
-enum { BENCH_EVENTS = 4, BENCH_COUNTS = 8 };
+enum { BENCH_EVENTS = 4, BENCH_COUNTS = 9 };
 
 typedef struct bench_result {
     char *test; /* "pp512"; an op line */

@@ -1,5 +1,6 @@
 /* counters.c - what work was: cycles and the like of all threads by perf_event_open(2), where the
- * kernel and the machine give them; what getrusage(2) tells; steps that the engine ran.
+ * kernel and the machine give them; what getrusage(2) tells; steps that the engine ran, and how often
+ * its threads waited for each other.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -17,7 +18,8 @@ static const struct {
                           {"cache_misses", PERF_COUNT_HW_CACHE_MISSES},
                           {"branch_misses", PERF_COUNT_HW_BRANCH_MISSES}};
 static const char *const others[BENCH_COUNTS - BENCH_EVENTS] = {"cpu_seconds", "page_faults",
-                                                                "context_switches", "steps"};
+                                                                "context_switches", "steps",
+                                                                "barriers"};
 
 const char *bench_count_name(int i)
 {
@@ -73,7 +75,9 @@ static void read_all(const bench_counters *c, const zt_engine *e, double now[BEN
     other[0] = seconds_of(u.ru_utime) + seconds_of(u.ru_stime);
     other[1] = (double)(u.ru_minflt + u.ru_majflt);
     other[2] = (double)(u.ru_nvcsw + u.ru_nivcsw);
-    other[3] = (double)e->vt->report(e).kernels;
+    zt_engine_report engine = e->vt->report(e);
+    other[3] = (double)engine.kernels;
+    other[4] = (double)engine.barriers;
 }
 
 void bench_counters_start(bench_counters *c, const zt_engine *e)

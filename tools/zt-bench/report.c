@@ -104,7 +104,7 @@ static void put_counts(zt_str *s, const bench_result *r)
         put_number(s, "", r->count[i]);
         before = ",";
     }
-    zt_str_putc(s, '}'); /* the last four are always there */
+    zt_str_putc(s, '}'); /* the last five are always there */
 }
 
 static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,

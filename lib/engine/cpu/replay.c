@@ -128,6 +128,12 @@ static void run_rounds(void *user, int thread, int threads)
     }
 }
 
+/* Barriers of n rounds: one thread waits for nobody. */
+static uint64_t meetings(const zt_cpu_engine *e, int n)
+{
+    return zt_pool_size(e->pool) > 1 ? (uint64_t)n : 0;
+}
+
 static zt_status trouble(const zt_cpu_engine *e, const zt_ready *r, zt_cpu_task *t)
 {
     zt_trouble was = t->call.trouble;
@@ -170,8 +176,10 @@ static void run_task(void *user, int thread, int threads)
 /* One step's calls: at most a copy and its own. */
 static zt_status run_step(zt_cpu_engine *e, zt_ready *r, int first, int n)
 {
-    for (int i = first; i < first + n; i++)
+    for (int i = first; i < first + n; i++) {
         zt_pool_run(e->pool, run_task, &(region){.e = e, .r = r, .task = i});
+        e->report.barriers += meetings(e, r->task[i].call.n_phases);
+    }
     return find_trouble(e, r, first, n);
 }
 
@@ -199,6 +207,7 @@ static void run_all(region *g)
     g->r->replay++;
     zt_pool_help(g->e->pool, run_rounds, g);
     g->e->report.kernels += (uint64_t)g->r->plan.n_steps;
+    g->e->report.barriers += meetings(g->e, g->r->n_rounds);
 }
 
 /* As it runs unwatched, with times. Every part runs once: so many spans there are. */
