@@ -34,10 +34,12 @@ ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
 
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
-lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%), \
-            $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
+cu_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/cuda/*.cu)))
+lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%) \
+            $(if $(filter 1,$(HAVE_CUDA)),,lib/engine/cuda/%), $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
-            $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp))))
+            $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp)))) \
+            $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/cuda/images.o $(if $(NVCC_FOUND),$(cu_src:%.cu=$(BUILD)/%.image.o)))
 common_src := $(sort $(wildcard tools/common/*.c))
 common_obj := $(BUILD)/libcommon.a
 tools    := $(sort $(notdir $(wildcard tools/zt-*)))
@@ -64,14 +66,14 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 YAML=auto|0|1 SQLITE=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none YAML=auto|0|1 SQLITE=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' YAML='$(YAML)' SQLITE='$(SQLITE)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' CUDA='$(CUDA)' NVCC='$(NVCC)' YAML='$(YAML)' SQLITE='$(SQLITE)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(YAML) $(SQLITE)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(YAML) $(SQLITE)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
@@ -110,6 +112,7 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
+$(BUILD)/lib/engine/engines.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
@@ -130,6 +133,33 @@ $(BUILD)/shaders/%.o: $(BUILD)/shaders/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(ZCFLAGS) -c -o $@ $<
 .PRECIOUS: $(BUILD)/shaders/%.c $(BUILD)/shaders/%.inc
+
+# A file of kernels becomes one image for all the machines that nvcc knows of ours, and that a constant,
+# zt_cu_image_NAME; images.c lists them. a*b+c is rounded twice, as by ZCFLAGS.
+NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings \
+             $(foreach a,$(NVCC_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+             -gencode arch=compute_$(NVCC_PTX),code=compute_$(NVCC_PTX)
+$(BUILD)/%.fatbin: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC_FOUND) $(NVCCFLAGS) -MMD -MF $(BUILD)/$*.fatbin.d -MT $@ -fatbin -o $@ $<
+
+$(BUILD)/%.image.o: $(BUILD)/%.fatbin
+	$(Q)printf '%s\n' '.section .rodata' '.balign 64' '.globl zt_cu_image_$(*F)' 'zt_cu_image_$(*F):' \
+	    '.incbin "$(abspath $<)"' '.section .note.GNU-stack,"",%progbits' | $(CC) -xassembler -c -o $@ -
+.PRECIOUS: $(BUILD)/%.fatbin
+
+cu_names := $(if $(NVCC_FOUND),$(notdir $(cu_src:%.cu=%)))
+$(BUILD)/lib/engine/cuda/images.c: $(BUILD)/flags $(if $(NVCC_FOUND),$(cu_src))
+	@mkdir -p $(@D)
+	@{ printf 'extern const unsigned char zt_cu_image_%s[];\n' $(cu_names); \
+	    echo 'extern const unsigned char *const zt_cu_images[];'; \
+	    echo 'const unsigned char *const zt_cu_images[] = {'; \
+	    printf 'zt_cu_image_%s,\n' $(cu_names); echo '0};'; } $(if $(cu_names),,| grep -v 'image_\[\]\|image_,') >$@
+
+$(BUILD)/lib/engine/cuda/images.o: $(BUILD)/lib/engine/cuda/images.c
+	$(call say,CC)
+	$(Q)$(CC) $(ZCFLAGS) -c -o $@ $<
 
 define tool_rule
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c))) $(common_obj) $(BUILD)/libzt.a
@@ -293,4 +323,4 @@ distclean:
 
 objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
            $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c))
--include $(objects:.o=.d)
+-include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d)

@@ -58,6 +58,10 @@ bool zt_place_same(const zt_place *a, const zt_place *b);
 
 /* ---- the interface ----------------------------------------------------------------------------- */
 
+/* What floats of f32 are computed with on a device that has the choice: sums are of f32 in all of
+ * them. fp8: bf16, and weights become E4M3 as they are loaded. */
+typedef enum zt_compute { ZT_COMPUTE_F32, ZT_COMPUTE_F16, ZT_COMPUTE_BF16, ZT_COMPUTE_FP8 } zt_compute;
+
 typedef struct zt_engine_opts {
     int threads; /* 0: zt_cpu_count */
     int device;  /* cuda:i, vulkan:i */
@@ -65,6 +69,7 @@ typedef struct zt_engine_opts {
     /* cpu: rows of x (tokens) that a matrix product takes through one pass over its weights, in its
      * own steps; 0: what a part of the second-level cache found holds. The bits do not depend on it. */
     int64_t tile;
+    zt_compute compute; /* cuda */
 } zt_engine_opts;
 
 typedef struct zt_engine_report {
@@ -156,7 +161,7 @@ struct zt_engine {
 
 /* ---- engines there are --------------------------------------------------------------------------- */
 
-/* "auto" "cpu" "ref", and "vulkan" or "vulkan:1" where built. ZT_ENOTSUP when it is not there. */
+/* "auto" "cpu" "ref", and "vulkan", "vulkan:1", "cuda" where built. ZT_ENOTSUP when it is not there. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 void zt_engine_close(zt_engine *e);
 /* Names of engines built in, NULL after the last. */
@@ -165,7 +170,7 @@ const char *zt_engine_list(int i);
  * told. 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
 
-extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan;
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda;
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {

@@ -9,19 +9,26 @@ static const zt_engine_vt *const built_in[] = {
 #ifdef ZT_HAVE_VULKAN
     &zt_engine_vulkan,
 #endif
+#ifdef ZT_HAVE_CUDA
+    &zt_engine_cuda,
+#endif
+    NULL,
 };
 
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
 static const char *const not_built[] = {
+#ifndef ZT_HAVE_CUDA
     "cuda",
+#endif
 #ifndef ZT_HAVE_VULKAN
     "vulkan",
 #endif
+    NULL,
 };
 
 enum {
-    N_BUILT_IN = sizeof built_in / sizeof built_in[0],
-    N_NOT_BUILT = sizeof not_built / sizeof not_built[0]
+    N_BUILT_IN = sizeof built_in / sizeof built_in[0] - 1,
+    N_NOT_BUILT = sizeof not_built / sizeof not_built[0] - 1
 };
 
 const char *zt_engine_list(int i) { return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL; }

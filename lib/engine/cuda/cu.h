@@ -1,0 +1,342 @@
+/* cu.h - private to lib/engine/cuda: the driver, the device's memory, kernels and prepared plans.
+ *
+ * Files: loader.c the driver by dlopen, device.c one made ready, adapters.c which there are,
+ * memory.c buffers and the pool, copies.c to and from them, weights.c how weights come in, pack.c
+ * their forms, kernels.c which row runs an op and how one launches, FAMILY.c the rows beside
+ * FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c
+ * what runs ahead of the caller, cuda.c the vtable.
+ *
+ * All work goes to one stream, in order: memory that is released may be given out again at once,
+ * and what a step writes is there for the next. Nothing of CUDA is needed to build this side: the
+ * driver's types and functions that are used are written down here.
+ */
+#ifndef ZT_CU_H
+#define ZT_CU_H
+
+#include "lib/engine/cuda/args.h"
+#include "lib/engine/engine.h"
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+typedef struct CUctx_st *zt_cu_context;
+typedef struct CUstream_st *zt_cu_stream;
+typedef struct CUevent_st *zt_cu_event;
+typedef struct CUgraph_st *zt_cu_graph;
+typedef struct CUgraphExec_st *zt_cu_exec;
+typedef struct CUmod_st *zt_cu_module;
+typedef struct CUfunc_st *zt_cu_function;
+
+/* Results, of which these are told apart; attributes of devices and functions; modes. */
+enum {
+    ZT_CU_SUCCESS = 0,
+    ZT_CU_OUT_OF_MEMORY = 2,
+    ZT_CU_NO_DEVICE = 100,
+    ZT_CU_NO_BINARY = 209,
+    ZT_CU_NOT_FOUND = 500,
+
+    ZT_CU_AT_MAX_THREADS = 1,
+    ZT_CU_AT_MAX_GRID_X = 5, /* and Y, Z */
+    ZT_CU_AT_SHARED = 8,
+    ZT_CU_AT_WARP = 10,
+    ZT_CU_AT_PROCESSORS = 16,
+    ZT_CU_AT_INTEGRATED = 18,
+    ZT_CU_AT_MAJOR = 75,
+    ZT_CU_AT_MINOR = 76,
+    ZT_CU_AT_SHARED_OPTIN = 97,
+
+    ZT_CU_FUNC_DYNAMIC_SHARED = 8,
+    ZT_CU_CAPTURE_THREAD_LOCAL = 1
+};
+
+/* name in libcuda, name here, parameters */
+#define ZT_CU_API(X)                                                                               \
+    X(cuInit, Init, (unsigned flags))                                                              \
+    X(cuDriverGetVersion, DriverGetVersion, (int *version))                                        \
+    X(cuGetErrorName, GetErrorName, (int r, const char **name))                                    \
+    X(cuGetErrorString, GetErrorString, (int r, const char **text))                                \
+    X(cuDeviceGetCount, DeviceGetCount, (int *n))                                                  \
+    X(cuDeviceGet, DeviceGet, (int *device, int i))                                                \
+    X(cuDeviceGetName, DeviceGetName, (char *name, int room, int device))                          \
+    X(cuDeviceGetAttribute, DeviceGetAttribute, (int *value, int attribute, int device))           \
+    X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t *bytes, int device))                            \
+    X(cuDevicePrimaryCtxRetain, PrimaryCtxRetain, (zt_cu_context *c, int device))                  \
+    X(cuDevicePrimaryCtxRelease_v2, PrimaryCtxRelease, (int device))                               \
+    X(cuCtxSetCurrent, CtxSetCurrent, (zt_cu_context c))                                           \
+    X(cuMemAlloc_v2, MemAlloc, (zt_cu_ptr *at, size_t bytes))                                      \
+    X(cuMemFree_v2, MemFree, (zt_cu_ptr at))                                                       \
+    X(cuMemHostAlloc, MemHostAlloc, (void **p, size_t bytes, unsigned flags))                      \
+    X(cuMemFreeHost, MemFreeHost, (void *p))                                                       \
+    X(cuMemGetInfo_v2, MemGetInfo, (size_t *left, size_t *whole))                                  \
+    X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                       \
+      (zt_cu_ptr to, const void *from, size_t n, zt_cu_stream s))                                  \
+    X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                       \
+      (void *to, zt_cu_ptr from, size_t n, zt_cu_stream s))                                        \
+    X(cuMemcpyDtoDAsync_v2, MemcpyDtoDAsync,                                                       \
+      (zt_cu_ptr to, zt_cu_ptr from, size_t n, zt_cu_stream s))                                    \
+    X(cuMemsetD8Async, MemsetD8Async, (zt_cu_ptr at, unsigned char v, size_t n, zt_cu_stream s))   \
+    X(cuStreamCreate, StreamCreate, (zt_cu_stream *s, unsigned flags))                             \
+    X(cuStreamDestroy_v2, StreamDestroy, (zt_cu_stream s))                                         \
+    X(cuStreamSynchronize, StreamSynchronize, (zt_cu_stream s))                                    \
+    X(cuStreamBeginCapture_v2, StreamBeginCapture, (zt_cu_stream s, int mode))                     \
+    X(cuStreamEndCapture, StreamEndCapture, (zt_cu_stream s, zt_cu_graph *g))                      \
+    X(cuGraphInstantiateWithFlags, GraphInstantiate,                                               \
+      (zt_cu_exec *x, zt_cu_graph g, unsigned long long flags))                                    \
+    X(cuGraphLaunch, GraphLaunch, (zt_cu_exec x, zt_cu_stream s))                                  \
+    X(cuGraphExecDestroy, GraphExecDestroy, (zt_cu_exec x))                                        \
+    X(cuGraphDestroy, GraphDestroy, (zt_cu_graph g))                                               \
+    X(cuEventCreate, EventCreate, (zt_cu_event *v, unsigned flags))                                \
+    X(cuEventDestroy_v2, EventDestroy, (zt_cu_event v))                                            \
+    X(cuEventRecord, EventRecord, (zt_cu_event v, zt_cu_stream s))                                 \
+    X(cuEventSynchronize, EventSynchronize, (zt_cu_event v))                                       \
+    X(cuEventElapsedTime, EventElapsedTime, (float *ms, zt_cu_event from, zt_cu_event to))         \
+    X(cuModuleLoadData, ModuleLoadData, (zt_cu_module *m, const void *image))                      \
+    X(cuModuleUnload, ModuleUnload, (zt_cu_module m))                                              \
+    X(cuModuleGetFunction, ModuleGetFunction,                                                      \
+      (zt_cu_function *f, zt_cu_module m, const char *name))                                       \
+    X(cuFuncSetAttribute, FuncSetAttribute, (zt_cu_function f, int attribute, int value))          \
+    X(cuLaunchKernel, LaunchKernel,                                                                \
+      (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
+       unsigned bz, unsigned shared, zt_cu_stream s, void **params, void **extra))
+
+typedef struct zt_cu_api {
+    void *library;
+#define X(symbol, name, params) int(*name) params;
+    ZT_CU_API(X)
+#undef X
+    bool emulated; /* tests/cudaemu: kernels need no image */
+    int version;   /* of CUDA, that the driver speaks: 12040 */
+} zt_cu_api;
+
+/* Opens what ZT_LIBCUDA names, else libcuda.so.1. ZT_ENOTSUP and why where there is none. */
+zt_status zt_cu_load(zt_ctx *ctx, zt_cu_api *cu);
+void zt_cu_unload(zt_cu_api *cu);
+/* ZT_ENOMEM "cuda: cuMemAlloc: out of memory" and the like; ZT_OK for success. */
+zt_status zt_cu_check(zt_ctx *ctx, const zt_cu_api *cu, int r, const char *call);
+
+/* The kernels' images, one for each .cu file here, made by the Makefile; NULL after the
+ * last, and at once where zt was built without nvcc. */
+extern const unsigned char *const zt_cu_images[];
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+typedef struct zt_cu_mem {
+    zt_cu_ptr at;  /* on the device, or 0 */
+    uint8_t *host; /* pinned, or NULL */
+    size_t bytes;
+    int pooled; /* size class + 1, or 0 */
+} zt_cu_mem;
+
+typedef enum zt_cu_kind { ZT_CU_DEVICE_MEM, ZT_CU_HOST_MEM, ZT_CU_KINDS } zt_cu_kind;
+
+/* 4 KiB, 8 KiB ... 16 MiB; of each class of a kind and of all so many wait at most. */
+enum { ZT_CU_CLASSES = 13, ZT_CU_POOL_EACH = 64, ZT_CU_POOL_BYTES = 256 << 20 };
+
+typedef struct zt_cu_pool {
+    zt_cu_mem free[ZT_CU_KINDS][ZT_CU_CLASSES][ZT_CU_POOL_EACH];
+    int n[ZT_CU_KINDS][ZT_CU_CLASSES];
+} zt_cu_pool;
+
+typedef struct zt_cu_known { /* a kernel found by its name, which is a constant of the rows */
+    const char *name;
+    zt_cu_function f;
+    size_t shared; /* dynamic shared memory that it may take */
+} zt_cu_known;
+
+enum { ZT_CU_HALVES = 2, ZT_CU_MODULES = 64, ZT_CU_KNOWN = 1024, ZT_CU_AHEAD = 1024 };
+
+typedef struct zt_cu_engine {
+    zt_engine base;
+    zt_cu_api cu;
+    int device;
+    zt_cu_context context;
+    zt_cu_stream stream;
+    char name[256];
+    int major, minor, processors, max_threads, warp;
+    unsigned max_grid[3];
+    size_t shared, shared_optin; /* bytes a block has, and may be given */
+    bool unified;                /* the device's memory is the host's */
+    zt_cu_pool pool;
+    zt_cu_module module[ZT_CU_MODULES];
+    int n_modules; /* loaded so far, in the order of zt_cu_images */
+    zt_cu_known known[ZT_CU_KNOWN];
+    struct { /* pinned, so that a copy goes on while the next piece is filled in */
+        zt_cu_mem mem;
+        zt_cu_event done;
+        bool used;
+    } half[ZT_CU_HALVES];
+    int next_half;
+    zt_cu_mem arena; /* of all prepared plans: nothing lives there between steps of the stream */
+    uint64_t moved;  /* counts its moves: prepared plans are captured anew then */
+    int plans;       /* prepared now: with the last of them the arena goes */
+    /* Plans that ran ahead since the last sync: a trouble block a step, and whose it is. */
+    zt_cu_mem ahead, ahead_host;
+    zt_op ahead_op[ZT_CU_AHEAD];
+    int n_ahead;
+    bool pending; /* the stream may have work that nobody has waited for */
+    bool lost;    /* the device: nothing more is asked of it */
+    zt_engine_report report;
+} zt_cu_engine;
+
+struct zt_ebuf {
+    zt_type type;
+    zt_cu_mem mem;
+    const struct zt_cu_pack *pack; /* NULL: as in a file */
+    zt_cu_mem plain;               /* of packed: a plain copy for ops that read no packed weights */
+};
+
+int zt_cu_adapters(zt_ctx *ctx, zt_adapter *a, int max);
+zt_status zt_cu_device_open(zt_cu_engine *e, int index); /* after zt_cu_load */
+void zt_cu_device_close(zt_cu_engine *e);
+/* The calling thread works on this engine's device. */
+zt_status zt_cu_enter(zt_cu_engine *e);
+/* As zt_cu_check; after errors of the device nothing more is asked of it. */
+zt_status zt_cu_try(zt_cu_engine *e, int r, const char *call);
+/* The same of a call after which nothing is known of the device's work: every failure loses it. */
+zt_status zt_cu_done(zt_cu_engine *e, int r, const char *call);
+zt_status zt_cu_lost(zt_cu_engine *e); /* fails: the device is lost */
+
+/* memory.c: bytes 0 gives a small buffer. */
+zt_status zt_cu_alloc(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_mem *out);
+void zt_cu_release(zt_cu_engine *e, zt_cu_mem *m); /* to the pool, or for good; m is cleared */
+void zt_cu_pool_close(zt_cu_engine *e);
+
+/* copies.c. Write and clear follow what the stream has to do and wait for nothing but room in the
+ * staging; `src` is read before it returns. Read waits. */
+zt_status zt_cu_write(zt_cu_engine *e, zt_cu_ptr to, const void *src, size_t n);
+zt_status zt_cu_read(zt_cu_engine *e, zt_cu_ptr from, void *dst, size_t n);
+zt_status zt_cu_clear(zt_cu_engine *e, zt_cu_ptr at, size_t n);
+/* A piece of pinned memory to fill in, of at most *n bytes (set), and its way to the device. */
+uint8_t *zt_cu_half(zt_cu_engine *e, size_t *n); /* NULL: an error */
+zt_status zt_cu_half_send(zt_cu_engine *e, zt_cu_ptr to, size_t n);
+void zt_cu_halves_close(zt_cu_engine *e);
+
+/* weights.c */
+zt_ebuf *zt_cu_load_weight(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
+zt_status zt_cu_plain(zt_cu_engine *e, zt_ebuf *b); /* makes b->plain */
+
+typedef struct zt_cu_call zt_cu_call;
+
+/* A form of block types that the inner loops want, made of the file's on the device and back. */
+typedef struct zt_cu_pack zt_cu_pack;
+struct zt_cu_pack {
+    zt_dtype dtype;
+    size_t (*bytes)(const zt_cu_pack *p, int64_t rows, int64_t columns);
+    /* Launches; from: blocks as in a file, to: `bytes` of memory; and the other way. */
+    zt_status (*pack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
+                      int64_t rows, int64_t columns);
+    zt_status (*unpack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
+                        int64_t rows, int64_t columns);
+};
+extern const zt_cu_pack zt_cu_packs[]; /* ends with pack NULL */
+const zt_cu_pack *zt_cu_pack_find(zt_dtype t);
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+typedef struct zt_cu_dim {
+    unsigned x, y, z;
+} zt_cu_dim;
+
+/* An op, as a row's `emit` finds it. emit runs several times: once to see what the step needs, with
+ * addresses that mean nothing, then whenever the step is captured or run; so it depends on what is
+ * here alone, and all times launches the same kernels. */
+struct zt_cu_call {
+    zt_cu_engine *e;
+    zt_op op;
+    const void *attrs;
+    const zt_type *in[ZT_MAX_IN], *out[ZT_MAX_OUT]; /* NULL: absent, not wanted */
+    zt_cu_ptr x[ZT_MAX_IN], y[ZT_MAX_OUT];          /* 0: absent, not wanted */
+    const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
+    zt_cu_ptr trouble;                              /* a zt_cu_trouble */
+    /* kernels.c's own */
+    bool sizing;
+    size_t scratch_bytes, scratch_used;
+    zt_cu_ptr scratch, tables;
+    size_t table_bytes; /* so far, of all steps */
+    uint8_t *table;     /* sizing: their bytes, gathered; zt_alloc'ed */
+    size_t table_room;
+    uint64_t launches;
+};
+
+typedef struct zt_cu_row {
+    zt_op op;
+    bool (*has)(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
+                const zt_type out[]);
+    zt_status (*emit)(zt_cu_call *c);
+    unsigned weights; /* inputs that may be packed, a bit each */
+} zt_cu_row;
+
+/* Launches KERNEL(name, its struct): `bytes` of arguments at `args`. A grid with a 0 is nothing to
+ * do. `shared`: bytes of dynamic shared memory. */
+zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim grid, zt_cu_dim block,
+                       size_t shared, const void *args, size_t bytes);
+/* Fresh memory for this op alone, 256-byte aligned. bytes may be 0. */
+zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes);
+/* Constants of the step, the same at every run. 0: an error. */
+zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes);
+zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n);     /* n may be 0 */
+zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n);
+/* Blocks of `each` threads for n items, in one direction. */
+zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
+
+/* They end with emit NULL. */
+#define ZT_CU_FAMILIES(X) X(elementwise)
+#define X(f) extern const zt_cu_row zt_cu_##f[];
+ZT_CU_FAMILIES(X)
+#undef X
+const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
+                            const zt_type *const in[], const zt_type out[]);
+zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared);
+void zt_cu_modules_close(zt_cu_engine *e);
+bool zt_cu_is_float(zt_dtype t); /* f32, f16 or bf16 */
+
+/* ---- prepared plans -------------------------------------------------------------------------- */
+
+typedef struct zt_cu_task { /* a step: copies into places apart, then its row */
+    int step;
+    const zt_cu_row *row; /* NULL: a view */
+    unsigned apart;       /* outputs whose input of that number is copied to them first */
+    bool packed[ZT_MAX_IN];
+    size_t table_at; /* in ready's tables */
+} zt_cu_task;
+
+struct zt_ready {
+    zt_arena *memory;
+    zt_plan plan;
+    zt_cu_task *task;
+    int n_tasks;
+    /* Inputs, then outputs, then the flag: pinned, and the same on the device; so one copy brings
+     * all inputs and one takes all outputs. Behind them on the device a trouble block a task. */
+    zt_cu_mem host, device;
+    size_t *in_at, *out_at, *in_bytes, *out_bytes;
+    size_t in_total, flag_at, trouble_at;
+    zt_cu_mem tables;
+    size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
+    uint64_t launches;    /* kernels a replay */
+    zt_cu_exec exec;
+    uint64_t moved;     /* the engine's count when it was captured */
+    zt_cu_event *times; /* n_tasks + 1, made when first watched */
+};
+
+zt_ready *zt_cu_prepare(zt_engine *e, const zt_plan *plan);
+void zt_cu_unprepare(zt_engine *e, zt_ready *r);
+/* Where inputs and outputs are: the plan's own memory, or the buffers given. */
+typedef struct zt_cu_where {
+    zt_ebuf *const *in, *const *out; /* NULL: the plan's */
+    zt_cu_ptr troubles;
+} zt_cu_where;
+zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r);
+zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_cu_where *w);
+zt_status zt_cu_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+                       const zt_watch *watch);
+/* The trouble of op `op`, step `step` (-1: none), if the block holds one. */
+zt_status zt_cu_trouble_told(zt_ctx *ctx, const zt_cu_trouble *t, zt_op op, int step);
+
+/* n blocks, empty, and the word at `flag` that they set. */
+zt_status zt_cu_troubles_clear(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag);
+
+/* work.c */
+zt_status zt_cu_enqueue(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_cu_flush(zt_engine *e);
+zt_status zt_cu_sync(zt_engine *e); /* waits for all of it and tells the first trouble */
+
+#endif
