@@ -59,6 +59,32 @@ END
     [ "$status" -eq 64 ]
 }
 
+@test "a clocked mesh: --cycles" {
+    # two layers of W = [2], then a place that reads the first: 1, 2, 4, ... is 2^cycles behind
+    cat >mesh.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":3,"layers":[
+{"l":0,"type":"Dense","input_height":1,"output_height":1,"weights":"AAAAQA=="},
+{"l":1,"type":"Dense","input_height":1,"output_height":1,"weights":"AAAAQA=="},
+{"l":2,"type":"Dense","input_height":1,"output_height":1,"weights":"AAAAQA==","is_remote_link":true}]}
+END
+    [ "$(echo 1 | zt-run -m mesh.json)" = 8 ]
+    [ "$(echo 1 | zt-run -m mesh.json --cycles 1)" = 2 ]
+    [ "$(echo 1 | zt-run -m mesh.json --cycles 3)" = 8 ]
+    [ "$(echo 1 | zt-run -m mesh.json --cycles 5)" = 32 ]
+    zt-trace record --cycles 3 -m mesh.json >mesh.zt
+    [ "$(echo 1 | zt-run -m mesh.zt)" = 8 ]
+    run --separate-stderr zt-run -m mesh.zt --cycles 3 -i x.csv
+    [ "$status" -eq 64 ]
+    [ "$stderr" = 'zt-run: --cycles is of networks' ]
+    run --separate-stderr zt-run -m mesh.json --cycles 30000 -i x.csv
+    [ "$status" -eq 64 ]
+    [[ $stderr == *"30000 cycles of 3 places"* ]]
+    # its weights learn through all cycles: y = 2^3 x becomes 27 x
+    printf '%s\n' x,y 1,27 2,54 >data.csv
+    zt-train -q -m mesh.zt -i data.csv --loss mse -o mesh.npz --optim adam --lr 0.1 --schedule cosine --epochs 1000 >/dev/null
+    zt-run -m mesh.zt --data mesh.npz -i <(echo 1) | awk '{ exit !($1 > 26.9 && $1 < 27.1) }'
+}
+
 @test "weights that a document lacks come from the seed" {
     sed 's/,"weights":"[^"]*"//; s/,$/,"k":0,/' net.json | tr -d '\n' | sed 's/, *"weights":"[^"]*"//' >spec.json
     zt-run -m spec.json -i x.csv -o 1.csv --seed 1

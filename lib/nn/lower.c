@@ -156,20 +156,25 @@ nn_value zt_layer_layer(nn_low *w, const zt_nn_layer *l, nn_value x)
     return y;
 }
 
+nn_value zt_layer_of_grid(nn_low *w, const zt_nn_layer *l, nn_value x)
+{
+    w->on[0] = l;
+    w->depth = 1;
+    w->skip = NULL;
+    return zt_layer_run(w, l, x);
+}
+
 /* In the grid a link means something to the clock of systolic runs alone. */
 static nn_value run_grid(nn_low *w, nn_value x, int *layer)
 {
     for (int64_t i = 0; i < w->nn->n && x.id >= 0; i++) {
-        w->on[0] = w->nn->layer[i];
-        w->depth = 1;
-        w->skip = NULL;
-        x = zt_layer_run(w, w->nn->layer[i], x);
+        x = zt_layer_of_grid(w, w->nn->layer[i], x);
         if (layer) layer[i] = x.id;
     }
     return x;
 }
 
-int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer)
+int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each)
 {
     nn_low w = {.nn = nn, .p = p};
     if (x < 0) return -1;
@@ -180,9 +185,14 @@ int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer)
     w.data = zt_alloc_array(nn->ctx, (size_t)n_data + 1, sizeof *w.data);
     if (!w.data) return -1;
     for (int64_t i = 0; i < n_data; i++) w.data[i] = -1;
-    at = run_grid(&w, at, layer);
+    at = how->cycles ? zt_layer_clock(&w, at, how->cycles, each) : run_grid(&w, at, each);
     zt_free(nn->ctx, w.data);
     return at.id;
+}
+
+int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer)
+{
+    return zt_nn_emit_as(nn, p, x, &(zt_nn_how){0}, layer);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -217,15 +227,20 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
 
 zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in)
 {
+    return zt_nn_prog_as(nn, &(zt_nn_how){.in = in});
+}
+
+zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how)
+{
     zt_nn_shape own;
-    if (!in && zt_nn_input(nn, &own)) return NULL;
-    if (!in) in = &own;
+    const zt_nn_shape *in = how->in ? how->in : &own;
+    if (!how->in && zt_nn_input(nn, &own)) return NULL;
     zt_prog *p = zt_prog_new(nn->ctx);
     if (!p) return NULL;
     int64_t dim[ZT_MAX_RANK];
     memcpy(dim, in->dim, sizeof dim);
     dim[0] = zt_prog_symbol(p, "n");
-    int x = zt_prog_in(p, "x", ZT_F32, in->rank, dim), y = zt_nn_emit(nn, p, x, NULL);
+    int x = zt_prog_in(p, "x", ZT_F32, in->rank, dim), y = zt_nn_emit_as(nn, p, x, how, NULL);
     if (y >= 0 && zt_prog_out(p, "y", y) == ZT_OK) return p;
     zt_prog_free(p);
     return NULL;

@@ -237,15 +237,32 @@ typedef struct zt_nn_shape {
 /* What the first layer takes, by its own numbers. ZT_EDATA where these do not tell. */
 zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in);
 
+/* How a network is run. All 0: layer after layer. */
+typedef struct zt_nn_how {
+    const zt_nn_shape *in; /* of x; NULL: zt_nn_input's */
+    /* Above 0, systolic: so many cycles of a clock by which all places of the grid run at once.
+     * Each reads what the place before it held after the cycle before, one with a link what its
+     * target held; the first place reads itself. Before the first cycle that holds x, all others
+     * nothing; a place that reads nothing holds on to what it has. One that is disabled or empty
+     * takes over what it reads. y is what the last place holds in the end. A link may go back: its
+     * circle is one in time, and the gradient goes through all cycles. */
+    int64_t cycles;
+} zt_nn_how;
+
 /* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's.
  */
 zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in);
+/* ZT_EUSAGE for more cycles of places than 65536, or so few that nothing reaches the last place. */
+zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how);
 
 /* The same into a program of the caller's, on its value x (an input, f32, whose first dimension may
  * be a symbol; the others are numbers): the value that comes out, -1 on failure. Data have the
  * names of their weights. layer[zt_nn_count]: what each layer of the grid gave; NULL: not wanted.
  * Once a program. */
 int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer);
+/* As `how` says, but for its `in`. each[zt_nn_count], of cycles each[cycles][places of the grid]: -1
+ * is nothing. */
+int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each);
 
 #ifdef __cplusplus
 }

@@ -111,11 +111,15 @@ double zt_layer_real(const zt_nn_layer *l, const char *name); /* NAN: none is ca
 /* ---- reading ------------------------------------------------------------------------------------
  */
 
-/* The layer's weights into the list, from its place in an open document (NULL: drawn). */
+/* The layer's weights into the list, from its place in an open document (NULL: drawn); of one that
+ * borrows its target's, none. */
 struct zt_netjson;
 const char *zt_layer_mask_name(const zt_nn *nn, const zt_nn_layer *l);
 zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l);
-zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j);
+zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j, bool borrows);
+
+/* Of the grid's places in the order in which they run, those without a layer too; place within it. */
+int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4]);
 
 /* ---- writing ops ----------------------------------------------------------------------------- */
 
@@ -137,6 +141,9 @@ nn_value zt_layer_binary(nn_low *w, zt_op op, nn_value a, nn_value b);
 nn_value zt_layer_activate(nn_low *w, zt_nn_act act, nn_value x);
 nn_value zt_layer_run(nn_low *w, const zt_nn_layer *l, nn_value x);
 nn_value zt_layer_layer(nn_low *w, const zt_nn_layer *l, nn_value x); /* through a link, too */
+nn_value zt_layer_of_grid(nn_low *w, const zt_nn_layer *l, nn_value x); /* no other is being run */
+/* systolic.c: what the last place holds after that many cycles; each[cycles * places], or NULL. */
+nn_value zt_layer_clock(nn_low *w, nn_value x, int64_t cycles, int *each);
 nn_value zt_layer_none(void);                                         /* what failed */
 /* Sizes of the planes that a convolution takes, as far as its numbers tell; how many dimensions. */
 int zt_layer_planes(const zt_nn_layer *l, int64_t *dim);

@@ -239,7 +239,7 @@ static zt_status read_all_inner(reader *r, zt_nn_layer *l, json_t *from)
 static zt_status check_needs(const zt_nn *nn, const zt_nn_layer *l)
 {
     const nn_kind *k = zt_layer_kind_of(l->kind);
-    for (int i = 0; i < 5 && k->needs[i] && !l->link; i++)
+    for (int i = 0; i < 5 && k->needs[i]; i++)
         if (zt_layer_number(l, k->needs[i]) < 1) return zt_layer_bad(nn, l, "%s is 0", k->needs[i]);
     return ZT_OK;
 }
@@ -262,8 +262,9 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     if (!s) s = get_levels(r, l, from);
     if (!s) s = get_link(r, l, from);
     if (!s) zt_layer_settle(l);
-    if (!s) s = check_needs(r->nn, l);
-    if (!s) s = zt_layer_take_weights(r->nn, l, r->j);
+    bool borrows = l->link && r->depth > 0; /* in the grid a link has a function of its own */
+    if (!s && !borrows) s = check_needs(r->nn, l);
+    if (!s) s = zt_layer_take_weights(r->nn, l, r->j, borrows);
     return s ? s : read_all_inner(r, l, from);
 }
 
@@ -327,7 +328,7 @@ static zt_status next_member(void *user, const char *key, const char *text, size
     return ZT_OK;
 }
 
-static int64_t index_of(const zt_nn *nn, const int64_t place[4])
+int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4])
 {
     int64_t i = 0;
     for (int k = 0; k < 4; k++) i = i * nn->extent[k] + place[k];
@@ -358,7 +359,7 @@ static zt_status place_layers(zt_nn *nn)
                                     nn->layer[i]->place[k], nn->extent[k]);
     qsort(nn->layer, (size_t)nn->n, sizeof *nn->layer, by_place);
     for (int64_t i = 1; i < nn->n; i++)
-        if (index_of(nn, nn->layer[i - 1]->place) == index_of(nn, nn->layer[i]->place))
+        if (zt_layer_index(nn, nn->layer[i - 1]->place) == zt_layer_index(nn, nn->layer[i]->place))
             return zt_layer_bad(nn, nn->layer[i], "its place is that of %s",
                                 nn->layer[i - 1]->path);
     return ZT_OK;
@@ -369,15 +370,15 @@ zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4])
     int64_t lo = 0, hi = nn->n, want;
     for (int k = 0; k < 4; k++)
         if (place[k] < 0 || place[k] >= nn->extent[k]) return NULL;
-    want = index_of(nn, place);
+    want = zt_layer_index(nn, place);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (index_of(nn, nn->layer[mid]->place) < want)
+        if (zt_layer_index(nn, nn->layer[mid]->place) < want)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < nn->n && index_of(nn, nn->layer[lo]->place) == want ? nn->layer[lo] : NULL;
+    return lo < nn->n && zt_layer_index(nn, nn->layer[lo]->place) == want ? nn->layer[lo] : NULL;
 }
 
 /* XXH3-128 of the frame's bytes, seeded by the document's size. */

@@ -114,12 +114,12 @@ static int64_t count_parts(const zt_nn *nn, const zt_nn_layer *l, const nn_part 
     return n;
 }
 
-zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j)
+zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, bool borrows)
 {
     char path[1 << 12];
     nn_part part[NN_MAX_PARTS];
     const nn_kind *k = zt_layer_kind_of(l->kind);
-    int parts = k->parts && !l->link ? k->parts(l, part) : 0;
+    int parts = k->parts && !borrows ? k->parts(l, part) : 0;
     int64_t n = count_parts(nn, l, part, parts);
     l->weights = nn->n_weights;
     if (parts && !n) return zt_ctx_status(nn->ctx);

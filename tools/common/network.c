@@ -19,11 +19,11 @@ bool zt_cli_is_network(const char *path)
 }
 
 /* The model's name is the file's without its folder: programs look for it beside themselves. */
-zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_shape *in)
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how)
 {
     const char *slash = strrchr(path, '/');
     zt_nn *nn = zt_nn_open(cli->ctx, path, cli->seed);
-    zt_prog *p = nn ? zt_nn_prog(nn, in) : NULL;
+    zt_prog *p = nn ? zt_nn_prog_as(nn, how) : NULL;
     if (p && zt_prog_model(p, slash ? slash + 1 : path, zt_nn_id(nn))) {
         zt_prog_free(p);
         p = NULL;

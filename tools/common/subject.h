@@ -18,8 +18,8 @@ zt_prog *zt_cli_program(zt_cli *cli, const char *path);
 
 /* network.c: is the file a network's JSON? */
 bool zt_cli_is_network(const char *path);
-/* Its program, for inputs of this shape (NULL: its first layer's own). */
-zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_shape *in);
+/* Its program. */
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how);
 
 /* --bind n=16,ctx=64 (NULL: none). ZT_EUSAGE says what is wrong with it. */
 typedef struct zt_bindings {

@@ -94,6 +94,8 @@ static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
         s = AT_MOST_ONE(ctx, {"--speculate", o->speculate}, {"--no-kv-cache", o->no_kv_cache});
     if (s == ZT_OK && o->all_logits && !o->logits)
         s = zt_fail(ctx, ZT_EUSAGE, "--all-logits needs --logits FILE.npy");
+    if (s == ZT_OK && o->cycles)
+        s = zt_fail(ctx, ZT_EUSAGE, "--cycles is of networks");
     if (s == ZT_OK && o->logprobs >= 0 && !o->json && !o->jsonl)
         s = zt_fail(ctx, ZT_EUSAGE, "--logprobs needs --json or --jsonl");
     return s == ZT_OK ? check_job(ctx, o) : s;

@@ -15,6 +15,8 @@ static const zt_opt options[] = {
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
     ROW(0, "data", STR, data, "FILE", "of a program: data by name, before that of its model", ),
     ROW(0, "bind", STR, bind, "NAME=N,...", "of a program: its symbols, where no shape tells", ),
+    ROW(0, "cycles", I64, cycles, "N", "of a network: a clocked mesh, so many cycles of it",
+        .min = 1, .max = 1 << 16),
     ROW('n', NULL, I64, n, "N", "new tokens at most; 0: the prompt only (default: no limit)",
         .min = 0, .max = INT32_MAX),
     FLAG("chat", chat, "a conversation on the terminal"),

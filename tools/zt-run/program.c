@@ -67,6 +67,11 @@ typedef struct job {
     zt_subject *subject;
 } job;
 
+static zt_prog *network(const job *j, const zt_nn_shape *in)
+{
+    return zt_cli_network(j->cli, j->o->model, &(zt_nn_how){.in = in, .cycles = j->o->cycles});
+}
+
 /* A network takes what comes in the shape in which it comes; lines of CSV are rows of numbers. */
 static zt_status reshape_network(job *j, const zt_checkpoint *input)
 {
@@ -82,7 +87,7 @@ static zt_status reshape_network(job *j, const zt_checkpoint *input)
     }
     for (int d = 1; d < x->rank && !input; d++) in.dim[1] *= x->dim[d];
     if (input ? at < 0 || in.rank < 1 : x->rank < 3) return ZT_OK;
-    zt_prog *p = zt_cli_network(j->cli, j->o->model, &in);
+    zt_prog *p = network(j, &in);
     if (!p) return zt_ctx_status(j->cli->ctx);
     zt_prog_free(j->prog);
     j->prog = p;
@@ -213,7 +218,10 @@ zt_status run_program(run *r)
 {
     job j = {.cli = r->cli, .o = r->o};
     zt_status st = check_options(j.cli, j.o);
-    if (!st) j.prog = zt_cli_program(j.cli, j.o->model);
+    bool net = !st && zt_cli_is_network(j.o->model);
+    if (!st && j.o->cycles && !net)
+        st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--cycles is of networks");
+    if (!st) j.prog = net ? network(&j, NULL) : zt_cli_program(j.cli, j.o->model);
     if (!st) st = j.prog ? open_subject(&j) : zt_ctx_status(j.cli->ctx);
     if (!st) st = step(&j);
     if (!st) st = write_outputs(&j);

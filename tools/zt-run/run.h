@@ -9,6 +9,7 @@
 
 typedef struct run_options {
     const char *bind, *data; /* of a program */
+    int64_t cycles;          /* of a network's clock; 0: layer after layer */
     const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre, *plan;
     int64_t n; /* -1: until the text ends or the context is full */
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;

@@ -5,9 +5,9 @@
 
 /* In the order of the manual. */
 static const trace_command commands[] = {
-    {{"record", "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE]",
+    {{"record", "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE] [--cycles N]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
-      TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED)},
+      TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED) | TAKES(CYCLES)},
      0, trace_record},
     {{"show", "show [--plain] [--bind NAME=N,...] [FILE]",
       TAKES(PLAIN) | TAKES(BIND)},

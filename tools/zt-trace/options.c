@@ -29,6 +29,8 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(CTX, 'c', "ctx", I64, ctx, "N", "record: as zt-run's", .min = 1, .max = INT32_MAX - 64),
     ROW(KV, 0, "kv", WORD, kv, "f16|f32", "record: type of the cache, as zt-run's", ),
     ROW(EMBED, 0, "embed", FLAG, embed, NULL, "record: the program of zt-run --embed", ),
+    ROW(CYCLES, 0, "cycles", I64, cycles, "N", "record: of a network run as a clocked mesh",
+        .min = 1, .max = 1 << 16),
     ROW(TIMES, 0, "times", STR, times, "FILE",
         "record: seconds of each op into FILE; stats, chrome: read from it", ),
     ROW(BY, 0, "by", WORD, by, "op|step|family|layer", "stats: what a row stands for", ),

@@ -295,6 +295,7 @@ static zt_status check(zt_cli *cli, const trace_options *o)
 {
     const char *const out[] = {cli->output, o->values, o->times};
     if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (o->cycles) return zt_fail(cli->ctx, ZT_EUSAGE, "--cycles is of networks");
     if (o->prompt && !*o->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
     if (!o->prompt && (o->steps || o->values || o->times || o->at))
         return zt_fail(cli->ctx, ZT_EUSAGE,
@@ -330,7 +331,7 @@ static zt_status record_network(zt_cli *cli, const trace_options *o)
 {
     if (o->prompt || o->steps || o->values || o->times)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-p, --steps, --values and --times are for language models");
-    zt_prog *p = zt_cli_network(cli, o->model, NULL);
+    zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_how){.cycles = o->cycles});
     zt_status st = p ? trace_write_program(cli, p) : zt_ctx_status(cli->ctx);
     zt_prog_free(p);
     return st;

@@ -23,6 +23,7 @@ typedef struct trace_options {
     const char *prompt, *steps, *values;
     int64_t at, ctx;
     bool embed;
+    int64_t cycles; /* of a network's clock; 0: layer after layer */
     int kv; /* index into f16|f32; -1: the default */
     const char *times;
     int by; /* word of --by */
@@ -48,6 +49,7 @@ enum {
     TRACE_CTX,
     TRACE_KV,
     TRACE_EMBED,
+    TRACE_CYCLES,
     TRACE_TIMES,
     TRACE_BY,
     TRACE_REPLAY,
