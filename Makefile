@@ -48,6 +48,9 @@ test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
+emu      := $(if $(filter 11,$(HAVE_CUDA)$(HAVE_CUDAEMU)),$(BUILD)/tests/libcuda-emu.so)
+emu_src  := $(sort $(wildcard tests/cudaemu/*.cpp tests/cudaemu/*.cu lib/engine/cuda/*.cu))
+emu_obj  := $(emu_src:%=$(BUILD)/emu/%.o)
 public   := lib/zt.h lib/ops/ops.def $(shell sed -n 's/^\#include "\(.*\)"$$/\1/p' lib/zt.h)
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
@@ -199,10 +202,11 @@ contract: $(BUILD)/man/mkops
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
 unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
+           $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))') \
            $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
            $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
 
-test-bins: $(test_bin) $(fuzz_bin) $(helpers)
+test-bins: $(test_bin) $(fuzz_bin) $(helpers) $(emu)
 
 # zt-trace with one wrong kernel: tests/plant/kernel.c.
 $(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-trace/*.c))) \
@@ -216,6 +220,23 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
+# A libcuda over host memory, with the kernels of lib/engine/cuda: tests/cudaemu/emu.h. Their loads
+# and stores go through check.cpp, by what g++ does for a thread sanitizer; no sanitizer is linked.
+EMU_FLAGS := -std=c++17 -O2 -g -Wall -Wextra -Wshadow -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
+             -I. -Itests/cudaemu -MMD -MP
+$(BUILD)/emu/%.cpp.o: %.cpp
+	@mkdir -p $(@D)
+	$(call say,G++)
+	$(Q)g++ $(EMU_FLAGS) -c -o $@ $<
+$(BUILD)/emu/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(call say,G++)
+	$(Q)g++ $(EMU_FLAGS) -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -x c++ -c -o $@ $<
+$(BUILD)/tests/libcuda-emu.so: $(emu_obj)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)g++ -shared -Wl,-z,defs -o $@ $^
+
 $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@rm -rf $@ && mkdir -p $@
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
@@ -227,6 +248,7 @@ $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs: $(BUILD)/%: tests/archs/%.tar.xz
 	@rm -rf $@ && mkdir -p $@
 	@tar -C $@ -xJf $<
 	@touch $@
+$(BUILD)/tests/cuda_emu: | $(emu)
 $(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
 $(BUILD)/tests/hostile: | $(BUILD)/whole
 $(BUILD)/tests/hf_gguf $(BUILD)/tests/hf_back: | $(BUILD)/archs $(BUILD)/ggufs
@@ -316,11 +338,11 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)
 
 objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
-           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c))
+           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c)) $(if $(emu),$(emu_obj))
 -include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d)

@@ -1,0 +1,139 @@
+/* prim_gpu.h - the primitives of prim.h on the GPU: intrinsics and PTX. Included by prim.h alone. */
+#ifndef ZT_CU_PRIM_GPU_H
+#define ZT_CU_PRIM_GPU_H
+
+#define FN       static __device__ __forceinline__
+#define CONSTANT static __device__ const
+#define KERNEL(name, args) extern "C" __global__ void name(const __grid_constant__ args a)
+#define KERNEL_OF(name, args, threads)                                                             \
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
+#define SHARED(type, name, dims) __shared__ alignas(16) type name dims
+extern __shared__ uint4 zt_cu_dynamic[];
+#define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(zt_cu_dynamic)
+
+#define ALIGNED(p, n) ((void)0)
+
+FN int thread() { return (int)threadIdx.x; }
+FN int threads() { return (int)blockDim.x; }
+FN int block() { return (int)blockIdx.x; }
+FN int block_y() { return (int)blockIdx.y; }
+FN int block_z() { return (int)blockIdx.z; }
+FN int blocks() { return (int)gridDim.x; }
+FN int blocks_y() { return (int)gridDim.y; }
+FN int blocks_z() { return (int)gridDim.z; }
+
+FN void barrier() { __syncthreads(); }
+FN void warp_barrier() { __syncwarp(); }
+FN void fence() { __threadfence(); }
+
+/* ---- warps ------------------------------------------------------------------------------------- */
+
+template <class T> FN T shuffle(T v, int lane) { return __shfl_sync(~0u, v, lane); }
+template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor_sync(~0u, v, mask); }
+FN uint32_t vote(bool p) { return __ballot_sync(~0u, p); }
+
+template <class T> FN T warp_sum(T v)
+{
+    for (int m = 16; m; m >>= 1) v += shuffle_xor(v, m);
+    return v;
+}
+/* NaN where there is one. */
+template <class T> FN T warp_max(T v)
+{
+    for (int m = 16; m; m >>= 1) {
+        T u = shuffle_xor(v, m);
+        v = u > v || u != u ? u : v;
+    }
+    return v;
+}
+template <class T> FN T warp_min(T v)
+{
+    for (int m = 16; m; m >>= 1) {
+        T u = shuffle_xor(v, m);
+        v = u < v || u != u ? u : v;
+    }
+    return v;
+}
+
+/* ---- atomics ----------------------------------------------------------------------------------- */
+
+FN uint32_t atomic_add(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
+FN int32_t atomic_add(int32_t *p, int32_t v) { return atomicAdd(p, v); }
+FN uint64_t atomic_add(uint64_t *p, uint64_t v)
+{
+    return atomicAdd(reinterpret_cast<unsigned long long *>(p), (unsigned long long)v);
+}
+FN uint32_t atomic_min(uint32_t *p, uint32_t v) { return atomicMin(p, v); }
+FN uint32_t atomic_max(uint32_t *p, uint32_t v) { return atomicMax(p, v); }
+FN int32_t atomic_min(int32_t *p, int32_t v) { return atomicMin(p, v); }
+FN int32_t atomic_max(int32_t *p, int32_t v) { return atomicMax(p, v); }
+FN uint32_t atomic_cas(uint32_t *p, uint32_t was, uint32_t v) { return atomicCAS(p, was, v); }
+FN uint32_t atomic_exchange(uint32_t *p, uint32_t v) { return atomicExch(p, v); }
+
+/* ---- numbers ------------------------------------------------------------------------------------ */
+
+FN float f16_to_f32(uint16_t bits)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
+    return f;
+}
+FN uint16_t f32_to_f16(float f)
+{
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+    return bits;
+}
+
+/* ---- matrices ------------------------------------------------------------------------------------ */
+
+#define ZT_CU_MMA(name, shape, of, sum, letter)                                                    \
+    FN void name(sum d[4], const uint32_t a[4], const uint32_t b[2])                               \
+    {                                                                                              \
+        asm volatile("mma.sync.aligned." shape ".row.col." of                                      \
+                     " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                      \
+                     : "+" letter(d[0]), "+" letter(d[1]), "+" letter(d[2]), "+" letter(d[3])      \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
+    }
+ZT_CU_MMA(mma_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
+ZT_CU_MMA(mma_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
+ZT_CU_MMA(mma_s8, "m16n8k32", "s32.s8.s8.s32", int32_t, "r")
+#undef ZT_CU_MMA
+FN void mma_s8_k16(int32_t d[4], const uint32_t a[2], const uint32_t b[1])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+                 "{%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+}
+FN int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
+
+FN uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+FN void ldmatrix_x4(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+FN void ldmatrix_x4_trans(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* ---- copies that run beside the thread ----------------------------------------------------------- */
+
+FN void copy_async(void *dst, const void *src, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)),
+                 "l"(__cvta_generic_to_global(src)), "r"(bytes)
+                 : "memory");
+}
+FN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> FN void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+#endif

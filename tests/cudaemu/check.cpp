@@ -1,0 +1,185 @@
+/* check.cpp - every load and store of a kernel.
+ *
+ * Kernels are compiled with -fsanitize=thread: the compiler calls __tsan_read4(address) and the like
+ * before each access that others could see. What it calls is here. An access must be in an allocation
+ * of the device, in an array of the block's shared memory, on the thread's own stack, or (a load) in
+ * this library's constants and the arguments. In shared memory two threads of a block that touch the
+ * same word, one to write it, need a barrier between, or one of their warp: else it is a race, and
+ * told, whatever order they came in.
+ */
+#include "emu.h"
+
+#include <string.h>
+
+enum { ARRAYS = 32, GAP = 256, WORDS = EMU_SHARED_MOST / 4 + ARRAYS * GAP / 4 };
+
+/* Who touched a word of shared memory last. Stamps: emu_is.epoch and .synced then. */
+struct word {
+    uint32_t write_epoch, write_synced, read_epoch, read_synced;
+    uint16_t writer, reader;
+    uint8_t bytes;   /* of the word that the writer wrote */
+    uint8_t readers; /* 1: `reader`; 2: several of its warp; 3: of several warps */
+};
+
+alignas(256) static unsigned char shared[WORDS * 4];
+static word words[WORDS];
+static struct {
+    uintptr_t at, bytes;
+} arrays[ARRAYS];
+static int n_arrays;
+
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start, _end;
+
+/* ---- shared memory ---------------------------------------------------------------------------------- */
+
+void emu_check_block() { n_arrays = 0; }
+
+/* The array that a thread declares next: all declare the same in one order; the first makes it. */
+void *emu_shared_take(size_t bytes, size_t *at)
+{
+    unsigned char *p = shared + *at;
+    *at += (bytes + GAP - 1) / GAP * GAP + GAP;
+    if (*at > sizeof shared) emu_fail(EMU_LAUNCH_FAILED, "too much shared memory");
+    uintptr_t u = reinterpret_cast<uintptr_t>(p);
+    for (int i = 0; i < n_arrays; i++)
+        if (arrays[i].at == u) return p;
+    if (n_arrays == ARRAYS) emu_fail(EMU_LAUNCH_FAILED, "more than %d shared arrays", ARRAYS);
+    arrays[n_arrays++] = {u, bytes};
+    memset(p, 0xFF, bytes);
+    return p;
+}
+
+static bool same_warp_later(uint16_t other, uint32_t synced)
+{
+    return other >> 5 == emu_is.warp && synced < emu_is.synced[emu_is.warp];
+}
+
+static void race(uintptr_t p, uint16_t other, const char *what, const char *they)
+{
+    emu_fail(EMU_ILLEGAL_ADDRESS,
+             "%s byte %zu of shared memory, which thread %d %s with no barrier between", what,
+             (size_t)(p - arrays[0].at), other, they);
+}
+
+static void read_word(word *w, uintptr_t p, unsigned bytes)
+{
+    const int t = emu_is.thread;
+    if (w->write_epoch == emu_is.epoch && w->writer != t && (w->bytes & bytes) &&
+        !same_warp_later(w->writer, w->write_synced))
+        race(p, w->writer, "reads", "wrote");
+    const bool seen = w->read_epoch == emu_is.epoch && w->readers;
+    if (!seen || (w->readers < 3 && same_warp_later(w->reader, w->read_synced)))
+        w->readers = 1;
+    else if (w->reader == t && w->readers == 1)
+        ;
+    else if (w->reader >> 5 == emu_is.warp && w->readers < 3)
+        w->readers = 2;
+    else
+        w->readers = 3;
+    w->reader = (uint16_t)t;
+    w->read_epoch = emu_is.epoch;
+    w->read_synced = emu_is.synced[emu_is.warp];
+}
+
+static void write_word(word *w, uintptr_t p, unsigned bytes)
+{
+    const int t = emu_is.thread;
+    const bool again = w->write_epoch == emu_is.epoch;
+    if (again && w->writer != t && (w->bytes & bytes) && !same_warp_later(w->writer, w->write_synced))
+        race(p, w->writer, "writes", "wrote");
+    /* Readers of several warps are not told apart: one of them may be this thread alone. */
+    if (bytes == 15 && w->read_epoch == emu_is.epoch && w->readers &&
+        (w->readers == 3 || ((w->reader != t || w->readers == 2) &&
+                             !same_warp_later(w->reader, w->read_synced))))
+        race(p, w->reader, "writes", "read");
+    w->bytes = (uint8_t)(again && w->writer == t ? w->bytes | bytes : bytes);
+    w->write_epoch = emu_is.epoch;
+    w->write_synced = emu_is.synced[emu_is.warp];
+    w->writer = (uint16_t)t;
+}
+
+/* Is it shared memory? Then in an array of the block's. */
+static bool in_shared(uintptr_t p, size_t n, const char *does)
+{
+    if (p - reinterpret_cast<uintptr_t>(shared) >= sizeof shared) return false;
+    int i = 0;
+    while (i < n_arrays && !(p - arrays[i].at < arrays[i].bytes)) i++;
+    if (i == n_arrays || n > arrays[i].bytes - (p - arrays[i].at))
+        emu_fail(EMU_ILLEGAL_ADDRESS, "%s %zu bytes outside of the shared arrays", does, n);
+    return true;
+}
+
+static bool touch_shared(uintptr_t p, size_t n, bool write)
+{
+    const uintptr_t from = reinterpret_cast<uintptr_t>(shared);
+    if (!in_shared(p, n, write ? "writes" : "reads")) return false;
+    for (uintptr_t q = p, end = p + n; q < end; q = (q & ~(uintptr_t)3) + 4) {
+        unsigned low = q & 3, high = end - (q - low) < 4 ? (unsigned)(end - (q - low)) : 4;
+        unsigned bytes = (1u << high) - (1u << low);
+        word *w = &words[(q - from) / 4];
+        write ? write_word(w, q, bytes) : read_word(w, q, bytes);
+    }
+    return true;
+}
+
+/* ---- all memory ---------------------------------------------------------------------------------------- */
+
+
+void emu_touch(uintptr_t p, size_t n, bool write)
+{
+    if (p - emu_is.stack < emu_is.stack_bytes) return;
+    if (touch_shared(p, n, write) || n <= emu_memory_behind(p)) return;
+    const uintptr_t mine = reinterpret_cast<uintptr_t>(&__ehdr_start);
+    if (!write && p >= mine && p + n <= reinterpret_cast<uintptr_t>(&_end)) return;
+    char where[160];
+    emu_memory_say(p, n, where, sizeof where);
+    emu_fail(EMU_ILLEGAL_ADDRESS, "%s %s", write ? "writes" : "reads", where);
+}
+
+void emu_touch_atomic(uintptr_t p, size_t n)
+{
+    char where[160];
+    if (in_shared(p, n, "changes") || n <= emu_memory_behind(p)) return;
+    emu_memory_say(p, n, where, sizeof where);
+    emu_fail(EMU_ILLEGAL_ADDRESS, "changes %s", where);
+}
+
+void emu_aligned(const void *p, size_t n)
+{
+    const uintptr_t u = reinterpret_cast<uintptr_t>(p);
+    if (u % n) emu_fail(EMU_ILLEGAL_ADDRESS, "%zu bytes at 0x%zx, not aligned", n, (size_t)u);
+}
+
+static void touch(void *p, size_t n, bool write)
+{
+    emu_aligned(p, n);
+    emu_touch(reinterpret_cast<uintptr_t>(p), n, write);
+}
+
+extern "C" {
+#define HOOK(name, n, write)                                                                       \
+    void name(void *p) { touch(p, n, write); }
+#define HOOKS(n)                                                                                   \
+    HOOK(__tsan_read##n, n, false)                                                                 \
+    HOOK(__tsan_write##n, n, true)                                                                 \
+    HOOK(__tsan_volatile_read##n, n, false)                                                        \
+    HOOK(__tsan_volatile_write##n, n, true)
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+/* The GPU has no unaligned access; these are for what the compiler cannot know to be aligned. */
+#define LOOSE(n)                                                                                   \
+    void __tsan_unaligned_read##n(void *p) { emu_touch(reinterpret_cast<uintptr_t>(p), n, false); }  \
+    void __tsan_unaligned_write##n(void *p) { emu_touch(reinterpret_cast<uintptr_t>(p), n, true); }
+LOOSE(2)
+LOOSE(4)
+LOOSE(8)
+LOOSE(16)
+void __tsan_read_range(void *p, size_t n) { emu_touch(reinterpret_cast<uintptr_t>(p), n, false); }
+void __tsan_write_range(void *p, size_t n) { emu_touch(reinterpret_cast<uintptr_t>(p), n, true); }
+void __tsan_func_entry(void *) {}
+void __tsan_func_exit() {}
+void __tsan_init() {}
+}

@@ -1,0 +1,89 @@
+/* emu.h - the emulated GPU: what the files of tests/cudaemu share.
+ *
+ * libcuda-emu.so is a libcuda over host memory. driver.cpp has the driver's functions, memory.cpp
+ * the device's memory, work.cpp streams and graphs, block.cpp runs a block of threads, check.cpp
+ * looks at every load and store, prim_emu.cpp has the primitives. One launch runs at a time.
+ */
+#ifndef ZT_EMU_H
+#define ZT_EMU_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#include "prim_emu.h"
+
+enum {
+    EMU_OK = 0,
+    EMU_INVALID_VALUE = 1,
+    EMU_OUT_OF_MEMORY = 2,
+    EMU_NOT_INITIALIZED = 3,
+    EMU_INVALID_DEVICE = 101,
+    EMU_INVALID_IMAGE = 200,
+    EMU_INVALID_CONTEXT = 201,
+    EMU_INVALID_HANDLE = 400,
+    EMU_NOT_FOUND = 500,
+    EMU_NOT_READY = 600,
+    EMU_ILLEGAL_ADDRESS = 700,
+    EMU_LAUNCH_FAILED = 719,
+    EMU_CAPTURE = 900,
+    EMU_UNKNOWN = 999
+};
+
+enum {
+    EMU_THREADS = 1024,           /* a block's most */
+    EMU_SHARED_MOST = 227 * 1024, /* bytes of a block's shared memory */
+    EMU_SHARED_PLAIN = 48 * 1024  /* and without being asked for by the function's attribute */
+};
+
+/* ---- memory.cpp ---------------------------------------------------------------------------------- */
+
+int emu_memory_open(size_t bytes);
+void emu_memory_close();
+int emu_memory_alloc(size_t bytes, uint64_t *at);
+int emu_memory_free(uint64_t at);
+size_t emu_memory_used();
+size_t emu_memory_total();
+/* Bytes from `at` that are allocated, 0: none. */
+size_t emu_memory_behind(uint64_t at);
+/* What is wrong with n bytes at p, for the line of a refusal. */
+void emu_memory_say(uintptr_t p, size_t n, char *text, size_t room);
+
+/* ---- block.cpp: the block that runs ---------------------------------------------------------------- */
+
+typedef struct emu_launch {
+    const emu_kernel *kernel;
+    const void *args;
+    int grid[3], threads;
+    size_t dynamic; /* bytes of shared memory */
+} emu_launch;
+
+void emu_seed(uint64_t seed);
+uint64_t emu_random();
+/* 0, or EMU_ILLEGAL_ADDRESS or EMU_LAUNCH_FAILED, and emu_error() says why. */
+int emu_run(const emu_launch *l);
+const char *emu_error();
+void emu_error_clear();
+
+/* The thread that runs fails: the launch ends, this does not return. */
+[[noreturn]] void emu_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A collective of the warp: leaves n bytes (at most EMU_SLOT), waits for all 32 lanes and gives all
+ * theirs, EMU_SLOT apart, good until the warp's next but one. kind: its name, the same in all. */
+enum { EMU_SLOT = 64 };
+const unsigned char *emu_exchange(const char *kind, const void *mine, size_t n);
+
+/* ---- check.cpp: what the running block may touch, as block.cpp and prim_emu.cpp tell it --------- */
+
+struct emu_now {
+    int thread, warp;
+    uintptr_t stack, stack_bytes; /* of the thread's fiber */
+    uint32_t epoch;               /* barriers passed, ever: one more at each and at each block */
+    uint32_t synced[EMU_THREADS / 32]; /* warp barriers and collectives passed, by warp */
+};
+extern emu_now emu_is;
+
+void emu_check_block(); /* a block begins: no shared memory yet */
+void *emu_shared_take(size_t bytes, size_t *at); /* *at: the thread's bytes so far */
+void emu_touch(uintptr_t p, size_t n, bool write);
+void emu_touch_atomic(uintptr_t p, size_t n);
+
+#endif

@@ -1,0 +1,12 @@
+/* planted.h - the arguments of planted.cu's kernels, for C and C++. */
+#ifndef ZT_EMU_PLANTED_H
+#define ZT_EMU_PLANTED_H
+
+#include <stdint.h>
+
+typedef struct emu_args {
+    uint64_t x, y, z;
+    int64_t n;
+} emu_args;
+
+#endif
