@@ -5,6 +5,8 @@
  * row alone, in a part and in the whole batch (promise (b)). An op without cases fails, and so does
  * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
  * the worst error seen. Gradients are grad.c's, the eager door door.c's.
+ *
+ * conformance [ENGINE [OP...]]: on this engine and ref alone, these ops alone.
  */
 #include "lib/run/diff.h"
 #include "tests/oneop.h"
@@ -17,12 +19,13 @@ enum {
     GUARD = 64,
     THREADS = 8,
     RETYPED = 20000, /* elements of a case that is tried in other dtypes as well */
-    MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS + 2
+    MAX_SETUPS = 1 + 2 * ZT_ISA_COUNT + THREADS + 4
 };
 
 /* ---- engines tried --------------------------------------------------------------------------- */
 
-enum { ON_CPU, ON_VULKAN, N_COLUMNS }; /* of the matrix */
+enum { ON_CPU, ON_VULKAN, ON_CUDA, N_COLUMNS }; /* of the matrix */
+static const char *const columns[N_COLUMNS] = {"cpu", "vulkan", "cuda"};
 
 typedef struct setup {
     char name[32];
@@ -51,26 +54,27 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
 }
 
 /* Twice, so that a second run must give the same bits. */
-static void add_device(zt_ctx *ctx)
+static void add_device(zt_ctx *ctx, int column)
 {
     zt_engine_opts opts = {.isa = zt_isa_best()};
     for (int twice = 0; twice < 2; twice++) {
-        zt_engine *e = zt_engine_open(ctx, "vulkan", &opts);
+        zt_engine *e = zt_engine_open(ctx, columns[column], &opts);
         if (!e) {
-            skip("vulkan: %s", zt_ctx_error(ctx));
+            skip("%s: %s", columns[column], zt_ctx_error(ctx));
             zt_ctx_clear(ctx);
             return;
         }
-        setups[n_setups] = (setup){.name = "vulkan", .engine = e, .column = ON_VULKAN, .threads = 1};
+        setups[n_setups] = (setup){.engine = e, .column = column, .threads = 1};
+        snprintf(setups[n_setups].name, sizeof setups[0].name, "%s", columns[column]);
         setups[n_setups].twin = twice ? n_setups - 1 : -1;
         n_setups++;
     }
 }
 
-static void add_setups(zt_ctx *ctx)
+static void add_setups(zt_ctx *ctx, const char *only)
 {
     add_setup(ctx, "ref", ZT_ISA_SCALAR, 1, -1, false);
-    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
+    for (int isa = 0; isa <= (int)zt_isa_best() && (!only || !strcmp(only, "cpu")); isa++) {
         int one = n_setups;
         bool best = isa == (int)zt_isa_best();
         add_setup(ctx, "cpu", (zt_isa)isa, 1, -1, false);
@@ -78,7 +82,8 @@ static void add_setups(zt_ctx *ctx)
         for (int threads = 2; best && threads <= THREADS; threads++)
             add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }
-    add_device(ctx);
+    for (int column = ON_VULKAN; column < N_COLUMNS; column++)
+        if (!only || !strcmp(only, columns[column])) add_device(ctx, column);
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */
@@ -418,13 +423,13 @@ static void print_cpu(void)
     }
 }
 
-static void print_device(void)
+static void print_device(int column)
 {
-    diag("the same on vulkan, of the ops that it has");
+    diag("the same on %s, of the ops that it has", columns[column]);
     for (int op = 0; op < N_LINES; op++)
-        if (has_any(matrix[ON_VULKAN][op]))
+        if (has_any(matrix[column][op]))
             put_line(op == LINEAR_Q8 ? "linear in 8 or 16 bits" : zt_op_info((zt_op)op)->name, "",
-                     matrix[ON_VULKAN][op]);
+                     matrix[column][op]);
 }
 
 /* Ops that the cpu may do without a kernel of its own for f32, and why. */
@@ -512,14 +517,23 @@ static void walk(zt_ctx *ctx, zt_op op)
                  setups[s].threads);
 }
 
-int main(void)
+static bool among(const char *name, char **list)
+{
+    for (; *list; list++)
+        if (!strcmp(name, *list)) return true;
+    return false;
+}
+
+int main(int argc, char **argv)
 {
     zt_ctx *ctx = zt_ctx_new();
-    add_setups(ctx);
+    add_setups(ctx, argc > 1 ? argv[1] : NULL);
     if (tap_failed) return tap_done();
-    for (int op = 0; op < ZT_OP_COUNT; op++) walk(ctx, (zt_op)op);
-    print_cpu();
-    if (setups[n_setups - 1].column == ON_VULKAN) print_device();
+    for (int op = 0; op < ZT_OP_COUNT; op++)
+        if (argc < 3 || among(zt_op_info((zt_op)op)->name, argv + 2)) walk(ctx, (zt_op)op);
+    if (argc < 2 || !strcmp(argv[1], "cpu")) print_cpu();
+    for (int s = 0; s < n_setups; s++)
+        if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);
     check_fallbacks();
     for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

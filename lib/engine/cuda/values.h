@@ -1,0 +1,126 @@
+/* values.h - for kernels: one number of a type that the host names, whatever its type. */
+#ifndef ZT_CU_VALUES_H
+#define ZT_CU_VALUES_H
+
+#include "lib/engine/cuda/prim.h"
+
+/* What a chain computes with: f64 in d, the narrower floats in f, integers and bool in i. */
+union value {
+    double d;
+    float f;
+    int64_t i;
+};
+
+FN bool is_f64(int t) { return t == ZT_CU_F64; }
+FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_BF16; }
+
+FN value load_value(int t, zt_cu_ptr at, int64_t i)
+{
+    value v;
+    v.i = 0;
+    switch (t) {
+    case ZT_CU_F64: v.d = PTR(const double, at)[i]; break;
+    case ZT_CU_F32: v.f = PTR(const float, at)[i]; break;
+    case ZT_CU_F16: v.f = get(PTR(const f16, at)[i]); break;
+    case ZT_CU_BF16: v.f = get(PTR(const bf16, at)[i]); break;
+    case ZT_CU_I64:
+    case ZT_CU_U64: v.i = PTR(const int64_t, at)[i]; break;
+    case ZT_CU_I32: v.i = PTR(const int32_t, at)[i]; break;
+    case ZT_CU_I16: v.i = PTR(const int16_t, at)[i]; break;
+    case ZT_CU_I8: v.i = PTR(const int8_t, at)[i]; break;
+    case ZT_CU_U32: v.i = PTR(const uint32_t, at)[i]; break;
+    case ZT_CU_U16: v.i = PTR(const uint16_t, at)[i]; break;
+    default: v.i = PTR(const uint8_t, at)[i]; break;
+    }
+    return v;
+}
+
+FN void store_value(int t, zt_cu_ptr at, int64_t i, value v)
+{
+    switch (t) {
+    case ZT_CU_F64: PTR(double, at)[i] = v.d; break;
+    case ZT_CU_F32: PTR(float, at)[i] = v.f; break;
+    case ZT_CU_F16: PTR(f16, at)[i] = put<f16>(v.f); break;
+    case ZT_CU_BF16: PTR(bf16, at)[i] = put<bf16>(v.f); break;
+    case ZT_CU_I64:
+    case ZT_CU_U64: PTR(int64_t, at)[i] = v.i; break;
+    case ZT_CU_I32:
+    case ZT_CU_U32: PTR(int32_t, at)[i] = (int32_t)v.i; break;
+    case ZT_CU_I16:
+    case ZT_CU_U16: PTR(int16_t, at)[i] = (int16_t)v.i; break;
+    default: PTR(int8_t, at)[i] = (int8_t)v.i; break;
+    }
+}
+
+FN int bits_of(int t)
+{
+    switch (t) {
+    case ZT_CU_I64:
+    case ZT_CU_U64: return 64;
+    case ZT_CU_I32:
+    case ZT_CU_U32: return 32;
+    case ZT_CU_I16:
+    case ZT_CU_U16: return 16;
+    default: return 8;
+    }
+}
+FN bool is_signed(int t) { return t >= ZT_CU_I64 && t <= ZT_CU_I8; }
+
+/* What an integer type keeps of the low bits. */
+FN int64_t wrapped(int t, uint64_t v)
+{
+    int unused = 64 - bits_of(t);
+    if (t == ZT_CU_BOOL) return v != 0;
+    return is_signed(t) ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+}
+
+/* A float as one of type t, which keeps fewer digits. */
+FN value to_float(int t, double x)
+{
+    value v;
+    v.i = 0;
+    if (t == ZT_CU_F64) v.d = x;
+    if (t == ZT_CU_F32) v.f = (float)x;
+    if (t == ZT_CU_F16) v.f = get(put<f16>(x));
+    if (t == ZT_CU_BF16) v.f = get(put<bf16>(x));
+    return v;
+}
+
+/* As W, which is what its type is computed in: double of f64, float of narrower floats, int64_t. */
+#define AS(W, field)                                                                               \
+    FN W as_wide(value v, W) { return v.field; }                                                   \
+    FN value of_wide(W x)                                                                          \
+    {                                                                                              \
+        value v;                                                                                   \
+        v.i = 0;                                                                                   \
+        v.field = x;                                                                               \
+        return v;                                                                                  \
+    }
+AS(double, d)
+AS(float, f)
+AS(int64_t, i)
+#undef AS
+template <class W> FN W load_as(int t, zt_cu_ptr at, int64_t i)
+{
+    return as_wide(load_value(t, at, i), W());
+}
+template <class W> FN void store_as(int t, zt_cu_ptr at, int64_t i, W x)
+{
+    store_value(t, at, i, of_wide(x));
+}
+
+/* Where element i of a value of these dimensions, the last first, is in another. */
+FN int64_t walk_to(int n, const int64_t *dim, const int64_t *step, int64_t i)
+{
+    int64_t at = 0;
+    if (n == 1) return i * step[0];
+    for (int d = 0; d < n; d++) {
+        const int64_t left =
+            (i | dim[d]) >> 31 ? i / dim[d] : (int64_t)((uint32_t)i / (uint32_t)dim[d]);
+        at += (i - left * dim[d]) * step[d];
+        i = left;
+    }
+    return at;
+}
+
+#endif
