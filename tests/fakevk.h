@@ -5,7 +5,7 @@
 #define ZT_FAKEVK_H
 
 #include "lib/engine/vulkan/vk.h"
-#include "tests/tap.h"
+#include "tests/devicework.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,33 +210,6 @@ __attribute__((unused)) static zt_engine *open_fake(zt_ctx *ctx)
     if (!s) return &e->base;
     zt_engine_vulkan.close(&e->base);
     return NULL;
-}
-
-/* ---- the least that can be asked of it ------------------------------------------------------- */
-
-static void ignore(void *user, const zt_plan *plan, int step, double seconds)
-{
-    (void)user, (void)plan, (void)step, (void)seconds;
-}
-
-/* One op, whose time is asked for. */
-__attribute__((unused)) static zt_status watched(zt_engine *e, bool *right)
-{
-    const int64_t dim = 3;
-    zt_type type[] = {zt_type_make(ZT_F32, 1, &dim), zt_type_make(ZT_F32, 1, &dim)};
-    zt_place place[] = {{.kind = ZT_PLACE_IN}, {.kind = ZT_PLACE_OUT}};
-    zt_step step = {.op = ZT_OP_add, .in = {0, 0}, .out = {1}};
-    zt_plan plan = {.n_values = 2, .type = type, .place = place, .n_steps = 1, .step = &step,
-                    .n_in = 1, .n_out = 1};
-    const zt_watch watch = {.after = ignore};
-    float x[3] = {1, 2, 3}, y[3] = {0};
-    const void *in[] = {x};
-    void *out[] = {y};
-    zt_ready *r = e->vt->prepare(e, &plan);
-    zt_status st = r ? e->vt->replay(e, r, in, out, &watch) : zt_ctx_status(e->ctx);
-    *right = *right && (st || y[2] == 6);
-    if (r) e->vt->unprepare(e, r);
-    return st;
 }
 
 #endif

@@ -7,10 +7,12 @@
 static const struct {
     const char *name;
     const char *next[ZT_MAX_CHAIN - 1];
+    bool spills;
 } fallback[] = {
-    {"ref", {NULL, NULL}},
-    {"cpu", {"ref", NULL}},
-    {NULL, {"cpu", "ref"}},
+    {"ref", {NULL, NULL}, false},
+    {"cpu", {"ref", NULL}, false},
+    {"cuda", {"cpu", "ref"}, true},
+    {NULL, {"cpu", "ref"}, false},
 };
 
 void zt_chain_init(zt_chain *c, zt_engine *e)
@@ -20,11 +22,13 @@ void zt_chain_init(zt_chain *c, zt_engine *e)
     while (fallback[row].name && strcmp(fallback[row].name, e->vt->name) != 0) row++;
     for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
         c->name[c->n++] = fallback[row].next[i];
+    c->spills = fallback[row].spills;
 }
 
 void zt_chain_fini(zt_chain *c)
 {
     for (int i = 1; i < c->n; i++) zt_engine_close(c->engine[i]);
+    if (c->n) zt_free(c->engine[0]->ctx, c->apart_from);
     c->n = 0;
 }
 
@@ -41,7 +45,7 @@ int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const z
                   const zt_type *out)
 {
     char text[ZT_TYPE_TEXT];
-    for (int i = 0; i < (strict ? 1 : c->n); i++) {
+    for (int i = c->apart && !strict; i < (strict ? 1 : c->n); i++) {
         zt_engine *e = chain_engine(c, i);
         if (!e) return -1;
         if (e->vt->has(e, op, attrs, in, out)) return i;
@@ -49,4 +53,13 @@ int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const z
     zt_fail(c->engine[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
             c->name[0], zt_op_info(op)->name, zt_type_text(out, text));
     return -1;
+}
+
+bool zt_chain_spill(zt_chain *c, bool strict, zt_status s, const char *what)
+{
+    zt_ctx *ctx = c->engine[0]->ctx;
+    if (s != ZT_ENOMEM || !c->spills || strict) return false;
+    zt_log(ctx, ZT_LOG_WARN, "%s; %s runs on %s", zt_ctx_error(ctx), what, c->name[1]);
+    zt_ctx_clear(ctx);
+    return true;
 }

@@ -16,6 +16,7 @@ struct zt_entry {
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
     bool has[ZT_MAX_IN];
     bool ahead; /* where its engine can run ahead, it shall */
+    bool apart; /* the first engine has no memory for it */
     zt_engine *engine;
     zt_ready *ready;
     zt_ebuf *donated[ZT_MAX_DONATED]; /* where inputs that are used up go to be updated */
@@ -172,7 +173,7 @@ static zt_status entry_prepare(zt_run *r, entry *c)
 static bool entry_matches(const entry *c, const entry *key)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    if (c->op != key->op || c->ahead != key->ahead) return false;
+    if (c->op != key->op || c->ahead != key->ahead || c->apart != key->apart) return false;
     if (!zt_attrs_same(key->op, c->attrs, key->attrs)) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (c->has[k] != key->has[k]) return false;
@@ -204,7 +205,9 @@ static entry *get_entry(zt_run *r, const entry *key)
     }
     const zt_type *in[ZT_MAX_IN];
     for (int k = 0; k < ZT_MAX_IN; k++) in[k] = key->has[k] ? &key->in[k] : NULL;
+    r->chain.apart = key->apart;
     int at = zt_chain_pick(&r->chain, r->strict, key->op, key->attrs, in, key->out);
+    r->chain.apart = false;
     entry *c = at < 0 ? NULL : zt_alloc(r->ctx, sizeof *c);
     if (!c) return NULL;
     *c = *key;
@@ -302,8 +305,8 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
     if (fell_back) zt_count(ctx, "fallback", info->name, 1);
 }
 
-static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
-                            zt_tensor *const *out)
+static zt_status run_entry(zt_run *r, const entry *key, zt_tensor *const *in,
+                           zt_tensor *const *out)
 {
     const zt_opinfo *info = zt_op_info(key->op);
     entry *c = get_entry(r, key);
@@ -325,6 +328,16 @@ static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
     for (int k = 0; k < first && !st; k++)
         st = e->vt->download(e, c->donated[k], zt_tensor_data(out[k]));
     return st;
+}
+
+static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
+                            zt_tensor *const *out)
+{
+    zt_status st = run_entry(r, key, in, out);
+    if (!st || !zt_chain_spill(&r->chain, r->strict, st, zt_op_info(key->op)->name)) return st;
+    entry past = *key;
+    past.apart = true;
+    return run_entry(r, &past, in, out);
 }
 
 static zt_status record(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *made)

@@ -26,14 +26,20 @@ static void find_roots(zt_cut *cut, const zt_bound *b)
 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
-static int pick_engine(zt_chain *chain, const zt_bound *b, const zt_step *st, bool strict)
+static int pick_engine(const zt_cut *cut, zt_chain *chain, const zt_bound *b, const zt_step *st,
+                       bool strict)
 {
     const zt_opinfo *info = zt_op_info(st->op);
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
+    bool whole = chain->apart;
     for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] >= 0 ? &b->type[st->in[k]] : NULL;
     if (zt_op_infer(chain->engine[0]->ctx, st->op, st->attrs, in, out)) return -1;
-    return zt_chain_pick(chain, strict, st->op, st->attrs, in, out);
+    for (int k = 0; k < info->n_in && chain->apart_from; k++)
+        if (st->in[k] >= 0 && chain->apart_from[cut->root[st->in[k]]]) chain->apart = true;
+    int at = zt_chain_pick(chain, strict, st->op, st->attrs, in, out);
+    chain->apart = whole;
+    return at;
 }
 
 static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool strict)
@@ -42,7 +48,7 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
     if (!engine) return ZT_ENOMEM;
     for (int s = 0; s < cut->n_steps; s++) {
         bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
-        engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(chain, b, &cut->step[s], strict);
+        engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(cut, chain, b, &cut->step[s], strict);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
         cut->fallbacks += engine[s] > 0 && !view;
         cut->n_segments += s == 0 || engine[s] != engine[s - 1];

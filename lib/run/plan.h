@@ -15,6 +15,10 @@ typedef struct zt_chain {
     zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
     const char *name[ZT_MAX_CHAIN];
     int n;
+    /* What the memory of some first engines does not hold is the next one's. */
+    bool spills;
+    bool apart;       /* pick past the first */
+    bool *apart_from; /* [values of a program]: the same for what reads such a value; NULL: none */
 } zt_chain;
 void zt_chain_init(zt_chain *c, zt_engine *e);
 void zt_chain_fini(zt_chain *c);
@@ -22,6 +26,9 @@ void zt_chain_fini(zt_chain *c);
  * first engine or nothing). in[k] NULL: absent. */
 int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
                   const zt_type *out);
+/* May what failed with `s` on the first engine be tried past it? Then the error is told as a warning
+ * that names `what`, and taken away. */
+bool zt_chain_spill(zt_chain *c, bool strict, zt_status s, const char *what);
 
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */
 typedef struct zt_segment {

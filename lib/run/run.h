@@ -104,7 +104,7 @@ uint64_t zt_run_fallbacks(const zt_run *r);
 /* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets tensors of the innermost scope. */
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
-/* Ahead of the caller: on an engine that can (vulkan) an op is only recorded; what it makes stays
+/* Ahead of the caller: on an engine that can (cuda, vulkan) an op is only recorded; what it makes stays
  * on the device, where the next op finds it. zt_tensor_data of it, an op into a destination or that
  * falls back, a session's step, sync: each hands over what is recorded, waits for it, and tells in
  * the context what an op found wrong (an index out of range). The bits are the same. eager: no op

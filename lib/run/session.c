@@ -6,6 +6,7 @@
  */
 #include "lib/run/door.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_PREPARED = 8 };
@@ -36,6 +37,7 @@ struct zt_session {
     zt_session_report report;
     zt_watch watch;
     bool watched;
+    int no_room; /* while one is prepared: the value + 1 that the first engine failed to take, or -1: the plan */
 };
 
 /* ---- buffers ----------------------------------------------------------------------------------- */
@@ -112,7 +114,9 @@ static zt_status prepare_segment(zt_session *s, replay *r, int i)
     if (!buf) return ZT_ENOMEM;
     for (int k = 0; k < g->n_bufs; k++) {
         buf[k] = session_buf(s, g->engine, g->buf[k], &r->bound->type[g->buf[k]]);
-        if (!buf[k]) return zt_ctx_status(s->ctx);
+        if (buf[k]) continue;
+        s->no_room = g->engine == 0 ? g->buf[k] + 1 : 0;
+        return zt_ctx_status(s->ctx);
     }
     r->plan[i] = (zt_plan){.n_values = r->bound->n_values, .type = r->bound->type,
                            .place = g->place, .n_steps = g->last - g->first,
@@ -123,6 +127,7 @@ static zt_status prepare_segment(zt_session *s, replay *r, int i)
         s->report.arena_bytes = g->arena_bytes;
         s->report.liveness_bytes = g->liveness_bytes;
     }
+    s->no_room = r->ready[i] || g->engine > 0 ? 0 : -1;
     return r->ready[i] ? ZT_OK : zt_ctx_status(s->ctx);
 }
 
@@ -190,6 +195,41 @@ static zt_status replay_make(zt_session *s, replay *r, const int64_t *sym, void 
     return st;
 }
 
+/* What the first engine had no memory for is noted as past it: a weight for good, a plan this once. */
+static bool spill(zt_session *s, zt_status st)
+{
+    char what[160] = "this plan";
+    if (s->no_room == 0 || s->opts.planned) return false;
+    if (s->no_room > 0) {
+        const char *name = zt_prog_value(s->prog, s->no_room - 1)->tensor;
+        snprintf(what, sizeof what, "what reads '%.120s'", name ? name : "a state");
+        if (!name) return false; /* states live on the first engine */
+    }
+    if (!zt_chain_spill(&s->chain, s->opts.strict, st, what)) return false;
+    s->chain.apart = s->no_room < 0;
+    if (s->no_room < 0) return true;
+    bool **apart = &s->chain.apart_from;
+    if (!*apart) *apart = zt_calloc(s->ctx, (size_t)zt_prog_n_values(s->prog) + 1, sizeof **apart);
+    if (*apart) (*apart)[s->no_room - 1] = true;
+    return *apart != NULL;
+}
+
+static replay *replay_new(zt_session *s, const int64_t *sym, void *const *out)
+{
+    zt_status st = ZT_OK;
+    replay *r = NULL;
+    do {
+        replay_free(s, r);
+        s->no_room = 0;
+        r = zt_calloc(s->ctx, 1, sizeof *r);
+        st = r ? replay_make(s, r, sym, out) : ZT_ENOMEM;
+    } while (st && spill(s, st));
+    s->chain.apart = false;
+    if (!st) return r;
+    replay_free(s, r);
+    return NULL;
+}
+
 /* The symbol values of a step: those fixed, then those given. */
 static zt_status step_symbols(zt_session *s, const zt_binding *b, int n, int64_t *sym)
 {
@@ -224,12 +264,8 @@ static replay *get_replay(zt_session *s, const zt_binding *b, int n, void *const
         if (!s->cache[i] || (s->cache[oldest] && s->cache[i]->used < s->cache[oldest]->used))
             oldest = i;
     }
-    replay *r = zt_calloc(s->ctx, 1, sizeof *r);
+    replay *r = replay_new(s, sym, out);
     if (!r) return NULL;
-    if (replay_make(s, r, sym, out)) {
-        replay_free(s, r);
-        return NULL;
-    }
     replay_free(s, s->cache[oldest]);
     r->used = ++s->clock;
     s->report.prepared++;

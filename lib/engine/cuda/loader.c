@@ -11,7 +11,7 @@ zt_status zt_cu_check(zt_ctx *ctx, const zt_cu_api *cu, int r, const char *call)
     if (r == ZT_CU_SUCCESS) return ZT_OK;
     if (r == ZT_CU_OUT_OF_MEMORY)
         return zt_fail(ctx, ZT_ENOMEM, "cuda: cu%s: out of memory", call);
-    if (cu->GetErrorString && cu->GetErrorString(r, &text) == ZT_CU_SUCCESS && text)
+    if (cu->GetErrorString && cu->GetErrorString(r, &text) == ZT_CU_SUCCESS && text && *text)
         return zt_fail(ctx, ZT_ESYS, "cuda: cu%s: %s", call, text);
     return zt_fail(ctx, ZT_ESYS, "cuda: cu%s: error %d", call, r);
 }

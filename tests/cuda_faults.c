@@ -1,0 +1,256 @@
+/* cuda_faults.c - a CUDA driver that fails: every call of it once, with an error of its own and for
+ * want of memory, and every allocation refused by the context once. What follows is an error with
+ * a message, or as if nothing had been; then all goes back to the driver. A device that is lost
+ * stays lost. What memory does not hold runs on the CPU, which is counted and said. Skipped, aloud,
+ * where there is no driver (ZT_LIBCUDA names the emulated one). */
+#include "tests/tap.h"
+
+#ifdef ZT_HAVE_CUDA
+#include "tests/devicework.h"
+#include "tests/fakecuda.h"
+
+static zt_status scenario(zt_ctx *ctx, bool *right)
+{
+    zt_engine *e = open_fake(ctx);
+    zt_status s = e ? replayed(ctx, e, right) : zt_ctx_status(ctx);
+    if (!s) s = watched(e, right);
+    if (!s) s = copied(e, right);
+    if (!s) s = ahead(ctx, e, right);
+    zt_engine_close(e);
+    return s ? s : zt_ctx_status(ctx);
+}
+
+/* A lost context's objects go with it: only what is of the host counts then. */
+static bool clean(zt_ctx *ctx, const char *message)
+{
+    zt_mem m = zt_mem_get(ctx);
+    bool good = live == 0 && m.blocks == 0 && m.held == 0;
+    if (!good)
+        diag("%s failed (%s): %d objects, %zu blocks, %zu bytes left", failed ? failed : "nothing",
+             message, live, m.blocks, m.held);
+    return good;
+}
+
+/* ---- every call once ------------------------------------------------------------------------- */
+
+static void every_call(zt_ctx *ctx, const char *how, int with, int least)
+{
+    int n = 1, errors = 0, survived = 0;
+    bool good = true, right = true, told = true;
+    fault = with;
+    for (; n < 2000; n++) {
+        char message[300] = "";
+        failed = NULL;
+        calls = live = 0;
+        fail_at = n;
+        zt_status s = scenario(ctx, &right);
+        strncat(message, zt_ctx_error(ctx), sizeof message - 1);
+        if (s && !message[0]) {
+            diag("%s failed: status %d, no message", failed, s);
+            told = false;
+        }
+        zt_ctx_clear(ctx);
+        good = clean(ctx, message) && good;
+        errors += s != ZT_OK;
+        survived += s == ZT_OK && failed != NULL;
+        if (!failed) break;
+    }
+    ok(n > least && n < 2000 && errors > least / 2, "%s: each of %d calls failed once, %d were errors",
+       how, n - 1, errors);
+    ok(told, "%s: and said so", how);
+    ok(right, "%s: what went well was right, %d times in spite of a failure", how, survived);
+    ok(good, "%s: the driver got everything back", how);
+}
+
+/* Memory too: the context refuses each allocation once, of the host and of the device. */
+static void every_allocation(zt_ctx *ctx)
+{
+    int n = 1, errors = 0;
+    bool good = true, right = true, told = true;
+    for (; n < 2000; n++) {
+        calls = fail_at = live = 0;
+        failed = NULL;
+        uint64_t before = zt_mem_get(ctx).calls;
+        zt_mem_fail(ctx, (uint64_t)n, false);
+        zt_status s = scenario(ctx, &right);
+        zt_mem_fail(ctx, 0, false);
+        bool reached = zt_mem_get(ctx).calls - before >= (uint64_t)n;
+        told = told && (!s || (s == ZT_ENOMEM && zt_ctx_error(ctx)[0]));
+        errors += s != ZT_OK;
+        zt_ctx_clear(ctx);
+        good = clean(ctx, "an allocation") && good;
+        if (!reached) break;
+    }
+    ok(n > 40 && n < 2000 && errors > 30, "each of %d allocations failed once, %d were errors", n - 1,
+       errors);
+    ok(told && right && good, "and said so, and nothing was left");
+}
+
+/* After the device is lost every call says so, without asking the driver. */
+static void stays_lost(zt_ctx *ctx)
+{
+    bool right = true;
+    calls = fail_at = live = 0;
+    zt_engine *e = open_fake(ctx);
+    ok(e && copied(e, &right) == ZT_OK && watched(e, &right) == ZT_OK && right,
+       "a device that works");
+    only = "StreamSynchronize";
+    fault = 719;
+    calls = 0;
+    fail_at = 1;
+    zt_status s = watched(e, &right);
+    ok(s == ZT_ESYS && zt_ctx_error(ctx)[0], "that is lost: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    only = NULL;
+    fail_at = 0;
+    for (int i = 0; i < 2; i++, zt_ctx_clear(ctx)) {
+        s = watched(e, &right);
+        ok(s == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
+           zt_ctx_error(ctx));
+    }
+    ok(ahead(ctx, e, &right) != ZT_OK, "for ops ahead of the caller too");
+    zt_ctx_clear(ctx);
+    zt_engine_close(e);
+    zt_ctx_clear(ctx);
+    ok(clean(ctx, ""), "and closes");
+}
+
+/* ---- no memory, but another engine ----------------------------------------------------------- */
+
+static int warnings;
+static char warned[300];
+
+static void hear(void *user, zt_level level, const char *line)
+{
+    (void)user;
+    warnings += level == ZT_LOG_WARN;
+    warned[0] = 0;
+    strncat(warned, line, sizeof warned - 1);
+}
+
+/* The n-th allocation on the device fails, and all after it where `onwards`; y = (x + w) + x. */
+static zt_status spilled(zt_ctx *ctx, int n, bool strict, bool *right, int *fell)
+{
+    const zt_store store = {.find = find_w, .read = read_w};
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
+    const void *in[] = {x};
+    void *out[] = {y};
+    only = NULL;
+    calls = fail_at = live = warnings = 0;
+    zt_engine *e = open_fake(ctx);
+    zt_session *s = e ? zt_session_open(e, added, &store, &(zt_session_opts){.strict = strict}) : NULL;
+    fault = ZT_CU_OUT_OF_MEMORY;
+    only = "MemAlloc";
+    calls = 0;
+    fail_at = n;
+    zt_status st = s ? zt_session_step(s, NULL, 0, in, out) : zt_ctx_status(ctx);
+    fail_at = 0;
+    only = NULL;
+    for (int i = 0; i < 8; i++) *right = *right && (st || y[i] == 2 * x[i] + 1);
+    *fell = s ? zt_session_get(s).fallbacks : 0;
+    if (s && !st) { /* and again: what is prepared stays */
+        st = zt_session_step(s, NULL, 0, in, out);
+        *right = *right && !st && y[7] == 17;
+    }
+    zt_session_close(s);
+    zt_engine_close(e);
+    return st;
+}
+
+static void other_engine(zt_ctx *ctx)
+{
+    bool right = true, good = true, said = true;
+    int tried = 0, most = 0, least = 99;
+    zt_log_set(ctx, ZT_LOG_WARN, hear, NULL);
+    for (int n = 1; n < 100; n++) {
+        int fell = 0;
+        failed = NULL;
+        zt_status st = spilled(ctx, n, false, &right, &fell);
+        if (st) diag("allocation %d: %s", n, zt_ctx_error(ctx));
+        good = good && !st && clean(ctx, "no memory");
+        zt_ctx_clear(ctx);
+        if (!failed) break;
+        tried++;
+        said = said && fell > 0 && warnings == 1 && strstr(warned, "runs on cpu");
+        if (!said) diag("allocation %d: %d fell back, %d warnings: %s", n, fell, warnings, warned);
+        most = fell > most ? fell : most;
+        least = fell < least ? fell : least;
+    }
+    ok(good && right && tried >= 3, "each of %d allocations on the device failed once: no error",
+       tried);
+    ok(said, "what fell back was counted (%d to %d steps) and said: %s", least, most, warned);
+    int fell;
+    zt_status st = spilled(ctx, 1, true, &right, &fell);
+    ok(st == ZT_ENOMEM && zt_ctx_error(ctx)[0], "--strict-engine makes it an error: %s",
+       zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_log_set(ctx, ZT_LOG_WARN, NULL, NULL);
+}
+
+/* Ops run by themselves, ahead of the caller or not. */
+static void eager_ops(zt_ctx *ctx)
+{
+    const int64_t dim = 6;
+    zt_type t = zt_type_make(ZT_F32, 1, &dim);
+    bool right = true;
+    int tried = 0;
+    uint64_t least = 99;
+    for (int n = 1; n < 40; n++) {
+        calls = fail_at = live = 0;
+        failed = NULL;
+        zt_engine *e = open_fake(ctx);
+        zt_run *r = zt_run_new(e, false);
+        zt_tensor *x = zt_tensor_new(ctx, &t);
+        for (int i = 0; i < 6; i++) ((float *)zt_tensor_data(x))[i] = (float)i;
+        fault = ZT_CU_OUT_OF_MEMORY;
+        only = "MemAlloc";
+        calls = 0;
+        fail_at = n;
+        zt_tensor *y = zt_add(r, zt_add(r, zt_add(r, x, x), x), x);
+        const float *data = y ? zt_tensor_data(y) : NULL;
+        right = right && data && data[5] == 20 && !zt_ctx_status(ctx);
+        fail_at = 0;
+        only = NULL;
+        if (failed && zt_run_fallbacks(r) < least) least = zt_run_fallbacks(r);
+        zt_run_free(r);
+        zt_tensor_unref(x);
+        zt_engine_close(e);
+        zt_ctx_clear(ctx);
+        if (!failed) break;
+        tried++;
+    }
+    ok(right && tried >= 3 && least == 1, "ops by themselves: each of %d allocations, and %d fell back",
+       tried, (int)least);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new(), *calm = zt_ctx_new();
+    added = make_added(calm);
+    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
+    if (!e) {
+        skip("cuda: %s", zt_ctx_error(ctx));
+        zt_ctx_clear(ctx);
+    }
+    zt_engine_close(e);
+    if (e) {
+        every_call(ctx, "errors", 999, 60);
+        every_call(ctx, "no memory", ZT_CU_OUT_OF_MEMORY, 60);
+        every_allocation(ctx);
+        stays_lost(ctx);
+        other_engine(ctx);
+        eager_ops(ctx);
+    }
+    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_prog_free(added);
+    zt_ctx_free(calm);
+    zt_ctx_free(ctx);
+    return tap_done();
+}
+#else
+int main(void)
+{
+    skip("built without cuda");
+    return tap_done();
+}
+#endif
