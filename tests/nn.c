@@ -246,6 +246,7 @@ static void test_dtypes(zt_ctx *ctx)
                 zt_net_encode(ctx, &are, zt_nn_weight_at(nn, 0)->value, 35, codes, y) == ZT_OK;
             well = well && zt_nn_put(nn, zt_nn_weight_at(nn, 0)->name, y, 35) == ZT_OK;
             l->settled = true;
+            l->scale = are.scale;
             l->rule = are.rule;
             zt_nn *b = well ? again(ctx, nn, "d.json") : NULL;
             ok(b && !memcmp(zt_nn_weight_at(b, 0)->value, y, sizeof y) && same_output(nn, b, 2),

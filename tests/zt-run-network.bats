@@ -85,6 +85,28 @@ END
     zt-run -m mesh.zt --data mesh.npz -i <(echo 1) | awk '{ exit !($1 > 26.9 && $1 < 27.1) }'
 }
 
+@test "rows that go on: --chunk" {
+    cat >spec.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"l":0,"type":"MHA","d_model":4,"num_heads":2,"rope_freq_base":10000},
+{"l":1,"type":"RMSNorm","input_height":4}]}
+END
+    printf '%s\n' 1,2,3,4 5,-6,7,8 1,1,0,1 2,3,2,1 0,0,1,9 >rows.csv
+    zt-run -m spec.json -i rows.csv --chunk 5 -o all.csv
+    for n in 1 2 3 99; do zt-run -m spec.json -i rows.csv --chunk $n | cmp - all.csv; done
+    paste -d, all.csv <(zt-run -m spec.json -i rows.csv) |
+        awk -F, '{ for (i = 1; i <= 4; i++) if (($i - $(i + 4)) ^ 2 > 1e-10) exit 1 } END { exit NR != 5 }'
+    # rows that are alone are so in any number
+    zt-run -m net.json -i x.csv --chunk 1 | cmp - want
+    sed 's/10000/10000,"max_seq_len":3/' spec.json >short.json
+    run --separate-stderr zt-run -m short.json -i rows.csv --chunk 2 -o no.csv
+    [ "$status" -eq 65 ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [ ! -e no.csv ]
+    run --separate-stderr zt-run -m net.json -i x.csv --chunk 2 --cycles 3
+    [ "$status" -eq 64 ]
+}
+
 @test "weights that a document lacks come from the seed" {
     sed 's/,"weights":"[^"]*"//; s/,$/,"k":0,/' net.json | tr -d '\n' | sed 's/, *"weights":"[^"]*"//' >spec.json
     zt-run -m spec.json -i x.csv -o 1.csv --seed 1

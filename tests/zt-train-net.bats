@@ -125,3 +125,36 @@ compare_training() { # case history net
     awk -v a="$csv" 'BEGIN {exit !(a > .8 && a <= 1)}'
     grep -q '<svg' digits/loss.svg
 }
+
+@test "layers learn in their own dtype, and what is written has the loss that was reached" {
+    samples 200 8 >t.csv
+    samples 50 8 >v.csv
+    for dtype in float32 bfloat16 int8 int4 fp4 ternary binary uint8; do
+        zt-train -q --new sequential --set dModel=8 --set inputSize=8 --set numClasses=3 --set layersPerCell=2 \
+            --set dtype=$dtype -i t.csv --valid v.csv --loss cross_entropy --optim adam --lr .02 --epochs 15 -f -o net.json >history
+        perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[-1] < .8 * $l[0])}' history
+        # from there, with no step taken, the loss of the same samples is that of the last epoch's end
+        zt-train -q -m net.json -i v.csv --loss cross_entropy --lr 0 --epochs 1 --batch 50 --no-shuffle -f -o again.json >one
+        perl -MJSON::PP -e '
+            my @l = map { decode_json($_) } do { local @ARGV = @ARGV; <> };
+            my ($was, $is) = ($l[14]{valid_loss}, $l[15]{loss});
+            exit !(abs($was - $is) < 1e-5 * $was)' history one
+        # masters are f32: taken as they are they give another loss, but for float32
+        cmp net.json again.json
+    done
+}
+
+@test "links in a circle are refused, in one line" {
+    cat >circle.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"l":0,"type":"Parallel","parallel_branches":[{"type":"Dense","is_remote_link":true,"target_l":1}]},
+{"l":1,"type":"Sequential","sequential_layers":[{"type":"Dense","is_remote_link":true,"target_l":0},{"type":"Softmax"}]}]}
+END
+    samples 9 4 >t.csv
+    for what in '-i t.csv -o o.json' '--eval -i t.csv'; do
+        run -65 --separate-stderr zt-train -m circle.json $what
+        one_message zt-train
+        [[ $stderr == "zt-train: circle.json: layers."*"its link goes in a circle"* ]]
+    done
+    [ ! -e o.json ]
+}

@@ -176,8 +176,10 @@ static nn_value run_grid(nn_low *w, nn_value x, int *layer)
 
 int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each)
 {
-    nn_low w = {.nn = nn, .p = p};
+    nn_low w = {.nn = nn, .how = how, .p = p};
     if (x < 0) return -1;
+    if (how->cycles && how->cache)
+        return zt_fail(nn->ctx, ZT_EUSAGE, "%s: a clocked mesh has no cache", nn->name), -1;
     const zt_type *t = &zt_prog_value(p, x)->type;
     nn_value at = {.id = x, .rank = t->rank};
     memcpy(at.dim, t->dim, sizeof at.dim);
@@ -222,6 +224,7 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
         else
             l = l->n_steps ? l->step : l->n_branches ? l->branch : NULL;
     }
+    if (l) return zt_layer_bad(nn, l, "its link goes in a circle, or layers are nested too deep");
     return zt_fail(nn->ctx, ZT_EDATA, "%s: its first layer does not tell what comes in", nn->name);
 }
 

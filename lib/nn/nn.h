@@ -125,8 +125,11 @@ struct zt_nn_layer {
     zt_nn_softmax softmax;
     zt_storage dtype;
     float scale;          /* of its dtype's codes */
-    zt_storage_rule rule; /* by which its codes are read and written */
-    bool settled;         /* the masters are values of the dtype already */
+    /* By which its codes are read and written, and what masters are that are no codes yet: Loom's,
+     * which cuts towards 0 by the document's scale, unless that says the field's, or the weights
+     * were drawn, or were put in place of codes: these count in the field's scale for them. */
+    zt_storage_rule rule;
+    bool settled; /* the masters are values of the dtype already */
     bool disabled;        /* passes its input on */
     bool gumbel_noise, use_tiling;
     bool features; /* KMeans: the mix of centres, not the probabilities */
@@ -204,6 +207,11 @@ int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own w
  * Good while the network is open. */
 zt_store zt_nn_store(zt_nn *nn);
 zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
+/* What the layer of this weight computes with, as ops on the master `weight` of the program, in which
+ * the layer's other masters have their names, too: a layer learns in its own dtype where its forward pass is given this, and the gradient by it goes to the
+ * master (straight through: Bengio et al., arXiv:1308.3432). `weight` itself where that is all, and
+ * for what is no weight's name; -1: the context says why. */
+int zt_nn_through(zt_nn *nn, zt_prog *p, int weight, const char *name);
 /* Every layer's weights are of this dtype from now on, at the field's scale for it. */
 void zt_nn_set_dtype(zt_nn *nn, zt_storage t);
 /* New masters for one weight, n of them. */
@@ -247,6 +255,12 @@ typedef struct zt_nn_how {
      * takes over what it reads. y is what the last place holds in the end. A link may go back: its
      * circle is one in time, and the gradient goes through all cycles. */
     int64_t cycles;
+    /* The rows of x go on where those of the step before ended: attention over them keeps keys and
+     * values in states "layers.3.k_cache" and "layers.3.v_cache", f32[ctx,...] by a symbol ctx or as
+     * long as the layer's max_seq_len; where rows stand in their sequence is an input pos: i32[n].
+     * What a row gets does not depend on which step it came in. Attention over [n,s,d] sees whole
+     * sequences as ever, and a network without any other has neither states nor pos. */
+    bool cache;
 } zt_nn_how;
 
 /* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's.

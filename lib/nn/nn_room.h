@@ -52,6 +52,7 @@ typedef struct nn_value {
 /* Lowering. */
 typedef struct nn_low {
     const zt_nn *nn;
+    const zt_nn_how *how;
     zt_prog *p;
     int *data; /* of each weight, then each mask, by their numbers; -1: not yet */
     const zt_nn_layer *on[NN_MAX_DEPTH]; /* the layers that contain this, and links' targets */
@@ -120,6 +121,9 @@ zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j,
 
 /* Of the grid's places in the order in which they run, those without a layer too; place within it. */
 int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4]);
+
+/* precise.c: what the layer computes with for a master that is no value of its dtype yet. */
+float zt_layer_precise(const zt_nn_layer *l, float x);
 
 /* ---- writing ops ----------------------------------------------------------------------------- */
 

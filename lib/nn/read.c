@@ -249,7 +249,9 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     *l = (zt_nn_layer){.path = zt_arena_strndup(r->nn->keep, path, strlen(path)),
                        .act = ZT_NN_LINEAR,
                        .dtype = ZT_STORE_F32,
+                       .rule = ZT_RULE_LOOM,
                        .scale = 1};
+    const char *rule = "";
     if (!l->path) return ZT_ENOMEM;
     if (++r->layers > MAX_LAYERS) return zt_layer_bad(r->nn, l, "more than %d layers", MAX_LAYERS);
     if (!json_is_object(from)) return zt_layer_bad(r->nn, l, "it is no layer");
@@ -258,6 +260,8 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     if (!s) s = get_bool(r, l, from, "is_disabled", &l->disabled);
     if (!s) s = get_bool(r, l, from, "gumbel_noise", &l->gumbel_noise);
     if (!s) s = get_bool(r, l, from, "use_tiling", &l->use_tiling);
+    if (!s) s = get_text(r, l, from, "zt.rule", &rule); /* which netjson has checked */
+    if (!s && !strcmp(rule, "field")) l->rule = ZT_RULE_FIELD;
     if (!s) s = get_mask(r, l, from);
     if (!s) s = get_levels(r, l, from);
     if (!s) s = get_link(r, l, from);

@@ -86,7 +86,7 @@ static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t 
                             zt_net_bytes(&are, n), bytes);
     l->dtype = are.type;
     l->scale = are.scale;
-    l->rule = are.rule;
+    if (are.native) l->rule = are.rule;
     l->settled = are.native;
     void *raw = zt_alloc(nn->ctx, bytes);
     zt_status s = raw ? zt_netjson_read(j, t, 0, raw, bytes) : ZT_ENOMEM;
@@ -114,6 +114,13 @@ static int64_t count_parts(const zt_nn *nn, const zt_nn_layer *l, const nn_part 
     return n;
 }
 
+/* By the field's rule masters count in its scale for them. */
+static void scale_anew(const zt_nn *nn, zt_nn_layer *l)
+{
+    l->rule = ZT_RULE_FIELD;
+    l->scale = zt_storage_scale(l->dtype, nn->weight[l->weights].value, zt_nn_layer_size(nn, l));
+}
+
 zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, bool borrows)
 {
     char path[1 << 12];
@@ -138,6 +145,7 @@ zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, bool b
         m += size;
     }
     l->n_weights = nn->n_weights - l->weights;
+    if (!s && t < 0 && parts && l->dtype != ZT_STORE_F32) scale_anew(nn, l);
     return s;
 }
 
@@ -171,8 +179,7 @@ static float number_at(const zt_nn *nn, int64_t handle, size_t i)
 {
     if (handle >= nn->n_weights) return nn->masked[handle - nn->n_weights]->mask[i];
     const zt_nn_weight *w = &nn->weight[handle];
-    return w->layer->settled ? w->value[i]
-                             : zt_loom_simulate(w->layer->dtype, w->value[i], w->layer->scale);
+    return w->layer->settled ? w->value[i] : zt_layer_precise(w->layer, w->value[i]);
 }
 
 /* In whole numbers, as engines read f32. */
@@ -238,7 +245,9 @@ zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n)
         return zt_fail(nn->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, not %" PRId64,
                        nn->name, name, zt_type_count(&w->type), n);
     memcpy(w->value, value, (size_t)n * sizeof *value);
+    if (w->layer->settled) w->layer->rule = ZT_RULE_FIELD; /* codes go to the nearest code */
     w->layer->settled = w->layer->dtype == ZT_STORE_F32;
+    if (w->layer->rule == ZT_RULE_FIELD) scale_anew(nn, w->layer);
     return ZT_OK;
 }
 
@@ -248,7 +257,7 @@ void zt_nn_set_dtype(zt_nn *nn, zt_storage t)
         zt_nn_layer *l = nn->weight[i].layer;
         if (i != l->weights) continue;
         l->dtype = t;
-        l->scale = zt_storage_scale(t, nn->weight[i].value, zt_nn_layer_size(nn, l));
+        scale_anew(nn, l);
         l->settled = t == ZT_STORE_F32;
     }
 }

@@ -112,7 +112,8 @@ static zt_status put_weights(writer *w, const zt_nn_layer *l)
     zt_free(w->nn->ctx, bytes);
     zt_str_puts(&w->text, are.native ? "\",\"native\":true,\"scale\":" : "\",\"scale\":");
     zt_str_put_double(&w->text, (double)l->scale);
-    if (are.native && are.rule == ZT_RULE_FIELD) zt_str_puts(&w->text, ",\"zt.rule\":\"field\"");
+    bool masters = !are.native && l->dtype != ZT_STORE_F32;
+    if ((are.native || masters) && l->rule == ZT_RULE_FIELD) zt_str_puts(&w->text, ",\"zt.rule\":\"field\"");
     return s;
 }
 

@@ -107,12 +107,17 @@ static zt_status turn(step *s)
     }
     s->to = zt_prog_like_states(s->grad, state, s->map);
     zt_free(s->ctx, state);
-    zt_status st = s->to ? zt_train_copy_ops(s->ctx, s->grad, s->to, s->map)
-                         : zt_ctx_status(s->ctx);
+    zt_status st = s->to ? ZT_OK : zt_ctx_status(s->ctx);
     for (int i = 0; i < s->n && !st; i++) {
-        s->weight[i] = s->map[s->weight[i]];
-        s->gradient[i] = s->map[zt_prog_output(s->grad, s->grad_outputs + i)->value];
+        int was = s->weight[i], *used = &s->map[was];
+        s->weight[i] = *used;
+        if (s->o->through)
+            *used = s->o->through(s->o->user, s->to, *used, zt_prog_value(s->grad, was)->name);
+        if (*used < 0) st = zt_ctx_status(s->ctx);
     }
+    if (!st) st = zt_train_copy_ops(s->ctx, s->grad, s->to, s->map);
+    for (int i = 0; i < s->n && !st; i++)
+        s->gradient[i] = s->map[zt_prog_output(s->grad, s->grad_outputs + i)->value];
     return st;
 }
 

@@ -66,6 +66,10 @@ typedef struct zt_train_opts {
     const int *weights;   /* values of the program, inputs or data of floats of one type; NULL with
                            * n_weights 0: all data of f32 or f64 */
     int n_weights;
+    /* What the forward pass computes with in the place of a weight, as ops on its state; -1 fails.
+     * The gradient by it is taken for the state's: straight through. NULL: the state itself. */
+    int (*through)(void *user, zt_prog *p, int state, const char *name);
+    void *user;
     const zt_binding *sample; /* some number for each symbol, best those of a batch */
     int n_sample;
     bool strict; /* of a trainer: what its engine lacks is an error, no other engine runs it */

@@ -221,9 +221,12 @@ zt_status run_program(run *r)
     bool net = !st && zt_cli_is_network(j.o->model);
     if (!st && j.o->cycles && !net)
         st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--cycles is of networks");
+    if (!st && j.o->chunk_given && (!net || j.o->cycles))
+        st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--chunk %s", net ? "and --cycles exclude each other"
+                                                              : "does not go with a program");
     if (!st) j.prog = net ? network(&j, NULL) : zt_cli_program(j.cli, j.o->model);
     if (!st) st = j.prog ? open_subject(&j) : zt_ctx_status(j.cli->ctx);
-    if (!st) st = step(&j);
+    if (!st) st = j.o->chunk_given ? run_rows(j.cli, j.o, j.subject->feed) : step(&j);
     if (!st) st = write_outputs(&j);
     zt_subject_close(j.subject);
     zt_free(j.cli->ctx, j.bytes);

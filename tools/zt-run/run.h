@@ -10,6 +10,7 @@
 typedef struct run_options {
     const char *bind, *data; /* of a program */
     int64_t cycles;          /* of a network's clock; 0: layer after layer */
+    bool chunk_given;
     const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre, *plan;
     int64_t n; /* -1: until the text ends or the context is full */
     bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
@@ -132,6 +133,9 @@ zt_status run_embed(run *r);
 /* program.c: MODEL is a program; runs it */
 bool run_is_program(const char *path);
 zt_status run_program(run *r);
+/* rows.c: of a network, --chunk rows of its input at a time, into the feed's outputs. */
+struct zt_feed;
+zt_status run_rows(zt_cli *cli, const run_options *o, const struct zt_feed *feed);
 
 /* report.c */
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */

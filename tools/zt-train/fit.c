@@ -60,7 +60,8 @@ static zt_status validate(void *user, double *loss)
     run *r = user;
     zt_batches b;
     zt_status s = train_learner_take(r->l, r->t);
-    zt_store store = train_learner_store(r->l);
+    if (!s && r->l->nn) s = train_put_network(r->l);
+    zt_store store = r->l->nn ? r->l->below : train_learner_store(r->l);
     if (!s) s = zt_samples_batches(r->valid, &(zt_shuffle){.batch = r->o->batch}, &b);
     zt_session *look = s ? NULL : zt_session_open(r->engine, r->l->forward, &store,
                                                  &(zt_session_opts){.strict = r->cli->strict});
@@ -191,7 +192,8 @@ static zt_status open_trainer(run *r)
     r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
     identify(r);
     zt_train_opts t = {.optim = &r->optim, .clip = o->clip, .sample = &n, .n_sample = 1,
-                       .weights = r->l->trained, .n_weights = r->l->n, .strict = r->cli->strict};
+                       .weights = r->l->trained, .n_weights = r->l->n, .strict = r->cli->strict,
+                       .through = r->l->nn ? train_network_through : NULL, .user = r->l};
     r->t = zt_trainer_open(r->engine, p, &t, &store);
     return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
 }

@@ -65,12 +65,24 @@ zt_status train_open_network(train_learner *l, const train_options *o)
     return train_learner_weights(l, o->eval ? &l->below : &masters, is_weight);
 }
 
-zt_status train_write_network(train_learner *l, const char *path)
+int train_network_through(void *user, zt_prog *p, int state, const char *name)
+{
+    const train_learner *l = user;
+    return zt_nn_through(l->nn, p, state, name);
+}
+
+zt_status train_put_network(train_learner *l)
 {
     zt_status s = ZT_OK;
     for (int i = 0; i < l->n && !s; i++)
         s = zt_nn_put(l->nn, l->weight[i].name, l->weight[i].value,
                       zt_type_count(&l->weight[i].type));
+    return s;
+}
+
+zt_status train_write_network(train_learner *l, const char *path)
+{
+    zt_status s = train_put_network(l);
     zt_sink *sink = s ? NULL : zt_sink_open(l->cli->ctx, path, l->cli->force);
     if (!s) s = sink ? zt_nn_write(l->nn, sink) : zt_ctx_status(l->cli->ctx);
     if (!s) s = zt_sink_commit(sink);

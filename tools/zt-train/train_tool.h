@@ -67,7 +67,11 @@ zt_status train_learner_weights(train_learner *l, const zt_store *from,
 /* network.c */
 bool train_is_network(zt_cli *cli, const train_options *o);
 zt_status train_open_network(train_learner *l, const train_options *o);
+/* Its masters are the learner's: l->below then has what its layers compute with. */
+zt_status train_put_network(train_learner *l);
 zt_status train_write_network(train_learner *l, const char *path);
+/* zt_train_opts.through of a learner of a network: layers learn in their own dtypes. */
+int train_network_through(void *user, zt_prog *p, int state, const char *name);
 
 /* ---- texts (text.c) -------------------------------------------------------------------------- */
 
