@@ -279,7 +279,7 @@ zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n);
 zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
 
 /* They end with emit NULL. */
-#define ZT_CU_FAMILIES(X) X(elementwise)
+#define ZT_CU_FAMILIES(X) X(elementwise) X(shape) X(reduce) X(axis)
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X
