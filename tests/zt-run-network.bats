@@ -23,6 +23,30 @@ END
     zt-convert --list y.npz | grep -q '^y.*3'
 }
 
+@test "a network, and a program, on standard input" {
+    [ "$(cat net.json | zt-run -m - -i x.csv)" = "$(cat want)" ]
+    zt-run -m - -i x.csv <net.json | cmp - want
+    (printf '{'; sleep .1; tail -c +2 net.json) | zt-run -m - -i x.csv | cmp - want
+    zt-convert --to safetensors net.json - | zt-convert --to json - - | zt-run -m - -i x.csv | cmp - want
+    cat net.json | zt-trace record -m - | sed 's/"stdin"/"net.json"/' >piped.zt
+    zt-trace record -m net.json | cmp - piped.zt
+    cat net.json | zt-trace stats --bind n=4 | grep -q ^linear
+    zt-trace record -m net.json | zt-trace compile | zt-run -m - -i x.csv | cmp - want
+    printf '%s\n' 'zt program 1' 'in a: f32[n,2]' 'x = relu a' 'out x = x' | zt-run -m - -i x.csv | cmp - x.csv
+    # it is taken: no inputs are left there
+    run --separate-stderr bash -c 'cat net.json | zt-run -m - -i -'
+    [ "$status" -eq 64 ]
+    [[ $stderr == *"standard input (-) can be one file only" ]]
+    run --separate-stderr bash -c 'cat net.json | zt-run -m - -o y.npz'
+    echo "$status $stderr"
+    [ "$status" -eq 64 ]
+    one_message zt-run
+    [ ! -e y.npz ]
+    run --separate-stderr bash -c 'cat net.json | TMPDIR=$PWD/none zt-run -m - -i x.csv'
+    [ "$status" -eq 73 ]
+    one_message zt-run
+}
+
 @test "x comes in its own shape" {
     printf '%s\n' 'zt program 1' 'in a: f32[n,2]' 'x = reshape a shape=[1,n,2]' 'out x = x' >shape.zt
     zt-run -m shape.zt -i x.csv -o x.npz

@@ -243,6 +243,7 @@ zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, si
 void zt_source_close(zt_source *s);
 const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
 uint64_t zt_source_size(const zt_source *s);
+int zt_source_fd(const zt_source *s); /* the file's, its own; -1: no file, or a stream */
 /* All n bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
  * cut). A file that shrank since: ZT_EIO, never a signal. */
 zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n);

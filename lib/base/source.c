@@ -205,6 +205,8 @@ const char *zt_source_name(const zt_source *s) { return s->name; }
 
 uint64_t zt_source_size(const zt_source *s) { return s->size; }
 
+int zt_source_fd(const zt_source *s) { return s->stream ? -1 : s->fd; }
+
 bool zt_source_place(const zt_source *s, int *fd, uint64_t *base)
 {
     *fd = s->fd;

@@ -1,19 +1,13 @@
 /* network.c - networks where tools take programs. */
 #include "tools/common/subject.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* An object with a member "layers" where it begins: an index of safetensors has none. */
-bool zt_cli_is_network(const char *path)
+bool zt_cli_is_network(zt_cli *cli, const char *path)
 {
     char head[4097];
-    struct stat st;
-    if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
-    if (f) fclose(f);
+    size_t n = path ? zt_cli_head(cli, path, head, sizeof head - 1) : 0;
     head[n] = 0;
     return zt_netjson_sniff(head, n) && strstr(head, "\"layers");
 }
@@ -23,8 +17,9 @@ zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how)
 {
     const char *slash = strrchr(path, '/');
     zt_nn *nn = zt_nn_open(cli->ctx, path, cli->seed);
+    const char *name = slash ? slash + 1 : !strcmp(path, "-") ? "stdin" : path;
     zt_prog *p = nn ? zt_nn_prog_as(nn, how) : NULL;
-    if (p && zt_prog_model(p, slash ? slash + 1 : path, zt_nn_id(nn))) {
+    if (p && zt_prog_model(p, name, zt_nn_id(nn))) {
         zt_prog_free(p);
         p = NULL;
     }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* May these first bytes begin a program? Of a stream that may not no more is read. */
-static bool begins_program(const void *head, size_t n)
+bool zt_cli_begins_program(const void *head, size_t n)
 {
     static const char word[] = "zt program";
     const char *at = head, *end = at + n;
@@ -16,8 +16,8 @@ static bool begins_program(const void *head, size_t n)
 
 zt_prog *zt_cli_program(zt_cli *cli, const char *path)
 {
-    if (zt_cli_is_network(path)) return zt_cli_network(cli, path, &(zt_nn_how){0});
-    zt_source *s = zt_source_open_if(cli->ctx, path, begins_program);
+    if (zt_cli_is_network(cli, path)) return zt_cli_network(cli, path, &(zt_nn_how){0});
+    zt_source *s = zt_source_open_if(cli->ctx, path, zt_cli_begins_program);
     if (!s) return NULL;
     size_t n = (size_t)zt_source_size(s);
     char *text = zt_alloc(cli->ctx, n + 1);
@@ -78,19 +78,20 @@ static char *beside(zt_ctx *ctx, const char *program, const char *file)
     return path.data;
 }
 
-/* -m, or the one that the program names. */
+/* -m, or the network that the program was made of, or the file that it names. */
 static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
 {
     zt_ctx *ctx = s->cli->ctx;
     const char *named = zt_prog_model_file(s->prog);
     char shown[96];
-    if (!o->model && !named) return ZT_OK;
-    char *path = o->model ? zt_strdup(ctx, o->model) : beside(ctx, o->path, named);
+    const char *given = o->model ? o->model : zt_cli_is_network(s->cli, o->path) ? o->path : NULL;
+    if (!given && !named) return ZT_OK;
+    char *path = given ? zt_strdup(ctx, given) : beside(ctx, o->path, named);
     if (!path) return ZT_ENOMEM;
-    if (!o->model && access(path, F_OK))
+    if (!given && access(path, F_OK))
         zt_fail(ctx, ZT_ENOENT, "the program's model '%s' is not there: name one with -m",
                 zt_escape(shown, sizeof shown, named, strlen(named)));
-    else if (zt_cli_is_network(path))
+    else if (zt_cli_is_network(s->cli, path))
         s->network = zt_nn_open(ctx, path, s->cli->seed);
     else
         s->model = zt_model_open(ctx, path);

@@ -16,8 +16,14 @@
  * names it as its model. */
 zt_prog *zt_cli_program(zt_cli *cli, const char *path);
 
+/* head.c: the first n bytes of a file, or of standard input ("-"), which keeps them. Of a pipe there
+ * only where it begins a program or a network: that is kept as a file then, and can be opened as
+ * often as one likes. 0: none. */
+size_t zt_cli_head(zt_cli *cli, const char *path, char *head, size_t n);
+bool zt_cli_begins_program(const void *head, size_t n); /* may these begin one? */
+
 /* network.c: is the file a network's JSON? */
-bool zt_cli_is_network(const char *path);
+bool zt_cli_is_network(zt_cli *cli, const char *path);
 /* Its program. */
 zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how);
 

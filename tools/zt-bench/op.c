@@ -74,15 +74,15 @@ static zt_prog *program_of_line(zt_ctx *ctx, const char *line)
     return p;
 }
 
-static bool is_file(const char *name)
+static bool is_file(zt_cli *cli, const char *name)
 {
     size_t n = strlen(name);
-    return (n > 3 && !strcmp(name + n - 3, ".zt")) || zt_cli_is_network(name);
+    return (n > 3 && !strcmp(name + n - 3, ".zt")) || zt_cli_is_network(cli, name);
 }
 
 static zt_prog *program_of(zt_cli *cli, const char *name)
 {
-    return is_file(name) ? zt_cli_program(cli, name) : program_of_line(cli->ctx, name);
+    return is_file(cli, name) ? zt_cli_program(cli, name) : program_of_line(cli->ctx, name);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

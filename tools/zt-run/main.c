@@ -25,7 +25,7 @@ static zt_status with_output(run *r, zt_status (*job)(run *r))
 static zt_status work(run *r)
 {
     const run_options *o = r->o;
-    if (run_is_program(o->model))
+    if (run_is_program(r->cli, o->model))
         return run_program(r);
     zt_status s = run_options_check(r->cli, o);
     if (s != ZT_OK)

@@ -13,19 +13,18 @@
 
 static const char magic[] = "zt program";
 
-/* Its first words tell; of what is no regular file, its name. */
-bool run_is_program(const char *path)
+/* Its first words tell; of a pipe with a name, its name. */
+bool run_is_program(zt_cli *cli, const char *path)
 {
-    char head[sizeof magic - 1] = "";
+    char head[sizeof magic - 1];
     struct stat st;
     size_t n = path ? strlen(path) : 0;
-    if (n == 0 || stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return false;
-    if (zt_cli_is_network(path)) return true;
-    if (!S_ISREG(st.st_mode)) return n > 3 && !strcmp(path + n - 3, ".zt");
-    FILE *f = fopen(path, "rb");
-    bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, magic, sizeof head);
-    if (f) fclose(f);
-    return is;
+    if (n == 0) return false;
+    if (zt_cli_is_network(cli, path)) return true;
+    if (strcmp(path, "-") && stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+        return n > 3 && !strcmp(path + n - 3, ".zt");
+    return zt_cli_head(cli, path, head, sizeof head) == sizeof head &&
+           !memcmp(head, magic, sizeof head);
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
@@ -45,6 +44,8 @@ static zt_status check_options(zt_cli *cli, const run_options *o)
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i].given)
             return zt_fail(cli->ctx, ZT_EUSAGE, "%s does not go with a program", text[i].name);
+    if (!strcmp(o->model, "-") && o->input && !strcmp(o->input, "-"))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "standard input (-) can be one file only");
     zt_status s = zt_cli_refuse_same(cli, o->model, cli->output);
     if (!s) s = zt_cli_refuse_same(cli, o->input, cli->output);
     return s ? s : zt_cli_refuse_same(cli, o->data, cli->output);
@@ -53,7 +54,9 @@ static zt_status check_options(zt_cli *cli, const run_options *o)
 /* Where inputs come from: the file named, else standard input if the program has any. */
 static const char *input_of(const run_options *o, const zt_prog *p)
 {
-    if (o->input || zt_prog_count(p, ZT_VALUE_IN) == 0 || isatty(STDIN_FILENO)) return o->input;
+    if (o->input || zt_prog_count(p, ZT_VALUE_IN) == 0 || isatty(STDIN_FILENO) ||
+        !strcmp(o->model, "-"))
+        return o->input;
     return "-";
 }
 
@@ -103,7 +106,7 @@ static zt_checkpoint *open_input(job *j, const char *path)
     zt_source *s = zt_source_open(ctx, path);
     if (!s) return NULL;
     j->csv = run_looks_csv(s);
-    bool network = zt_cli_is_network(j->o->model);
+    bool network = zt_cli_is_network(j->cli, j->o->model);
     if (!j->csv) {
         c = zt_checkpoint_take(ctx, s);
         if (!c || !network || reshape_network(j, c) == ZT_OK) return c;
@@ -218,7 +221,7 @@ zt_status run_program(run *r)
 {
     job j = {.cli = r->cli, .o = r->o};
     zt_status st = check_options(j.cli, j.o);
-    bool net = !st && zt_cli_is_network(j.o->model);
+    bool net = !st && zt_cli_is_network(j.cli, j.o->model);
     if (!st && j.o->cycles && !net)
         st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--cycles is of networks");
     if (!st && j.o->chunk_given && (!net || j.o->cycles))

@@ -131,7 +131,7 @@ zt_status run_perplexity(run *r);
 zt_status run_embed(run *r);
 
 /* program.c: MODEL is a program; runs it */
-bool run_is_program(const char *path);
+bool run_is_program(zt_cli *cli, const char *path);
 zt_status run_program(run *r);
 /* rows.c: of a network, --chunk rows of its input at a time, into the feed's outputs. */
 struct zt_feed;

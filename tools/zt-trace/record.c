@@ -340,7 +340,7 @@ static zt_status record_network(zt_cli *cli, const trace_options *o)
 zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n)
 {
     (void)operands, (void)n;
-    if (zt_cli_is_network(o->model)) return record_network(cli, o);
+    if (zt_cli_is_network(cli, o->model)) return record_network(cli, o);
     recording r = {.cli = cli, .ctx = cli->ctx, .o = o};
     zt_status st = record(&r);
     zt_bound_free(r.bound);
