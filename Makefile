@@ -139,7 +139,7 @@ $(BUILD)/shaders/%.o: $(BUILD)/shaders/%.c
 
 # A file of kernels becomes one image for all the machines that nvcc knows of ours, and that a constant,
 # zt_cu_image_NAME; images.c lists them. a*b+c is rounded twice, as by ZCFLAGS.
-NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings \
+NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings -Xfatbin -compress-all \
              $(foreach a,$(NVCC_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(NVCC_PTX),code=compute_$(NVCC_PTX)
 $(BUILD)/%.fatbin: %.cu $(BUILD)/flags

@@ -1,0 +1,202 @@
+# cuda.bats - the engine on CUDA as the tools show it, on the emulated driver (tests/cudaemu): devices,
+# what is missing where there is no driver, and that nothing of it is opened by who did not ask.
+load helper
+
+setup_file() {
+    make_models
+    if zt-run --version | grep -q '^engines:.* cuda'; then built=1; else built=; fi
+    emulation=$tests/libcuda-emu.so
+    [ -e "$emulation" ] || emulation=
+    export built emulation
+}
+
+setup() {
+    unset ZT_LIBCUDA
+    cd "$BATS_TEST_TMPDIR" || exit
+}
+
+need_built() { [ -n "$built" ] || skip 'built without cuda'; }
+need_emulation() {
+    need_built
+    [ -n "$emulation" ] || skip 'no emulated driver: no g++'
+    export ZT_LIBCUDA=$emulation
+}
+
+# A driver whose functions, but those named, do nothing: $ZT_LIBCUDA.
+hollow_driver() { # [without FUNCTION]
+    command -v "${CC:-gcc}" >/dev/null || skip 'no compiler'
+    nm -D --defined-only "$emulation" | sed -n 's/.* T \(cu[A-Z].*\)/\1/p' | grep -vx "${1-}" |
+        sed 's/.*/int &(void) { return 0; }/' >hollow.c
+    "${CC:-gcc}" -shared -fPIC -w -o libhollow.so hollow.c
+    export ZT_LIBCUDA=$BATS_TEST_TMPDIR/libhollow.so
+}
+
+refuses() { # what it says
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
+    one_message zt-run
+    [[ $stderr == *"$1"* ]] || { echo "$stderr" && false; }
+    run -0 --separate-stderr zt-run --version
+    [[ $output == *"$1"* && -z $stderr ]]
+    zt-run --version --format json | json '@{$j->{cuda}{adapters}} == 0'
+    # Nobody else is harmed.
+    zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine auto >/dev/null
+}
+
+# ---- devices -------------------------------------------------------------------------------------
+
+@test "--version lists devices with type, driver and what they can" {
+    need_emulation
+    run -0 zt-run --version
+    [[ $output =~ $'\n'cuda:0:\ emulated\ device\ 0,\ cpu,\ emulation\ of\ CUDA\ [0-9.]+,\ api\ 9\.0,\ [0-9]+\ MiB,\ shared_memory\ [0-9]+, ]]
+    [[ $output == *', bf16 1, fp8 1, paged_attention 1'* ]]
+    zt-run --version --format json | json '
+        my $a = $j->{cuda}{adapters};
+        @$a == 1 && $a->[0]{engine} eq "cuda:0" && $a->[0]{api} eq "9.0" && $a->[0]{memory} > 0 &&
+        $a->[0]{limits}{shared_memory} > 48 * 1024 && $a->[0]{limits}{unified_memory} == 0'
+}
+
+@test "every device listed can be named, the one after the last cannot" {
+    need_emulation
+    export ZT_CUDA_EMU_DEVICES=3
+    [ "$(zt-run --version | grep -c '^cuda:')" -eq 3 ]
+    for i in 0 1 2; do zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine "cuda:$i" >/dev/null; done
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda:3
+    one_message zt-run
+    [[ $stderr == *'no adapter 3, there are 3'* ]]
+}
+
+# ---- nothing there -------------------------------------------------------------------------------
+
+@test "no driver: 69 with one line, and --version says so" {
+    need_built
+    export ZT_LIBCUDA=$BATS_TEST_TMPDIR/none.so
+    refuses 'engine cuda: no driver: '
+}
+
+@test "a driver that is no library" {
+    need_built
+    echo 'no library' >libcuda.so.1
+    export ZT_LIBCUDA=$PWD/libcuda.so.1
+    refuses 'engine cuda: no driver: '
+}
+
+@test "a library that is no driver" {
+    need_built
+    export ZT_LIBCUDA=libc.so.6
+    refuses 'engine cuda: the driver lacks cuInit'
+}
+
+@test "no device" {
+    need_emulation
+    export ZT_CUDA_EMU_DEVICES=0
+    refuses 'engine cuda: no device'
+}
+
+@test "a driver that is older" {
+    need_emulation
+    hollow_driver cuGraphInstantiateWithFlags
+    refuses 'the driver lacks cuGraphInstantiateWithFlags'
+}
+
+@test "a driver that is real, where zt has kernels for none" {
+    need_emulation
+    hollow_driver
+    # Built with nvcc, it is asked for devices and has none.
+    if grep -q zt_cu_image_ "$(dirname "$bin")/lib/engine/cuda/images.c"; then
+        refuses 'engine cuda: no device'
+    else
+        refuses 'engine cuda: this zt was built without nvcc, and has no kernels'
+    fi
+}
+
+@test "not built: 69" {
+    [ -z "$built" ] || skip 'built with cuda'
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
+    one_message zt-run
+}
+
+# ---- who did not ask -----------------------------------------------------------------------------
+
+@test "--engine cpu opens no CUDA, nor does auto" {
+    command -v strace >/dev/null || skip 'no strace'
+    need_built
+    strace -f -o probe true 2>/dev/null || skip 'strace may not trace here'
+    [ -z "$emulation" ] || export ZT_LIBCUDA=$emulation
+    for engine in cpu ref auto; do
+        traced -e trace=openat,open,access -o $engine \
+            zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine $engine >/dev/null
+        run -1 grep -i -e libcuda -e nvidia $engine
+    done
+    traced -e trace=openat,open,access -o version zt-run --engine cpu --version >/dev/null
+    run -1 grep -i libcuda version
+    # The trace would show it.
+    traced -e trace=openat,open,access -o asked zt-run --engine cuda --version >/dev/null
+    grep -q libcuda asked
+}
+
+# ---- what it tells -------------------------------------------------------------------------------
+
+@test "text is the CPU's, and the same again in every order of threads" {
+    need_emulation
+    for m in "$tiny" "$tiny_spm"; do
+        zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cpu >cpu
+        zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cuda >cuda
+        cmp cpu cuda
+        ZT_CUDA_EMU_SEED=77 zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cuda >again
+        cmp cuda again
+    done
+}
+
+@test "--stats: submits, downloads, memory and pool" {
+    need_emulation
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --stats >/dev/null 2>stats
+    cat stats
+    grep -qE '^zt-run: device +[1-9][0-9]* submits +\([1-9][0-9]* replays, [1-9][0-9]* downloads\)$' stats
+    grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' stats
+    grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
+}
+
+@test "memory that is not there: the CPU takes what the device does not, and that is said" {
+    need_emulation
+    zt-run -m "$tiny" -p 'Hi' --raw -n 8 --temp 0 --ignore-eos --engine cpu >cpu
+    for n in 12 20 40; do
+        ZT_CUDA_EMU_FAIL_ALLOC=$n zt-run -m "$tiny" -p 'Hi' --raw -n 8 --temp 0 --ignore-eos --engine cuda >cuda 2>said
+        cmp cpu cuda
+        cat said
+        grep -q '^zt-run: .*bytes more, .* runs on cpu$' said
+    done
+}
+
+@test "--mem-limit holds for the device's memory" {
+    need_emulation
+    run -75 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda --mem-limit 600K
+    one_message zt-run
+}
+
+@test "a call of the driver that fails is one line, and an exit of its own" {
+    need_emulation
+    for call in cuStreamCreate cuGraphLaunch cuStreamSynchronize cuMemcpyHtoDAsync_v2 cuModuleLoadData; do
+        ZT_CUDA_EMU_FAIL=$call:1 run -71 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
+        one_message zt-run
+        [[ $stderr == *'cuda: cu'*': unknown error'* ]]
+    done
+}
+
+# ---- the kernels ---------------------------------------------------------------------------------
+
+@test "every file of kernels is there for sm_80 and sm_90a and as PTX, with all its kernels" {
+    need_built
+    local lib repo nvcc
+    lib=$(dirname "$bin")/lib/engine/cuda
+    repo=$BATS_TEST_DIRNAME/..
+    grep -q zt_cu_image_ "$lib/images.c" || skip 'built without nvcc'
+    nvcc=$(sed -n 's/^NVCC_FOUND := //p' "$(dirname "$bin")/config.mk")
+    [[ $("$nvcc" --version) =~ release\ (1[2-9]|[2-9][0-9])\. ]] || skip 'nvcc is older than 12'
+    for f in "$repo"/lib/engine/cuda/*.cu; do
+        name=$(basename "$f" .cu)
+        "$(dirname "$nvcc")/cuobjdump" --list-elf --list-ptx "$lib/$name.fatbin" >list
+        for arch in sm_80.cubin sm_90a.cubin sm_90.ptx; do grep -q "$arch" list; done
+        "$(dirname "$nvcc")/cuobjdump" -sass -arch sm_90a "$lib/$name.fatbin" | grep -c 'Function : ' >n
+        [ "$(cat n)" -ge "$(grep -cE '^KERNEL(_OF)?\(' "$f")" ]
+    done
+}
