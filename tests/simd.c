@@ -284,12 +284,13 @@ static void test_tree(void)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Rows in two sequences over a cache of CTX positions; D columns a head. */
-enum { CTX = 640, N = 20, H = 6, G = 2, BLOCKS = 20, EACH = CTX / BLOCKS };
+/* Rows in two sequences over a cache of CTX positions; D columns a head, G key heads. */
+enum { CTX = 640, N = 20, H = 6, BLOCKS = 20, EACH = CTX / BLOCKS };
 
 typedef struct scene {
     zt_attention_attrs a;
     bool half, paged;
+    int G;
     float *q, *k, *v; /* k, v by slot */
     void *kc, *vc;    /* as the cache has them */
     int32_t pos[N], seq[N], table[2 * BLOCKS];
@@ -303,9 +304,11 @@ static void *cache_of(const scene *w, const float *x, int64_t n)
     return c;
 }
 
-static scene make_scene(zt_attention_attrs a, bool half, bool paged)
+/* Pages: 0 none; else sequences take turns after so many rows. */
+static scene make_scene(zt_attention_attrs a, bool half, int pages, int G)
 {
-    scene w = {.a = a, .half = half, .paged = paged};
+    const bool paged = pages > 0;
+    scene w = {.a = a, .half = half, .paged = paged, .G = G};
     int64_t D = a.head, n = CTX * G * D;
     w.q = normals(10, N * H * D);
     w.k = normals(11, n);
@@ -313,7 +316,7 @@ static scene make_scene(zt_attention_attrs a, bool half, bool paged)
     w.kc = cache_of(&w, w.k, n);
     w.vc = cache_of(&w, w.v, n);
     for (int i = 0; i < N; i++) {
-        w.seq[i] = paged && (i / 3) % 2; /* runs of 3, which cross blocks of rows */
+        w.seq[i] = paged && (i / pages) % 2; /* runs of 3 cross blocks of rows */
         w.pos[i] = paged ? 250 + 3 * i : i == 19 ? 0 : 500 + 7 * i;
     }
     for (int i = 0; i < 2 * BLOCKS; i++) /* 7 is prime to BLOCKS: a permutation for each sequence */
@@ -339,8 +342,8 @@ static void attend(const isa *s, const scene *w, int first, int n, bool backward
     zt_dtype t = w->half ? ZT_F16 : ZT_F32;
     zt_cpu_call c = {.attrs = &w->a};
     c.in[0] = arg(ZT_F32, 2, n, H * D, w->q + first * H * D);
-    c.in[1] = arg(t, 2, CTX, G * D, w->kc);
-    c.in[2] = arg(t, 2, CTX, G * D, w->vc);
+    c.in[1] = arg(t, 2, CTX, w->G * D, w->kc);
+    c.in[2] = arg(t, 2, CTX, w->G * D, w->vc);
     c.in[3] = arg(ZT_I32, 1, n, 0, w->pos + first);
     if (w->paged) {
         c.in[4] = arg(ZT_I32, 1, n, 0, w->seq + first);
@@ -352,12 +355,12 @@ static void attend(const isa *s, const scene *w, int first, int n, bool backward
 
 static void plain_row(const scene *w, int t, int h, double *y)
 {
-    int64_t D = w->a.head, pos = w->pos[t], g = h / (H / G);
+    int64_t D = w->a.head, pos = w->pos[t], g = h / (H / w->G);
     int64_t lo = w->a.window && pos >= w->a.window ? pos - w->a.window + 1 : 0;
     double score[CTX], top = -INFINITY, sum = 0;
     double scale = w->a.scale != 0 ? w->a.scale : 1 / sqrt((double)D);
     for (int64_t p = lo; p <= pos; p++) {
-        const float *k = w->k + (slot(w, t, p) * G + g) * D, *q = w->q + (t * H + h) * D;
+        const float *k = w->k + (slot(w, t, p) * w->G + g) * D, *q = w->q + (t * H + h) * D;
         double x = 0;
         for (int64_t d = 0; d < D; d++) x += (double)q[d] * (double)k[d];
         x *= scale;
@@ -368,7 +371,7 @@ static void plain_row(const scene *w, int t, int h, double *y)
     for (int64_t p = lo; p <= pos; p++) {
         double e = exp(score[p] - top);
         sum += e;
-        for (int64_t d = 0; d < D; d++) y[d] += e * (double)w->v[(slot(w, t, p) * G + g) * D + d];
+        for (int64_t d = 0; d < D; d++) y[d] += e * (double)w->v[(slot(w, t, p) * w->G + g) * D + d];
     }
     for (int64_t d = 0; d < D; d++) y[d] /= sum;
 }
@@ -407,7 +410,7 @@ static bool same_in_parts(const isa *s, const scene *w, const float *y)
 /* What lies in slots after a row's own position must not matter, whatever it is. */
 static bool deaf_to_the_future(const isa *s, scene *w, const float *y)
 {
-    int64_t D = w->a.head, W = G * D, item = w->half ? 2 : 4;
+    int64_t D = w->a.head, W = w->G * D, item = w->half ? 2 : 4;
     float *z = memory((size_t)(N * H * D) * sizeof *z);
     for (int64_t p = w->pos[0] + 1; p < CTX; p++) {
         memset((char *)w->kc + p * W * item, 0xff, (size_t)(W * item)); /* NaN */
@@ -426,18 +429,22 @@ static void test_attention(const isa *s)
 {
     static const struct {
         zt_attention_attrs a;
-        bool half, paged;
+        bool half;
+        int pages, G;
     } rows[] = {
-        {{.head = 16}, false, false},
-        {{.head = 64}, true, false},
-        {{.head = 64, .window = 100}, true, false},
-        {{.head = 80, .softcap = 3}, true, true},
-        {{.head = 33, .scale = 0.4}, false, true},
-        {{.head = 7, .window = 70}, true, true},
-        {{.head = 256, .scale = 0.0625, .window = 300}, true, false},
+        {{.head = 16}, false, 0, 2},
+        {{.head = 64}, true, 0, 2},
+        {{.head = 64, .window = 100}, true, 0, 2},
+        {{.head = 80, .softcap = 3}, true, 3, 2},
+        {{.head = 33, .scale = 0.4}, false, 3, 2},
+        {{.head = 7, .window = 70}, true, 3, 2},
+        {{.head = 256, .scale = 0.0625, .window = 300}, true, 0, 2},
+        {{.head = 64}, true, 1, 2}, /* rows that are alone, beside each other */
+        {{.head = 80, .window = 100}, true, 1, 3},
+        {{.head = 33, .softcap = 3}, false, 1, 3},
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
-        scene w = make_scene(rows[i].a, rows[i].half, rows[i].paged);
+        scene w = make_scene(rows[i].a, rows[i].half, rows[i].pages, rows[i].G);
         float *y = memory((size_t)(N * H * w.a.head) * sizeof *y);
         attend(s, &w, 0, N, false, y);
         char name[64];

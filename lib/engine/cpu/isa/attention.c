@@ -16,11 +16,63 @@
  * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
  * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
  * tile of values widened once; both then serve all rows and heads of the block. Where these are one
- * row and few heads, keys and values are used as they come into registers, and not stored.
+ * row and few heads, keys and values are used as they come into registers, and not stored. Of a
+ * block of such rows items are some rows and all heads, and what comes next is sent for:
+ * attention_row.h.
  */
-#include "lib/engine/cpu/isa/attention.h"
+#include "lib/engine/cpu/isa/attention_row.h"
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- tiles and chunks ------------------------------------------------------------------------ */
+
+static void attend_tile(const run *w, part p, int64_t tile)
+{
+    int64_t M = w->rows * w->s.share;
+    span all = seen_by_any(w, tile);
+    if (all.first >= all.last) return;
+    load_tile(w, tile, all);
+    score_tile(w, all);
+    for (int64_t i = 0; i < M; i += ROWS) {
+        int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        weigh_rows(w, p, tile, i, m);
+        value_rows(w, p, tile, i, m);
+    }
+}
+
+/* p is left as it was when no row sees anything of the chunk. */
+static void attend_chunk(const run *w, part p, int64_t chunk)
+{
+    bool any = false;
+    for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
+    if (!any) return;
+    part_clear(p, w->rows * w->s.share, w->s.Dp);
+    if (from_cache(w)) {
+        attend_alone(w, p, chunk * CHUNK, (chunk + 1) * CHUNK);
+        return;
+    }
+    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
+        attend_tile(w, p, t);
+}
+
+static void combine_chunk(const run *w, part total, part p, int64_t chunk)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++)
+        if (sees(w, i / w->s.share, chunk)) combine(total, p, i, w->s.Dp);
+}
+
+/* y = acc / sum; zeros for a row that sees nothing, which is one with trouble. */
+static void write_out(const run *w, part p)
+{
+    for (int64_t i = 0; i < w->rows * w->s.share; i++) {
+        int64_t r = i / w->s.share, head = w->g * w->s.share + i % w->s.share, D = w->s.D;
+        float *y = (float *)w->c->out[0].data + ((w->row + r) * w->s.H + head) * D;
+        const float *acc = p.acc + i * w->s.Dp;
+        vf sum = vf_set(w->lo[r] < w->hi[r] ? p.sum[i] : 1);
+        for (int64_t d = 0; d < D; d += LANES)
+            vf_store_n(y + d, D - d < LANES ? (int)(D - d) : LANES, vf_div(vf_load(acc + d), sum));
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A block's rows, run by run. begin_block sets what all runs share. */
 static run begin_block(zt_cpu_call *c, int64_t g, float *scratch)
@@ -71,17 +123,91 @@ static void run_whole(const run *w, part p, part total)
     write_out(w, total);
 }
 
-/* Blocks from the last on: those see most, and threads end together when the last work is short. */
+/* ---- rows that are alone --------------------------------------------------------------------- */
+
+/* Is every row of a block in another sequence than the next one, and is the cache read as it is? */
+static bool each_alone(zt_cpu_call *c, int64_t row, int64_t end)
+{
+    slots at = slots_of(c, 3, c->in[1].type.dim[0]);
+    if (end - row < 2 || sizes_of(c).share > ROWS) return false;
+    for (; row + 1 < end; row++)
+        if (slots_seq(&at, row) == slots_seq(&at, row + 1)) return false;
+    return true;
+}
+
+/* The next tile of a row and head, else the first of the next head, or of a row before `end`;
+ * false: that was the last. */
+static bool step_on(const stop *from, int64_t end, stop *to)
+{
+    run w = from->w;
+    for (int64_t tile = from->tile + TILE; !find_stop(&w, tile, w.s.ctx, to); tile = 0) {
+        if (++w.g < w.s.G) continue;
+        w.g = 0;
+        if (w.row + 1 >= end) return false;
+        begin_run(&w, w.row + 1, w.row + 2);
+    }
+    return true;
+}
+
+/* Zeros for those that see nothing. */
+static void write_zeros(run w, int64_t row, int64_t end, part total)
+{
+    part_clear(total, w.s.share, w.s.Dp);
+    for (; row < end; row++) {
+        begin_run(&w, row, row + 1);
+        for (w.g = 0; w.lo[0] >= w.hi[0] && w.g < w.s.G; w.g++) write_out(&w, total);
+    }
+}
+
+/* All heads of the rows from `row` to before `end`, as run_whole. */
+static void run_alone(zt_cpu_call *c, int64_t row, int64_t end, float *local)
+{
+    stop stops[2];
+    run *w = &stops[1].w;
+    if (row >= end) return;
+    *w = begin_block(c, 0, local);
+    int64_t M = c->aux[AUX_ROWS] * w->s.share, share = w->s.share, Dp = w->s.Dp;
+    float *parts = w->score + M * TILE;
+    part p = part_at(parts, M), total = part_at(parts + part_floats(M, Dp), M);
+    write_zeros(*w, row, end, total);
+    begin_run(w, row, row + 1);
+    stops[1].tile = -TILE;
+    part_clear(p, share, Dp);
+    bool more = step_on(&stops[1], end, &stops[0]);
+    for (int now = 0; more; now = !now) {
+        const stop *at = &stops[now], *next = &stops[!now];
+        more = step_on(at, end, &stops[!now]);
+        bool same = more && next->w.row == at->w.row && next->w.g == at->w.g;
+        attend_stop(at, p, more ? next : NULL);
+        if (same && next->tile % CHUNK) continue;
+        for (int64_t i = 0; i < share; i++) combine(total, p, i, Dp);
+        part_clear(p, share, Dp);
+        if (same) continue;
+        write_out(&at->w, total);
+        part_clear(total, share, Dp);
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* Long prompts from the last block on: those see most, and threads end together when the last work
+ * is short. Few rows keep to their order, for the thread that made their queries. */
 static void run_blocks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
 {
     sizes s = sizes_of(c);
     int64_t M = c->aux[AUX_ROWS] * s.share;
     for (int64_t item = begin; item < end; item++) {
-        int64_t block = c->aux[AUX_BLOCKS] - 1 - item / s.G, row = block * c->aux[AUX_ROWS];
-        run w = begin_block(c, item % s.G, local);
+        int64_t block = item / s.G, g = item % s.G;
+        if (s.n > BLOCKS) block = c->aux[AUX_BLOCKS] - 1 - block;
+        int64_t row = block * c->aux[AUX_ROWS], last = end_of_block(c, block, s.n);
+        if (each_alone(c, row, last)) {
+            run_alone(c, row + (last - row) * g / s.G, row + (last - row) * (g + 1) / s.G, local);
+            continue;
+        }
+        run w = begin_block(c, g, local);
         float *parts = w.score + M * TILE;
-        for (; row < end_of_block(c, block, s.n); row += w.rows) {
-            begin_run(&w, row, end_of_block(c, block, s.n));
+        for (; row < last; row += w.rows) {
+            begin_run(&w, row, last);
             run_whole(&w, part_at(parts, M), part_at(parts + part_floats(M, s.Dp), M));
         }
     }

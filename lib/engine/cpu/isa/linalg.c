@@ -121,6 +121,9 @@ static void size_scratch(zt_product *p)
     if (p->x->type.dtype != ZT_F32) p->local_bytes += 4 * (size_t)p->K; /* of x_row, the last */
 }
 
+/* Tokens of an item of the first phase: a tile, which is made at once (put_tile). */
+static int64_t tile_tokens(const zt_product *p) { return MOST / p->parts; }
+
 zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
                                    const char *act, zt_cpu_tile tile, uint8_t *shared)
 {
@@ -140,7 +143,8 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
     p.block = block_of(&p, tile);
-    p.n_first = (p.pack ? p.groups : 0) + (p.alone || p.lies ? 0 : p.n);
+    p.n_first = p.pack ? p.groups : 0;
+    if (!p.alone && !p.lies) p.n_first += (p.n + tile_tokens(&p) - 1) / tile_tokens(&p);
     p.n_items = (p.n + p.block - 1) / p.block * p.groups;
     size_scratch(&p);
     return p;
@@ -220,7 +224,8 @@ void ZT_SYM(zt_product_first)(const zt_product *p, int64_t begin, int64_t end, u
 {
     int64_t groups = p->pack ? p->groups : 0, first = begin > groups ? begin : groups;
     for (int64_t g = begin; g < end && g < groups; g++) pack_group(p, g);
-    put_tokens(p, first - groups, end - groups, p->shared + p->packed_bytes, local);
+    int64_t each = tile_tokens(p), t = (first - groups) * each, last = (end - groups) * each;
+    put_tokens(p, t, last < p->n ? last : p->n, p->shared + p->packed_bytes, local);
 }
 
 const uint8_t *ZT_SYM(zt_product_acts)(const zt_product *p, uint8_t *room, uint8_t *local)
