@@ -33,6 +33,8 @@ INLINE void put16(uint8_t *dst, int r, const uint8_t *half) { memcpy(dst + 2 * r
 
 /* ---- one row of one block -------------------------------------------------------------------- */
 
+/* dst: where codes lie, or with blocks of more than 32 columns their head. */
+
 /* 16 bytes as q4_0 has them: columns 0..15 in the low halves, 16..31 in the high. */
 INLINE void put_nibbles(uint8_t *dst, int r, const uint8_t *src)
 {
@@ -67,50 +69,50 @@ INLINE uint32_t spread_fifth_bits(uint32_t x)
     return x;
 }
 
-INLINE void put_q4_0(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_q4_0(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 2);
-    put16(dst + 256, r, src);
+    put16(scale, r, src);
 }
 
-INLINE void put_q4_1(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_q4_1(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 4);
-    put16(dst + 256, r, src);
-    put16(dst + 288, r, src + 2);
+    put16(scale, r, src);
+    put16(scale + 32, r, src + 2);
 }
 
-INLINE void put_q5_0(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_q5_0(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 6);
     put32(dst + 256, 0, r, spread_fifth_bits(load32(src + 2)));
-    put16(dst + 320, r, src);
+    put16(scale, r, src);
 }
 
-INLINE void put_q5_1(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_q5_1(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 8);
     put32(dst + 256, 0, r, spread_fifth_bits(load32(src + 4)));
-    put16(dst + 320, r, src);
-    put16(dst + 352, r, src + 2);
+    put16(scale, r, src);
+    put16(scale + 32, r, src + 2);
 }
 
-INLINE void put_q8_0(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_q8_0(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     for (int i = 0; i < 8; i++) put32(dst, i, r, load32(src + 2 + 4 * i) ^ 0x80808080u);
-    put16(dst + 512, r, src);
+    put16(scale, r, src);
 }
 
-INLINE void put_iq4_nl(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_iq4_nl(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 2);
-    put16(dst + 256, r, src);
+    put16(scale, r, src);
 }
 
-INLINE void put_mxfp4(uint8_t *dst, int r, const uint8_t *src)
+INLINE void put_mxfp4(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 1);
-    dst[256 + r] = src[0];
+    scale[r] = src[0];
 }
 
 /* Two times 32 columns. Each 16 have 8 bytes, their first 8 columns in the low halves. All ones in
@@ -118,14 +120,16 @@ INLINE void put_mxfp4(uint8_t *dst, int r, const uint8_t *src)
 INLINE void put_nvfp4(uint8_t *dst, int r, const uint8_t *src)
 {
     const uint64_t low = 0x0f0f0f0f0f0f0f0f;
-    for (int c = 0; c < 2; c++, dst += 288) {
+    uint8_t *scale = dst;
+    dst += 64;
+    for (int c = 0; c < 2; c++, dst += 256, scale += 32) {
         uint64_t a = load64(src + 4 + 16 * c), b = load64(src + 12 + 16 * c);
         uint64_t first = (a & low) | (b & low) << 4, second = (a >> 4 & low) | (b & ~low);
         for (int i = 0; i < 2; i++) {
             put32(dst, i, r, (uint32_t)(first >> 32 * i));
             put32(dst, 2 + i, r, (uint32_t)(second >> 32 * i));
             uint8_t d = src[2 * c + i];
-            dst[256 + 16 * i + r] = d == 0x7f ? 0 : d & 0x7f;
+            scale[16 * i + r] = d == 0x7f ? 0 : d & 0x7f;
         }
     }
 }
@@ -191,7 +195,7 @@ INLINE void put_q6_k(uint8_t *dst, int r, const uint8_t *src)
     for (int c = 0; c < 8; c++) {
         int q = c % 4;
         const uint8_t *high = src + 128 + c / 4 * 32;
-        uint8_t *d = dst + 288 + 384 * c;
+        uint8_t *d = dst + 320 + 384 * c;
         put_halves(d, r, src + c / 4 * 64 + q % 2 * 32, q / 2 * 4);
         for (int h = 0; h < 2; h++) put32(d + 256, h, r, gather_two_bits(high + 16 * h, 2 * q));
     }
@@ -216,7 +220,7 @@ INLINE void put_tq2_0(uint8_t *dst, int r, const uint8_t *src)
     put16(dst, r, src + 64);
     for (int c = 0; c < 8; c++)
         for (int h = 0; h < 2; h++)
-            put32(dst + 32 + 128 * c, h, r, gather_two_bits(src + c / 4 * 32 + 16 * h, c % 4 * 2));
+            put32(dst + 64 + 128 * c, h, r, gather_two_bits(src + c / 4 * 32 + 16 * h, c % 4 * 2));
 }
 
 /* Two bits j of byte i to two bits i of byte j, by swaps as in spread_fifth_bits. */
@@ -231,10 +235,10 @@ INLINE uint32_t transpose_two_bits(uint32_t x)
 /* q2_0: two times 32 columns: f16 d, 16 bytes of four columns each. */
 INLINE void put_q2_0(uint8_t *dst, int r, const uint8_t *src)
 {
-    for (int c = 0; c < 2; c++, dst += 160) {
+    for (int c = 0; c < 2; c++) {
         for (int h = 0; h < 2; h++)
-            put32(dst, h, r, transpose_two_bits(load32(src + 2 + 8 * c + 4 * h)));
-        put16(dst + 128, r, src);
+            put32(dst + 64 + 128 * c, h, r, transpose_two_bits(load32(src + 2 + 8 * c + 4 * h)));
+        put16(dst + 32 * c, r, src);
     }
 }
 
@@ -249,7 +253,7 @@ INLINE void put_q3_k(uint8_t *dst, int r, const uint8_t *src)
         dst[32 + 16 * j + r] = (uint8_t)((low | high << 4) - 32);
     }
     for (int c = 0; c < 8; c++) {
-        uint8_t *d = dst + 288 + 192 * c;
+        uint8_t *d = dst + 320 + 192 * c;
         for (int h = 0; h < 2; h++)
             put32(d, h, r, gather_two_bits(src + 32 + c / 4 * 32 + 16 * h, c % 4 * 2));
         put32(d + 128, 0, r, gather_top_bits(src, c));
@@ -263,7 +267,7 @@ INLINE void put_iq4_xs(uint8_t *dst, int r, const uint8_t *src)
     for (int c = 0; c < 8; c++) {
         int low = src[4 + c / 2] >> c % 2 * 4 & 15, high = src[2 + c / 4] >> c % 4 * 2 & 3;
         dst[32 + 16 * c + r] = (uint8_t)((low | high << 4) - 32);
-        put_nibbles(dst + 160 + 256 * c, r, src + 8 + 16 * c);
+        put_nibbles(dst + 192 + 256 * c, r, src + 8 + 16 * c);
     }
 }
 
@@ -287,45 +291,66 @@ INLINE void pack_rows(int64_t n, size_t row_bytes, int rows, const uint8_t *src,
             put(dst + (size_t)b * dst_step, r, src + (size_t)r * row_bytes + (size_t)b * src_step);
 }
 
+typedef void put_small_fn(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src);
+
+/* Blocks of 32 columns: `together` of them share a line of scales. */
+INLINE void pack_small(int64_t n, size_t row_bytes, int rows, const uint8_t *src, size_t src_step,
+                       uint8_t *dst, int codes, int together, put_small_fn *put)
+{
+    for (int64_t b = 0; b < n;) {
+        uint8_t *scale = dst;
+        dst += 64;
+        for (int i = 0; i < together && b < n; i++, b++, src += src_step, dst += codes)
+            for (int r = 0; r < rows; r++)
+                put(dst, scale + i * (64 / together), r, src + (size_t)r * row_bytes);
+    }
+}
+
 typedef void pack_fn(int64_t n, size_t row_bytes, int rows, const uint8_t *src, uint8_t *dst);
 
-/* pack_q4_0 and so on: n steps of so many file bytes a row to so many packed bytes a group. */
+/* pack_f32 and so on: n steps of so many file bytes a row to so many packed bytes a group. */
 #define PACK(name, from, to)                                                                       \
     static void pack_##name(int64_t n, size_t row_bytes, int rows, const uint8_t *src,             \
                             uint8_t *dst)                                                          \
     {                                                                                              \
         pack_rows(n, row_bytes, rows, src, from, dst, to, put_##name);                             \
     }
+/* The same of blocks of 32 columns, to so many bytes of codes. */
+#define PACK_SMALL(name, from, codes, together)                                                    \
+    static void pack_##name(int64_t n, size_t row_bytes, int rows, const uint8_t *src,             \
+                            uint8_t *dst)                                                          \
+    {                                                                                              \
+        pack_small(n, row_bytes, rows, src, from, dst, codes, together, put_##name);               \
+    }
 PACK(f32, 4, 64)
 PACK(f16, 2, 32)
 PACK(bf16, 4, 64)
-PACK(q4_0, 18, 288)
-PACK(q4_1, 20, 320)
-PACK(q5_0, 22, 352)
-PACK(q5_1, 24, 384)
-PACK(q8_0, 34, 544)
-PACK(iq4_nl, 18, 288)
-PACK(mxfp4, 17, 272)
+PACK_SMALL(q4_0, 18, 256, 2)
+PACK_SMALL(q4_1, 20, 256, 1)
+PACK_SMALL(q5_0, 22, 320, 2)
+PACK_SMALL(q5_1, 24, 320, 1)
+PACK_SMALL(q8_0, 34, 512, 2)
+PACK_SMALL(iq4_nl, 18, 256, 2)
+PACK_SMALL(mxfp4, 17, 256, 4)
 PACK(nvfp4, 36, 576)
 PACK(q2_0, 18, 320)
-PACK(tq2_0, 66, 1056)
+PACK(tq2_0, 66, 1088)
 PACK(q2_k, 84, 1344)
-PACK(q3_k, 110, 1824)
+PACK(q3_k, 110, 1856)
 PACK(q4_k, 144, 2368)
 PACK(q5_k, 176, 2880)
-PACK(q6_k, 210, 3360)
-PACK(iq4_xs, 136, 2208)
+PACK(q6_k, 210, 3392)
+PACK(iq4_xs, 136, 2240)
 
 typedef struct row {
     pack_fn *pack; /* NULL: not packed, or whole */
-    zt_pack_step step;
+    int columns;   /* of one step of it: a block of the file's */
+    int bytes;     /* of plain types: 16 rows of that */
+    zt_pack_form form;
 } row;
 
-/* Columns of a step: a block of 256 has a head, nvfp4 and q2_0 have blocks of 64. */
-#define FORM_STEP(NAME, head)                                                                      \
-    ((head) ? 256 : ZT_##NAME == ZT_NVFP4 || ZT_##NAME == ZT_Q2_0 ? 64 : 32)
-#define FORM_BYTES(NAME, bits, head, tail)                                                         \
-    ((head) + FORM_STEP(NAME, head) / 32 * (ZT_PACK_CODES(bits) + (tail)))
+/* A block of 256 has a head of its own, nvfp4 and q2_0 have blocks of 64. */
+#define COLUMNS_OF(NAME, n) ((n) == 8 ? 256 : ZT_##NAME == ZT_NVFP4 || ZT_##NAME == ZT_Q2_0 ? 64 : 32)
 #define PACK_OF_Q4_0   pack_q4_0
 #define PACK_OF_Q4_1   pack_q4_1
 #define PACK_OF_Q5_0   pack_q5_0
@@ -343,14 +368,14 @@ typedef struct row {
 #define PACK_OF_Q6_K   pack_q6_k
 #define PACK_OF_IQ4_XS pack_iq4_xs
 
-static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, {1, 64, {0}}},
-                                          [ZT_F16] = {pack_f16, {1, 32, {0}}},
-                                          [ZT_BF16] = {pack_bf16, {2, 64, {0}}},
-#define X(NAME, bits, look, offset, scales, head, tail)                                            \
+static const row table[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, 1, 64, {0}},
+                                          [ZT_F16] = {pack_f16, 1, 32, {0}},
+                                          [ZT_BF16] = {pack_bf16, 2, 64, {0}},
+#define X(NAME, bits, look, offset, scales, head, n)                                               \
     [ZT_##NAME] = {PACK_OF_##NAME,                                                                 \
-                   {FORM_STEP(NAME, head),                                                         \
-                    FORM_BYTES(NAME, bits, head, tail),                                            \
-                    {bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail}}},
+                   COLUMNS_OF(NAME, n),                                                            \
+                   0,                                                                              \
+                   {bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, n}},
                                           ZT_PACK_BLOCKS(X)
 #undef X
 };
@@ -370,17 +395,22 @@ bool zt_pack_whole(zt_dtype t) { return (unsigned)t < ZT_DTYPE_COUNT && whole[t]
 
 bool zt_pack_has(zt_dtype t)
 {
-    return (unsigned)t < ZT_DTYPE_COUNT && (table[t].step.columns || whole[t]);
+    return (unsigned)t < ZT_DTYPE_COUNT && (table[t].pack || whole[t]);
 }
 
-const zt_pack_step *zt_pack_step_of(zt_dtype t) { return &table[t].step; }
+zt_pack_form zt_pack_form_of(zt_dtype t) { return table[t].form; }
 
 size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
 {
     const row *w = &table[t];
+    const zt_pack_form f = w->form;
     if (whole[t]) return (ZT_PACK_ROWS * zt_pack_file_bytes(t, K) + 63) & ~(size_t)63;
-    size_t steps = (size_t)((K + w->step.columns - 1) / w->step.columns);
-    return (steps * w->step.bytes + 63) & ~(size_t)63;
+    if (!f.bits) {
+        size_t steps = (size_t)((K + w->columns - 1) / w->columns);
+        return (steps * (size_t)w->bytes + 63) & ~(size_t)63;
+    }
+    int64_t blocks = K / 32, heads = (blocks + f.together - 1) / f.together;
+    return (size_t)(heads * f.head + blocks * ZT_PACK_CODES(f.bits));
 }
 
 static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
@@ -399,14 +429,14 @@ void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int
         pack_whole(t, K, src, row_bytes, rows, dst);
         return;
     }
-    int64_t steps = K / w->step.columns;
-    size_t used = (size_t)steps * w->step.bytes, all = zt_pack_group_bytes(t, K);
+    int64_t steps = K / w->columns;
+    size_t used = (size_t)steps * (size_t)w->bytes, all = zt_pack_group_bytes(t, K);
     if (rows < ZT_PACK_ROWS)
         memset(dst, 0, all);
-    else
+    else if (!w->form.bits) /* what fills up a line of scales is never looked at */
         memset((uint8_t *)dst + used, 0, all - used);
     w->pack(steps, row_bytes, rows, src, dst);
-    if (K % w->step.columns) /* the last column of an odd number of bf16 */
+    if (K % w->columns) /* the last column of an odd number of bf16 */
         for (int r = 0; r < rows; r++)
             memcpy((uint8_t *)dst + used + 4 * r,
                    (const uint8_t *)src + (size_t)r * row_bytes + 2 * (size_t)(K - 1), 2);

@@ -20,20 +20,22 @@
  *     8 bits    u8 code[8][64]: q8_0 as code + 128
  *   Codes of 4 bits may be places in a table of values (zt_pack_values).
  *
- * Scales come after the codes of 32 columns, or before those of 256:
+ * Scales come before the codes of n times 32 columns (of what is left at the end, fewer), in whole
+ * lines of 64 bytes, so that codes lie on lines too, and lines are wanted in the order in which they
+ * lie: memory then comes as fast as it can.
  *
- *   HALF        after   f16 d[16]                                            d (code - offset)
- *   HALF_MIN    after   f16 d[16], f16 m[16]                                 d code + m
- *   E8M0        after   u8 d[16]                                             2^(d-128) (..)
- *   E4M3        after   u8 d[2][16], one a 16 columns, bias 7, half of it    d (..)
- *   U6_MIN      before  f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]  d sc code - dmin mn
- *   U4_MIN      before  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
- *   ONE         before  f16 d[16]                                            d (code - offset)
- *   I8          before  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
- *   I8_16       before  f16 d[16], i8 sc[16][16], one a 16 columns           the same
+ *   HALF      n 2  f16 d[2][16]                                         d (code - offset)
+ *   HALF_MIN  n 1  f16 d[16], f16 m[16]                                 d code + m
+ *   E8M0      n 4  u8 d[4][16]                                          2^(d-128) (code - offset)
+ *   E4M3      n 2  u8 d[2][2][16], one a 16 columns, bias 7, half of it d (code - offset)
+ *   U6_MIN    n 8  f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]  d sc code - dmin mn
+ *   U4_MIN    n 8  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
+ *   ONE       n 8  f16 d[16]                                            d (code - offset)
+ *   I8        n 8  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
+ *   I8_16     n 8  f16 d[16], i8 sc[16][16], one a 16 columns           the same
  *
  * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k, q5_k, q3_k
- * and iq4_xs, and the scale that q2_0 has for 64 columns.
+ * and iq4_xs, the scale that q2_0 has for 64 columns, and what fills up lines.
  *
  *   other block types (ZT_PACK_WHOLE): 16 rows as the file has them, one after the other. They are
  *   decoded to the form of f32 a group at a time, while it is multiplied by.
@@ -62,25 +64,25 @@ typedef enum zt_pack_scales {
 typedef enum zt_pack_look { ZT_LOOK_NONE, ZT_LOOK_IQ4, ZT_LOOK_E2M1 } zt_pack_look;
 extern const uint8_t zt_pack_values[3][16];
 
-/* X(NAME, bits a code, table, offset taken from it, scales, bytes of scales before 256 columns,
- * bytes of scales after 32 columns) */
+/* X(NAME, bits a code, table, offset taken from it, scales, bytes of scales in whole lines, n as
+ * above) */
 #define ZT_PACK_BLOCKS(X)                                                                          \
-    X(Q4_0, 4, NONE, 8, HALF, 0, 32)                                                               \
-    X(Q4_1, 4, NONE, 0, HALF_MIN, 0, 64)                                                           \
-    X(Q5_0, 5, NONE, 16, HALF, 0, 32)                                                              \
-    X(Q5_1, 5, NONE, 0, HALF_MIN, 0, 64)                                                           \
-    X(Q8_0, 8, NONE, 128, HALF, 0, 32)                                                             \
-    X(IQ4_NL, 4, IQ4, 128, HALF, 0, 32)                                                            \
-    X(MXFP4, 4, E2M1, 12, E8M0, 0, 16)                                                             \
-    X(NVFP4, 4, E2M1, 12, E4M3, 0, 32)                                                             \
-    X(Q2_0, 2, NONE, 1, HALF, 0, 32)                                                               \
-    X(TQ2_0, 2, NONE, 1, ONE, 32, 0)                                                               \
-    X(Q2_K, 2, NONE, 0, U4_MIN, 320, 0)                                                            \
-    X(Q3_K, 3, NONE, 4, I8_16, 288, 0)                                                             \
-    X(Q4_K, 4, NONE, 0, U6_MIN, 320, 0)                                                            \
-    X(Q5_K, 5, NONE, 0, U6_MIN, 320, 0)                                                            \
-    X(Q6_K, 6, NONE, 32, I8_16, 288, 0)                                                            \
-    X(IQ4_XS, 4, IQ4, 128, I8, 160, 0)
+    X(Q4_0, 4, NONE, 8, HALF, 64, 2)                                                               \
+    X(Q4_1, 4, NONE, 0, HALF_MIN, 64, 1)                                                           \
+    X(Q5_0, 5, NONE, 16, HALF, 64, 2)                                                              \
+    X(Q5_1, 5, NONE, 0, HALF_MIN, 64, 1)                                                           \
+    X(Q8_0, 8, NONE, 128, HALF, 64, 2)                                                             \
+    X(IQ4_NL, 4, IQ4, 128, HALF, 64, 2)                                                            \
+    X(MXFP4, 4, E2M1, 12, E8M0, 64, 4)                                                             \
+    X(NVFP4, 4, E2M1, 12, E4M3, 64, 2)                                                             \
+    X(Q2_0, 2, NONE, 1, HALF, 64, 2)                                                               \
+    X(TQ2_0, 2, NONE, 1, ONE, 64, 8)                                                               \
+    X(Q2_K, 2, NONE, 0, U4_MIN, 320, 8)                                                            \
+    X(Q3_K, 3, NONE, 4, I8_16, 320, 8)                                                             \
+    X(Q4_K, 4, NONE, 0, U6_MIN, 320, 8)                                                            \
+    X(Q5_K, 5, NONE, 0, U6_MIN, 320, 8)                                                            \
+    X(Q6_K, 6, NONE, 32, I8_16, 320, 8)                                                            \
+    X(IQ4_XS, 4, IQ4, 128, I8, 192, 8)
 
 #define ZT_PACK_WHOLE(X)                                                                           \
     X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
@@ -90,14 +92,20 @@ typedef struct zt_pack_form {
     zt_pack_look look;
     int offset;
     zt_pack_scales scales;
-    int head, tail;
+    int head, together;
 } zt_pack_form;
 
-#define ZT_PACK_FORM(bits, look, offset, scales, head, tail)                                       \
-    ((zt_pack_form){bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, tail})
+#define ZT_PACK_FORM(bits, look, offset, scales, head, together)                                   \
+    ((zt_pack_form){bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, together})
 
 /* Bytes of the codes of 32 columns of 16 rows. */
 #define ZT_PACK_CODES(bits) ((bits) * 64)
+
+/* Times 32 columns, of `left` of them, whose codes come after one head. */
+static inline int zt_pack_together(zt_pack_form f, int64_t left)
+{
+    return left < f.together ? (int)left : f.together;
+}
 
 /* Has it minima; is a scale for 16 columns, not 32; bits of what the codes stand for. */
 static inline bool zt_pack_mins(zt_pack_form f)
@@ -115,13 +123,8 @@ static inline int zt_pack_wide(zt_pack_form f)
     return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;
 }
 
-/* Packing goes by steps of so many columns (0: not by steps), whose 16 rows take so many bytes. */
-typedef struct zt_pack_step {
-    int columns;
-    size_t bytes;
-    zt_pack_form form;
-} zt_pack_step;
-const zt_pack_step *zt_pack_step_of(zt_dtype t);
+/* Of a type of ZT_PACK_BLOCKS its form; bits 0: of others. */
+zt_pack_form zt_pack_form_of(zt_dtype t);
 
 /* Bytes of a row of K columns in the file. */
 static inline size_t zt_pack_file_bytes(zt_dtype t, int64_t K)

@@ -56,36 +56,33 @@ INLINE float e4m3_at(const uint8_t *line, int r)
     return zt_f16_to_f32((uint16_t)(line[r] << 7)) * 0x1p7f;
 }
 
-/* Scale and minimum of row r for columns 16h..16h+15 of block b of the 256 whose head is p. */
-typedef float scale_fn(const uint8_t *p, const uint8_t *tail, int b, int h, int r, float *min);
+/* Scale and minimum of row r for columns 16h..16h+15 of the b-th 32 columns after the head p. */
+typedef float scale_fn(const uint8_t *p, int b, int h, int r, float *min);
 
-#define SCALE(name)                                                                                \
-    static float scale_##name(const uint8_t *p, const uint8_t *tail, int b, int h, int r,          \
-                              float *min)
-SCALE(half) { return (void)p, (void)b, (void)h, (void)min, half_at(tail, r); }
-SCALE(half_min) { return *min = half_at(tail + 32, r), scale_half(p, tail, b, h, r, min); }
-SCALE(e8m0) { return (void)p, (void)b, (void)h, (void)min, e8m0_at(tail, r); }
-SCALE(e4m3) { return (void)p, (void)b, (void)min, e4m3_at(tail + 16 * h, r); }
-SCALE(one) { return (void)tail, (void)b, (void)h, (void)min, half_at(p, r); }
+#define SCALE(name) static float scale_##name(const uint8_t *p, int b, int h, int r, float *min)
+SCALE(half) { return (void)h, (void)min, half_at(p + 32 * b, r); }
+SCALE(half_min) { return *min = half_at(p + 32, r), scale_half(p, b, h, r, min); }
+SCALE(e8m0) { return (void)h, (void)min, e8m0_at(p + 16 * b, r); }
+SCALE(e4m3) { return (void)min, e4m3_at(p + 32 * b + 16 * h, r); }
+SCALE(one) { return (void)b, (void)h, (void)min, half_at(p, r); }
 SCALE(u6_min)
 {
-    (void)tail, (void)h;
+    (void)h;
     *min = -(half_at(p + 32, r) * (float)p[192 + 16 * b + r]);
     return half_at(p, r) * (float)p[64 + 16 * b + r];
 }
 SCALE(u4_min)
 {
     uint8_t both = p[64 + 16 * (2 * b + h) + r];
-    (void)tail;
     *min = -(half_at(p + 32, r) * (float)(both >> 4));
     return half_at(p, r) * (float)(both & 15);
 }
 SCALE(i8)
 {
-    (void)tail, (void)h, (void)min;
+    (void)h, (void)min;
     return half_at(p, r) * (float)(int8_t)p[32 + 16 * b + r];
 }
-SCALE(i8_16) { return scale_i8(p, tail, 2 * b + h, h, r, min); }
+SCALE(i8_16) { return scale_i8(p, 2 * b + h, h, r, min); }
 
 static scale_fn *const scale_of[] = {
     [ZT_SCALES_HALF] = scale_half,     [ZT_SCALES_HALF_MIN] = scale_half_min,
@@ -95,35 +92,33 @@ static scale_fn *const scale_of[] = {
     [ZT_SCALES_ONE] = scale_one,
 };
 
-static void unpack_blocks(const zt_pack_step *w, int64_t K, const uint8_t *p, int r, float *dst)
+static void unpack_blocks(zt_pack_form f, int64_t K, const uint8_t *p, int r, float *dst)
 {
-    const zt_pack_form f = w->form;
-    size_t block = (size_t)ZT_PACK_CODES(f.bits) + (size_t)f.tail;
-    for (int64_t k = 0; k < K; k += w->columns, p += w->bytes) {
+    for (int64_t left = K / 32; left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
-        for (int b = 0; b < w->columns / 32; b++, q += block) {
+        for (int b = 0; b < zt_pack_together(f, left); b++, q += ZT_PACK_CODES(f.bits)) {
             uint8_t code[32];
             codes_of(f, q, r, code);
             for (int h = 0; h < 2; h++, dst += 16) {
-                const uint8_t *tail = q + ZT_PACK_CODES(f.bits);
-                float min = 0, scale = scale_of[f.scales](p, tail, b, h, r, &min);
+                float min = 0, scale = scale_of[f.scales](p, b, h, r, &min);
                 for (int j = 0; j < 16; j++) dst[j] = scale * (float)(code[16 * h + j] - f.offset);
                 for (int j = 0; j < 16 && zt_pack_mins(f); j++) dst[j] += min;
             }
         }
+        p = q;
     }
 }
 
 void zt_unpack_row(zt_dtype t, int64_t K, const void *group, int r, float *dst)
 {
-    const zt_pack_step *w = zt_pack_step_of(t);
+    const zt_pack_form f = zt_pack_form_of(t);
     const uint8_t *p = group;
     if (zt_pack_whole(t)) {
         zt_dtype_get(t)->decode(p + (size_t)r * zt_pack_file_bytes(t, K), dst, K);
         return;
     }
-    if (w->form.bits) {
-        unpack_blocks(w, K, p, r, dst);
+    if (f.bits) {
+        unpack_blocks(f, K, p, r, dst);
         return;
     }
     size_t size = t == ZT_F32 ? 4 : 2;

@@ -13,6 +13,8 @@
  * exact integer arithmetic.
  *
  * iv_join(a, b) is 256 a + b.
+ * ask_for and cv_load_next ask for their lines in the order in which they stand in the program: the
+ * compiler moves other loads about, and memory is read at 60 to 85 per cent of its rate for that.
  */
 #ifndef ZT_CPU_DOT_H
 #define ZT_CPU_DOT_H
@@ -57,6 +59,15 @@ INLINE float load_f32(const void *p)
     float v;
     memcpy(&v, p, 4);
     return v;
+}
+
+INLINE void ask_for(const void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetcht0 %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p);
+#endif
 }
 
 #if defined(ZT_ISA_avx512)
@@ -122,6 +133,12 @@ INLINE iv iv_byte(const void *p, int j) /* byte j of each 32-bit word of a store
                             _mm512_set1_epi32(255));
 }
 INLINE cv cv_load(const void *p) { return _mm512_loadu_si512(p); }
+INLINE cv cv_load_next(const void *p)
+{
+    cv v;
+    __asm__ volatile("vmovdqu64 %1, %0" : "=v"(v) : "m"(*(const __m512i_u *)p));
+    return v;
+}
 INLINE void cv_store(void *p, cv a) { _mm512_storeu_si512(p, a); }
 INLINE cv cv_and(cv a, int mask) { return _mm512_and_si512(a, _mm512_set1_epi8((char)mask)); }
 INLINE cv cv_or_and(cv a, cv b, int mask) /* a | (b & mask) */
@@ -212,6 +229,12 @@ INLINE iv iv_byte(const void *p, int j)
                             _mm256_set1_epi32(255));
 }
 INLINE cv cv_load(const void *p) { return _mm256_loadu_si256(p); }
+INLINE cv cv_load_next(const void *p)
+{
+    cv v;
+    __asm__ volatile("vmovdqu %1, %0" : "=x"(v) : "m"(*(const __m256i_u *)p));
+    return v;
+}
 INLINE void cv_store(void *p, cv a) { _mm256_storeu_si256(p, a); }
 INLINE cv cv_and(cv a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi8((char)mask)); }
 INLINE cv cv_or_and(cv a, cv b, int mask) { return _mm256_or_si256(a, cv_and(b, mask)); }
@@ -322,6 +345,7 @@ INLINE iv iv_byte(const void *p, int j) { iv y; const uint8_t *b = p; ROWS(b[4 *
 #undef ROWS
 
 INLINE cv cv_load(const void *p) { cv y; memcpy(&y, p, sizeof y); return y; }
+INLINE cv cv_load_next(const void *p) { return cv_load(p); }
 INLINE void cv_store(void *p, cv a) { memcpy(p, &a, sizeof a); }
 #define BYTES(expr)                                                                                \
     do {                                                                                           \
@@ -362,33 +386,32 @@ INLINE cv cv_shift(cv a, int n)
 }
 
 /* The eight registers of codes packed at p (of the first row wanted), or what they stand for. */
-TEMPLATE void cv_unpack(zt_pack_form f, const uint8_t *p, cv c[8])
+TEMPLATE void cv_unpack(zt_pack_form f, bool in_order, const uint8_t *p, cv c[8])
 {
+    cv v[8];
+    UNROLL for (int i = 0; i < f.bits; i++)
+        v[i] = in_order ? cv_load_next(p + 64 * i) : cv_load(p + 64 * i);
     if (f.bits == 8) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_load(p + 64 * i);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v[i];
         return;
     }
     if (f.bits < 4) {
-        UNROLL for (int i = 0; i < 8; i++)
-            c[i] = cv_and(cv_shift(cv_load(p + i / 4 * 64), -2 * (i % 4)), 3);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_and(cv_shift(v[i / 4], -2 * (i % 4)), 3);
     } else {
         UNROLL for (int i = 0; i < 4; i++) {
-            cv nib = cv_load(p + 64 * i);
-            c[i] = cv_and(nib, 15);
-            c[4 + i] = cv_and(cv_right(nib, 4), 15);
+            c[i] = cv_and(v[i], 15);
+            c[4 + i] = cv_and(cv_right(v[i], 4), 15);
         }
     }
     if (f.bits == 3) {
-        cv hi = cv_load(p + 128);
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(hi, 2 - i), 4);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(v[2], 2 - i), 4);
     }
     if (f.bits == 5) {
-        cv hi = cv_load(p + 256);
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(hi, 4 - i), 16);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(v[4], 4 - i), 16);
     }
     if (f.bits == 6) {
         UNROLL for (int i = 0; i < 8; i++)
-            c[i] = cv_or_and(c[i], cv_shift(cv_load(p + 256 + i / 4 * 64), 4 - 2 * (i % 4)), 48);
+            c[i] = cv_or_and(c[i], cv_shift(v[4 + i / 4], 4 - 2 * (i % 4)), 48);
     }
     if (f.look) {
         UNROLL for (int i = 0; i < 8; i++) c[i] = cv_look(zt_pack_values[f.look], c[i]);

@@ -19,28 +19,41 @@ typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t s
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
-/* Scales for columns 16h.. of block b, and minima; p is the head, tail what follows the codes. */
-INLINE fv scale_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, int h, int r)
+/* Scales for columns 16h.. of the b-th 32 after the head p, and minima. */
+INLINE fv scale_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
 {
     const int fine = 16 * (2 * b + h) + r, coarse = 16 * b + r;
-    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(tail + r);
-    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(tail + 16 * h + r);
-    if (!f.head) return fv_of_half(tail + 2 * r);
+    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(p + coarse);
+    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(p + fine);
+    if (f.scales == ZT_SCALES_HALF) return fv_of_half(p + 32 * b + 2 * r);
     fv d = fv_of_half(p + 2 * r);
-    if (f.scales == ZT_SCALES_ONE) return d;
+    if (f.scales == ZT_SCALES_ONE || f.scales == ZT_SCALES_HALF_MIN) return d;
     if (f.scales == ZT_SCALES_I8) return fv_mul(d, fv_of_i8(p + 32 + coarse));
     if (f.scales == ZT_SCALES_I8_16) return fv_mul(d, fv_of_i8(p + 32 + fine));
     if (f.scales == ZT_SCALES_U4_MIN) return fv_mul(d, fv_of_low4(p + 64 + fine));
     return fv_mul(d, fv_of_u8(p + 64 + coarse));
 }
 
-INLINE fv min_of(zt_pack_form f, const uint8_t *p, const uint8_t *tail, int b, int h, int r)
+INLINE fv min_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
 {
-    if (!f.head) return fv_of_half(tail + 32 + 2 * r);
     fv d = fv_of_half(p + 32 + 2 * r);
+    if (f.scales == ZT_SCALES_HALF_MIN) return d;
     if (f.scales == ZT_SCALES_U4_MIN)
         return fv_neg(fv_mul(d, fv_of_high4(p + 64 + 16 * (2 * b + h) + r)));
     return fv_neg(fv_mul(d, fv_of_u8(p + 192 + 16 * b + r)));
+}
+
+/* zt_pack_together; a constant for blocks of 256 columns, which are always whole. */
+INLINE int together(zt_pack_form f, int64_t left)
+{
+    return f.together == 8 ? 8 : zt_pack_together(f, left);
+}
+
+/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. */
+enum { IN_ORDER = 2 };
+TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
+{
+    UNROLL for (int i = 0; i < bytes; i += 64) ask_for(p + i);
 }
 
 /* Bytes of CODES for 32 columns of one token. */
@@ -61,17 +74,17 @@ TEMPLATE void part_codes(zt_pack_form f, int n, int T, int P, const cv *c, fv sc
     }
 }
 
-/* One block of 32 columns. */
+/* 32 columns, the b-th after the head p, codes at q. */
 TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, const uint8_t *q,
                           int b, const uint8_t *x, fv *sum)
 {
-    const uint8_t *tail = q + ZT_PACK_CODES(f.bits), *d = x + 32 * T, *s = d + 4 * T;
+    const uint8_t *d = x + 32 * T, *s = d + 4 * T;
     const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
     cv c[8];
-    cv_unpack(f, q + 4 * r, c);
+    cv_unpack(f, T <= IN_ORDER, q + 4 * r, c);
     UNROLL for (int h = 0; h < parts; h++) {
-        fv scale = scale_of(f, p, tail, b, h, r), min = scale;
-        if (zt_pack_mins(f)) min = min_of(f, p, tail, b, h, r);
+        fv scale = scale_of(f, p, b, h, r), min = scale;
+        if (zt_pack_mins(f)) min = min_of(f, p, b, h, r);
         part_codes(f, n, T, P, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
     }
 }
@@ -80,14 +93,14 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
                          const uint8_t *x, size_t step, float *acc, int64_t down)
 {
     (void)step;
-    const int blocks = f.head ? 8 : 1;
-    const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
-    for (int64_t k = 0; k < K; k += 32 * blocks) {
+    for (int64_t left = K / 32; left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
-        for (int b = 0; b < blocks; b++, q += bytes, x += (size_t)T * code_bytes(f))
+        const int n = together(f, left);
+        if (T <= IN_ORDER) ask_for_lines(p, f.head);
+        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)T * code_bytes(f))
             block_codes(f, T, P, r, p, q, b, x, sum);
         p = q;
     }
@@ -154,31 +167,30 @@ TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64],
 TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *const *w, int64_t K,
                         const float *x, size_t step, float *acc, int64_t down)
 {
-    const int blocks = f.head ? 8 : 1;
-    const size_t bytes = (size_t)(ZT_PACK_CODES(f.bits) + f.tail);
     size_t at = 0;
     fv scale[MOST_GROUPS], min[MOST_GROUPS];
     uint8_t codes[MOST_GROUPS][8][64];
     sums s;
     sums_zero(&s, G, T);
-    for (int64_t k = 0; k < K; at += (size_t)f.head + (size_t)blocks * bytes) {
-        for (int b = 0; b < blocks; b++, k += 32) {
-            const size_t q = at + (size_t)f.head + (size_t)b * bytes;
+    for (int64_t k = 0; k < K;) {
+        const int n = together(f, (K - k) / 32);
+        size_t q = at + (size_t)f.head;
+        for (int b = 0; b < n; b++, k += 32, q += ZT_PACK_CODES(f.bits)) {
             for (int g = 0; g < G; g++) {
                 cv c[8];
-                cv_unpack(f, w[g] + q + 4 * r, c);
+                cv_unpack(f, false, w[g] + q + 4 * r, c);
                 UNROLL for (int i = 0; i < 8; i++)
                     cv_store(codes[g][i], c[i]);
             }
             for (int h = 0; h < 2; h++) {
                 UNROLL for (int g = 0; g < G; g++) {
-                    const uint8_t *tail = w[g] + q + ZT_PACK_CODES(f.bits);
-                    scale[g] = scale_of(f, w[g] + at, tail, b, h, r);
-                    if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, tail, b, h, r);
+                    scale[g] = scale_of(f, w[g] + at, b, h, r);
+                    if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, b, h, r);
                 }
                 half_rows(f, G, T, codes, h, scale, min, x + k + 16 * h, step, &s);
             }
         }
+        at = q;
     }
     sums_store(&s, G, T, r, acc, down);
 }
