@@ -226,7 +226,15 @@ struct zt_cu_pack {
                       int64_t rows, int64_t columns);
     zt_status (*unpack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
                         int64_t rows, int64_t columns);
+    /* A block as zt_cu_pack_args has it, and the kernels of products with codes of x, or x itself. */
+    int codes, head, half, codes_at, head_at, half_at;
+    const char *by_codes, *by_floats;
 };
+/* What kernels must know of a packed matrix; raw, packed and back are 0. */
+struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *p, int64_t rows, int64_t columns);
+/* Where the parts after the codes of a packed matrix begin. */
+zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns);
+zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns);
 extern const zt_cu_pack zt_cu_packs[]; /* ends with pack NULL */
 const zt_cu_pack *zt_cu_pack_find(zt_dtype t);
 
@@ -279,7 +287,9 @@ zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n);
 zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
 
 /* They end with emit NULL. */
-#define ZT_CU_FAMILIES(X) X(elementwise) X(shape) X(reduce) X(axis)
+#define ZT_CU_FAMILIES(X)                                                                          \
+    X(elementwise) X(shape) X(reduce) X(axis) X(linear) X(norm) X(rope) X(attention) X(matmul)     \
+    X(embed)
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X
@@ -288,6 +298,13 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
 zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared);
 void zt_cu_modules_close(zt_cu_engine *e);
 bool zt_cu_is_float(zt_dtype t); /* f32, f16 or bf16 */
+/* rope.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
+struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int pos);
+/* norm.c: of a value of type `type`, as the row rms_norm. */
+zt_status zt_cu_rms_norm(zt_cu_call *c, const zt_type *type, zt_cu_ptr x, zt_cu_ptr g, double eps,
+                         int64_t dims, zt_cu_ptr y);
+/* linear.c: the vectors that codes of a block type stand for, as a constant of the step; 0 of others. */
+zt_status zt_cu_vectors(zt_cu_call *c, zt_dtype t, zt_cu_ptr *at);
 
 /* ---- prepared plans -------------------------------------------------------------------------- */
 

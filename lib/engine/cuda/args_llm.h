@@ -1,0 +1,157 @@
+/* args_llm.h - what the kernels of language models are called with: one struct by value each, read
+ * by the host (C) and by the kernels.
+ *
+ * Addresses are the device's; 0: absent. Sizes are counted in elements.
+ */
+#ifndef ZT_CU_ARGS_LLM_H
+#define ZT_CU_ARGS_LLM_H
+
+#include "lib/engine/cuda/args.h"
+
+/* ---- weights (pack.cu) ---------------------------------------------------------------------- */
+
+/* Block types whose codes are read 16 bytes a lane by the matrix instructions are kept apart from
+ * how files have them. A unit is a row's block. Rows go by 16 (a tile), and a block's bytes are
+ * three parts, each part of all tiles and units together, one after the other:
+ *
+ *   codes, `codes` words a block: word w of row r goes to lane r % 8 * 4 + w % 4, which has
+ *          codes / 2 of them, number w / 4 * 2 + r / 8; by `each` words a lane side by side;
+ *   head,  `head` words a row: scales that several parts of a block share;
+ *   half,  `half` (0 or 1) 16-bit scales a row.
+ *
+ * Codes come in the files such that lane 4 g + t then holds of rows g and g + 8 just what the
+ * operand A of m16n8k32 wants: columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 of 32. */
+typedef struct zt_cu_pack_args {
+    zt_cu_ptr raw, packed;
+    int64_t rows, units; /* of the matrix; blocks a row */
+    int32_t codes, head, half, each;
+    int32_t codes_at, head_at, half_at, block_bytes; /* in a block of the file */
+    int32_t back;                                    /* from packed to raw */
+} zt_cu_pack_args;
+
+/* ---- products with weights (linear.cu) ------------------------------------------------------ */
+
+enum { ZT_CU_PRODUCTS = 3 };
+
+/* What is done to x w^T + b, which was rounded to y's type. */
+enum { ZT_CU_AFTER_NONE, ZT_CU_AFTER_ADD, ZT_CU_AFTER_CURVE };
+
+/* Curves, and gates, whose second factor is taken as it is. */
+enum { ZT_CU_RELU, ZT_CU_SILU, ZT_CU_GELU, ZT_CU_GELU_ERF, ZT_CU_TANH, ZT_CU_SIGMOID };
+
+typedef struct zt_cu_product {
+    zt_cu_ptr w, b, y;
+    zt_cu_ptr heads, halves; /* of packed weights; codes are at w */
+    int64_t M;
+    int32_t b_type, unused;
+} zt_cu_product;
+
+typedef struct zt_cu_linear_args {
+    zt_cu_ptr x;        /* [n,K], or its codes */
+    zt_cu_ptr x_sums;   /* of codes: scale and sum of each 32 */
+    zt_cu_ptr residual; /* [n,M] of y's type */
+    zt_cu_ptr grid;     /* of weights that need it: the vectors that codes stand for */
+    int64_t n, K;
+    int64_t units, units_slice; /* blocks a row (of 32 columns for plain types), and a slice */
+    int64_t row_bytes;          /* of w in a file */
+    int32_t x_type, y_type, w_type, block, block_bytes;
+    int32_t wide_x, wide_w; /* may all rows be read by vectors of numbers */
+    int32_t each;  /* rows of codes a row of x: 1 or 2 */
+    int32_t split; /* the warps of a block take slices of one tile, not tiles */
+    int32_t after, curve;
+    zt_cu_product product[ZT_CU_PRODUCTS];
+} zt_cu_linear_args;
+
+typedef struct zt_cu_codes_args {
+    zt_cu_ptr x, codes, sums;
+    int64_t n, K;
+    int32_t x_type, each;
+} zt_cu_codes_args;
+
+typedef struct zt_cu_gate_args { /* y = gate(g) * u */
+    zt_cu_ptr g, u, y;
+    int64_t n;
+    int32_t type, gate;
+} zt_cu_gate_args;
+
+/* Rows of a matrix of any float or block type, as f32. */
+typedef struct zt_cu_rows_args {
+    zt_cu_ptr w, i, y, grid, trouble;
+    int64_t rows, K, n, row_bytes;
+    int32_t w_type, block, block_bytes, strict; /* strict: no such row is trouble */
+    zt_cu_pack_args pack;                       /* of packed rows */
+} zt_cu_rows_args;
+
+/* ---- matmul (matmul.cu) --------------------------------------------------------------------- */
+
+enum { ZT_CU_DIMS = 8 }; /* of batches */
+
+typedef struct zt_cu_matmul_args {
+    zt_cu_ptr a, b, y;
+    int64_t N, K, M;
+    int64_t a_row, a_col, b_row, b_col; /* steps of a[n,k] and b[k,m] */
+    int64_t dim[ZT_CU_DIMS], a_step[ZT_CU_DIMS], b_step[ZT_CU_DIMS];
+    int32_t rank, unused;
+} zt_cu_matmul_args;
+
+/* ---- rows: norms, softmax ------------------------------------------------------------------- */
+
+typedef struct zt_cu_norm_args {
+    zt_cu_ptr x, before, g, after, y, sum, rstd; /* y = norm(x + before) g + after */
+    int64_t rows, K;                             /* groups and their columns */
+    double eps;
+    int32_t wide, unused; /* do all rows begin where four numbers may be read at once */
+} zt_cu_norm_args;
+
+typedef struct zt_cu_softmax_args {
+    zt_cu_ptr x, y;
+    int64_t n, inner, lines; /* entries of a line, elements from one to the next */
+    double scale;
+    int32_t log, unused;
+} zt_cu_softmax_args;
+
+/* ---- rotary positions and the cache --------------------------------------------------------- */
+
+enum { ZT_CU_PAIRS = 256 };
+
+typedef struct zt_cu_slots { /* lib/ops/row.h: zt_slots */
+    zt_cu_ptr pos, seq, table;
+    int64_t ctx, S, B, block;
+} zt_cu_slots;
+
+typedef struct zt_cu_rope_args {
+    zt_cu_ptr x, y, tab, pos;
+    int64_t rows, cols, head, dims;
+    float amplitude;
+    int32_t neighbours;
+    double turns[ZT_CU_PAIRS]; /* quarter turns a position of each pair */
+} zt_cu_rope_args;
+
+typedef struct zt_cu_put_args {
+    zt_cu_ptr cache, x, trouble;
+    zt_cu_slots slots;
+    int64_t n, W;
+} zt_cu_put_args;
+
+typedef struct zt_cu_turn_args { /* rope_table, and qk_norm_rope where wq is there */
+    zt_cu_ptr x, y, cos, sin, wq, wk;
+    int64_t rows, K, half, tables; /* row r turns by row r / per % tables of the tables */
+    int64_t per, heads, q_heads;
+    double eps;
+    int32_t neighbours, unused;
+} zt_cu_turn_args;
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
+
+typedef struct zt_cu_attention_args {
+    zt_cu_ptr q, k, v, y, parts, trouble;
+    zt_cu_slots slots;
+    int64_t n, D, H, G, W, window;
+    int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */
+    float scale, softcap;
+    int32_t whole, unused; /* may eight columns of a head be read at once */
+} zt_cu_attention_args;
+
+#endif

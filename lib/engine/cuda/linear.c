@@ -1,0 +1,294 @@
+/* linear.c - rows of products with weights: which kernel makes them, in which launches. */
+#include "lib/engine/cuda/args_llm.h"
+#include "lib/engine/cuda/cu.h"
+#include "lib/ops/linear.h"
+#include "lib/tensor/decode.h"
+
+#include <string.h>
+
+enum { WARPS = 8 }; /* a block, and slices of K: SLICES of linear.h */
+
+/* ---- grids ----------------------------------------------------------------------------------- */
+
+static const struct {
+    zt_dtype dtype;
+    const uint16_t *grid;
+    size_t bytes;
+} grids[] = {
+    {ZT_IQ2_XXS, zt_grid_iq2_xxs, sizeof zt_grid_iq2_xxs},
+    {ZT_IQ2_XS, zt_grid_iq2_xs, sizeof zt_grid_iq2_xs},
+    {ZT_IQ2_S, zt_grid_iq2_s, sizeof zt_grid_iq2_s},
+    {ZT_IQ3_XXS, zt_grid_iq3_xxs, sizeof zt_grid_iq3_xxs},
+    {ZT_IQ3_S, zt_grid_iq3_s, sizeof zt_grid_iq3_s},
+    {ZT_IQ1_S, zt_grid_iq1_s, sizeof zt_grid_iq1_s},
+    {ZT_IQ1_M, zt_grid_iq1_s, sizeof zt_grid_iq1_s},
+};
+
+zt_status zt_cu_vectors(zt_cu_call *c, zt_dtype t, zt_cu_ptr *at)
+{
+    *at = 0;
+    for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
+        if (grids[i].dtype != t) continue;
+        *at = zt_cu_table(c, grids[i].grid, grids[i].bytes);
+        return *at ? ZT_OK : ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+/* ---- which kernel ---------------------------------------------------------------------------- */
+
+typedef struct how {
+    const char *kernel;
+    bool codes;  /* x as codes of 8 bits */
+    int most;    /* rows of x a warp */
+    int columns; /* of w that go together */
+} how;
+
+static bool rounds(const zt_word *act) { return strcmp(act->s, "f32") != 0; }
+
+static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed)
+{
+    int block = packed ? zt_dtype_get(w)->block : 32;
+    if (packed && rounds(act)) return (how){packed->by_codes, true, 32, block};
+    if (packed) return (how){packed->by_floats, false, 8, block};
+    if (w == ZT_BF16 && (x == ZT_BF16 || (x == ZT_F32 && rounds(act))))
+        return (how){"zt_half_bf16", false, 64, 32};
+    if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", false, 64, 32};
+    const char *kernel = w == ZT_F32    ? "zt_linear_f32"
+                         : w == ZT_F16  ? "zt_linear_f16"
+                         : w == ZT_BF16 ? "zt_linear_bf16"
+                                        : "zt_linear_file";
+    return (how){kernel, false, 8, 32};
+}
+
+/* The number of a curve, or a gate's. */
+static int curve_of(const zt_after *f)
+{
+    static const struct {
+        zt_op op;
+        int tanh, erf;
+    } curves[] = {
+        {ZT_OP_relu, ZT_CU_RELU, 0},
+        {ZT_OP_silu, ZT_CU_SILU, 0},
+        {ZT_OP_swiglu, ZT_CU_SILU, 0},
+        {ZT_OP_gelu, ZT_CU_GELU, ZT_CU_GELU_ERF},
+        {ZT_OP_geglu, ZT_CU_GELU, ZT_CU_GELU_ERF},
+        {ZT_OP_tanh, ZT_CU_TANH, 0},
+    };
+    const zt_word *form = f->attrs; /* the only attribute of those that have one */
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        if (curves[i].op == f->op)
+            return form && !strcmp(form->s, "erf") ? curves[i].erf : curves[i].tanh;
+    return ZT_CU_SIGMOID;
+}
+
+/* ---- products of one x ---------------------------------------------------------------------- */
+
+typedef struct products {
+    zt_cu_call *c;
+    const zt_word *act;
+    int n, w[ZT_CU_PRODUCTS], b[ZT_CU_PRODUCTS]; /* inputs */
+    zt_cu_ptr y[ZT_CU_PRODUCTS];                 /* 0: not wanted */
+    zt_cu_ptr residual;
+    int after, curve;
+    zt_cu_ptr codes, sums; /* of x, once made */
+} products;
+
+static zt_status make_codes(products *p)
+{
+    zt_cu_call *c = p->c;
+    int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], parts = (n + 7) / 8 * (K / 32);
+    int each = strcmp(p->act->s, "q16") ? 1 : 2;
+    if (p->codes) return ZT_OK;
+    p->codes = zt_cu_scratch(c, (size_t)(parts * each) * 256);
+    p->sums = zt_cu_scratch(c, (size_t)(parts * each) * 64);
+    if (!p->codes || !p->sums) return ZT_ENOMEM;
+    const zt_cu_codes_args a = {.x = c->x[0],
+                                .codes = p->codes,
+                                .sums = p->sums,
+                                .n = n,
+                                .K = K,
+                                .x_type = (int32_t)c->in[0]->dtype,
+                                .each = each};
+    return zt_cu_launch(c, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &a,
+                        sizeof a);
+}
+
+/* May 16 bytes of floats (8 of halves) be read at every fourth number of every row? */
+static bool is_wide(zt_cu_ptr at, int64_t K, int by) { return at % 16 == 0 && K % by == 0; }
+
+static zt_cu_product product_of(const products *p, int i)
+{
+    const zt_cu_call *c = p->c;
+    const zt_type *w = c->in[p->w[i]], *b = c->in[p->b[i]];
+    const zt_cu_pack *packed = c->packed[p->w[i]];
+    zt_cu_product one = {.w = c->x[p->w[i]], .y = p->y[i], .M = w->dim[0]};
+    if (b) one.b = c->x[p->b[i]], one.b_type = (int32_t)b->dtype;
+    if (packed) {
+        one.heads = zt_cu_pack_heads(packed, one.w, w->dim[0], w->dim[1]);
+        one.halves = zt_cu_pack_halves(packed, one.w, w->dim[0], w->dim[1]);
+    }
+    return one;
+}
+
+/* Whether warps of a block share one tile: few rows of x, or too little for all processors. */
+static bool splits(const zt_cu_call *c, int64_t n, int64_t tiles, int most)
+{
+    return n <= 8 || (tiles + WARPS - 1) / WARPS * ((n + most - 1) / most) < 2 * c->e->processors;
+}
+
+/* The products from number `first` on whose weights are of its form, in one launch; which they are.
+ */
+static zt_status launch(products *p, int first, unsigned *done)
+{
+    zt_cu_call *c = p->c;
+    const zt_type *x = c->in[0], *w = c->in[p->w[first]];
+    const zt_cu_pack *packed = c->packed[p->w[first]];
+    const zt_dtype_info *d = zt_dtype_get(w->dtype);
+    how h = how_of(p->act, x->dtype, w->dtype, packed);
+    zt_cu_linear_args a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1]};
+    int64_t tiles = 0;
+    unsigned count = 0;
+    zt_status s = h.codes ? make_codes(p) : zt_cu_vectors(c, w->dtype, &a.grid);
+    if (h.codes) a.x = p->codes, a.x_sums = p->sums;
+    a.wide_w = 1;
+    for (int i = first; i < p->n && !s; i++) {
+        if (*done >> i & 1 || c->in[p->w[i]]->dtype != w->dtype || c->packed[p->w[i]] != packed)
+            continue;
+        *done |= 1u << i;
+        if (!p->y[i]) continue;
+        a.product[count] = product_of(p, i);
+        a.wide_w = a.wide_w && is_wide(a.product[count].w, a.K, d->block_bytes == 2 ? 8 : 4);
+        int64_t M = (a.product[count++].M + 15) / 16;
+        tiles = M > tiles ? M : tiles;
+    }
+    a.units = (a.K + h.columns - 1) / h.columns;
+    a.units_slice = (a.units + WARPS - 1) / WARPS;
+    a.row_bytes = a.K / d->block * d->block_bytes;
+    a.x_type = a.y_type = (int32_t)x->dtype;
+    a.w_type = (int32_t)w->dtype;
+    a.block = d->block;
+    a.block_bytes = d->block_bytes;
+    a.wide_x = is_wide(c->x[0], a.K, strncmp(h.kernel, "zt_half", 7) ? 4 : 8);
+    a.each = strcmp(p->act->s, "q16") ? 1 : 2;
+    a.split = splits(c, a.n, tiles, h.most);
+    a.residual = p->residual;
+    a.after = p->after;
+    a.curve = p->curve;
+    int64_t most = a.n < h.most ? a.n : h.most;
+    const zt_cu_dim grid = {(unsigned)(a.split ? tiles : (tiles + WARPS - 1) / WARPS),
+                            (unsigned)((a.n + h.most - 1) / h.most), count};
+    size_t shared = a.split ? (size_t)most * WARPS * 16 * sizeof(float) : 0;
+    if (s) return s;
+    return zt_cu_launch(c, h.kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &a, sizeof a);
+}
+
+static zt_status multiply(products *p)
+{
+    unsigned done = 0;
+    zt_status s = ZT_OK;
+    for (int i = 0; i < p->n && !s; i++)
+        if (!(done >> i & 1)) s = launch(p, i, &done);
+    return s;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool weights_fit(const zt_cu_engine *e, const zt_type *const in[], int first, int n)
+{
+    if (!zt_cu_is_float(in[0]->dtype) || (in[0]->dim[0] + 7) / 8 > e->max_grid[1]) return false;
+    for (int k = first; k < first + n; k++) {
+        if (!in[k]) continue;
+        if (in[k]->dtype == ZT_F64 || in[k]->dim[1] % zt_dtype_get(in[k]->dtype)->block)
+            return false;
+    }
+    return true;
+}
+
+static bool has_linear(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
+                       const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return weights_fit(e, in, 1, 1);
+}
+
+static bool has_linears(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
+                        const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return weights_fit(e, in, 1, 3);
+}
+
+static bool has_gated(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
+                      const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return weights_fit(e, in, 1, 2);
+}
+
+static zt_status emit_linear(zt_cu_call *c)
+{
+    const zt_linear_attrs *a = c->attrs;
+    products p = {.c = c, .act = &a->act, .n = 1, .w = {1}, .b = {2}, .y = {c->y[0]}};
+    return multiply(&p);
+}
+
+static zt_status emit_linears(zt_cu_call *c)
+{
+    const zt_linears_attrs *a = c->attrs;
+    products p = {.c = c, .act = &a->act};
+    for (int k = 0; k < 3; k++) {
+        if (!c->in[1 + k]) continue;
+        p.w[p.n] = 1 + k;
+        p.b[p.n] = 4 + k;
+        p.y[p.n++] = c->y[k];
+    }
+    return multiply(&p);
+}
+
+static zt_status emit_gated(zt_cu_call *c)
+{
+    const zt_gated_linear_attrs *a = c->attrs;
+    int64_t n = zt_type_count(c->out[0]);
+    size_t bytes = zt_type_bytes(c->out[0]);
+    products p = {.c = c, .act = &a->act, .n = 2, .w = {1, 2}, .b = {3, 4}};
+    for (int k = 0; k < 2; k++)
+        if (!(p.y[k] = zt_cu_scratch(c, bytes))) return ZT_ENOMEM;
+    zt_status s = multiply(&p);
+    const zt_cu_gate_args gate = {.g = p.y[0],
+                                  .u = p.y[1],
+                                  .y = c->y[0],
+                                  .n = n,
+                                  .type = (int32_t)c->out[0]->dtype,
+                                  .gate = curve_of(zt_gate_after(&a->gate))};
+    if (s) return s;
+    return zt_cu_launch(c, "zt_gate", zt_cu_grid(n, 256), (zt_cu_dim){256, 1, 1}, 0, &gate,
+                        sizeof gate);
+}
+
+static zt_status emit_act(zt_cu_call *c)
+{
+    const zt_linear_act_attrs *a = c->attrs;
+    products p = {.c = c, .act = &a->act, .n = 1, .w = {1}, .b = {2}, .y = {c->y[0]}};
+    p.after = ZT_CU_AFTER_CURVE;
+    p.curve = curve_of(zt_curve_after(&a->curve));
+    return multiply(&p);
+}
+
+static zt_status emit_add(zt_cu_call *c)
+{
+    const zt_linear_add_attrs *a = c->attrs;
+    products p = {.c = c, .act = &a->act, .n = 1, .w = {1}, .b = {3}, .y = {c->y[0]}};
+    p.after = ZT_CU_AFTER_ADD;
+    p.residual = c->x[2];
+    return multiply(&p);
+}
+
+const zt_cu_row zt_cu_linear[] = {
+    {ZT_OP_linear, has_linear, emit_linear, 1 << 1},
+    {ZT_OP_linears, has_linears, emit_linears, 1 << 1 | 1 << 2 | 1 << 3},
+    {ZT_OP_gated_linear, has_gated, emit_gated, 1 << 1 | 1 << 2},
+    {ZT_OP_linear_act, has_linear, emit_act, 1 << 1},
+    {ZT_OP_linear_add, has_linear, emit_add, 1 << 1},
+    {0},
+};

@@ -1,0 +1,100 @@
+/* linear.h - what the kernels of products with weights share: who computes what, and what becomes
+ * of a sum.
+ *
+ * A warp makes 16 rows of w (a tile) by some rows of x ("tokens"). K is cut into SLICES at places
+ * that depend on K alone; a slice is summed in order of K, and slices are added up in their order.
+ * So it does not change a bit whether the warps of a block take a slice each of one tile (few
+ * tokens: memory is what is waited for) or a tile each with all its slices (many), and a token's
+ * result depends on that token alone.
+ */
+#ifndef ZT_CU_LINEAR_H
+#define ZT_CU_LINEAR_H
+
+#include "lib/engine/cuda/args_llm.h"
+#include "lib/engine/cuda/linear_after.h"
+#include "lib/engine/cuda/packed.h"
+
+#ifdef __CUDACC__
+#define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+#else
+#define UNROLL
+#define ROLLED
+#endif
+
+enum { SLICES = 8 }; /* and warps a block */
+
+/* The warp's share. */
+typedef struct share {
+    const zt_cu_product *p;
+    int64_t tile, token; /* the first */
+    int tokens, slice, slices;
+    bool any; /* is there such a tile */
+} share;
+
+FN share share_of(const zt_cu_linear_args &a, int most)
+{
+    share s;
+    s.p = &a.product[block_z()];
+    s.tile = a.split ? (int64_t)block() : (int64_t)block() * SLICES + warp();
+    s.token = (int64_t)block_y() * most;
+    s.tokens = a.n - s.token < most ? (int)(a.n - s.token) : most;
+    s.slice = a.split ? warp() : 0;
+    s.slices = a.split ? 1 : SLICES;
+    s.any = s.tile * 16 < s.p->M;
+    return s;
+}
+
+/* Number i of a vector of f32, f16 or bf16. */
+FN float number_at(zt_cu_ptr p, int type, int64_t i)
+{
+    if (type == ZT_CU_F32) return PTR(const float, p)[i];
+    return type == ZT_CU_F16 ? get(PTR(const f16, p)[i]) : get(PTR(const bf16, p)[i]);
+}
+
+/* As a type keeps it. */
+FN float rounded(float v, int type)
+{
+    if (type == ZT_CU_F32) return v;
+    return type == ZT_CU_F16 ? get(put<f16>(v)) : get(put<bf16>(v));
+}
+
+FN void number_put(zt_cu_ptr p, int type, int64_t i, float v)
+{
+    if (type == ZT_CU_F32)
+        PTR(float, p)[i] = v;
+    else if (type == ZT_CU_F16)
+        PTR(f16, p)[i] = put<f16>(v);
+    else
+        PTR(bf16, p)[i] = put<bf16>(v);
+}
+
+/* The sum of token t and row m is done. */
+FN void finish(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, int64_t m, float v)
+{
+    if (t >= a.n || m >= p->M) return;
+    int64_t at = t * p->M + m;
+    if (p->b) v += number_at(p->b, p->b_type, m);
+    if (a.after != ZT_CU_AFTER_NONE) v = rounded(v, a.y_type);
+    if (a.after == ZT_CU_AFTER_ADD) v = number_at(a.residual, a.y_type, at) + v;
+    if (a.after == ZT_CU_AFTER_CURVE) v = curve_of(a.curve, v);
+    number_put(p->y, a.y_type, at, v);
+}
+
+/* A slice's sum of row r (of 16) and token t of the share, for finish_split. */
+FN void keep(float *part, const share &s, int most, int t, int r, float v)
+{
+    part[(s.slice * most + t) * 16 + r] = v;
+}
+
+/* After a barrier: what the warps kept, added up in the slices' order. */
+FN void finish_split(const zt_cu_linear_args &a, const share &s, int most, const float *part)
+{
+    for (int i = thread(); i < s.tokens * 16; i += threads()) {
+        float sum = 0;
+        for (int k = 0; k < SLICES; k++) sum += part[(k * most + i / 16) * 16 + i % 16];
+        finish(a, s.p, s.token + i / 16, s.tile * 16 + i % 16, sum);
+    }
+}
+
+#endif

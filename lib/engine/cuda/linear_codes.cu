@@ -1,0 +1,154 @@
+/* linear_codes.cu - products of packed weights with x rounded to codes of 8 bits, on the matrix
+ * units: 16 rows by 8 tokens by 32 columns a step, whole numbers, which the scales then weigh.
+ */
+#include "lib/engine/cuda/linear.h"
+
+/* ---- codes of x ------------------------------------------------------------------------------ */
+
+/* Tokens go by eight, columns by 32 (a step): lane 4 g + t has of token g columns 4 t .. 4 t + 3
+ * and 16 + 4 t .. 16 + 4 t + 3, as mma_s8 wants operand B; and of each token the scale and the
+ * scale times the sum of the codes. Codes of what the first leave over follow all of the first. */
+
+/* Eight codes of v, which becomes what they leave; scale and sum. */
+FN void encode(float v[8], uint32_t word[2], float *scale, float *sum)
+{
+    float most = 0;
+    for (int k = 0; k < 8; k++) most = fmaxf(most, fabsf(v[k]));
+    most = fmaxf(most, shuffle_xor(most, 1));
+    most = fmaxf(most, shuffle_xor(most, 2));
+    float d = most / 127, inverse = d > 0 ? 127 / most : 0;
+    int total = 0;
+    word[0] = word[1] = 0;
+    for (int k = 0; k < 8; k++) {
+        int c = (int)rintf(v[k] * inverse);
+        total += c;
+        word[k / 4] |= ((uint32_t)c & 255) << k % 4 * 8;
+        v[k] = fmaf(-d, (float)c, v[k]);
+    }
+    total += shuffle_xor(total, 1);
+    total += shuffle_xor(total, 2);
+    *scale = d;
+    *sum = d * (float)total;
+}
+
+KERNEL(zt_codes, zt_cu_codes_args)
+{
+    int64_t steps = a.K / 32, tiles = (a.n + 7) / 8,
+            at = (int64_t)block() * (threads() / 32) + warp();
+    bool any = at < steps * tiles;
+    int64_t token = at / steps * 8 + lane() / 4, column = at % steps * 32 + lane() % 4 * 4;
+    float v[8];
+    for (int k = 0; k < 8; k++)
+        v[k] = any && token < a.n
+                   ? number_at(a.x, a.x_type, token * a.K + column + k % 4 + k / 4 * 16)
+                   : 0;
+    for (int e = 0; e < a.each; e++) {
+        vec<uint32_t, 2> word;
+        vec<float, 2> sum;
+        int64_t to = e * tiles * steps + at;
+        encode(v, word.v, &sum.v[0], &sum.v[1]);
+        if (!any) continue;
+        store_vec(PTR(uint32_t, a.codes) + (to * 32 + lane()) * 2, word);
+        if (lane() % 4 == 0) store_vec(PTR(float, a.sums) + (to * 8 + lane() / 4) * 2, sum);
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum { GROUPS = 4, MOST = 8 * GROUPS }; /* of eight tokens, that a weight is unpacked for */
+
+/* One step of 16 rows by eight tokens: sums of rows g, g + 8 and tokens 2 t, 2 t + 1. */
+template <class T>
+FN void step_of(const zt_cu_linear_args &a, const fragment *f, int64_t at, int64_t more,
+                float acc[4])
+{
+    for (int e = 0; e < a.each; e++, at += more) {
+        vec<uint32_t, 2> b = load_vec<2>(PTR(const uint32_t, a.x) + (at * 32 + lane()) * 2);
+        vec<float, 4> x = load_vec<4>(PTR(const float, a.x_sums) + (at * 8 + lane() % 4 * 2) * 2);
+        int low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+        if (T::SUB) {
+            const uint32_t one[4] = {f->a[0], f->a[1], 0, 0}, two[4] = {0, 0, f->a[2], f->a[3]};
+            mma_s8(low, one, b.v);
+            mma_s8(high, two, b.v);
+        } else {
+            mma_s8(low, f->a, b.v);
+        }
+        for (int c = 0; c < 4; c++) {
+            int r = c / 2;
+            float d = x.v[c % 2 * 2];
+            acc[c] = fmaf((float)low[c], f->d0[r] * d, acc[c]);
+            if (T::SUB) acc[c] = fmaf((float)high[c], f->d1[r] * d, acc[c]);
+            if (T::MIN) acc[c] = fmaf(f->m[r], x.v[c % 2 * 2 + 1], acc[c]);
+        }
+    }
+}
+
+template <class T>
+FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float acc[GROUPS][4])
+{
+    int64_t tiles = (a.n + 7) / 8, steps = a.K / 32, end = (slice + 1) * a.units_slice;
+    int groups = (s.tokens + 7) / 8;
+    for (int64_t u = slice * a.units_slice; u < end && u < a.units; u++) {
+        packed_unit w;
+        read_unit<T>(PTR(const uint32_t, s.p->w), PTR(const uint32_t, s.p->heads),
+                     PTR(const f16, s.p->halves), s.tile * a.units + u, &w);
+        UNROLL
+        for (int k = 0; k < T::STEPS; k++) {
+            fragment f;
+            T::get(&w, k, &f);
+            UNROLL
+            for (int j = 0; j < GROUPS; j++)
+                if (j < groups)
+                    step_of<T>(a, &f, (s.token / 8 + j) * steps + u * T::STEPS + k, tiles * steps,
+                               acc[j]);
+        }
+    }
+}
+
+template <class T> FN void by_codes(const zt_cu_linear_args &a, float *part)
+{
+    share s = share_of(a, MOST);
+    float total[GROUPS][4] = {{0}};
+    for (int k = 0; s.any && k < s.slices; k++) {
+        float acc[GROUPS][4] = {{0}};
+        slice_of<T>(a, s, s.slice + k, acc);
+        for (int j = 0; j < GROUPS; j++)
+            for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
+    }
+    UNROLL
+    for (int j = 0; j < GROUPS; j++) UNROLL
+    for (int c = 0; c < 4; c++) {
+        int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
+        if (!s.any || t >= s.tokens) continue;
+        if (a.split)
+            keep(part, s, s.tokens, t, r, total[j][c]);
+        else
+            finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
+    }
+    barrier();
+    if (a.split && s.any) finish_split(a, s, s.tokens, part);
+}
+
+#define PRODUCT(type)                                                                              \
+    KERNEL_OF(zt_codes_##type, zt_cu_linear_args, 32 * SLICES)                                     \
+    {                                                                                              \
+        DYNAMIC_SHARED(float, part);                                                               \
+        by_codes<packed_##type>(a, part);                                                          \
+    }
+PRODUCT(q4_0)
+PRODUCT(q4_1)
+PRODUCT(q5_0)
+PRODUCT(q5_1)
+PRODUCT(q8_0)
+PRODUCT(q4_k)
+PRODUCT(q5_k)
+PRODUCT(q6_k)
+
+/* ---- gates ----------------------------------------------------------------------------------- */
+
+KERNEL(zt_gate, zt_cu_gate_args)
+{
+    for (int64_t i = first(); i < a.n; i += stride())
+        number_put(a.y, a.type, i,
+                   gate_of(a.gate, number_at(a.g, a.type, i), number_at(a.u, a.type, i)));
+}

@@ -1,0 +1,119 @@
+/* norm.cu - rms norms of rows, with a sum before or after. A block a row; which thread has which
+ * columns depends on the row's length alone.
+ */
+#include "lib/engine/cuda/args_llm.h"
+#include "lib/engine/cuda/prim.h"
+
+/* Columns i .. i + 3 of a row. */
+template <class T>
+FN void load_four(const T *p, int64_t i, int64_t K, bool whole, typename wide<T>::type v[4])
+{
+    if (whole && i < K) {
+        vec<T, 4> part = load_vec<4>(p + i);
+        for (int j = 0; j < 4; j++) v[j] = get(part.v[j]);
+    } else {
+        for (int j = 0; j < 4; j++) v[j] = i + j < K ? get(p[i + j]) : 0;
+    }
+}
+
+template <class T>
+FN void store_four(T *p, int64_t i, int64_t K, bool whole, const typename wide<T>::type v[4])
+{
+    if (whole && i < K) {
+        vec<T, 4> part;
+        for (int j = 0; j < 4; j++) part.v[j] = put<T>(v[j]);
+        store_vec(p + i, part);
+    } else {
+        for (int j = 0; j < 4; j++)
+            if (i + j < K) p[i + j] = put<T>(v[j]);
+    }
+}
+
+FN float root(float x) { return sqrtf(x); }
+FN double root(double x) { return sqrt(x); }
+
+/* x, and what is added to it first. */
+template <class T>
+FN void summed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T>::type v[4])
+{
+    typename wide<T>::type more[4];
+    load_four(PTR(const T, a.x) + row * a.K, i, a.K, a.wide, v);
+    if (!a.before) return;
+    load_four(PTR(const T, a.before) + row * a.K, i, a.K, a.wide, more);
+    for (int j = 0; j < 4; j++) v[j] += more[j];
+}
+
+template <class T> FN void norm_row(const zt_cu_norm_args &a, typename wide<T>::type *room)
+{
+    typedef typename wide<T>::type W;
+    const int64_t row = block();
+    W sum = 0, v[4], g[4], more[4];
+    for (int64_t i = 4 * thread(); i < a.K; i += 4 * threads()) {
+        summed<T>(a, row, i, v);
+        for (int j = 0; j < 4; j++) sum += v[j] * v[j];
+        if (a.sum) store_four(PTR(T, a.sum) + row * a.K, i, a.K, a.wide, v);
+    }
+    sum = block_sum(sum, room);
+    W rstd = 1 / root(sum / (W)a.K + (W)a.eps);
+    if (a.rstd && thread() == 0) PTR(W, a.rstd)[row] = rstd;
+    for (int64_t i = 4 * thread(); i < a.K; i += 4 * threads()) {
+        summed<T>(a, row, i, v);
+        load_four(PTR(const T, a.g), i, a.K, a.wide, g);
+        for (int j = 0; j < 4; j++) v[j] = v[j] * rstd * g[j];
+        if (a.after) {
+            load_four(PTR(const T, a.after) + row * a.K, i, a.K, a.wide, more);
+            for (int j = 0; j < 4; j++) v[j] += more[j];
+        }
+        store_four(PTR(T, a.y) + row * a.K, i, a.K, a.wide, v);
+    }
+}
+
+#define NORM(name, number)                                                                         \
+    KERNEL_OF(name, zt_cu_norm_args, 512)                                                          \
+    {                                                                                              \
+        SHARED(wide<number>::type, room, [32]);                                                    \
+        norm_row<number>(a, room);                                                                 \
+    }
+NORM(zt_norm_f32, float)
+NORM(zt_norm_f16, f16)
+NORM(zt_norm_bf16, bf16)
+NORM(zt_norm_f64, double)
+
+/* ---- turned by tables ----------------------------------------------------------------------- */
+
+/* A warp a row: normed by its weight where there is one, then its first 2 half columns turned. */
+template <class T> FN void turn_row(const zt_cu_turn_args &a)
+{
+    typedef typename wide<T>::type W;
+    int64_t row = (int64_t)block() * (threads() / 32) + warp();
+    bool any = row < a.rows;
+    const T *x = PTR(const T, a.x) + row * a.K;
+    const T *g = PTR(const T, row % a.heads < a.q_heads ? a.wq : a.wk);
+    W sum = 0, rstd = 1;
+    for (int64_t i = lane(); a.wq && any && i < a.K; i += 32) sum += get(x[i]) * get(x[i]);
+    sum = warp_sum(sum);
+    if (a.wq) rstd = 1 / root(sum / (W)a.K + (W)a.eps);
+    int64_t at = row / a.per % a.tables * a.half;
+    for (int64_t i = lane(); any && i < a.K - a.half; i += 32) {
+        T *y = PTR(T, a.y) + row * a.K;
+        bool pair = i < a.half; /* else a column past the pairs */
+        int64_t p = !pair ? i + a.half : a.neighbours ? 2 * i : i;
+        int64_t q = !pair ? p : a.neighbours ? p + 1 : i + a.half;
+        W first = get(x[p]), second = get(x[q]);
+        if (a.wq) {
+            first = first * rstd * get(g[p]);
+            second = second * rstd * get(g[q]);
+        }
+        W c = pair ? get(PTR(const T, a.cos)[at + i]) : 1,
+          s = pair ? get(PTR(const T, a.sin)[at + i]) : 0;
+        y[p] = put<T>(pair ? first * c - second * s : first);
+        if (pair) y[q] = put<T>(first * s + second * c);
+    }
+}
+
+#define TURN(name, number)                                                                         \
+    KERNEL(name, zt_cu_turn_args) { turn_row<number>(a); }
+TURN(zt_turn_f32, float)
+TURN(zt_turn_f16, f16)
+TURN(zt_turn_bf16, bf16)
+TURN(zt_turn_f64, double)

@@ -1,0 +1,61 @@
+/* softmax.cu - softmax of lines, scaled or not, and its logarithm: a block a line where its entries
+ * lie side by side, else a thread a line.
+ */
+#include "lib/engine/cuda/args_llm.h"
+#include "lib/engine/cuda/prim.h"
+
+FN float exp_of(float x) { return expf(x); }
+FN double exp_of(double x) { return exp(x); }
+FN float log_of(float x) { return logf(x); }
+FN double log_of(double x) { return log(x); }
+
+template <class W> FN W larger(W a, W b) { return b > a ? b : a; }
+template <class W> FN W lowest() { return (W)-INFINITY; }
+
+template <class T> FN void softmax_line(const zt_cu_softmax_args &a, typename wide<T>::type *room)
+{
+    typedef typename wide<T>::type W;
+    const T *x = PTR(const T, a.x) + (int64_t)block() * a.n;
+    T *y = PTR(T, a.y) + (int64_t)block() * a.n;
+    W top = lowest<W>(), sum = 0, scale = (W)a.scale;
+    for (int64_t i = thread(); i < a.n; i += threads()) top = larger(top, get(x[i]) * scale);
+    top = block_max(top, room);
+    barrier();
+    for (int64_t i = thread(); i < a.n; i += threads()) sum += exp_of(get(x[i]) * scale - top);
+    sum = block_sum(sum, room);
+    W more = a.log ? log_of(sum) : 0;
+    for (int64_t i = thread(); i < a.n; i += threads()) {
+        W v = get(x[i]) * scale - top;
+        y[i] = put<T>(a.log ? v - more : exp_of(v) / sum);
+    }
+}
+
+template <class T> FN void softmax_across(const zt_cu_softmax_args &a)
+{
+    typedef typename wide<T>::type W;
+    int64_t line = first();
+    if (line >= a.lines) return;
+    int64_t from = line / a.inner * a.n * a.inner + line % a.inner;
+    const T *x = PTR(const T, a.x) + from;
+    T *y = PTR(T, a.y) + from;
+    W top = lowest<W>(), sum = 0, scale = (W)a.scale;
+    for (int64_t i = 0; i < a.n; i++) top = larger(top, get(x[i * a.inner]) * scale);
+    for (int64_t i = 0; i < a.n; i++) sum += exp_of(get(x[i * a.inner]) * scale - top);
+    W more = a.log ? log_of(sum) : 0;
+    for (int64_t i = 0; i < a.n; i++) {
+        W v = get(x[i * a.inner]) * scale - top;
+        y[i * a.inner] = put<T>(a.log ? v - more : exp_of(v) / sum);
+    }
+}
+
+#define SOFTMAX(name, number)                                                                      \
+    KERNEL_OF(zt_softmax_##name, zt_cu_softmax_args, 512)                                          \
+    {                                                                                              \
+        SHARED(wide<number>::type, room, [32]);                                                    \
+        softmax_line<number>(a, room);                                                             \
+    }                                                                                              \
+    KERNEL(zt_softmax_across_##name, zt_cu_softmax_args) { softmax_across<number>(a); }
+SOFTMAX(f32, float)
+SOFTMAX(f16, f16)
+SOFTMAX(bf16, bf16)
+SOFTMAX(f64, double)
