@@ -9,8 +9,9 @@
 
 #include <stddef.h>
 
-#define FN       static inline __attribute__((unused))
-#define CONSTANT static const
+#define FN        static inline __attribute__((unused))
+#define FN_MEMBER inline
+#define CONSTANT  static const
 #define KERNEL(name, args)                                                                         \
     static void name(const args &a);                                                               \
     static emu_kernel emu_of_##name(#name, sizeof(args),                                           \

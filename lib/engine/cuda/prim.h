@@ -17,7 +17,7 @@
  *
  * KERNEL(name, args)               `a` is the arguments, a struct of args*.h
  * KERNEL_OF(name, args, threads)   the same, never launched with more threads
- * FN                               before a function of the device
+ * FN, FN_MEMBER                    before a function of the device, one of a struct
  * SHARED(float, tile, [4][33])     an array of the block, declared at the kernel's top level
  * DYNAMIC_SHARED(float, buf)       the bytes that the launch asked for
  * thread threads lane warp; block, block_y, block_z; blocks, blocks_y, blocks_z

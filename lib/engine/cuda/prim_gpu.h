@@ -2,8 +2,9 @@
 #ifndef ZT_CU_PRIM_GPU_H
 #define ZT_CU_PRIM_GPU_H
 
-#define FN       static __device__ __forceinline__
-#define CONSTANT static __device__ const
+#define FN        static __device__ __forceinline__
+#define FN_MEMBER __device__ __forceinline__
+#define CONSTANT  static __device__ const
 #define KERNEL(name, args) extern "C" __global__ void name(const __grid_constant__ args a)
 #define KERNEL_OF(name, args, threads)                                                             \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
