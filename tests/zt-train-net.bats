@@ -46,6 +46,104 @@ samples() { # rows of x y x label of the largest number
     [ ! -e o.json ]
 }
 
+# ---- --observe -----------------------------------------------------------------------------------
+
+observed() { # OPTION...
+    zt-train -q --new sequential --set dModel=8 --set inputSize=8 --set layersPerCell=3 --set numClasses=3 \
+        -i t.csv --loss cross_entropy --epochs 2 --batch 32 "$@"
+}
+
+@test "--observe FILE: S3's members, forward in the layers' order, backward in the other; the same bits" {
+    samples 50 8 >t.csv
+    observed -o plain.json >plain
+    observed -o seen.json --observe events.ndjson >seen
+    cmp plain.json seen.json
+    diff <(sed 's/"seconds.*//' plain) <(sed 's/"seconds.*//' seen)
+    perl -MJSON::PP -e '
+        my @e = map {decode_json($_)} <>;
+        @e == 2 * 2 * 6 or die scalar @e;
+        for my $i (0 .. $#e) {
+            my ($e, $k) = ($e[$i], $i % 6);
+            join(",", sort keys %$e) eq "l,layer_type,mode,model_id,stats,step_count,type,x,y,z" or die "members";
+            join(",", sort keys %{$e->{stats}}) eq "active,avg,max,min,total" or die "of stats";
+            $e->{mode} eq "train" && $e->{type} eq ($k < 3 ? "forward" : "backward") or die "type $i";
+            $e->{l} == ($k < 3 ? $k : 5 - $k) && $e->{z} + $e->{y} + $e->{x} == 0 or die "place $i";
+            $e->{layer_type} == 0 && $e->{model_id} =~ /^[0-9a-f]{32}$/ or die "layer $i";
+            $e->{step_count} == 1 + int($i / 6) or die "step $i";
+            my $rows = $e->{step_count} % 2 ? 32 : 18;
+            $e->{stats}{total} == $rows * ($e->{l} == 2 ? 3 : 8) or die "total $i";
+        }' events.ndjson
+}
+
+@test "--observe tells what the layers give, and the gradient of the loss by it" {
+    # y = 2 a - b and relu of it; the loss is the mean of squares
+    cat >net.json <<'END'
+{"id": "n", "depth": 1, "rows": 1, "cols": 2, "layers_per_cell": 1, "layers": [
+ {"x": 0, "type": "Dense", "activation": "Linear", "dtype": "float32", "input_height": 2, "output_height": 1,
+  "native": false, "weights": "AAAAQAAAgL8="},
+ {"x": 1, "type": "Dense", "activation": "ReLU", "dtype": "float32", "input_height": 1, "output_height": 1,
+  "native": false, "weights": "AACAPw=="}]}
+END
+    printf '1,0.5,1\n0,3,2\n2,0,3\n0.5,1,0\n' >t.csv # y 1.5 -3 4 0; relu 1.5 0 4 0; d .25 -1 .5 0
+    zt-train -q -m net.json -i t.csv --no-shuffle --batch 4 --epochs 1 --observe fd:3 -o out.json >/dev/null 3>events
+    perl -MJSON::PP -e '
+        my @want = ([forward => 0, .625, 4, -3, 3], [forward => 1, 1.375, 4, 0, 2],
+            [backward => 1, -.0625, .5, -1, 3], [backward => 0, .1875, .5, 0, 2]);
+        while (my $e = <STDIN>) {
+            $e = decode_json($e);
+            my ($w, $s) = (shift @want, $e->{stats});
+            my @got = ($e->{type}, $e->{x}, @$s{qw(avg max min active)});
+            "@got" eq "@$w" && $s->{total} == 4 or die "@got and @$w";
+        }
+        exit scalar @want' <events
+    zt-train -q --eval -m net.json -i t.csv --batch 4 --observe - --format tsv >scores
+    [ "$(grep -c '^{"mode":"eval","type":"forward"' scores)" -eq 2 ]
+    grep -q '^samples.4$' scores
+    zt-train -q -m net.json -i t.csv --no-shuffle --batch 4 --epochs 1 --observe console -f -o out.json >/dev/null 2>said
+    grep -qx 'step 1 forward (0,0,1,0) Dense: avg=1.375 max=4 min=0 active=2/4' said
+    [ "$(wc -l <said)" -eq 4 ]
+    sed -i 's/"x": 0, /&"is_disabled": true, /; s/"input_height": 1, "output_height": 1/"input_height": 2, "output_height": 1/; s/AACAPw==/AAAAQAAAgL8=/' net.json
+    zt-train -q -m net.json -i t.csv --batch 4 --epochs 1 --observe - -f -o out.json | grep '"mode"' >events
+    [ "$(wc -l <events)" -eq 2 ]
+    ! grep -q '"x":0' events
+}
+
+@test "--observe and a run that stopped: watched or not, it is the same run" {
+    samples 50 8 >t.csv
+    observed -o whole.json >/dev/null
+    zt-train -q --new sequential --set dModel=8 --set inputSize=8 --set layersPerCell=3 --set numClasses=3 -i t.csv \
+        --loss cross_entropy --epochs 1 --batch 32 --checkpoint ck -o part.json >/dev/null
+    observed --checkpoint ck --resume --observe events -f -o part.json >/dev/null
+    cmp whole.json part.json
+    [ "$(head -1 events | grep -c '"step_count":3')" -eq 1 ]
+}
+
+@test "--observe misused: 64; a place that cannot be written: 73" {
+    samples 50 8 >t.csv
+    printf 'zt program 1\nin x: f32[n,8]\ndata w: f32[1,8] "w"\ny = linear x w\nout y = y\n' >line.zt
+    run -64 --separate-stderr zt-train -m line.zt -i t.csv --observe console -o o.json
+    one_message zt-train
+    run -64 --separate-stderr zt-train --text t.csv --observe console -o o.gguf
+    one_message zt-train
+    for number in x '' -1 99999999999; do
+        run -64 --separate-stderr observed --observe "fd:$number" -o o.json
+        one_message zt-train
+    done
+    run -73 --separate-stderr observed --observe fd:57 -o o.json
+    one_message zt-train
+    run -73 --separate-stderr observed --observe fd:57 -o o.json 57</dev/null
+    one_message zt-train
+    echo old >events
+    run -73 --separate-stderr observed --observe events -o o.json
+    one_message zt-train
+    [ "$(cat events)" = old ]
+    run -73 --separate-stderr observed --observe t.csv -f -o o.json
+    one_message zt-train
+    run -74 --separate-stderr observed --observe fd:5 -o o.json 5>/dev/full
+    one_message zt-train
+    [ ! -e o.json ]
+}
+
 # The golden case's network and its batches as net.json and rows.csv; the rows of a batch.
 unpack_training() { # case
     perl -MJSON::PP -e '

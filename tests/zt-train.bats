@@ -198,6 +198,12 @@ fit() { # OPTION...
         run -64 --separate-stderr zt-train $options
         one_message zt-train
     done
+    { echo 'zt program 1'
+        for i in {1..65}; do echo "in x$i: f32[n,1]"; done
+        printf 'data w: f32[1,1] "w"\ny = linear x1 w\nout y = y\n'; } >many.zt
+    run -64 --separate-stderr zt-train -m many.zt -i train.csv -o o.npz
+    one_message zt-train
+    [[ $stderr == *"more than 64 inputs"* ]]
     echo old >o.npz
     run -73 --separate-stderr fit -o o.npz
     one_message zt-train

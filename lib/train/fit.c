@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 64 };
-
 /* ---- the learning rate ----------------------------------------------------------------------- */
 
 static double constant(double x) { return (void)x, 1; }
@@ -50,24 +48,23 @@ typedef struct fit {
 
 static zt_status take_step(fit *f)
 {
-    const void *in[MAX_INPUTS];
+    const void *in[ZT_FIT_INPUTS];
     zt_binding b[ZT_MAX_SYMBOLS];
     int n = 0;
-    int64_t samples = 0;
-    zt_trained got;
+    zt_fit_step is = {.lr = zt_rate_at(&f->o->rate, f->p->steps)};
     double began = zt_seconds();
     zt_fit_state *p = f->p;
-    zt_status s = f->data->get(f->data->user, p->epochs, (int64_t)p->batch, in, b, &n, &samples);
-    f->lr = zt_rate_at(&f->o->rate, p->steps);
-    if (!s) s = zt_trainer_step(f->t, b, n, in, f->lr, NULL, &got);
+    zt_status s = f->data->get(f->data->user, p->epochs, (int64_t)p->batch, in, b, &n, &is.samples);
+    f->lr = is.lr;
+    if (!s) s = zt_trainer_step(f->t, b, n, in, is.lr, f->o->out, &is.got);
     if (s) return s;
     p->batch++;
     p->steps++;
-    p->samples += (double)samples;
-    p->loss += got.loss * (double)samples;
-    p->norm += got.grad_norm;
+    p->samples += (double)is.samples;
+    p->loss += is.got.loss * (double)is.samples;
+    p->norm += is.got.grad_norm;
     p->seconds += zt_seconds() - began;
-    return f->o->step ? f->o->step(f->o->user, p, &got, f->lr) : ZT_OK;
+    return f->o->step ? f->o->step(f->o->user, p, &is) : ZT_OK;
 }
 
 static zt_status save(const fit *f) { return f->o->save ? f->o->save(f->o->user, f->p) : ZT_OK; }

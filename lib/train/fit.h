@@ -33,6 +33,8 @@ double zt_rate_at(const zt_rate *r, uint64_t step); /* step from 0 */
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+enum { ZT_FIT_INPUTS = 64 }; /* of a forward program at most, the weights not counted */
+
 /* Where batches come from. in[i] is the i-th input of the forward program that is no weight; it and
  * the symbols in b[] are good until the next call. The same (epoch, batch) gives the same bytes. */
 typedef struct zt_batches {
@@ -64,6 +66,13 @@ typedef struct zt_epoch {
     double valid; /* what `validate` said; NaN without it */
 } zt_epoch;
 
+/* A step that is over. */
+typedef struct zt_fit_step {
+    zt_trained got;
+    double lr;
+    int64_t samples;
+} zt_fit_step;
+
 typedef struct zt_fit_opts {
     zt_rate rate;
     uint64_t epochs;
@@ -71,10 +80,11 @@ typedef struct zt_fit_opts {
                         * none do */
     uint64_t save_every; /* steps between checkpoints, besides those after epochs; 0: none */
     void *user;          /* of the functions below, each of which may be NULL */
-    zt_status (*step)(void *user, const zt_fit_state *p, const zt_trained *t, double lr);
+    zt_status (*step)(void *user, const zt_fit_state *p, const zt_fit_step *s);
     zt_status (*validate)(void *user, double *loss);
     zt_status (*epoch)(void *user, const zt_epoch *e);
     zt_status (*save)(void *user, const zt_fit_state *p);
+    void *const *out;    /* of each step, as zt_trainer_step has it; NULL: none */
     bool (*stop)(void); /* asked after each step: what was done is saved, and ZT_EINTR comes back */
 } zt_fit_opts;
 

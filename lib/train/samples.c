@@ -17,6 +17,8 @@ static zt_status describe(zt_samples *s, const zt_value *x)
     zt_type row = x->type;
     if (row.rank < 1)
         return zt_fail(s->ctx, ZT_EUSAGE, "input '%s' has no rows: it is one number", x->name);
+    if (s->n == ZT_FIT_INPUTS)
+        return zt_fail(s->ctx, ZT_EUSAGE, "the program has more than %d inputs", ZT_FIT_INPUTS);
     row.rank--;
     for (int d = 0; d < row.rank; d++) {
         row.dim[d] = x->type.dim[d + 1];

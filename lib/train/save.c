@@ -17,7 +17,7 @@
 typedef struct head {
     char magic[8];
     uint32_t version, n_states;
-    uint64_t run[2]; /* XXH3-128 of what the run is: the caller's words and the step's program */
+    uint64_t run[2]; /* XXH3-128 of what the run is: the caller's words and the trainer's identity */
     uint64_t bytes;  /* of the whole file */
     zt_fit_state at;
 } head;
@@ -31,13 +31,12 @@ static void put_hash(const void *bytes, size_t n, uint64_t to[2])
     to[1] = h.high64;
 }
 
-/* The program says shapes, optimizer and clipping. */
 static zt_status identify(zt_trainer *t, const char *run, uint64_t id[2])
 {
     zt_str s;
     zt_str_init(&s, zt_trainer_ctx(t));
     zt_status st = zt_str_puts(&s, run);
-    if (!st) st = zt_prog_print(zt_trainer_program(t), &s);
+    if (!st) st = zt_str_put(&s, zt_trainer_id(t), 2 * sizeof *id);
     if (!st) put_hash(s.data, s.len, id);
     zt_str_fini(&s);
     return st;

@@ -18,6 +18,7 @@ typedef struct step {
     int *map;      /* [values of grad]: its number in `to` */
     int *weight;   /* [n]: values of forward, then (after the gradient pass) of `to` */
     int *gradient; /* [n]: values of `to` */
+    int *wrt;      /* values of forward: the n weights, then those watched */
     int n, grad_outputs;
     zt_update u;
 } step;
@@ -85,7 +86,11 @@ static zt_status differentiate(step *s)
     if (output_of(s->forward, loss) < 0)
         return zt_fail(s->ctx, ZT_EUSAGE, "the program has no output '%s' to train by", loss);
     zt_grad_opts g = {.of = &loss, .n_of = 1, .sample = s->o->sample, .n_sample = s->o->n_sample};
-    s->grad = zt_prog_grad(s->ctx, s->forward, s->weight, s->n, &g);
+    s->wrt = zt_alloc_array(s->ctx, (size_t)(s->n + s->o->n_watched), sizeof *s->wrt);
+    if (!s->wrt) return ZT_ENOMEM;
+    memcpy(s->wrt, s->weight, (size_t)s->n * sizeof *s->wrt);
+    for (int i = 0; i < s->o->n_watched; i++) s->wrt[s->n + i] = s->o->watched[i];
+    s->grad = zt_prog_grad(s->ctx, s->forward, s->wrt, s->n + s->o->n_watched, &g);
     s->grad_outputs = zt_prog_n_outputs(s->forward);
     return s->grad ? ZT_OK : zt_ctx_status(s->ctx);
 }
@@ -180,7 +185,12 @@ static zt_status write_update(step *s)
         const zt_output *out = zt_prog_output(s->grad, o);
         st = zt_prog_out(s->to, out->name, s->map[out->value]);
     }
-    return st ? st : zt_prog_out(s->to, "grad_norm", norm);
+    if (!st) st = zt_prog_out(s->to, "grad_norm", norm);
+    for (int i = 0; i < s->o->n_watched && !st; i++) {
+        const zt_output *out = zt_prog_output(s->grad, s->grad_outputs + s->n + i);
+        st = zt_prog_out(s->to, out->name, s->map[out->value]);
+    }
+    return st;
 }
 
 zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *o)
@@ -195,6 +205,7 @@ zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_op
     zt_prog_free(s.grad);
     zt_free(ctx, s.map);
     zt_free(ctx, s.weight);
+    zt_free(ctx, s.wrt);
     zt_free(ctx, s.gradient);
     return st ? NULL : s.to;
 }

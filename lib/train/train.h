@@ -72,13 +72,16 @@ typedef struct zt_train_opts {
     void *user;
     const zt_binding *sample; /* some number for each symbol, best those of a batch */
     int n_sample;
+    const int *watched;    /* values of the program whose gradients are outputs too, each once */
+    int n_watched;
     bool strict; /* of a trainer: what its engine lacks is an error, no other engine runs it */
 } zt_train_opts;
 
 /* Weights become states of the same names, in the program's order; moments are states after them
  * ("m.NAME", "v.NAME").
  * Inputs: the program's that are no weights, then "lr" and "step" (from 1), of the weights' type.
- * Outputs: the program's, then "grad_norm", before clipping. ZT_EUSAGE says what does not fit. */
+ * Outputs: the program's, then "grad_norm", before clipping, then "d.NAME" for each value watched.
+ * ZT_EUSAGE says what does not fit. */
 zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *o);
 
 /* ---- steps on an engine ---------------------------------------------------------------------- */
@@ -98,7 +101,7 @@ void zt_trainer_close(zt_trainer *t);
 zt_ctx *zt_trainer_ctx(const zt_trainer *t);
 
 /* in[i]: the i-th input of forward that is no weight; `out` NULL, or an entry for each of forward's
- * outputs (NULL: not wanted). Counts the step. */
+ * outputs and then each value watched (NULL: not wanted). Counts the step. */
 zt_status zt_trainer_step(zt_trainer *t, const zt_binding *b, int n, const void *const *in,
                           double lr, void *const *out, zt_trained *result);
 uint64_t zt_trainer_steps(const zt_trainer *t);
@@ -112,6 +115,9 @@ zt_type zt_trainer_state_type(const zt_trainer *t, int i);
 zt_status zt_trainer_get(zt_trainer *t, int i, void *host);
 zt_status zt_trainer_set(zt_trainer *t, int i, const void *host);
 const zt_prog *zt_trainer_program(const zt_trainer *t); /* after its passes */
+/* What decides a step's bits but for its inputs: two are alike whose engine is, and whose step is, but
+ * for outputs besides the loss and values watched. */
+const uint64_t *zt_trainer_id(const zt_trainer *t); /* [2] */
 zt_session *zt_trainer_session(zt_trainer *t);          /* for watching and reports */
 
 #ifdef __cplusplus

@@ -1,14 +1,17 @@
 /* trainer.c - owns a step of training on an engine: its session, its states, its count. */
 #include "lib/run/pass.h"
+#include "lib/train/copy.h"
 #include "lib/train/train.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 struct zt_trainer {
     zt_ctx *ctx;
     zt_prog *prog; /* after its passes */
     zt_session *session;
-    int n_weights, n_forward_in, n_forward_out, loss;
+    int n_weights, n_forward_in, n_forward_out, n_watched, loss;
+    uint64_t id[2];
     zt_dtype type; /* of weights, learning rate and step */
     uint64_t steps;
     const void **in;
@@ -40,6 +43,7 @@ uint64_t zt_trainer_steps(const zt_trainer *t) { return t->steps; }
 void zt_trainer_set_steps(zt_trainer *t, uint64_t steps) { t->steps = steps; }
 const zt_prog *zt_trainer_program(const zt_trainer *t) { return t->prog; }
 zt_session *zt_trainer_session(zt_trainer *t) { return t->session; }
+const uint64_t *zt_trainer_id(const zt_trainer *t) { return t->id; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -105,8 +109,48 @@ static zt_status look(zt_trainer *t, const zt_prog *forward, const zt_train_opts
     }
     t->type = zt_prog_value(t->prog, state_value(t, 0))->type.dtype;
     t->in = zt_calloc(t->ctx, (size_t)t->n_forward_in + 2, sizeof *t->in);
-    t->out = zt_calloc(t->ctx, (size_t)t->n_forward_out + 1, sizeof *t->out);
+    t->n_watched = o->n_watched;
+    t->out = zt_calloc(t->ctx, (size_t)(t->n_forward_out + 1 + t->n_watched), sizeof *t->out);
     return t->in && t->out ? ZT_OK : ZT_ENOMEM;
+}
+
+/* The forward program with no output but the loss; *weights are o's in it. */
+static zt_prog *up_to_loss(zt_ctx *ctx, const zt_prog *p, int loss, const zt_train_opts *o,
+                           int *weights)
+{
+    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
+    zt_prog *q = map ? zt_prog_like(p, map) : NULL;
+    const zt_output *out = zt_prog_output(p, loss);
+    bool good = q && !zt_train_copy_ops(ctx, p, q, map) && !zt_prog_out(q, out->name, map[out->value]);
+    for (int i = 0; good && i < o->n_weights; i++) weights[i] = map[o->weights[i]];
+    zt_free(ctx, map);
+    if (good) return q;
+    zt_prog_free(q);
+    return NULL;
+}
+
+/* By the step that would be, were nothing else looked at. */
+static zt_status identify(zt_trainer *t, const zt_engine *e, const zt_prog *forward,
+                          const zt_train_opts *o)
+{
+    int *weights = zt_alloc_array(t->ctx, (size_t)o->n_weights + 1, sizeof *weights);
+    zt_train_opts plain = *o;
+    plain.n_watched = 0;
+    plain.weights = o->n_weights ? weights : NULL;
+    zt_prog *only = weights ? up_to_loss(t->ctx, forward, t->loss, o, weights) : NULL;
+    zt_prog *step = only ? zt_train_program(t->ctx, only, &plain) : NULL;
+    zt_str s;
+    zt_str_init(&s, t->ctx);
+    zt_status st = step ? zt_prog_print(step, &s) : zt_ctx_status(t->ctx);
+    if (!st) st = zt_str_puts(&s, e->vt->name);
+    XXH128_hash_t h = XXH3_128bits(s.data, st ? 0 : s.len);
+    t->id[0] = h.low64;
+    t->id[1] = h.high64;
+    zt_str_fini(&s);
+    zt_prog_free(step);
+    zt_prog_free(only);
+    zt_free(t->ctx, weights);
+    return st;
 }
 
 /* Loss and weights are numbers of one type. */
@@ -133,7 +177,8 @@ zt_trainer *zt_trainer_open(zt_engine *e, const zt_prog *forward, const zt_train
     zt_status s = t->prog ? look(t, forward, o) : zt_ctx_status(ctx);
     if (!s) s = check_loss(t, o);
     if (!s) t->session = zt_session_open(e, t->prog, store, &(zt_session_opts){.strict = o->strict});
-    if (t->session) s = load_all(t, forward, store);
+    if (t->session) s = identify(t, e, forward, o);
+    if (t->session && !s) s = load_all(t, forward, store);
     if (t->session && !s) return t;
     zt_trainer_close(t);
     return NULL;
@@ -176,6 +221,8 @@ zt_status zt_trainer_step(zt_trainer *t, const zt_binding *b, int n, const void 
     for (int o = 0; o < t->n_forward_out; o++) t->out[o] = out ? out[o] : NULL;
     if (!t->out[t->loss]) t->out[t->loss] = &loss;
     t->out[t->n_forward_out] = &norm;
+    for (int i = 0; i < t->n_watched; i++)
+        t->out[t->n_forward_out + 1 + i] = out ? out[t->n_forward_out + i] : NULL;
     zt_status s = zt_session_step(t->session, b, n, t->in, t->out);
     if (s) return s;
     memcpy(&loss, t->out[t->loss], t->type == ZT_F32 ? sizeof loss.f : sizeof loss.d);

@@ -11,6 +11,7 @@ typedef struct eval {
     zt_samples *data;
     zt_session *session;
     zt_engine *engine;
+    train_observer *observer; /* NULL: none */
     int out;          /* the output that predicts */
     int64_t n_out;    /* its numbers a row */
     float *room;      /* a batch of it */
@@ -35,12 +36,14 @@ static double expected_at(const eval *e, int64_t row)
 
 static zt_status predict(eval *e, const zt_batches *b)
 {
-    const void *in[64];
-    void *out[64] = {0};
+    const void *in[ZT_FIT_INPUTS];
     zt_binding bind[ZT_MAX_SYMBOLS];
     int64_t at = 0;
-    zt_status s = ZT_OK;
-    out[e->out] = e->room;
+    size_t n_out = (size_t)zt_prog_n_outputs(e->l->forward);
+    void **out = zt_calloc(e->cli->ctx, n_out, sizeof *out);
+    zt_status s = out ? ZT_OK : ZT_ENOMEM;
+    if (out && e->observer) memcpy(out, train_observer_out(e->observer), n_out * sizeof *out);
+    if (out) out[e->out] = e->room;
     for (int64_t i = 0; i < b->per_epoch && !s; i++) {
         int n;
         int64_t rows;
@@ -50,8 +53,10 @@ static zt_status predict(eval *e, const zt_batches *b)
             e->each[at] = zt_deviation_of(expected_at(e, at), zt_prediction(e->room + r * e->n_out, e->n_out));
             zt_deviations_add(&e->all, &e->each[at]);
         }
+        if (!s && e->observer) s = train_observer_tell(e->observer, rows, (uint64_t)i + 1);
     }
-    return s;
+    zt_free(e->cli->ctx, out);
+    return !s && e->observer ? train_observer_end(e->observer) : s;
 }
 
 /* The first output that is not the loss. */
@@ -62,7 +67,7 @@ static zt_status find_output(eval *e, int64_t batch)
     zt_bound *b = zt_prog_bind(p, &n, 1);
     if (!b) return zt_ctx_status(e->cli->ctx);
     while (e->out < zt_prog_n_outputs(p) && !strcmp(zt_prog_output(p, e->out)->name, "loss")) e->out++;
-    bool there = e->out < zt_prog_n_outputs(p) && e->out < 64;
+    bool there = e->out < zt_prog_n_outputs(p);
     zt_type t = there ? b->type[zt_prog_output(p, e->out)->value] : (zt_type){0};
     zt_bound_free(b);
     if (!there || t.rank < 1 || t.dtype != ZT_F32 || t.dim[0] != batch)
@@ -167,6 +172,10 @@ static zt_status run(eval *e, const train_options *o)
     zt_store store = train_learner_store(e->l);
     zt_status s = zt_samples_batches(e->data, &(zt_shuffle){.batch = o->batch}, &b);
     if (!s) s = find_output(e, e->data->batch);
+    if (!s && o->observe) {
+        e->observer = train_observer_open(e->l, o->observe, "eval", false, e->data->batch);
+        if (!e->observer) s = zt_ctx_status(e->cli->ctx);
+    }
     if (!s) e->session = zt_session_open(e->engine, e->l->forward, &store,
                                          &(zt_session_opts){.strict = e->cli->strict});
     if (!s) s = e->session ? predict(e, &b) : zt_ctx_status(e->cli->ctx);
@@ -181,6 +190,7 @@ zt_status train_eval(zt_cli *cli, const train_options *o)
     e.data = e.l ? train_data_open(e.l, o, o->input, o->target) : NULL;
     zt_status s = e.data ? run(&e, o) : zt_ctx_status(cli->ctx);
     zt_session_close(e.session);
+    train_observer_free(e.observer);
     zt_free(cli->ctx, e.room);
     zt_free(cli->ctx, e.each);
     zt_samples_free(e.data);

@@ -14,6 +14,7 @@ typedef struct run {
     train_learner *l;
     zt_samples *data, *valid;
     train_text *text; /* instead of data */
+    train_observer *observer; /* NULL: none */
     zt_trainer *t;
     zt_optim optim;
     zt_rate rate;
@@ -36,13 +37,13 @@ static int loss_output(const zt_prog *p)
 /* Means over batches, weighed by their rows. */
 static zt_status sum_losses(run *r, zt_session *s, const zt_batches *b, double *loss)
 {
-    const void *in[64];
-    void *out[64] = {0};
+    const void *in[ZT_FIT_INPUTS];
     zt_binding bind[ZT_MAX_SYMBOLS];
     double sum = 0, rows = 0;
     float one;
-    out[loss_output(r->l->forward)] = &one;
-    zt_status st = ZT_OK;
+    void **out = zt_calloc(r->cli->ctx, (size_t)zt_prog_n_outputs(r->l->forward), sizeof *out);
+    zt_status st = out ? ZT_OK : ZT_ENOMEM;
+    if (out) out[loss_output(r->l->forward)] = &one;
     for (int64_t i = 0; i < b->per_epoch && !st; i++) {
         int n;
         int64_t samples;
@@ -51,6 +52,7 @@ static zt_status sum_losses(run *r, zt_session *s, const zt_batches *b, double *
         sum += (double)one * (double)samples;
         rows += (double)samples;
     }
+    zt_free(r->cli->ctx, out);
     *loss = sum / rows;
     return st;
 }
@@ -112,14 +114,14 @@ static zt_status tell_epoch(void *user, const zt_epoch *e)
     return st ? st : remember(r, e);
 }
 
-static zt_status tell_step(void *user, const zt_fit_state *p, const zt_trained *t, double lr)
+static zt_status tell_step(void *user, const zt_fit_state *p, const zt_fit_step *is)
 {
     run *r = user;
-    (void)lr;
     zt_progress(r->cli, "training", (double)p->steps, (double)r->rate.steps);
-    if (isfinite(t->loss)) return ZT_OK;
+    zt_status s = r->observer ? train_observer_tell(r->observer, is->samples, p->steps) : ZT_OK;
+    if (s || isfinite(is->got.loss)) return s;
     return zt_fail(r->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help",
-                   p->steps, t->loss);
+                   p->steps, is->got.loss);
 }
 
 static zt_status save(void *user, const zt_fit_state *p)
@@ -194,6 +196,9 @@ static zt_status open_trainer(run *r)
     zt_train_opts t = {.optim = &r->optim, .clip = o->clip, .sample = &n, .n_sample = 1,
                        .weights = r->l->trained, .n_weights = r->l->n, .strict = r->cli->strict,
                        .through = r->l->nn ? train_network_through : NULL, .user = r->l};
+    if (o->observe) r->observer = train_observer_open(r->l, o->observe, "train", true, n.value);
+    if (o->observe && !r->observer) return zt_ctx_status(r->cli->ctx);
+    if (r->observer) t.watched = train_observer_watched(r->observer, &t.n_watched);
     r->t = zt_trainer_open(r->engine, p, &t, &store);
     return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
 }
@@ -220,9 +225,11 @@ static zt_status play(run *r)
                            .patience = (uint64_t)r->o->patience,
                            .save_every = (uint64_t)r->o->save_every, .user = r, .step = tell_step,
                            .validate = r->valid ? validate : NULL, .epoch = tell_epoch, .save = save,
+                           .out = r->observer ? train_observer_out(r->observer) : NULL,
                            .stop = zt_cli_interrupted};
     if (!s) s = zt_fit(r->t, &r->batches, &r->fit, &p);
     if (!s) s = train_learner_take(r->l, r->t);
+    if (!s && r->observer) s = train_observer_end(r->observer);
     if (!s) s = train_learner_write(r->l, r->cli->output);
     if (!s && r->o->plot) s = train_plot(r->cli, r->o->plot, r->loss, r->loss_valid, r->n);
     return s;
@@ -243,12 +250,15 @@ zt_status train_fit(zt_cli *cli, const train_options *o)
     if (!s) s = check_output(cli, o->plot);
     if (!s) s = zt_cli_refuse_same(cli, o->text ? o->text : o->input, cli->output);
     if (!s && o->model) s = zt_cli_refuse_same(cli, o->model, cli->output);
+    if (!s && o->observe) s = zt_cli_refuse_same(cli, o->input, o->observe);
+    if (!s && o->observe && o->model) s = zt_cli_refuse_same(cli, o->model, o->observe);
     r.engine = s ? NULL : zt_cli_engine(cli);
     if (r.engine) r.l = o->text ? train_text_open(cli, o, &r.text) : train_learner_open(cli, o);
     if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);
     if (!s) s = open_trainer(&r);
     if (!s) s = play(&r);
     zt_trainer_close(r.t);
+    train_observer_free(r.observer);
     zt_samples_free(r.data);
     zt_samples_free(r.valid);
     train_text_free(r.text);

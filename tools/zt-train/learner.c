@@ -179,6 +179,7 @@ void train_learner_close(train_learner *l)
     zt_free(ctx, l->weight);
     zt_free(ctx, l->trained);
     zt_meta_free(l->meta);
+    zt_free(ctx, l->seen);
     zt_prog_free(l->forward);
     zt_nn_close(l->nn);
     zt_free(ctx, l);

@@ -18,8 +18,8 @@ static const zt_tool tool = {
 
 static zt_status check(zt_cli *cli, const train_options *o)
 {
-    if (o->text && (o->make || o->input || o->eval || o->valid || o->data))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--text goes without --new, -i, --eval, --valid and --data");
+    if (o->text && (o->make || o->input || o->eval || o->valid || o->data || o->observe))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--text goes without --new, -i, --eval, --valid, --data and --observe");
     if (!o->text && !o->model == !o->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, o->model ? "-m and --new are two networks"
                                                      : "-m or --new is missing: which network");

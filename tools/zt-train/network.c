@@ -53,11 +53,50 @@ static bool is_weight(const train_learner *l, const char *name)
     return false;
 }
 
+static int output_of(const zt_prog *p, const char *name)
+{
+    for (int o = 0; o < zt_prog_n_outputs(p); o++)
+        if (!strcmp(zt_prog_output(p, o)->name, name)) return o;
+    return -1;
+}
+
+/* What each layer gives is an output too, by its path; those that are disabled give nothing. */
+static zt_status put_layers(train_learner *l, zt_prog *p, const int *gives)
+{
+    zt_status s = ZT_OK;
+    for (int64_t i = 0; i < zt_nn_count(l->nn) && !s; i++) {
+        const zt_nn_layer *layer = zt_nn_layer_at(l->nn, i);
+        if (layer->disabled) continue;
+        s = zt_prog_out(p, layer->path, gives[i]);
+        l->seen[l->n_seen++] = (train_seen){layer, output_of(p, layer->path)};
+    }
+    return s;
+}
+
+/* zt_nn_prog's program, with the layers' outputs after y. */
+static zt_prog *observed(train_learner *l)
+{
+    zt_ctx *ctx = l->cli->ctx;
+    zt_nn_shape in;
+    size_t n = (size_t)zt_nn_count(l->nn) + 1;
+    int *gives = zt_calloc(ctx, n, sizeof *gives);
+    l->seen = zt_calloc(ctx, n, sizeof *l->seen);
+    zt_prog *p = gives && l->seen && !zt_nn_input(l->nn, &in) ? zt_prog_new(ctx) : NULL;
+    if (p) in.dim[0] = zt_prog_symbol(p, "n");
+    int x = p ? zt_prog_in(p, "x", ZT_F32, in.rank, in.dim) : -1;
+    int y = x < 0 ? -1 : zt_nn_emit(l->nn, p, x, gives);
+    bool good = y >= 0 && !zt_prog_out(p, "y", y) && !put_layers(l, p, gives);
+    zt_free(ctx, gives);
+    if (good) return p;
+    zt_prog_free(p);
+    return NULL;
+}
+
 /* To be trained masters are what counts; to be judged, what the layers compute with. */
 zt_status train_open_network(train_learner *l, const train_options *o)
 {
     l->nn = o->make ? make(l->cli, o) : zt_nn_open(l->cli->ctx, o->model, l->cli->seed);
-    zt_prog *p = l->nn ? zt_nn_prog(l->nn, NULL) : NULL;
+    zt_prog *p = !l->nn ? NULL : o->observe ? observed(l) : zt_nn_prog(l->nn, NULL);
     l->forward = p ? train_with_loss(l->cli, p, o) : NULL;
     if (!l->forward) return zt_ctx_status(l->cli->ctx);
     zt_store masters = zt_nn_masters(l->nn);

@@ -52,5 +52,6 @@ const zt_opt train_option_table[] = {
     ROW(0, "checkpoint-every", I64, save_every, "N", "and every N steps", .min = 0,
         .max = INT32_MAX),
     ROW(0, "resume", FLAG, resume, NULL, "go on from the checkpoint, to the same bits", ),
+    ROW(0, "observe", STR, observe, "console|FILE|fd:N", "each step what each layer gave, and its gradient", ),
     ROW(0, "plot", STR, plot, "FILE.svg", "the loss by epochs as a picture", ),
     {0}};

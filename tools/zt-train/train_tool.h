@@ -24,7 +24,7 @@ typedef struct train_options {
     double lr, lr_min, momentum, decay, clip, scale;
     int64_t warmup, epochs, batch, patience, save_every;
     bool ordered;         /* --no-shuffle */
-    const char *checkpoint, *plot;
+    const char *checkpoint, *plot, *observe;
     bool resume;
 } train_options;
 extern train_options train_opt;
@@ -38,6 +38,12 @@ typedef struct train_weight {
     float *value;
 } train_weight;
 
+/* A layer that --observe looks at. */
+typedef struct train_seen {
+    const zt_nn_layer *layer;
+    int output; /* of forward: what it gives */
+} train_seen;
+
 typedef struct train_learner {
     zt_cli *cli;
     zt_prog *forward; /* with a loss */
@@ -47,6 +53,8 @@ typedef struct train_learner {
     zt_store below;   /* data that is no weight; find NULL: none */
     zt_meta *meta;    /* what is written beside the weights; NULL: nothing */
     zt_nn *nn;        /* what forward was lowered from; NULL: no network */
+    train_seen *seen; /* [n_seen] */
+    int n_seen;
 } train_learner;
 
 /* What -m names, or --new makes. NULL: the context says why. */
@@ -88,6 +96,20 @@ const void *train_text_bytes(const train_text *t, size_t *n);
 /* DATA in any form, and targets in a file of their own (NULL: they are in it). */
 zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
                             const char *target);
+
+/* ---- what is looked at (observe.c) ------------------------------------------------------------- */
+
+/* Events of the layers that l sees, to `to` ("console" "fd:3" "-" or a file): of what they give and, with
+ * `backward`, of the loss's gradient by that. ZT_EUSAGE: l is no network. */
+typedef struct train_observer train_observer;
+train_observer *train_observer_open(const train_learner *l, const char *to, const char *mode,
+                                    bool backward, int64_t batch);
+void train_observer_free(train_observer *b); /* NULL: nothing */
+/* Where a step is to put it: [forward's outputs, then values watched], NULL for what is not seen. */
+void *const *train_observer_out(const train_observer *b);
+const int *train_observer_watched(const train_observer *b, int *n); /* for zt_train_opts */
+zt_status train_observer_tell(train_observer *b, int64_t rows, uint64_t step);
+zt_status train_observer_end(train_observer *b); /* a file is there from now on */
 
 /* ---- what it does ---------------------------------------------------------------------------- */
 
