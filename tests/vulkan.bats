@@ -137,6 +137,44 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     one_message zt-run
 }
 
+# ---- training ------------------------------------------------------------------------------------
+
+# The same run on both engines: losses within 1e-4; what the device has no kernel for is told.
+@test "training: the CPU's losses, and the ops of a step that fell back" {
+    need_adapter
+    cd "$BATS_TEST_TMPDIR"
+    awk 'BEGIN {srand(3)
+        for (i = 0; i < 96; i++) {
+            m = 0; line = ""
+            for (k = 0; k < 16; k++) {v[k] = rand(); line = line v[k] ","}
+            for (k = 1; k < 3; k++) if (v[k] > v[m]) m = k
+            print line m
+        }}' >t.csv
+    for net in 'sequential --set layersPerCell=3' 'transformer --set layersPerCell=2 --set numHeads=2'; do
+        for engine in cpu vulkan; do
+            zt-train -v --new $net --set dModel=16 --set inputSize=16 --set numClasses=3 -i t.csv --loss cross_entropy \
+                --optim adam --lr .01 --epochs 3 --engine $engine -f -o net.json >$engine 2>$engine.said
+        done
+        cat vulkan.said
+        perl -MJSON::PP -e '
+            my ($a, $b) = map {local @ARGV = $_; [map {decode_json($_)} <>]} @ARGV;
+            @$a == 3 && @$b == 3 or die;
+            for my $i (0 .. 2) {
+                for my $k (qw(loss grad_norm)) {
+                    my ($x, $y) = ($a->[$i]{$k}, $b->[$i]{$k});
+                    abs($x - $y) <= 1e-4 * $x or die "epoch $i, $k: $x and $y";
+                }
+            }
+            $a->[2]{loss} < $a->[0]{loss} or die "does not fall"' cpu vulkan
+        run -1 grep 'fell back' cpu.said
+        grep -qE "^zt-train: engine vulkan: [1-9][0-9]* of a step's [0-9]+ ops fell back to another engine, .*[1-9] cross_entropy" vulkan.said
+    done
+    run -69 --separate-stderr zt-train --strict-engine --new sequential --set dModel=16 --set numClasses=3 -i t.csv \
+        --loss cross_entropy --engine vulkan -o o.json
+    one_message zt-train
+    [ ! -e o.json ]
+}
+
 # ---- the driver's cache --------------------------------------------------------------------------
 
 @test "a cache folder that cannot be made harms nothing" {

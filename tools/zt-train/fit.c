@@ -124,6 +124,30 @@ static zt_status tell_step(void *user, const zt_fit_state *p, const zt_fit_step 
                    p->steps, is->got.loss);
 }
 
+/* Which ops of a step ran on another engine than was asked for: "2 cross_entropy". */
+static void tell_fallbacks(const run *r)
+{
+    const zt_session *s = zt_trainer_session(r->t);
+    int count[ZT_OP_COUNT] = {0}, fell = zt_session_get(s).fallbacks, all = 0;
+    zt_str names;
+    zt_str_init(&names, r->cli->ctx);
+    for (int i = 0; i < zt_session_parts(s); i++) {
+        zt_session_part part = zt_session_part_at(s, i);
+        for (int k = 0; k < part.plan->n_steps; k++) {
+            zt_op op = part.plan->step[k].op;
+            bool view = zt_op_info(op)->def->flags & ZT_OPF_VIEW;
+            all += !view;
+            count[op] += !view && part.engine != r->engine;
+        }
+    }
+    for (int op = 0; op < ZT_OP_COUNT; op++)
+        if (count[op]) zt_str_printf(&names, ", %d %s", count[op], zt_op_info((zt_op)op)->name);
+    if (fell && !zt_ctx_status(r->cli->ctx))
+        zt_log(r->cli->ctx, ZT_LOG_INFO, "engine %s: %d of a step's %d ops fell back to another engine%s",
+               r->engine->vt->name, fell, all, names.len ? names.data : "");
+    zt_str_fini(&names);
+}
+
 static zt_status save(void *user, const zt_fit_state *p)
 {
     run *r = user;
@@ -228,6 +252,7 @@ static zt_status play(run *r)
                            .out = r->observer ? train_observer_out(r->observer) : NULL,
                            .stop = zt_cli_interrupted};
     if (!s) s = zt_fit(r->t, &r->batches, &r->fit, &p);
+    if (!s) tell_fallbacks(r);
     if (!s) s = train_learner_take(r->l, r->t);
     if (!s && r->observer) s = train_observer_end(r->observer);
     if (!s) s = train_learner_write(r->l, r->cli->output);
