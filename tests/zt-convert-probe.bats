@@ -37,6 +37,32 @@ END
     [ "$status" -eq 73 ]
 }
 
+@test "a language model's tensors by their names: the network's logits are transformers'" {
+    tar -xJf "$BATS_TEST_DIRNAME/archs/archs.tar.xz" --strip-components=0
+    printf '%s\n' 'zt program 1' 'in y: f32[n,m]' 'in logits: f32[n,m]' 'd = sub y logits' 'a = abs d' 'w = amax a' \
+        'out worst = w' >worst.zt
+    for name in llama llama-bare llama-tied llama-mha llama-foreign llama-biases qwen2; do
+        dir=$(find . -type d -name "$name" | head -1)
+        zt-convert -q -f "$dir/model.safetensors" net.json
+        perl -MJSON::PP -e 'print "$_\n" for @{decode_json(do {local $/; <>})->{ids}}' "$dir/case.json" >ids.csv
+        zt-run -m net.json -i ids.csv -f -o y.npz
+        cp "$dir/logits.npy" logits.npy
+        zt-convert -f y.npz logits.npy both.npz
+        zt-run -m worst.zt -i both.npz -f -o worst.csv
+        awk '{ exit !($1 < 2e-4) }' worst.csv || { echo "$name: off by $(cat worst.csv)"; false; }
+        # some rows at a time it is the same, to rounding
+        zt-run -m net.json -i ids.csv --chunk 5 -f -o y.npz
+        zt-convert -f y.npz logits.npy both.npz
+        zt-run -m worst.zt -i both.npz -f -o worst.csv
+        awk '{ exit !($1 < 2e-4) }' worst.csv || { echo "$name: in pieces off by $(cat worst.csv)"; false; }
+    done
+    zt-convert --probe --format tsv "$dir/model.safetensors" | grep -P '^2\tMultiHeadAttention\tMulti-Head Attention by name\tkb\t\d+\tmodel.layers.0.self_attn.k_proj.bias'
+    # what has no place is said, and left
+    run --separate-stderr zt-convert -f "$(find . -type d -name llama-mha | head -1)/model.safetensors" net.json
+    [ "$status" -eq 0 ]
+    [[ $stderr == "zt-convert: 2 tensors are of no layer of the network: --probe tells of them" ]]
+}
+
 @test "a network's layers as S3's telemetry" {
     zt-convert --blueprint mlp.json | json '$j->{models}[0]{total_layers} == 2 && $j->{models}[0]{total_parameters} == 42 &&
           $j->{models}[0]{layers}[1]{output_shape}[0] == 3 && $j->{models}[0]{layers}[0]{activation} eq "ReLU"'

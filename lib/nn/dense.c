@@ -26,7 +26,7 @@ nn_value zt_layer_emit_rms_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = zt_layer_matrix(w, l, x, l->input_height);
     y.id = zt_emit_rms_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0),
-                            &(zt_rms_norm_attrs){.eps = 1e-6}, NULL);
+                            &(zt_rms_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-6}, NULL);
     return zt_layer_reshape(w, y, x.rank, x.dim);
 }
 
@@ -34,7 +34,7 @@ nn_value zt_layer_emit_layer_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = zt_layer_matrix(w, l, x, l->input_height);
     y.id = zt_emit_layer_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
-                              &(zt_layer_norm_attrs){.eps = 1e-5}, NULL, NULL);
+                              &(zt_layer_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-5}, NULL, NULL);
     return zt_layer_reshape(w, y, x.rank, x.dim);
 }
 

@@ -1,7 +1,7 @@
 /* mount.c - owns networks made of what a probe found: a document of its layers, and its tensors as
  * their weights. */
 #include "lib/nn/nn_room.h"
-#include "lib/nn/probe.h"
+#include "lib/nn/probe_room.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const form forms[] = {
     {ZT_NN_LAYERNORM, {{"d", "input_height"}}, {{"s", "g"}, {"b", "b"}}},
     {ZT_NN_SWIGLU,
      {{"h", "input_height"}, {"i", "output_height"}},
-     {{"g", "wg"}, {"u", "wu"}, {"d", "wd"}}},
+     {{"g", "wg"}, {"u", "wu"}, {"d", "wd"}, {"gb", "bg"}, {"ub", "bu"}, {"db", "bd"}}},
     {ZT_NN_MHA,
      {{"d", "d_model"}},
      {{"q", "wq"},
@@ -52,6 +52,21 @@ static const form *form_of(const zt_nn_archetype *a)
     return NULL;
 }
 
+/* Becomes a layer: where names tell a model, what shapes say of the rest has no place in it. */
+static bool mounts(const zt_nn_probe *p, const zt_nn_archetype *a)
+{
+    return form_of(a) && (a->named || !p->any_named);
+}
+
+int64_t zt_nn_probe_left(const zt_nn_probe *p)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < zt_nn_probe_tensors(p); i++) n += !zt_nn_probe_matched(p, i);
+    for (int64_t i = 0; i < zt_nn_probe_count(p); i++)
+        if (!mounts(p, zt_nn_probe_at(p, i))) n += zt_nn_probe_at(p, i)->n_roles;
+    return n;
+}
+
 static int64_t metric(const zt_nn_archetype *a, const char *name)
 {
     for (int64_t i = 0; i < a->n_metrics; i++)
@@ -62,34 +77,70 @@ static int64_t metric(const zt_nn_archetype *a, const char *name)
 /* ---- the document -----------------------------------------------------------------------------
  */
 
-/* What no tensor tells: how many heads. Those of 64 numbers, where d is such. */
-static void put_layer(zt_str *s, const zt_nn_archetype *a, const form *f, int64_t place)
+/* How many heads: told, else of 64 numbers where d and kv are such, else of all that k and v have.
+ */
+static void put_heads(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *told)
 {
-    zt_str_printf(s, "%s{\"l\":%" PRId64 ",\"type\":\"%s\"", place ? ",\n" : "", place,
-                  zt_nn_kind_name(a->kind));
-    for (int k = 0; k < 4 && f->size[k].metric; k++)
-        zt_str_printf(s, ",\"%s\":%" PRId64, f->size[k].number, metric(a, f->size[k].metric));
-    int64_t d = metric(a, "d");
-    if (a->kind == ZT_NN_MHA) zt_str_printf(s, ",\"num_heads\":%" PRId64, d % 64 ? 1 : d / 64);
-    zt_str_putc(s, '}');
+    int64_t d = metric(a, "d"), kv = metric(a, "kv") ? metric(a, "kv") : d, heads = told->heads;
+    if (heads < 1 || d % heads) heads = d % 64 || kv % 64 ? 0 : d / 64;
+    if (heads == 0 || kv % (d / heads)) heads = d % kv ? 1 : d / kv;
+    zt_str_printf(s, ",\"num_heads\":%" PRId64 ",\"num_kv_heads\":%" PRId64, heads,
+                  kv / (d / heads) ? kv / (d / heads) : 1);
+    if (!a->named) return;
+    zt_str_puts(s, ",\"rope_freq_base\":");
+    zt_str_put_double(s, told->rope_base > 0 ? told->rope_base : 10000);
 }
 
-static int64_t put_document(zt_str *s, const zt_nn_probe *p)
+/* All but the brace that ends it. */
+static void put_layer(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *told)
+{
+    const form *f = form_of(a);
+    zt_str_printf(s, "\"type\":\"%s\"", zt_nn_kind_name(a->kind));
+    for (int k = 0; k < 4 && f->size[k].metric; k++)
+        zt_str_printf(s, ",\"%s\":%" PRId64, f->size[k].number, metric(a, f->size[k].metric));
+    if (a->kind == ZT_NN_MHA) put_heads(s, a, told);
+    if (!a->named || told->eps <= 0 || (a->kind != ZT_NN_RMSNORM && a->kind != ZT_NN_LAYERNORM))
+        return;
+    zt_str_puts(s, ",\"eps\":");
+    zt_str_put_double(s, told->eps);
+}
+
+/* The number of layers of the grid. */
+static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < zt_nn_probe_count(p); i++) n += form_of(zt_nn_probe_at(p, i)) != NULL;
+    for (int64_t i = 0; i < zt_nn_probe_count(p); i++) {
+        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
+        if (!mounts(p, a)) continue;
+        zt_str_printf(s, "%s{\"l\":%" PRId64 ",", n ? ",\n" : "", n);
+        if (a->residual)
+            zt_str_puts(s, "\"type\":\"Sequential\",\"sequential_layers\":[{\"type\":"
+                           "\"Sequential\",\"sequential_layers\":[{");
+        put_layer(s, a, told);
+        if (a->residual) {
+            zt_str_puts(s, "},{");
+            put_layer(s, zt_nn_probe_at(p, ++i), told);
+            zt_str_puts(s, "}]},{\"type\":\"Residual\"}]");
+        }
+        zt_str_putc(s, '}');
+        n++;
+    }
+    return n;
+}
+
+static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told)
+{
+    zt_str layers;
+    zt_str_init(&layers, s->ctx);
+    int64_t n = put_layers(&layers, p, told);
     zt_str_printf(
         s,
         "{\"id\":\"network\",\"depth\":1,\"rows\":1,\"cols\":1,\"layers_per_cell\":%" PRId64
         ",\"layers\":[\n",
         n);
-    n = 0;
-    for (int64_t i = 0; i < zt_nn_probe_count(p); i++) {
-        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        const form *f = form_of(a);
-        if (f) put_layer(s, a, f, n++);
-    }
+    zt_str_put(s, layers.data, layers.len);
     zt_str_puts(s, "]}");
+    zt_str_fini(&layers);
     return n;
 }
 
@@ -142,23 +193,34 @@ static zt_status fill(zt_nn *nn, const zt_nn_layer *l, const zt_nn_probe *p,
     return s;
 }
 
-zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c)
+static zt_status fill_all(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c)
+{
+    zt_status s = ZT_OK;
+    int64_t at = 0;
+    for (int64_t i = 0; i < zt_nn_probe_count(p) && !s; i++) {
+        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
+        if (!mounts(p, a)) continue;
+        const zt_nn_layer *l = nn->layer[at++], *inner = a->residual ? l->step[0].step : l;
+        s = fill(nn, inner, p, a, form_of(a), c);
+        if (!a->residual || s) continue;
+        a = zt_nn_probe_at(p, ++i);
+        s = fill(nn, inner + 1, p, a, form_of(a), c);
+    }
+    return s;
+}
+
+zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told)
 {
     zt_str text;
     zt_str_init(&text, ctx);
-    int64_t n = put_document(&text, p), at = 0;
+    int64_t n = put_document(&text, p, told ? told : &(zt_nn_told){0});
     zt_source *source = NULL;
     if (n == 0)
         zt_fail(ctx, ZT_EDATA, "%s: no tensor is known for a layer's", zt_checkpoint_name(c));
     else if (zt_ctx_status(ctx) == ZT_OK)
         source = zt_source_memory(ctx, zt_checkpoint_name(c), text.data, text.len);
     zt_nn *nn = source ? zt_nn_from(ctx, source, 0) : NULL;
-    zt_status s = nn ? ZT_OK : ZT_EDATA;
-    for (int64_t i = 0; i < zt_nn_probe_count(p) && !s; i++) {
-        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        const form *f = form_of(a);
-        if (f) s = fill(nn, nn->layer[at++], p, a, f, c);
-    }
+    zt_status s = nn ? fill_all(nn, p, c) : ZT_EDATA;
     zt_source_close(source);
     zt_str_fini(&text);
     if (!s) return nn;

@@ -23,7 +23,7 @@
  * makes of them. The JSON is that of openfluke/loom's package poly (lib/io/netjson.h): a
  * specification, whose weights are drawn from a seed, or a network with its weights. Members of
  * ours, which the original does not keep: is_disabled, is_remote_link with target_z target_y
- * target_x target_l, mask, hierarchy_levels, filter_gate, max_seq_len.
+ * target_x target_l, mask, hierarchy_levels, filter_gate, max_seq_len, eps.
  */
 #ifndef ZT_NN_H
 #define ZT_NN_H
@@ -115,7 +115,8 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);
     K(stride) K(padding) K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model)     \
         K(seq_length) K(vocab_size) K(embedding_dim) K(num_clusters) K(softmax_rows)               \
             K(softmax_cols) K(max_seq_len) K(tile_size)
-#define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha)
+#define ZT_NN_REALS(K)                                                                             \
+    K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha) K(eps)
 
 struct zt_nn_layer {
     const char *path; /* "layers.3.parallel_branches.0": its place in the document */

@@ -1,5 +1,5 @@
 /* probe.c - owns the search for layers among tensors: S3's rules, as facts. */
-#include "lib/nn/probe.h"
+#include "lib/nn/probe_room.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,18 +9,6 @@
 
 enum { MOST_TENSORS = 1 << 14, PIECE = 1 << 14 };
 
-struct zt_nn_probe {
-    zt_ctx *ctx;
-    zt_arena *keep;
-    const zt_nn_geometry *g;
-    zt_nn_geometry *own; /* of a file; else NULL */
-    int64_t n;
-    bool *used;
-    zt_nn_archetype *found;
-    int64_t n_found, room;
-    zt_nn_role *role; /* of the one that is being made, [n + 8] */
-};
-
 /* ---- what is found ----------------------------------------------------------------------------
  */
 
@@ -29,13 +17,13 @@ static bool is_rank(const zt_nn_probe *p, int64_t i, int rank) { return p->g[i].
 static bool is_gain(const zt_nn_probe *p, int64_t i) { return p->g[i].mean_abs > 0.4f; }
 static bool is_bias(const zt_nn_probe *p, int64_t i) { return p->g[i].mean_abs < 0.2f; }
 
-static void add_role(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int64_t tensor)
+void zt_probe_role(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int64_t tensor)
 {
     p->role[a->n_roles++] = (zt_nn_role){name, tensor};
     p->used[tensor] = true;
 }
 
-static void add_metric(zt_nn_archetype *a, const char *name, int64_t value)
+void zt_probe_metric(zt_nn_archetype *a, const char *name, int64_t value)
 {
     a->metric[a->n_metrics++] = (zt_nn_metric){name, value};
 }
@@ -51,7 +39,7 @@ static int64_t find_bias(const zt_nn_probe *p, int64_t size)
 static void take_bias(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int64_t size)
 {
     int64_t j = find_bias(p, size);
-    if (j >= 0) add_role(p, a, name, j);
+    if (j >= 0) zt_probe_role(p, a, name, j);
 }
 
 /* ---- names ------------------------------------------------------------------------------------
@@ -105,7 +93,7 @@ static void sort_roles(zt_nn_probe *p, zt_nn_archetype *a)
 
 /* ---- one more ------------------------------------------------------------------------ */
 
-static zt_status put(zt_nn_probe *p, zt_nn_archetype *a)
+zt_status zt_probe_put(zt_nn_probe *p, zt_nn_archetype *a)
 {
     if (p->n_found == p->room) {
         int64_t room = p->room ? 2 * p->room : 32;
@@ -114,12 +102,13 @@ static zt_status put(zt_nn_probe *p, zt_nn_archetype *a)
         p->found = more;
         p->room = room;
     }
-    if (a->n_metrics) sort_roles(p, a);
+    if (a->n_metrics && !a->named) sort_roles(p, a);
     size_t bytes = (size_t)a->n_roles * sizeof *p->role;
     zt_nn_role *role = zt_arena_alloc(p->keep, bytes);
     if (!role) return ZT_ENOMEM;
     memcpy(role, p->role, bytes);
     a->role = role;
+    p->any_named = p->any_named || a->named;
     p->found[p->n_found++] = *a;
     return ZT_OK;
 }
@@ -143,9 +132,9 @@ static zt_nn_archetype attention(zt_nn_probe *p, int64_t pivot)
         if (!p->used[j] && j != pivot && is_rank(p, j, 2) && dim(p, j, 0) == d && dim(p, j, 1) == d)
             square[n++] = j;
     if (n < 4) return none;
-    for (int k = 0; k < 4; k++) add_role(p, &a, name[k], square[k]);
+    for (int k = 0; k < 4; k++) zt_probe_role(p, &a, name[k], square[k]);
     for (int k = 0; k < 4; k++) take_bias(p, &a, bias[k], d);
-    add_metric(&a, "d", d);
+    zt_probe_metric(&a, "d", d);
     return a;
 }
 
@@ -159,9 +148,9 @@ static zt_nn_archetype lstm(zt_nn_probe *p, int64_t pivot)
         if (p->used[j] || j == pivot || !is_rank(p, j, 2) || dim(p, j, 0) != dim(p, pivot, 0) ||
             dim(p, j, 1) != dim(p, pivot, 1))
             continue;
-        add_role(p, &a, "ih", pivot);
-        add_role(p, &a, "hh", j);
-        add_metric(&a, "h", dim(p, pivot, 1));
+        zt_probe_role(p, &a, "ih", pivot);
+        zt_probe_role(p, &a, "hh", j);
+        zt_probe_metric(&a, "h", dim(p, pivot, 1));
         return a;
     }
     return none;
@@ -182,10 +171,10 @@ static zt_nn_archetype gated(zt_nn_probe *p, int64_t pivot)
         if (dim(p, of[k], 0) < dim(p, of[k], 1)) down = of[k];
     if (down < 0) return none;
     for (int k = 0; k < 3; k++)
-        if (of[k] != down) add_role(p, &a, a.n_roles ? "u" : "g", of[k]);
-    add_role(p, &a, "d", down);
-    add_metric(&a, "h", dim(p, down, 0));
-    add_metric(&a, "i", dim(p, down, 1));
+        if (of[k] != down) zt_probe_role(p, &a, a.n_roles ? "u" : "g", of[k]);
+    zt_probe_role(p, &a, "d", down);
+    zt_probe_metric(&a, "h", dim(p, down, 0));
+    zt_probe_metric(&a, "i", dim(p, down, 1));
     return a;
 }
 
@@ -206,13 +195,13 @@ static zt_nn_archetype norm(zt_nn_probe *p, int64_t pivot)
             bias = j;
         else {
             snprintf(name, sizeof name, "stat_%" PRId64, j);
-            add_role(p, &a, zt_arena_strndup(p->keep, name, strlen(name)), j);
+            zt_probe_role(p, &a, zt_arena_strndup(p->keep, name, strlen(name)), j);
         }
     }
-    if (gain >= 0) add_role(p, &a, "s", gain);
-    if (bias >= 0) add_role(p, &a, "b", bias);
+    if (gain >= 0) zt_probe_role(p, &a, "s", gain);
+    if (bias >= 0) zt_probe_role(p, &a, "b", bias);
     a.type = gain >= 0 && bias >= 0 ? "LayerNorm Doublet" : "Normalization Cluster";
-    add_metric(&a, "d", d);
+    zt_probe_metric(&a, "d", d);
     return a;
 }
 
@@ -223,10 +212,10 @@ static zt_nn_archetype conv(zt_nn_probe *p, int64_t i)
 {
     bool two = is_rank(p, i, 4);
     zt_nn_archetype a = {.kind = two ? ZT_NN_CNN2 : ZT_NN_CNN1, .type = two ? "CNN2D" : "CNN1D"};
-    add_role(p, &a, "w", i);
-    add_metric(&a, "f", dim(p, i, 0));
-    add_metric(&a, "c", dim(p, i, 1));
-    add_metric(&a, "k", dim(p, i, 2));
+    zt_probe_role(p, &a, "w", i);
+    zt_probe_metric(&a, "f", dim(p, i, 0));
+    zt_probe_metric(&a, "c", dim(p, i, 1));
+    zt_probe_metric(&a, "k", dim(p, i, 2));
     take_bias(p, &a, "b", dim(p, i, 0));
     return a;
 }
@@ -238,9 +227,9 @@ static zt_nn_archetype matrix(zt_nn_probe *p, int64_t i)
                  (dim(p, i, 0) / 10 == dim(p, i, 1) && dim(p, i, 0) % 10);
     zt_nn_archetype a = {.kind = vocab ? ZT_NN_EMBEDDING : ZT_NN_DENSE,
                          .type = vocab ? "Embedding Cluster" : "Dense Linear"};
-    add_role(p, &a, "w", i);
-    add_metric(&a, vocab ? "v" : "out", dim(p, i, 0));
-    add_metric(&a, vocab ? "d" : "in", dim(p, i, 1));
+    zt_probe_role(p, &a, "w", i);
+    zt_probe_metric(&a, vocab ? "v" : "out", dim(p, i, 0));
+    zt_probe_metric(&a, vocab ? "d" : "in", dim(p, i, 1));
     if (!vocab) take_bias(p, &a, "b", dim(p, i, 0));
     return a;
 }
@@ -249,15 +238,15 @@ static zt_nn_archetype alone(zt_nn_probe *p, int64_t i)
 {
     zt_nn_archetype a = {.kind = ZT_NN_SEQUENTIAL, .type = "Structural Metadata"};
     if (zt_type_count(&p->g[i].type) < 10) {
-        add_role(p, &a, "m", i);
+        zt_probe_role(p, &a, "m", i);
         return a;
     }
     if (is_rank(p, i, 4) || is_rank(p, i, 3)) return conv(p, i);
     if (is_rank(p, i, 2)) return matrix(p, i);
     if (!is_rank(p, i, 1) || !is_gain(p, i)) return none;
     a = (zt_nn_archetype){.kind = ZT_NN_RMSNORM, .type = "Normalization Parameter"};
-    add_role(p, &a, "w", i);
-    add_metric(&a, "d", dim(p, i, 0));
+    zt_probe_role(p, &a, "w", i);
+    zt_probe_metric(&a, "d", dim(p, i, 0));
     return a;
 }
 
@@ -278,7 +267,7 @@ static void hinted_metrics(const zt_nn_probe *p, zt_nn_archetype *a, int64_t i)
                 {ZT_NN_CNN2, 4, {"f", "c", "k"}}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int d = 0; d < 3 && rows[r].kind == a->kind && is_rank(p, i, rows[r].rank); d++)
-            if (rows[r].metric[d]) add_metric(a, rows[r].metric[d], dim(p, i, d));
+            if (rows[r].metric[d]) zt_probe_metric(a, rows[r].metric[d], dim(p, i, d));
 }
 
 static zt_status take_hints(zt_nn_probe *p, const zt_nn_hint *hints, int n)
@@ -289,9 +278,9 @@ static zt_status take_hints(zt_nn_probe *p, const zt_nn_hint *hints, int n)
         if (hints[k].index < 0 || hints[k].index >= p->n)
             return zt_fail(p->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64,
                            hints[k].index, p->n);
-        add_role(p, &a, "w", hints[k].index);
+        zt_probe_role(p, &a, "w", hints[k].index);
         hinted_metrics(p, &a, hints[k].index);
-        s = put(p, &a);
+        s = zt_probe_put(p, &a);
     }
     return s;
 }
@@ -304,12 +293,12 @@ static zt_status match_all(zt_nn_probe *p)
         for (int m = 0; m < 4 && !p->used[i] && !s; m++) {
             zt_nn_archetype a = groups[m](p, i);
             if (a.kind == ZT_NN_KINDS) continue;
-            s = put(p, &a);
+            s = zt_probe_put(p, &a);
             break;
         }
     for (int64_t i = 0; i < p->n && !s; i++) {
         zt_nn_archetype a = p->used[i] ? none : alone(p, i);
-        if (a.kind != ZT_NN_KINDS) s = put(p, &a);
+        if (a.kind != ZT_NN_KINDS) s = zt_probe_put(p, &a);
     }
     return s;
 }
@@ -325,6 +314,7 @@ static zt_status probe(zt_nn_probe *p, const zt_nn_geometry *g, int64_t n, const
     p->used = zt_calloc(p->ctx, (size_t)n + 1, sizeof *p->used);
     p->role = zt_calloc(p->ctx, (size_t)n + 8, sizeof *p->role);
     zt_status s = p->used && p->role ? take_hints(p, hints, n_hints) : ZT_ENOMEM;
+    if (!s) s = zt_probe_prefixes(p);
     return s ? s : match_all(p);
 }
 

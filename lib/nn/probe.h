@@ -5,7 +5,10 @@
  *     for (int64_t i = 0; i < zt_nn_probe_count(p); i++) ... zt_nn_probe_at(p, i)->type ...
  *     zt_nn_probe_free(p);
  *
- * Tensors are numbered by their names' order. Found first are groups: four squares of one size
+ * Tensors are numbered by their names' order. Found first are those that have the names which
+ * Hugging Face's and Meta's language models have, whatever stands before: layers.N. or h.N. with
+ * input_layernorm or ln_1, self_attn.q_proj (k v o) or attention.wq, post_attention_layernorm or
+ * ln_2, mlp.gate_proj (up down) or feed_forward.w1 (w3 w2); embed_tokens, norm, lm_head. Then groups: four squares of one size
  * (attention), two of four times as many rows as columns (LSTM), two of one shape and one of it
  * turned (SwiGLU), vectors of one length (norms); then what is left, one by one, by rank. Which of
  * a group is which, words in their names tell (q_proj, gate, ih), else their order.
@@ -39,7 +42,11 @@ typedef struct zt_nn_metric {
 
 typedef struct zt_nn_archetype {
     zt_nn_kind kind;
-    const char *type; /* "Dense Linear": S3's words */
+    const char *type; /* "Dense Linear": S3's words; "SwiGLU by name" */
+    bool named;       /* its tensors' names tell it, and it stands at its place: */
+    int64_t block;    /* of a model's blocks; -1: before or behind them */
+    int slot;         /* in the block: norm, attention, norm, gated layer */
+    bool residual;    /* what the block's next layer makes of it is added to what came in */
     int64_t n_roles, n_metrics;
     const zt_nn_role *role;
     zt_nn_metric metric[3];
@@ -67,9 +74,21 @@ int64_t zt_nn_probe_tensors(const zt_nn_probe *p);
 const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i);
 bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor);
 
+/* Tensors that a network of these would not have: what is unmatched, what is no layer, and, where
+ * names tell a model, what shapes say of the rest. */
+int64_t zt_nn_probe_left(const zt_nn_probe *p);
+
+/* What no tensor tells; 0: not told either. */
+typedef struct zt_nn_told {
+    int64_t heads;    /* of attention; else of 64 numbers each where that goes, else one */
+    double rope_base; /* of attention that names tell; else 10000 */
+    double eps;       /* of norms that names tell; else theirs */
+} zt_nn_told;
+
 /* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
- * masters. What a layer has no place for (a bias of Dense, statistics) is left. */
-zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c);
+ * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has no
+ * place for (a bias of Dense, statistics) is left. `told` NULL: nothing. */
+zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told);
 
 #ifdef __cplusplus
 }

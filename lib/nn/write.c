@@ -138,6 +138,7 @@ static zt_status put_layers(writer *w, const char *key, const zt_nn_layer *list,
 static void put_ours(writer *w, const zt_nn_layer *l)
 {
     static const char *const key[4] = {"target_z", "target_y", "target_x", "target_l"};
+    put_number(w, l, "eps");
     if (l->disabled) zt_str_puts(&w->text, ",\"is_disabled\":true");
     if (l->link) zt_str_puts(&w->text, ",\"is_remote_link\":true");
     for (int k = 0; k < 4 && l->link; k++)

@@ -1,4 +1,5 @@
 /* probe.c - what layers a file's tensors may be, and networks made of them; S3's telemetry. */
+#include "lib/io/json.h"
 #include "tools/zt-convert/convert.h"
 
 #include <inttypes.h>
@@ -81,6 +82,57 @@ static bool is_network(const zt_checkpoint *c)
     return zt_checkpoint_container(c) == zt_container_named("json");
 }
 
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The first of these members that is a number above 0; 0: none. */
+static double number_of(const json_t *from, const char *const *key, int n)
+{
+    for (int k = 0; k < n; k++) {
+        double x = json_number_value(json_object_get(from, key[k]));
+        if (x > 0) return x;
+    }
+    return 0;
+}
+
+/* What a config.json beside the file tells. */
+static zt_status read_told(job *j, zt_nn_told *told)
+{
+    static const char *const heads[] = {"num_attention_heads"}, *const base[] = {"rope_theta"},
+                             *const eps[] = {"rms_norm_eps", "layer_norm_eps"};
+    const char *slash = strrchr(j->path[0], '/');
+    int folder = slash ? (int)(slash - j->path[0]) + 1 : 0;
+    zt_str path;
+    zt_str_init(&path, j->ctx);
+    zt_str_printf(&path, "%.*sconfig.json", folder, j->path[0]);
+    bool there = path.data && is_regular(path.data);
+    json_t *config = there ? zt_json_file(j->ctx, path.data, 1 << 24) : NULL;
+    zt_str_fini(&path);
+    if (!config) return there ? zt_ctx_status(j->ctx) : ZT_OK;
+    double n = number_of(config, heads, 1);
+    told->heads = n < 1 << 24 ? (int64_t)n : 0;
+    told->rope_base = number_of(config, base, 1);
+    if (told->rope_base == 0)
+        told->rope_base = number_of(json_object_get(config, "rope_parameters"), base, 1);
+    told->eps = number_of(config, eps, 2);
+    json_decref(config);
+    return ZT_OK;
+}
+
+static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c)
+{
+    zt_nn_told told = {0};
+    int64_t left = zt_nn_probe_left(p);
+    zt_nn *nn = read_told(j, &told) ? NULL : zt_nn_mount(j->ctx, p, c, &told);
+    if (nn && left)
+        zt_cli_note(j->cli, "%" PRId64 " tensor%s of no layer of the network: --probe tells of them", left,
+                    left == 1 ? " is" : "s are");
+    return nn;
+}
+
 /* The network that a file is, or what its tensors make. */
 static zt_nn *open_network(job *j)
 {
@@ -88,7 +140,7 @@ static zt_nn *open_network(job *j)
     zt_nn *nn = NULL;
     if (c && is_network(c)) nn = zt_nn_open(j->ctx, j->path[0], 0);
     zt_nn_probe *p = c && !is_network(c) ? probe_of(j, c) : NULL;
-    if (p) nn = zt_nn_mount(j->ctx, p, c);
+    if (p) nn = mount(j, p, c);
     zt_nn_probe_free(p);
     zt_checkpoint_close(c);
     return nn;
@@ -106,12 +158,6 @@ zt_status job_blueprint(job *j)
     zt_str_fini(&out);
     zt_nn_close(nn);
     return s;
-}
-
-static bool is_regular(const char *path)
-{
-    struct stat st;
-    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* Safetensors that never were a network, to a network's JSON. */
