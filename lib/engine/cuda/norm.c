@@ -30,15 +30,24 @@ static unsigned threads_of(int64_t K)
     return n;
 }
 
-static zt_status launch_norm(zt_cu_call *c, zt_dtype t, zt_cu_norm_args *a)
-{
-    static const char *const names[] = {"zt_norm_f32", "zt_norm_f16", "zt_norm_bf16",
+static const char *const rms_names[] = {"zt_norm_f32", "zt_norm_f16", "zt_norm_bf16",
                                         "zt_norm_f64"};
+static const char *const layer_names[] = {"zt_layer_f32", "zt_layer_f16", "zt_layer_bf16",
+                                          "zt_layer_f64"};
+
+static zt_status launch_rows(zt_cu_call *c, zt_dtype t, const char *const names[4],
+                             zt_cu_norm_args *a)
+{
     const zt_cu_ptr all = a->x | a->before | a->g | a->after | a->y | a->sum;
     a->wide = a->K % 4 == 0 && all % 32 == 0;
     if (a->rows == 0 || a->K == 0) return ZT_OK;
     return zt_cu_launch(c, of_type(t, names), (zt_cu_dim){(unsigned)a->rows, 1, 1},
                         (zt_cu_dim){threads_of(a->K), 1, 1}, 0, a, sizeof *a);
+}
+
+static zt_status launch_norm(zt_cu_call *c, zt_dtype t, zt_cu_norm_args *a)
+{
+    return launch_rows(c, t, rms_names, a);
 }
 
 static zt_cu_norm_args norm_of(const zt_cu_call *c, double eps, int64_t dims)
@@ -82,6 +91,16 @@ static zt_status emit_norm_add(zt_cu_call *c)
     a.g = c->x[1];
     a.after = c->x[2];
     return launch_norm(c, c->in[0]->dtype, &a);
+}
+
+static zt_status emit_layer_norm(zt_cu_call *c)
+{
+    zt_cu_norm_args a = norm_of(c, ((const zt_layer_norm_attrs *)c->attrs)->eps, 0);
+    a.g = c->x[1];
+    a.after = c->x[2];
+    a.sum = c->y[1]; /* the mean */
+    a.rstd = c->y[2];
+    return launch_rows(c, c->in[0]->dtype, layer_names, &a);
 }
 
 /* Rows without columns still have a norm: 1 / sqrt(eps), which nobody multiplies by. */
@@ -181,6 +200,7 @@ const zt_cu_row zt_cu_norm[] = {
     {ZT_OP_rms_norm, has_norm, emit_rms_norm, 0},
     {ZT_OP_add_rms_norm, has_norm, emit_add_rms_norm, 0},
     {ZT_OP_norm_add, has_norm, emit_norm_add, 0},
+    {ZT_OP_layer_norm, has_norm, emit_layer_norm, 0},
     {ZT_OP_rope_table, has_float, emit_rope_table, 0},
     {ZT_OP_qk_norm_rope, has_float, emit_qk_norm_rope, 0},
     {ZT_OP_softmax, has_float, emit_softmax, 0},

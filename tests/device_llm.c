@@ -1,6 +1,7 @@
-/* vulkan_llm.c - made language models on Vulkan: nothing falls back, a prompt and a token are one
- * submit and one download each, logits near the cpu's, and the same bits for any chunk and batch
- * and in any run. Skipped, aloud, where there is no adapter. */
+/* device_llm.c - made language models on the engines of devices, vulkan and cuda (an emulation of
+ * the driver where there is no GPU): nothing falls back, a prompt and a token are one submit and one
+ * download each, logits near the cpu's, and the same bits for any chunk and batch and in any run.
+ * Skipped, aloud, where there is no adapter. */
 #include "tests/madellm.h"
 
 enum { PROMPT = 20, MORE = 6 };
@@ -202,7 +203,7 @@ static void test_batch(on *o, const char *arch, const char *type)
 
 static void divisors(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1.625f); }
 
-/* on_open is strict: a step that vulkan lacks is an error. */
+/* on_open is strict: a step that the engine lacks is an error. */
 static void test_whole(on *o, const char *arch, const char *type, extra_fn *extra, const char *with)
 {
     file f = make(arch, type, 1, extra);
@@ -256,19 +257,20 @@ static void test_faults(on *o, const char *arch, const char *type)
     free(f.bytes);
 }
 
-int main(void)
+static void test_engine(const char *name)
 {
     static const char *const types[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
                                         "q5_0", "q5_1", "q8_0", "q4_k", "q5_k",
                                         "q6_k"};
     on o = {.ctx = zt_ctx_new()};
-    o.e = zt_engine_open(o.ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
+    o.e = zt_engine_open(o.ctx, name, &(zt_engine_opts){.isa = zt_isa_best()});
     if (!o.e) {
-        skip("vulkan: %s", zt_ctx_error(o.ctx));
+        skip("%s: %s", name, zt_ctx_error(o.ctx));
         zt_ctx_clear(o.ctx);
         zt_ctx_free(o.ctx);
-        return tap_done();
+        return;
     }
+    diag("%s", name);
     test_counts(&o, "llama");
     test_counts(&o, "gemma3");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -288,5 +290,11 @@ int main(void)
     zt_engine_close(o.e);
     ok(zt_mem_get(o.ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(o.ctx);
+}
+
+int main(void)
+{
+    test_engine("vulkan");
+    test_engine("cuda");
     return tap_done();
 }
