@@ -224,6 +224,7 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 # and stores go through check.cpp, by what g++ does for a thread sanitizer; no sanitizer is linked.
 EMU_FLAGS := -std=c++17 -O2 -g -Wall -Wextra -Wshadow -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -I. -Itests/cudaemu -MMD -MP
+EMU_HOOKS := -fsanitize=thread --param tsan-instrument-func-entry-exit=0 --param tsan-distinguish-volatile=1
 $(BUILD)/emu/%.cpp.o: %.cpp
 	@mkdir -p $(@D)
 	$(call say,G++)
@@ -231,7 +232,7 @@ $(BUILD)/emu/%.cpp.o: %.cpp
 $(BUILD)/emu/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,G++)
-	$(Q)g++ $(EMU_FLAGS) -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -x c++ -c -o $@ $<
+	$(Q)g++ $(EMU_FLAGS) $(EMU_HOOKS) -x c++ -c -o $@ $<
 $(BUILD)/tests/libcuda-emu.so: $(emu_obj)
 	@mkdir -p $(@D)
 	$(call say,LD)

@@ -1,6 +1,6 @@
 /* cuda_emu.c - the emulated GPU (tests/cudaemu) itself: kernels that are right come out right in
- * every order of threads, and each planted fault ends its launch with a line that names kernel, block
- * and thread.
+ * every order of threads, and each planted fault ends its launch with a line that names kernel,
+ * block and thread.
  */
 #include "lib/engine/cuda/cu.h"
 #include "tests/cudaemu/planted.h"
@@ -24,6 +24,7 @@ static zt_cu_stream stream;
 static zt_cu_module module;
 static emu_args args; /* x, y, z: N floats each */
 static float x[N], y[N];
+static unsigned blocks = 1; /* of a faulty kernel */
 
 static bool find_all(const char *program)
 {
@@ -71,13 +72,13 @@ static void end(void)
     cu.PrimaryCtxRelease(0);
 }
 
-static int run(const char *kernel, const emu_args *a, unsigned blocks, unsigned threads)
+static int run(const char *kernel, const emu_args *a, unsigned grid, unsigned threads)
 {
     zt_cu_function f;
     emu_args copy = *a;
     void *params[] = {&copy};
     int r = cu.ModuleGetFunction(&f, module, kernel);
-    if (!r) r = cu.LaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0, stream, params, NULL);
+    if (!r) r = cu.LaunchKernel(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL);
     if (!r) r = cu.StreamSynchronize(stream);
     if (!r) cu.MemcpyDtoHAsync(y, args.y, sizeof y, stream);
     return r;
@@ -103,6 +104,7 @@ static void sums(void)
     bool good = true;
     a.n = N;
     for (int i = 0; i < N; i++) want += x[i];
+    cu.MemsetD8Async(args.z, 0, sizeof y, stream);
     int r = run("emu_sum", &a, 1, 256);
     for (int i = 0; i < 256; i++) good = good && y[i] == want;
     cu.MemcpyDtoHAsync(&count, args.z, sizeof count, stream);
@@ -168,7 +170,7 @@ static void numbers(void)
     cu.MemFree(a.z);
 }
 
-/* ---- what is not ------------------------------------------------------------------------------- */
+/* ---- what is not ----------------------------------------------------------------------------- */
 
 /* Fails in every one of ten orders, with a line that has `says`; and the device is lost with it.
  * n: of the arguments; HOST: x is an address of the host. */
@@ -183,7 +185,7 @@ static void wrong(const char *kernel, int64_t n, unsigned threads, int status, c
         emu_args here = args;
         here.n = n;
         if (n == HOST) here.x = (uint64_t)(uintptr_t)x;
-        good = good && run(kernel, &here, 1, threads) == status;
+        good = good && run(kernel, &here, blocks, threads) == status;
         cu.GetErrorString(status, &text);
         snprintf(line, sizeof line, "%s", text);
         good = good && strstr(line, kernel) && strstr(line, "thread") && strstr(line, says);
@@ -202,11 +204,17 @@ static void faults(void)
     wrong("emu_no_second_barrier", 0, 256, ILLEGAL_ADDRESS, "with no barrier between");
     wrong("emu_no_warp_barrier", 0, 256, ILLEGAL_ADDRESS, "with no barrier between");
     wrong("emu_warp_barrier_for_block", 0, 256, ILLEGAL_ADDRESS, "with no barrier between");
-    wrong("emu_copy", N + 1, 32, ILLEGAL_ADDRESS, "reads 4 bytes at byte 2048 of an allocation of 2048");
+    wrong("emu_device_no_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
+    blocks = 2;
+    wrong("emu_blocks_no_atomic", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
+    blocks = 1;
+    wrong("emu_copy", N + 1, 32, ILLEGAL_ADDRESS,
+          "reads 4 bytes at byte 2048 of an allocation of 2048");
     wrong("emu_shared_outside", 1, 256, ILLEGAL_ADDRESS, "outside of the shared arrays");
     wrong("emu_host_pointer", HOST, 32, ILLEGAL_ADDRESS, "where nothing is allocated");
     wrong("emu_misaligned", 1, 32, ILLEGAL_ADDRESS, "not aligned");
-    wrong("emu_ends_early", 5, 64, LAUNCH_FAILED, "waits at barrier, which 1 threads ended without");
+    wrong("emu_ends_early", 5, 64, LAUNCH_FAILED,
+          "waits at barrier, which 1 threads ended without");
     wrong("emu_half_a_warp", 0, 32, LAUNCH_FAILED, "waits at a reduction");
     wrong("emu_copy_not_waited", 0, 32, LAUNCH_FAILED, "ends before its copies");
 }
@@ -223,6 +231,7 @@ int main(int argc, char **argv)
     begin();
     right("emu_reverse", 255);
     right("emu_warp_reverse", 31);
+    right("emu_device_barrier", 1);
     sums();
     products();
     async_copies();

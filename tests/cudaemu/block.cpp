@@ -1,9 +1,10 @@
 /* block.cpp - a block of threads as fibers.
  *
- * A fiber runs threads one after the other for as long as they do not wait; one that waits keeps its
- * fiber, and the next thread gets another. So a kernel without barriers is a plain loop of calls.
- * Blocks run one after the other. Their order, that of the threads in them and that of those which a
- * barrier lets go are drawn anew each time: what lacks a barrier does not come out the same twice.
+ * A fiber runs threads one after the other for as long as they do not wait; one that waits keeps
+ * its fiber, and the next thread gets another. So a kernel without barriers is a plain loop of
+ * calls. Blocks run one after the other. Their order, that of the threads in them and that of those
+ * which a barrier lets go are drawn anew each time: what lacks a barrier does not come out the same
+ * twice.
  */
 #include "emu.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- fibers ---------------------------------------------------------------------------------------- */
+/* ---- fibers ---------------------------------------------------------------------------------- */
 
 enum { STACK = 128 * 1024, PAGE = 4096 };
 
@@ -58,7 +59,7 @@ enum { COPIES = 128 };
 struct fiber {
     context at;
     int thread;
-    size_t shared;     /* bytes of shared memory declared so far */
+    size_t shared; /* bytes of shared memory declared so far */
     uintptr_t stack;
     const char *waits; /* for what */
 };
@@ -69,7 +70,7 @@ static unsigned char *stacks;
 static context home; /* of emu_run */
 static fiber *running;
 
-/* ---- the block ---------------------------------------------------------------------------------------- */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 emu_now emu_is;
 static const emu_launch *launch;
@@ -136,7 +137,8 @@ static fiber *fresh()
     return f;
 }
 
-/* Leaves the running fiber, for one that may go on, for a new one where a thread is left, or home. */
+/* Leaves the running fiber, for one that may go on, for a new one where a thread is left, or home.
+ */
 static void leave()
 {
     fiber *from = running;
@@ -184,7 +186,7 @@ void emu_fail(int why, const char *format, ...)
     __builtin_unreachable();
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void release(const int *fiber_of, int n)
 {
@@ -226,7 +228,7 @@ const unsigned char *emu_exchange(const char *kind, const void *mine, size_t n)
 
 void warp_barrier() { emu_exchange("warp_barrier", nullptr, 0); }
 
-/* ---- copies beside the thread: as late as they may be ------------------------------------------------- */
+/* ---- copies beside the thread: as late as they may be ---------------------------------------- */
 
 void copy_async(void *dst, const void *src, int bytes)
 {
@@ -246,7 +248,8 @@ void emu_copy_wait(int newest)
             copies[t][kept++] = c;
             continue;
         }
-        uintptr_t to = reinterpret_cast<uintptr_t>(c.dst), from = reinterpret_cast<uintptr_t>(c.src);
+        uintptr_t to = reinterpret_cast<uintptr_t>(c.dst),
+                  from = reinterpret_cast<uintptr_t>(c.src);
         if ((to | from) & 15) emu_fail(EMU_ILLEGAL_ADDRESS, "copy_async not on 16 bytes");
         if (c.bytes) emu_touch(from, (size_t)c.bytes, false);
         emu_touch(to, 16, true);
@@ -256,7 +259,7 @@ void emu_copy_wait(int newest)
     n_copies[t] = kept;
 }
 
-/* ---- what a thread is told ------------------------------------------------------------------------------ */
+/* ---- what a thread is told ------------------------------------------------------------------- */
 
 int emu_thread() { return emu_is.thread; }
 int emu_threads() { return launch->threads; }
@@ -265,14 +268,15 @@ int emu_blocks(emu_axis of) { return launch->grid[of]; }
 void *emu_shared(size_t bytes) { return emu_shared_take(bytes, &thread_shared); }
 void *emu_dynamic() { return emu_shared_take(launch->dynamic, &thread_shared); }
 
-/* ---- a launch ----------------------------------------------------------------------------------------- */
+/* ---- a launch -------------------------------------------------------------------------------- */
 
 static void run_block()
 {
     for (int i = 0; i < launch->threads; i++) order[i] = i;
     shuffle_ints(order, launch->threads);
     started = done = n_ready = n_at_barrier = 0;
-    emu_is.epoch++;
+    emu_is.block_epoch = ++emu_is.epoch;
+    emu_is.acquired = false;
     emu_check_block();
     fiber *f = fresh();
     running = f;
@@ -314,6 +318,8 @@ int emu_run(const emu_launch *l)
         stacks = static_cast<unsigned char *>(p);
     }
     launch = l;
+    emu_is.launch_epoch = emu_is.epoch + 1;
+    emu_is.threads = (uint32_t)l->threads;
     uint64_t size = 1;
     while (size < (uint64_t)n) size *= 2;
     uint64_t step = emu_random() | 1, at = emu_random();
@@ -323,6 +329,7 @@ int emu_run(const emu_launch *l)
         block_at[0] = (int)(b % l->grid[0]);
         block_at[1] = (int)(b / l->grid[0] % l->grid[1]);
         block_at[2] = (int)(b / l->grid[0] / l->grid[1]);
+        emu_is.number = (uint32_t)b;
         run_block();
     }
     if (status) forget_fibers();

@@ -1,11 +1,13 @@
 /* check.cpp - every load and store of a kernel.
  *
- * Kernels are compiled with -fsanitize=thread: the compiler calls __tsan_read4(address) and the like
- * before each access that others could see. What it calls is here. An access must be in an allocation
- * of the device, in an array of the block's shared memory, on the thread's own stack, or (a load) in
- * this library's constants and the arguments. In shared memory two threads of a block that touch the
- * same word, one to write it, need a barrier between, or one of their warp: else it is a race, and
- * told, whatever order they came in.
+ * Kernels are compiled with -fsanitize=thread: the compiler calls __tsan_read4(address) and the
+ * like before each access that others could see. What it calls is here. An access must be in an
+ * allocation of the device, in an array of the block's shared memory, on the thread's own stack, or
+ * (a load) in this library's constants and the arguments. In shared memory two threads of a block
+ * that touch the same word, one to write it, need a barrier between, or one of their warp: else it
+ * is a race, and told, whatever order they came in. Of device memory the last writer is known: who
+ * reads or writes a word that another thread wrote in the same launch needs a barrier between, or,
+ * of another block, an atomic before.
  */
 #include "emu.h"
 
@@ -30,7 +32,7 @@ static int n_arrays;
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start, _end;
 
-/* ---- shared memory ---------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 void emu_check_block() { n_arrays = 0; }
 
@@ -85,17 +87,25 @@ static void write_word(word *w, uintptr_t p, unsigned bytes)
 {
     const int t = emu_is.thread;
     const bool again = w->write_epoch == emu_is.epoch;
-    if (again && w->writer != t && (w->bytes & bytes) && !same_warp_later(w->writer, w->write_synced))
+    if (again && w->writer != t && (w->bytes & bytes) &&
+        !same_warp_later(w->writer, w->write_synced))
         race(p, w->writer, "writes", "wrote");
     /* Readers of several warps are not told apart: one of them may be this thread alone. */
     if (bytes == 15 && w->read_epoch == emu_is.epoch && w->readers &&
-        (w->readers == 3 || ((w->reader != t || w->readers == 2) &&
-                             !same_warp_later(w->reader, w->read_synced))))
+        (w->readers == 3 ||
+         ((w->reader != t || w->readers == 2) && !same_warp_later(w->reader, w->read_synced))))
         race(p, w->reader, "writes", "read");
     w->bytes = (uint8_t)(again && w->writer == t ? w->bytes | bytes : bytes);
     w->write_epoch = emu_is.epoch;
     w->write_synced = emu_is.synced[emu_is.warp];
     w->writer = (uint16_t)t;
+}
+
+/* Those bytes, as bits, of the word at p that are before `end`. */
+static unsigned bytes_of(uintptr_t p, uintptr_t end)
+{
+    unsigned low = p & 3, high = end - (p - low) < 4 ? (unsigned)(end - (p - low)) : 4;
+    return (1u << high) - (1u << low);
 }
 
 /* Is it shared memory? Then in an array of the block's. */
@@ -114,26 +124,62 @@ static bool touch_shared(uintptr_t p, size_t n, bool write)
     const uintptr_t from = reinterpret_cast<uintptr_t>(shared);
     if (!in_shared(p, n, write ? "writes" : "reads")) return false;
     for (uintptr_t q = p, end = p + n; q < end; q = (q & ~(uintptr_t)3) + 4) {
-        unsigned low = q & 3, high = end - (q - low) < 4 ? (unsigned)(end - (q - low)) : 4;
-        unsigned bytes = (1u << high) - (1u << low);
+        unsigned bytes = bytes_of(q, end);
         word *w = &words[(q - from) / 4];
         write ? write_word(w, q, bytes) : read_word(w, q, bytes);
     }
     return true;
 }
 
-/* ---- all memory ---------------------------------------------------------------------------------------- */
+/* ---- all memory ------------------------------------------------------------------------------ */
 
-
-void emu_touch(uintptr_t p, size_t n, bool write)
+/* A word of the device's that another thread of this launch wrote must come with a barrier between,
+ * if of this block, or with an atomic, if of another. */
+static void trace_word(emu_trace *t, uintptr_t p, unsigned bytes, bool write)
 {
-    if (p - emu_is.stack < emu_is.stack_bytes) return;
-    if (touch_shared(p, n, write) || n <= emu_memory_behind(p)) return;
+    const uint32_t me = emu_is.number * emu_is.threads + (uint32_t)emu_is.thread;
+    if (t->epoch >= emu_is.launch_epoch && t->who != me && (t->bytes & bytes)) {
+        const uint16_t thread = (uint16_t)(t->who % emu_is.threads);
+        const bool ours = t->epoch >= emu_is.block_epoch;
+        if (ours ? t->epoch == emu_is.epoch && !same_warp_later(thread, t->synced)
+                 : !emu_is.acquired)
+            emu_fail(EMU_ILLEGAL_ADDRESS,
+                     "%s a word at 0x%zx that thread %d of block %u wrote in this launch",
+                     write ? "writes" : "reads", (size_t)p, thread, t->who / emu_is.threads);
+    }
+    if (!write) return;
+    const bool again = t->epoch == emu_is.epoch && t->who == me;
+    t->bytes = (uint8_t)(again ? t->bytes | bytes : bytes);
+    t->epoch = emu_is.epoch;
+    t->synced = emu_is.synced[emu_is.warp];
+    t->who = me;
+}
+
+static bool touch_device(uintptr_t p, size_t n, bool write)
+{
+    if (n > emu_memory_behind(p)) return false;
+    emu_trace *t = emu_memory_trace(p);
+    for (uintptr_t q = p, end = p + n; t && q < end; q = (q & ~(uintptr_t)3) + 4, t++)
+        trace_word(t, q, bytes_of(q, end), write);
+    return true;
+}
+
+/* Bounds alone. */
+static void touch_loosely(uintptr_t p, size_t n, bool write)
+{
     const uintptr_t mine = reinterpret_cast<uintptr_t>(&__ehdr_start);
+    if (p - emu_is.stack < emu_is.stack_bytes) return;
+    if (in_shared(p, n, "touches") || n <= emu_memory_behind(p)) return;
     if (!write && p >= mine && p + n <= reinterpret_cast<uintptr_t>(&_end)) return;
     char where[160];
     emu_memory_say(p, n, where, sizeof where);
     emu_fail(EMU_ILLEGAL_ADDRESS, "%s %s", write ? "writes" : "reads", where);
+}
+
+void emu_touch(uintptr_t p, size_t n, bool write)
+{
+    if (p - emu_is.stack < emu_is.stack_bytes || touch_shared(p, n, write)) return;
+    if (!touch_device(p, n, write)) touch_loosely(p, n, write);
 }
 
 void emu_touch_atomic(uintptr_t p, size_t n)
@@ -159,11 +205,18 @@ static void touch(void *p, size_t n, bool write)
 extern "C" {
 #define HOOK(name, n, write)                                                                       \
     void name(void *p) { touch(p, n, write); }
+/* A kernel that writes volatile knows of the others. */
+#define LOOSE_HOOK(name, n, write)                                                                 \
+    void name(void *p)                                                                             \
+    {                                                                                              \
+        emu_aligned(p, n);                                                                         \
+        touch_loosely(reinterpret_cast<uintptr_t>(p), n, write);                                   \
+    }
 #define HOOKS(n)                                                                                   \
     HOOK(__tsan_read##n, n, false)                                                                 \
     HOOK(__tsan_write##n, n, true)                                                                 \
-    HOOK(__tsan_volatile_read##n, n, false)                                                        \
-    HOOK(__tsan_volatile_write##n, n, true)
+    LOOSE_HOOK(__tsan_volatile_read##n, n, false)                                                  \
+    LOOSE_HOOK(__tsan_volatile_write##n, n, true)
 HOOKS(1)
 HOOKS(2)
 HOOKS(4)
@@ -171,7 +224,10 @@ HOOKS(8)
 HOOKS(16)
 /* The GPU has no unaligned access; these are for what the compiler cannot know to be aligned. */
 #define LOOSE(n)                                                                                   \
-    void __tsan_unaligned_read##n(void *p) { emu_touch(reinterpret_cast<uintptr_t>(p), n, false); }  \
+    void __tsan_unaligned_read##n(void *p)                                                         \
+    {                                                                                              \
+        emu_touch(reinterpret_cast<uintptr_t>(p), n, false);                                       \
+    }                                                                                              \
     void __tsan_unaligned_write##n(void *p) { emu_touch(reinterpret_cast<uintptr_t>(p), n, true); }
 LOOSE(2)
 LOOSE(4)

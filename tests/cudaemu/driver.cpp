@@ -81,7 +81,7 @@ static bool known(const emu_stream *s)
     return std::find(streams.begin(), streams.end(), s) != streams.end();
 }
 
-/* ---- the driver, its devices ----------------------------------------------------------------------- */
+/* ---- the driver, its devices ----------------------------------------------------------------- */
 
 API cuInit(unsigned)
 {
@@ -163,9 +163,12 @@ API cuDeviceGetAttribute(int *value, int attribute, int)
 {
     static const struct {
         int attribute, value;
-    } all[] = {{1, EMU_THREADS}, {2, EMU_THREADS}, {3, EMU_THREADS}, {4, 64},
-               {5, INT32_MAX},   {6, 65535},       {7, 65535},       {8, EMU_SHARED_PLAIN},
-               {10, 32},         {16, 4},          {18, 0},          {75, 9},
+    } all[] = {{1, EMU_THREADS}, {2, EMU_THREADS},
+               {3, EMU_THREADS}, {4, 64},
+               {5, INT32_MAX},   {6, 65535},
+               {7, 65535},       {8, EMU_SHARED_PLAIN},
+               {10, 32},         {16, 4},
+               {18, 0},          {75, 9},
                {76, 0},          {97, EMU_SHARED_MOST}};
     ENTER(false);
     for (const auto &a : all)
@@ -217,7 +220,7 @@ API cuCtxSetCurrent(context *c)
     return EMU_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool fails_to_alloc() { return fail_alloc > 0 && --fail_alloc == 0; }
 
@@ -319,7 +322,7 @@ API cuMemsetD8Async(uint64_t at, unsigned char v, size_t n, emu_stream *s)
     return EMU_OK;
 }
 
-/* ---- streams, graphs, events -------------------------------------------------------------------------- */
+/* ---- streams, graphs, events ----------------------------------------------------------------- */
 
 API cuStreamCreate(emu_stream **s, unsigned)
 {
@@ -430,7 +433,7 @@ API cuEventElapsedTime(float *ms, emu_event *from, emu_event *to)
     return EMU_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 API cuModuleLoadData(void **module, const void *)
 {
@@ -468,8 +471,8 @@ API cuLaunchKernel(emu_function *f, unsigned gx, unsigned gy, unsigned gz, unsig
     ENTER(true);
     emu_command c = {};
     if (!known(s)) return EMU_INVALID_HANDLE;
-    if (!gx || !gy || !gz || gx > INT32_MAX || gy > 65535 || gz > 65535 || !bx || bx > EMU_THREADS ||
-        by != 1 || bz != 1 || shared > f->dynamic || extra)
+    if (!gx || !gy || !gz || gx > INT32_MAX || gy > 65535 || gz > 65535 || !bx ||
+        bx > EMU_THREADS || by != 1 || bz != 1 || shared > f->dynamic || extra)
         return EMU_INVALID_VALUE;
     c.kind = emu_command::LAUNCH;
     c.launch = {f->kernel, nullptr, {(int)gx, (int)gy, (int)gz}, (int)bx, shared};

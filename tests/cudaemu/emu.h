@@ -35,7 +35,7 @@ enum {
     EMU_SHARED_PLAIN = 48 * 1024  /* and without being asked for by the function's attribute */
 };
 
-/* ---- memory.cpp ---------------------------------------------------------------------------------- */
+/* ---- memory.cpp ------------------------------------------------------------------------------ */
 
 int emu_memory_open(size_t bytes);
 void emu_memory_close();
@@ -45,10 +45,17 @@ size_t emu_memory_used();
 size_t emu_memory_total();
 /* Bytes from `at` that are allocated, 0: none. */
 size_t emu_memory_behind(uint64_t at);
+/* Who wrote a word of device memory last, of four bytes from a multiple of 4 on; null: not kept. */
+struct emu_trace {
+    uint32_t epoch, synced; /* emu_is.epoch and .synced then */
+    uint32_t who;           /* number * threads + thread */
+    uint8_t bytes;          /* of the word */
+};
+emu_trace *emu_memory_trace(uint64_t at);
 /* What is wrong with n bytes at p, for the line of a refusal. */
 void emu_memory_say(uintptr_t p, size_t n, char *text, size_t room);
 
-/* ---- block.cpp: the block that runs ---------------------------------------------------------------- */
+/* ---- block.cpp: the block that runs ---------------------------------------------------------- */
 
 typedef struct emu_launch {
     const emu_kernel *kernel;
@@ -65,23 +72,27 @@ const char *emu_error();
 void emu_error_clear();
 
 /* The thread that runs fails: the launch ends, this does not return. */
-[[noreturn]] void emu_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+[[noreturn]] void emu_fail(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A collective of the warp: leaves n bytes (at most EMU_SLOT), waits for all 32 lanes and gives all
  * theirs, EMU_SLOT apart, good until the warp's next but one. kind: its name, the same in all. */
 enum { EMU_SLOT = 64 };
 const unsigned char *emu_exchange(const char *kind, const void *mine, size_t n);
 
-/* ---- check.cpp: what the running block may touch, as block.cpp and prim_emu.cpp tell it --------- */
+/* ---- check.cpp: what the running block may touch, as block.cpp and prim_emu.cpp tell it ------ */
 
 struct emu_now {
     int thread, warp;
     uintptr_t stack, stack_bytes; /* of the thread's fiber */
     uint32_t epoch;               /* barriers passed, ever: one more at each and at each block */
+    uint32_t launch_epoch, block_epoch; /* with which they began */
+    uint32_t threads, number;     /* of a block; the block's place in the grid */
+    bool acquired;                /* the block has made an atomic: it may know what others wrote */
     uint32_t synced[EMU_THREADS / 32]; /* warp barriers and collectives passed, by warp */
 };
 extern emu_now emu_is;
 
-void emu_check_block(); /* a block begins: no shared memory yet */
+void emu_check_block();                          /* a block begins: no shared memory yet */
 void *emu_shared_take(size_t bytes, size_t *at); /* *at: the thread's bytes so far */
 void emu_touch(uintptr_t p, size_t n, bool write);
 void emu_touch_atomic(uintptr_t p, size_t n);

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum : size_t { PAGE = 4096, RANGE = (size_t)32 << 30, MOST = 1 << 20 };
+enum : size_t { PAGE = 4096, RANGE = (size_t)16 << 30, MOST = 1 << 20 };
 
 struct area {
     uintptr_t at;
-    size_t bytes; /* 0: not in use */
+    size_t bytes;  /* 0: not in use */
     uint32_t next; /* of those not in use */
 };
 
@@ -22,6 +22,7 @@ static uintptr_t base, cursor;
 static uint32_t *owner; /* of a page: its area, 0 nobody */
 static area *areas;
 static uint32_t n_areas, free_areas;
+static emu_trace *traces;
 static size_t used, total;
 
 static void *reserve(size_t bytes, int protection)
@@ -36,9 +37,13 @@ int emu_memory_open(size_t bytes)
     if (base) return EMU_OK;
     base = cursor = reinterpret_cast<uintptr_t>(reserve(RANGE, PROT_NONE));
     owner = static_cast<uint32_t *>(reserve(RANGE / PAGE * sizeof *owner, PROT_READ | PROT_WRITE));
+    traces = static_cast<emu_trace *>(
+        reserve(RANGE / 4 * sizeof *traces, PROT_READ | PROT_WRITE)); /* or without */
     areas = static_cast<area *>(reserve(MOST * sizeof *areas, PROT_READ | PROT_WRITE));
     return base && owner && areas ? EMU_OK : EMU_OUT_OF_MEMORY;
 }
+
+emu_trace *emu_memory_trace(uint64_t at) { return traces ? &traces[(at - base) / 4] : nullptr; }
 
 size_t emu_memory_used() { return used; }
 size_t emu_memory_total() { return total; }
@@ -122,10 +127,11 @@ void emu_memory_say(uintptr_t p, size_t n, char *text, size_t room)
 {
     uintptr_t q = p;
     const area *a = area_of(p);
-    for (int i = 0; i < 256 && !a && q - base < RANGE && q >= base + PAGE; i++) a = area_of(q -= PAGE);
+    for (int i = 0; i < 256 && !a && q - base < RANGE && q >= base + PAGE; i++)
+        a = area_of(q -= PAGE);
     if (!a)
         snprintf(text, room, "%zu bytes at 0x%zx, where nothing is allocated", n, (size_t)p);
     else
-        snprintf(text, room, "%zu bytes at byte %zu of an allocation of %zu", n, (size_t)(p - a->at),
-                 a->bytes);
+        snprintf(text, room, "%zu bytes at byte %zu of an allocation of %zu", n,
+                 (size_t)(p - a->at), a->bytes);
 }

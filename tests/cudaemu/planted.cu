@@ -52,6 +52,21 @@ KERNEL(emu_warp_barrier_for_block, emu_args)
     PTR(float, a.y)[block() * 256 + thread()] = room[255 - thread()];
 }
 
+/* y of a neighbour of the block, of another block, is read while that may still be written. */
+KERNEL(emu_device_no_barrier, emu_args)
+{
+    PTR(float, a.y)[thread()] = 1;
+    PTR(float, a.z)[thread()] = PTR(float, a.y)[thread() ^ 1];
+}
+KERNEL(emu_device_barrier, emu_args)
+{
+    const int64_t from = block() * 256;
+    PTR(float, a.z)[from + thread()] = PTR(const float, a.x)[from + thread()];
+    barrier();
+    PTR(float, a.y)[from + thread()] = PTR(float, a.z)[from + (thread() ^ 1)];
+}
+KERNEL(emu_blocks_no_atomic, emu_args) { PTR(float, a.y)[thread()] = (float)block(); }
+
 /* a.n may be more than there is. */
 KERNEL(emu_copy, emu_args)
 {

@@ -1,10 +1,10 @@
-/* prim_emu.cpp - the primitives: what lanes tell each other, atomics, matrices. Not instrumented. */
+/* prim_emu.cpp - the primitives: what lanes tell each other, atomics, matrices. */
 #include "emu.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- warps --------------------------------------------------------------------------------------- */
+/* ---- warps ----------------------------------------------------------------------------------- */
 
 static const char on_shuffle[] = "a shuffle", on_vote[] = "a vote", on_reduce[] = "a reduction",
                   on_mma[] = "an mma", on_ldmatrix[] = "ldmatrix";
@@ -55,13 +55,14 @@ WARP(uint32_t)
 WARP(int64_t)
 WARP(uint64_t)
 
-/* ---- atomics ------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 /* Atomics do not race with each other: only the bounds are looked at. */
 template <class T, class F> static T atomic(T *p, F change)
 {
     emu_aligned(p, sizeof *p);
     emu_touch_atomic(reinterpret_cast<uintptr_t>(p), sizeof *p);
+    emu_is.acquired = true;
     T was = *p;
     *p = change(was);
     return was;
@@ -86,7 +87,7 @@ uint32_t atomic_cas(uint32_t *p, uint32_t expected, uint32_t v)
     return atomic(p, [=](uint32_t was) { return was == expected ? v : was; });
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 float f16_to_f32(uint16_t h)
 {
@@ -131,7 +132,7 @@ int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return c;
 }
 
-/* ---- matrices --------------------------------------------------------------------------------------- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 /* What the warp's lanes hold of a product: A has 16 rows, lane l those of l / 4 and l / 4 + 8; B 8
  * columns, lane l that of l / 4; D's columns 2 (l % 4) and the next. A register holds `each` values

@@ -55,7 +55,7 @@ void barrier();
 void warp_barrier();
 FN void fence() {}
 
-/* ---- warps: prim_emu.cpp ------------------------------------------------------------------------ */
+/* ---- warps: prim_emu.cpp --------------------------------------------------------------------- */
 
 uint64_t emu_shuffle(uint64_t bits, int from, size_t bytes);
 template <class T> FN T shuffle(T v, int from)
@@ -69,7 +69,10 @@ template <class T> FN T shuffle(T v, int from)
     u.bits = emu_shuffle(u.bits, from, sizeof(T));
     return u.v;
 }
-template <class T> FN T shuffle_xor(T v, int mask) { return shuffle(v, (emu_thread() & 31) ^ mask); }
+template <class T> FN T shuffle_xor(T v, int mask)
+{
+    return shuffle(v, (emu_thread() & 31) ^ mask);
+}
 uint32_t vote(bool p);
 #define EMU_WARP(T)                                                                                \
     T warp_sum(T v);                                                                               \

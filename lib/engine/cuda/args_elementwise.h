@@ -45,8 +45,8 @@ typedef struct zt_cu_chain_op {
     uint8_t out;    /* the output that it is, plus 1; 0: none */
 } zt_cu_chain_op;
 
-/* y[i] of n elements: element i of input k is at the sum of its index along each dimension, the last
- * first, times the step; 0 where it is repeated. */
+/* y[i] of n elements: element i of input k is at the sum of its index along each dimension, the
+ * last first, times the step; 0 where it is repeated. */
 typedef struct zt_cu_chain_args {
     int64_t n;
     zt_cu_ptr x[ZT_CU_CHAIN_IN], y[ZT_CU_CHAIN_OUT]; /* 0: none */

@@ -14,7 +14,8 @@ typedef struct zt_cu_pair_args {
     int32_t type, kind, sums, unused;
 } zt_cu_pair_args;
 
-/* Positions: `inner` of each sample, whose classes lie inner apart. Sums are f64 of f64, else f32. */
+/* Positions: `inner` of each sample, whose classes lie inner apart. Sums are f64 of f64, else f32.
+ */
 typedef struct zt_cu_class_args {
     zt_cu_ptr x, target, weight, trouble; /* weight 0: 1 each */
     zt_cu_ptr y, lse;                     /* forward: lse 0: not wanted; backward: lse is read */

@@ -19,7 +19,8 @@ typedef struct zt_cu_reduce_args {
     int64_t gone_dim[ZT_CU_REDUCE_RANK], gone_step[ZT_CU_REDUCE_RANK];
 } zt_cu_reduce_args;
 
-/* Along an axis: line l has its n entries `inner` apart, the first at l / inner * n * inner + l % inner. */
+/* Along an axis: line l has its n entries `inner` apart, the first at l / inner * n * inner + l %
+ * inner. */
 typedef struct zt_cu_line_args {
     zt_cu_ptr x, y, i;
     int64_t n, inner, lines, k; /* topk: k entries of each */

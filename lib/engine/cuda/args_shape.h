@@ -31,8 +31,8 @@ typedef struct zt_cu_triangle_args {
     int32_t sign;
 } zt_cu_triangle_args;
 
-/* Along each dimension (from the last) of y: x's size, the entries before it. mode: the first letter
- * of pad's word; fill: the bits of a constant. */
+/* Along each dimension (from the last) of y: x's size, the entries before it. mode: the first
+ * letter of pad's word; fill: the bits of a constant. */
 typedef struct zt_cu_pad_args {
     zt_cu_ptr x, y;
     int64_t n;
@@ -41,7 +41,8 @@ typedef struct zt_cu_pad_args {
     int64_t dim[ZT_CU_SHAPE_RANK], size[ZT_CU_SHAPE_RANK], before[ZT_CU_SHAPE_RANK];
 } zt_cu_pad_args;
 
-/* The sums of pad's gradient along one dimension: x [outer, padded, inner], y [outer, size, inner]. */
+/* The sums of pad's gradient along one dimension: x [outer, padded, inner], y [outer, size, inner].
+ */
 typedef struct zt_cu_pad_back_args {
     zt_cu_ptr x, y;
     int64_t n, padded, size, inner, before; /* n: elements of y */

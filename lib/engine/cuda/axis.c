@@ -9,8 +9,7 @@ static zt_cu_line_args line_of(const zt_cu_call *c, int64_t axis)
 {
     const zt_type *x = c->in[0];
     int at = (int)(axis < 0 ? axis + x->rank : axis);
-    zt_cu_line_args a = {
-        .x = c->x[0], .n = x->dim[at], .inner = 1, .lines = 1, .type = x->dtype};
+    zt_cu_line_args a = {.x = c->x[0], .n = x->dim[at], .inner = 1, .lines = 1, .type = x->dtype};
     for (int d = 0; d < x->rank; d++) {
         if (d != at) a.lines *= x->dim[d];
         if (d > at) a.inner *= x->dim[d];

@@ -1,4 +1,4 @@
-/* axis.cu - ops along one axis: the place of the largest, the k largest, running sums and products. */
+/* axis.cu - ops along one axis: where the largest is, the k largest, running sums and products. */
 #include "lib/engine/cuda/args_reduce.h"
 #include "lib/engine/cuda/values.h"
 
@@ -9,7 +9,7 @@ FN int64_t line_at(const zt_cu_line_args &a, int64_t n, int64_t l)
     return l / a.inner * n * a.inner + l % a.inner;
 }
 
-/* ---- which comes first -------------------------------------------------------------------------- */
+/* ---- which comes first ----------------------------------------------------------------------- */
 
 /* An entry of a line: i below 0 is none. */
 template <class W> struct entry {
@@ -90,7 +90,7 @@ KERNEL_OF(zt_cu_topk, zt_cu_line_args, LINE_THREADS)
         topk(a, reinterpret_cast<entry<int64_t>(&)[WARPS]>(room));
 }
 
-/* ---- argmax, argmin ------------------------------------------------------------------------------ */
+/* ---- argmax, argmin -------------------------------------------------------------------------- */
 
 /* NaN is never the one; 0 where there is none. */
 template <class W>
@@ -138,7 +138,7 @@ KERNEL_OF(zt_cu_arg_lines, zt_cu_line_args, LINE_THREADS)
         arg_lines<float>(a);
 }
 
-/* ---- running sums and products -------------------------------------------------------------------- */
+/* ---- running sums and products --------------------------------------------------------------- */
 
 /* Floats run in double: a long line's last sum is as good as its first. */
 FN double run_start(bool product, double) { return product ? 1 : 0; }

@@ -16,8 +16,10 @@ static const struct {
 #define X(name) {ZT_OP_##name, ZT_CU_F_##name},
     ZT_CU_OPS(X)
 #undef X
-    {ZT_OP_gelu, ZT_CU_F_gelu_tanh},   {ZT_OP_geglu, ZT_CU_F_geglu_tanh},
-    {ZT_OP_where, ZT_CU_F_where},      {ZT_OP_cast, ZT_CU_F_cast},
+    {ZT_OP_gelu, ZT_CU_F_gelu_tanh},
+    {ZT_OP_geglu, ZT_CU_F_geglu_tanh},
+    {ZT_OP_where, ZT_CU_F_where},
+    {ZT_OP_cast, ZT_CU_F_cast},
     {ZT_OP_fill_like, ZT_CU_F_fill},
 };
 
@@ -113,14 +115,15 @@ static bool map2_of(const zt_cu_call *c, const zt_cu_chain_op *o, zt_cu_map2_arg
 {
     const zt_dtype t = c->out[0]->dtype;
     zt_cu_walk w = zt_cu_walk_of(c->in, 2, c->out[0]);
-    if (o->fn < ZT_CU_F_add || o->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(t)) return false;
+    if (o->fn < ZT_CU_F_add || o->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(t))
+        return false;
     *a = (zt_cu_map2_args){.a = c->x[0],
                            .b = c->x[1],
                            .y = c->y[0],
                            .n = zt_type_count(c->out[0]),
                            .fn = o->fn,
-                           .vectors = aligned(c->x[0], t) && aligned(c->x[1], t) &&
-                                      aligned(c->y[0], t)};
+                           .vectors =
+                               aligned(c->x[0], t) && aligned(c->x[1], t) && aligned(c->y[0], t)};
     return zt_cu_walk_short(&w, 0, &a->a_each, &a->a_size) &&
            zt_cu_walk_short(&w, 1, &a->b_each, &a->b_size);
 }
@@ -141,8 +144,8 @@ static zt_status emit_one(zt_cu_call *c)
                             zt_cu_spread(c, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
                             &two, sizeof two);
     set_walk(&a, c, a.one.fn == ZT_CU_F_fill ? 0 : 3, y); /* which reads nothing */
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
+                        0, &a, sizeof a);
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -198,8 +201,8 @@ static zt_status emit_chain(zt_cu_call *c)
     }
     a.ops = zt_cu_table(c, ops, (size_t)a.n_ops * sizeof ops[0]);
     if (!a.ops) return zt_ctx_status(c->e->base.ctx);
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
+                        0, &a, sizeof a);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
@@ -220,7 +223,7 @@ const zt_cu_row zt_cu_elementwise[] = {
 #define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = emit_one},
     ZT_CU_OPS(X) X(gelu) X(geglu) X(where) X(cast) X(fill_like)
 #undef X
-    {.op = ZT_OP_pointwise, .has = chain_has, .emit = emit_chain},
+        {.op = ZT_OP_pointwise, .has = chain_has, .emit = emit_chain},
     {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes},
     {.emit = NULL},
 };

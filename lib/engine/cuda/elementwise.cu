@@ -1,5 +1,5 @@
-/* elementwise.cu - ops of single elements: any chain of them by an interpreter, and functions of one
- * and of two floats of one type by kernels of their own, which give the same bits. */
+/* elementwise.cu - ops of single elements: any chain of them by an interpreter, and functions of
+ * one and of two floats of one type by kernels of their own, which give the same bits. */
 #include "lib/engine/cuda/functions.h"
 #include "lib/engine/cuda/values.h"
 
@@ -21,10 +21,7 @@ FN uint64_t floored(int64_t a, int64_t b, bool sign)
     int64_t r = (int64_t)left_over(a, b, sign);
     return (uint64_t)(r && sign && (r < 0) != (b < 0) ? r + b : r);
 }
-FN bool below(int64_t a, int64_t b, bool sign)
-{
-    return sign ? a < b : (uint64_t)a < (uint64_t)b;
-}
+FN bool below(int64_t a, int64_t b, bool sign) { return sign ? a < b : (uint64_t)a < (uint64_t)b; }
 
 FN uint64_t of_integers(const zt_cu_chain_op &o, int64_t a, int64_t b)
 {
@@ -56,10 +53,7 @@ FN uint64_t of_integers(const zt_cu_chain_op &o, int64_t a, int64_t b)
     default: return (uint64_t)a;
     }
 }
-FN bool divides(int fn)
-{
-    return fn == ZT_CU_F_div || fn == ZT_CU_F_mod || fn == ZT_CU_F_fmod;
-}
+FN bool divides(int fn) { return fn == ZT_CU_F_div || fn == ZT_CU_F_mod || fn == ZT_CU_F_fmod; }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
@@ -98,8 +92,7 @@ FN int64_t whole(int t, double x)
     const double end = bits == 64 ? 18446744073709551616.0 : (double)((uint64_t)1 << bits);
     if (t == ZT_CU_BOOL) return x != 0;
     if (x != x) return 0;
-    if (x >= end)
-        return bits == 64 ? -1 : bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+    if (x >= end) return bits == 64 ? -1 : bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
     if (!is_signed(t)) return x <= 0 ? 0 : (int64_t)(uint64_t)x;
     return x <= -end ? -((int64_t)1 << (bits - 1)) * 2 : (int64_t)x;
 }
@@ -185,14 +178,16 @@ KERNEL_OF(zt_cu_chain, zt_cu_chain_args, 256)
         value v[ZT_CU_CHAIN_IN + ZT_CU_CHAIN_OPS];
         v[0].i = 0;
         for (int k = 0; k < a.n_in; k++)
-            if (a.x[k]) v[k] = load_value(a.x_type[k], a.x[k], walk_to(a.n_dims, a.dim, a.step[k], i));
+            if (a.x[k])
+                v[k] = load_value(a.x_type[k], a.x[k], walk_to(a.n_dims, a.dim, a.step[k], i));
         if (!a.ops) v[ZT_CU_CHAIN_IN] = run_op(a.one, v, i, a.trouble);
         for (int k = 0; k < a.n_ops && a.ops; k++)
             v[ZT_CU_CHAIN_IN + k] = run_op(ops[k], v, i, a.trouble);
         if (!a.ops) store_value(a.y_type[0], a.y[0], i, v[ZT_CU_CHAIN_IN]);
         for (int k = 0; k < a.n_ops && a.ops; k++) {
             const int to = ops[k].out;
-            if (to && a.y[to - 1]) store_value(a.y_type[to - 1], a.y[to - 1], i, v[ZT_CU_CHAIN_IN + k]);
+            if (to && a.y[to - 1])
+                store_value(a.y_type[to - 1], a.y[to - 1], i, v[ZT_CU_CHAIN_IN + k]);
         }
     }
 }

@@ -1,4 +1,5 @@
-/* index.c - ops at places that are data. Sums of 16-bit floats are kept in f32 until the last one. */
+/* index.c - ops at places that are data. Sums of 16-bit floats are kept in f32 until the last one.
+ */
 #include "lib/engine/cuda/args_elementwise.h"
 #include "lib/engine/cuda/args_index.h"
 #include "lib/engine/cuda/walk.h"
@@ -20,9 +21,10 @@ static zt_status run(zt_cu_call *c, const char *name, int64_t n, const void *arg
                         bytes);
 }
 
-/* ---- sums that are wider than their result --------------------------------------------------------- */
+/* ---- sums that are wider than their result --------------------------------------------------- */
 
-static zt_status cast(zt_cu_call *c, zt_cu_ptr x, zt_dtype from, zt_cu_ptr y, zt_dtype to, int64_t n)
+static zt_status cast(zt_cu_call *c, zt_cu_ptr x, zt_dtype from, zt_cu_ptr y, zt_dtype to,
+                      int64_t n)
 {
     zt_cu_chain_args a = {.n = n,
                           .x = {x},
@@ -73,7 +75,7 @@ static zt_cu_merge merge_of(const zt_word *w)
     return (zt_cu_merge)k;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static zt_cu_parts_args parts_of(const zt_cu_call *c, int64_t batch, int64_t k, const zt_word *oob)
 {
@@ -160,7 +162,56 @@ static zt_status emit_scatter_nd(zt_cu_call *c)
     return scatter(c, &a, merge_of(&n->reduction));
 }
 
-/* ---- elements ----------------------------------------------------------------------------------------- */
+/* ---- planes: max_pool's indices -----------------------------------------------------------------
+ */
+
+/* i's elements are places in the plane of `large`, one after the other. */
+static zt_cu_parts_args planes_of(const zt_cu_call *c, const zt_type *large, const zt_word *oob)
+{
+    const zt_type *i = c->in[1];
+    const int64_t planes = large->dim[0] * large->dim[1], n = zt_type_count(i);
+    zt_cu_parts_args a = {.x = c->x[0],
+                          .i = c->x[1],
+                          .y = c->y[0],
+                          .trouble = c->trouble,
+                          .tuples = n,
+                          .k = 1,
+                          .rest = 1,
+                          .per_batch = planes ? n / planes : 0,
+                          .span = planes ? zt_type_count(large) / planes : 0,
+                          .fails = word_is(oob, "error"),
+                          .x_type = c->in[0]->dtype,
+                          .y_type = c->out[0]->dtype,
+                          .batches = planes};
+    a.dim[0] = a.span;
+    return a;
+}
+
+static zt_status emit_plane_gather(zt_cu_call *c)
+{
+    zt_cu_parts_args a = planes_of(c, c->in[0], &((const zt_plane_gather_attrs *)c->attrs)->oob);
+    return run(c, "zt_cu_gather", a.tuples, &a, sizeof a);
+}
+
+static zt_status emit_max_unpool(zt_cu_call *c)
+{
+    const zt_type *y = c->out[0];
+    zt_cu_parts_args a = planes_of(c, y, &((const zt_max_unpool_attrs *)c->attrs)->oob);
+    const bool apart = y->dtype == ZT_F16 || y->dtype == ZT_BF16;
+    const int64_t n = zt_type_count(y);
+    const size_t bytes = apart ? (size_t)n * 4 : zt_type_bytes(y);
+    a.u = c->x[0];
+    a.y = apart ? zt_cu_scratch(c, bytes) : c->y[0];
+    a.y_type = apart ? ZT_F32 : y->dtype;
+    a.merge = ZT_CU_ADD;
+    a.buckets = a.batches < 4096 ? 16 : 1;
+    if (!a.y) return zt_ctx_status(c->e->base.ctx);
+    zt_status s = zt_cu_fill(c, a.y, 0, bytes);
+    if (!s) s = run(c, "zt_cu_scatter", a.buckets * a.batches, &a, sizeof a);
+    return s || !apart ? s : cast(c, a.y, ZT_F32, c->y[0], y->dtype, n);
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
 
 static zt_cu_elements_args elements_of(const zt_cu_call *c, int64_t axis, const zt_word *oob)
 {
@@ -251,6 +302,8 @@ const zt_cu_row zt_cu_index[] = {
     {.op = ZT_OP_scatter_elements, .has = plain_has, .emit = emit_scatter_elements},
     {.op = ZT_OP_gather_nd, .has = plain_has, .emit = emit_gather_nd},
     {.op = ZT_OP_scatter_nd, .has = plain_has, .emit = emit_scatter_nd},
+    {.op = ZT_OP_max_unpool, .has = plain_has, .emit = emit_max_unpool},
+    {.op = ZT_OP_plane_gather, .has = plain_has, .emit = emit_plane_gather},
     {.op = ZT_OP_one_hot, .has = one_hot_has, .emit = emit_one_hot},
     {.emit = NULL},
 };

@@ -1,9 +1,9 @@
-/* index.cu - elements and parts at places that are data. What comes to one place comes in the order of
- * the indices, whatever the grid: one thread sees to all that comes to a place. */
+/* index.cu - elements and parts at places that are data. What comes to one place comes in the order
+ * of the indices, whatever the grid: one thread sees to all that comes to a place. */
 #include "lib/engine/cuda/args_index.h"
 #include "lib/engine/cuda/values.h"
 
-/* ---- merging ---------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 template <class W> FN W merged(int how, W a, W b, int)
 {
@@ -28,7 +28,7 @@ FN int64_t merged(int how, int64_t a, int64_t b, int type)
     }
 }
 
-/* ---- parts at tuples ---------------------------------------------------------------------------- */
+/* ---- parts at tuples ------------------------------------------------------------------------- */
 
 /* Where in x tuple r's part begins; -1: an index is out of range, which `tell` makes trouble. */
 FN int64_t part_at(const zt_cu_parts_args &a, int64_t r, bool tell)
@@ -37,8 +37,7 @@ FN int64_t part_at(const zt_cu_parts_args &a, int64_t r, bool tell)
     for (int64_t k = 0; k < a.k; k++) {
         const int64_t n = a.dim[k], index = PTR(const int32_t, a.i)[r * a.k + k];
         if (index < 0 || index >= n) {
-            if (a.fails && tell)
-                trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, r, index, n);
+            if (a.fails && tell) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, r, index, n);
             return -1;
         }
         at = at * n + index;
@@ -72,8 +71,8 @@ KERNEL_OF(zt_cu_gather, zt_cu_parts_args, 256)
         gather<int64_t>(a);
 }
 
-/* A thread for an element of the part, a bucket and a batch: it takes the tuples of its batch in order,
- * and of those the ones whose place falls to its bucket. */
+/* A thread for an element of the part, a bucket and a batch: it takes the tuples of its batch in
+ * order, and of those the ones whose place falls to its bucket. */
 template <class W> FN void scatter(const zt_cu_parts_args &a)
 {
     const int64_t wide = a.rest ? a.rest : 1;
@@ -101,9 +100,10 @@ KERNEL_OF(zt_cu_scatter, zt_cu_parts_args, 256)
         scatter<int64_t>(a);
 }
 
-/* ---- elements along an axis ------------------------------------------------------------------------ */
+/* ---- elements along an axis ------------------------------------------------------------------ */
 
-/* The element of x for the k-th index of a line; -1: it is out of range. Trouble comes in i's order. */
+/* The element of x for the k-th index of a line; -1: it is out of range. Trouble comes in i's
+ * order. */
 FN int64_t element_at(const zt_cu_elements_args &a, int64_t i_from, int64_t x_from, int64_t k)
 {
     const int64_t e = i_from + k * a.i_step, index = PTR(const int32_t, a.i)[e];
@@ -117,10 +117,8 @@ template <class W> FN void gather_elements(const zt_cu_elements_args &a)
     for (int64_t e = first(); e < a.lines * a.n; e += stride()) {
         const int64_t line = e % a.lines, k = e / a.lines;
         const int64_t i_from = walk_to(a.n_dims, a.dim, a.i_at, line);
-        const int64_t at =
-            element_at(a, i_from, walk_to(a.n_dims, a.dim, a.x_at, line), k);
-        store_as(a.type, a.y, i_from + k * a.i_step,
-                 at < 0 ? W(0) : load_as<W>(a.type, a.x, at));
+        const int64_t at = element_at(a, i_from, walk_to(a.n_dims, a.dim, a.x_at, line), k);
+        store_as(a.type, a.y, i_from + k * a.i_step, at < 0 ? W(0) : load_as<W>(a.type, a.x, at));
     }
 }
 
@@ -161,7 +159,7 @@ KERNEL_OF(zt_cu_scatter_elements, zt_cu_elements_args, 256)
         scatter_elements<int64_t>(a);
 }
 
-/* ---- one_hot ---------------------------------------------------------------------------------------- */
+/* ---- one_hot --------------------------------------------------------------------------------- */
 
 KERNEL_OF(zt_cu_one_hot, zt_cu_one_hot_args, 256)
 {

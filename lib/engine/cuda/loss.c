@@ -27,7 +27,7 @@ static zt_status run(zt_cu_call *c, const char *name, int64_t n, int64_t each, c
                         bytes);
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static zt_status emit_pair(zt_cu_call *c, zt_cu_pair_loss kind, const zt_word *reduction, double p)
 {
@@ -64,7 +64,7 @@ static zt_status emit_bce(zt_cu_call *c)
     return emit_pair(c, ZT_CU_BCE, &((const zt_bce_with_logits_attrs *)c->attrs)->reduction, 0);
 }
 
-/* ---- classes --------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static zt_cu_class_args classes_of(const zt_cu_call *c, int weight, int64_t ignore)
 {

@@ -4,7 +4,7 @@
 
 enum { BLOCK = 256 };
 
-/* ---- values and targets alike --------------------------------------------------------------------- */
+/* ---- values and targets alike ---------------------------------------------------------------- */
 
 template <class W> FN W pair_loss(int kind, W x, W t, W beta)
 {
@@ -49,7 +49,7 @@ KERNEL_OF(zt_cu_pair_each, zt_cu_pair_args, BLOCK)
     }
 }
 
-/* ---- classes ---------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* The class of position i, or -1: ignored, or no class, which `tell` makes trouble. */
 FN int64_t class_at(const zt_cu_class_args &a, int64_t i, bool tell)
@@ -175,7 +175,7 @@ KERNEL_OF(zt_cu_ratio, zt_cu_ratio_args, 32)
         store_as(a.type, a.y, 0, PTR(const float, a.a)[0] / PTR(const float, a.b)[0]);
 }
 
-/* ---- and back ------------------------------------------------------------------------------------------ */
+/* ---- and back -------------------------------------------------------------------------------- */
 
 /* Class c's slope at a position whose target is t; p its probability. */
 template <class W> FN W slope(const zt_cu_class_args &a, int64_t e, int64_t i, int64_t c, int64_t t)

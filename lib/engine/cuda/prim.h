@@ -25,10 +25,10 @@
  * written after)
  * shuffle(v, lane) shuffle_xor(v, mask) of 4 or 8 bytes; vote(p), its bits
  * warp_sum warp_max warp_min       every lane gets it; one tree: by lane ^ 16, 8, 4, 2, 1
- * atomic_add atomic_min atomic_max atomic_cas atomic_exchange of uint32_t and int32_t (add: u64 too)
- * mma_f16 mma_bf16 (m16n8k16, f32 sums) mma_s8 (m16n8k32, i32 sums) mma_s8_k16: d += a b, in PTX's
- * layouts; dot4(a, b, c)           c and the products of four signed bytes
- * ldmatrix_x4 ldmatrix_x4_trans    four 8x8 matrices of 16 bits; lane l gives row l % 8 of l / 8
+ * atomic_add atomic_min atomic_max atomic_cas atomic_exchange of uint32_t and int32_t (add: u64
+ * too) mma_f16 mma_bf16 (m16n8k16, f32 sums) mma_s8 (m16n8k32, i32 sums) mma_s8_k16: d += a b, in
+ * PTX's layouts; dot4(a, b, c)           c and the products of four signed bytes ldmatrix_x4
+ * ldmatrix_x4_trans    four 8x8 matrices of 16 bits; lane l gives row l % 8 of l / 8
  * copy_async(dst, src, bytes)      16 bytes of shared memory, those past `bytes` as zeros
  * copy_commit() copy_wait<N>()     all but the newest N commits are there, for this thread
  */
@@ -149,7 +149,7 @@ FN int warp() { return thread() >> 5; }
 FN int64_t first() { return (int64_t)block() * threads() + thread(); }
 FN int64_t stride() { return (int64_t)blocks() * threads(); }
 
-/* ---- sums of a block --------------------------------------------------------------------------- */
+/* ---- sums of a block ------------------------------------------------------------------------- */
 
 /* Every thread gets it. room: 32 values of shared memory, free again at the next barrier. */
 template <class T> FN T block_sum(T v, T *room)
@@ -169,7 +169,7 @@ template <class T> FN T block_max(T v, T *room)
     return warp_max(room[lane() < threads() >> 5 ? lane() : 0]);
 }
 
-/* ---- troubles --------------------------------------------------------------------------------- */
+/* ---- troubles -------------------------------------------------------------------------------- */
 
 /* What only running can find; the lowest `order` of the step stays. */
 FN void trouble(zt_cu_trouble *t, uint32_t kind, int64_t order, int64_t value, int64_t limit)

@@ -1,10 +1,10 @@
-/* prim_gpu.h - the primitives of prim.h on the GPU: intrinsics and PTX. Included by prim.h alone. */
+/* prim_gpu.h - the primitives of prim.h on the GPU, as intrinsics and PTX; prim.h includes it. */
 #ifndef ZT_CU_PRIM_GPU_H
 #define ZT_CU_PRIM_GPU_H
 
-#define FN        static __device__ __forceinline__
-#define FN_MEMBER __device__ __forceinline__
-#define CONSTANT  static __device__ const
+#define FN                 static __device__ __forceinline__
+#define FN_MEMBER          __device__ __forceinline__
+#define CONSTANT           static __device__ const
 #define KERNEL(name, args) extern "C" __global__ void name(const __grid_constant__ args a)
 #define KERNEL_OF(name, args, threads)                                                             \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
@@ -27,7 +27,7 @@ FN void barrier() { __syncthreads(); }
 FN void warp_barrier() { __syncwarp(); }
 FN void fence() { __threadfence(); }
 
-/* ---- warps ------------------------------------------------------------------------------------- */
+/* ---- warps ----------------------------------------------------------------------------------- */
 
 template <class T> FN T shuffle(T v, int lane) { return __shfl_sync(~0u, v, lane); }
 template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor_sync(~0u, v, mask); }
@@ -56,7 +56,7 @@ template <class T> FN T warp_min(T v)
     return v;
 }
 
-/* ---- atomics ----------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 FN uint32_t atomic_add(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
 FN int32_t atomic_add(int32_t *p, int32_t v) { return atomicAdd(p, v); }
@@ -71,7 +71,7 @@ FN int32_t atomic_max(int32_t *p, int32_t v) { return atomicMax(p, v); }
 FN uint32_t atomic_cas(uint32_t *p, uint32_t was, uint32_t v) { return atomicCAS(p, was, v); }
 FN uint32_t atomic_exchange(uint32_t *p, uint32_t v) { return atomicExch(p, v); }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 FN float f16_to_f32(uint16_t bits)
 {
@@ -86,7 +86,7 @@ FN uint16_t f32_to_f16(float f)
     return bits;
 }
 
-/* ---- matrices ------------------------------------------------------------------------------------ */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 #define ZT_CU_MMA(name, shape, of, sum, letter)                                                    \
     FN void name(sum d[4], const uint32_t a[4], const uint32_t b[2])                               \
@@ -126,7 +126,7 @@ FN void ldmatrix_x4_trans(uint32_t r[4], const void *row)
                  : "memory");
 }
 
-/* ---- copies that run beside the thread ----------------------------------------------------------- */
+/* ---- copies that run beside the thread ------------------------------------------------------- */
 
 FN void copy_async(void *dst, const void *src, int bytes)
 {
@@ -135,6 +135,9 @@ FN void copy_async(void *dst, const void *src, int bytes)
                  : "memory");
 }
 FN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> FN void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+template <int N> FN void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
 
 #endif

@@ -1,5 +1,6 @@
-/* random.cu - draws that hang on seed, counter and place alone. Philox4x32-10: J. Salmon, M. Moraes,
- * R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011; as lib/base/random.c. */
+/* random.cu - draws that hang on seed, counter and place alone. Philox4x32-10: J. Salmon, M.
+ * Moraes, R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011; as
+ * lib/base/random.c. */
 #include "lib/engine/cuda/args_random.h"
 #include "lib/engine/cuda/prim.h"
 

@@ -1,5 +1,5 @@
-/* reduce.c - folds over axes: which dimensions go, and in how many parts. All of it depends on shapes
- * alone. */
+/* reduce.c - folds over axes: which dimensions go, and in how many parts. All of it depends on
+ * shapes alone. */
 #include "lib/engine/cuda/args_elementwise.h"
 #include "lib/engine/cuda/reduce.h"
 
@@ -12,7 +12,7 @@ static zt_dtype wide_of(zt_dtype t)
     return t == ZT_F64 ? ZT_F64 : zt_cu_is_float(t) ? ZT_F32 : ZT_I64;
 }
 
-/* ---- dimensions ---------------------------------------------------------------------------------- */
+/* ---- dimensions ------------------------------------------------------------------------------ */
 
 static void add_dim(int32_t *n, int64_t *dim, int64_t *step, int64_t d, int64_t s)
 {
@@ -41,13 +41,10 @@ static void set_dims(zt_cu_reduce_args *a, const zt_type *x, const bool *gone)
     if (!a->n_kept) a->kept_dim[a->n_kept++] = 1;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 /* A block takes a row where what goes lies in a row; else a thread does. */
-static bool by_rows(const zt_cu_reduce_args *a)
-{
-    return a->gone >= 32 && a->gone_step[0] == 1;
-}
+static bool by_rows(const zt_cu_reduce_args *a) { return a->gone >= 32 && a->gone_step[0] == 1; }
 
 /* Of few long rows, the elements of a part; else all. */
 static int64_t part_of(const zt_cu_reduce_args *a)
@@ -96,7 +93,7 @@ zt_status zt_cu_fold_rows(zt_cu_call *c, zt_cu_fold fold, zt_cu_ptr x, zt_dtype 
     return reduce(c, &a);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
                       const zt_type out[])
@@ -108,19 +105,16 @@ static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
 static void gone_axes(const zt_ints *axes, int rank, bool *gone)
 {
     for (int d = 0; d < rank; d++) gone[d] = axes->n == 0;
-    for (int64_t i = 0; i < axes->n; i++) gone[axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i]] = true;
+    for (int64_t i = 0; i < axes->n; i++)
+        gone[axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i]] = true;
 }
 
 static zt_status emit_fold(zt_cu_call *c, zt_cu_fold fold, bool mean)
 {
     const zt_type *x = c->in[0];
     bool gone[ZT_MAX_RANK];
-    zt_cu_reduce_args a = {.x = c->x[0],
-                           .y = c->y[0],
-                           .by = 1,
-                           .fold = fold,
-                           .x_type = x->dtype,
-                           .y_type = x->dtype};
+    zt_cu_reduce_args a = {
+        .x = c->x[0], .y = c->y[0], .by = 1, .fold = fold, .x_type = x->dtype, .y_type = x->dtype};
     gone_axes(&((const zt_sum_attrs *)c->attrs)->axes, x->rank, gone);
     set_dims(&a, x, gone);
     if (mean) a.by = (double)a.gone;
@@ -161,15 +155,15 @@ static zt_status emit_spread(zt_cu_call *c)
     bool gone[ZT_MAX_RANK];
     int64_t step = 1, times = 1;
     gone_axes(&s->axes, y->rank, gone);
-    zt_cu_chain_args a = {.n = zt_type_count(y),
-                          .x = {c->x[0]},
-                          .y = {c->y[0]},
-                          .n_ops = 1,
-                          .n_in = 1,
-                          .x_type = {(uint8_t)y->dtype},
-                          .y_type = {(uint8_t)y->dtype},
-                          .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y->dtype,
-                                  .to = (uint8_t)y->dtype}};
+    zt_cu_chain_args a = {
+        .n = zt_type_count(y),
+        .x = {c->x[0]},
+        .y = {c->y[0]},
+        .n_ops = 1,
+        .n_in = 1,
+        .x_type = {(uint8_t)y->dtype},
+        .y_type = {(uint8_t)y->dtype},
+        .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y->dtype, .to = (uint8_t)y->dtype}};
     for (int d = y->rank - 1; d >= 0; d--) {
         a.dim[a.n_dims] = y->dim[d];
         a.step[0][a.n_dims++] = gone[d] ? 0 : step;
@@ -177,8 +171,8 @@ static zt_status emit_spread(zt_cu_call *c)
     }
     if (!a.n_dims) a.dim[a.n_dims++] = 1;
     a.one.p = s->mean && times ? 1 / (double)times : 1;
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
+                        0, &a, sizeof a);
 }
 
 static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],

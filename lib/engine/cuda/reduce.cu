@@ -53,9 +53,11 @@ template <class W> FN W fold_block(int fold, W v, W (&room)[ROW_THREADS])
     return room[0];
 }
 
-/* Elements from, from + by ... of a row that begins at `base`; with `top`, the sum of exp(x - top). */
+/* Elements from, from + by ... of a row that begins at `base`; with `top`, the sum of exp(x - top).
+ */
 template <class W>
-FN W fold_some(const zt_cu_reduce_args &a, int fold, int64_t base, int64_t from, int64_t to, int64_t by)
+FN W fold_some(const zt_cu_reduce_args &a, int fold, int64_t base, int64_t from, int64_t to,
+               int64_t by)
 {
     W v = fold_start<W>(fold);
     for (int64_t r = from; r < to; r += by)

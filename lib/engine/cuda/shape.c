@@ -13,8 +13,7 @@ static const char *const turn_names[] = {"zt_cu_turn_1", "zt_cu_turn_2", "zt_cu_
                                          "zt_cu_turn_8"};
 static const char *const triangle_names[] = {"zt_cu_triangle_1", "zt_cu_triangle_2",
                                              "zt_cu_triangle_4", "zt_cu_triangle_8"};
-static const char *const pad_names[] = {"zt_cu_pad_1", "zt_cu_pad_2", "zt_cu_pad_4",
-                                        "zt_cu_pad_8"};
+static const char *const pad_names[] = {"zt_cu_pad_1", "zt_cu_pad_2", "zt_cu_pad_4", "zt_cu_pad_8"};
 
 /* Elements of 1, 2, 4, 8 bytes: 0, 1, 2, 3. */
 static int size_of(zt_dtype t)
@@ -31,7 +30,7 @@ static bool bytes_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
     return zt_dtype_get(out[0].dtype)->block == 1;
 }
 
-/* ---- walks ------------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* Dimensions from the last, with the steps of what does not lie in a row. */
 typedef struct steps {
@@ -107,7 +106,7 @@ static steps along(const zt_type *whole, int axis, int64_t from, int64_t by, int
     return s;
 }
 
-/* ---- slices -------------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 static steps slice_steps(const zt_slice_attrs *a, const zt_type *whole, const zt_type *part)
 {
@@ -142,8 +141,8 @@ static zt_status emit_slice(zt_cu_call *c)
 static zt_status emit_slice_put(zt_cu_call *c)
 {
     const zt_slice_put_attrs *a = c->attrs;
-    return emit_put(c, slice_steps(&(zt_slice_attrs){a->axis, a->from, a->to}, c->out[0],
-                                   c->in[0]));
+    return emit_put(c,
+                    slice_steps(&(zt_slice_attrs){a->axis, a->from, a->to}, c->out[0], c->in[0]));
 }
 static zt_status emit_slice_step(zt_cu_call *c)
 {
@@ -156,7 +155,7 @@ static zt_status emit_slice_step_put(zt_cu_call *c)
     return emit_put(c, slice_step_steps(&plain, c->out[0], c->in[0]));
 }
 
-/* ---- concat, uncat, repeat, broadcast_to --------------------------------------------------------- */
+/* ---- concat, uncat, repeat, broadcast_to ----------------------------------------------------- */
 
 enum { PARTS = 5 };
 
@@ -207,7 +206,7 @@ static zt_status emit_broadcast_to(zt_cu_call *c)
     return emit_part(c, s);
 }
 
-/* ---- transpose ------------------------------------------------------------------------------------- */
+/* ---- transpose ------------------------------------------------------------------------------- */
 
 /* Rows (the dimension `at`, along which x lies in a row) and columns (along which y does). */
 static zt_status emit_turn(zt_cu_call *c, const steps *s, int at, int size)
@@ -249,7 +248,7 @@ static zt_status emit_transpose(zt_cu_call *c)
     return emit_part(c, s);
 }
 
-/* ---- triangles, padding ---------------------------------------------------------------------------- */
+/* ---- triangles, padding ---------------------------------------------------------------------- */
 
 static zt_status emit_triangle(zt_cu_call *c, int sign, int64_t diagonal)
 {

@@ -6,7 +6,7 @@ struct alignas(16) bits128 {
     uint64_t v[2];
 };
 
-/* ---- in steps ---------------------------------------------------------------------------------- */
+/* ---- in steps -------------------------------------------------------------------------------- */
 
 template <class T> FN void move(const zt_cu_move_args &a)
 {
@@ -27,7 +27,7 @@ KERNEL_OF(zt_cu_move_4, zt_cu_move_args, 256) { move<uint32_t>(a); }
 KERNEL_OF(zt_cu_move_8, zt_cu_move_args, 256) { move<uint64_t>(a); }
 KERNEL_OF(zt_cu_move_16, zt_cu_move_args, 256) { move<bits128>(a); }
 
-/* ---- rows for columns ------------------------------------------------------------------------- */
+/* ---- rows for columns ------------------------------------------------------------------------ */
 
 enum { TILE = 32, TILE_ROWS = 8 }; /* a block has TILE * TILE_ROWS threads */
 
@@ -62,7 +62,7 @@ TURN(2, uint16_t)
 TURN(4, uint32_t)
 TURN(8, uint64_t)
 
-/* ---- triangles --------------------------------------------------------------------------------- */
+/* ---- triangles ------------------------------------------------------------------------------- */
 
 template <class T> FN void triangle(const zt_cu_triangle_args &a)
 {
@@ -78,7 +78,7 @@ KERNEL_OF(zt_cu_triangle_2, zt_cu_triangle_args, 256) { triangle<uint16_t>(a); }
 KERNEL_OF(zt_cu_triangle_4, zt_cu_triangle_args, 256) { triangle<uint32_t>(a); }
 KERNEL_OF(zt_cu_triangle_8, zt_cu_triangle_args, 256) { triangle<uint64_t>(a); }
 
-/* ---- padding ----------------------------------------------------------------------------------- */
+/* ---- padding --------------------------------------------------------------------------------- */
 
 /* Which entry of n is entry i (below 0 and past the end too); -1: none. As zt_pad_source. */
 FN int64_t pad_source(int mode, int64_t i, int64_t n)
