@@ -249,14 +249,14 @@ NN_FN int by_name(const struct dirent **a, const struct dirent **b)
 NN_FN int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 /* fn for every case at or below a folder; how many. */
-NN_FN int walk(const char *folder, void (*fn)(const json_t *root, const char *name))
+NN_FN int walk(const char *where, void (*fn)(const json_t *root, const char *name))
 {
     struct dirent **list;
-    int n = scandir(folder, &list, is_shown, by_name), cases = 0;
+    int n = scandir(where, &list, is_shown, by_name), cases = 0;
     for (int i = 0; i < n; i++) {
         char path[1024];
         size_t len = strlen(list[i]->d_name);
-        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", where, list[i]->d_name);
         bool json = len > 5 && !strcmp(list[i]->d_name + len - 5, ".json");
         json_t *root = json ? json_load_file(path, 0, NULL) : NULL;
         if (root) {

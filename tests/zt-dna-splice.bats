@@ -158,3 +158,35 @@ END
     cmp a.gguf want
     ls -A | diff before -
 }
+
+@test "trained networks: their child keeps links, gate, mask, what is disabled, and runs" {
+    cat >full.json <<'END'
+{"id":"full","depth":1,"rows":2,"cols":1,"layers_per_cell":3,"layers":[
+{"l":0,"type":"Dense","activation":"tanh","input_height":4,"output_height":4},
+{"l":1,"type":"Parallel","combine_mode":"filter","filter_gate":{"type":"Dense","input_height":4,"output_height":2},
+ "parallel_branches":[{"type":"Dense","is_remote_link":true,"target_l":0},{"type":"Dense","input_height":4,"output_height":4,"dtype":"int8"}]},
+{"l":2,"type":"Sequential","sequential_layers":[{"type":"RMSNorm","input_height":4},{"type":"Residual"}]},
+{"y":1,"l":0,"type":"MHA","d_model":4,"num_heads":2,"is_disabled":true},
+{"y":1,"l":1,"type":"Dense","input_height":4,"output_height":3,"is_remote_link":true,"target_l":0},
+{"y":1,"l":2,"type":"Softmax","softmax_type":"Masked","mask":[true,false,true]}]}
+END
+    awk 'BEGIN { srand(3); for (i = 0; i < 60; i++) { a = rand(); b = rand(); print a "," rand() "," b "," rand() "," (a > b ? 0 : 2) } }' >d.csv
+    cut -d, -f1-4 d.csv | head -3 >x.csv
+    zt-train -q -m full.json -i d.csv --loss cross_entropy --epochs 2 --optim adam -o a.json >/dev/null
+    zt-train -q -m a.json -i d.csv --loss cross_entropy --epochs 9 --optim adam --lr .02 -o b.json >/dev/null
+    zt-dna extract a.json | json '@{$j->{layers}} == 6 && $j->{layers}[1]{n} == 24 && $j->{layers}[4]{n} == 12'
+    zt-dna compare a.json b.json --threshold -1 --format json 2>/dev/null | json '$j->{overlap} > .5 && $j->{overlap} < 1 && @{$j->{layers}} == 6'
+    zt-dna lineage a.json b.json | grep -q "^b.json.a.json"
+    # half way between its parents
+    zt-dna splice a.json b.json --mode blend --alpha 0.5 -o c.json
+    zt-dna merge --method linear --weight 1 --weight 1 a.json b.json -o m.json
+    for net in c m; do
+        perl -MJSON::PP -e '
+            my ($p, $c) = map { decode_json(do { local (@ARGV, $/) = $_; <> }) } @ARGV;
+            my ($l, $k) = ($p->{layers}, $c->{layers});
+            exit !(@$l == @$k && $k->[1]{filter_gate} && $k->[1]{parallel_branches}[0]{is_remote_link} && $k->[3]{is_disabled} &&
+                   $k->[4]{is_remote_link} && @{$k->[5]{mask}} == 3 && $k->[1]{parallel_branches}[1]{dtype} eq "int8")' a.json $net.json
+        zt-run -m $net.json -i x.csv | awk -F, '{ if ($2 != 0 || ($1 + $3 - 1) ^ 2 > 1e-10) exit 1 } END { exit NR != 3 }'
+        zt-bench op --bind n=3 $net.json >/dev/null
+    done
+}
