@@ -1,4 +1,4 @@
-/* norm.c - rows of rms norms, of heads turned by tables, and of softmax. */
+/* norm.c - rows of norms, of heads turned by tables, of softmax and its kin. */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/cu.h"
 
@@ -160,6 +160,18 @@ static zt_status emit_qk_norm_rope(zt_cu_call *c)
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
+/* Lines along an axis. */
+static zt_cu_softmax_args lines_of(const zt_cu_call *c, int64_t axis, double scale, bool log)
+{
+    const zt_type *x = c->in[0];
+    int at = (int)(axis < 0 ? axis + x->rank : axis);
+    zt_cu_softmax_args a = {
+        .x = c->x[0], .y = c->y[0], .n = x->dim[at], .inner = 1, .scale = scale, .log = log};
+    for (int d = at + 1; d < x->rank; d++) a.inner *= x->dim[d];
+    a.lines = a.n ? zt_type_count(x) / a.n : 0;
+    return a;
+}
+
 static zt_status launch_softmax(zt_cu_call *c, int64_t axis, double scale, bool log)
 {
     static const char *const lines[] = {"zt_softmax_f32", "zt_softmax_f16", "zt_softmax_bf16",
@@ -167,11 +179,7 @@ static zt_status launch_softmax(zt_cu_call *c, int64_t axis, double scale, bool 
     static const char *const across[] = {"zt_softmax_across_f32", "zt_softmax_across_f16",
                                          "zt_softmax_across_bf16", "zt_softmax_across_f64"};
     const zt_type *x = c->in[0];
-    int at = (int)(axis < 0 ? axis + x->rank : axis);
-    zt_cu_softmax_args a = {
-        .x = c->x[0], .y = c->y[0], .n = x->dim[at], .inner = 1, .scale = scale, .log = log};
-    for (int d = at + 1; d < x->rank; d++) a.inner *= x->dim[d];
-    a.lines = a.n ? zt_type_count(x) / a.n : 0;
+    zt_cu_softmax_args a = lines_of(c, axis, scale, log);
     if (a.lines == 0) return ZT_OK;
     if (a.inner > 1)
         return zt_cu_launch(c, of_type(x->dtype, across), zt_cu_grid(a.lines, 128),
@@ -196,6 +204,16 @@ static zt_status emit_scaled_softmax(zt_cu_call *c)
     return launch_softmax(c, at->axis, at->scale, false);
 }
 
+static zt_status emit_entmax(zt_cu_call *c)
+{
+    static const char *const names[] = {"zt_entmax_f32", "zt_entmax_f16", "zt_entmax_bf16",
+                                        "zt_entmax_f64"};
+    const zt_entmax_attrs *at = c->attrs;
+    zt_cu_softmax_args a = lines_of(c, at->axis, at->alpha, false);
+    return zt_cu_launch(c, of_type(c->in[0]->dtype, names), (zt_cu_dim){(unsigned)a.lines, 1, 1},
+                        (zt_cu_dim){32, 1, 1}, 0, &a, sizeof a);
+}
+
 const zt_cu_row zt_cu_norm[] = {
     {ZT_OP_rms_norm, has_norm, emit_rms_norm, 0},
     {ZT_OP_add_rms_norm, has_norm, emit_add_rms_norm, 0},
@@ -206,5 +224,6 @@ const zt_cu_row zt_cu_norm[] = {
     {ZT_OP_softmax, has_float, emit_softmax, 0},
     {ZT_OP_log_softmax, has_float, emit_log_softmax, 0},
     {ZT_OP_scaled_softmax, has_float, emit_scaled_softmax, 0},
+    {ZT_OP_entmax, has_float, emit_entmax, 0},
     {0},
 };

@@ -1,5 +1,5 @@
-/* softmax.cu - softmax of lines, scaled or not, and its logarithm: a block a line where its entries
- * lie side by side, else a thread a line.
+/* softmax.cu - softmax of lines, scaled or not, its logarithm, and entmax: a block a line where its
+ * entries lie side by side, else a thread a line.
  */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/prim.h"
@@ -59,3 +59,47 @@ SOFTMAX(f32, float)
 SOFTMAX(f16, f16)
 SOFTMAX(bf16, bf16)
 SOFTMAX(f64, double)
+
+/* ---- entmax ---------------------------------------------------------------------------------- */
+
+/* What an entry is at threshold t, for x times alpha - 1. */
+FN double entmax_share(double x, double t, double alpha)
+{
+    return x > t ? pow(x - t, 1 / (alpha - 1)) : 0;
+}
+
+/* A warp a line: the threshold is found by halves, in f64 for all types. The sum of shares is above
+ * 1 one below the largest, 0 at it. scale: alpha. */
+template <class T> FN void entmax_line(const zt_cu_softmax_args &a)
+{
+    int64_t line = block(), from = line / a.inner * a.n * a.inner + line % a.inner;
+    const T *x = PTR(const T, a.x) + from;
+    T *y = PTR(T, a.y) + from;
+    double by = a.scale - 1, top = -INFINITY, sum = 0;
+    for (int64_t i = lane(); i < a.n; i += 32) top = larger(top, (double)get(x[i * a.inner]) * by);
+    top = warp_max(top);
+    double low = top - 1, high = top;
+    for (int k = 0; k < 200 && low < high; k++) {
+        double middle = low + (high - low) / 2, total = 0;
+        for (int64_t i = lane(); i < a.n; i += 32)
+            total += entmax_share((double)get(x[i * a.inner]) * by, middle, a.scale);
+        total = warp_sum(total);
+        if (middle == low || middle == high) break;
+        if (total >= 1)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (int64_t i = lane(); i < a.n; i += 32)
+        sum += entmax_share((double)get(x[i * a.inner]) * by, low, a.scale);
+    sum = warp_sum(sum);
+    for (int64_t i = lane(); i < a.n; i += 32)
+        y[i * a.inner] = put<T>(entmax_share((double)get(x[i * a.inner]) * by, low, a.scale) / sum);
+}
+
+#define ENTMAX(name, number)                                                                       \
+    KERNEL_OF(zt_entmax_##name, zt_cu_softmax_args, 32) { entmax_line<number>(a); }
+ENTMAX(f32, float)
+ENTMAX(f16, f16)
+ENTMAX(bf16, bf16)
+ENTMAX(f64, double)

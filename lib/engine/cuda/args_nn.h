@@ -1,0 +1,40 @@
+/* args_nn.h - what the kernels of norms by channels and of dense attention are called with. */
+#ifndef ZT_CU_ARGS_NN_H
+#define ZT_CU_ARGS_NN_H
+
+#include "lib/engine/cuda/args.h"
+
+/* ---- channels.cu ---------------------------------------------------------------------------- */
+
+/* x [N,C,...] of `size` elements a channel and sample. What is normalised together is a set: `of`
+ * channels of one sample (group_norm: `groups` sets a sample), or one of all samples. */
+typedef struct zt_cu_set_args {
+    zt_cu_ptr x, g, b, y, mean, rstd; /* statistics: of sets, read or written */
+    zt_cu_ptr run_mean, run_var, new_mean, new_var;
+    zt_cu_ptr dy, dx, dg, db;
+    int64_t N, C, size, of, groups; /* groups 0: all samples */
+    double eps, momentum;
+    int32_t unbiased, training;
+} zt_cu_set_args;
+
+/* ---- sdpa.cu -------------------------------------------------------------------------------- */
+
+enum { ZT_CU_SDPA_MOST = 256 }; /* columns */
+
+typedef struct zt_cu_rows { /* where rows lie: elements from one batch, head and row to the next */
+    zt_cu_ptr at;
+    int64_t batch, head, row;
+} zt_cu_rows;
+
+typedef struct zt_cu_sdpa_args {
+    zt_cu_rows q, k, v, y; /* y: the output, or what comes back of it */
+    zt_cu_rows dq, dk, dv;
+    zt_cu_ptr lse, delta, mask, len, trouble;
+    int64_t b, h, g, s, t, d, dv_cols;
+    int64_t mask_step[4];        /* along b, h, s, t */
+    int64_t offset, left, right; /* lib/ops/sdpa.h: zt_sdpa_seen; right with causal in it */
+    float scale, softcap;
+    int32_t mask_bool, end;
+} zt_cu_sdpa_args;
+
+#endif
