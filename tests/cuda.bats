@@ -200,3 +200,20 @@ refuses() { # what it says
         [ "$(cat n)" -ge "$(grep -cE '^KERNEL(_OF)?\(' "$f")" ]
     done
 }
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+@test "--compute: text near f32's in f16, bf16 and fp8, and only where there is cuda" {
+    need_emulation
+    for how in f32 f16 bf16 fp8; do
+        zt-run -m "$tiny" -p 'Hello there' --raw -n 4 --temp 0 --ignore-eos --engine cuda --compute $how >$how
+        [ -s $how ]
+    done
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 4 --temp 0 --ignore-eos --engine cuda >plain
+    cmp plain f32
+    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cpu --compute f16
+    one_message zt-run
+    [[ $stderr == *'engine cpu computes in f32, not in f16'* ]]
+    run -64 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda --compute f64
+    one_message zt-run
+}

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lib/run/compute.h"
 #include "lib/run/passes/rewrite.h"
 #include "lib/run/plan.h"
 
@@ -117,23 +118,14 @@ static zt_status run_pass(zt_ctx *ctx, int i, const zt_pass_opts *o, zt_prog **p
     return tell_after(*p, o, report);
 }
 
-static zt_prog *copy(zt_ctx *ctx, const zt_prog *p)
-{
-    zt_rewrite w;
-    zt_prog *to;
-    zt_status s = zt_rewrite_begin(&w, ctx, p);
-    for (int i = 0; i < zt_prog_n_steps(p) && !s; i++) s = zt_rewrite_copy(&w, i, NULL);
-    zt_rewrite_end(&w, s, &to);
-    return to;
-}
-
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
                         zt_pass_report *reports)
 {
     static const zt_pass_opts plain;
     if (!opts) opts = &plain;
     if (zt_ctx_status(ctx)) return NULL;
-    zt_prog *now = copy(ctx, p);
+    zt_compute how = opts->engine ? zt_engine_compute(opts->engine) : ZT_COMPUTE_F32;
+    zt_prog *now = zt_prog_computed(ctx, p, opts->sample, opts->n_sample, how);
     zt_status s = now ? ZT_OK : zt_ctx_status(ctx);
     for (int i = 0; i < N_PASSES && !s; i++)
         s = run_pass(ctx, i, opts, &now, reports ? &reports[i] : NULL);

@@ -3,7 +3,8 @@
  * A const table of passes, run in its order; each is a file of lib/run/passes/ and has its own
  * switch (the tools' `--no-NAME` come from the table). A pass changes neither inputs, states, data
  * nor outputs: what comes out of the new program has, bit for bit, the bytes of the old one's on
- * the same engine. Names of values stay where the values do.
+ * the same engine. Names of values stay where the values do. (Before them, for an engine that was
+ * opened to compute in less than f32, comes what changes bits: lib/run/compute.h.)
  *
  *     zt_pass_opts o = {.sample = b, .n_sample = 3, .engine = e};
  *     zt_prog *q = zt_prog_passes(ctx, p, &o, NULL);

@@ -54,7 +54,7 @@ typedef struct zt_opt {
 /* Which of cli.md's shared options a tool takes (help, version, quiet, verbose always). */
 enum {
     ZT_SHARE_OUTPUT = 1, /* -o --output, -f --force */
-    ZT_SHARE_ENGINE = 2, /* -t --threads --engine --strict-engine --isa */
+    ZT_SHARE_ENGINE = 2, /* -t --threads --engine --strict-engine --isa --compute */
     ZT_SHARE_MEM = 4,    /* --mem-limit */
     ZT_SHARE_SEED = 8,   /* --seed */
     ZT_SHARE_FORMAT = 16, /* --format, for tables */
@@ -98,6 +98,7 @@ typedef struct zt_cli {
     const char *engine;    /* "auto" */
     zt_isa isa;            /* from --isa, else ZT_ISA, else the best */
     int64_t tile;          /* 0: by the caches */
+    int compute;           /* zt_compute */
     size_t mem_limit;
     uint64_t seed;
     zt_format format;
@@ -112,7 +113,7 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
 int zt_cli_close(zt_cli *cli, zt_status s);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
-zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile say */
+zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
 /* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
  * what was given once is that of both. */

@@ -39,6 +39,8 @@ static const struct shared_option {
         "scalar, avx2 or avx512: instructions to use at most (also ZT_ISA)", ),
     ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512",
         "instructions to use at most (also ZT_ISA)", ),
+    ROW(ZT_SHARE_ENGINE, pub.compute, 0, "compute", WORD, "f32|f16|bf16|fp8",
+        "numbers that cuda computes with (default: f32)", ),
     ROW(ZT_SHARE_TILE, pub.tile, 0, "tile", I64, "N",
         "tokens in a tile of matrix products on the CPU (default: by the caches)", .min = 1,
         .max = 1 << 20),

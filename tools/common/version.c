@@ -8,7 +8,8 @@
 
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)
 {
-    zt_engine_opts opts = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile};
+    zt_engine_opts opts = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile,
+                           .compute = (zt_compute)cli->compute};
     return zt_engine_open(cli->ctx, cli->engine, &opts);
 }
 

@@ -15,6 +15,7 @@ static zt_engine *cu_open(zt_ctx *ctx, const zt_engine_opts *opts)
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
     e->base = (zt_engine){&zt_engine_cuda, ctx};
+    e->compute = opts->compute;
     if (zt_cu_load(ctx, &e->cu) == ZT_OK && zt_cu_device_open(e, opts->device) == ZT_OK)
         return &e->base;
     cu_close(&e->base);

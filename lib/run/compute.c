@@ -1,0 +1,193 @@
+/* compute.c - programs that compute in less than f32: which values have which form, step by step.
+ *
+ * A value that was of f32 may be there as declared (rewrite's map), in the lesser type, and as
+ * weights of E4M3, each made when first asked for. A step takes the least form that its rule
+ * allows, of three: all its floats in the lesser type; those that are there in it already; none.
+ */
+#include "lib/run/compute.h"
+
+#include <string.h>
+
+#include "lib/run/passes/rewrite.h"
+
+typedef enum form { DECLARED, LESS, WEIGHT, FORMS } form;
+
+typedef struct lessening {
+    zt_rewrite w;
+    const zt_bound *b;
+    zt_dtype dtype[FORMS]; /* of LESS and WEIGHT */
+    bool weights;          /* are there WEIGHTs */
+    int *made[FORMS];      /* [values] of LESS and WEIGHT: numbers in w.to, or -1 */
+} lessening;
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int *slot(lessening *h, int v, form f)
+{
+    return f == DECLARED ? &h->w.map[v] : &h->made[f][v];
+}
+
+static zt_status cast(lessening *h, int from, zt_dtype to, int *made)
+{
+    zt_cast_attrs a = zt_cast_defaults();
+    const char *names[] = {NULL};
+    memset(&a.to, 0, sizeof a.to);
+    strncpy(a.to.s, zt_dtype_get(to)->name, sizeof a.to.s - 1);
+    return zt_prog_op(h->w.to, ZT_OP_cast, &a, &from, names, made);
+}
+
+/* v in form f, made of the form that is there. */
+static zt_status want(lessening *h, int v, form f)
+{
+    int *to = slot(h, v, f);
+    if (*to >= 0) return ZT_OK;
+    int from = h->w.map[v] >= 0 ? h->w.map[v] : h->made[LESS][v];
+    return cast(h, from, f == DECLARED ? h->b->type[v].dtype : h->dtype[f], to);
+}
+
+/* ---- forms of a step ------------------------------------------------------------------------- */
+
+static bool stays(zt_op op)
+{
+    static const char *const wide[] = {"reduce", "axis", "loss", "random", "quantization", "call",
+                                       "spectral"};
+    const char *family = zt_op_family(op);
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (!strcmp(family, wide[i])) return true;
+    return op == ZT_OP_cast || op == ZT_OP_bitcast;
+}
+
+/* A plain matrix of data that a linear op multiplies by. */
+static bool is_weight(const lessening *h, const zt_step *st, int k)
+{
+    int n = st->op == ZT_OP_linear         ? 1
+            : st->op == ZT_OP_linears      ? 3
+            : st->op == ZT_OP_gated_linear ? 2
+                                           : 0;
+    const zt_type *t = &h->b->type[st->in[k]];
+    return k >= 1 && k <= n && zt_prog_value(h->w.from, st->in[k])->kind == ZT_VALUE_DATA &&
+           t->rank == 2 && (t->dtype == ZT_F32 || t->dtype == ZT_F16 || t->dtype == ZT_BF16);
+}
+
+enum { ALL_AND_WEIGHTS, ALL, WHAT_IS_THERE, TRIES };
+
+/* The form of input k in one of the tries. What is used up keeps its own. */
+static form form_of(const lessening *h, const zt_step *st, int k, int how)
+{
+    int v = st->in[k];
+    if (k < zt_op_info(st->op)->def->donates) return DECLARED;
+    if (how == ALL_AND_WEIGHTS && h->weights && is_weight(h, st, k)) return WEIGHT;
+    if (h->b->type[v].dtype != ZT_F32) return DECLARED;
+    return how != WHAT_IS_THERE || h->made[LESS][v] >= 0 ? LESS : DECLARED;
+}
+
+/* Does the rule take these, and give each output as it was or in the lesser type? *less: those. */
+static bool allowed(const lessening *h, const zt_step *st, const void *attrs, const form *f,
+                    unsigned *less)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    zt_type type[ZT_MAX_IN], out[ZT_MAX_OUT] = {{0}};
+    const zt_type *in[ZT_MAX_IN] = {0};
+    bool any = false;
+    *less = 0;
+    for (int k = 0; k < info->n_in; k++) {
+        if (st->in[k] < 0) continue;
+        type[k] = h->b->type[st->in[k]];
+        if (f[k] != DECLARED) type[k].dtype = h->dtype[f[k]];
+        any = any || f[k] != DECLARED;
+        in[k] = &type[k];
+    }
+    if (!any || zt_op_infer(NULL, st->op, attrs, in, out)) return false;
+    for (int k = 0; k < info->n_out; k++) {
+        if (st->out[k] < 0) continue;
+        zt_type was = h->b->type[st->out[k]];
+        bool lesser = was.dtype == ZT_F32 && out[k].dtype == h->dtype[LESS];
+        if (lesser) was.dtype = out[k].dtype;
+        if (!zt_type_equal(&was, &out[k]) || (lesser && k < info->def->donates)) return false;
+        *less |= (unsigned)lesser << k;
+    }
+    return true;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* less: outputs that come in the lesser type. */
+static zt_status emit(lessening *h, const zt_step *st, const form *f, unsigned less)
+{
+    const zt_opinfo *info = zt_op_info(st->op);
+    const char *names[ZT_MAX_OUT] = {0};
+    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    for (int k = 0; k < info->n_in; k++) {
+        in[k] = ZT_NONE;
+        if (st->in[k] < 0) continue;
+        zt_status s = want(h, st->in[k], f[k]);
+        if (s) return s;
+        in[k] = *slot(h, st->in[k], f[k]);
+    }
+    for (int k = 0; k < info->n_out; k++)
+        names[k] = st->out[k] >= 0 ? zt_prog_value(h->w.from, st->out[k])->name : k ? "_" : NULL;
+    zt_status s = zt_prog_op(h->w.to, st->op, st->attrs, in, names, out);
+    for (int k = 0; k < info->n_out && !s; k++)
+        if (st->out[k] >= 0) *slot(h, st->out[k], less >> k & 1 ? LESS : DECLARED) = out[k];
+    return s;
+}
+
+static zt_status lessen(lessening *h, int step)
+{
+    const zt_step *st = zt_prog_step(h->w.from, step);
+    unsigned less;
+    for (int how = h->weights ? ALL_AND_WEIGHTS : ALL; how < TRIES && !stays(st->op); how++) {
+        form f[ZT_MAX_IN] = {DECLARED};
+        for (int k = 0; k < zt_op_info(st->op)->n_in; k++)
+            if (st->in[k] >= 0) f[k] = form_of(h, st, k, how);
+        if (allowed(h, st, h->b->attrs[step], f, &less)) return emit(h, st, f, less);
+    }
+    return emit(h, st, (const form[ZT_MAX_IN]){DECLARED}, 0);
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* What states keep and outputs give is as it was declared. */
+static zt_status declare_ends(lessening *h)
+{
+    const zt_prog *p = h->w.from;
+    zt_status s = ZT_OK;
+    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE) && !s; i++) {
+        int keep = zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_STATE, i))->keep;
+        if (keep >= 0) s = want(h, keep, DECLARED);
+    }
+    for (int o = 0; o < zt_prog_n_outputs(p) && !s; o++)
+        s = want(h, zt_prog_output(p, o)->value, DECLARED);
+    return s;
+}
+
+static zt_status rewrite(lessening *h, zt_ctx *ctx, const zt_prog *p, bool less, zt_prog **out)
+{
+    zt_status s = zt_rewrite_begin(&h->w, ctx, p);
+    for (int i = 0; i < zt_prog_n_steps(p) && !s; i++)
+        s = less ? lessen(h, i) : zt_rewrite_copy(&h->w, i, NULL);
+    if (!s && less) s = declare_ends(h);
+    return zt_rewrite_end(&h->w, s, out);
+}
+
+zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *p, const zt_binding *sample, int n_sample,
+                          zt_compute how)
+{
+    size_t n = (size_t)zt_prog_n_values(p) + 1;
+    bool less = how != ZT_COMPUTE_F32 && zt_prog_n_symbols(p) <= n_sample;
+    zt_dtype half = how == ZT_COMPUTE_F16 ? ZT_F16 : ZT_BF16;
+    lessening h = {.dtype = {ZT_F32, half, ZT_F8_E4M3}, .weights = how == ZT_COMPUTE_FP8};
+    zt_bound *b = less ? zt_prog_bind(p, sample, n_sample) : NULL;
+    zt_prog *out = NULL;
+    zt_status s = less && !b ? zt_ctx_status(ctx) : ZT_OK;
+    h.b = b;
+    for (int f = LESS; f < FORMS && !s; f++) {
+        h.made[f] = zt_alloc_array(ctx, n, sizeof *h.made[f]);
+        if (!h.made[f]) s = ZT_ENOMEM;
+        for (size_t v = 0; v < n && !s; v++) h.made[f][v] = -1;
+    }
+    if (!s) rewrite(&h, ctx, p, less, &out);
+    for (int f = LESS; f < FORMS; f++) zt_free(ctx, h.made[f]);
+    zt_bound_free(b);
+    return out;
+}
