@@ -125,7 +125,9 @@ zt_status zt_cpu_reserve(zt_cpu_engine *e, size_t arena, size_t shared, size_t l
     return ZT_OK;
 }
 
-/* Small pages for states: a cache of which little is used then takes little memory. */
+/* Small pages for a large state: a cache of which little is used then takes little memory. Small ones
+ * that share a slab have huge pages: a token of a small model reads hundreds of small pages of them,
+ * which the processor's tables of addresses do not hold. */
 static void prefer_small_pages(uint8_t *data, size_t bytes)
 {
     const uintptr_t page = 4096;
@@ -139,14 +141,15 @@ static zt_cpu_slab *new_slab(zt_cpu_engine *e, zt_cpu_slab **list, size_t bytes)
     zt_cpu_slab *s = zt_calloc(e->base.ctx, 1, sizeof *s);
     if (!s) return NULL;
     /* A large state alone: of states there are many alike, and of each slab a rest would be lost. */
-    s->bytes = list == &e->states && bytes > SLAB / 8 ? bytes : larger(bytes, SLAB);
+    bool alone = list == &e->states && bytes > SLAB / 8;
+    s->bytes = alone ? bytes : larger(bytes, SLAB);
     s->data =
         list == &e->states ? zt_calloc(e->base.ctx, 1, s->bytes) : zt_alloc(e->base.ctx, s->bytes);
     if (!s->data) {
         zt_free(e->base.ctx, s);
         return NULL;
     }
-    if (list == &e->states) prefer_small_pages(s->data, s->bytes);
+    if (alone) prefer_small_pages(s->data, s->bytes);
     s->next = *list;
     *list = s;
     return s;

@@ -59,13 +59,11 @@ TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
 /* Bytes of CODES for 32 columns of one token. */
 INLINE size_t code_bytes(zt_pack_form f) { return zt_pack_halves(f) ? 44 : 40; }
 
-/* 32 or 16 columns for T rows of activations: sum[t] += what each row of weights gives. x their
- * codes, d and s their scales and what they sum up to. With P = 2 a token is two of them. */
-TEMPLATE void part_codes(zt_pack_form f, int n, int T, int P, const cv *c, fv scale, fv min,
-                         const uint8_t *x, const uint8_t *d, const uint8_t *s, fv *sum)
+/* 32 or 16 columns for T rows of activations: sum[t] += what each row of weights gives. dot: their
+ * products with codes, d and s their scales and what they sum up to. With P = 2 a token is two. */
+TEMPLATE void add_part(zt_pack_form f, int T, int P, const iv *dot, fv scale, fv min,
+                       const uint8_t *d, const uint8_t *s, fv *sum)
 {
-    iv dot[MOST];
-    cv_dots(zt_pack_wide(f), n, T, c, x, zt_pack_mins(f) ? NULL : s, dot);
     UNROLL for (int t = 0; t < T / P; t++) {
         iv whole = P == 2 ? iv_join(dot[P * t], dot[P * t + 1]) : dot[t];
         fv dx = fv_set(load_f32(d + 4 * P * t));
@@ -81,11 +79,19 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p,
     const uint8_t *d = x + 32 * T, *s = d + 4 * T;
     const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
     cv c[8];
+    iv dot[MOST];
+    if (f.bits == 8 && T <= IN_ORDER) {
+        cv_dots_next(T, q + 4 * r, x, s, dot);
+        add_part(f, T, P, dot, scale_of(f, p, b, 0, r), fv_zero(), d, s, sum);
+        return;
+    }
     cv_unpack(f, T <= IN_ORDER, q + 4 * r, c);
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, b, h, r), min = scale;
         if (zt_pack_mins(f)) min = min_of(f, p, b, h, r);
-        part_codes(f, n, T, P, c + 4 * h, scale, min, x + 16 * T * h, d, s + 4 * T * h, sum);
+        cv_dots(zt_pack_wide(f), n, T, c + 4 * h, x + 16 * T * h,
+                zt_pack_mins(f) ? NULL : s + 4 * T * h, dot);
+        add_part(f, T, P, dot, scale, min, d, s + 4 * T * h, sum);
     }
 }
 
