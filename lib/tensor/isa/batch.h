@@ -24,8 +24,10 @@ typedef struct batch {
 } batch;
 
 /* What numbers weigh where no importance is given: |x|^power and `flat` times its mean in the
- * group. K-quants count large numbers more: it leaves a little more error, but a model of q3_k or
- * q4_k has less KL divergence from its source (SmolLM2; bench/quant). */
+ * group. All alike would leave the least error, but where a column's numbers are large, what it is
+ * multiplied by is too: in SmolLM2's ffn_down of layer 3, whose column 1 of 1536 has nine tenths of
+ * the squares, iq4_nl then left 1.65 of llama-quantize's error in what comes out. {1, 4} is hardly
+ * more error than all alike, and 1.03 there at most. */
 typedef struct weighing {
     int power; /* 1 or 2; 0: all weigh 1 */
     float flat;
