@@ -75,6 +75,15 @@ static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
     return good;
 }
 
+/* Floats of a byte too; of powers of two, which a cast rounds as it is told, the other way alone. */
+static bool cast_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
+                     const zt_type out[])
+{
+    (void)e, (void)attrs;
+    const zt_dtype from = in[0]->dtype, to = out[0].dtype;
+    return (from <= ZT_F8_E8M0 || zt_cu_is_plain(from)) && (to < ZT_F8_E8M0 || zt_cu_is_plain(to));
+}
+
 static void set_walk(zt_cu_chain_args *a, const zt_cu_call *c, int n_in, const zt_type *y)
 {
     zt_cu_walk w = zt_cu_walk_of(c->in, n_in, y);
@@ -221,8 +230,9 @@ static zt_status emit_same_bytes(zt_cu_call *c)
 
 const zt_cu_row zt_cu_elementwise[] = {
 #define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = emit_one},
-    ZT_CU_OPS(X) X(gelu) X(geglu) X(where) X(cast) X(fill_like)
+    ZT_CU_OPS(X) X(gelu) X(geglu) X(where) X(fill_like)
 #undef X
+    {.op = ZT_OP_cast, .has = cast_has, .emit = emit_one},
         {.op = ZT_OP_pointwise, .has = chain_has, .emit = emit_chain},
     {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes},
     {.emit = NULL},

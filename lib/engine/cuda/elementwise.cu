@@ -106,11 +106,21 @@ FN double of_integer(int from, int to, int64_t v)
     return negative ? -(double)m : (double)m;
 }
 
-FN value cast(int from, int to, value x)
+/* What is too large for a float of a byte becomes the largest; q: saturate. */
+FN double cut_small(const zt_cu_chain_op &o, double x)
 {
+    if (o.to <= ZT_CU_BF16 || o.to > ZT_CU_F8_E8M0 || o.q == 0) return x;
+    const double most = (double)small_get(o.to, small_of(o.to).most);
+    return x > most ? most : x < -most ? -most : x;
+}
+
+FN value cast(const zt_cu_chain_op &o, value x)
+{
+    const int from = o.of, to = o.to;
     value v;
     const bool floats = is_f64(from) || is_f32(from);
-    const double wide = is_f64(from) ? x.d : is_f32(from) ? (double)x.f : of_integer(from, to, x.i);
+    const double wide = cut_small(
+        o, is_f64(from) ? x.d : is_f32(from) ? (double)x.f : of_integer(from, to, x.i));
     if (is_f64(to) || is_f32(to)) return to_float(to, wide);
     v.i = floats ? whole(to, wide) : wrapped(to, (uint64_t)x.i);
     return v;
@@ -153,7 +163,7 @@ FN value run_op(const zt_cu_chain_op &o, const value *v, int64_t i, zt_cu_ptr tr
     value y;
     y.i = 0;
     if (o.fn == ZT_CU_F_where) return not_zero(o.of0, a) ? b : v[o.in[2]];
-    if (o.fn == ZT_CU_F_cast) return cast(o.of, o.to, a);
+    if (o.fn == ZT_CU_F_cast) return cast(o, a);
     if (o.fn == ZT_CU_F_fill) return to_float(o.to, o.p);
     if (is_test(o.fn)) return run_test(o, a, b);
     if (o.fn >= ZT_CU_F_isnan) {

@@ -12,7 +12,63 @@ union value {
 };
 
 FN bool is_f64(int t) { return t == ZT_CU_F64; }
-FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_BF16; }
+FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_F8_E8M0; }
+
+/* ---- floats of a byte ------------------------------------------------------------------------ */
+
+/* As lib/tensor/dtype_small.c has them: `most` the code of the largest number, `overflow` what is
+ * larger, `nan` NaN, `infinity` 0 where there is none, nuz without a negative zero. */
+struct small_float {
+    int fraction, bias;
+    uint32_t most, overflow, nan, infinity;
+    bool nuz;
+};
+
+FN small_float small_of(int t)
+{
+    switch (t) {
+    case ZT_CU_F8_E4M3: return small_float{3, 7, 0x7e, 0x7f, 0x7f, 0, false};
+    case ZT_CU_F8_E5M2: return small_float{2, 15, 0x7b, 0x7c, 0x7e, 0x7c, false};
+    case ZT_CU_F8_E4M3FNUZ: return small_float{3, 8, 0x7f, 0x80, 0x80, 0, true};
+    default: return small_float{2, 16, 0x7f, 0x80, 0x80, 0, true};
+    }
+}
+
+FN float small_get(int t, uint32_t code)
+{
+    const small_float s = small_of(t);
+    const uint32_t a = code & 0x7f, exponent = a >> s.fraction;
+    const uint32_t fraction = a & ((1u << s.fraction) - 1);
+    if (t == ZT_CU_F8_E8M0)
+        return bits_as<float>(code == 255 ? 0x7fc00000 : code ? code << 23 : 0x400000);
+    if (s.nuz ? code == s.nan : a >= s.overflow && a != s.infinity)
+        return bits_as<float>(0x7fc00000u);
+    float f = exponent
+                  ? bits_as<float>((exponent + 127 - (uint32_t)s.bias) << 23 |
+                                   fraction << (23 - s.fraction))
+                  : (float)fraction * bits_as<float>((uint32_t)(128 - s.bias - s.fraction) << 23);
+    if (!s.nuz && s.infinity && a == s.infinity) f = INFINITY;
+    return code & 0x80 ? -f : f;
+}
+
+FN uint8_t small_put(int t, float f)
+{
+    const small_float s = small_of(t);
+    const uint32_t u = bits_as<uint32_t>(f), a = u & 0x7fffffff, normal = 128 - (uint32_t)s.bias;
+    const uint32_t sign = u >> 31 << 7;
+    uint32_t drop = 23 - (uint32_t)s.fraction, keep = a - ((127 - (uint32_t)s.bias) << 23);
+    if (a > 0x7f800000) return (uint8_t)(s.nuz ? s.nan : sign | s.nan);
+    if (a >> 23 < normal) {
+        drop += normal - (a >> 23);
+        keep = (a & 0x7fffff) | 0x800000;
+        if (drop > 24) drop = 31;
+    }
+    const uint32_t code = (keep + (1u << (drop - 1)) - 1 + (keep >> drop & 1)) >> drop;
+    if (code > s.most) return (uint8_t)(s.nuz ? s.overflow : sign | s.overflow);
+    return (uint8_t)(s.nuz && !code ? 0 : sign | code);
+}
+
+/* ---- any ------------------------------------------------------------------------------------- */
 
 FN value load_value(int t, zt_cu_ptr at, int64_t i)
 {
@@ -32,6 +88,7 @@ FN value load_value(int t, zt_cu_ptr at, int64_t i)
     case ZT_CU_U16: v.i = PTR(const uint16_t, at)[i]; break;
     default: v.i = PTR(const uint8_t, at)[i]; break;
     }
+    if (t >= ZT_CU_F8_E4M3 && t <= ZT_CU_F8_E8M0) v.f = small_get(t, (uint32_t)v.i);
     return v;
 }
 
@@ -48,7 +105,7 @@ FN void store_value(int t, zt_cu_ptr at, int64_t i, value v)
     case ZT_CU_U32: PTR(int32_t, at)[i] = (int32_t)v.i; break;
     case ZT_CU_I16:
     case ZT_CU_U16: PTR(int16_t, at)[i] = (int16_t)v.i; break;
-    default: PTR(int8_t, at)[i] = (int8_t)v.i; break;
+    default: PTR(uint8_t, at)[i] = is_f32(t) ? small_put(t, v.f) : (uint8_t)v.i; break;
     }
 }
 
@@ -83,6 +140,7 @@ FN value to_float(int t, double x)
     if (t == ZT_CU_F32) v.f = (float)x;
     if (t == ZT_CU_F16) v.f = get(put<f16>(x));
     if (t == ZT_CU_BF16) v.f = get(put<bf16>(x));
+    if (t > ZT_CU_BF16) v.f = f64_to_odd(x); /* of a byte: rounded as it is stored */
     return v;
 }
 
