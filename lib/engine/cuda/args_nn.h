@@ -37,4 +37,20 @@ typedef struct zt_cu_sdpa_args {
     int32_t mask_bool, end;
 } zt_cu_sdpa_args;
 
+/* ---- recurrent.cu --------------------------------------------------------------------------- */
+
+typedef struct zt_cu_recurrent_args {
+    zt_cu_ptr x, r, b, rb, h0, c0, peep, lengths; /* x: w_ih x, [T,N,gates*H] */
+    zt_cu_ptr y, hn, cn, saved, trouble;
+    zt_cu_ptr dy, dhn, dcn, dg, dh0, dc0;
+    zt_cu_ptr third; /* gru, linear before reset: the third gate's dg times its r */
+    int64_t T, N, H;
+    int32_t reverse, other; /* other: relu; gru with the reset first */
+} zt_cu_recurrent_args;
+
+typedef struct zt_cu_columns_args {
+    zt_cu_ptr a, b, y;
+    int64_t rows, columns, a_step, b_step;
+} zt_cu_columns_args;
+
 #endif

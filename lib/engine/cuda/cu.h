@@ -290,7 +290,8 @@ zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
 /* They end with emit NULL. */
 #define ZT_CU_FAMILIES(X)                                                                          \
     X(elementwise) X(shape) X(reduce) X(axis) X(linear) X(norm) X(rope) X(attention) X(matmul)     \
-    X(embed) X(index) X(random) X(loss) X(conv) X(pools) X(channels) X(sdpa) X(spectral) X(quant)
+    X(embed) X(index) X(random) X(loss) X(conv) X(pools) X(channels) X(sdpa) X(spectral)           \
+    X(quant) X(recurrent)
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X
@@ -304,6 +305,9 @@ struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int
 /* norm.c: of a value of type `type`, as the row rms_norm. */
 zt_status zt_cu_rms_norm(zt_cu_call *c, const zt_type *type, zt_cu_ptr x, zt_cu_ptr g, double eps,
                          int64_t dims, zt_cu_ptr y);
+/* matmul.c: one product of f32 matrices whose rows and columns lie as its steps say. */
+struct zt_cu_matmul_args;
+zt_status zt_cu_multiply(zt_cu_call *c, const struct zt_cu_matmul_args *a);
 /* linear.c: the vectors that codes of a block type stand for, as a constant of the step; 0 of others. */
 zt_status zt_cu_vectors(zt_cu_call *c, zt_dtype t, zt_cu_ptr *at);
 

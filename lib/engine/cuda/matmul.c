@@ -34,6 +34,13 @@ static void steps_of(const zt_type *t, const zt_type *y, int64_t step[ZT_CU_DIMS
     }
 }
 
+zt_status zt_cu_multiply(zt_cu_call *c, const zt_cu_matmul_args *a)
+{
+    const zt_cu_dim grid = {(unsigned)((a->M + TILE - 1) / TILE),
+                            (unsigned)((a->N + TILE - 1) / TILE), 1};
+    return zt_cu_launch(c, "zt_matmul_f32", grid, (zt_cu_dim){256, 1, 1}, 0, a, sizeof *a);
+}
+
 static zt_status emit_matmul(zt_cu_call *c)
 {
     const zt_matmul_attrs *at = c->attrs;
