@@ -1,12 +1,14 @@
 /* grad_engines.c - every row's gradient program, all its small cases: on cpu as on ref, the same
- * bits for 1 to 8 threads; and every fused row beside what it is written as in simpler ones. */
+ * bits for 1 to 8 threads; and every fused row beside what it is written as in simpler ones. On
+ * cuda too, where there is one; `grad_engines cuda`: beside ref and one thread of the cpu alone. */
 #include "tests/opsample.h"
 
 /* ---- on engines ------------------------------------------------------------------------------ */
 
 /* ref, then cpu with 1 thread, 3, and 2 to 8 that are each given their part however little it is (a
- * traced replay goes step by step). */
-enum { REF, ONE, THREE, FORCED, ENGINES = FORCED + 7 };
+ * traced replay goes step by step); and cuda twice where there is one, which lends what it has no
+ * kernel for to the cpu. */
+enum { REF, ONE, THREE, FORCED, CUDA = FORCED + 7, AGAIN, ENGINES };
 static zt_engine *engines[ENGINES];
 
 /* A program's inputs as bytes: the sample's by its case, cotangents by normal draws. */
@@ -81,15 +83,21 @@ static bool check_engines(const sample *s)
     int n_in = zt_prog_count(g, ZT_VALUE_IN);
     for (int i = 0; i < n_in; i++) in[i] = input_bytes(s, g, i);
     for (int e = 0; e < ENGINES && good; e++)
-        good = run_on(engines[e], g, (const void *const *)in, &o[e]) || says(s, "does not run");
+        good = !engines[e] || run_on(engines[e], g, (const void *const *)in, &o[e]) ||
+               says(s, "does not run");
     for (int i = 0; i < o[REF].n && good; i++) {
         size_t bytes = zt_type_bytes(&o[ONE].type[i]);
-        for (int e = THREE; e < ENGINES && good; e++)
-            if (memcmp(o[ONE].data[i], o[e].data[i], bytes))
+        for (int e = THREE; e < CUDA && good; e++)
+            if (engines[e] && memcmp(o[ONE].data[i], o[e].data[i], bytes))
                 good = says(s, "other bits with more threads than with 1");
-        if (good && !near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i],
-                          zt_op_info(s->op)->def->weights != 0))
+        bool rounds = zt_op_info(s->op)->def->weights != 0;
+        if (good && !near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i], rounds))
             good = says(s, "cpu differs from ref");
+        if (!engines[CUDA]) continue;
+        if (good && memcmp(o[CUDA].data[i], o[AGAIN].data[i], bytes))
+            good = says(s, "cuda gives other bits the second time");
+        if (good && !near(&o[REF].type[i], o[CUDA].data[i], o[REF].data[i], rounds))
+            good = says(s, "cuda differs from ref");
     }
     for (int e = 0; e < ENGINES; e++)
         for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
@@ -108,7 +116,8 @@ static void check_on_engines(zt_ctx *ctx, zt_op op)
         good = check_engines(&s) && good;
         tried++;
     }
-    ok(good && tried > 0, "%s: gradient on cpu as on ref, %d cases", zt_op_info(op)->name, tried);
+    ok(good && tried > 0, "%s: gradient on cpu%s as on ref, %d cases", zt_op_info(op)->name,
+       engines[CUDA] ? " and cuda" : "", tried);
 }
 
 /* ---- expansions ------------------------------------------------------------------------------ */
@@ -175,23 +184,26 @@ static void nothing(void *user, const zt_plan *plan, int step, double seconds)
     (void)user, (void)plan, (void)step, (void)seconds;
 }
 
-static void open_engines(zt_ctx *ctx)
+static void open_engines(zt_ctx *ctx, bool threads)
 {
     zt_engine_opts opts = {.threads = 1, .isa = zt_isa_best()};
     engines[REF] = zt_engine_open(ctx, "ref", &(zt_engine_opts){0});
     engines[ONE] = zt_engine_open(ctx, "cpu", &opts);
     opts.threads = 3;
-    engines[THREE] = zt_engine_open(ctx, "cpu", &opts);
-    for (int e = FORCED; e < ENGINES; e++) {
+    if (threads) engines[THREE] = zt_engine_open(ctx, "cpu", &opts);
+    for (int e = FORCED; e < CUDA && threads; e++) {
         opts.threads = e - FORCED + 2;
         engines[e] = zt_engine_trace(zt_engine_open(ctx, "cpu", &opts), nothing, NULL);
     }
+    for (int e = CUDA; e < ENGINES; e++) engines[e] = zt_engine_open(ctx, "cuda", &opts);
+    if (!engines[CUDA]) skip("cuda: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     zt_ctx *ctx = zt_ctx_new();
-    open_engines(ctx);
+    open_engines(ctx, argc < 2 || strcmp(argv[1], "cuda"));
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
         if (zt_op_has_gradient((zt_op)op)) check_on_engines(ctx, (zt_op)op);
