@@ -20,6 +20,8 @@ struct job {
     double p;
     float beta;
     const float *weight; /* of the windows: avg_pool's factors, smooth_max_pool's padding */
+    int64_t first;       /* of max_pool: the line's first element */
+    int64_t *lo, *hi;    /* [taps of the last dimension]: elements of a line that meet the input */
 };
 
 /* Where the line's taps begin in the plane, without the last dimension; -1: outside. */
@@ -34,6 +36,20 @@ static int64_t line_of(const zt_window *w, const int64_t *o, const int64_t *k)
     return at;
 }
 
+/* Once a plane: divisions cost more than short lines. */
+static void find_inside(job *j)
+{
+    const zt_window *w = j->w;
+    int last = w->n - 1;
+    int64_t step = w->stride[last];
+    for (int64_t k = 0; k < w->k[last]; k++) {
+        int64_t shift = k * w->dilation[last] - w->pad[last];
+        j->lo[k] = shift < 0 ? (-shift + step - 1) / step : 0;
+        j->hi[k] = shift >= w->in[last] ? 0 : (w->in[last] - 1 - shift) / step + 1;
+        if (j->hi[k] > w->out[last]) j->hi[k] = w->out[last];
+    }
+}
+
 static void meet_line(const job *j, int64_t line, meet_fn *meet)
 {
     const zt_window *w = j->w;
@@ -45,9 +61,7 @@ static void meet_line(const job *j, int64_t line, meet_fn *meet)
     }
     for (int64_t tap = 0; tap < w->taps; tap++) {
         int64_t base = line_of(w, o, k), shift = k[last] * w->dilation[last] - w->pad[last];
-        int64_t lo = shift < 0 ? (-shift + step - 1) / step : 0;
-        int64_t hi = shift >= w->in[last] ? 0 : (w->in[last] - 1 - shift) / step + 1;
-        if (hi > w->out[last]) hi = w->out[last];
+        int64_t lo = j->lo[k[last]], hi = j->hi[k[last]];
         if (base >= 0 && lo < hi)
             meet(j, line * w->out[last] + lo, hi - lo, base + lo * step + shift, step);
         for (int d = last; d >= 0 && ++k[d] == w->k[d]; d--) k[d] = 0;
@@ -58,14 +72,21 @@ static void meet_line(const job *j, int64_t line, meet_fn *meet)
 
 static int64_t wide(const job *j) { return j->w->out[j->w->n - 1]; }
 
+/* Without branches: which is larger nobody can foresee. */
 static void meet_max(const job *j, int64_t o, int64_t n, int64_t i, int64_t step)
 {
-    o %= wide(j);
+    const float *from = j->x;
+    float *line = j->line + (o - j->first);
+    int32_t *index = j->index + (o - j->first);
     for (int64_t t = 0; t < n; t++, i += step) {
-        float x = j->x[i], y = j->line[o + t];
-        bool above = x > y || (x != x && y == y) || j->index[o + t] < 0;
-        j->line[o + t] = above ? x : y;
-        j->index[o + t] = above ? (int32_t)i : j->index[o + t];
+        float x = from[i], y = line[t];
+        int32_t was = index[t];
+        int32_t above = -((x > y) | ((x != x) & (y == y)) | (was < 0)), a, b;
+        memcpy(&a, &x, sizeof a);
+        memcpy(&b, &y, sizeof b);
+        b ^= (a ^ b) & above;
+        memcpy(&line[t], &b, sizeof b);
+        index[t] = was ^ (((int32_t)i ^ was) & above);
     }
 }
 
@@ -165,7 +186,8 @@ static void pool_setup(zt_cpu_call *c)
     zt_window w = window_of(c);
     zt_op op = c->kernel->op;
     c->items[0] = planes_of(&c->in[0].type);
-    c->local_bytes = (size_t)(3 * w.out[w.n - 1] + 3 * LANES) * sizeof(float);
+    c->local_bytes = (size_t)(3 * w.out[w.n - 1] + 3 * LANES + LANES) * sizeof(float) +
+                     2 * (size_t)w.k[w.n - 1] * sizeof(int64_t);
     if (op == ZT_OP_avg_pool || op == ZT_OP_avg_unpool || op == ZT_OP_smooth_max_pool)
         c->keep_bytes = (size_t)w.n_out * sizeof(float);
 }
@@ -204,16 +226,20 @@ static void *plane_of(const zt_cpu_arg *a, int64_t p)
 
 static job job_of(const zt_cpu_call *c, const zt_window *w, int64_t p, float *local)
 {
-    int64_t line = w->out[w->n - 1] + LANES;
-    return (job){.w = w,
-                 .x = plane_of(&c->in[0], p),
-                 .y = plane_of(&c->in[1], p),
-                 .v = plane_of(&c->in[2], p),
-                 .out = plane_of(&c->out[0], p),
-                 .line = local,
-                 .top = local + line,
-                 .index = (int32_t *)(local + 2 * line),
-                 .weight = c->keep};
+    int64_t line = w->out[w->n - 1] + LANES, bounds = (3 * line + 1) / 2 * 2;
+    job j = {.w = w,
+             .x = plane_of(&c->in[0], p),
+             .y = plane_of(&c->in[1], p),
+             .v = plane_of(&c->in[2], p),
+             .out = plane_of(&c->out[0], p),
+             .line = local,
+             .top = local + line,
+             .index = (int32_t *)(local + 2 * line),
+             .lo = (int64_t *)(void *)(local + bounds),
+             .weight = c->keep};
+    j.hi = j.lo + w->k[w->n - 1];
+    find_inside(&j);
+    return j;
 }
 
 static int64_t lines_of(const zt_window *w)
@@ -235,6 +261,7 @@ static void max_pool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
                 j.line[o] = -INFINITY;
                 j.index[o] = -1;
             }
+            j.first = l * (int64_t)n;
             meet_line(&j, l, meet_max);
             if (j.out) memcpy(j.out + (size_t)l * n, j.line, n * sizeof(float));
             if (index) memcpy(index + (size_t)l * n, j.index, n * sizeof(float));
