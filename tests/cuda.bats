@@ -139,31 +139,40 @@ refuses() { # what it says
 @test "text is the CPU's, and the same again in every order of threads" {
     need_emulation
     for m in "$tiny" "$tiny_spm"; do
-        zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cpu >cpu
-        zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cuda >cuda
+        zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cpu >cpu
+        zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cuda --strict-engine >cuda
         cmp cpu cuda
-        ZT_CUDA_EMU_SEED=77 zt-run -m "$m" -p 'Hello there' --raw -n 12 --temp 0 --ignore-eos --engine cuda >again
+        ZT_CUDA_EMU_SEED=77 zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cuda >again
         cmp cuda again
     done
 }
 
-@test "--stats: submits, downloads, memory and pool" {
+@test "--stats: one launch and one download for the prompt and every token; memory and pool" {
     need_emulation
-    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --stats >/dev/null 2>stats
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine --stats >/dev/null 2>stats
     cat stats
-    grep -qE '^zt-run: device +[1-9][0-9]* submits +\([1-9][0-9]* replays, [1-9][0-9]* downloads\)$' stats
+    grep -qE '^zt-run: engine +cuda .* 0 fallbacks\)$' stats
+    grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' stats
     grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' stats
     grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
 }
 
 @test "memory that is not there: the CPU takes what the device does not, and that is said" {
     need_emulation
-    zt-run -m "$tiny" -p 'Hi' --raw -n 8 --temp 0 --ignore-eos --engine cpu >cpu
-    for n in 12 20 40; do
-        ZT_CUDA_EMU_FAIL_ALLOC=$n zt-run -m "$tiny" -p 'Hi' --raw -n 8 --temp 0 --ignore-eos --engine cuda >cuda 2>said
+    zt-run -m "$tiny" -p 'Hi' --raw -n 4 --temp 0 --ignore-eos --engine cpu >cpu
+    for bytes in 30000 200000; do
+        ZT_CUDA_EMU_MEMORY=$bytes zt-run -m "$tiny" -p 'Hi' --raw -n 4 --temp 0 --ignore-eos --engine cuda --stats >cuda 2>said
         cmp cpu cuda
         cat said
-        grep -q '^zt-run: .*bytes more, .* runs on cpu$' said
+        grep -qE "^zt-run: cuda: emulated device 0 has no [0-9]+ bytes more.*; what reads '.*' runs on cpu\$" said
+        grep -qE '^zt-run: engine +cuda .* [1-9][0-9]* fallbacks\)$' said
+    done
+    ZT_CUDA_EMU_MEMORY=30000 run -75 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda --strict-engine
+    one_message zt-run
+    # An allocation that fails once is tried again, without what waits in the pool.
+    for n in 12 20; do
+        ZT_CUDA_EMU_FAIL_ALLOC=$n zt-run -m "$tiny" -p 'Hi' --raw -n 4 --temp 0 --ignore-eos --engine cuda >cuda
+        cmp cpu cuda
     done
 }
 

@@ -36,6 +36,7 @@ static bool hit(const char *name)
     X(CtxSetCurrent, (zt_cu_context c), (c), 0)                                                    \
     X(MemAlloc, (zt_cu_ptr *at, size_t n), (at, n), 1)                                             \
     X(MemHostAlloc, (void **p, size_t n, unsigned f), (p, n, f), 1)                                \
+    X(MemGetInfo, (size_t *left, size_t *whole), (left, whole), 0)                                 \
     X(MemcpyHtoDAsync, (zt_cu_ptr to, const void *from, size_t n, zt_cu_stream s),                 \
       (to, from, n, s), 0)                                                                         \
     X(MemcpyDtoHAsync, (void *to, zt_cu_ptr from, size_t n, zt_cu_stream s), (to, from, n, s), 0)  \

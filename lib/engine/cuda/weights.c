@@ -62,6 +62,20 @@ static zt_status load_packed(zt_cu_engine *e, const zt_store *s, int64_t handle,
     return st;
 }
 
+/* Weights leave a part of the device's memory to what plans need, so that where not all of them fit
+ * the device still runs those that do. */
+enum { PLANS_PART = 16 };
+
+static zt_status leave_room(zt_cu_engine *e, size_t bytes)
+{
+    size_t left = 0, whole = 0;
+    zt_status s = zt_cu_try(e, e->cu.MemGetInfo(&left, &whole), "MemGetInfo");
+    if (s || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return s;
+    return zt_fail(e->base.ctx, ZT_ENOMEM,
+                   "cuda: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
+                   e->name, bytes, left, whole / PLANS_PART);
+}
+
 zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *t, const zt_store *s, int64_t handle)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
@@ -69,8 +83,9 @@ zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *t, const zt_store *s,
     if (!b) return NULL;
     b->type = *t;
     b->pack = t->rank == 2 && zt_type_count(t) > 0 ? zt_cu_pack_find(t->dtype) : NULL;
-    zt_status st = b->pack ? load_packed(e, s, handle, b)
-                           : load_raw(e, t, s, handle, true, &b->mem);
+    zt_status st = leave_room(e, zt_type_bytes(t));
+    if (!st)
+        st = b->pack ? load_packed(e, s, handle, b) : load_raw(e, t, s, handle, true, &b->mem);
     if (!st) return b;
     base->vt->free(base, b);
     return NULL;
