@@ -1,5 +1,6 @@
 /* mount.c - owns networks made of what a probe found: a document of its layers, and its tensors as
  * their weights. */
+#include "lib/io/json.h"
 #include "lib/nn/nn_room.h"
 #include "lib/nn/probe_room.h"
 
@@ -72,6 +73,31 @@ static int64_t metric(const zt_nn_archetype *a, const char *name)
     for (int64_t i = 0; i < a->n_metrics; i++)
         if (!strcmp(a->metric[i].name, name)) return a->metric[i].value;
     return 0;
+}
+
+/* ---- what is told -----------------------------------------------------------------------------
+ */
+
+/* A member that is a number above 0; 0: none. */
+static double number_of(const json_t *from, const char *key)
+{
+    double x = json_number_value(json_object_get(from, key));
+    return x > 0 ? x : 0;
+}
+
+zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told)
+{
+    json_t *config = zt_json_file(ctx, path, 1 << 24);
+    if (!config) return zt_ctx_status(ctx);
+    double heads = number_of(config, "num_attention_heads");
+    *told = (zt_nn_told){.heads = heads < 1 << 24 ? (int64_t)heads : 0,
+                         .rope_base = number_of(config, "rope_theta"),
+                         .eps = number_of(config, "rms_norm_eps")};
+    if (told->rope_base == 0)
+        told->rope_base = number_of(json_object_get(config, "rope_parameters"), "rope_theta");
+    if (told->eps == 0) told->eps = number_of(config, "layer_norm_eps");
+    json_decref(config);
+    return ZT_OK;
 }
 
 /* ---- the document -----------------------------------------------------------------------------

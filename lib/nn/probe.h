@@ -85,6 +85,10 @@ typedef struct zt_nn_told {
     double eps;       /* of norms that names tell; else theirs */
 } zt_nn_told;
 
+/* The same from a model's config.json: num_attention_heads, rope_theta (also in rope_parameters),
+ * rms_norm_eps or layer_norm_eps. */
+zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told);
+
 /* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
  * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has no
  * place for (a bias of Dense, statistics) is left. `told` NULL: nothing. */

@@ -1,5 +1,4 @@
 /* probe.c - what layers a file's tensors may be, and networks made of them; S3's telemetry. */
-#include "lib/io/json.h"
 #include "tools/zt-convert/convert.h"
 
 #include <inttypes.h>
@@ -88,38 +87,17 @@ static bool is_regular(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* The first of these members that is a number above 0; 0: none. */
-static double number_of(const json_t *from, const char *const *key, int n)
-{
-    for (int k = 0; k < n; k++) {
-        double x = json_number_value(json_object_get(from, key[k]));
-        if (x > 0) return x;
-    }
-    return 0;
-}
-
 /* What a config.json beside the file tells. */
 static zt_status read_told(job *j, zt_nn_told *told)
 {
-    static const char *const heads[] = {"num_attention_heads"}, *const base[] = {"rope_theta"},
-                             *const eps[] = {"rms_norm_eps", "layer_norm_eps"};
     const char *slash = strrchr(j->path[0], '/');
-    int folder = slash ? (int)(slash - j->path[0]) + 1 : 0;
     zt_str path;
     zt_str_init(&path, j->ctx);
-    zt_str_printf(&path, "%.*sconfig.json", folder, j->path[0]);
-    bool there = path.data && is_regular(path.data);
-    json_t *config = there ? zt_json_file(j->ctx, path.data, 1 << 24) : NULL;
+    zt_str_printf(&path, "%.*sconfig.json", slash ? (int)(slash - j->path[0]) + 1 : 0, j->path[0]);
+    zt_status s = zt_ctx_status(j->ctx);
+    if (!s && is_regular(path.data)) s = zt_nn_told_read(j->ctx, path.data, told);
     zt_str_fini(&path);
-    if (!config) return there ? zt_ctx_status(j->ctx) : ZT_OK;
-    double n = number_of(config, heads, 1);
-    told->heads = n < 1 << 24 ? (int64_t)n : 0;
-    told->rope_base = number_of(config, base, 1);
-    if (told->rope_base == 0)
-        told->rope_base = number_of(json_object_get(config, "rope_parameters"), base, 1);
-    told->eps = number_of(config, eps, 2);
-    json_decref(config);
-    return ZT_OK;
+    return s;
 }
 
 static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c)
