@@ -54,6 +54,8 @@ static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *
     if (w == ZT_BF16 && (x == ZT_BF16 || (x == ZT_F32 && rounds(act))))
         return (how){"zt_half_bf16", false, 64, 32};
     if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", false, 64, 32};
+    if (w == ZT_F8_E4M3 && x != ZT_F32)
+        return (how){x == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", false, 64, 32};
     const char *kernel = w == ZT_F32    ? "zt_linear_f32"
                          : w == ZT_F16  ? "zt_linear_f16"
                          : w == ZT_BF16 ? "zt_linear_bf16"
@@ -158,7 +160,7 @@ static zt_status launch(products *p, int first, unsigned *done)
         *done |= 1u << i;
         if (!p->y[i]) continue;
         a.product[count] = product_of(p, i);
-        a.wide_w = a.wide_w && is_wide(a.product[count].w, a.K, d->block_bytes == 2 ? 8 : 4);
+        a.wide_w = a.wide_w && is_wide(a.product[count].w, a.K, d->block_bytes <= 2 ? 8 : 4);
         int64_t M = (a.product[count++].M + 15) / 16;
         tiles = M > tiles ? M : tiles;
     }

@@ -1,6 +1,6 @@
-/* linear_half.cu - products of f16 or bf16 weights with x of that type, or rounded to it, on the
- * matrix units. A lane reads eight columns that follow each other of 32: which of a step's columns
- * go to which place of the operands does not matter while both agree.
+/* linear_half.cu - products of weights of f16, bf16 or f8_e4m3 with x of 16 bits, or rounded to
+ * them, on the matrix units. A lane reads eight columns that follow each other of 32: which of a
+ * step's columns go to which place of the operands does not matter while both agree.
  */
 #include "lib/engine/cuda/linear.h"
 
@@ -20,6 +20,28 @@ FN void eight(const uint16_t *row, bool any, bool wide, int64_t k, int64_t K, ui
             if (k + j < K) v.v[j / 2] |= (uint32_t)row[k + j] << j % 2 * 16;
     }
     for (int j = 0; j < 4; j++) word[j] = v.v[j];
+}
+
+/* Of the row that the product's type has; floats of a byte become T, which all of them are in. */
+template <class T>
+FN void w_eight(const uint16_t *row, bool any, bool wide, int64_t k, int64_t K, uint32_t word[4])
+{
+    eight(row, any, wide, k, K, word);
+}
+
+template <class T>
+FN void w_eight(const e4m3 *row, bool any, bool wide, int64_t k, int64_t K, uint32_t word[4])
+{
+    vec<e4m3, 8> v = {};
+    if (any && wide && k < K) {
+        v = load_vec<8>(row + k);
+    } else if (any) {
+        for (int j = 0; j < 8; j++)
+            if (k + j < K) v.v[j] = row[k + j];
+    }
+    for (int j = 0; j < 4; j++)
+        word[j] = (uint32_t)put<T>(get(v.v[2 * j])).bits |
+                  (uint32_t)put<T>(get(v.v[2 * j + 1])).bits << 16;
 }
 
 template <class T>
@@ -44,7 +66,7 @@ FN void x_eight(const zt_cu_linear_args &a, int64_t t, int64_t k, uint32_t word[
     for (int j = 0; j < 8; j++) word[j / 2] |= (uint32_t)put<T>(v[j]).bits << j % 2 * 16;
 }
 
-template <class T>
+template <class T, class S>
 FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float acc[GROUPS][4])
 {
     int64_t end = (slice + 1) * a.units_slice;
@@ -52,9 +74,9 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     for (int64_t u = slice * a.units_slice; u < end && u < a.units; u++) {
         uint32_t low[4], high[4], x[4];
         int64_t k = u * 32 + lane() % 4 * 8, row = s.tile * 16 + g;
-        const uint16_t *w = PTR(const uint16_t, s.p->w) + row * a.K;
-        eight(w, row < s.p->M, a.wide_w, k, a.K, low);
-        eight(w + 8 * a.K, row + 8 < s.p->M, a.wide_w, k, a.K, high);
+        const S *w = PTR(const S, s.p->w) + row * a.K;
+        w_eight<T>(w, row < s.p->M, a.wide_w, k, a.K, low);
+        w_eight<T>(w + 8 * a.K, row + 8 < s.p->M, a.wide_w, k, a.K, high);
         const uint32_t one[4] = {low[0], high[0], low[1], high[1]};
         const uint32_t two[4] = {low[2], high[2], low[3], high[3]};
         UNROLL
@@ -67,13 +89,13 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     }
 }
 
-template <class T> FN void by_halves(const zt_cu_linear_args &a, float *part)
+template <class T, class S> FN void by_halves(const zt_cu_linear_args &a, float *part)
 {
     share s = share_of(a, MOST);
     float total[GROUPS][4] = {{0}};
     for (int k = 0; s.any && k < s.slices; k++) {
         float acc[GROUPS][4] = {{0}};
-        slice_of<T>(a, s, s.slice + k, acc);
+        slice_of<T, S>(a, s, s.slice + k, acc);
         for (int j = 0; j < GROUPS; j++)
             for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
     }
@@ -91,11 +113,13 @@ template <class T> FN void by_halves(const zt_cu_linear_args &a, float *part)
     if (a.split && s.any) finish_split(a, s, s.tokens, part);
 }
 
-#define PRODUCT(name, number)                                                                      \
+#define PRODUCT(name, number, weight)                                                              \
     KERNEL_OF(name, zt_cu_linear_args, 32 * SLICES)                                                \
     {                                                                                              \
         DYNAMIC_SHARED(float, part);                                                               \
-        by_halves<number>(a, part);                                                                \
+        by_halves<number, weight>(a, part);                                                        \
     }
-PRODUCT(zt_half_f16, f16)
-PRODUCT(zt_half_bf16, bf16)
+PRODUCT(zt_half_f16, f16, uint16_t)
+PRODUCT(zt_half_bf16, bf16, uint16_t)
+PRODUCT(zt_half_f16_e4m3, f16, e4m3)
+PRODUCT(zt_half_bf16_e4m3, bf16, e4m3)
