@@ -125,9 +125,9 @@ zt_status zt_cpu_reserve(zt_cpu_engine *e, size_t arena, size_t shared, size_t l
     return ZT_OK;
 }
 
-/* Small pages for a large state: a cache of which little is used then takes little memory. Small ones
- * that share a slab have huge pages: a token of a small model reads hundreds of small pages of them,
- * which the processor's tables of addresses do not hold. */
+/* Small pages for a large state: a cache of which little is used then takes little memory. Small
+ * ones that share a slab have huge pages: a token of a small model reads hundreds of small pages
+ * of them, which the processor's tables of addresses do not hold. */
 static void prefer_small_pages(uint8_t *data, size_t bytes)
 {
     const uintptr_t page = 4096;

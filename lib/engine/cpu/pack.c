@@ -350,7 +350,8 @@ typedef struct row {
 } row;
 
 /* A block of 256 has a head of its own, nvfp4 and q2_0 have blocks of 64. */
-#define COLUMNS_OF(NAME, n) ((n) == 8 ? 256 : ZT_##NAME == ZT_NVFP4 || ZT_##NAME == ZT_Q2_0 ? 64 : 32)
+#define COLUMNS_OF(NAME, n)                                                                        \
+    ((n) == 8 ? 256 : ZT_##NAME == ZT_NVFP4 || ZT_##NAME == ZT_Q2_0 ? 64 : 32)
 #define PACK_OF_Q4_0   pack_q4_0
 #define PACK_OF_Q4_1   pack_q4_1
 #define PACK_OF_Q5_0   pack_q5_0

@@ -21,8 +21,8 @@
  *   Codes of 4 bits may be places in a table of values (zt_pack_values).
  *
  * Scales come before the codes of n times 32 columns (of what is left at the end, fewer), in whole
- * lines of 64 bytes, so that codes lie on lines too, and lines are wanted in the order in which they
- * lie: memory then comes as fast as it can.
+ * lines of 64 bytes, so that codes lie on lines too, and lines are wanted in the order in which
+ * they lie: memory then comes as fast as it can.
  *
  *   HALF      n 2  f16 d[2][16]                                         d (code - offset)
  *   HALF_MIN  n 1  f16 d[16], f16 m[16]                                 d code + m

@@ -15,9 +15,9 @@
  * iv_join(a, b) is 256 a + b.
  * ask_for and cv_load_next ask for their lines in the order in which they stand in the program: the
  * compiler moves other loads about, and memory is read at 60 to 85 per cent of its rate for that.
- * cv_dots_next(T, p, x, init, y) is cv_dots of the eight registers of 8-bit codes at p, each asked for
- * between products, and nothing that stands after it before them: to ask for all eight at once, or
- * for the scales first, costs a tenth of the rate.
+ * cv_dots_next(T, p, x, init, y) is cv_dots of the eight registers of 8-bit codes at p, each asked
+ * for between products, and nothing that stands after it before them: to ask for all eight at once,
+ * or for the scales first, costs a tenth of the rate.
  */
 #ifndef ZT_CPU_DOT_H
 #define ZT_CPU_DOT_H
