@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """quant-tools.py WHAT ... - what bench/quant computes with numpy.
 
-  source Q4_1.gguf F16.gguf OUT   the second with the first's values spread evenly over the steps of their blocks: weights
-                                  that were not quantized before, of a model that still speaks
+  source Q4_1.gguf F16.gguf OUT SEED
+                                  the second with the first's values spread evenly over the steps of their blocks:
+                                  weights that were not quantized before, of a model that still speaks
   rmse SOURCE.gguf A.gguf         of all matrices, both files in f32
+  same A.gguf B.gguf              exit 0 where both have the same tensors, bytes and all
+  kl SOURCE A                     KL(softmax of SOURCE || softmax of A) of each row of the logits N.npy in these folders
+  ratio A B                       of two outputs of kl for the same rows: both means, the first in units of the second,
+                                  and the standard error of that
 """
+import os
 import struct
 import sys
 
@@ -55,10 +61,10 @@ class Gguf:
         return np.memmap(self.path, dtype, "r", self.tensor[name][2], n)
 
 
-def source(q4_1, f16, out):
+def source(q4_1, f16, out, seed):
     a, b = Gguf(q4_1), Gguf(f16)
     data = np.fromfile(f16, np.uint8)
-    draw = np.random.default_rng(1)
+    draw = np.random.default_rng(int(seed))
     for name, (kind, dims, at) in b.tensor.items():
         n = int(np.prod(dims))
         if name not in a.tensor or a.tensor[name][0] != 3 or kind != 1:
@@ -82,4 +88,45 @@ def rmse(path_a, path_b):
     print(f"{(total / count) ** 0.5:.8g}")
 
 
-{"source": source, "rmse": rmse}[sys.argv[1]](*sys.argv[2:])
+def parts(gguf):
+    """Name -> (type, elements, bytes from the tensor's start to the next one's)."""
+    data = np.memmap(gguf.path, np.uint8, "r")
+    starts = sorted(t[2] for t in gguf.tensor.values()) + [len(data)]
+    end = dict(zip(starts, starts[1:]))
+    return {name: (kind, dims, data[at:end[at]]) for name, (kind, dims, at) in gguf.tensor.items()}
+
+
+def same(path_a, path_b):
+    a, b = parts(Gguf(path_a)), parts(Gguf(path_b))
+    if a.keys() != b.keys():
+        sys.exit(1)
+    for name, (kind, dims, x) in a.items():
+        n = min(len(x), len(b[name][2]))  # the last one's padding is no writer's duty
+        if (kind, dims) != b[name][:2] or not np.array_equal(x[:n], b[name][2][:n]):
+            sys.exit(1)
+
+
+def rows_kl(x, y):
+    """With p of x and d = x - y: mean of d, and log of the mean of exp(mean - d): little rounding where y is near x."""
+    d = x - y
+    p = np.exp(x - x.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True, dtype=np.float64).astype(np.float32)
+    d -= np.einsum("ij,ij->i", p, d)[:, None]
+    return np.log((p * np.exp(-d)).sum(1, dtype=np.float64) / p.sum(1, dtype=np.float64))
+
+
+def kl(source, a):
+    for name in sorted(os.listdir(source)):
+        x, y = (np.load(os.path.join(at, name), mmap_mode="r") for at in (source, a))
+        for i in range(0, len(x), 128):
+            print("\n".join(f"{k:.9g}" for k in rows_kl(np.array(x[i:i + 128]), y[i:i + 128])))
+
+
+def ratio(path_a, path_b):
+    a, b = np.loadtxt(path_a), np.loadtxt(path_b)
+    r = a.sum() / b.sum() if b.any() else 1.0
+    error = np.sqrt(((a - r * b) ** 2).sum()) / b.sum() if b.any() else 0.0
+    print(f"{a.mean():.3g} {b.mean():.3g} {r:.3f} {error:.3f}")
+
+
+{"source": source, "rmse": rmse, "same": same, "kl": kl, "ratio": ratio}[sys.argv[1]](*sys.argv[2:])
