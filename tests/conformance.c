@@ -452,6 +452,15 @@ static void check_fallbacks(void)
     }
 }
 
+/* cuda has a kernel for some case of every op that moves anything. */
+static void check_cuda(void)
+{
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        bool needs = !(zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS));
+        if (needs) ok(has_any(matrix[ON_CUDA][op]), "%s on cuda", zt_op_info((zt_op)op)->name);
+    }
+}
+
 /* ---- walking --------------------------------------------------------------------------------- */
 
 static bool check(trial *t, int which)
@@ -534,6 +543,7 @@ int main(int argc, char **argv)
     if (argc < 2 || !strcmp(argv[1], "cpu")) print_cpu();
     for (int s = 0; s < n_setups; s++)
         if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);
+    if (argc < 3 && setups[n_setups - 1].column == ON_CUDA) check_cuda();
     check_fallbacks();
     for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
