@@ -223,7 +223,7 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 # A libcuda over host memory, with the kernels of lib/engine/cuda: tests/cudaemu/emu.h. Their loads
 # and stores go through check.cpp, by what g++ does for a thread sanitizer; no sanitizer is linked.
 EMU_FLAGS := -std=c++17 -O2 -g -Wall -Wextra -Wshadow -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
-             -I. -Itests/cudaemu -MMD -MP
+             -DZT_CU_PRIMITIVES='"prim_emu.h"' -I. -Itests/cudaemu -MMD -MP
 EMU_HOOKS := -fsanitize=thread --param tsan-instrument-func-entry-exit=0 --param tsan-distinguish-volatile=1
 $(BUILD)/emu/%.cpp.o: %.cpp
 	@mkdir -p $(@D)

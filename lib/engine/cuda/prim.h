@@ -53,8 +53,8 @@ struct e4m3 {
 
 #ifdef __CUDACC__
 #include "lib/engine/cuda/prim_gpu.h"
-#else
-#include "prim_emu.h"
+#else /* whoever compiles for something else says where its primitives are */
+#include ZT_CU_PRIMITIVES
 #endif
 
 #define PTR(type, address) (reinterpret_cast<type *>(address))
