@@ -5,26 +5,14 @@
 #define ZT_FAKECUDA_H
 
 #include "lib/engine/cuda/cu.h"
-#include "tests/tap.h"
+#include "tests/devicefaults.h"
 
 #include <string.h>
 
 /* ---- the driver, with faults ----------------------------------------------------------------- */
 
 static zt_cu_api real;
-static int calls, fail_at;     /* calls that may fail, so far; the one that does, 0: none */
-static const char *only;       /* calls of that name alone may; NULL: all */
-static int live;               /* objects that the driver has made and not got back */
-static int fault = 999;        /* what fails fails with; 2: no memory */
-static const char *failed;     /* the call that did */
-
-static bool hit(const char *name)
-{
-    if (only && strcmp(only, name)) return false;
-    if (++calls != fail_at) return false;
-    failed = name;
-    return true;
-}
+static int fault = 999; /* what fails fails with; 2: no memory */
 
 /* X(function, parameters, arguments, objects it makes). Before the call, so that it does nothing. */
 #define CALLS(X)                                                                                   \

@@ -5,7 +5,7 @@
 #define ZT_FAKEVK_H
 
 #include "lib/engine/vulkan/vk.h"
-#include "tests/devicework.h"
+#include "tests/devicefaults.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +13,10 @@
 /* ---- the driver, with faults ----------------------------------------------------------------- */
 
 static zt_vk_api real;
-static int calls, fail_at; /* calls that may fail, so far; the one that does, 0: none */
-static const char *only;   /* calls of that name alone may; NULL: all */
-static int live;           /* objects that the driver has made and not got back */
-static bool lose;          /* it fails by losing the device, where it can be lost */
-static bool apart;         /* the host does not see the device's own memory */
-static const char *failed; /* the call that did */
+static bool lose;  /* it fails by losing the device, where it can be lost */
+static bool apart; /* the host does not see the device's own memory */
 
-static bool hit(const char *name, bool may_lose)
-{
-    if ((lose && !may_lose) || (only && strcmp(only, name))) return false;
-    if (++calls != fail_at) return false;
-    failed = name;
-    return true;
-}
+static bool fails(const char *name, bool may_lose) { return (!lose || may_lose) && hit(name); }
 
 /* X(function, its error, can the device be lost there, parameters, arguments, objects it makes) */
 #define D VkDevice d
@@ -72,7 +62,7 @@ static bool hit(const char *name, bool may_lose)
 #define X(f, error, may_lose, parameters, arguments, makes)                                        \
     static VKAPI_ATTR VkResult VKAPI_CALL fake_##f parameters                                      \
     {                                                                                              \
-        if (hit("vk" #f, may_lose)) return lose ? VK_ERROR_DEVICE_LOST : error;                  \
+        if (fails("vk" #f, may_lose)) return lose ? VK_ERROR_DEVICE_LOST : error;                  \
         VkResult r = real.f arguments;                                                             \
         if (r == VK_SUCCESS) live += makes;                                                        \
         return r;                                                                                  \
@@ -85,7 +75,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL fake_AllocateMemory(D, const VkMemoryAlloc
                                                           VkDeviceMemory *o)
 {
     VkMemoryAllocateInfo its = *i;
-    if (hit("vkAllocateMemory", false)) return OOM;
+    if (fails("vkAllocateMemory", false)) return OOM;
     if (apart) its.memoryTypeIndex = 0;
     VkResult r = real.AllocateMemory(d, &its, a, o);
     live += r == VK_SUCCESS;
@@ -135,7 +125,7 @@ static VKAPI_ATTR void VKAPI_CALL fake_DestroyDevice(D, A)
 static VKAPI_ATTR VkResult VKAPI_CALL fake_CreateDevice(VkPhysicalDevice p,
                                                         const VkDeviceCreateInfo *i, A, VkDevice *o)
 {
-    if (hit("vkCreateDevice", false)) return VK_ERROR_INITIALIZATION_FAILED;
+    if (fails("vkCreateDevice", false)) return VK_ERROR_INITIALIZATION_FAILED;
     VkResult r = real.CreateDevice(p, i, a, o);
     live += r == VK_SUCCESS;
     return r;

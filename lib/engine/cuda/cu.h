@@ -15,6 +15,7 @@
 
 #include "lib/engine/cuda/args.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/layout.h"
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
@@ -329,7 +330,7 @@ struct zt_ready {
     /* Inputs, then outputs, then the flag: pinned, and the same on the device; so one copy brings
      * all inputs and one takes all outputs. Behind them on the device a trouble block a task. */
     zt_cu_mem host, device;
-    size_t *in_at, *out_at, *in_bytes, *out_bytes;
+    zt_layout in, out;
     size_t in_total, flag_at, trouble_at;
     zt_cu_mem tables;
     size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */

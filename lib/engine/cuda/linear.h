@@ -97,4 +97,30 @@ FN void finish_split(const zt_cu_linear_args &a, const share &s, int most, const
     }
 }
 
+/* A product by matrix units. Way::slice sums slice k of the share, Way::GROUPS groups of eight tokens:
+ * acc[j][c] is of token 8j + lane % 4 * 2 + c % 2 and row lane / 4 + c / 2 * 8. */
+template <class Way> FN void by_units(const zt_cu_linear_args &a, float *part)
+{
+    share s = share_of(a, 8 * Way::GROUPS);
+    float total[Way::GROUPS][4] = {{0}};
+    for (int k = 0; s.any && k < s.slices; k++) {
+        float acc[Way::GROUPS][4] = {{0}};
+        Way::slice(a, s, s.slice + k, acc);
+        for (int j = 0; j < Way::GROUPS; j++)
+            for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
+    }
+    UNROLL
+    for (int j = 0; j < Way::GROUPS; j++) UNROLL
+    for (int c = 0; c < 4; c++) {
+        int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
+        if (!s.any || t >= s.tokens) continue;
+        if (a.split)
+            keep(part, s, s.tokens, t, r, total[j][c]);
+        else
+            finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
+    }
+    barrier();
+    if (a.split && s.any) finish_split(a, s, s.tokens, part);
+}
+
 #endif

@@ -55,7 +55,7 @@ KERNEL(zt_codes, zt_cu_codes_args)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-enum { GROUPS = 4, MOST = 8 * GROUPS }; /* of eight tokens, that a weight is unpacked for */
+enum { GROUPS = 4 }; /* of eight tokens, that a weight is unpacked for */
 
 /* One step of 16 rows by eight tokens: sums of rows g, g + 8 and tokens 2 t, 2 t + 1. */
 template <class T>
@@ -105,35 +105,20 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     }
 }
 
-template <class T> FN void by_codes(const zt_cu_linear_args &a, float *part)
-{
-    share s = share_of(a, MOST);
-    float total[GROUPS][4] = {{0}};
-    for (int k = 0; s.any && k < s.slices; k++) {
-        float acc[GROUPS][4] = {{0}};
-        slice_of<T>(a, s, s.slice + k, acc);
-        for (int j = 0; j < GROUPS; j++)
-            for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
+template <class T> struct with_codes {
+    enum { GROUPS = ::GROUPS };
+    FN_MEMBER static void slice(const zt_cu_linear_args &a, const share &s, int k,
+                                float acc[GROUPS][4])
+    {
+        slice_of<T>(a, s, k, acc);
     }
-    UNROLL
-    for (int j = 0; j < GROUPS; j++) UNROLL
-    for (int c = 0; c < 4; c++) {
-        int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
-        if (!s.any || t >= s.tokens) continue;
-        if (a.split)
-            keep(part, s, s.tokens, t, r, total[j][c]);
-        else
-            finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
-    }
-    barrier();
-    if (a.split && s.any) finish_split(a, s, s.tokens, part);
-}
+};
 
 #define PRODUCT(type)                                                                              \
     KERNEL_OF(zt_codes_##type, zt_cu_linear_args, 32 * SLICES)                                     \
     {                                                                                              \
         DYNAMIC_SHARED(float, part);                                                               \
-        by_codes<packed_##type>(a, part);                                                          \
+        by_units<with_codes<packed_##type>>(a, part);                                              \
     }
 PRODUCT(q4_0)
 PRODUCT(q4_1)

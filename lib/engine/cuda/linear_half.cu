@@ -4,7 +4,7 @@
  */
 #include "lib/engine/cuda/linear.h"
 
-enum { GROUPS = 8, MOST = 8 * GROUPS }; /* of eight tokens */
+enum { GROUPS = 8 }; /* of eight tokens */
 
 FN void multiply(f16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_f16(d, a, b); }
 FN void multiply(bf16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_bf16(d, a, b); }
@@ -89,35 +89,20 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     }
 }
 
-template <class T, class S> FN void by_halves(const zt_cu_linear_args &a, float *part)
-{
-    share s = share_of(a, MOST);
-    float total[GROUPS][4] = {{0}};
-    for (int k = 0; s.any && k < s.slices; k++) {
-        float acc[GROUPS][4] = {{0}};
-        slice_of<T, S>(a, s, s.slice + k, acc);
-        for (int j = 0; j < GROUPS; j++)
-            for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
+template <class T, class S> struct with_halves {
+    enum { GROUPS = ::GROUPS };
+    FN_MEMBER static void slice(const zt_cu_linear_args &a, const share &s, int k,
+                                float acc[GROUPS][4])
+    {
+        slice_of<T, S>(a, s, k, acc);
     }
-    UNROLL
-    for (int j = 0; j < GROUPS; j++) UNROLL
-    for (int c = 0; c < 4; c++) {
-        int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
-        if (!s.any || t >= s.tokens) continue;
-        if (a.split)
-            keep(part, s, s.tokens, t, r, total[j][c]);
-        else
-            finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
-    }
-    barrier();
-    if (a.split && s.any) finish_split(a, s, s.tokens, part);
-}
+};
 
 #define PRODUCT(name, number, weight)                                                              \
     KERNEL_OF(name, zt_cu_linear_args, 32 * SLICES)                                                \
     {                                                                                              \
         DYNAMIC_SHARED(float, part);                                                               \
-        by_halves<number, weight>(a, part);                                                        \
+        by_units<with_halves<number, weight>>(a, part);                                            \
     }
 PRODUCT(zt_half_f16, f16, uint16_t)
 PRODUCT(zt_half_bf16, bf16, uint16_t)

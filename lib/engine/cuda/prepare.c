@@ -13,22 +13,10 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 /* ---- memory of the plan ---------------------------------------------------------------------- */
 
-static zt_status lay_out(zt_cu_engine *e, zt_ready *r, zt_place_kind kind, int n, size_t **at,
-                         size_t **bytes, size_t *total)
+static zt_status lay_out(zt_cu_engine *e, zt_ready *r, zt_place_kind kind, int n, zt_layout *l,
+                         size_t *total)
 {
-    *at = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **at);
-    *bytes = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **bytes);
-    if (!*at || !*bytes) return ZT_ENOMEM;
-    memset(*bytes, 0, (size_t)(n + 1) * sizeof **bytes);
-    for (int v = 0; v < r->plan.n_values; v++)
-        if (r->plan.place[v].kind == kind)
-            (*bytes)[r->plan.place[v].index] = zt_type_bytes(&r->plan.type[v]);
-    for (int i = 0; i < n; i++) {
-        (*at)[i] = *total;
-        if ((*bytes)[i] > SIZE_MAX - ALIGN || !zt_add_size(*total, up((*bytes)[i]), total))
-            return zt_fail(e->base.ctx, ZT_ENOMEM, "the plan's inputs and outputs are too large");
-    }
-    return ZT_OK;
+    return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
 }
 
 static zt_status want_arena(zt_cu_engine *e, size_t bytes)
@@ -53,9 +41,9 @@ static zt_cu_ptr address(const zt_cu_engine *e, const zt_ready *r, int v, const 
     const zt_place *p = &r->plan.place[v];
     switch (p->kind) {
     case ZT_PLACE_ARENA: return e->arena.at + p->offset;
-    case ZT_PLACE_IN: return w->in ? w->in[p->index]->mem.at : r->device.at + r->in_at[p->index];
+    case ZT_PLACE_IN: return w->in ? w->in[p->index]->mem.at : r->device.at + r->in.at[p->index];
     case ZT_PLACE_OUT:
-        return w->out ? w->out[p->index]->mem.at : r->device.at + r->out_at[p->index];
+        return w->out ? w->out[p->index]->mem.at : r->device.at + r->out.at[p->index];
     case ZT_PLACE_BUF: {
         const zt_ebuf *b = r->plan.buf[p->index];
         return b->pack && !packed ? b->plain.at : b->mem.at;
@@ -204,9 +192,9 @@ static zt_status prepare(zt_cu_engine *e, zt_ready *r, const zt_plan *plan)
     zt_cu_call all = {0};
     size_t total = 0;
     zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
-    if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_at, &r->in_bytes, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in, &total);
     r->in_total = total;
-    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_at, &r->out_bytes, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out, &total);
     r->flag_at = total;
     if (!s) s = make_tasks(e, r, &all);
     if (!s && all.table_bytes) {

@@ -175,14 +175,14 @@ zt_status zt_cu_replay(zt_engine *base, zt_ready *r, const void *const *in, void
     if (!s && watch) s = ask_before(e, r, watch);
     if (s) return s;
     for (int i = 0; i < r->plan.n_in; i++)
-        if (r->in_bytes[i]) memcpy(r->host.host + r->in_at[i], in[i], r->in_bytes[i]);
+        if (r->in.bytes[i]) memcpy(r->host.host + r->in.at[i], in[i], r->in.bytes[i]);
     double submitted = watch ? zt_seconds() : 0;
     s = watch ? run_steps(e, r) : run_graph(e, r);
     zt_status waited = zt_cu_done(e, e->cu.StreamSynchronize(e->stream), "StreamSynchronize");
     if (!s) s = waited;
     if (!s && flag_of(r)) s = find_trouble(e, r);
     for (int i = 0; i < r->plan.n_out && !s; i++)
-        if (r->out_bytes[i]) memcpy(out[i], r->host.host + r->out_at[i], r->out_bytes[i]);
+        if (r->out.bytes[i]) memcpy(out[i], r->host.host + r->out.at[i], r->out.bytes[i]);
     e->report.submits++;
     e->report.downloads += r->plan.n_out > 0;
     e->report.replays++;

@@ -15,22 +15,10 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 /* ---- memory of the plan ---------------------------------------------------------------------- */
 
-static zt_status lay_out(zt_vk_engine *e, zt_ready *r, zt_place_kind kind, int n, size_t **at,
-                         size_t **bytes, size_t *total)
+static zt_status lay_out(zt_vk_engine *e, zt_ready *r, zt_place_kind kind, int n, zt_layout *l,
+                         size_t *total)
 {
-    *at = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **at);
-    *bytes = zt_arena_alloc(r->memory, (size_t)(n + 1) * sizeof **bytes);
-    if (!*at || !*bytes) return ZT_ENOMEM;
-    memset(*bytes, 0, (size_t)(n + 1) * sizeof **bytes);
-    for (int v = 0; v < r->plan.n_values; v++)
-        if (r->plan.place[v].kind == kind)
-            (*bytes)[r->plan.place[v].index] = zt_type_bytes(&r->plan.type[v]);
-    for (int i = 0; i < n; i++) {
-        (*at)[i] = *total;
-        if (!zt_add_size(*total, up((*bytes)[i]), total))
-            return zt_fail(e->base.ctx, ZT_ENOMEM, "the plan's inputs and outputs are too large");
-    }
-    return ZT_OK;
+    return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
 }
 
 static zt_status want_arena(zt_vk_engine *e, size_t bytes)
@@ -210,8 +198,8 @@ static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
     size_t total = 0;
     tables all = {0};
     zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
-    if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_at, &r->in_bytes, &total);
-    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_at, &r->out_bytes, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in, &total);
+    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out, &total);
     r->scratch_of = -1;
     if (!s) s = make_tasks(e, r, &all);
     if (!s) s = write_tables(e, r, &all);

@@ -13,11 +13,11 @@ static const zt_vk_mem *find(const zt_vk_engine *e, const zt_ready *r, const zt_
     case ZT_PLACE_ARENA: *at = p->offset; return &e->arena;
     case ZT_PLACE_IN:
         if (w->in) return &w->in[p->index]->mem;
-        *at = r->in_at[p->index];
+        *at = r->in.at[p->index];
         return &r->host;
     case ZT_PLACE_OUT:
         if (w->out) return &w->out[p->index]->mem;
-        *at = r->out_at[p->index];
+        *at = r->out.at[p->index];
         return &r->host;
     case ZT_PLACE_BUF: {
         const zt_ebuf *b = r->plan.buf[p->index];

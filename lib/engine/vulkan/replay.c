@@ -82,13 +82,13 @@ zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void
         s = zt_vk_record(e, r, watch != NULL);
     if (s) return s;
     for (int i = 0; i < r->plan.n_in; i++)
-        if (r->in_bytes[i]) memcpy(r->host.map + r->in_at[i], in[i], r->in_bytes[i]);
+        if (r->in.bytes[i]) memcpy(r->host.map + r->in.at[i], in[i], r->in.bytes[i]);
     memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * ZT_VK_TROUBLE);
     double submitted = watch ? zt_seconds() : 0;
     if (r->n_tasks) s = zt_vk_submit(e, r->commands);
     if (!s) s = find_trouble(e, r);
     for (int i = 0; i < r->plan.n_out && !s; i++)
-        if (r->out_bytes[i]) memcpy(out[i], r->host.map + r->out_at[i], r->out_bytes[i]);
+        if (r->out.bytes[i]) memcpy(out[i], r->host.map + r->out.at[i], r->out.bytes[i]);
     e->report.downloads += r->plan.n_out > 0;
     e->report.replays++;
     e->report.kernels += (uint64_t)r->n_tasks;

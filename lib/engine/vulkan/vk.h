@@ -13,6 +13,7 @@
 #define ZT_VK_H
 
 #include "lib/engine/engine.h"
+#include "lib/engine/layout.h"
 
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
@@ -296,8 +297,7 @@ struct zt_ready {
     zt_vk_task *task;
     int n_tasks;
     zt_vk_mem host;          /* inputs, outputs and the trouble block, seen by both sides */
-    size_t *in_at, *out_at;  /* in it */
-    size_t *in_bytes, *out_bytes;
+    zt_layout in, out; /* in it */
     size_t trouble_at;
     zt_vk_mem tables;
     size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
