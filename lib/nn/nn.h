@@ -209,9 +209,10 @@ int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own w
 zt_store zt_nn_store(zt_nn *nn);
 zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
 /* What the layer of this weight computes with, as ops on the master `weight` of the program, in which
- * the layer's other masters have their names, too: a layer learns in its own dtype where its forward pass is given this, and the gradient by it goes to the
- * master (straight through: Bengio et al., arXiv:1308.3432). `weight` itself where that is all, and
- * for what is no weight's name; -1: the context says why. */
+ * the layer's other masters have their names, too: a layer learns in its own dtype where its forward
+ * pass is given this, and the gradient by it goes to the master (straight through: Bengio et al.,
+ * arXiv:1308.3432). `weight` itself where that is all, and for what is no weight's name; -1: the
+ * context says why. */
 int zt_nn_through(zt_nn *nn, zt_prog *p, int weight, const char *name);
 /* Every layer's weights are of this dtype from now on, at the field's scale for it. */
 void zt_nn_set_dtype(zt_nn *nn, zt_storage t);

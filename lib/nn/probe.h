@@ -8,10 +8,11 @@
  * Tensors are numbered by their names' order. Found first are those that have the names which
  * Hugging Face's and Meta's language models have, whatever stands before: layers.N. or h.N. with
  * input_layernorm or ln_1, self_attn.q_proj (k v o) or attention.wq, post_attention_layernorm or
- * ln_2, mlp.gate_proj (up down) or feed_forward.w1 (w3 w2); embed_tokens, norm, lm_head. Then groups: four squares of one size
- * (attention), two of four times as many rows as columns (LSTM), two of one shape and one of it
- * turned (SwiGLU), vectors of one length (norms); then what is left, one by one, by rank. Which of
- * a group is which, words in their names tell (q_proj, gate, ih), else their order.
+ * ln_2, mlp.gate_proj (up down) or feed_forward.w1 (w3 w2); embed_tokens, norm, lm_head. Then
+ * groups: four squares of one size (attention), two of four times as many rows as columns (LSTM),
+ * two of one shape and one of it turned (SwiGLU), vectors of one length (norms); then what is left,
+ * one by one, by rank. Which of a group is which, words in their names tell (q_proj, gate, ih), else
+ * their order.
  */
 #ifndef ZT_NN_PROBE_H
 #define ZT_NN_PROBE_H

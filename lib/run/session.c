@@ -37,7 +37,8 @@ struct zt_session {
     zt_session_report report;
     zt_watch watch;
     bool watched;
-    int no_room; /* while one is prepared: the value + 1 that the first engine failed to take, or -1: the plan */
+    /* While one is prepared: the value + 1 that the first engine failed to take, or -1: the plan. */
+    int no_room;
 };
 
 /* ---- buffers ----------------------------------------------------------------------------------- */

@@ -167,7 +167,8 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, unsigned apar
 
 static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
 {
-    r->task = zt_arena_alloc(r->memory, (size_t)((2 + ZT_MAX_DONATED) * r->plan.n_steps + 1) * sizeof *r->task);
+    int most = (2 + ZT_MAX_DONATED) * r->plan.n_steps + 1;
+    r->task = zt_arena_alloc(r->memory, (size_t)most * sizeof *r->task);
     if (!r->task) return ZT_ENOMEM;
     for (int s = 0; s < r->plan.n_steps; s++) {
         const zt_step *st = &r->plan.step[s];
