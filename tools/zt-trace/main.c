@@ -5,7 +5,7 @@
 
 /* In the order of the manual. */
 static const trace_command commands[] = {
-    {{"record", "record -m MODEL [-p TEXT] [--at N] [--steps A..B] [--values FILE] [--times FILE] [--cycles N]",
+    {{"record", "record -m MODEL [-p TEXT] [--steps A..B] [--values FILE] [--times FILE] [OPTION...]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
       TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED) | TAKES(CYCLES)},
      0, trace_record},

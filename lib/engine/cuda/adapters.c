@@ -49,11 +49,11 @@ static void tell(const zt_cu_api *cu, int i, zt_adapter *a)
 int zt_cu_adapters(zt_ctx *ctx, zt_adapter *a, int max)
 {
     zt_cu_api cu = {0};
-    int n = -1;
-    if (zt_cu_load(ctx, &cu) == ZT_OK) {
-        if (cu.DeviceGetCount(&n)) n = 0;
-        for (int i = 0; i < n && i < max; i++) tell(&cu, i, &a[i]);
-    }
+    int n = 0;
+    zt_status s = zt_cu_load(ctx, &cu);
+    if (!s && (cu.DeviceGetCount(&n) || n <= 0))
+        s = zt_fail(ctx, ZT_ENOTSUP, "engine cuda: no device");
+    for (int i = 0; !s && i < n && i < max; i++) tell(&cu, i, &a[i]);
     zt_cu_unload(&cu);
-    return n;
+    return s ? -1 : n;
 }
