@@ -32,15 +32,20 @@ static zt_status emit_max(zt_cu_call *c)
     return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0] ? c->out[0] : c->out[1], false);
 }
 
+static zt_cu_pool_args averaged(const zt_cu_call *c, int64_t divisor, bool count_pad)
+{
+    return (zt_cu_pool_args){.x = c->x[0],
+                             .y = c->y[0],
+                             .divisor = divisor,
+                             .kind = ZT_CU_POOL_AVG,
+                             .count_pad = count_pad};
+}
+
 static zt_status emit_avg(zt_cu_call *c)
 {
     const zt_avg_pool_attrs *n = c->attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = {.x = c->x[0],
-                         .y = c->y[0],
-                         .divisor = n->divisor_override,
-                         .kind = ZT_CU_POOL_AVG,
-                         .count_pad = n->count_include_pad != 0};
+    zt_cu_pool_args a = averaged(c, n->divisor_override, n->count_include_pad != 0);
     return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0], false);
 }
 
@@ -48,11 +53,7 @@ static zt_status emit_avg_back(zt_cu_call *c)
 {
     const zt_avg_unpool_attrs *n = c->attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = {.x = c->x[0],
-                         .y = c->y[0],
-                         .divisor = n->divisor_override,
-                         .kind = ZT_CU_POOL_AVG,
-                         .count_pad = n->count_include_pad != 0};
+    zt_cu_pool_args a = averaged(c, n->divisor_override, n->count_include_pad != 0);
     return emit(c, &a, &l, &n->kernel, c->out[0], c->in[0], true);
 }
 

@@ -57,35 +57,33 @@ static zt_status transform(zt_cu_call *c, zt_cu_dft_args *a)
 
 static int64_t columns(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
+/* Lines of real numbers, which x or y has. */
+static zt_cu_dft_args lines_of(const zt_type *real, const zt_word *norm, bool twice)
+{
+    int64_t n = columns(real);
+    return (zt_cu_dft_args){.lines = n ? zt_type_count(real) / n : 0,
+                            .n = n,
+                            .given = n,
+                            .inner = 1,
+                            .scale = scale_of(norm, twice, n),
+                            .twice = twice};
+}
+
 /* Real lines to bins: rfft, and irfft's gradient. */
 static zt_status to_bins(zt_cu_call *c, const zt_word *norm, bool twice)
 {
-    const zt_type *x = c->in[0];
-    int64_t n = columns(x);
-    zt_cu_dft_args a = {.lines = n ? zt_type_count(x) / n : 0,
-                        .n = n,
-                        .given = n,
-                        .inner = 1,
-                        .scale = scale_of(norm, twice, n),
-                        .kind = ZT_CU_TO_BINS,
-                        .twice = twice};
-    if (!n) return zt_cu_fill(c, c->y[0], 0, zt_type_bytes(c->out[0])); /* one bin of nothing */
+    zt_cu_dft_args a = lines_of(c->in[0], norm, twice);
+    a.kind = ZT_CU_TO_BINS;
+    if (!a.n) return zt_cu_fill(c, c->y[0], 0, zt_type_bytes(c->out[0])); /* one bin of nothing */
     return transform(c, &a);
 }
 
 /* And back: irfft, and rfft's gradient. */
 static zt_status of_bins(zt_cu_call *c, const zt_word *norm, bool twice)
 {
-    const zt_type *y = c->out[0];
-    int64_t n = columns(y);
-    zt_cu_dft_args a = {.lines = n ? zt_type_count(y) / n : 0,
-                        .n = n,
-                        .given = n,
-                        .inner = 1,
-                        .scale = scale_of(norm, twice, n),
-                        .kind = ZT_CU_OF_BINS,
-                        .inverse = 1,
-                        .twice = twice};
+    zt_cu_dft_args a = lines_of(c->out[0], norm, twice);
+    a.kind = ZT_CU_OF_BINS;
+    a.inverse = 1;
     return transform(c, &a);
 }
 
