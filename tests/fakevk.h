@@ -188,7 +188,7 @@ __attribute__((unused)) static zt_engine *open_fake(zt_ctx *ctx)
 {
     zt_vk_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){&zt_engine_vulkan, ctx};
+    e->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
     zt_status s = zt_vk_load(ctx, &e->vk, &e->instance);
     if (!s) {
         real = e->vk;

@@ -61,6 +61,7 @@ bool zt_place_same(const zt_place *a, const zt_place *b);
 /* What floats of f32 are computed with on a device that has the choice: sums are of f32 in all of
  * them. fp8: bf16, and weights become E4M3 as they are loaded. */
 typedef enum zt_compute { ZT_COMPUTE_F32, ZT_COMPUTE_F16, ZT_COMPUTE_BF16, ZT_COMPUTE_FP8 } zt_compute;
+const char *zt_compute_name(zt_compute c); /* "f16"; as --compute names them */
 
 typedef struct zt_engine_opts {
     int threads; /* 0: zt_cpu_count */
@@ -69,7 +70,7 @@ typedef struct zt_engine_opts {
     /* cpu: rows of x (tokens) that a matrix product takes through one pass over its weights, in its
      * own steps; 0: what a part of the second-level cache found holds. The bits do not depend on it. */
     int64_t tile;
-    zt_compute compute; /* cuda */
+    zt_compute compute; /* of engines that have the choice; of others another than f32 is refused */
 } zt_engine_opts;
 
 typedef struct zt_engine_report {
@@ -121,7 +122,8 @@ typedef struct zt_watch {
 
 typedef struct zt_engine_vt {
     const char *name;
-    bool devices; /* "NAME:1" names one of several */
+    bool devices;  /* "NAME:1" names one of several */
+    bool computes; /* may be opened to compute in another type than f32 */
     /* required */
     zt_engine *(*open)(zt_ctx *ctx, const zt_engine_opts *opts);
     void (*close)(zt_engine *e);
@@ -157,6 +159,7 @@ typedef struct zt_engine_vt {
 struct zt_engine {
     const zt_engine_vt *vt;
     zt_ctx *ctx;
+    zt_compute compute; /* what lib/run makes of programs for it; a wrapper's is ZT_COMPUTE_F32 */
 };
 
 /* ---- engines there are --------------------------------------------------------------------------- */

@@ -1,8 +1,5 @@
 /* engines.c - the engines there are, by name. */
-#include "lib/engine/compute.h"
-#ifdef ZT_HAVE_CUDA
-#include "lib/engine/cuda/cu.h"
-#endif
+#include "lib/engine/engine.h"
 
 #include <string.h>
 
@@ -59,12 +56,14 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         if (!is_device_of(name, built_in[i]->name, &device)) continue;
         if (strchr(name, ':') && !built_in[i]->devices) break;
         with.device = strchr(name, ':') ? (int)device : opts->device;
-        if (opts->compute != ZT_COMPUTE_F32 && strcmp(built_in[i]->name, "cuda")) {
+        if (opts->compute != ZT_COMPUTE_F32 && !built_in[i]->computes) {
             zt_fail(ctx, ZT_ENOTSUP, "engine %s computes in f32, not in %s", built_in[i]->name,
                     zt_compute_name(opts->compute));
             return NULL;
         }
-        return built_in[i]->open(ctx, &with);
+        zt_engine *e = built_in[i]->open(ctx, &with);
+        if (e) e->compute = opts->compute;
+        return e;
     }
     zt_escape(text, sizeof text, name, len < 60 ? len : 60);
     for (int i = 0; i < N_NOT_BUILT; i++) {
@@ -87,15 +86,6 @@ int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max)
 void zt_engine_close(zt_engine *e)
 {
     if (e) e->vt->close(e);
-}
-
-zt_compute zt_engine_compute(const zt_engine *e)
-{
-#ifdef ZT_HAVE_CUDA
-    if (e->vt == &zt_engine_cuda) return ((const zt_cu_engine *)e)->compute;
-#endif
-    (void)e;
-    return ZT_COMPUTE_F32;
 }
 
 const char *zt_compute_name(zt_compute c)

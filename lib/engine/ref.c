@@ -46,7 +46,7 @@ static zt_engine *ref_open(zt_ctx *ctx, const zt_engine_opts *opts)
     (void)opts; /* one thread, no device */
     ref_engine *r = zt_calloc(ctx, 1, sizeof *r);
     if (!r) return NULL;
-    r->base = (zt_engine){&zt_engine_ref, ctx};
+    r->base = (zt_engine){.vt = &zt_engine_ref, .ctx = ctx};
     return &r->base;
 }
 

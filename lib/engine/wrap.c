@@ -11,7 +11,7 @@ void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
         inner->vt->close(inner);
         return NULL;
     }
-    w->base = (zt_engine){vt, inner->ctx};
+    w->base = (zt_engine){.vt = vt, .ctx = inner->ctx};
     w->inner = inner;
     return w;
 }

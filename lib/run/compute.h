@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_COMPUTE_H
 #define ZT_RUN_COMPUTE_H
 
-#include "lib/engine/compute.h"
+#include "lib/engine/engine.h"
 #include "lib/run/run.h"
 
 /* The program with its f32 values in f16 or bf16 (fp8: bf16) wherever the rule of an op takes them:

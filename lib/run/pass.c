@@ -124,7 +124,7 @@ zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
     static const zt_pass_opts plain;
     if (!opts) opts = &plain;
     if (zt_ctx_status(ctx)) return NULL;
-    zt_compute how = opts->engine ? zt_engine_compute(opts->engine) : ZT_COMPUTE_F32;
+    zt_compute how = opts->engine ? opts->engine->compute : ZT_COMPUTE_F32;
     zt_prog *now = zt_prog_computed(ctx, p, opts->sample, opts->n_sample, how);
     zt_status s = now ? ZT_OK : zt_ctx_status(ctx);
     for (int i = 0; i < N_PASSES && !s; i++)

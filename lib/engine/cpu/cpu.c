@@ -224,7 +224,7 @@ static zt_engine *cpu_open(zt_ctx *ctx, const zt_engine_opts *opts)
     zt_isa best = zt_isa_best();
     zt_cpu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){&zt_engine_cpu, ctx};
+    e->base = (zt_engine){.vt = &zt_engine_cpu, .ctx = ctx};
     sort_kernels(e, opts->isa < best ? opts->isa : best);
     e->tile = choose_tile(opts->tile);
     e->pool = zt_pool_new(ctx, opts->threads ? opts->threads : zt_cpu_count());

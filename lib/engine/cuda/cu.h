@@ -149,7 +149,6 @@ typedef struct zt_cu_engine {
     zt_engine base;
     zt_cu_api cu;
     int device;
-    zt_compute compute; /* what lib/run makes of programs before they come here */
     zt_cu_context context;
     zt_cu_stream stream;
     char name[256];

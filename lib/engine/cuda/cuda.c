@@ -14,8 +14,7 @@ static zt_engine *cu_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){&zt_engine_cuda, ctx};
-    e->compute = opts->compute;
+    e->base = (zt_engine){.vt = &zt_engine_cuda, .ctx = ctx};
     if (zt_cu_load(ctx, &e->cu) == ZT_OK && zt_cu_device_open(e, opts->device) == ZT_OK)
         return &e->base;
     cu_close(&e->base);
@@ -91,6 +90,7 @@ static zt_engine_report cu_report(const zt_engine *e) { return ((const zt_cu_eng
 const zt_engine_vt zt_engine_cuda = {
     .name = "cuda",
     .devices = true,
+    .computes = true,
     .open = cu_open,
     .close = cu_close,
     .has = cu_has,

@@ -14,7 +14,7 @@ static zt_engine *vk_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
     zt_vk_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){&zt_engine_vulkan, ctx};
+    e->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
     if (zt_vk_load(ctx, &e->vk, &e->instance) == ZT_OK &&
         zt_vk_device_open(e, opts->device) == ZT_OK)
         return &e->base;
