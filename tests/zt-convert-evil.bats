@@ -98,3 +98,17 @@ P
     run -65 zt-convert --list a.pt
     run -65 zt-convert --list a.npz
 }
+
+@test "a dtype is its letters: space before the closing quote is not a part that may be left out" {
+    npy() { # DESCR
+        local head="{'descr': '$1', 'fortran_order': False, 'shape': (1,), }"
+        printf '\x93NUMPY\x01\x00\x'"$(printf %02x $((${#head} + 1)))"'\x00%s\n\x00\x00\x00\x00' "$head"
+    }
+    npy '<f4' >good.npy
+    zt-convert --list good.npy
+    for descr in '<f4 ' $'<f4\n' '<f4"'; do
+        npy "$descr" >bad.npy
+        run -65 zt-convert --list bad.npy
+        [ "${#lines[@]}" -eq 1 ]
+    done
+}

@@ -84,10 +84,15 @@ static bool take_text(parser *s, char *out, size_t room)
 {
     char quote = take(s, '\'') ? '\'' : take(s, '"') ? '"' : 0;
     size_t n = 0;
-    while (quote && s->p<s->end && * s->p != quote && * s->p> 0x1f && *s->p != '\\' && n + 1 < room)
-        out[n++] = *s->p++;
+    for (; quote && s->p < s->end && n + 1 < room; s->p++) {
+        if (*s->p == quote || *s->p <= 0x1f || *s->p == '\\')
+            break;
+        out[n++] = *s->p;
+    }
     out[n] = 0;
-    return quote && take(s, quote);
+    bool right = quote && s->p < s->end && *s->p == quote;
+    s->p += right;
+    return right;
 }
 
 static bool is_digit(const parser *s)
