@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 512, HOST = -1, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
+enum { N = 512, HOST = -1, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, TOO_LARGE = 720 };
 
 static struct {
 #define X(symbol, name, params) int(*name) params;
@@ -25,6 +25,7 @@ static zt_cu_module module;
 static emu_args args; /* x, y, z: N floats each */
 static float x[N], y[N];
 static unsigned blocks = 1; /* of a faulty kernel */
+static bool together;       /* in a cooperative launch */
 
 static bool find_all(const char *program)
 {
@@ -57,6 +58,8 @@ static void begin(void)
     cu.MemAlloc(&args.x, sizeof x);
     cu.MemAlloc(&args.y, sizeof y);
     cu.MemAlloc(&args.z, sizeof y);
+    cu.MemAlloc(&args.word, sizeof(uint32_t));
+    cu.MemsetD8Async(args.word, 0, sizeof(uint32_t), stream);
     for (int i = 0; i < N; i++) x[i] = (float)(i % 37 - 18);
     cu.MemcpyHtoDAsync(args.x, x, sizeof x, stream);
     cu.MemsetD8Async(args.y, 0, sizeof y, stream);
@@ -68,6 +71,7 @@ static void end(void)
     cu.MemFree(args.x);
     cu.MemFree(args.y);
     cu.MemFree(args.z);
+    cu.MemFree(args.word);
     cu.StreamDestroy(stream);
     cu.PrimaryCtxRelease(0);
 }
@@ -78,7 +82,9 @@ static int run(const char *kernel, const emu_args *a, unsigned grid, unsigned th
     emu_args copy = *a;
     void *params[] = {&copy};
     int r = cu.ModuleGetFunction(&f, module, kernel);
-    if (!r) r = cu.LaunchKernel(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL);
+    if (!r)
+        r = together ? cu.LaunchCooperativeKernel(f, grid, 1, 1, threads, 1, 1, 0, stream, params)
+                     : cu.LaunchKernel(f, grid, 1, 1, threads, 1, 1, 0, stream, params, NULL);
     if (!r) r = cu.StreamSynchronize(stream);
     if (!r) cu.MemcpyDtoHAsync(y, args.y, sizeof y, stream);
     return r;
@@ -94,6 +100,26 @@ static void right(const char *kernel, int flip)
         for (int i = 0; i < N; i++) good = good && y[i] == x[i ^ flip];
     }
     ok(good, "%s gives the same in twenty orders", kernel);
+}
+
+/* Blocks that wait for each other: each has what the third after it had. */
+static void grids(void)
+{
+    bool good = true;
+    together = true;
+    for (int again = 0; again < 20 && good; again++) {
+        good = run("emu_grid", &args, 2, 256) == 0;
+        for (int i = 0; i < N; i++) good = good && y[i] == x[(i + 3 * 256) % N];
+    }
+    ok(good, "emu_grid gives the same in twenty orders");
+    int n = 0, r = 0;
+    zt_cu_function f;
+    cu.ModuleGetFunction(&f, module, "emu_grid");
+    r = cu.OccupancyMaxBlocks(&n, f, 256, 0);
+    ok(r == 0 && n >= 1, "so many blocks of it on a processor: %d", n);
+    r = run("emu_grid", &args, 4096, 256);
+    ok(r == TOO_LARGE, "blocks that do not all fit: %d", r);
+    together = false;
 }
 
 static void sums(void)
@@ -207,6 +233,14 @@ static void faults(void)
     wrong("emu_device_no_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
     blocks = 2;
     wrong("emu_blocks_no_atomic", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
+    wrong("emu_grid", 0, 256, LAUNCH_FAILED, "a grid barrier of blocks one by one");
+    together = true;
+    wrong("emu_no_grid_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
+    wrong("emu_no_second_grid_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
+    wrong("emu_not_all_at_grid", 0, 256, LAUNCH_FAILED, "which the others ended without");
+    wrong("emu_not_all_threads_at_grid", 0, 256, LAUNCH_FAILED,
+          "waits at grid barrier, which 1 threads ended without");
+    together = false;
     blocks = 1;
     wrong("emu_copy", N + 1, 32, ILLEGAL_ADDRESS,
           "reads 4 bytes at byte 2048 of an allocation of 2048");
@@ -232,6 +266,7 @@ int main(int argc, char **argv)
     right("emu_reverse", 255);
     right("emu_warp_reverse", 31);
     right("emu_device_barrier", 1);
+    grids();
     sums();
     products();
     async_copies();

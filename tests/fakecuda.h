@@ -45,7 +45,12 @@ static int fault = 999; /* what fails fails with; 2: no memory */
     X(LaunchKernel,                                                                                \
       (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
        unsigned bz, unsigned n, zt_cu_stream s, void **p, void **e),                               \
-      (f, gx, gy, gz, bx, by, bz, n, s, p, e), 0)
+      (f, gx, gy, gz, bx, by, bz, n, s, p, e), 0)                                                  \
+    X(LaunchCooperativeKernel,                                                                     \
+      (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
+       unsigned bz, unsigned n, zt_cu_stream s, void **p),                                         \
+      (f, gx, gy, gz, bx, by, bz, n, s, p), 0)                                                     \
+    X(OccupancyMaxBlocks, (int *n, zt_cu_function f, int t, size_t s), (n, f, t, s), 0)
 /* X(function, parameters, arguments): gives an object back. */
 #define ENDS(X)                                                                                    \
     X(PrimaryCtxRelease, (int d), (d)) X(MemFree, (zt_cu_ptr at), (at))                            \

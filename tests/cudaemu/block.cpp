@@ -4,7 +4,8 @@
  * its fiber, and the next thread gets another. So a kernel without barriers is a plain loop of
  * calls. Blocks run one after the other. Their order, that of the threads in them and that of those
  * which a barrier lets go are drawn anew each time: what lacks a barrier does not come out the same
- * twice.
+ * twice. Blocks of a cooperative launch run from one barrier of the grid to the next, one after the
+ * other, and keep their fibers there.
  */
 #include "emu.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <vector>
 
 /* ---- fibers ---------------------------------------------------------------------------------- */
 
@@ -59,6 +61,7 @@ enum { COPIES = 128 };
 struct fiber {
     context at;
     int thread;
+    uint32_t block;
     size_t shared; /* bytes of shared memory declared so far */
     uintptr_t stack;
     const char *waits; /* for what */
@@ -78,6 +81,7 @@ static int block_at[3];
 static int order[EMU_THREADS], started, done; /* threads in their order; begun, finished */
 static int ready[EMU_THREADS], n_ready;       /* fibers that may go on, the last first */
 static int at_barrier[EMU_THREADS], n_at_barrier;
+static int at_grid[EMU_THREADS], n_at_grid;   /* of this block, at a barrier of the grid */
 static struct {
     int fiber[32], n;
     const char *kind;
@@ -159,6 +163,7 @@ static void entry()
     for (;;) {
         while (started < launch->threads) {
             running->thread = order[started++];
+            running->block = emu_is.number;
             running->shared = 0;
             be(running);
             launch->kernel->run(launch->args);
@@ -204,6 +209,17 @@ void barrier()
         n_at_barrier = 0;
         release(at_barrier, launch->threads);
     }
+    leave();
+}
+
+void grid_barrier(uint32_t *word)
+{
+    emu_touch_atomic(reinterpret_cast<uintptr_t>(word), sizeof *word);
+    if (!launch->cooperative) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier of blocks one by one");
+    if (*word & 0x7FFFFFFF) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier's word is in use");
+    if (n_copies[emu_is.thread]) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier before copies are done");
+    running->waits = "grid barrier";
+    at_grid[n_at_grid++] = (int)(running - fibers);
     leave();
 }
 
@@ -270,22 +286,20 @@ void *emu_dynamic() { return emu_shared_take(launch->dynamic, &thread_shared); }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
-static void run_block()
+/* What a block that waits for the grid leaves: its fibers, and what is in its shared memory. */
+struct parked {
+    int fiber[EMU_THREADS], n;
+    emu_shared_image shared;
+};
+static std::vector<parked> parked_blocks;
+
+/* Nobody may go on, and not all are done: one that waits tells it. */
+static void tell_stuck()
 {
-    for (int i = 0; i < launch->threads; i++) order[i] = i;
-    shuffle_ints(order, launch->threads);
-    started = done = n_ready = n_at_barrier = 0;
-    emu_is.block_epoch = ++emu_is.epoch;
-    emu_is.acquired = false;
-    emu_check_block();
-    fiber *f = fresh();
-    running = f;
-    context_switch(&home, &f->at);
-    if (status || done == launch->threads) return;
-    for (int i = 0; i < n_fibers; i++) { /* nobody may go on: one that waits tells it */
+    for (int i = 0; i < n_fibers; i++) {
         bool is_idle = false;
         for (int k = 0; k < n_idle; k++) is_idle |= idle[k] == i;
-        if (is_idle) continue;
+        if (is_idle || fibers[i].block != emu_is.number) continue;
         emu_is.thread = fibers[i].thread;
         status = EMU_LAUNCH_FAILED;
         snprintf(error, sizeof error,
@@ -294,6 +308,40 @@ static void run_block()
                  launch->kernel->name, block_at[0], block_at[1], block_at[2], emu_is.thread,
                  launch->threads, fibers[i].waits, done);
         return;
+    }
+}
+
+/* To its end, or to a barrier of the grid. */
+static void run_block(parked *p)
+{
+    n_ready = n_at_barrier = n_at_grid = 0;
+    emu_is.block_epoch = ++emu_is.epoch;
+    emu_is.acquired = false;
+    if (p && p->n) {
+        emu_shared_restore(p->shared);
+        started = launch->threads;
+        done = 0;
+        release(p->fiber, p->n);
+        fiber *f = &fibers[ready[--n_ready]];
+        be(f);
+        context_switch(&home, &f->at);
+    } else {
+        for (int i = 0; i < launch->threads; i++) order[i] = i;
+        shuffle_ints(order, launch->threads);
+        started = done = 0;
+        emu_check_block();
+        fiber *f = fresh();
+        running = f;
+        context_switch(&home, &f->at);
+    }
+    if (status || (!n_at_grid && done == launch->threads)) {
+        if (p) p->n = 0;
+    } else if (n_at_grid == launch->threads) {
+        p->n = n_at_grid;
+        memcpy(p->fiber, at_grid, sizeof at_grid);
+        emu_shared_keep(&p->shared);
+    } else {
+        tell_stuck();
     }
 }
 
@@ -308,6 +356,39 @@ static void forget_fibers()
     for (auto &w : warps) w.n = 0;
 }
 
+/* All blocks in an order of their own, each as far as it goes. */
+static void run_grid(int64_t n)
+{
+    uint64_t size = 1;
+    while (size < (uint64_t)n) size *= 2;
+    uint64_t step = emu_random() | 1, at = emu_random();
+    emu_is.launch_epoch = emu_is.epoch + 1;
+    for (uint64_t i = 0; i < size && !status; i++) {
+        int64_t b = (int64_t)((i * step + at) & (size - 1));
+        if (b >= n) continue;
+        block_at[0] = (int)(b % launch->grid[0]);
+        block_at[1] = (int)(b / launch->grid[0] % launch->grid[1]);
+        block_at[2] = (int)(b / launch->grid[0] / launch->grid[1]);
+        emu_is.number = (uint32_t)b;
+        run_block(launch->cooperative ? &parked_blocks[(size_t)b] : nullptr);
+    }
+}
+
+/* Do blocks wait for the grid? All of them must. */
+static bool is_parked(int64_t n)
+{
+    int64_t waiting = 0;
+    for (const parked &p : parked_blocks) waiting += p.n > 0;
+    if (status || waiting == 0) return false;
+    if (waiting == n) return true;
+    status = EMU_LAUNCH_FAILED;
+    snprintf(error, sizeof error,
+             "kernel %s: all threads of %d of %d blocks wait at a grid barrier, which the others ended "
+             "without",
+             launch->kernel->name, (int)waiting, (int)n);
+    return false;
+}
+
 int emu_run(const emu_launch *l)
 {
     int64_t n = (int64_t)l->grid[0] * l->grid[1] * l->grid[2];
@@ -318,20 +399,11 @@ int emu_run(const emu_launch *l)
         stacks = static_cast<unsigned char *>(p);
     }
     launch = l;
-    emu_is.launch_epoch = emu_is.epoch + 1;
     emu_is.threads = (uint32_t)l->threads;
-    uint64_t size = 1;
-    while (size < (uint64_t)n) size *= 2;
-    uint64_t step = emu_random() | 1, at = emu_random();
-    for (uint64_t i = 0; i < size && !status; i++) {
-        int64_t b = (int64_t)((i * step + at) & (size - 1));
-        if (b >= n) continue;
-        block_at[0] = (int)(b % l->grid[0]);
-        block_at[1] = (int)(b / l->grid[0] % l->grid[1]);
-        block_at[2] = (int)(b / l->grid[0] / l->grid[1]);
-        emu_is.number = (uint32_t)b;
-        run_block();
-    }
+    parked_blocks.assign(l->cooperative ? (size_t)n : 0, parked());
+    do run_grid(n);
+    while (is_parked(n));
+    parked_blocks.clear();
     if (status) forget_fibers();
     return status;
 }

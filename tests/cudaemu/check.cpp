@@ -51,6 +51,24 @@ void *emu_shared_take(size_t bytes, size_t *at)
     return p;
 }
 
+void emu_shared_keep(emu_shared_image *to)
+{
+    uintptr_t from = reinterpret_cast<uintptr_t>(shared), end = from;
+    to->arrays.clear();
+    for (int i = 0; i < n_arrays; i++) {
+        to->arrays.push_back({arrays[i].at, arrays[i].bytes});
+        if (arrays[i].at + arrays[i].bytes > end) end = arrays[i].at + arrays[i].bytes;
+    }
+    to->bytes.assign(shared, shared + (end - from));
+}
+
+void emu_shared_restore(const emu_shared_image &from)
+{
+    n_arrays = 0;
+    for (const auto &a : from.arrays) arrays[n_arrays++] = {a.first, a.second};
+    if (!from.bytes.empty()) memcpy(shared, from.bytes.data(), from.bytes.size());
+}
+
 static bool same_warp_later(uint16_t other, uint32_t synced)
 {
     return other >> 5 == emu_is.warp && synced < emu_is.synced[emu_is.warp];

@@ -3,7 +3,7 @@
  * Read once, at cuInit: ZT_CUDA_EMU_MEMORY bytes of device memory; ZT_CUDA_EMU_DEVICES how many
  * there are; ZT_CUDA_EMU_SEED the order of blocks and threads; ZT_CUDA_EMU_FAIL_ALLOC=N the N-th
  * allocation, of the device or pinned, fails for want of memory; ZT_CUDA_EMU_FAIL=cuName:N the N-th
- * call of that function fails. A launch that failed is an error of every call until the context is
+ * call of that function fails; ZT_CUDA_EMU_COOPERATIVE=0: blocks cannot wait for each other. A launch that failed is an error of every call until the context is
  * gone; cuGetErrorString then names kernel, block and thread.
  */
 #include "work.h"
@@ -20,11 +20,11 @@
 extern "C" __attribute__((visibility("default"))) const int zt_cuda_emulation;
 const int zt_cuda_emulation = 1;
 
-enum { DEVICES = 8 };
+enum { DEVICES = 8, PROCESSORS = 4 };
 
 static std::recursive_mutex lock;
 static bool initialized;
-static int n_devices;
+static int n_devices, cooperative;
 static struct context {
     int held;
 } contexts[DEVICES];
@@ -91,6 +91,7 @@ API cuInit(unsigned)
     if (n_devices <= 0) return 100; /* CUDA_ERROR_NO_DEVICE */
     n_devices = std::min<int>(n_devices, DEVICES);
     emu_seed((uint64_t)number("ZT_CUDA_EMU_SEED", 1));
+    cooperative = number("ZT_CUDA_EMU_COOPERATIVE", 1) != 0;
     fail_alloc = number("ZT_CUDA_EMU_FAIL_ALLOC", 0);
     fail_name = getenv("ZT_CUDA_EMU_FAIL");
     const char *colon = fail_name ? strchr(fail_name, ':') : nullptr;
@@ -124,6 +125,9 @@ static const struct {
     {EMU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {EMU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", nullptr},
     {EMU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", nullptr},
+    {EMU_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+     "too many blocks in cooperative launch"},
+    {EMU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {EMU_CAPTURE, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
     {EMU_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
@@ -161,15 +165,16 @@ API cuDeviceGetName(char *name, int room, int device)
 }
 API cuDeviceGetAttribute(int *value, int attribute, int)
 {
-    static const struct {
+    const struct {
         int attribute, value;
     } all[] = {{1, EMU_THREADS}, {2, EMU_THREADS},
                {3, EMU_THREADS}, {4, 64},
                {5, INT32_MAX},   {6, 65535},
                {7, 65535},       {8, EMU_SHARED_PLAIN},
-               {10, 32},         {16, 4},
+               {10, 32},         {16, PROCESSORS},
                {18, 0},          {75, 9},
-               {76, 0},          {97, EMU_SHARED_MOST}};
+               {76, 0},          {95, cooperative},
+               {97, EMU_SHARED_MOST}};
     ENTER(false);
     for (const auto &a : all)
         if (a.attribute == attribute) {
@@ -465,19 +470,45 @@ API cuFuncSetAttribute(emu_function *f, int attribute, int value)
     f->dynamic = (size_t)value;
     return EMU_OK;
 }
+static int add_launch(emu_function *f, const unsigned grid[3], const unsigned threads[3],
+                      unsigned shared, emu_stream *s, void **params, bool together)
+{
+    emu_command c = {};
+    if (!known(s)) return EMU_INVALID_HANDLE;
+    if (!grid[0] || !grid[1] || !grid[2] || grid[0] > INT32_MAX || grid[1] > 65535 ||
+        grid[2] > 65535 || !threads[0] || threads[0] > EMU_THREADS || threads[1] != 1 ||
+        threads[2] != 1 || shared > f->dynamic)
+        return EMU_INVALID_VALUE;
+    c.kind = emu_command::LAUNCH;
+    c.launch = {f->kernel, nullptr, {(int)grid[0], (int)grid[1], (int)grid[2]}, (int)threads[0],
+                shared, together};
+    auto bytes = static_cast<const unsigned char *>(params[0]);
+    c.bytes = std::make_shared<std::vector<unsigned char>>(bytes, bytes + f->kernel->bytes);
+    emu_add(s, c);
+    return EMU_OK;
+}
 API cuLaunchKernel(emu_function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, emu_stream *s, void **params, void **extra)
 {
     ENTER(true);
-    emu_command c = {};
-    if (!known(s)) return EMU_INVALID_HANDLE;
-    if (!gx || !gy || !gz || gx > INT32_MAX || gy > 65535 || gz > 65535 || !bx ||
-        bx > EMU_THREADS || by != 1 || bz != 1 || shared > f->dynamic || extra)
-        return EMU_INVALID_VALUE;
-    c.kind = emu_command::LAUNCH;
-    c.launch = {f->kernel, nullptr, {(int)gx, (int)gy, (int)gz}, (int)bx, shared};
-    auto bytes = static_cast<const unsigned char *>(params[0]);
-    c.bytes = std::make_shared<std::vector<unsigned char>>(bytes, bytes + f->kernel->bytes);
-    emu_add(s, c);
+    const unsigned grid[3] = {gx, gy, gz}, threads[3] = {bx, by, bz};
+    return extra ? EMU_INVALID_VALUE : add_launch(f, grid, threads, shared, s, params, false);
+}
+API cuLaunchCooperativeKernel(emu_function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared, emu_stream *s,
+                              void **params)
+{
+    ENTER(true);
+    const unsigned grid[3] = {gx, gy, gz}, threads[3] = {bx, by, bz};
+    if (!cooperative) return EMU_NOT_SUPPORTED;
+    if ((uint64_t)gx * gy * gz * bx > EMU_THREADS) return EMU_TOO_LARGE;
+    return add_launch(f, grid, threads, shared, s, params, true);
+}
+/* The fibers of all blocks that run at once are those of the largest block. */
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, emu_function *f, int threads, size_t shared)
+{
+    ENTER(true);
+    if (threads <= 0 || shared > f->dynamic) return EMU_INVALID_VALUE;
+    *n = EMU_THREADS / PROCESSORS / threads;
     return EMU_OK;
 }

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 #include <stddef.h>
+#include <utility>
+#include <vector>
 
 #include "prim_emu.h"
 
@@ -25,6 +27,8 @@ enum {
     EMU_NOT_READY = 600,
     EMU_ILLEGAL_ADDRESS = 700,
     EMU_LAUNCH_FAILED = 719,
+    EMU_TOO_LARGE = 720, /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
+    EMU_NOT_SUPPORTED = 801,
     EMU_CAPTURE = 900,
     EMU_UNKNOWN = 999
 };
@@ -62,6 +66,7 @@ typedef struct emu_launch {
     const void *args;
     int grid[3], threads;
     size_t dynamic; /* bytes of shared memory */
+    bool cooperative; /* all blocks at once: at most EMU_THREADS threads */
 } emu_launch;
 
 void emu_seed(uint64_t seed);
@@ -94,6 +99,13 @@ extern emu_now emu_is;
 
 void emu_check_block();                          /* a block begins: no shared memory yet */
 void *emu_shared_take(size_t bytes, size_t *at); /* *at: the thread's bytes so far */
+/* What the block has in shared memory, which another will use. */
+struct emu_shared_image {
+    std::vector<unsigned char> bytes;
+    std::vector<std::pair<uintptr_t, uintptr_t>> arrays;
+};
+void emu_shared_keep(emu_shared_image *to);
+void emu_shared_restore(const emu_shared_image &from);
 void emu_touch(uintptr_t p, size_t n, bool write);
 void emu_touch_atomic(uintptr_t p, size_t n);
 

@@ -65,6 +65,31 @@ KERNEL(emu_device_barrier, emu_args)
     barrier();
     PTR(float, a.y)[from + thread()] = PTR(float, a.z)[from + (thread() ^ 1)];
 }
+/* Block b's part of z is read by the block after it, three times over. */
+FN void pass_on(const emu_args &a, bool first, bool second)
+{
+    SHARED(float, room, [256]);
+    const int n = blocks() * threads(), i = block() * threads() + thread();
+    room[thread()] = PTR(const float, a.x)[i];
+    for (int k = 0; k < 3; k++) {
+        PTR(float, a.z)[i] = room[thread()];
+        if (first) grid_barrier(PTR(uint32_t, a.word));
+        room[thread()] = PTR(const float, a.z)[(i + threads()) % n];
+        if (second) grid_barrier(PTR(uint32_t, a.word));
+    }
+    PTR(float, a.y)[i] = room[thread()];
+}
+KERNEL(emu_grid, emu_args) { pass_on(a, true, true); }
+KERNEL(emu_no_grid_barrier, emu_args) { pass_on(a, false, true); }
+KERNEL(emu_no_second_grid_barrier, emu_args) { pass_on(a, true, false); }
+KERNEL(emu_not_all_at_grid, emu_args)
+{
+    if (block() != 1) grid_barrier(PTR(uint32_t, a.word));
+}
+KERNEL(emu_not_all_threads_at_grid, emu_args)
+{
+    if (thread() != 1) grid_barrier(PTR(uint32_t, a.word));
+}
 KERNEL(emu_blocks_no_atomic, emu_args) { PTR(float, a.y)[thread()] = (float)block(); }
 
 /* a.n may be more than there is. */

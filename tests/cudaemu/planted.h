@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 typedef struct emu_args {
-    uint64_t x, y, z;
+    uint64_t x, y, z, word; /* word: of a grid barrier */
     int64_t n;
 } emu_args;
 

@@ -87,6 +87,15 @@ uint32_t atomic_cas(uint32_t *p, uint32_t expected, uint32_t v)
     return atomic(p, [=](uint32_t was) { return was == expected ? v : was; });
 }
 
+/* ---- hints ----------------------------------------------------------------------------------- */
+
+/* As the GPU has it, what is nowhere is not told; but a kernel should not ask for it. */
+void prefetch(const void *p)
+{
+    const uintptr_t at = reinterpret_cast<uintptr_t>(p);
+    if (!emu_memory_behind(at)) emu_fail(EMU_ILLEGAL_ADDRESS, "prefetches nothing at 0x%zx", (size_t)at);
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 float f16_to_f32(uint16_t h)

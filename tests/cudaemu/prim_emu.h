@@ -54,6 +54,8 @@ void *emu_dynamic();
 void barrier();
 void warp_barrier();
 FN void fence() {}
+void grid_barrier(uint32_t *word);
+void prefetch(const void *p);
 
 /* ---- warps: prim_emu.cpp --------------------------------------------------------------------- */
 

@@ -43,6 +43,7 @@ enum {
     ZT_CU_AT_INTEGRATED = 18,
     ZT_CU_AT_MAJOR = 75,
     ZT_CU_AT_MINOR = 76,
+    ZT_CU_AT_COOPERATIVE = 95,
     ZT_CU_AT_SHARED_OPTIN = 97,
 
     ZT_CU_FUNC_DYNAMIC_SHARED = 8,
@@ -97,7 +98,12 @@ enum {
     X(cuFuncSetAttribute, FuncSetAttribute, (zt_cu_function f, int attribute, int value))          \
     X(cuLaunchKernel, LaunchKernel,                                                                \
       (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
-       unsigned bz, unsigned shared, zt_cu_stream s, void **params, void **extra))
+       unsigned bz, unsigned shared, zt_cu_stream s, void **params, void **extra))                 \
+    X(cuLaunchCooperativeKernel, LaunchCooperativeKernel,                                          \
+      (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
+       unsigned bz, unsigned shared, zt_cu_stream s, void **params))                               \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, OccupancyMaxBlocks,                             \
+      (int *blocks, zt_cu_function f, int threads, size_t shared))
 
 typedef struct zt_cu_api {
     void *library;

@@ -23,6 +23,9 @@
  * thread threads lane warp; block, block_y, block_z; blocks, blocks_y, blocks_z
  * barrier() warp_barrier() fence() (what was written before is seen by all blocks before what is
  * written after)
+ * grid_barrier(word)               of all blocks of a cooperative launch; no thread leaves before
+ *                                  one. *word: 0 at first, the launch's own, left as it may begin
+ * prefetch(p)                      the 128 bytes around p are soon read
  * shuffle(v, lane) shuffle_xor(v, mask) of 4 or 8 bytes; vote(p), its bits
  * warp_sum warp_max warp_min       every lane gets it; one tree: by lane ^ 16, 8, 4, 2, 1
  * atomic_add atomic_min atomic_max atomic_cas atomic_exchange of uint32_t and int32_t (add: u64

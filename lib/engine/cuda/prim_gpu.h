@@ -27,6 +27,32 @@ FN void barrier() { __syncthreads(); }
 FN void warp_barrier() { __syncwarp(); }
 FN void fence() { __threadfence(); }
 
+/* The first thread of each block counts it in: by one, but the first block by what makes the sum
+ * turn the top bit, for which all wait. What lower bits there are is 0 again then. */
+FN void grid_barrier(uint32_t *word)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t n = gridDim.x * gridDim.y * gridDim.z, was, now;
+        bool is_first = (blockIdx.x | blockIdx.y | blockIdx.z) == 0;
+        uint32_t by = is_first ? 0x80000000u - (n - 1) : 1u;
+        asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;"
+                     : "=r"(was)
+                     : "l"(__cvta_generic_to_global(word)), "r"(by)
+                     : "memory");
+        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                        : "=r"(now)
+                        : "l"(__cvta_generic_to_global(word))
+                        : "memory");
+        while (((was ^ now) & 0x80000000u) == 0);
+    }
+    __syncthreads();
+}
+FN void prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
+
 /* ---- warps ----------------------------------------------------------------------------------- */
 
 template <class T> FN T shuffle(T v, int lane) { return __shfl_sync(~0u, v, lane); }
