@@ -31,6 +31,20 @@ one_message() { # tool
     [ "${#stderr_lines[@]}" -eq 1 ] && [[ ${stderr_lines[0]} == "$1: "* ]]
 }
 
+# Each line of stdin "status|word|arguments": the command refuses them with that status, one line that
+# holds the word, and nothing on stdout. A shell reads the arguments.
+all_refused() { # tool [command]
+    local code word args
+    while IFS='|' read -r code word args; do
+        run --separate-stderr bash -c "$* $args </dev/null"
+        echo "$* $args: $status $stderr"
+        [ "$status" -eq "$code" ]
+        one_message "$1"
+        [[ $stderr == *"$word"* ]]
+        [ -z "$output" ]
+    done
+}
+
 # The options of --help in their order, a line each: "--name", or "-x" where there is no name.
 help_options() { # tool
     "$1" --help | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p; s/^ +(-[A-Za-z])( [A-Z].*|  .*)?$/\1/p'

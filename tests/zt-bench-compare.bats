@@ -46,14 +46,7 @@ END
 }
 
 @test "run: a command that fails, is killed, or is not there" {
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-bench run $args"
-        echo "zt-bench run $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        [ -z "$output" ]
-        one_message zt-bench
-        [[ $stderr == *"$word"* ]]
-    done <<'END'
+    all_refused zt-bench run <<'END'
 65|exit status 3|-- sh -c 'exit 3'
 65|signal 9|-- sh -c 'kill -9 $$'
 66|No such file|-- ./none
@@ -208,12 +201,7 @@ matmul f32[400,400] f32[400,400]	2	us	slower" ]
 pp9	1	tokens/s
 tg2	1	tokens/s" ]
     done
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-bench $args"
-        [ "$status" -eq "$code" ] || { echo "$args: $status $stderr"; false; }
-        one_message zt-bench
-        [[ $stderr == *"$word"* ]]
-    done <<END
+    all_refused zt-bench <<END
 64|two ops|op --vs 'neg f32[2]'
 64|two ops|op --vs 'neg f32[2]' 'neg f32[2]' 'neg f32[2]'
 64|1 models|model -m $tiny --vs

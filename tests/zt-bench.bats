@@ -188,13 +188,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 
 @test "misuse is one line and 64, a missing model 66" {
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-bench $args"
-        echo "zt-bench $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-bench
-        [[ $stderr == *"$word"* ]]
-    done <<'END'
+    all_refused zt-bench <<'END'
 64|missing|-m model.gguf
 64|is no command|mdoel -m model.gguf
 64|no model|model

@@ -312,12 +312,7 @@ X
 
 @test "misuse is one line and 64" {
     echo >there.gguf
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-convert $args </dev/null"
-        [ "$status" -eq "$code" ] || { echo "$args: $status"; false; }
-        one_message zt-convert
-        [[ $stderr == *"$word"* ]] || { echo "$args: $stderr"; false; }
-    done <<'X'
+    all_refused zt-convert <<'X'
 64|no input|
 64|output is missing|model.gguf
 64|do not go together|--list --meta model.gguf

@@ -177,14 +177,7 @@ row() { # name file
 
 @test "misuse is one line and 64, bad files 65, missing ones 66" {
     head -c $(($(stat -Lc %s a.gguf) - 100)) a.gguf >cut.gguf
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-dna $args"
-        echo "zt-dna $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-dna
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-dna <<'END'
 64|operand|compare a.gguf
 64|operand|compare a.gguf a.gguf a.gguf
 64|stdin|compare - -

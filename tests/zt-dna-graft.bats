@@ -58,14 +58,7 @@ END
     head -c 300 a.json >cut.json
     zt-dna extract b.json -o told.json
     ls -A >before
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-dna graft $args"
-        echo "zt-dna graft $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-dna
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-dna graft <<'END'
 64|operand|-o c
 64|alone|a.json -o c
 64|output|a.json b.json

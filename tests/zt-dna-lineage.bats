@@ -73,14 +73,7 @@ END
 
 @test "misuse is one line" {
     head -c 3000 old.gguf >cut.gguf
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-dna lineage $args"
-        echo "zt-dna lineage $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-dna
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-dna lineage <<'END'
 64|operand|old.gguf
 64|stdin|- old.gguf -
 64|--alpha|--alpha 1 old.gguf old.gguf

@@ -126,14 +126,7 @@ net() { # dtype weights inner [scale]
     printf '{"layers":[{"type":"Dense","weights":"AACAPwAAAEA="}]}' >two.json
     cp a.gguf want
     ls -A >before
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-dna splice $args"
-        echo "zt-dna splice $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-dna
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-dna splice <<'END'
 64|output|a.gguf b.gguf
 64|operand|a.gguf -o c
 64|stdin|- - -o c

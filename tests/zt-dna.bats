@@ -65,14 +65,7 @@ END
 
 @test "misuse is one line and 64, bad files 65, missing ones 66" {
     head -c 3000 a.gguf >cut.gguf
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-dna $args"
-        echo "zt-dna $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-dna
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-dna <<'END'
 64|command|
 64|layers|lyers a.gguf
 64|operand|layers

@@ -136,14 +136,7 @@ END
 }
 
 @test "misuse is one line and 64" {
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-trace $args"
-        echo "zt-trace $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-trace
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-trace <<'END'
 64|two|show --engine ref,cpu layer.zt
 64|A,B|diff --engine ref,cpu,ref layer.zt
 64|A,B|diff --isa , layer.zt

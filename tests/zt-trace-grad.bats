@@ -84,14 +84,7 @@ END
     sed -e '2i state s: f32[n,5]' -e 's/^h = .*/t = add x s\nh = linear t w0 b0/' mlp.zt >state.zt
     sed 's/^data  w0: f32/data  w0: q8_0/; s/\[16,5\]/[16,32]/; s/\[n,5\]/[n,32]/' mlp.zt >block.zt
     sed 's/^a = .*/z = argmax h\nf = cast z to=f32\na = mul h h/; s/^out   o = o/out   f = f/' mlp.zt >arg.zt
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-trace $args"
-        echo "zt-trace $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-trace
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-trace <<'END'
 64|--wrt is missing|grad mlp.zt
 64|no value 'q'|grad --wrt q mlp.zt
 64|no output 'q'|grad --wrt x --of q mlp.zt

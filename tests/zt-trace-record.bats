@@ -87,15 +87,7 @@ same_tensors() { # a.npz b.npz
 
 @test "record: misuse is one line, and nothing is left" {
     touch there
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-trace record $args"
-        echo "zt-trace record $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-trace
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-        [ ! -e new ]
-    done <<'END'
+    all_refused zt-trace record <<'END'
 64|-m|
 66|none.gguf|-m none.gguf
 64|-p|-m model.gguf --steps 0..1
@@ -114,6 +106,7 @@ same_tensors() { # a.npz b.npz
 64|--bind|-m model.gguf --bind n=1
 65|there|-m there -p hi
 END
+    [ ! -e new ]
 }
 
 @test "SmolLM2 and Gemma 3: record, show --plain is a fixed point" {

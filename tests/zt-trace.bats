@@ -86,14 +86,7 @@ END
 @test "misuse is one line and 64, bad programs 65, missing ones 66" {
     printf '%s\n' 'zt program 1' 'y = ad x' >bad.zt
     printf '%s\n' 'zt program 1' 'in x: f32[4]' 'y = gelu x form=bad' 'out y = y' >worse.zt
-    while IFS='|' read -r code word args; do
-        run --separate-stderr bash -c "zt-trace $args"
-        echo "zt-trace $args: $status $stderr"
-        [ "$status" -eq "$code" ]
-        one_message zt-trace
-        [[ $stderr == *"$word"* ]]
-        [ -z "$output" ]
-    done <<'END'
+    all_refused zt-trace <<'END'
 64|command|
 64|show|shw run.zt
 64|at most|show run.zt run.zt
