@@ -2,7 +2,7 @@
 #ifndef ZT_SPELL_VJP_H
 #define ZT_SPELL_VJP_H
 
-#include "tests/spell/spell.h"
+#include "tests/spell/onnx_matmul.h"
 
 static int build_div_scalar(const call *c)
 {
@@ -57,7 +57,7 @@ static int build_split(const call *c)
     int64_t axis = (int64_t)number(c, "axis"), n = (int64_t)number(c, "num");
     int64_t size = c->type[0].dim[axis < 0 ? axis + c->type[0].rank : axis] / n;
     int first = -1;
-    for (int k = 0; k < n && k < ZT_MAX_OUT; k++) {
+    for (int k = 0; k < n && k < MAX_ARGS; k++) {
         zt_slice_attrs a = {axis, k * size, (k + 1) * size};
         int y = zt_emit_slice(c->p, NULL, c->in[0], &a);
         *(k ? &c->more[k - 1] : &first) = y;
@@ -65,26 +65,52 @@ static int build_split(const call *c)
     return first;
 }
 
-/* x[index] by a slice, and one added there by a slice put among zeros. */
+/* The parts one behind the other, as many as there are. */
+static int build_concat(const call *c)
+{
+    int y = c->in[0];
+    for (int k = 1; k < c->n_in; k++)
+        y = zt_emit_concat(c->p, NULL, y, c->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
+                           &(zt_concat_attrs){(int64_t)number(c, "axis")});
+    return y;
+}
+
+static int build_numpy_matmul(const call *c)
+{
+    return matmul_of(c, c->in[0], &c->type[0], c->in[1], &c->type[1]);
+}
+
+/* The attribute `index` as the ids of one row. */
+static int one_index(const call *c)
+{
+    const int64_t one = 1;
+    const int32_t i = (int32_t)number(c, "index");
+    return constant(c, ZT_I32, 1, &one, &i);
+}
+
+/* Input i as a matrix of `rows` rows as x has them. */
+static int as_rows(const call *c, int i, int64_t rows)
+{
+    int64_t dim[2] = {rows, 1};
+    for (int d = 1; d < c->type[0].rank; d++) dim[1] *= c->type[0].dim[d];
+    return reshaped(c, c->in[i], 2, dim);
+}
+
+/* x[index], and one added there; out of range 0, and nothing. */
 static int build_gather_one(const call *c)
 {
     const zt_type *x = &c->type[0];
-    int64_t i = (int64_t)number(c, "index");
-    zt_reshape_attrs flat = {{x->rank - 1, {0}}};
-    memcpy(flat.shape.dim, x->dim + 1, (size_t)(x->rank - 1) * sizeof x->dim[0]);
-    int y = zt_emit_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){0, i, i + 1});
-    return zt_emit_reshape(c->p, NULL, y, &flat);
+    int y = zt_emit_gather(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
+                           &(zt_gather_attrs){{"zero"}});
+    return reshaped(c, y, x->rank - 1, x->dim + 1);
 }
 
 static int build_add_one(const call *c)
 {
     const zt_type *x = &c->type[0];
-    int64_t i = (int64_t)number(c, "index");
-    zt_reshape_attrs row = {{x->rank, {1}}};
-    memcpy(row.shape.dim + 1, x->dim + 1, (size_t)(x->rank - 1) * sizeof x->dim[0]);
-    int v = zt_emit_reshape(c->p, NULL, c->in[1], &row);
-    v = zt_emit_slice_put(c->p, NULL, v, c->in[0], &(zt_slice_put_attrs){0, i, i + 1});
-    return zt_emit_add(c->p, NULL, c->in[0], v);
+    int y = zt_emit_scatter_add(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
+                                as_rows(c, 1, 1), &(zt_scatter_add_attrs){{"zero"}});
+    return reshaped(c, y, x->rank, x->dim);
 }
 
 static int build_nll(const call *c)
@@ -132,14 +158,16 @@ static const spelling vjp_ops[] = {
     SAME(leaky_relu), SAME(pow_scalar), SAME(add), SAME(sub), SAME(mul), SAME(div), SAME(max),
     SAME(min), SAME(pow), SAME(eq), SAME(ne), SAME(lt), SAME(le), SAME(gt), SAME(ge),
     SAME(logical_and), SAME(logical_or), SAME(logical_xor), SAME(logical_not), SAME(where),
-    SAME(reshape), SAME(broadcast_to), SAME(matmul), SAME(swiglu),
+    SAME(reshape), SAME(broadcast_to), SAME(swiglu),
     SAME(argmax), SAME(argmin), SAME(cumsum), SAME(softmax), SAME(log_softmax), SAME(transpose),
-    SAME(concat),
+    {"concat", .build = build_concat},
+    {"matmul", .build = build_numpy_matmul},
     {"gather_dim", .op = ZT_OP_gather_elements, .attrs = "dim:axis", .ids = true},
     {"scatter_add_dim", .op = ZT_OP_scatter_add_elements, .attrs = "dim:axis", .order = "021",
      .ids = true},
-    {"gather_vec", .op = ZT_OP_gather_elements, .ids = true},
-    {"scatter_add_vec_many", .op = ZT_OP_scatter_add_elements, .order = "021", .ids = true},
+    {"gather_vec", .op = ZT_OP_gather_elements, .fixed = "oob=zero", .ids = true},
+    {"scatter_add_vec_many", .op = ZT_OP_scatter_add_elements, .fixed = "oob=zero", .order = "021",
+     .ids = true},
     {"one_hot", .op = ZT_OP_one_hot, .ids = true},
     {"gather_scalar", .build = build_gather_one},
     {"gather_row", .build = build_gather_one},
