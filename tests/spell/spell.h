@@ -24,7 +24,7 @@
 #define SPELL_FN __attribute__((unused)) static
 
 /* Inputs, or outputs, of a case; constants that its build makes. */
-enum { MAX_ARGS = 16, MAX_MADE = 32 };
+enum { MAX_ARGS = 48, MAX_MADE = 160 };
 
 /* A value of a case on the host. */
 typedef struct held {
