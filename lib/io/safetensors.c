@@ -60,11 +60,11 @@ zt_status zt_st_map_names(zt_safetensors *s)
     for (int64_t i = 0; st == ZT_OK && i < s->n_tensors; i++) {
         const char *name = s->tensor[i].e.name;
         size_t n = strlen(name);
-        if (zt_map_get(s->names, name, n, NULL))
+        size_t had = zt_map_count(s->names);
+        st = zt_map_put(s->names, name, n, i);
+        if (st == ZT_OK && zt_map_count(s->names) == had)
             st = zt_faults_tell(s->ctx, "%s: tensor '%s' is there twice", s->name,
-                          zt_escape(text, sizeof text, name, n));
-        else
-            st = zt_map_put(s->names, name, n, i);
+                                zt_escape(text, sizeof text, name, n));
     }
     return st;
 }

@@ -1,4 +1,5 @@
-/* safetensors_file.h - private to lib/io/safetensors*.c: what is kept of open files. */
+/* safetensors_file.h - private to lib/io/safetensors*.c: what is kept of open files, and of one
+ * whose header is being read. */
 #ifndef ZT_SAFETENSORS_FILE_H
 #define ZT_SAFETENSORS_FILE_H
 
@@ -39,6 +40,20 @@ zt_status zt_st_add_shard(zt_safetensors *s, zt_source *source);
 /* Reads and checks the header of the last shard; appends its tensors, sorted by offset, and its
  * metadata. */
 zt_status zt_st_parse(zt_safetensors *s);
+/* A header that is being read. */
+typedef struct st_parser {
+    zt_safetensors *s;
+    const char *file;
+    uint64_t data, data_bytes; /* where the data begin, and how many bytes they are */
+    bool has_meta;
+    int64_t first_meta; /* of this file */
+    bool streams;       /* how many data there are, is not known */
+} st_parser;
+
+/* The entry that the text is, into t, which has a name. ZT_ENOENT: it is unfit, which was told. */
+zt_status zt_st_entry(const st_parser *p, const char *text, size_t n, st_tensor *t);
+/* A fault of a tensor's: ZT_OK if somebody listens, who can go on behind it. */
+zt_status zt_st_amiss(const st_parser *p, const char *name, const char *fmt, ...) ZT_PRINTF(3, 4);
 /* Makes `names` of tensors; two of one name are ZT_EDATA. */
 zt_status zt_st_map_names(zt_safetensors *s);
 
