@@ -18,6 +18,7 @@
 #include "lib/run/walk.h"
 #include "lib/run/cost.h"
 #include "lib/run/diff.h"
+#include "lib/run/auto.h"
 #include "lib/run/feed.h"
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_write.h"

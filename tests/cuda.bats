@@ -117,21 +117,62 @@ refuses() { # what it says
 
 # ---- who did not ask -----------------------------------------------------------------------------
 
-@test "--engine cpu opens no CUDA, nor does auto" {
+@test "--engine cpu opens no CUDA, nor does auto where there is no device" {
     command -v strace >/dev/null || skip 'no strace'
     need_built
     strace -f -o probe true 2>/dev/null || skip 'strace may not trace here'
     [ -z "$emulation" ] || export ZT_LIBCUDA=$emulation
     for engine in cpu ref auto; do
-        traced -e trace=openat,open,access -o $engine \
+        ZT_CUDA_NODE=$PWD/none traced -e trace=openat,open,access -o $engine \
             zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine $engine >/dev/null
-        run -1 grep -i -e libcuda -e nvidia $engine
+        run -1 grep -i -e libcuda -e libcublas -e libcufft -e nvidia $engine
     done
     traced -e trace=openat,open,access -o version zt-run --engine cpu --version >/dev/null
     run -1 grep -i libcuda version
     # The trace would show it.
     traced -e trace=openat,open,access -o asked zt-run --engine cuda --version >/dev/null
     grep -q libcuda asked
+}
+
+@test "auto: the GPU where a driver's file speaks of one and it runs the whole program" {
+    need_emulation
+    : >node
+    chosen() { # by auto, of the model $1
+        zt-run -m "$1" -p 'Hi' --raw -n 2 --temp 0 --ignore-eos --stats "${@:2}" 2>&1 >/dev/null |
+            sed -n 's/^zt-run: engine *\([a-z]*\) .*/\1/p'
+    }
+    [ "$(chosen "$tiny")" = cpu ]
+    export ZT_CUDA_NODE=$PWD/node
+    [ "$(chosen "$tiny")" = cuda ]
+    [ "$(chosen "$tiny" --engine auto)" = cuda ]
+    [ "$(chosen "$tiny" --engine cpu)" = cpu ]
+    [ "$(ZT_CUDA_NODE=$PWD/none chosen "$tiny")" = cpu ]
+    # No driver, no device, no memory for all of it: why is in the log, and the CPU runs.
+    [ "$(ZT_LIBCUDA=$PWD/none.so chosen "$tiny")" = cpu ]
+    [ "$(ZT_CUDA_EMU_DEVICES=0 chosen "$tiny")" = cpu ]
+    ZT_CUDA_EMU_MEMORY=200000 zt-run -m "$tiny" -p 'Hi' --raw -n 2 --temp 0 -v >/dev/null 2>said
+    grep -qE '^zt-run: auto is cpu, not cuda: [0-9]+ bytes of weights and states, its memory holds [0-9]+' said
+    [ "$(ZT_CUDA_EMU_MEMORY=200000 chosen "$tiny")" = cpu ]
+    # A program with an op that has no kernel there (more products than a grid has places) is the
+    # CPU's whole.
+    printf 'zt program 1\nin x: f32[70000,1,1]\ns = silu x\ny = matmul s x\nout y = y\n' >many.zt
+    printf 'zt program 1\nin x: f32[2,32]\ny = silu x\nout y = y\n' >plain.zt
+    zt-bench op many.zt -r 1 --no-roof --format json | json '$j->{engine} eq "cpu"'
+    zt-bench op plain.zt -r 1 --no-roof --format json | json '$j->{engine} eq "cuda"'
+    # In what is not its numbers the CPU refuses.
+    zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --compute bf16 >/dev/null
+    ZT_CUDA_NODE= run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --compute bf16
+    one_message zt-run
+}
+
+@test "memory that is the host's: weights are mapped, and the text is the CPU's" {
+    need_emulation
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cpu >cpu
+    export ZT_CUDA_EMU_UNIFIED=1
+    zt-run --version | grep -q ', unified_memory 1,'
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine -v >cuda 2>said
+    cmp cpu cuda
+    grep -q '^zt-run: cuda: emulated device 0: its memory is the host.s: weights are not copied$' said
 }
 
 # ---- what it tells -------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
  * Read once, at cuInit: ZT_CUDA_EMU_MEMORY bytes of device memory; ZT_CUDA_EMU_DEVICES how many
  * there are; ZT_CUDA_EMU_SEED the order of blocks and threads; ZT_CUDA_EMU_FAIL_ALLOC=N the N-th
  * allocation, of the device or pinned, fails for want of memory; ZT_CUDA_EMU_FAIL=cuName:N the N-th
- * call of that function fails; ZT_CUDA_EMU_COOPERATIVE=0: blocks cannot wait for each other. A launch that failed is an error of every call until the context is
+ * call of that function fails; ZT_CUDA_EMU_COOPERATIVE=0: blocks cannot wait for each other;
+ * ZT_CUDA_EMU_UNIFIED=1 a device whose memory is the host's: then pinned memory is its own too, else a
+ * kernel that touches that fails. A launch that failed is an error of every call until the context is
  * gone; cuGetErrorString then names kernel, block and thread.
  */
 #include "work.h"
@@ -32,6 +34,7 @@ static thread_local context *current;
 static int broken; /* of a launch: what every call gives */
 static std::vector<emu_stream *> streams;
 static std::vector<std::pair<unsigned char *, size_t>> pinned;
+static bool unified;
 static std::vector<emu_function *> functions;
 static const emu_kernel *kernels;
 static const char *fail_name;
@@ -97,6 +100,7 @@ API cuInit(unsigned)
     const char *colon = fail_name ? strchr(fail_name, ':') : nullptr;
     fail_chars = colon ? (size_t)(colon - fail_name) : 0;
     fail_nth = colon ? atol(colon + 1) : 0;
+    unified = number("ZT_CUDA_EMU_UNIFIED", 0) != 0;
     long memory = number("ZT_CUDA_EMU_MEMORY", (long)8 << 30);
     if (int r = emu_memory_open((size_t)memory)) return r;
     initialized = true;
@@ -172,7 +176,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int)
                {5, INT32_MAX},   {6, 65535},
                {7, 65535},       {8, EMU_SHARED_PLAIN},
                {10, 32},         {16, PROCESSORS},
-               {18, 0},          {75, 9},
+               {18, unified},    {75, 9},
                {76, 0},          {95, cooperative},
                {97, EMU_SHARED_MOST}};
     ENTER(false);
@@ -244,7 +248,11 @@ API cuMemHostAlloc(void **p, size_t bytes, unsigned)
 {
     ENTER(true);
     if (!bytes) return EMU_INVALID_VALUE;
-    auto *made = fails_to_alloc() ? nullptr : new (std::nothrow) unsigned char[bytes];
+    uint64_t at = 0;
+    if (fails_to_alloc()) return EMU_OUT_OF_MEMORY;
+    if (int r = unified ? emu_memory_alloc(bytes, &at) : EMU_OK) return r;
+    auto *made = unified ? reinterpret_cast<unsigned char *>(at)
+                         : new (std::nothrow) unsigned char[bytes];
     if (!made) return EMU_OUT_OF_MEMORY;
     memset(made, 0xFF, bytes);
     pinned.push_back({made, bytes});
@@ -257,7 +265,10 @@ API cuMemFreeHost(void *p)
     int r = drain_all();
     for (size_t i = 0; i < pinned.size(); i++)
         if (pinned[i].first == p) {
-            delete[] pinned[i].first;
+            if (unified)
+                emu_memory_free(reinterpret_cast<uint64_t>(p));
+            else
+                delete[] pinned[i].first;
             pinned.erase(pinned.begin() + (long)i);
             return r;
         }

@@ -115,6 +115,11 @@ int zt_cli_close(zt_cli *cli, zt_status s);
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
+/* Likewise, for this program: `auto` is a GPU where there is one that runs all of it (lib/run/auto.h).
+ * Without a program (NULL) it is the processor. */
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *p, const zt_binding *b,
+                             int n);
+bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be there */
 /* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
  * what was given once is that of both. */
 typedef struct zt_cli_second {

@@ -1,16 +1,35 @@
 /* version.c - what a tool's binary has in it: engines, the processor it runs on, and the
  * adapters of engines with devices: those are asked for only where the tool takes --engine and
  * that does not name another engine, so that `--engine cpu` opens no driver here either. */
+#include "lib/run/auto.h"
 #include "tools/common/internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+static zt_engine_opts engine_opts(const zt_cli *cli, int64_t threads)
+{
+    return (zt_engine_opts){.threads = (int)threads, .isa = cli->isa, .tile = cli->tile,
+                            .compute = (zt_compute)cli->compute};
+}
+
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)
 {
-    zt_engine_opts opts = {.threads = (int)threads, .isa = cli->isa, .tile = cli->tile,
-                           .compute = (zt_compute)cli->compute};
+    zt_engine_opts opts = engine_opts(cli, threads);
     return zt_engine_open(cli->ctx, cli->engine, &opts);
+}
+
+bool zt_cli_may_choose(const zt_cli *cli)
+{
+    return !strcmp(cli->engine, "auto") && zt_auto_device();
+}
+
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *p, const zt_binding *b,
+                             int n)
+{
+    zt_engine_opts opts = engine_opts(cli, threads);
+    if (!p || !zt_cli_may_choose(cli)) return zt_cli_engine_with(cli, threads);
+    return zt_auto_open(cli->ctx, &opts, p, b, n);
 }
 
 zt_engine *zt_cli_engine(zt_cli *cli) { return zt_cli_engine_with(cli, cli->threads); }

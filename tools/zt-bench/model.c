@@ -98,9 +98,13 @@ static zt_status load(subject *s, bench_list *l, int64_t threads)
     zt_cli *cli = s->cli;
     int64_t longest = s->o->prompt > s->o->generate + 1 ? s->o->prompt : s->o->generate + 1;
     if (!s->o->vs) bench_counters_open(&s->counters); /* before its threads begin */
-    s->engine = zt_cli_engine_with(cli, threads);
-    zt_llm_opts lo = {.engine = s->engine, .ctx_len = longest, .exact = s->o->exact,
-                      .kv = ZT_DTYPE_COUNT, .strict = cli->strict};
+    zt_llm_opts lo = {.ctx_len = longest, .exact = s->o->exact, .kv = ZT_DTYPE_COUNT,
+                      .strict = cli->strict};
+    zt_binding b[] = {{"n", 1}, {"m", 1}, {"ctx", (longest / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
+    zt_prog *p = zt_cli_may_choose(cli) ? zt_llm_program(s->model, &lo) : NULL;
+    if (!p) zt_ctx_clear(cli->ctx); /* what is wrong is told when it is opened */
+    lo.engine = s->engine = zt_cli_engine_for(cli, threads, p, b, 3);
+    zt_prog_free(p);
     s->llm = s->engine ? zt_llm_open(s->model, &lo) : NULL;
     if (!s->llm) return zt_ctx_status(cli->ctx);
     snprintf(l->engine, sizeof l->engine, "%s", s->engine->vt->name);

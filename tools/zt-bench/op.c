@@ -186,7 +186,8 @@ static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
     *r = (rig){.s = s, .name = name};
     if (!s->o->vs) bench_counters_open(&r->counters); /* before its threads begin */
-    zt_engine *e = r->engine = zt_cli_engine_with(s->cli, threads);
+    zt_engine *e = r->engine =
+        zt_cli_engine_for(s->cli, threads, s->prog, s->bind.at, s->bind.n);
     zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
     r->seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *r->seconds);
     if (e && replay) r->ready = zt_prog_passes(ctx, s->prog, &po, NULL);

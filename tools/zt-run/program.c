@@ -203,7 +203,7 @@ static zt_status step(const job *j)
 {
     zt_cli *cli = j->cli;
     const zt_bindings *b = &j->subject->bind;
-    zt_engine *e = zt_cli_engine(cli);
+    zt_engine *e = zt_cli_engine_for(cli, cli->threads, j->prog, b->at, b->n);
     zt_pass_opts po = {.sample = b->at, .n_sample = b->n, .engine = e};
     zt_prog *made = e ? zt_prog_passes(cli->ctx, j->prog, &po, NULL) : NULL;
     zt_session *s = made ? zt_subject_session_of(j->subject, e, made) : NULL;

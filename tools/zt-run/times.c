@@ -18,9 +18,26 @@ static void note(void *user, const zt_plan *plan, int step, double seconds)
     t->seconds[op] += seconds;
 }
 
+enum { USUAL_CTX = 4096 }; /* where --ctx says nothing */
+
+/* auto goes by the model's program. What is wrong with the model is told when it is opened. */
+static zt_engine *open_engine(run *r)
+{
+    zt_llm_opts opts = run_llm_opts(r->cli, r->o);
+    int64_t ctx = opts.ctx_len > 0 ? opts.ctx_len : USUAL_CTX;
+    zt_binding b[] = {{"n", 1}, {"m", 1}, {"ctx", (ctx / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
+    opts.embed = r->o->embed;
+    zt_prog *p = zt_cli_may_choose(r->cli) ? zt_llm_program(r->gguf, &opts) : NULL;
+    if (!p)
+        zt_ctx_clear(r->ctx);
+    zt_engine *e = zt_cli_engine_for(r->cli, r->cli->threads, p, b, 3);
+    zt_prog_free(p);
+    return e;
+}
+
 zt_status run_open_engine(run *r)
 {
-    r->engine = zt_cli_engine(r->cli);
+    r->engine = open_engine(r);
     if (!r->engine)
         return zt_ctx_status(r->ctx);
     r->engine_name = r->engine->vt->name;

@@ -223,7 +223,8 @@ static zt_status open_trainer(run *r)
     if (o->observe) r->observer = train_observer_open(r->l, o->observe, "train", true, n.value);
     if (o->observe && !r->observer) return zt_ctx_status(r->cli->ctx);
     if (r->observer) t.watched = train_observer_watched(r->observer, &t.n_watched);
-    r->t = zt_trainer_open(r->engine, p, &t, &store);
+    r->engine = zt_cli_engine_for(r->cli, r->cli->threads, p, &n, 1);
+    if (r->engine) r->t = zt_trainer_open(r->engine, p, &t, &store);
     return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
 }
 
@@ -277,8 +278,7 @@ zt_status train_fit(zt_cli *cli, const train_options *o)
     if (!s && o->model) s = zt_cli_refuse_same(cli, o->model, cli->output);
     if (!s && o->observe) s = zt_cli_refuse_same(cli, o->input, o->observe);
     if (!s && o->observe && o->model) s = zt_cli_refuse_same(cli, o->model, o->observe);
-    r.engine = s ? NULL : zt_cli_engine(cli);
-    if (r.engine) r.l = o->text ? train_text_open(cli, o, &r.text) : train_learner_open(cli, o);
+    if (!s) r.l = o->text ? train_text_open(cli, o, &r.text) : train_learner_open(cli, o);
     if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);
     if (!s) s = open_trainer(&r);
     if (!s) s = play(&r);

@@ -91,6 +91,9 @@ zt_status zt_cu_device_open(zt_cu_engine *e, int index)
     if (!s) s = zt_cu_enter(e);
     /* 1: it does not wait for the legacy stream of whoever else uses this context. */
     if (!s) s = zt_cu_try(e, e->cu.StreamCreate(&e->stream, 1), "StreamCreate");
+    if (!s && e->unified)
+        zt_log(e->base.ctx, ZT_LOG_INFO,
+               "cuda: %s: its memory is the host's: weights are not copied", e->name);
     return s;
 }
 

@@ -1,0 +1,91 @@
+/* auto.c - the engine that `auto` means. */
+#include "lib/run/auto.h"
+#include "lib/run/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of Linux: NVIDIA's driver, that of WSL, those of Tegra's. */
+static const struct {
+    const char *engine, *variable, *node[4];
+} devices[] = {
+    {"cuda", "ZT_CUDA_NODE", {"/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu/igpu0/ctrl",
+                              "/dev/nvhost-gpu"}},
+};
+enum { N_DEVICES = sizeof devices / sizeof devices[0] };
+
+static bool is_built(const char *engine)
+{
+    const char *name;
+    for (int i = 0; (name = zt_engine_list(i)); i++)
+        if (!strcmp(name, engine)) return true;
+    return false;
+}
+
+static bool is_there(int i)
+{
+    const char *given = getenv(devices[i].variable);
+    if (given && *given) return access(given, F_OK) == 0;
+    for (size_t k = 0; k < sizeof devices[i].node / sizeof devices[i].node[0]; k++)
+        if (devices[i].node[k] && access(devices[i].node[k], F_OK) == 0) return true;
+    return false;
+}
+
+const char *zt_auto_device(void)
+{
+    for (int i = 0; i < N_DEVICES; i++)
+        if (is_built(devices[i].engine) && is_there(i)) return devices[i].engine;
+    return NULL;
+}
+
+/* ---- does it run all of it? ------------------------------------------------------------------ */
+
+/* A part of a device's memory is left to what plans need beside weights and states. */
+enum { PLANS_PART = 16, ADAPTERS = 16 };
+
+static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bound *b)
+{
+    zt_adapter a[ADAPTERS];
+    size_t sum = 0;
+    int n = zt_engine_adapters(ctx, name, a, ADAPTERS);
+    if (n < 0) return zt_ctx_status(ctx);
+    for (int v = 0; v < b->n_values; v++) {
+        zt_value_kind kind = zt_prog_value(b->prog, v)->kind;
+        if (kind != ZT_VALUE_DATA && kind != ZT_VALUE_STATE) continue;
+        size_t bytes = zt_type_bytes(&b->type[v]);
+        sum = bytes > SIZE_MAX - sum ? SIZE_MAX : sum + bytes;
+    }
+    if (device >= n || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
+    size_t most = a[device].memory - a[device].memory / PLANS_PART;
+    if (sum <= most) return ZT_OK;
+    return zt_fail(ctx, ZT_ENOMEM, "%zu bytes of weights and states, its memory holds %zu", sum,
+                   most);
+}
+
+static zt_status has_kernels(zt_engine *e, const zt_bound *b)
+{
+    zt_chain chain;
+    zt_cut cut;
+    zt_chain_init(&chain, e);
+    zt_status s = zt_cut_make(&cut, &chain, b, true, NULL, NULL);
+    if (!s) zt_cut_free(&cut);
+    zt_chain_fini(&chain);
+    return s;
+}
+
+zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *p,
+                        const zt_binding *b, int n)
+{
+    const char *name = zt_auto_device();
+    zt_bound *bound = name ? zt_prog_bind(p, b, n) : NULL;
+    zt_engine *e = bound ? zt_engine_open(ctx, name, opts) : NULL;
+    zt_status s = e ? has_kernels(e, bound) : zt_ctx_status(ctx);
+    if (!s && e) s = has_room(ctx, name, opts ? opts->device : 0, bound);
+    zt_bound_free(bound);
+    if (!s && e) return e;
+    zt_engine_close(e);
+    if (s) zt_log(ctx, ZT_LOG_INFO, "auto is cpu, not %s: %s", name, zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    return zt_engine_open(ctx, "cpu", opts);
+}
