@@ -215,21 +215,25 @@ static void fill(int kind, float most, float *x, int64_t n)
 
 enum { KINDS = 15, COLUMNS = 1024 };
 
-/* Every instruction set has the same bytes, whole or in pieces, weighed or not; what they decode to
- * is a number and no farther from the row than 0 is. */
-static void test_kind(zt_dtype t, int kind, bool weighed)
+/* A type's own rule or, where it has none, its search; with weights; searched without them. */
+typedef enum how { OWN, WEIGHED, SEARCHED } how;
+
+/* Every instruction set has the same bytes, whole or in pieces; what they decode to is a number and
+ * no farther from the row than 0 is. */
+static void test_kind(zt_dtype t, int kind, how by)
 {
     const zt_dtype_info *d = zt_dtype_get(t);
     size_t bytes = (size_t)(COLUMNS / d->block * d->block_bytes);
     static float x[COLUMNS], y[COLUMNS], w[COLUMNS];
     static uint8_t out[3][4 * COLUMNS];
     int unequal = 0;
+    bool weighed = by == WEIGHED;
     fill(kind, zt_quantize_most(t), x, COLUMNS);
     for (int i = 0; i < COLUMNS; i++) w[i] = weighed ? (float)(i % 7) * 0.3f + 0.01f : 1;
     memset(out, 0x55, sizeof out);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
         const zt_encoder *e = zt_encoder_find((zt_isa)isa, t);
-        zt_quantize_fn *run = weighed || !e->exact ? e->search : e->exact;
+        zt_quantize_fn *run = by != OWN || !e->exact ? e->search : e->exact;
         run(x, weighed ? w : NULL, COLUMNS, out[isa > 0]);
         for (int b = 0; b < COLUMNS; b += d->block)
             run(x + b, weighed ? w + b : NULL, d->block, out[2] + b / d->block * d->block_bytes);
@@ -243,7 +247,7 @@ static void test_kind(zt_dtype t, int kind, bool weighed)
     }
     if (unequal || !(e2 <= x2))
         ok(false, "%s of kind %d%s: %d unequal, error %g of %g", d->name, kind,
-           weighed ? " weighed" : "", unequal, e2, x2);
+           weighed ? " weighed" : by == SEARCHED ? " searched" : "", unequal, e2, x2);
 }
 
 /* What has been quantized once loses little more when it is again. */
@@ -373,6 +377,36 @@ static void test_importance(void)
     zt_ctx_free(ctx);
 }
 
+/* Searched for, codes leave less than the format's own rule; a type without a search has its rule.
+ */
+static void test_search(void)
+{
+    enum { N = 4096 };
+    static float x[N], y[N];
+    static uint8_t out[2][8 * N];
+    zt_ctx *ctx = zt_ctx_new();
+    for (int i = 0; i < N; i++) x[i] = (float)zt_normal(4, 1, (uint64_t)i);
+    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
+        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        const zt_encoder *e = zt_encoder_find(zt_isa_best(), (zt_dtype)t);
+        double left[2];
+        memset(out, 0, sizeof out);
+        for (int k = 0; e && e->exact && k < 2; k++) {
+            zt_quantizer q = {.dtype = (zt_dtype)t, .n = N, .search = k};
+            zt_quantize_rows(ctx, &q, x, 1, out[k]);
+            d->decode(out[k], y, N);
+            errors(x, y, NULL, 1, N, &left[k]);
+        }
+        if (!e || !e->exact) continue;
+        if (e->search)
+            ok(left[1] < 0.97 * left[0], "%s: searched for, %.3f of its own rule's error", d->name,
+               left[1] / left[0]);
+        else
+            ok(!memcmp(out[0], out[1], sizeof out[0]), "%s: its own rule", d->name);
+    }
+    zt_ctx_free(ctx);
+}
+
 static void test_loss(void)
 {
     const float x[4] = {1, 2, 3, 4}, y[4] = {1, 2, 3, 2}, zero[4] = {0};
@@ -393,8 +427,9 @@ static void test_kinds(void)
         const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, (zt_dtype)t);
         int before = tap_failed;
         for (int kind = 0; e && kind < KINDS; kind++) {
-            test_kind((zt_dtype)t, kind, false);
-            if (e->search) test_kind((zt_dtype)t, kind, true);
+            test_kind((zt_dtype)t, kind, OWN);
+            if (e->search) test_kind((zt_dtype)t, kind, WEIGHED);
+            if (e->search) test_kind((zt_dtype)t, kind, SEARCHED);
         }
         if (e)
             ok(tap_failed == before, "%s: one result on all instruction sets, hard rows too",
@@ -409,6 +444,7 @@ int main(void)
     test_again();
     test_floats();
     test_importance();
+    test_search();
     test_loss();
     test_golden();
     return tap_done();

@@ -85,6 +85,15 @@ cell() { # ROW COLUMN
     [ -z "$stderr" ]
 }
 
+@test "what was fallen back to is searched for; asked by name it is the format's own" {
+    rmse() { zt-quant -q "$@" --measure --format tsv model.gguf | tail -n +2 | grep '^blk.0.attn_q' | cut -f4; }
+    for pair in q5_k:q5_1 q4_k:q5_0 q3_k:q4_0 q6_k:q8_0; do
+        own=$(rmse --type "${pair#*:}" --pure) fell=$(rmse --type "${pair%:*}" --pure)
+        perl -e 'exit !($ARGV[0] > 0 && $ARGV[0] < 0.99 * $ARGV[1])' "$fell" "$own"
+        [ "$(rmse --type "${pair%:*}" --pure --tensor-type "*=${pair#*:}")" = "$own" ]
+    done
+}
+
 @test "every type of a language model, as llama.cpp sizes it: a row of 256 of each type" {
     for pair in q2_k:84 q3_k:110 q4_k:144 q5_k:176 q6_k:210 iq4_xs:136 nvfp4:144 tq1_0:54 tq2_0:66; do
         zt-quant -q --type "${pair%:*}" --pure --dry-run "$wide" >plan

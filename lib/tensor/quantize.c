@@ -118,6 +118,11 @@ static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean
     }
 }
 
+static zt_quantize_fn *unweighed(const zt_encoder *by, bool search)
+{
+    return by->search && (search || !by->exact) ? by->search : by->exact;
+}
+
 zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, int64_t rows,
                            void *out)
 {
@@ -141,7 +146,7 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, i
     else if (mean > 0 && by->search)
         run_weighed(by, q, mean, x, rows, out);
     else
-        (by->exact ? by->exact : by->search)(x, NULL, n, out);
+        unweighed(by, q->search)(x, NULL, n, out);
     return ZT_OK;
 }
 

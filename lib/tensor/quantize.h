@@ -3,7 +3,7 @@
  * Each type's quantizer chooses scales, minima and codes that make the sum of squared errors small,
  * each column's error counted by its importance where that is given. q4_0 q4_1 q5_0 q5_1 q8_0 tq1_0
  * tq2_0 mxfp4, f16 and bf16 without importance are the formats' own rules, which leave nothing to
- * choose: the same bytes as every other writer's.
+ * choose: the same bytes as every other writer's; but with `search` they leave the least error too.
  *
  *     zt_quantizer q = {.dtype = ZT_Q4_K, .n = 1024, .name = "blk.0.attn_q.weight"};
  *     zt_status s = zt_quantize_rows(ctx, &q, x, rows, out);
@@ -26,6 +26,7 @@ typedef struct zt_quantizer {
     const float *importance; /* n numbers, not negative, not all 0; NULL: all columns alike */
     const char *name;        /* the tensor's, for messages; NULL: none */
     int64_t first_row;       /* of the tensor, is x's first: for messages */
+    bool search;             /* the least error, importance or not */
 } zt_quantizer;
 
 /* Is there a quantizer of this type: plain floats, and the block types that can be written. */

@@ -121,7 +121,7 @@ typedef struct block {
     int64_t columns, first, rows, group; /* group: rows of one */
     size_t in_row, out_row;
     const quant_scales *scales; /* NULL: the type has none */
-    bool measure, by_importance;
+    bool measure, by_importance, search;
     atomic_llong next;
 } block;
 
@@ -152,7 +152,8 @@ static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
         x = c->x[thread];
     }
     zt_quantizer z = {.dtype = b->to, .n = b->columns, .name = b->job->in.name,
-                      .first_row = b->first + at, .importance = b->importance};
+                      .first_row = b->first + at, .importance = b->importance,
+                      .search = b->search};
     zt_status s = b->scales ? quant_scaled_rows(ctx, &z, x, rows, b->scales, (uint8_t *)out,
                                                 c->y[thread])
                             : zt_quantize_rows(ctx, &z, x, rows, out);
@@ -262,6 +263,7 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
                .columns = type->rank ? type->dim[type->rank - 1] : 1,
                .measure = loss != NULL,
                .by_importance = q->fitting,
+               .search = q->fitting || j->search,
                .scales = quant_is_scaled(t) ? q->scales : NULL};
     if (from >= to || b.columns == 0)
         return ZT_OK;

@@ -1,5 +1,5 @@
 /* affine.c - quantizers of types whose groups have a scale and a minimum: q2_k q4_k q5_k, and q4_1
- * q5_1 where columns have weights.
+ * q5_1 where columns have weights or their own rule is not asked for.
  *
  * A group x is taken as scale code + low, code from 0 to `top`. For given codes the best scale and
  * low are a weighted straight-line fit in closed form; for given scale and low the best codes are
@@ -282,7 +282,7 @@ INLINE void quantize_groups(const search *how, const float *x, const float *w, i
         vf code[GROUP];
         uint8_t codes[LANES * GROUP];
         float scale[LANES], low[LANES];
-        batch_load(&b, 32, x, w, (weighing){0, 0}, here);
+        batch_load(&b, 32, x, w, (weighing){1, 4}, here);
         line f = find_line(&b, how, vf_set(65504));
         f.scale = halves_of(f.scale);
         sums s = code_sums(&b, f.scale, f.low, how->top);
@@ -325,8 +325,8 @@ static void put_q5_1(float scale, float low, const uint8_t *code, uint8_t *out)
         static const search how = {__VA_ARGS__};                                                   \
         quantize_groups(&how, x, w, n, out, BYTES, put_##NAME);                                    \
     }
-GROUPS(q4_1, 20, 15, -1, 0.1f, 20, 2)
-GROUPS(q5_1, 24, 31, -1, 0.1f, 20, 2)
+GROUPS(q4_1, 20, 15, -1, 0.2f, 10, 2)
+GROUPS(q5_1, 24, 31, -1, 0.2f, 10, 2)
 
 /* ---- blocks of groups ------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs q2_0, and
- * q4_0 q5_0 q8_0 where columns have weights.
+ * q4_0 q5_0 q8_0 where columns have weights or their own rule is not asked for.
  *
  * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the
  * iq4 types. For given levels the best scale is a weighted mean in closed form; for a given scale
@@ -352,9 +352,9 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
         static const kind k = {__VA_ARGS__};                                                       \
         HOW(&k, x, w, n, out, BYTES, put_##NAME);                                                  \
     }
-TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0, {0, 0})
-TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.25f, 12, 2, 1, 32, 0, 0, 0, 0, {0, 0})
-TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.25f, 6, 2, 1, 32, 0, 0, 0, 0, {0, 0})
+TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})
+TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})
+TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.5f, 3, 2, 1, 32, 0, 0, 0, 0, {1, 4})
 TYPE(iq4_nl, 18, quantize_groups, -127, 113, true, 100, 3, 12, 2, 1, 32, 0, 0, 0, 0, {1, 4})
 TYPE(q2_0, 18, quantize_groups, -1, 2, false, 1.1f, 0.1f, 16, 2, 1, 64, 0, 0, 0, 0, {0, 0})
 TYPE(q3_k, 110, quantize_blocks, -4, 3, false, 2.5f, 0.15f, 16, 2, 16, 16, -32, 31, 3, 2, {1, 4})
