@@ -127,7 +127,7 @@ static const zt_tree *tree_json(zt_ctx *ctx, zt_arena *a, const char *file, cons
 /* Whole and sound JSON? Without a message. */
 static bool is_json(const char *text, size_t n)
 {
-    json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    json_t *j = zt_json_parse(text, n, 0, NULL);
     bool is = json_is_object(j);
     json_decref(j);
     return is;

@@ -1,17 +1,34 @@
 /* json.c - owns reading JSON: whole documents, and objects member by member. */
 #include "lib/io/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_KEY = 65535 }; /* bytes of a member's name, as it is written */
 
 /* ---- whole documents ------------------------------------------------------------------------- */
 
+json_t *zt_json_parse(const char *text, size_t n, size_t flags, json_error_t *e)
+{
+    json_t *j = json_loadb(text, n, flags | JSON_REJECT_DUPLICATES, e);
+    const char *zero = j && n ? memchr(text, 0, n) : NULL;
+    if (!zero)
+        return j;
+    json_decref(j);
+    if (e) {
+        *e = (json_error_t){.line = 1, .column = -1, .position = (int)(zero - text)};
+        for (const char *p = text; p < zero; p++)
+            e->line += *p == '\n';
+        snprintf(e->text, sizeof e->text, "a zero byte at byte %zu", (size_t)(zero - text));
+    }
+    return NULL;
+}
+
 json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n)
 {
     char what[2 * JSON_ERROR_TEXT_LENGTH];
     json_error_t e;
-    json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    json_t *j = zt_json_parse(text, n, JSON_DECODE_ANY, &e);
     if (!j)
         zt_fail(ctx, json_error_code(&e) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
                 "%s: JSON, line %d: %s", file, e.line,

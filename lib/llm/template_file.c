@@ -8,7 +8,8 @@
  */
 #include "lib/llm/template.h"
 
-#include <jansson.h>
+#include "lib/io/json.h"
+
 #include <string.h>
 
 /* The file's own limit: templates are short. jansson's memory is bounded by it. */
@@ -102,7 +103,7 @@ static zt_status parse(reading *r, const char *text, size_t n, zt_template *t)
 {
     json_error_t e;
     char shown[128];
-    json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *o = zt_json_parse(text, n, 0, &e);
     if (!o)
         return zt_fail(r->ctx, ZT_EDATA, "%s: line %d: %s", r->path, e.line,
                        zt_escape(shown, sizeof shown, e.text, strlen(e.text)));

@@ -1,7 +1,8 @@
 /* samples_text.c - data sets from lines of text: CSV and NDJSON. */
 #include "lib/train/samples_put.h"
 
-#include <jansson.h>
+#include "lib/io/json.h"
+
 #include <string.h>
 
 /* A line of text and where it is. */
@@ -176,7 +177,7 @@ static zt_status put_json(const line *l)
 {
     json_error_t why;
     char shown[256];
-    json_t *v = json_loadb(l->text, l->n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
+    json_t *v = zt_json_parse(l->text, l->n, JSON_DECODE_INT_AS_REAL, &why);
     if (!v)
         return bad(l, zt_escape(shown, sizeof shown, why.text, strlen(why.text)));
     zt_status s = ZT_OK;

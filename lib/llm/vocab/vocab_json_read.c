@@ -3,6 +3,8 @@
  */
 #include "lib/llm/vocab/vocab_json.h"
 
+#include "lib/io/json.h"
+
 #include <string.h>
 
 enum { MOST_JSON = 256 << 20 };
@@ -72,7 +74,7 @@ json_t *zt_tj_load(zt_tj_reader *r, const char *text, size_t n, void **held)
     char *copy = *held ? mark_zeros(r, text, n, &s) : NULL;
     if (!*held || s)
         return NULL;
-    json_t *j = json_loadb(copy ? copy : text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *j = zt_json_parse(copy ? copy : text, n, 0, &e);
     zt_free(r->ctx, copy);
     if (!j)
         zt_fail(r->ctx, json_error_code(&e) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
