@@ -157,12 +157,26 @@ static int show_unit(const char *s, size_t n, char out[UNIT], size_t *used)
     return len;
 }
 
+/* How many bytes at the beginning are printable ASCII. */
+static size_t printable_run(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && p[i] >= ' ' && p[i] < 0x7f)
+        i++;
+    return i;
+}
+
 zt_status zt_str_put_escaped(zt_str *s, const char *bytes, size_t n)
 {
-    size_t start = s->len;
-    zt_status st = zt_str_put(s, "", 0);
-    for (size_t i = 0, used = 0; st == ZT_OK && i < n; i += used) {
+    size_t start = s->len, used = printable_run(bytes, n);
+    zt_status st = zt_str_put(s, bytes, used);
+    for (size_t i = used; st == ZT_OK && i < n; i += used) {
         char unit[UNIT];
+        used = printable_run(bytes + i, n - i);
+        if (used) {
+            st = zt_str_put(s, bytes + i, used);
+            continue;
+        }
         int len = show_unit(bytes + i, n - i, unit, &used);
         st = zt_str_put(s, unit, (size_t)len);
     }

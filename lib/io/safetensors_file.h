@@ -24,7 +24,7 @@ struct zt_safetensors {
     int n_shards;
     zt_arena *texts; /* names and metadata */
     st_tensor *tensor;
-    int64_t n_tensors;
+    int64_t n_tensors, room;
     uint64_t data; /* where they begin in the last shard read */
     zt_map *names;
     st_meta *meta;

@@ -13,17 +13,30 @@
 
 enum { MAX_HEADER = 100000000 }; /* bytes: the format's own bound */
 
-/* ---- one tensor ------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* Room for all that a header of n bytes can tell of: a list that grew with them would be copied and
+ * its pages be cleared twice over. What stays unused of it is never touched. */
+static zt_status make_room(zt_safetensors *s, size_t n)
+{
+    static const char least[] = "\"\":{\"dtype\":\"F4\",\"shape\":[],\"data_offsets\":[0,0]},";
+    int64_t most = s->n_tensors + (int64_t)(n / (sizeof least - 1)) + 1;
+    if (most <= s->room)
+        return ZT_OK;
+    most = most < 2 * s->room ? 2 * s->room : most; /* shard after shard */
+    st_tensor *list = zt_realloc(s->ctx, s->tensor, (size_t)most * sizeof *list);
+    if (!list)
+        return ZT_ENOMEM;
+    s->tensor = list;
+    s->room = most;
+    return ZT_OK;
+}
 
 /* One that is unfit, and was told, is left out. */
 static zt_status read_tensor(const st_parser *p, const char *name, const char *text, size_t n)
 {
     zt_safetensors *s = p->s;
-    st_tensor *list = zt_st_room(s->ctx, s->tensor, s->n_tensors, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
-    s->tensor = list;
-    st_tensor *t = &list[s->n_tensors];
+    st_tensor *t = &s->tensor[s->n_tensors];
     *t = (st_tensor){.e = {.name = zt_arena_strndup(s->texts, name, strlen(name))}};
     zt_status st = t->e.name ? zt_st_entry(p, text, n, t) : ZT_ENOMEM;
     if (st == ZT_OK)
@@ -168,6 +181,8 @@ static zt_status read_header(st_parser *p, const zt_source *in, size_t n)
     zt_status st = read_text(p, in, n, &text);
     if (st == ZT_OK && text[0] != '{')
         st = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", p->file);
+    if (st == ZT_OK)
+        st = make_room(p->s, n);
     if (st == ZT_OK)
         st = zt_json_members(ctx, p->file, text, n, read_member, p);
     zt_free(ctx, text);

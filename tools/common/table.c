@@ -17,6 +17,7 @@ struct zt_table {
     bool *number;       /* [n]: the column was marked '#' */
     const char **title; /* [n], without the mark */
     row *first, **last;
+    bool prints; /* the text goes to stdout */
 };
 
 zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int n)
@@ -47,20 +48,36 @@ void zt_table_free(zt_table *t)
         zt_arena_free(t->arena);
 }
 
+/* One block holds the row and its texts: there are tables of a million rows. */
 zt_status zt_table_row(zt_table *t, const char *const *cells)
 {
-    row *r = zt_arena_alloc(t->arena, sizeof *r + (size_t)t->n * sizeof *r->cell);
+    size_t bytes = sizeof(row) + (size_t)t->n * sizeof(char *);
+    for (int i = 0; i < t->n; i++)
+        bytes += cells[i] ? strlen(cells[i]) + 1 : 0;
+    row *r = zt_arena_alloc(t->arena, bytes);
     if (!r)
         return ZT_ENOMEM;
     r->next = NULL;
+    char *to = (char *)(r->cell + t->n);
     for (int i = 0; i < t->n; i++) {
-        r->cell[i] = NULL;
-        if (cells[i] && !(r->cell[i] = zt_arena_strndup(t->arena, cells[i], strlen(cells[i]))))
-            return ZT_ENOMEM;
+        r->cell[i] = cells[i] ? to : NULL;
+        if (cells[i])
+            to = stpcpy(to, cells[i]) + 1;
     }
     *t->last = r;
     t->last = &r->next;
     return ZT_OK;
+}
+
+/* Behind each row: text for stdout goes out in pieces, so that not all of it is held. */
+static void end_row(const zt_table *t, zt_str *s)
+{
+    enum { PIECE = 1 << 18 };
+    if (!t->prints || s->len < PIECE)
+        return;
+    if (zt_ctx_status(s->ctx) == ZT_OK)
+        zt_cli_write(t->cli, s->data, s->len); /* the context keeps a failure */
+    zt_str_clear(s);
 }
 
 /* ---- aligned columns ------------------------------------------------------------------------- */
@@ -132,6 +149,7 @@ static void put_aligned(const zt_table *t, zt_str *s)
     for (const row *r = t->first; r; r = r->next) {
         put_aligned_row(t, s, r->cell, width);
         zt_str_putc(s, '\n');
+        end_row(t, s);
     }
     zt_free(s->ctx, width);
 }
@@ -183,6 +201,7 @@ static void put_row(const zt_table *t, zt_str *s, const char *const *cell, cell_
             put(s, cell[i]);
     }
     zt_str_puts(s, edge[2]);
+    end_row(t, s);
 }
 
 static void put_tsv(const zt_table *t, zt_str *s)
@@ -283,6 +302,7 @@ static void put_json(const zt_table *t, zt_str *s)
     for (const row *r = t->first; r; r = r->next) {
         zt_str_puts(s, r == t->first ? "\n" : ",\n");
         put_object(t, s, r);
+        end_row(t, s);
     }
     zt_str_puts(s, "]}\n");
     zt_str_fini(&schema);
@@ -293,6 +313,7 @@ static void put_ndjson(const zt_table *t, zt_str *s)
     for (const row *r = t->first; r; r = r->next) {
         put_object(t, s, r);
         zt_str_putc(s, '\n');
+        end_row(t, s);
     }
 }
 
@@ -315,6 +336,7 @@ zt_status zt_table_print(zt_table *t)
 {
     zt_str s;
     zt_str_init(&s, t->cli->ctx);
+    t->prints = true;
     zt_status status = zt_table_put(t, isatty(STDOUT_FILENO), &s);
     if (status == ZT_OK && s.len)
         status = zt_cli_write(t->cli, s.data, s.len);
