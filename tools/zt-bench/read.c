@@ -1,8 +1,7 @@
 /* read.c - results that were kept: zt.bench/1 from a file. Nobody vouches for it. */
 #include "tools/zt-bench/bench.h"
 
-#include "lib/io/json.h"
-
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +103,7 @@ zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_
     char what[2 * JSON_ERROR_TEXT_LENGTH];
     json_error_t e;
     *l = (bench_list){0};
-    json_t *j = zt_json_parse(text, n, 0, &e);
+    json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
     zt_status s = j ? read_json(ctx, name, j, l)
                     : zt_fail(ctx, ZT_EDATA, "%s: JSON, line %d: %s", name, e.line,
                               zt_escape(what, sizeof what, e.text, strlen(e.text)));

@@ -4,8 +4,6 @@
  */
 #include "tools/zt-run/request.h"
 
-#include "lib/io/json.h"
-
 #include <string.h>
 
 /* ---- what a request may say ------------------------------------------------------------------ */
@@ -130,7 +128,7 @@ static zt_status parse(request *q, const char *line, size_t n)
     const json_t *value;
     char shown[128];
     zt_ctx *ctx = q->r.ctx;
-    q->json = zt_json_parse(line, n, 0, &e);
+    q->json = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
     if (!q->json)
         return zt_fail(ctx, ZT_EDATA, "request: %s",
                        zt_escape(shown, sizeof shown, e.text, strlen(e.text)));

@@ -7,8 +7,7 @@
  */
 #include "tools/zt-trace/look.h"
 
-#include "lib/io/json.h"
-
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +79,7 @@ static zt_status read_object(reading *r, const json_t *o)
 static zt_status read_line(reading *r, const char *line, size_t n)
 {
     json_error_t e;
-    json_t *o = zt_json_parse(line, n, 0, &e);
+    json_t *o = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
     zt_status s = o ? read_object(r, o) : bad(r, "not JSON");
     json_decref(o);
     return s;
