@@ -217,7 +217,8 @@ void grid_barrier(uint32_t *word)
     emu_touch_atomic(reinterpret_cast<uintptr_t>(word), sizeof *word);
     if (!launch->cooperative) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier of blocks one by one");
     if (*word & 0x7FFFFFFF) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier's word is in use");
-    if (n_copies[emu_is.thread]) emu_fail(EMU_LAUNCH_FAILED, "a grid barrier before copies are done");
+    if (n_copies[emu_is.thread])
+        emu_fail(EMU_LAUNCH_FAILED, "a grid barrier before copies are done");
     running->waits = "grid barrier";
     at_grid[n_at_grid++] = (int)(running - fibers);
     leave();
@@ -383,8 +384,8 @@ static bool is_parked(int64_t n)
     if (waiting == n) return true;
     status = EMU_LAUNCH_FAILED;
     snprintf(error, sizeof error,
-             "kernel %s: all threads of %d of %d blocks wait at a grid barrier, which the others ended "
-             "without",
+             "kernel %s: all threads of %d of %d blocks wait at a grid barrier, which the others "
+             "ended without",
              launch->kernel->name, (int)waiting, (int)n);
     return false;
 }

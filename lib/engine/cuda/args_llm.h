@@ -74,6 +74,37 @@ typedef struct zt_cu_gate_args { /* y = gate(g) * u */
     int32_t type, gate;
 } zt_cu_gate_args;
 
+/* ---- norms of rows --------------------------------------------------------------------------- */
+
+enum { ZT_CU_NORM_TEAM = 256 }; /* threads of a norm's row, at most */
+
+typedef struct zt_cu_norm_args {
+    zt_cu_ptr x, before, g, after, y, sum, rstd; /* y = norm(x + before) g + after */
+    int64_t rows, K;                             /* groups and their columns */
+    double eps;
+    int32_t wide, unused; /* do all rows begin where four numbers may be read at once */
+} zt_cu_norm_args;
+
+/* ---- products with few rows (linear_few.cuh) ------------------------------------------------ */
+
+enum { ZT_CU_FEW = 8 };
+
+/* x of a product: rows that are there, or what a kernel before it would have made of them. */
+enum { ZT_CU_OF_ROWS, ZT_CU_OF_NORM, ZT_CU_OF_GATE };
+
+typedef struct zt_cu_few_args {
+    zt_cu_linear_args a; /* x: rows; without x_sums */
+    union {
+        zt_cu_norm_args norm;
+        zt_cu_gate_args gate;
+    } of;
+    int32_t from, team; /* team: threads of a norm's row */
+    int32_t tells;      /* what is made of x is also left where its own kernel puts it */
+    /* Where the block's dynamic memory has codes of x (at 0), their scales and sums, sums of slices,
+     * and 40 floats; all of it. */
+    int32_t sums_at, part_at, room_at, bytes;
+} zt_cu_few_args;
+
 /* Rows of a matrix of any float or block type, as f32. */
 typedef struct zt_cu_rows_args {
     zt_cu_ptr w, i, y, grid, trouble;
@@ -94,14 +125,7 @@ typedef struct zt_cu_matmul_args {
     int32_t rank, unused;
 } zt_cu_matmul_args;
 
-/* ---- rows: norms, softmax ------------------------------------------------------------------- */
-
-typedef struct zt_cu_norm_args {
-    zt_cu_ptr x, before, g, after, y, sum, rstd; /* y = norm(x + before) g + after */
-    int64_t rows, K;                             /* groups and their columns */
-    double eps;
-    int32_t wide, unused; /* do all rows begin where four numbers may be read at once */
-} zt_cu_norm_args;
+/* ---- softmax -------------------------------------------------------------------------------- */
 
 typedef struct zt_cu_softmax_args {
     zt_cu_ptr x, y;

@@ -235,7 +235,7 @@ struct zt_cu_pack {
                         int64_t rows, int64_t columns);
     /* A block as zt_cu_pack_args has it, and the kernels of products with codes of x, or x itself. */
     int codes, head, half, codes_at, head_at, half_at;
-    const char *by_codes, *by_floats;
+    const char *by_codes, *by_floats, *by_few;
 };
 /* What kernels must know of a packed matrix; raw, packed and back are 0. */
 struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *p, int64_t rows, int64_t columns);
@@ -311,6 +311,8 @@ struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int
 /* norm.c: of a value of type `type`, as the row rms_norm. */
 zt_status zt_cu_rms_norm(zt_cu_call *c, const zt_type *type, zt_cu_ptr x, zt_cu_ptr g, double eps,
                          int64_t dims, zt_cu_ptr y);
+/* Threads of the block that norms a row of K: its sum's order. */
+unsigned zt_cu_norm_team(int64_t K);
 /* matmul.c: one product of f32 matrices whose rows and columns lie as its steps say. */
 struct zt_cu_matmul_args;
 zt_status zt_cu_multiply(zt_cu_call *c, const struct zt_cu_matmul_args *a);

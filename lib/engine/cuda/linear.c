@@ -96,11 +96,14 @@ typedef struct products {
     zt_cu_ptr codes, sums; /* of x, once made */
 } products;
 
+/* Rows of codes a row of x. */
+static int codes_each(const products *p) { return strcmp(p->act->s, "q16") ? 1 : 2; }
+
 static zt_status make_codes(products *p)
 {
     zt_cu_call *c = p->c;
     int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], parts = (n + 7) / 8 * (K / 32);
-    int each = strcmp(p->act->s, "q16") ? 1 : 2;
+    int each = codes_each(p);
     if (p->codes) return ZT_OK;
     p->codes = zt_cu_scratch(c, (size_t)(parts * each) * 256);
     p->sums = zt_cu_scratch(c, (size_t)(parts * each) * 64);
@@ -139,6 +142,27 @@ static bool splits(const zt_cu_call *c, int64_t n, int64_t tiles, int most)
     return n <= 8 || (tiles + WARPS - 1) / WARPS * ((n + most - 1) / most) < 2 * c->e->processors;
 }
 
+/* With few rows of x, whose codes each block makes for itself: where its shared memory has room.
+ * Everything else of `f` is there. */
+static bool fill_few(const zt_cu_call *c, zt_cu_few_args *f)
+{
+    const int64_t codes = f->a.n * f->a.K * f->a.each;
+    if (f->a.n > ZT_CU_FEW || codes > (int64_t)c->e->shared) return false;
+    f->sums_at = (int32_t)codes;
+    f->part_at = f->sums_at + (int32_t)(codes / 32 * 8);
+    f->room_at = f->part_at + (int32_t)(2 * WARPS * f->a.n * 16 * (int64_t)sizeof(float));
+    f->bytes = f->room_at + 40 * (int32_t)sizeof(float);
+    return (size_t)f->bytes <= c->e->shared;
+}
+
+static zt_status launch_few(zt_cu_call *c, const zt_cu_pack *packed, zt_cu_few_args *f)
+{
+    int64_t tiles = 0;
+    for (int i = 0; i < ZT_CU_PRODUCTS; i++) tiles += (f->a.product[i].M + 15) / 16;
+    return zt_cu_launch(c, packed->by_few, (zt_cu_dim){(unsigned)tiles, 1, 1},
+                        (zt_cu_dim){32 * WARPS, 1, 1}, (size_t)f->bytes, f, sizeof *f);
+}
+
 /* The products from number `first` on whose weights are of its form, in one launch; which they are.
  */
 static zt_status launch(products *p, int first, unsigned *done)
@@ -148,11 +172,14 @@ static zt_status launch(products *p, int first, unsigned *done)
     const zt_cu_pack *packed = c->packed[p->w[first]];
     const zt_dtype_info *d = zt_dtype_get(w->dtype);
     how h = how_of(p->act, x->dtype, w->dtype, packed);
-    zt_cu_linear_args a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1]};
+    zt_cu_few_args f = {
+        .a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1], .each = codes_each(p)}};
+    bool few = h.codes && fill_few(c, &f);
+    zt_cu_linear_args a = f.a;
     int64_t tiles = 0;
     unsigned count = 0;
-    zt_status s = h.codes ? make_codes(p) : zt_cu_vectors(c, w->dtype, &a.grid);
-    if (h.codes) a.x = p->codes, a.x_sums = p->sums;
+    zt_status s = few ? ZT_OK : h.codes ? make_codes(p) : zt_cu_vectors(c, w->dtype, &a.grid);
+    if (h.codes && !few) a.x = p->codes, a.x_sums = p->sums;
     a.wide_w = 1;
     for (int i = first; i < p->n && !s; i++) {
         if (*done >> i & 1 || c->in[p->w[i]]->dtype != w->dtype || c->packed[p->w[i]] != packed)
@@ -172,7 +199,6 @@ static zt_status launch(products *p, int first, unsigned *done)
     a.block = d->block;
     a.block_bytes = d->block_bytes;
     a.wide_x = is_wide(c->x[0], a.K, strncmp(h.kernel, "zt_half", 7) ? 4 : 8);
-    a.each = strcmp(p->act->s, "q16") ? 1 : 2;
     a.split = splits(c, a.n, tiles, h.most);
     a.residual = p->residual;
     a.after = p->after;
@@ -181,7 +207,8 @@ static zt_status launch(products *p, int first, unsigned *done)
     const zt_cu_dim grid = {(unsigned)(a.split ? tiles : (tiles + WARPS - 1) / WARPS),
                             (unsigned)((a.n + h.most - 1) / h.most), count};
     size_t shared = a.split ? (size_t)most * WARPS * 16 * sizeof(float) : 0;
-    if (s) return s;
+    f.a = a;
+    if (s || few) return s ? s : launch_few(c, packed, &f);
     return zt_cu_launch(c, h.kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &a, sizeof a);
 }
 

@@ -1,35 +1,13 @@
 /* linear_codes.cu - products of packed weights with x rounded to codes of 8 bits, on the matrix
  * units: 16 rows by 8 tokens by 32 columns a step, whole numbers, which the scales then weigh.
  */
-#include "lib/engine/cuda/linear.h"
+#include "lib/engine/cuda/codes.cuh"
 
 /* ---- codes of x ------------------------------------------------------------------------------ */
 
 /* Tokens go by eight, columns by 32 (a step): lane 4 g + t has of token g columns 4 t .. 4 t + 3
  * and 16 + 4 t .. 16 + 4 t + 3, as mma_s8 wants operand B; and of each token the scale and the
  * scale times the sum of the codes. Codes of what the first leave over follow all of the first. */
-
-/* Eight codes of v, which becomes what they leave; scale and sum. */
-FN void encode(float v[8], uint32_t word[2], float *scale, float *sum)
-{
-    float most = 0;
-    for (int k = 0; k < 8; k++) most = fmaxf(most, fabsf(v[k]));
-    most = fmaxf(most, shuffle_xor(most, 1));
-    most = fmaxf(most, shuffle_xor(most, 2));
-    float d = most / 127, inverse = d > 0 ? 127 / most : 0;
-    int total = 0;
-    word[0] = word[1] = 0;
-    for (int k = 0; k < 8; k++) {
-        int c = (int)rintf(v[k] * inverse);
-        total += c;
-        word[k / 4] |= ((uint32_t)c & 255) << k % 4 * 8;
-        v[k] = fmaf(-d, (float)c, v[k]);
-    }
-    total += shuffle_xor(total, 1);
-    total += shuffle_xor(total, 2);
-    *scale = d;
-    *sum = d * (float)total;
-}
 
 KERNEL(zt_codes, zt_cu_codes_args)
 {
@@ -65,21 +43,8 @@ FN void step_of(const zt_cu_linear_args &a, const fragment *f, int64_t at, int64
     for (int e = 0; e < a.each; e++, at += more) {
         vec<uint32_t, 2> b = load_vec<2>(PTR(const uint32_t, a.x) + (at * 32 + lane()) * 2);
         vec<float, 4> x = load_vec<4>(PTR(const float, a.x_sums) + (at * 8 + lane() % 4 * 2) * 2);
-        int low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
-        if (T::SUB) {
-            const uint32_t one[4] = {f->a[0], f->a[1], 0, 0}, two[4] = {0, 0, f->a[2], f->a[3]};
-            mma_s8(low, one, b.v);
-            mma_s8(high, two, b.v);
-        } else {
-            mma_s8(low, f->a, b.v);
-        }
-        for (int c = 0; c < 4; c++) {
-            int r = c / 2;
-            float d = x.v[c % 2 * 2];
-            acc[c] = fmaf((float)low[c], f->d0[r] * d, acc[c]);
-            if (T::SUB) acc[c] = fmaf((float)high[c], f->d1[r] * d, acc[c]);
-            if (T::MIN) acc[c] = fmaf(f->m[r], x.v[c % 2 * 2 + 1], acc[c]);
-        }
+        const float scale[2] = {x.v[0], x.v[2]}, sum[2] = {x.v[1], x.v[3]};
+        by_codes<T>(f, b.v, scale, sum, acc);
     }
 }
 

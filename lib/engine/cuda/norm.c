@@ -30,6 +30,13 @@ static unsigned threads_of(int64_t K)
     return n;
 }
 
+/* At most what a block has that makes a norm on its way (tape.cu). */
+unsigned zt_cu_norm_team(int64_t K)
+{
+    unsigned n = threads_of(K);
+    return n < ZT_CU_NORM_TEAM ? n : ZT_CU_NORM_TEAM;
+}
+
 static const char *const rms_names[] = {"zt_norm_f32", "zt_norm_f16", "zt_norm_bf16",
                                         "zt_norm_f64"};
 static const char *const layer_names[] = {"zt_layer_f32", "zt_layer_f16", "zt_layer_bf16",
@@ -42,7 +49,7 @@ static zt_status launch_rows(zt_cu_call *c, zt_dtype t, const char *const names[
     a->wide = a->K % 4 == 0 && all % 32 == 0;
     if (a->rows == 0 || a->K == 0) return ZT_OK;
     return zt_cu_launch(c, of_type(t, names), (zt_cu_dim){(unsigned)a->rows, 1, 1},
-                        (zt_cu_dim){threads_of(a->K), 1, 1}, 0, a, sizeof *a);
+                        (zt_cu_dim){zt_cu_norm_team(a->K), 1, 1}, 0, a, sizeof *a);
 }
 
 static zt_status launch_norm(zt_cu_call *c, zt_dtype t, zt_cu_norm_args *a)

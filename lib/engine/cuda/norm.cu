@@ -1,78 +1,13 @@
 /* norm.cu - norms of rows, and heads turned by tables. A block a row; which thread has which
  * columns depends on the row's length alone.
  */
-#include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/prim.h"
-
-/* Columns i .. i + 3 of a row. */
-template <class T>
-FN void load_four(const T *p, int64_t i, int64_t K, bool whole, typename wide<T>::type v[4])
-{
-    if (whole && i < K) {
-        vec<T, 4> part = load_vec<4>(p + i);
-        for (int j = 0; j < 4; j++) v[j] = get(part.v[j]);
-    } else {
-        for (int j = 0; j < 4; j++) v[j] = i + j < K ? get(p[i + j]) : 0;
-    }
-}
-
-template <class T>
-FN void store_four(T *p, int64_t i, int64_t K, bool whole, const typename wide<T>::type v[4])
-{
-    if (whole && i < K) {
-        vec<T, 4> part;
-        for (int j = 0; j < 4; j++) part.v[j] = put<T>(v[j]);
-        store_vec(p + i, part);
-    } else {
-        for (int j = 0; j < 4; j++)
-            if (i + j < K) p[i + j] = put<T>(v[j]);
-    }
-}
-
-FN float root(float x) { return sqrtf(x); }
-FN double root(double x) { return sqrt(x); }
-
-/* x, and what is added to it first. */
-template <class T>
-FN void summed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T>::type v[4])
-{
-    typename wide<T>::type more[4];
-    load_four(PTR(const T, a.x) + row * a.K, i, a.K, a.wide, v);
-    if (!a.before) return;
-    load_four(PTR(const T, a.before) + row * a.K, i, a.K, a.wide, more);
-    for (int j = 0; j < 4; j++) v[j] += more[j];
-}
-
-template <class T> FN void norm_row(const zt_cu_norm_args &a, typename wide<T>::type *room)
-{
-    typedef typename wide<T>::type W;
-    const int64_t row = block();
-    W sum = 0, v[4], g[4], more[4];
-    for (int64_t i = 4 * thread(); i < a.K; i += 4 * threads()) {
-        summed<T>(a, row, i, v);
-        for (int j = 0; j < 4; j++) sum += v[j] * v[j];
-        if (a.sum) store_four(PTR(T, a.sum) + row * a.K, i, a.K, a.wide, v);
-    }
-    sum = block_sum(sum, room);
-    W rstd = 1 / root(sum / (W)a.K + (W)a.eps);
-    if (a.rstd && thread() == 0) PTR(W, a.rstd)[row] = rstd;
-    for (int64_t i = 4 * thread(); i < a.K; i += 4 * threads()) {
-        summed<T>(a, row, i, v);
-        load_four(PTR(const T, a.g), i, a.K, a.wide, g);
-        for (int j = 0; j < 4; j++) v[j] = v[j] * rstd * g[j];
-        if (a.after) {
-            load_four(PTR(const T, a.after) + row * a.K, i, a.K, a.wide, more);
-            for (int j = 0; j < 4; j++) v[j] += more[j];
-        }
-        store_four(PTR(T, a.y) + row * a.K, i, a.K, a.wide, v);
-    }
-}
+#include "lib/engine/cuda/norm.cuh"
 
 #define NORM(name, number)                                                                         \
     KERNEL_OF(name, zt_cu_norm_args, 512)                                                          \
     {                                                                                              \
         SHARED(wide<number>::type, room, [32]);                                                    \
-        norm_row<number>(a, room);                                                                 \
+        norm_row<number>(a, block(), threads(), room);                                             \
     }
 NORM(zt_norm_f32, float)
 NORM(zt_norm_f16, f16)

@@ -196,7 +196,11 @@ FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halve
     }
     for (int r = 0; r < 2; r++) {
         int64_t row = at * 16 + lane() / 4 + 8 * r;
-        for (int h = 0; h < T::HEAD; h++) u->head[r][h] = heads[row * T::HEAD + h];
+        if (T::HEAD > 0) {
+            const int some = T::HEAD > 0 ? int(T::HEAD) : 1;
+            vec<uint32_t, some> head = load_vec<some>(heads + row * some);
+            for (int h = 0; h < some; h++) u->head[r][h] = head.v[h];
+        }
         if (T::HALF) u->half[r] = get(halves[row]);
     }
 }

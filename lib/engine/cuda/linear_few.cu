@@ -1,0 +1,19 @@
+/* linear_few.cu - products of packed weights with few rows of x: a block a tile of 16 rows of w. */
+#include "lib/engine/cuda/linear_few.cuh"
+
+#define PRODUCT(type)                                                                              \
+    KERNEL_OF(zt_few_##type, zt_cu_few_args, 32 * SLICES)                                          \
+    {                                                                                              \
+        DYNAMIC_SHARED(char, memory);                                                              \
+        few_room r = room_of(a, memory);                                                           \
+        few_codes(a, r, block() == 0);                                                             \
+        few_tile<packed_##type>(a, r, block(), 0);                                                 \
+    }
+PRODUCT(q4_0)
+PRODUCT(q4_1)
+PRODUCT(q5_0)
+PRODUCT(q5_1)
+PRODUCT(q8_0)
+PRODUCT(q4_k)
+PRODUCT(q5_k)
+PRODUCT(q6_k)
