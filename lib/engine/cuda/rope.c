@@ -31,6 +31,13 @@ static bool has_rope(const zt_cu_engine *e, const void *attrs, const zt_type *co
     return rope_fits(e, attrs, in[0]);
 }
 
+/* Quarter turns a position of each pair. */
+static void fill_turns(const zt_rope_attrs *at, int64_t dims, double *turns)
+{
+    for (int64_t i = 0; i < dims / 2; i++)
+        turns[i] = zt_rope_scale(at, i) * pow(at->theta, -2 * (double)i / (double)dims) / M_PI_2;
+}
+
 static zt_status launch_rope(zt_cu_call *c, const zt_rope_attrs *at, const zt_type *type,
                              zt_cu_ptr x, zt_cu_ptr pos, zt_cu_ptr tab, zt_cu_ptr y)
 {
@@ -49,8 +56,7 @@ static zt_status launch_rope(zt_cu_call *c, const zt_rope_attrs *at, const zt_ty
                          .amplitude = (float)at->amplitude,
                          .neighbours = !strcmp(at->pair.s, "neighbours")};
     if (a.cols == 0) return ZT_OK;
-    for (int64_t i = 0; i < dims / 2; i++)
-        a.turns[i] = zt_rope_scale(at, i) * pow(at->theta, -2 * (double)i / (double)dims) / M_PI_2;
+    fill_turns(at, dims, a.turns);
     return zt_cu_launch(c, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &a,
                         sizeof a);
 }
@@ -133,9 +139,68 @@ static zt_status turn(zt_cu_call *c, int x, int g, zt_cu_ptr y)
     return s ? s : launch_rope(c, &rope, c->in[x], from, c->x[POS], c->x[TAB], y);
 }
 
+/* Norms that a warp makes as a block of theirs would: heads that a team of 32 has. */
+static bool norms_heads(const zt_cu_call *c, int64_t head)
+{
+    const zt_rope_put_attrs *at = c->attrs;
+    for (int x = 0; x < 2; x++) {
+        const zt_type *t = c->in[Q + x];
+        int64_t columns = at->norm_dims ? at->norm_dims : t->dim[t->rank - 1];
+        if (c->in[GQ + x] && (columns != head || zt_cu_norm_team(columns) != 32)) return false;
+    }
+    return true;
+}
+
+/* All of it in one launch: false where that has no way. */
+static bool is_seat(const zt_cu_call *c, int64_t head)
+{
+    for (int x = Q; x <= V; x++)
+        if (c->in[x]->dtype != ZT_F32) return false;
+    for (int g = GQ; g <= GK; g++)
+        if (c->in[g] && c->in[g]->dtype != ZT_F32) return false;
+    return c->in[KC]->dtype == c->in[VC]->dtype && c->in[KC]->dim[1] % head == 0 &&
+           norms_heads(c, head);
+}
+
+static zt_status launch_seat(zt_cu_call *c, const zt_rope_attrs *rope)
+{
+    const zt_type *q = c->in[Q];
+    int64_t n = q->dim[0], head = head_of(rope, q), dims = dims_of(rope, q);
+    double turns[ZT_CU_PAIRS];
+    fill_turns(rope, dims, turns);
+    zt_cu_seat_args a = {.q = c->x[Q],
+                         .k = c->x[K],
+                         .v = c->x[V],
+                         .y = c->y[2],
+                         .kc = c->y[0],
+                         .vc = c->y[1],
+                         .gq = c->x[GQ],
+                         .gk = c->x[GK],
+                         .trouble = c->trouble,
+                         .turns = zt_cu_table(c, turns, (size_t)dims / 2 * sizeof *turns),
+                         .tab = c->x[TAB],
+                         .slots = zt_cu_slots_of(c, c->in[KC], POS),
+                         .n = n,
+                         .head = head,
+                         .half = dims / 2,
+                         .heads = n ? zt_type_count(q) / n / head : 0,
+                         .k_heads = c->in[KC]->dim[1] / head,
+                         .v_width = c->in[VC]->dim[1],
+                         .eps = ((const zt_rope_put_attrs *)c->attrs)->eps,
+                         .amplitude = (float)rope->amplitude,
+                         .neighbours = !strcmp(rope->pair.s, "neighbours"),
+                         .cache_type = (int32_t)c->in[KC]->dtype};
+    int64_t all = a.heads + a.k_heads + (a.v_width + head - 1) / head;
+    if (!a.turns) return ZT_ENOMEM;
+    return zt_cu_launch(c, "zt_seat", zt_cu_grid(n * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
+                        &a, sizeof a);
+}
+
 static zt_status emit_rope_put(zt_cu_call *c)
 {
+    const zt_rope_attrs rope = zt_rope_put_rope(c->attrs);
     int64_t n = c->in[Q]->dim[0];
+    if (is_seat(c, head_of(&rope, c->in[Q]))) return launch_seat(c, &rope);
     zt_cu_ptr k = zt_cu_scratch(c, zt_type_bytes(c->in[K]));
     zt_status s = k ? turn(c, K, GK, k) : ZT_ENOMEM;
     if (!s && c->y[2]) s = turn(c, Q, GQ, c->y[2]);

@@ -1,35 +1,7 @@
 /* rope.cu - rotary positions, and rows into the cache. A block a row. */
-#include "lib/engine/cuda/slots.h"
+#include "lib/engine/cuda/seat.cuh"
 
 /* ---- turns ----------------------------------------------------------------------------------- */
-
-/* Sine and cosine of |x| <= pi / 4: Taylor. */
-FN void small_turn(float x, float *sine, float *cosine)
-{
-    float z = x * x;
-    float s = fmaf(z, 1.0f / 362880, -1.0f / 5040);
-    s = fmaf(s, z, 1.0f / 120);
-    s = fmaf(s, z, -1.0f / 6);
-    float c = fmaf(z, -1.0f / 3628800, 1.0f / 40320);
-    c = fmaf(c, z, -1.0f / 720);
-    c = fmaf(c, z, 1.0f / 24);
-    c = fmaf(c, z, -0.5f);
-    *sine = fmaf(s * z, x, x);
-    *cosine = fmaf(c, z, 1.0f);
-}
-
-/* Of so many quarter turns. They are kept in f64: whole turns are left out exactly. */
-FN void turn_of(double quarters, float *sine, float *cosine)
-{
-    double whole = rint(quarters), left = quarters - whole;
-    double quarter = whole - 4 * floor(whole * 0.25);
-    float s, c;
-    small_turn((float)(left * 1.5707963267948966), &s, &c);
-    bool odd = quarter == 1 || quarter == 3;
-    float a = odd ? c : s, b = odd ? -s : c;
-    *sine = quarter >= 2 ? -a : a;
-    *cosine = quarter >= 2 ? -b : b;
-}
 
 /* Into the block's table: sine and cosine of each pair at this position, `amplitude` times. */
 FN void turns_of(const zt_cu_rope_args &a, int64_t row, float (*turn)[2])
@@ -90,3 +62,11 @@ template <class T> FN void put_row(const zt_cu_put_args &a)
 
 KERNEL(zt_put_f32, zt_cu_put_args) { put_row<float>(a); }
 KERNEL(zt_put_f16, zt_cu_put_args) { put_row<f16>(a); }
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+KERNEL_OF(zt_seat, zt_cu_seat_args, 256)
+{
+    SHARED(float, turn, [ZT_CU_PAIRS][2]);
+    seat(a, block(), turn);
+}
