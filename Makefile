@@ -35,11 +35,13 @@ ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAV
 
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
 cu_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/cuda/*.cu)))
+# Kernels of NVIDIA's machines alone are in *_sm90.cu.
+hip_src  := $(filter-out %_sm90.cu,$(cu_src))
 lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%) \
             $(if $(filter 1,$(HAVE_CUDA)),,lib/engine/cuda/%), $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
             $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp)))) \
-            $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/cuda/images.o $(if $(NVCC_FOUND),$(cu_src:%.cu=$(BUILD)/%.image.o)))
+            $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/cuda/images.o $(if $(NVCC_FOUND),$(cu_src:%.cu=$(BUILD)/%.image.o)) $(if $(HIPCC_FOUND),$(hip_src:%.cu=$(BUILD)/%.hip.o)))
 common_src := $(sort $(wildcard tools/common/*.c))
 common_obj := $(BUILD)/libcommon.a
 tools    := $(sort $(notdir $(wildcard tools/zt-*)))
@@ -69,14 +71,14 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none YAML=auto|0|1 SQLITE=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none HIP=0|1 HIPCC=PROGRAM HIP_ARCHS="gfx90a ..." YAML=auto|0|1 SQLITE=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' CUDA='$(CUDA)' NVCC='$(NVCC)' YAML='$(YAML)' SQLITE='$(SQLITE)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' CUDA='$(CUDA)' NVCC='$(NVCC)' HIP='$(HIP)' HIPCC='$(HIPCC)' HIP_ARCHS='$(HIP_ARCHS)' YAML='$(YAML)' SQLITE='$(SQLITE)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(YAML) $(SQLITE)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
@@ -152,13 +154,26 @@ $(BUILD)/%.image.o: $(BUILD)/%.fatbin
 	    '.incbin "$(abspath $<)"' '.section .note.GNU-stack,"",%progbits' | $(CC) -xassembler -c -o $@ -
 .PRECIOUS: $(BUILD)/%.fatbin
 
-cu_names := $(if $(NVCC_FOUND),$(notdir $(cu_src:%.cu=%)))
-$(BUILD)/lib/engine/cuda/images.c: $(BUILD)/flags $(if $(NVCC_FOUND),$(cu_src))
+# The same for AMD, where HIP=1: a bundle for all of HIP_ARCHS, zt_hip_image_NAME. A hipcc before 5.4
+# asks which GPU there is, and complains on stderr where none is: HCC_AMDGPU_TARGET keeps it from that.
+HIPCCFLAGS := -std=c++17 -O3 -ffp-contract=off -I. -Wall -Wextra -Werror $(HIP_TARGETS:%=--offload-arch=%)
+$(BUILD)/%.co: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	@{ printf 'extern const unsigned char zt_cu_image_%s[];\n' $(cu_names); \
-	    echo 'extern const unsigned char *const zt_cu_images[];'; \
-	    echo 'const unsigned char *const zt_cu_images[] = {'; \
-	    printf 'zt_cu_image_%s,\n' $(cu_names); echo '0};'; } $(if $(cu_names),,| grep -v 'image_\[\]\|image_,') >$@
+	$(call say,HIPCC)
+	$(Q)HCC_AMDGPU_TARGET=$(firstword $(HIP_TARGETS)) $(HIPCC_FOUND) --genco $(HIPCCFLAGS) -MD -MF $(BUILD)/$*.co.d -MT $@ -x hip -o $@ $<
+$(BUILD)/%.hip.o: $(BUILD)/%.co
+	$(Q)printf '%s\n' '.section .rodata' '.balign 4096' '.globl zt_hip_image_$(*F)' 'zt_hip_image_$(*F):' \
+	    '.incbin "$(abspath $<)"' '.section .note.GNU-stack,"",%progbits' | $(CC) -xassembler -c -o $@ -
+.PRECIOUS: $(BUILD)/%.co
+
+# images_list NAME,FILES: zt_NAME_images[], of zt_NAME_image_FILE.
+images_list = $(foreach n,$(2),echo 'extern const unsigned char zt_$(1)_image_$(n)[];';) \
+    echo 'extern const unsigned char *const zt_$(1)_images[];'; \
+    echo 'const unsigned char *const zt_$(1)_images[] = { $(foreach n,$(2),zt_$(1)_image_$(n),) 0};'
+$(BUILD)/lib/engine/cuda/images.c: $(BUILD)/flags $(if $(NVCC_FOUND)$(HIPCC_FOUND),$(cu_src))
+	@mkdir -p $(@D)
+	@{ $(call images_list,cu,$(if $(NVCC_FOUND),$(notdir $(cu_src:%.cu=%)))); \
+	    $(call images_list,hip,$(if $(HIPCC_FOUND),$(notdir $(hip_src:%.cu=%)))); } >$@
 
 $(BUILD)/lib/engine/cuda/images.o: $(BUILD)/lib/engine/cuda/images.c
 	$(call say,CC)
@@ -202,7 +217,7 @@ contract: $(BUILD)/man/mkops
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
 unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
-           $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))') \
+           $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))' ZT_LIBHIP='$(abspath $(emu))') \
            $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
            $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
 
@@ -346,4 +361,4 @@ distclean:
 
 objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
            $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c)) $(if $(emu),$(emu_obj))
--include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d)
+-include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d) $(cu_src:%.cu=$(BUILD)/%.co.d)

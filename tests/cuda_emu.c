@@ -16,7 +16,7 @@
 enum { N = 512, HOST = -1, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, TOO_LARGE = 720 };
 
 static struct {
-#define X(symbol, name, params) int(*name) params;
+#define X(symbol, hip, name, params) int(*name) params;
     ZT_CU_API(X)
 #undef X
 } cu;
@@ -27,6 +27,15 @@ static float x[N], y[N];
 static unsigned blocks = 1; /* of a faulty kernel */
 static bool together;       /* in a cooperative launch */
 
+/* HIP's names of it are there too. */
+static bool find_hip(void *lib)
+{
+    bool good = dlsym(lib, zt_cu_amd.text) != NULL;
+    for (int i = 0; i < ZT_CU_CALL_COUNT; i++)
+        good = good && (!zt_cu_amd.symbols[i] || dlsym(lib, zt_cu_amd.symbols[i]));
+    return ok(good, "and what HIP has of them");
+}
+
 static bool find_all(const char *program)
 {
     char self[PATH_MAX], path[PATH_MAX + 32];
@@ -35,7 +44,7 @@ static bool find_all(const char *program)
     snprintf(path, sizeof path, "%s/libcuda-emu.so", dirname(self));
     void *lib = dlopen(given && strstr(given, "cuda-emu") ? given : path, RTLD_NOW | RTLD_LOCAL);
     if (!lib) return false;
-#define X(symbol, name, params)                                                                    \
+#define X(symbol, hip, name, params)                                                               \
     {                                                                                              \
         void *found = dlsym(lib, #symbol);                                                         \
         memcpy(&cu.name, &found, sizeof found);                                                    \
@@ -45,7 +54,7 @@ static bool find_all(const char *program)
 #undef X
     const int *emulated = dlsym(lib, "zt_cuda_emulation");
     ok(emulated && *emulated, "it says what it is");
-    return tap_failed == 0;
+    return find_hip(lib) && tap_failed == 0;
 }
 
 static void begin(void)
@@ -165,6 +174,19 @@ static void products(void)
     cu.MemcpyHtoDAsync(args.x, x, sizeof x, stream);
 }
 
+/* What AMD's GPUs have instead of matrix units and copies beside the thread. */
+static void waves(void)
+{
+    const char *const kernels[] = {"emu_wave_mma", "emu_wave_rows", "emu_wave_copy"};
+    for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
+        float unlike = 0, likes = 0;
+        int r = run(kernels[k], &args, 1, 256);
+        for (int i = 0; i < 256; i++) unlike += y[i], likes += y[256 + i];
+        ok(!r && unlike == 0 && likes > 256, "%s: %g words as they should be, %g not", kernels[k],
+           (double)likes, (double)unlike);
+    }
+}
+
 static void async_copies(void)
 {
     bool good = run("emu_copy_waited", &args, 1, 32) == 0;
@@ -269,6 +291,7 @@ int main(int argc, char **argv)
     grids();
     sums();
     products();
+    waves();
     async_copies();
     numbers();
     faults();

@@ -95,7 +95,7 @@ static zt_engine *open_fake(zt_ctx *ctx)
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
     e->base = (zt_engine){.vt = &zt_engine_cuda, .ctx = ctx};
-    zt_status s = zt_cu_load(ctx, &e->cu);
+    zt_status s = zt_cu_load(ctx, &zt_cu_nvidia, &e->cu);
     if (!s) {
         real = e->cu;
 #define X(f, ...) e->cu.f = fake_##f;

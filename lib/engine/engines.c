@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+extern const zt_engine_vt zt_engine_hip; /* lib/engine/cuda on the other driver */
+
 static const zt_engine_vt *const built_in[] = {
     &zt_engine_cpu,
     &zt_engine_ref,
@@ -10,7 +12,7 @@ static const zt_engine_vt *const built_in[] = {
     &zt_engine_vulkan,
 #endif
 #ifdef ZT_HAVE_CUDA
-    &zt_engine_cuda,
+    &zt_engine_cuda, &zt_engine_hip,
 #endif
     NULL,
 };
@@ -18,7 +20,7 @@ static const zt_engine_vt *const built_in[] = {
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
 static const char *const not_built[] = {
 #ifndef ZT_HAVE_CUDA
-    "cuda",
+    "cuda", "hip",
 #endif
 #ifndef ZT_HAVE_VULKAN
     "vulkan",

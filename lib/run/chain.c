@@ -12,6 +12,7 @@ static const struct {
     {"ref", {NULL, NULL}, false},
     {"cpu", {"ref", NULL}, false},
     {"cuda", {"cpu", "ref"}, true},
+    {"hip", {"cpu", "ref"}, true},
     {NULL, {"cpu", "ref"}, false},
 };
 

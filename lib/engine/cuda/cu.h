@@ -1,128 +1,24 @@
-/* cu.h - private to lib/engine/cuda: the driver, the device's memory, kernels and prepared plans.
+/* cu.h - private to lib/engine/cuda: the engine, its memory, kernels and prepared plans.
  *
- * Files: loader.c the driver by dlopen, device.c one made ready, adapters.c which there are,
- * memory.c buffers and the pool, copies.c to and from them, weights.c how weights come in, pack.c
- * their forms, kernels.c which row runs an op and how one launches, FAMILY.c the rows beside
- * FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c
- * what runs ahead of the caller, cuda.c the vtable.
+ * Files: driver.h the driver, platform.c what CUDA's and HIP's differ in, loader.c one opened,
+ * device.c a device made ready, adapters.c which there are, memory.c buffers and the pool, copies.c
+ * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
+ * op and how one launches, FAMILY.c the rows beside FAMILY.cu, their kernels, prepare.c from a plan
+ * to what is captured, replay.c running it, work.c what runs ahead of the caller, cuda.c the
+ * vtables: cuda and hip are this one engine on two drivers.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
- * and what a step writes is there for the next. Nothing of CUDA is needed to build this side: the
- * driver's types and functions that are used are written down here.
+ * and what a step writes is there for the next. Nothing of CUDA is needed to build this side.
  */
 #ifndef ZT_CU_H
 #define ZT_CU_H
 
 #include "lib/engine/cuda/args.h"
+#include "lib/engine/cuda/driver.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/layout.h"
 
-/* ---- the driver ------------------------------------------------------------------------------ */
-
-typedef struct CUctx_st *zt_cu_context;
-typedef struct CUstream_st *zt_cu_stream;
-typedef struct CUevent_st *zt_cu_event;
-typedef struct CUgraph_st *zt_cu_graph;
-typedef struct CUgraphExec_st *zt_cu_exec;
-typedef struct CUmod_st *zt_cu_module;
-typedef struct CUfunc_st *zt_cu_function;
-
-/* Results, of which these are told apart; attributes of devices and functions; modes. */
-enum {
-    ZT_CU_SUCCESS = 0,
-    ZT_CU_OUT_OF_MEMORY = 2,
-    ZT_CU_NO_DEVICE = 100,
-    ZT_CU_NO_BINARY = 209,
-    ZT_CU_NOT_FOUND = 500,
-
-    ZT_CU_AT_MAX_THREADS = 1,
-    ZT_CU_AT_MAX_GRID_X = 5, /* and Y, Z */
-    ZT_CU_AT_SHARED = 8,
-    ZT_CU_AT_WARP = 10,
-    ZT_CU_AT_PROCESSORS = 16,
-    ZT_CU_AT_INTEGRATED = 18,
-    ZT_CU_AT_MAJOR = 75,
-    ZT_CU_AT_MINOR = 76,
-    ZT_CU_AT_COOPERATIVE = 95,
-    ZT_CU_AT_SHARED_OPTIN = 97,
-
-    ZT_CU_FUNC_DYNAMIC_SHARED = 8,
-    ZT_CU_CAPTURE_THREAD_LOCAL = 1
-};
-
-/* name in libcuda, name here, parameters */
-#define ZT_CU_API(X)                                                                               \
-    X(cuInit, Init, (unsigned flags))                                                              \
-    X(cuDriverGetVersion, DriverGetVersion, (int *version))                                        \
-    X(cuGetErrorName, GetErrorName, (int r, const char **name))                                    \
-    X(cuGetErrorString, GetErrorString, (int r, const char **text))                                \
-    X(cuDeviceGetCount, DeviceGetCount, (int *n))                                                  \
-    X(cuDeviceGet, DeviceGet, (int *device, int i))                                                \
-    X(cuDeviceGetName, DeviceGetName, (char *name, int room, int device))                          \
-    X(cuDeviceGetAttribute, DeviceGetAttribute, (int *value, int attribute, int device))           \
-    X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t *bytes, int device))                            \
-    X(cuDevicePrimaryCtxRetain, PrimaryCtxRetain, (zt_cu_context *c, int device))                  \
-    X(cuDevicePrimaryCtxRelease_v2, PrimaryCtxRelease, (int device))                               \
-    X(cuCtxSetCurrent, CtxSetCurrent, (zt_cu_context c))                                           \
-    X(cuMemAlloc_v2, MemAlloc, (zt_cu_ptr *at, size_t bytes))                                      \
-    X(cuMemFree_v2, MemFree, (zt_cu_ptr at))                                                       \
-    X(cuMemHostAlloc, MemHostAlloc, (void **p, size_t bytes, unsigned flags))                      \
-    X(cuMemFreeHost, MemFreeHost, (void *p))                                                       \
-    X(cuMemGetInfo_v2, MemGetInfo, (size_t *left, size_t *whole))                                  \
-    X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                       \
-      (zt_cu_ptr to, const void *from, size_t n, zt_cu_stream s))                                  \
-    X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                       \
-      (void *to, zt_cu_ptr from, size_t n, zt_cu_stream s))                                        \
-    X(cuMemcpyDtoDAsync_v2, MemcpyDtoDAsync,                                                       \
-      (zt_cu_ptr to, zt_cu_ptr from, size_t n, zt_cu_stream s))                                    \
-    X(cuMemsetD8Async, MemsetD8Async, (zt_cu_ptr at, unsigned char v, size_t n, zt_cu_stream s))   \
-    X(cuStreamCreate, StreamCreate, (zt_cu_stream *s, unsigned flags))                             \
-    X(cuStreamDestroy_v2, StreamDestroy, (zt_cu_stream s))                                         \
-    X(cuStreamSynchronize, StreamSynchronize, (zt_cu_stream s))                                    \
-    X(cuStreamBeginCapture_v2, StreamBeginCapture, (zt_cu_stream s, int mode))                     \
-    X(cuStreamEndCapture, StreamEndCapture, (zt_cu_stream s, zt_cu_graph *g))                      \
-    X(cuGraphInstantiateWithFlags, GraphInstantiate,                                               \
-      (zt_cu_exec *x, zt_cu_graph g, unsigned long long flags))                                    \
-    X(cuGraphLaunch, GraphLaunch, (zt_cu_exec x, zt_cu_stream s))                                  \
-    X(cuGraphExecDestroy, GraphExecDestroy, (zt_cu_exec x))                                        \
-    X(cuGraphDestroy, GraphDestroy, (zt_cu_graph g))                                               \
-    X(cuEventCreate, EventCreate, (zt_cu_event *v, unsigned flags))                                \
-    X(cuEventDestroy_v2, EventDestroy, (zt_cu_event v))                                            \
-    X(cuEventRecord, EventRecord, (zt_cu_event v, zt_cu_stream s))                                 \
-    X(cuEventSynchronize, EventSynchronize, (zt_cu_event v))                                       \
-    X(cuEventElapsedTime, EventElapsedTime, (float *ms, zt_cu_event from, zt_cu_event to))         \
-    X(cuModuleLoadData, ModuleLoadData, (zt_cu_module *m, const void *image))                      \
-    X(cuModuleUnload, ModuleUnload, (zt_cu_module m))                                              \
-    X(cuModuleGetFunction, ModuleGetFunction,                                                      \
-      (zt_cu_function *f, zt_cu_module m, const char *name))                                       \
-    X(cuFuncSetAttribute, FuncSetAttribute, (zt_cu_function f, int attribute, int value))          \
-    X(cuLaunchKernel, LaunchKernel,                                                                \
-      (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
-       unsigned bz, unsigned shared, zt_cu_stream s, void **params, void **extra))                 \
-    X(cuLaunchCooperativeKernel, LaunchCooperativeKernel,                                          \
-      (zt_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,          \
-       unsigned bz, unsigned shared, zt_cu_stream s, void **params))                               \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, OccupancyMaxBlocks,                             \
-      (int *blocks, zt_cu_function f, int threads, size_t shared))
-
-typedef struct zt_cu_api {
-    void *library;
-#define X(symbol, name, params) int(*name) params;
-    ZT_CU_API(X)
-#undef X
-    bool emulated; /* tests/cudaemu: kernels need no image */
-    int version;   /* of CUDA, that the driver speaks: 12040 */
-} zt_cu_api;
-
-/* Opens what ZT_LIBCUDA names, else libcuda.so.1. ZT_ENOTSUP and why where there is none. */
-zt_status zt_cu_load(zt_ctx *ctx, zt_cu_api *cu);
-void zt_cu_unload(zt_cu_api *cu);
-/* ZT_ENOMEM "cuda: cuMemAlloc: out of memory" and the like; ZT_OK for success. */
-zt_status zt_cu_check(zt_ctx *ctx, const zt_cu_api *cu, int r, const char *call);
-
-/* The kernels' images, one for each .cu file here, made by the Makefile; NULL after the
- * last, and at once where zt was built without nvcc. */
-extern const unsigned char *const zt_cu_images[];
+extern const zt_engine_vt zt_engine_hip; /* zt_engine_cuda's sibling */
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
@@ -191,7 +87,7 @@ struct zt_ebuf {
     zt_cu_mem plain;               /* of packed: a plain copy for ops that read no packed weights */
 };
 
-int zt_cu_adapters(zt_ctx *ctx, zt_adapter *a, int max);
+int zt_cu_adapters(zt_ctx *ctx, const zt_cu_platform *platform, zt_adapter *a, int max);
 zt_status zt_cu_device_open(zt_cu_engine *e, int index); /* after zt_cu_load */
 void zt_cu_device_close(zt_cu_engine *e);
 /* The calling thread works on this engine's device. */

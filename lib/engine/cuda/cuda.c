@@ -1,4 +1,4 @@
-/* cuda.c - the engine on NVIDIA's GPUs: its vtable. */
+/* cuda.c - the engine on NVIDIA's GPUs, and the same on AMD's: their vtables. */
 #include "lib/engine/cuda/cu.h"
 
 #include <string.h>
@@ -10,12 +10,13 @@ static void cu_close(zt_engine *base)
     zt_free(base->ctx, e);
 }
 
-static zt_engine *cu_open(zt_ctx *ctx, const zt_engine_opts *opts)
+static zt_engine *open_on(zt_ctx *ctx, const zt_cu_platform *platform, const zt_engine_vt *vt,
+                          const zt_engine_opts *opts)
 {
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){.vt = &zt_engine_cuda, .ctx = ctx};
-    if (zt_cu_load(ctx, &e->cu) == ZT_OK && zt_cu_device_open(e, opts->device) == ZT_OK)
+    e->base = (zt_engine){.vt = vt, .ctx = ctx};
+    if (zt_cu_load(ctx, platform, &e->cu) == ZT_OK && zt_cu_device_open(e, opts->device) == ZT_OK)
         return &e->base;
     cu_close(&e->base);
     return NULL;
@@ -87,26 +88,32 @@ static zt_status cu_download(zt_engine *base, const zt_ebuf *b, void *host)
 
 static zt_engine_report cu_report(const zt_engine *e) { return ((const zt_cu_engine *)e)->report; }
 
-const zt_engine_vt zt_engine_cuda = {
-    .name = "cuda",
-    .devices = true,
-    .computes = true,
-    .open = cu_open,
-    .close = cu_close,
-    .has = cu_has,
-    .value_bytes = cu_value_bytes,
-    .alloc = cu_alloc,
-    .load = zt_cu_load_weight,
-    .free = cu_free,
-    .upload = cu_upload,
-    .download = cu_download,
-    .prepare = zt_cu_prepare,
-    .unprepare = zt_cu_unprepare,
-    .replay = zt_cu_replay,
-    .temp = cu_temp,
-    .enqueue = zt_cu_enqueue,
-    .flush = zt_cu_flush,
-    .sync = zt_cu_sync,
-    .report = cu_report,
-    .adapters = zt_cu_adapters,
-};
+static zt_engine *cuda_open(zt_ctx *ctx, const zt_engine_opts *opts)
+{
+    return open_on(ctx, &zt_cu_nvidia, &zt_engine_cuda, opts);
+}
+static zt_engine *hip_open(zt_ctx *ctx, const zt_engine_opts *opts)
+{
+    return open_on(ctx, &zt_cu_amd, &zt_engine_hip, opts);
+}
+static int cuda_adapters(zt_ctx *ctx, zt_adapter *a, int max)
+{
+    return zt_cu_adapters(ctx, &zt_cu_nvidia, a, max);
+}
+static int hip_adapters(zt_ctx *ctx, zt_adapter *a, int max)
+{
+    return zt_cu_adapters(ctx, &zt_cu_amd, a, max);
+}
+
+#define ENGINE(its_name)                                                                           \
+    {                                                                                              \
+        .name = #its_name, .devices = true, .computes = true, .open = its_name##_open,             \
+        .close = cu_close, .has = cu_has, .value_bytes = cu_value_bytes, .alloc = cu_alloc,        \
+        .load = zt_cu_load_weight, .free = cu_free, .upload = cu_upload, .download = cu_download,  \
+        .prepare = zt_cu_prepare, .unprepare = zt_cu_unprepare, .replay = zt_cu_replay,            \
+        .temp = cu_temp, .enqueue = zt_cu_enqueue, .flush = zt_cu_flush, .sync = zt_cu_sync,       \
+        .report = cu_report, .adapters = its_name##_adapters                                       \
+    }
+
+const zt_engine_vt zt_engine_cuda = ENGINE(cuda);
+const zt_engine_vt zt_engine_hip = ENGINE(hip);

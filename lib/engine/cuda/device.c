@@ -14,8 +14,8 @@ static bool is_fatal(int r)
 zt_status zt_cu_lost(zt_cu_engine *e)
 {
     e->lost = true;
-    return zt_fail(e->base.ctx, ZT_ESYS, "cuda: %s: the device is lost, and what it held with it",
-                   e->name);
+    return zt_fail(e->base.ctx, ZT_ESYS, "%s: %s: the device is lost, and what it held with it",
+                   e->base.vt->name, e->name);
 }
 
 zt_status zt_cu_try(zt_cu_engine *e, int r, const char *call)
@@ -43,18 +43,18 @@ static zt_status pick(zt_cu_engine *e, int index)
     int n = 0;
     zt_status s = zt_cu_try(e, e->cu.DeviceGetCount(&n), "DeviceGetCount");
     if (s) return s;
-    if (n == 0) return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine cuda: no device");
+    if (n == 0) return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no device", e->base.vt->name);
     if (index < 0 || index >= n)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine cuda: no adapter %d, there %s %d", index,
-                       n == 1 ? "is" : "are", n);
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no adapter %d, there %s %d",
+                       e->base.vt->name, index, n == 1 ? "is" : "are", n);
     return zt_cu_try(e, e->cu.DeviceGet(&e->device, index), "DeviceGet");
 }
 
-static int ask(zt_cu_engine *e, int attribute, zt_status *s)
+static int ask(zt_cu_engine *e, zt_cu_attribute attribute, zt_status *s)
 {
     int value = 0;
     if (!*s)
-        *s = zt_cu_try(e, e->cu.DeviceGetAttribute(&value, attribute, e->device),
+        *s = zt_cu_try(e, zt_cu_attribute_of(&e->cu, attribute, e->device, &value),
                        "DeviceGetAttribute");
     return value > 0 ? value : 0;
 }
@@ -72,12 +72,16 @@ static zt_status read_limits(zt_cu_engine *e)
     e->unified = ask(e, ZT_CU_AT_INTEGRATED, &s);
     e->shared = (size_t)ask(e, ZT_CU_AT_SHARED, &s);
     e->shared_optin = (size_t)ask(e, ZT_CU_AT_SHARED_OPTIN, &s);
-    for (int d = 0; d < 3; d++) e->max_grid[d] = (unsigned)ask(e, ZT_CU_AT_MAX_GRID_X + d, &s);
+    for (int d = 0; d < 3; d++) e->max_grid[d] = (unsigned)ask(e, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + d), &s);
     if (s) return s;
-    if (e->major < 8 || e->warp != 32)
+    if (e->major * 10 + e->minor < e->cu.platform->least)
         return zt_fail(e->base.ctx, ZT_ENOTSUP,
-                       "engine cuda: %s has compute capability %d.%d, kernels need 8.0", e->name,
-                       e->major, e->minor);
+                       "engine %s: %s has compute capability %d.%d, kernels need %d.%d",
+                       e->base.vt->name, e->name, e->major, e->minor, e->cu.platform->least / 10,
+                       e->cu.platform->least % 10);
+    if (e->warp != 32 && e->warp != e->cu.platform->wave)
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: %s has warps of %d threads",
+                       e->base.vt->name, e->name, e->warp);
     return ZT_OK;
 }
 

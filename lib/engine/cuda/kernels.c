@@ -33,13 +33,13 @@ bool zt_cu_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_B
 /* Images are loaded one after the other until one has the kernel. The emulation has one module. */
 static zt_status load_next(zt_cu_engine *e, bool *more)
 {
-    const void *image = e->cu.emulated ? NULL : zt_cu_images[e->n_modules];
+    const void *image = e->cu.emulated ? NULL : e->cu.platform->images[e->n_modules];
     *more = e->n_modules < ZT_CU_MODULES && (e->cu.emulated ? e->n_modules == 0 : image != NULL);
     if (!*more) return ZT_OK;
     int r = e->cu.ModuleLoadData(&e->module[e->n_modules], image);
     if (r == ZT_CU_NO_BINARY)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine cuda: no kernels for %s of compute %d.%d",
-                       e->name, e->major, e->minor);
+        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d",
+                       e->base.vt->name, e->name, e->major, e->minor);
     zt_status s = zt_cu_try(e, r, "ModuleLoadData");
     if (!s) e->n_modules++;
     return s;
@@ -55,7 +55,7 @@ static zt_status look_up(zt_cu_engine *e, const char *name, zt_cu_function *f)
         int r = e->cu.ModuleGetFunction(f, e->module[m], name);
         if (r != ZT_CU_NOT_FOUND) return zt_cu_try(e, r, "ModuleGetFunction");
     }
-    return zt_fail(e->base.ctx, ZT_EBUG, "engine cuda: no kernel '%s'", name);
+    return zt_fail(e->base.ctx, ZT_EBUG, "engine %s: no kernel '%s'", e->base.vt->name, name);
 }
 
 /* Its place in the table, or the free one where it belongs; NULL: the table is full. */
@@ -74,7 +74,8 @@ zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t share
 {
     zt_cu_known *k = place_of(e, name);
     if (!k) {
-        zt_fail(e->base.ctx, ZT_EBUG, "engine cuda: more than %d kernels", ZT_CU_KNOWN);
+        zt_fail(e->base.ctx, ZT_EBUG, "engine %s: more than %d kernels", e->base.vt->name,
+                ZT_CU_KNOWN);
         return NULL;
     }
     if (!k->name) {
@@ -101,8 +102,8 @@ void zt_cu_modules_close(zt_cu_engine *e)
 
 static zt_status too_large(const zt_cu_call *c, const char *what)
 {
-    return zt_fail(c->e->base.ctx, ZT_ENOTSUP, "engine cuda: op %s: %s is too large",
-                   zt_op_info(c->op)->name, what);
+    return zt_fail(c->e->base.ctx, ZT_ENOTSUP, "engine %s: op %s: %s is too large",
+                   c->e->base.vt->name, zt_op_info(c->op)->name, what);
 }
 
 static zt_status fits(const zt_cu_call *c, zt_cu_dim g, zt_cu_dim b, size_t shared, size_t bytes)

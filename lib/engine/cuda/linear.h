@@ -14,7 +14,7 @@
 #include "lib/engine/cuda/linear_after.h"
 #include "lib/engine/cuda/packed.h"
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #else

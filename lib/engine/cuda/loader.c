@@ -1,20 +1,54 @@
-/* loader.c - the CUDA driver's library, opened when it is wanted and never before. */
-#include "lib/engine/cuda/cu.h"
+/* loader.c - a driver's library, opened when it is wanted and never before. */
+#include "lib/engine/cuda/driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-zt_status zt_cu_check(zt_ctx *ctx, const zt_cu_api *cu, int r, const char *call)
+/* ---- what a call gave ------------------------------------------------------------------------ */
+
+/* NULL: nothing is known of it. */
+static const char *text_of(const zt_cu_api *cu, int r)
 {
     const char *text = NULL;
-    if (r == ZT_CU_SUCCESS) return ZT_OK;
-    if (r == ZT_CU_OUT_OF_MEMORY)
-        return zt_fail(ctx, ZT_ENOMEM, "cuda: cu%s: out of memory", call);
-    if (cu->GetErrorString && cu->GetErrorString(r, &text) == ZT_CU_SUCCESS && text && *text)
-        return zt_fail(ctx, ZT_ESYS, "cuda: cu%s: %s", call, text);
-    return zt_fail(ctx, ZT_ESYS, "cuda: cu%s: error %d", call, r);
+    if (cu->text) text = cu->text(r);
+    if (cu->GetErrorString && cu->GetErrorString(r, &text) != ZT_CU_SUCCESS) text = NULL;
+    return text && *text ? text : NULL;
 }
+
+/* Its name as the driver has it, without a version, where the call has the name of cu.h. */
+static const char *name_of(const zt_cu_platform *p, const char *call)
+{
+    static const char *const names[] = {
+#define X(cuda, hip, name, params) #name,
+        ZT_CU_API(X)
+#undef X
+    };
+    for (int i = 0; i < ZT_CU_CALL_COUNT; i++)
+        if (p->text && p->symbols[i] && !strcmp(names[i], call))
+            return p->symbols[i] + strlen(p->prefix);
+    return call;
+}
+
+zt_status zt_cu_check(zt_ctx *ctx, const zt_cu_api *cu, int r, const char *call)
+{
+    const zt_cu_platform *p = cu->platform;
+    if (r == ZT_CU_SUCCESS) return ZT_OK;
+    const char *text = text_of(cu, r), *name = name_of(p, call);
+    if (r == ZT_CU_OUT_OF_MEMORY)
+        return zt_fail(ctx, ZT_ENOMEM, "%s: %s%s: out of memory", p->engine, p->prefix, name);
+    if (text) return zt_fail(ctx, ZT_ESYS, "%s: %s%s: %s", p->engine, p->prefix, name, text);
+    return zt_fail(ctx, ZT_ESYS, "%s: %s%s: error %d", p->engine, p->prefix, name, r);
+}
+
+int zt_cu_attribute_of(const zt_cu_api *cu, zt_cu_attribute at, int device, int *value)
+{
+    const int attribute = cu->platform->attributes[at];
+    *value = 0;
+    return attribute < 0 ? ZT_CU_SUCCESS : cu->DeviceGetAttribute(value, attribute, device);
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* POSIX lets a function's address come through a pointer to an object (dlsym). */
 static bool find(void *library, const char *symbol, void *function, size_t bytes)
@@ -24,41 +58,64 @@ static bool find(void *library, const char *symbol, void *function, size_t bytes
     return p != NULL;
 }
 
-static zt_status find_all(zt_ctx *ctx, zt_cu_api *cu)
+/* The first function that there is not, or NULL. */
+static const char *find_calls(zt_cu_api *cu)
 {
-    const char *lacks = NULL;
-#define X(symbol, name, params)                                                                    \
-    if (!find(cu->library, #symbol, &cu->name, sizeof cu->name) && !lacks) lacks = #symbol;
+    const zt_cu_platform *p = cu->platform;
+    const char *lacks = NULL, *symbol;
+#define X(cuda, hip, name, params)                                                                 \
+    symbol = p->symbols[ZT_CU_CALL_##name];                                                        \
+    if (symbol && !find(cu->library, symbol, &cu->name, sizeof cu->name) && !lacks) lacks = symbol;
     ZT_CU_API(X)
 #undef X
+    if (p->text && !find(cu->library, p->text, &cu->text, sizeof cu->text) && !lacks)
+        lacks = p->text;
+    return lacks;
+}
+
+static zt_status find_all(zt_ctx *ctx, zt_cu_api *cu)
+{
+    const zt_cu_platform *p = cu->platform;
+    const char *lacks = find_calls(cu);
     if (lacks)
-        return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: the driver lacks %s: it is older than 11.4",
-                       lacks);
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver lacks %s: it is older than %s",
+                       p->engine, lacks, p->oldest);
     cu->emulated = dlsym(cu->library, "zt_cuda_emulation") != NULL;
-    if (!cu->emulated && !zt_cu_images[0])
+    if (!cu->emulated && !p->images[0])
         return zt_fail(ctx, ZT_ENOTSUP,
-                       "engine cuda: this zt was built without nvcc, and has no kernels");
+                       "engine %s: this zt was built without %s, and has no kernels", p->engine,
+                       p->compiler);
     return ZT_OK;
 }
 
-zt_status zt_cu_load(zt_ctx *ctx, zt_cu_api *cu)
+static zt_status open_library(zt_ctx *ctx, zt_cu_api *cu)
 {
-    const char *name = getenv("ZT_LIBCUDA");
-    if (!name || !*name) name = "libcuda.so.1";
-    cu->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!cu->library) {
-        const char *why = dlerror();
-        return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: no driver: %s", why ? why : name);
+    const zt_cu_platform *p = cu->platform;
+    const char *named = getenv(p->named_by);
+    const char *const one[] = {named, NULL}, *const *name = named && *named ? one : p->libraries;
+    char why[256] = "";
+    for (; *name && !cu->library; name++) {
+        cu->library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+        const char *fault = cu->library ? NULL : dlerror();
+        if (!why[0]) strncat(why, fault ? fault : *name, sizeof why - 1);
     }
-    zt_status s = find_all(ctx, cu);
+    if (cu->library) return ZT_OK;
+    return zt_fail(ctx, ZT_ENOTSUP, "engine %s: no driver: %s", p->engine, why);
+}
+
+zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *cu)
+{
+    *cu = (zt_cu_api){.platform = platform};
+    zt_status s = open_library(ctx, cu);
+    if (!s) s = find_all(ctx, cu);
     if (s) return s;
     int r = cu->Init(0);
-    if (r == ZT_CU_NO_DEVICE) return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: no device");
+    if (r == ZT_CU_NO_DEVICE || r == ZT_CU_INVALID_DEVICE)
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: no device", platform->engine);
     if (r) {
-        const char *text = NULL;
-        cu->GetErrorString(r, &text);
-        return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: the driver cannot be started: %s",
-                       text ? text : "of no error known");
+        const char *text = text_of(cu, r);
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver cannot be started: %s",
+                       platform->engine, text ? text : "of no error known");
     }
     cu->DriverGetVersion(&cu->version);
     return ZT_OK;

@@ -100,8 +100,8 @@ static zt_status create(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_me
     memset(m, 0, sizeof *m);
     zt_mem_release(e->base.ctx, bytes);
     if (r == ZT_CU_OUT_OF_MEMORY)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "cuda: %s has no %zu bytes more, %zu are held",
-                       e->name, bytes, e->report.held);
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more, %zu are held",
+                       e->base.vt->name, e->name, bytes, e->report.held);
     return zt_cu_try(e, r, kind == ZT_CU_DEVICE_MEM ? "MemAlloc" : "MemHostAlloc");
 }
 
@@ -123,7 +123,8 @@ zt_status zt_cu_alloc(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_mem 
     zt_status s = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - ALIGN)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "cuda: %zu bytes wanted", bytes);
+        return zt_fail(e->base.ctx, ZT_ENOMEM, "%s: %zu bytes wanted", e->base.vt->name,
+                       bytes);
     if (c < 0) {
         s = create(e, kind, (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), out);
     } else if (take(e, kind, c, out)) {

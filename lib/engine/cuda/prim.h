@@ -1,8 +1,9 @@
 /* prim.h - what CUDA kernels are written in: the device's side of this folder.
  *
- * The same kernel source is compiled twice: by nvcc, where these are the obvious intrinsics
- * (prim_gpu.h), and by g++ for the emulation in tests/cudaemu, where the threads of a block are
- * fibers and every load and store is checked (prim_emu.h there). What both share is here.
+ * The same kernel source is compiled three times: by nvcc, where these are the obvious intrinsics
+ * (prim_gpu.h), by hipcc for AMD (prim_hip.h), and by g++ for the emulation in tests/cudaemu, where
+ * the threads of a block are fibers and every load and store is checked (prim_emu.h there). What all
+ * share is here.
  *
  *     KERNEL(add_f32, zt_cu_add_args)
  *     {
@@ -56,6 +57,8 @@ struct e4m3 {
 
 #ifdef __CUDACC__
 #include "lib/engine/cuda/prim_gpu.h"
+#elif defined(__HIP__)
+#include "lib/engine/cuda/prim_hip.h"
 #else /* whoever compiles for something else says where its primitives are */
 #include ZT_CU_PRIMITIVES
 #endif

@@ -72,8 +72,8 @@ static zt_status leave_room(zt_cu_engine *e, size_t bytes)
     zt_status s = zt_cu_try(e, e->cu.MemGetInfo(&left, &whole), "MemGetInfo");
     if (s || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return s;
     return zt_fail(e->base.ctx, ZT_ENOMEM,
-                   "cuda: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
-                   e->name, bytes, left, whole / PLANS_PART);
+                   "%s: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
+                   e->base.vt->name, e->name, bytes, left, whole / PLANS_PART);
 }
 
 zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *t, const zt_store *s, int64_t handle)

@@ -29,7 +29,8 @@ zt_status zt_cu_enqueue(zt_engine *base, zt_ready *r, zt_ebuf *const *in, zt_ebu
     zt_status s = zt_cu_enter(e);
     if (!s) s = equip(e);
     if (r->n_tasks > ZT_CU_AHEAD)
-        return zt_fail(base->ctx, ZT_ENOTSUP, "cuda: a plan of %d steps", r->n_tasks);
+        return zt_fail(base->ctx, ZT_ENOTSUP, "%s: a plan of %d steps", base->vt->name,
+                       r->n_tasks);
     if (!s && e->n_ahead + r->n_tasks > ZT_CU_AHEAD) s = zt_cu_sync(base);
     if (s) return s;
     const zt_cu_where w = {.in = in,
