@@ -226,12 +226,24 @@ static bool cross_entropy_cases(int i, zt_case *c)
     return true;
 }
 
+/* What there is one of a position, [N,...], as [N,1,...]: as a sum over the classes would lie. */
+static int beside_classes(const zt_vjp *v, int y)
+{
+    int like = zt_e_sum(v->e, v->in[0], &(zt_sum_attrs){{1, {1}}, 1});
+    return zt_e_reshape_like(v->e, y, like);
+}
+
 static void cross_entropy_vjp(zt_vjp *v)
 {
     const zt_cross_entropy_attrs *a = v->attrs;
-    v->dx[0] = zt_e_cross_entropy_backward(
-        v->e, v->in[0], v->in[1], v->out[1], v->dy[0], v->in[2],
-        &(zt_cross_entropy_backward_attrs){a->reduction, a->ignore_index, a->label_smoothing});
+    if (v->dy[0] != ZT_NONE)
+        v->dx[0] = zt_e_cross_entropy_backward(
+            v->e, v->in[0], v->in[1], v->out[1], v->dy[0], v->in[2],
+            &(zt_cross_entropy_backward_attrs){a->reduction, a->ignore_index, a->label_smoothing});
+    if (v->dy[1] == ZT_NONE) return;
+    int by = zt_e_softmax(v->e, v->in[0], &(zt_softmax_attrs){1}); /* of lse */
+    by = zt_e_mul(v->e, by, beside_classes(v, v->dy[1]));
+    v->dx[0] = v->dx[0] == ZT_NONE ? by : zt_e_add(v->e, v->dx[0], by);
 }
 
 const zt_opdef zt_op_cross_entropy = {
@@ -246,7 +258,6 @@ const zt_opdef zt_op_cross_entropy = {
     .cases = cross_entropy_cases,
     .vjp = cross_entropy_vjp,
     .constant = 4,
-    .saved = 2,
 };
 
 static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
@@ -298,6 +309,29 @@ static bool cross_entropy_backward_cases(int i, zt_case *c)
     return true;
 }
 
+/* dx = s (k p - q), s what a position gets of dy, p = exp(x - lse): with lse infinite -s q is left,
+ * and what is between the two, s k p, is what dx changes by with x, and -lse. dx is dy times what it
+ * is for 1. */
+static void cross_entropy_backward_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    const zt_cross_entropy_backward_attrs *a = v->attrs;
+    const int *in = v->in;
+    if (v->want[0] || v->want[2]) {
+        int far = zt_e_fill_like(e, in[2], &(zt_fill_like_attrs){INFINITY});
+        int now = zt_e_cross_entropy_backward(e, in[0], in[1], in[2], in[3], in[4], a);
+        int rest = zt_e_cross_entropy_backward(e, in[0], in[1], far, in[3], in[4], a);
+        int by = zt_e_mul(e, v->dy[0], zt_e_sub(e, now, rest));
+        if (v->want[0]) v->dx[0] = by;
+        if (v->want[2]) v->dx[2] = zt_e_neg(e, zt_e_sum(e, by, &(zt_sum_attrs){{1, {1}}, 0}));
+    }
+    if (!v->want[3]) return;
+    int ones = zt_e_fill_like(e, in[3], &(zt_fill_like_attrs){1});
+    int by = zt_e_cross_entropy_backward(e, in[0], in[1], in[2], ones, in[4], a);
+    bool each = a->reduction.s[0] == 'n';
+    v->dx[3] = zt_e_sum(e, zt_e_mul(e, v->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
+}
+
 const zt_opdef zt_op_cross_entropy_backward = {
     .synopsis = "gradient dx of cross_entropy's x from its inputs, lse, attributes and dy",
     .n_required = 4,
@@ -305,6 +339,8 @@ const zt_opdef zt_op_cross_entropy_backward = {
     .ref = cross_entropy_backward_ref,
     .flops = classes_flops,
     .cases = cross_entropy_backward_cases,
+    .vjp = cross_entropy_backward_vjp,
+    .constant = 16,
 };
 
 /* ---- nll ------------------------------------------------------------------------------------- */

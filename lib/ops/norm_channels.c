@@ -1,7 +1,7 @@
 /* norm_channels.c - rows of normalisation by channels, x [N,C,...]: batch_norm in training and in
  * inference, group_norm (instance norm: a channel a group), and their gradients.
  */
-#include "lib/ops/vjp.h"
+#include "lib/ops/norm_channels.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,11 +184,16 @@ static bool batch_norm_cases(int i, zt_case *c)
 static void batch_norm_vjp(zt_vjp *v)
 {
     int dg, db;
+    if (v->dy[0] == ZT_NONE) {
+        zt_norm_stats_vjp(v, 0);
+        return;
+    }
     int dx = zt_e_batch_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1],
                                       &(zt_batch_norm_backward_attrs){1}, &dg, &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
         if (v->want[k]) v->dx[k] = d[k];
+    zt_norm_stats_vjp(v, 0);
 }
 
 const zt_opdef zt_op_batch_norm = {
@@ -205,7 +210,7 @@ const zt_opdef zt_op_batch_norm = {
     .cases = batch_norm_cases,
     .vjp = batch_norm_vjp,
     .constant = 8 | 16,
-    .saved = 2 | 4 | 8 | 16,
+    .saved = 8 | 16,
 };
 
 /* ---- batch_norm_inference -------------------------------------------------------------------- */
@@ -326,12 +331,18 @@ static bool group_norm_cases(int i, zt_case *c)
 
 static void group_norm_vjp(zt_vjp *v)
 {
+    const zt_group_norm_attrs *a = v->attrs;
     int dg, db;
+    if (v->dy[0] == ZT_NONE) {
+        zt_norm_stats_vjp(v, a->groups);
+        return;
+    }
     int dx = zt_e_group_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1], &dg,
                                       &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
         if (v->want[k]) v->dx[k] = d[k];
+    zt_norm_stats_vjp(v, a->groups);
 }
 
 const zt_opdef zt_op_group_norm = {
@@ -346,7 +357,6 @@ const zt_opdef zt_op_group_norm = {
     .flops = norm_flops,
     .cases = group_norm_cases,
     .vjp = group_norm_vjp,
-    .saved = 2 | 4,
 };
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -456,6 +466,18 @@ static bool back_cases(int i, bool batch, zt_case *c)
 static bool batch_norm_backward_cases(int i, zt_case *c) { return back_cases(i, true, c); }
 static bool group_norm_backward_cases(int i, zt_case *c) { return back_cases(i, false, c); }
 
+static void batch_norm_backward_vjp(zt_vjp *v)
+{
+    const zt_batch_norm_backward_attrs *a = v->attrs;
+    zt_norm_backward_vjp(v, 0, a->training);
+}
+
+static void group_norm_backward_vjp(zt_vjp *v)
+{
+    zt_type mean = v->e->type(v->e->user, v->in[1]);
+    zt_norm_backward_vjp(v, mean.dim[1] < 0 ? 1 : mean.dim[1], true);
+}
+
 const zt_opdef zt_op_batch_norm_backward = {
     .synopsis =
         "gradient of batch_norm from x, its save_mean and save_rstd, dy and g (1 if absent): "
@@ -466,6 +488,7 @@ const zt_opdef zt_op_batch_norm_backward = {
     .ref = batch_norm_backward_ref,
     .flops = norm_flops,
     .cases = batch_norm_backward_cases,
+    .vjp = batch_norm_backward_vjp,
 };
 
 const zt_opdef zt_op_group_norm_backward = {
@@ -477,4 +500,5 @@ const zt_opdef zt_op_group_norm_backward = {
     .ref = group_norm_backward_ref,
     .flops = norm_flops,
     .cases = group_norm_backward_cases,
+    .vjp = group_norm_backward_vjp,
 };

@@ -203,6 +203,35 @@ static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *c)
     return true;
 }
 
+static int sum_of(const zt_emit *e, int x, int y)
+{
+    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_e_add(e, x, y);
+}
+
+/* The convolution is linear in x and in w: dx is of w and dy, dw of x and dy. A cotangent a of dx
+ * stands where x does, b of dw where w does. One half of b alone has the other 0. */
+static void spectral_conv1d_rfft_backward_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    const int *in = v->in;
+    int b[2] = {v->dy[1], v->dy[2]}, d[4] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
+    bool by_w = b[0] != ZT_NONE || b[1] != ZT_NONE;
+    for (int k = 0; k < 2 && by_w; k++)
+        if (b[k] == ZT_NONE) b[k] = zt_e_fill_like(e, in[1 + k], &(zt_fill_like_attrs){0});
+    if (v->dy[0] != ZT_NONE) {
+        zt_e_spectral_conv1d_rfft_backward(e, v->dy[0], in[1], in[2], in[3], &d[1], &d[2]);
+        d[3] = zt_e_spectral_conv1d_rfft(e, v->dy[0], in[1], in[2]);
+    }
+    if (by_w) {
+        int unused[2];
+        d[0] = zt_e_spectral_conv1d_rfft_backward(e, in[0], b[0], b[1], in[3], &unused[0],
+                                                  &unused[1]);
+        d[3] = sum_of(e, d[3], zt_e_spectral_conv1d_rfft(e, in[0], b[0], b[1]));
+    }
+    for (int k = 0; k < 4; k++)
+        if (v->want[k]) v->dx[k] = d[k];
+}
+
 const zt_opdef zt_op_spectral_conv1d_rfft_backward = {
     .synopsis = "gradients dx, dw_re and dw_im of spectral_conv1d_rfft from its inputs and dy",
     .n_required = 4,
@@ -211,4 +240,5 @@ const zt_opdef zt_op_spectral_conv1d_rfft_backward = {
     .ref = spectral_conv1d_rfft_backward_ref,
     .flops = conv_flops,
     .cases = spectral_conv1d_rfft_backward_cases,
+    .vjp = spectral_conv1d_rfft_backward_vjp,
 };
