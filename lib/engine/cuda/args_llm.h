@@ -182,13 +182,21 @@ typedef struct zt_cu_turn_args { /* rope_table, and qk_norm_rope where wq is the
 
 enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 
+/* Shared memory of the kernels of attention_units.cu for heads of D columns: two tiles of keys and
+ * of values twice, and q; keys and values once, sums of D + 8 columns by 16 rows a warp, and q where
+ * D > 128. */
+#define ZT_CU_FEW_BYTES(D)         (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
+#define ZT_CU_MANY_BYTES(D, warps)                                                                 \
+    (4 * ZT_CU_TILE * (D) + 64 * ((D) + 8) * (warps) + ((D) > 128 ? 64 * (D) * (warps) : 16) + 1088)
+
 typedef struct zt_cu_attention_args {
     zt_cu_ptr q, k, v, y, parts, trouble;
     zt_cu_slots slots;
     int64_t n, D, H, G, W, window;
     int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */
     float scale, softcap;
-    int32_t whole, unused; /* may eight columns of a head be read at once */
+    int32_t whole; /* may eight columns of a head be read at once */
+    int32_t units; /* on the matrix units: attention_units.cuh */
 } zt_cu_attention_args;
 
 #endif

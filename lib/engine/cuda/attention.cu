@@ -1,15 +1,10 @@
-/* attention.cu - causal attention over a cache.
- *
- * A block takes one row, up to HEADS query heads of one key head, and the keys of a split: those of
- * SPLIT positions from a multiple of SPLIT on. In it softmax goes on by tiles of TILE positions;
- * then splits are joined in their order. So it does not change a bit whether splits are blocks of
- * their own (few rows: the join is a kernel) or one block walks them all, nor what else is in the
- * batch.
+/* attention.cu - causal attention over a cache of f32, or of heads that attention_units.cu does not
+ * take: a block takes one row, up to HEADS query heads of one key head, and one split of the keys or
+ * all. And the join of splits, of every cache.
  */
-#include "lib/engine/cuda/slots.h"
+#include "lib/engine/cuda/attention.h"
 
 enum { HEADS = 8, THREADS = 128, MOST_D = 512, COLUMNS = MOST_D / THREADS };
-enum { TILE = ZT_CU_TILE, SPLIT = ZT_CU_SPLIT };
 
 /* What the block shares. */
 typedef struct room {
@@ -40,7 +35,7 @@ FN task task_of(const zt_cu_attention_args &a)
     w.heads = R - from < HEADS ? (int)(R - from) : HEADS;
     w.column = g * D;
     w.last = PTR(const int32_t, a.slots.pos)[w.row];
-    w.first = a.window > 0 && w.last >= a.window ? w.last - a.window + 1 : 0;
+    w.first = first_of(a, w.last);
     w.parts = D >= THREADS ? 1 : (int)(THREADS / D);
     w.part = D >= THREADS ? 0 : (int)(thread() / D);
     w.d = D >= THREADS ? thread() : (int)(thread() % D);
@@ -155,16 +150,6 @@ FN void walk_split(const zt_cu_attention_args &a, const task &w, int64_t split, 
     barrier();
 }
 
-/* What a state (top, sum, values) and a split's come to: both are multiplied by these. */
-FN void join_by(float *top, float *sum, float its_top, float its_sum, float *old, float *fresh)
-{
-    float high = fmaxf(*top, its_top);
-    *old = *top == high ? 1.0f : expf(*top - high);
-    *fresh = its_top == high ? 1.0f : expf(its_top - high);
-    *sum = fmaf(its_sum, *fresh, *sum * *old);
-    *top = high;
-}
-
 /* One block a row's heads: all splits in order. */
 template <class T>
 FN void walk_all(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
@@ -249,7 +234,7 @@ KERNEL_OF(zt_attention_f16, zt_cu_attention_args, THREADS)
 KERNEL_OF(zt_attention_join, zt_cu_attention_args, THREADS)
 {
     int64_t row = block(), head = block_y(), last = PTR(const int32_t, a.slots.pos)[row];
-    int64_t first = a.window > 0 && last >= a.window ? last - a.window + 1 : 0;
+    int64_t first = first_of(a, last);
     bool good = last >= 0 && last < a.slots.ctx;
     const float *parts = PTR(const float, a.parts) + (row * a.H + head) * a.splits * (a.D + 2);
     float *y = PTR(float, a.y) + (row * a.H + head) * a.D;
@@ -263,6 +248,6 @@ KERNEL_OF(zt_attention_join, zt_cu_attention_args, THREADS)
             join_by(&top, &sum, p[0], p[1], &old, &fresh);
             total = fmaf(p[2 + d], fresh, total * old);
         }
-        y[d] = fine ? total / sum : 0;
+        y[d] = fine ? mean_of(a, total, sum) : 0;
     }
 }

@@ -13,14 +13,7 @@
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/linear_after.h"
 #include "lib/engine/cuda/packed.h"
-
-#if defined(__CUDACC__) || defined(__HIP__)
-#define UNROLL _Pragma("unroll")
-#define ROLLED _Pragma("unroll 1")
-#else
-#define UNROLL
-#define ROLLED
-#endif
+#include "lib/engine/cuda/unroll.h"
 
 enum { SLICES = 8 }; /* and warps a block */
 

@@ -1,0 +1,41 @@
+/* attention.h - what all kernels of causal attention over a cache share: how states of softmax are
+ * joined.
+ *
+ * Keys go by splits of SPLIT positions from a multiple of SPLIT on. Within one softmax goes on by
+ * tiles of TILE positions; states of splits (top, sum of exponentials, sums of values) are joined in
+ * their order. So it does not change a bit whether splits are blocks of their own (few rows: the
+ * join is a kernel) or one block walks them all, nor what else is in the batch.
+ */
+#ifndef ZT_CU_ATTENTION_H
+#define ZT_CU_ATTENTION_H
+
+#include "lib/engine/cuda/slots.h"
+
+enum { TILE = ZT_CU_TILE, SPLIT = ZT_CU_SPLIT };
+
+/* What a state (top, sum, values) and a split's come to: both are multiplied by these. A split that
+ * has nothing for the row leaves the state as it was. */
+FN void join_by(float *top, float *sum, float its_top, float its_sum, float *old, float *fresh)
+{
+    float high = fmaxf(*top, its_top);
+    *old = *top == high ? 1.0f : expf(*top - high);
+    *fresh = its_top == high ? 1.0f : expf(its_top - high);
+    *sum = fmaf(its_sum, *fresh, *sum * *old);
+    *top = high;
+}
+
+/* What a row comes to. On the matrix units infinity times the second part of a weight may be NaN, by
+ * what tile it is in; so there a sum that is no number is NaN whatever else it might be. */
+FN float mean_of(const zt_cu_attention_args &a, float total, float sum)
+{
+    float y = total / sum;
+    return a.units && !(fabsf(y) < INFINITY) ? bits_as<float>(0x7fffffffu) : y;
+}
+
+/* The first position that a row at `last` sees. */
+FN int64_t first_of(const zt_cu_attention_args &a, int64_t last)
+{
+    return a.window > 0 && last >= a.window ? last - a.window + 1 : 0;
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* unroll.h - for kernels: loops that nvcc (or hipcc) is to unroll, or not. */
+#ifndef ZT_CU_UNROLL_H
+#define ZT_CU_UNROLL_H
+
+#if defined(__CUDACC__) || defined(__HIP__)
+#define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+#else
+#define UNROLL
+#define ROLLED
+#endif
+
+#endif
