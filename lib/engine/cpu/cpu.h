@@ -28,10 +28,12 @@ typedef struct zt_cpu_arg {
 
 typedef struct zt_cpu_call zt_cpu_call;
 
-/* Memory that is read once, from its beginning to its end. */
+/* Memory that is read once, from its beginning to its end; and then as much again, `more` times,
+ * each `step` bytes after the one before. */
 typedef struct zt_cpu_ahead {
     const uint8_t *at;
-    size_t bytes;
+    size_t bytes, step;
+    int64_t more;
 } zt_cpu_ahead;
 enum { ZT_CPU_AHEAD = 3 };
 
@@ -62,6 +64,10 @@ typedef struct zt_cpu_kernel {
      * piece or more where there are several weights; returns how many. So a thread that waits for
      * other work can bring them into its caches. */
     int (*ahead)(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[ZT_CPU_AHEAD]);
+    /* NULL, or the same of what items of the first phase read of states, where inputs of integers say
+     * what that is: asked while a replay runs, if those are there from its beginning. The next piece;
+     * *turn is 0 for the first and the kernel's own after that. False: there is none. */
+    bool (*late)(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn, zt_cpu_ahead *a);
 } zt_cpu_kernel; /* lists end with run NULL */
 
 struct zt_cpu_call {

@@ -103,11 +103,16 @@ static inline int32_t zt_cpu_own(int32_t n, int thread, int threads)
     return (int32_t)((int64_t)n * thread / threads);
 }
 
-/* What a thread reads of weights in a round. */
+/* What a thread reads of weights in a round; or, where there is a call, of states, which its `late`
+ * tells of items begin..end-1. */
 typedef struct zt_cpu_coming {
     int round; /* INT_MAX: the end of a list */
     zt_cpu_ahead what;
+    const zt_cpu_call *call;
+    int64_t begin, end;
 } zt_cpu_coming;
+enum { ZT_CPU_COMING = 256 << 10 /* bytes that a thread fetches of a round: they stay in its second
+                                    cache */ };
 
 /* An argument in host memory, whose address comes with each replay. */
 typedef struct zt_cpu_host {

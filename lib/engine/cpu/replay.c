@@ -3,7 +3,11 @@
 
 #include <limits.h>
 
-enum { LINE = 64, LINES = 8 /* of memory, fetched between two looks at a gate */ };
+enum {
+    LINE = 64,
+    LINES = 8, /* of memory, fetched between two looks at a gate */
+    HEAD = 256 /* of states, sent for before the work that comes before theirs */
+};
 
 typedef struct region {
     zt_cpu_engine *e;
@@ -64,29 +68,82 @@ typedef struct walker {
     void *local;
     int thread, threads;
     const zt_cpu_coming *next; /* what it fetches ahead; NULL: nothing */
-    int round;                 /* of next, when its round came to be the next one with weights */
-    size_t at;                 /* bytes of next that are on their way */
+    int round;                 /* the next one with weights: nothing after it is fetched yet */
+    int64_t turn;              /* pieces of next, in the kernel's own count; 0: none yet */
+    size_t room;               /* bytes that may still be asked for of next, if it has a call */
+    zt_cpu_ahead piece;        /* what is on its way */
+    size_t at;                 /* and how much of it */
 } walker;
+
+static void skip(walker *w)
+{
+    w->next++;
+    w->turn = 0;
+    w->piece = (zt_cpu_ahead){0};
+    w->at = 0;
+}
 
 /* Round i begins: what is fetched is for one after it. */
 static void look_past(walker *w, int i)
 {
     if (!w->next) return;
-    while (w->next->round <= i) w->next++, w->at = 0;
-    w->round = w->next->round;
+    while (w->next->round <= i) skip(w);
+    const zt_cpu_coming *c = w->next;
+    while (c->call) c++;
+    w->round = c->round;
+}
+
+/* The next piece of what comes next. */
+static bool ask(walker *w)
+{
+    const zt_cpu_coming *c = w->next;
+    if (!c->call) {
+        w->piece = c->what;
+        return !w->turn++;
+    }
+    if (!w->turn) w->room = ZT_CPU_COMING;
+    if (!c->call->kernel->late(c->call, c->begin, c->end, &w->turn, &w->piece)) return false;
+    size_t bytes = w->piece.bytes * (size_t)(w->piece.more + 1);
+    bool fits = bytes <= w->room;
+    w->room -= fits ? bytes : w->room;
+    return fits;
+}
+
+/* Is there a line to fetch at w->at of w->piece? */
+static bool line_left(walker *w)
+{
+    if (w->at < w->piece.bytes) return true;
+    w->at = 0;
+    if (w->piece.more > 0) {
+        w->piece.more--;
+        w->piece.at += w->piece.step;
+        return true;
+    }
+    for (; w->next->round <= w->round && w->next->round != INT_MAX; skip(w))
+        if (ask(w)) return true;
+    return false;
 }
 
 /* Some lines more of what comes next; false: they are all on their way. The pause is for memory's
  * sake: what is asked of it faster than it answers is dropped. */
 static bool fetch(walker *w)
 {
-    if (!w->next || w->next->round != w->round || w->round == INT_MAX) return false;
-    const zt_cpu_ahead *a = &w->next->what;
-    for (int i = 0; i < LINES; i++) __builtin_prefetch(a->at + w->at + LINE * i);
+    if (!w->next || !line_left(w)) return false;
+    for (int i = 0; i < LINES && line_left(w); i++, w->at += LINE)
+        __builtin_prefetch(w->piece.at + w->at);
     breathe();
-    w->at += LINES * LINE;
-    if (w->at >= a->bytes) w->next++, w->at = 0;
     return true;
+}
+
+/* Before round i: states that the next one reads are sent for, to the second cache, which takes
+ * more at a time than the first. */
+static void send_for(walker *w, int i)
+{
+    for (int k = 0; k < HEAD && w->next && w->next->call && w->next->round == i + 1; k++) {
+        if (!line_left(w)) return;
+        __builtin_prefetch(w->piece.at + w->at, 0, 2);
+        w->at += LINE;
+    }
 }
 
 static bool take(zt_cpu_part *p, unsigned replay)
@@ -121,6 +178,7 @@ static void run_rounds(void *user, int thread, int threads)
         zt_cpu_round *round = &g->r->round[i];
         unsigned all = (unsigned)round->n * g->r->replay;
         look_past(&w, i);
+        send_for(&w, i);
         unsigned did = run_round(&w, round);
         if (did) zt_gate_add(&round->gate, did, all);
         while (__atomic_load_n(&round->gate.done, __ATOMIC_RELAXED) != all && fetch(&w)) continue;

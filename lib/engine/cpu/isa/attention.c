@@ -280,6 +280,53 @@ static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local
     }
 }
 
+/* Of keys (k 1) or values (2) that row and head g read, from position p to before `end`, the first
+ * that lie together; returns the position after them, or 0: there are none. */
+static int64_t lie_together(const zt_cpu_call *c, const sizes *s, int k, int64_t row, int64_t g,
+                            int64_t p, int64_t end, zt_cpu_ahead *to)
+{
+    const zt_attention_attrs *a = c->attrs;
+    const slots at = slots_of(c, 3, s->ctx);
+    const size_t item = c->in[k].type.dtype == ZT_F16 ? 2 : 4;
+    const int64_t W = s->D * s->G, seq = slots_seq(&at, row), pos = at.pos[row];
+    if (seq < 0 || seq >= at.S || pos < 0 || pos >= s->ctx) return 0;
+    if (a->window > 0 && p < pos - a->window + 1) p = pos - a->window + 1;
+    if (end > pos + 1) end = pos + 1;
+    if (p >= end) return 0;
+    int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
+    if (place < 0 || place >= at.B) return 0;
+    if (end > (b + 1) * at.block) end = (b + 1) * at.block;
+    to->at = (const uint8_t *)c->in[k].data +
+             (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
+    to->bytes = (size_t)s->D * item;
+    to->step = (size_t)W * item;
+    to->more = end - p - 1;
+    return end;
+}
+
+/* What items of few rows read: of each row of an item keys, then values. *turn counts these, and in
+ * each the positions of a chunk. */
+static bool attention_late(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn,
+                           zt_cpu_ahead *a)
+{
+    const sizes s = sizes_of(c);
+    const int64_t rows = c->aux[AUX_ROWS], per_chunk = c->aux[AUX_BLOCKS] * s.G;
+    for (; s.n <= FEW; *turn = (*turn / CHUNK + 1) * CHUNK) {
+        int64_t of = *turn / CHUNK, item = begin + of / (2 * rows);
+        if (item >= end) return false;
+        if (c->n_phases == 2) item = item * c->aux[AUX_STEP] % c->items[0];
+        int64_t first = item / per_chunk * CHUNK;
+        int64_t row = item % per_chunk / s.G * rows + of / 2 % rows;
+        if (row >= s.n) continue;
+        int64_t next = lie_together(c, &s, 1 + (int)(of % 2), row, item % s.G,
+                                    first + *turn % CHUNK, first + CHUNK, a);
+        if (!next) continue;
+        *turn = of * CHUNK + next - first;
+        return true;
+    }
+    return false;
+}
+
 static bool attention_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)out;
@@ -318,6 +365,10 @@ static void attention_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
-    {.op = ZT_OP_attention, .has = attention_has, .setup = attention_setup, .run = attention_run},
+    {.op = ZT_OP_attention,
+     .has = attention_has,
+     .setup = attention_setup,
+     .run = attention_run,
+     .late = attention_late},
     {0},
 };

@@ -36,30 +36,10 @@ INLINE __m512i whole(const float *x, __m512 inv)
     return _mm512_max_epi32(i, _mm512_set1_epi32(-128));
 }
 
-INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
-{
-    __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
-    __m512i top = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), abs),
-                                   _mm512_and_si512(_mm512_castps_si512(b), abs));
-    __m512 inv = _mm512_set1_ps(inverse_scale(_mm512_reduce_max_epi32(top), d));
-    __m512i i = whole(x, inv), j = whole(x + 16, inv);
-    _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(i));
-    _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(j));
-    sum[0] = _mm512_reduce_add_epi32(i);
-    sum[1] = _mm512_reduce_add_epi32(j);
-}
-
 INLINE __m512i whole_256_of(const float *x, __m512 inv)
 {
     __m512 y = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x), inv), _mm512_set1_ps(256));
     return _mm512_cvtps_epi32(y);
-}
-
-INLINE void whole_256(const float *x, float inv, int32_t *y)
-{
-    _mm512_storeu_si512(y, whole_256_of(x, _mm512_set1_ps(inv)));
-    _mm512_storeu_si512(y + 16, whole_256_of(x + 16, _mm512_set1_ps(inv)));
 }
 
 #elif defined(ZT_ISA_avx2)
@@ -140,7 +120,10 @@ INLINE void whole_256(const float *x, float inv, int32_t *y)
 INLINE void put_block(zt_pack_form f, int64_t T, const int8_t *q, float d, const int32_t *sum,
                       uint8_t *dst)
 {
-    for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
+    if (T == 1)
+        memcpy(dst, q, 32);
+    else
+        for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
     uint8_t *p = dst + 32 * T;
     memcpy(p, &d, 4);
     for (int h = 0; h <= zt_pack_halves(f); h++) {
@@ -150,6 +133,7 @@ INLINE void put_block(zt_pack_form f, int64_t T, const int8_t *q, float d, const
     }
 }
 
+#if !defined(ZT_ISA_avx512)
 /* Both halves; not finite: any codes will do, as d is not. */
 INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
 {
@@ -191,6 +175,7 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
         put_block(f, T, q, d, sum, dst);
     }
 }
+#endif
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
@@ -198,24 +183,53 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
 /* The same of a whole tile at once: x[r] is what row r is made of (twice each with 16 bits). Codes
  * are turned in registers, scales and sums are made side by side. */
 
-/* The largest |x| of 32 for each of eight rows, as bits. */
-INLINE __m256i tops(const float *const *x, int64_t k)
+/* What is left of eight registers, of each in one lane: the largest, or the sum, of its lower four
+ * in *low and of its upper four in *high. */
+INLINE void across(bool largest, __m256i *v, __m256i *low, __m256i *high)
+{
+#define BOTH(a, b) (largest ? _mm256_max_epi32(a, b) : _mm256_add_epi32(a, b))
+    UNROLL for (int r = 0; r < 8; r += 2)
+        v[r] = BOTH(_mm256_unpacklo_epi32(v[r], v[r + 1]), _mm256_unpackhi_epi32(v[r], v[r + 1]));
+    UNROLL for (int r = 0; r < 8; r += 4)
+        v[r] = BOTH(_mm256_unpacklo_epi64(v[r], v[r + 2]), _mm256_unpackhi_epi64(v[r], v[r + 2]));
+#undef BOTH
+    *low = _mm256_permute2x128_si256(v[0], v[4], 0x20);
+    *high = _mm256_permute2x128_si256(v[0], v[4], 0x31);
+}
+
+/* The largest |x| of 32 for each of eight rows. */
+INLINE __m256 tops(const float *const *x, int64_t k)
 {
     const __m512i abs = _mm512_set1_epi32(0x7fffffff);
-    __m256i v[8];
+    __m256i v[8], low, high;
     UNROLL for (int r = 0; r < 8; r++) {
         __m512i a = _mm512_and_si512(_mm512_loadu_si512(x[r] + k), abs);
         a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x[r] + k + 16), abs));
         v[r] = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
     }
-    UNROLL for (int r = 0; r < 8; r += 2)
-        v[r] = _mm256_max_epi32(_mm256_unpacklo_epi32(v[r], v[r + 1]),
-                                _mm256_unpackhi_epi32(v[r], v[r + 1]));
-    UNROLL for (int r = 0; r < 8; r += 4)
-        v[r] = _mm256_max_epi32(_mm256_unpacklo_epi64(v[r], v[r + 2]),
-                                _mm256_unpackhi_epi64(v[r], v[r + 2]));
-    return _mm256_max_epi32(_mm256_permute2x128_si256(v[0], v[4], 0x20),
-                            _mm256_permute2x128_si256(v[0], v[4], 0x31));
+    across(true, v, &low, &high);
+    return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
+}
+
+/* inverse_scale of eight. */
+INLINE __m256 inverse_scales(int parts, __m256 top, __m256 *d)
+{
+    const __m256 most = _mm256_set1_ps(127);
+    __mmask8 some = _mm256_cmp_ps_mask(top, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
+    *d = _mm256_div_ps(top, most);
+    if (parts == 2) *d = _mm256_mul_ps(*d, _mm256_set1_ps(1 / 256.0f));
+    return _mm256_maskz_div_ps(some, most, top);
+}
+
+/* 32 numbers to 16 bits: in lane L of four, words L and 4+L of the upper halves, then of the
+ * lower. */
+INLINE __m512i both_halves(const float *x, __m512 inv)
+{
+    const __m512i half = _mm512_set1_epi16(128), least = _mm512_set1_epi16(-127);
+    __m512i v = _mm512_packs_epi32(whole_256_of(x, inv), whole_256_of(x + 16, inv));
+    __m512i hi = _mm512_srai_epi16(_mm512_add_epi16(v, half), 8);
+    __m512i lo = _mm512_sub_epi16(v, _mm512_slli_epi16(hi, 8));
+    return _mm512_packs_epi16(hi, _mm512_max_epi16(lo, least));
 }
 
 /* 32 codes of two rows: in lane L of four, words L and 4+L of the first, then of the second. */
@@ -225,11 +239,7 @@ INLINE __m512i two_rows(int parts, const float *a, const float *b, float inv_a, 
     if (parts == 1)
         return _mm512_packs_epi16(_mm512_packs_epi32(whole(a, ia), whole(a + 16, ia)),
                                   _mm512_packs_epi32(whole(b, ib), whole(b + 16, ib)));
-    const __m512i half = _mm512_set1_epi16(128), least = _mm512_set1_epi16(-127);
-    __m512i v = _mm512_packs_epi32(whole_256_of(a, ia), whole_256_of(a + 16, ia));
-    __m512i hi = _mm512_srai_epi16(_mm512_add_epi16(v, half), 8);
-    __m512i lo = _mm512_sub_epi16(v, _mm512_slli_epi16(hi, 8));
-    return _mm512_packs_epi16(hi, _mm512_max_epi16(lo, least));
+    return both_halves(a, ia);
 }
 
 /* Four pairs of rows to q[8][8 rows][4], two columns of words a register. */
@@ -270,13 +280,10 @@ INLINE __m256i wanted(zt_pack_form f, int parts, __m256i sum, __m256 d)
 INLINE void put_tile_block(zt_pack_form f, int parts, const float *const *x, int64_t k,
                            uint8_t *dst)
 {
-    __m256 top = _mm256_castsi256_ps(tops(x, k)), most = _mm256_set1_ps(127);
-    __m256 d = _mm256_div_ps(top, most);
-    __mmask8 some = _mm256_cmp_ps_mask(top, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
+    __m256 d, by = inverse_scales(parts, tops(x, k), &d);
     float inv[8];
     __m512i p[4], z[4];
-    _mm256_storeu_ps(inv, _mm256_maskz_div_ps(some, most, top));
-    if (parts == 2) d = _mm256_mul_ps(d, _mm256_set1_ps(1 / 256.0f));
+    _mm256_storeu_ps(inv, by);
     UNROLL for (int r = 0; r < 8; r += 2)
         p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
     turn_codes(p, z);
@@ -296,6 +303,72 @@ static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t p
             put_tile_block(f, 2, x, k, dst);
         else
             put_tile_block(f, 1, x, k, dst);
+    }
+}
+
+/* ---- a row ----------------------------------------------------------------------------------- */
+
+/* Up to eight blocks of 32 of a row, which begin at x[r], as quantize makes them. */
+INLINE void put_eight(zt_pack_form f, const float *const *x, int n, int64_t T, uint8_t *dst)
+{
+    __m256 scale, by = inverse_scales(1, tops(x, 0), &scale);
+    __m256i v[8], low, high;
+    int8_t q[8][32];
+    float inv[8], d[8];
+    int32_t sum[2][8];
+    _mm256_storeu_ps(inv, by);
+    _mm256_storeu_ps(d, scale);
+    UNROLL for (int r = 0; r < 8; r++) {
+        const __m512 i = _mm512_set1_ps(inv[r]);
+        v[r] = _mm256_inserti128_si256(
+            _mm256_castsi128_si256(_mm512_cvtepi32_epi8(whole(x[r], i))),
+            _mm512_cvtepi32_epi8(whole(x[r] + 16, i)), 1);
+        _mm256_storeu_si256((__m256i *)(void *)q[r], v[r]);
+        v[r] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), v[r]);
+    }
+    across(false, v, &low, &high);
+    _mm256_storeu_si256((__m256i *)(void *)sum[0], low);
+    _mm256_storeu_si256((__m256i *)(void *)sum[1], high);
+    for (int r = 0; r < n; r++, dst += (size_t)T * code_bytes(f))
+        put_block(f, T, q[r], d[r], (int32_t[]){sum[0][r], sum[1][r]}, dst);
+}
+
+/* The same of both halves. */
+INLINE void put_eight_halves(zt_pack_form f, const float *const *x, int n, int64_t T, uint8_t *dst)
+{
+    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m256 scale, by = inverse_scales(2, tops(x, 0), &scale);
+    float inv[8], d[8];
+    _mm256_storeu_ps(inv, by);
+    _mm256_storeu_ps(d, scale);
+    for (int r = 0; r < n; r++, dst += (size_t)T * code_bytes(f)) {
+        int8_t q[64];
+        int32_t sum[4], both[2]; /* of the upper halves, 16 columns each, then of the lower */
+        __m512i v = both_halves(x[r], _mm512_set1_ps(inv[r]));
+        _mm512_storeu_si512(q, _mm512_permutexvar_epi32(turn, v));
+        v = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), v);
+        __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+        _mm_storeu_si128((__m128i *)(void *)sum,
+                         _mm_add_epi32(_mm256_castsi256_si128(half),
+                                       _mm256_extracti128_si256(half, 1)));
+        for (int h = 0; h < 2; h++) both[h] = 256 * sum[h] + sum[2 + h];
+        put_block(f, T, q, d[r], zt_pack_mins(f) ? both : sum, dst);
+        put_block(f, T, q + 32, d[r], sum + 2, dst + 4);
+    }
+}
+
+/* A row of x to where its first (or only) row of a tile of T lies. */
+static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
+                      uint8_t *dst)
+{
+    for (int64_t k = 0; k < K; k += 256, dst += 8 * (size_t)T * code_bytes(f)) {
+        const float *at[8];
+        int n = K - k < 256 ? (int)((K - k) / 32) : 8;
+        for (int r = 0; r < 8; r++) at[r] = x + k + 32 * (r < n ? r : n - 1);
+        if (parts == 2)
+            put_eight_halves(f, at, n, T, dst);
+        else
+            put_eight(f, at, n, T, dst);
     }
 }
 #endif

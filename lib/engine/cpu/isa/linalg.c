@@ -366,7 +366,8 @@ int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu
 {
     size_t group = zt_pack_group_bytes(p->w->type.dtype, p->K);
     if (p->pack || p->n > p->block || g >= end) return 0;
-    *a = (zt_cpu_ahead){(const uint8_t *)p->w->data + (size_t)g * group, (size_t)(end - g) * group};
+    *a = (zt_cpu_ahead){.at = (const uint8_t *)p->w->data + (size_t)g * group,
+                        .bytes = (size_t)(end - g) * group};
     return 1;
 }
 
