@@ -238,7 +238,7 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_lp_pool] = {1, 0, 2},      [ZT_OP_smooth_max_pool] = {1, 0, 2},
     [ZT_OP_conv_transpose] = {1, 0, 2}, [ZT_OP_linears] = {1, 0, 2},
     [ZT_OP_gated_linear] = {1, 0, 2}, [ZT_OP_linear_act] = {1, 0, 2},
-    [ZT_OP_linear_add] = {5, 0, 2},
+    [ZT_OP_linear_add] = {5, 0, 2},   [ZT_OP_sample_token] = {255, 0, 2},
 };
 
 /* An op of single elements has rows wherever all its operands have the same shape. */
@@ -438,6 +438,7 @@ static const struct {
     const char *why;
 } without_kernel[] = {
     {ZT_OP_call, "it is the caller's own function"},
+    {ZT_OP_sample_token, "there zt_sample draws, and logits need not come back"},
 };
 
 static void check_fallbacks(void)

@@ -198,6 +198,27 @@ refuses() { # what it says
     grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
 }
 
+@test "tokens are drawn on the device, the same that the CPU draws" {
+    need_emulation
+    local how
+    for how in '--temp 0.8 --seed 1' '--temp 1.7 --seed 2 --top-k 0 --top-p 1 --min-p 0' \
+        '--temp 1 --seed 3 --repeat-penalty 1.5 --ignore-eos' '--temp 0 --ignore-eos --repeat-penalty 1.2' \
+        '--temp 1.2 --seed 4 --repeat-penalty 1.1 --repeat-last -1' '--temp 0.9 --seed 5 --speculate'; do
+        for engine in cpu cuda; do
+            # shellcheck disable=SC2086 # several words
+            zt-run -m "$tiny" -p 'Hello there' --raw -n 12 --exact $how --engine $engine >$engine
+        done
+        cmp cpu cuda
+    done
+    # The token alone comes back, by an op of the plan; logits do where they are asked for.
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 1 --ignore-eos --engine cuda --strict-engine --stats >/dev/null 2>stats
+    grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' stats
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 2 --temp 1 --engine cuda --stats -vv >/dev/null 2>times
+    grep -q ' sample_token (2 times)$' times
+    zt-run -m "$tiny" -p 'Hello there' --raw -n 2 --temp 1 --engine cuda --json --logprobs 2 --stats -vv >/dev/null 2>times
+    run -1 grep sample_token times
+}
+
 @test "memory that is not there: the CPU takes what the device does not, and that is said" {
     need_emulation
     zt-run -m "$tiny" -p 'Hi' --raw -n 4 --temp 0 --ignore-eos --engine cpu >cpu

@@ -99,6 +99,81 @@ static void test_counts(on *o, const char *arch)
     free(f.bytes);
 }
 
+/* ---- tokens that the engine draws ------------------------------------------------------------ */
+
+/* The tokens of one way to draw: by zt_sample from the engine's logits, and by the engine itself, one
+ * by one and of all rows at once. */
+static bool test_way(on *o, const zt_sampler *s, const int32_t *ids, int64_t V, bool ban)
+{
+    const int32_t banned[] = {3, 5, 8, 13, 21};
+    int32_t want[MORE + 1], got[MORE + 1], rows[PROMPT + MORE], text[PROMPT + MORE + 1];
+    float *y = calloc((size_t)V, sizeof *y), *scratch = calloc(2 * (size_t)V, sizeof *y);
+    bool good = true;
+    memcpy(text, ids, PROMPT * sizeof *ids);
+    for (int way = 0; way < 2; way++) {
+        int32_t *next = way ? got : want;
+        zt_llm_rewind(o->m, 0);
+        for (int i = 0; i <= MORE && good; i++) {
+            size_t from = i ? PROMPT + (size_t)i - 1 : 0, n = PROMPT + (size_t)i;
+            zt_draw d = {s, text, from, banned, ban ? 5 : 0};
+            cost start = spent(o, (cost){0, 0});
+            good = way ? !zt_llm_draw(o->m, text + from, n - from, false, &d, next + i)
+                       : !zt_llm_feed(o->m, text + from, n - from, false, y);
+            good = good && is(spent(o, start), 1, 1);
+            for (int k = 0; k < 5 && ban; k++) y[banned[k]] = -INFINITY;
+            if (!way) next[i] = zt_sample(s, y, V, text, n, (int64_t)n, scratch);
+            text[n] = next[i];
+        }
+    }
+    zt_draw d = {s, NULL, 0, banned, ban ? 5 : 0};
+    zt_llm_rewind(o->m, 0);
+    good = good && !memcmp(want, got, sizeof want) &&
+           !zt_llm_draw(o->m, text, PROMPT + MORE, true, &d, rows) &&
+           !memcmp(rows + PROMPT - 1, want, sizeof want);
+    free(y);
+    free(scratch);
+    return good;
+}
+
+static void test_drawn(on *o, const char *arch)
+{
+    file f = make(arch, "q8_0", 1, NULL);
+    int32_t ids[PROMPT];
+    zt_llm_opts opts = {.ctx_len = 64, .draws = true};
+    bool opened = on_open(o, &f, opts), good = true;
+    int64_t V = opened ? zt_llm_get(o->m).vocab : 1;
+    draw_ids(ids, PROMPT, V);
+    if (opened && !zt_llm_draws(o->m)) {
+        zt_sampler usual = zt_sampler_defaults();
+        int32_t next;
+        zt_draw d = {&usual, NULL, 0, NULL, 0};
+        ok(zt_llm_draw(o->m, ids, PROMPT, false, &d, &next) == ZT_EUSAGE,
+           "%s: an engine that does not draw says so: %s", arch, zt_ctx_error(o->ctx));
+        on_close(o);
+        free(f.bytes);
+        return;
+    }
+    for (int i = 0; i < 24 && opened; i++) {
+        zt_sampler s = zt_sampler_defaults();
+        s.seed = (uint64_t)i;
+        s.temp = i % 8 == 7 ? 0 : .3 + .2 * i;
+        s.top_k = (int64_t[]){40, 0, 3, 1000000}[i % 4];
+        s.top_p = i % 3 ? .95 : 1;
+        s.min_p = i % 5 ? .05 : 0;
+        s.repeat_penalty = i % 2 ? 1.3 : 1;
+        s.repeat_last = i % 6 == 5 ? 3 : 64;
+        if (!test_way(o, &s, ids, V, i % 3 == 2))
+            diag("way %d: %s", i, zt_ctx_error(o->ctx)), good = false;
+    }
+    ok(opened && good, "%s: tokens drawn by the engine are those of zt_sample, 24 ways", arch);
+    zt_sampler far = zt_sampler_defaults();
+    far.repeat_penalty = 2;
+    far.repeat_last = -1;
+    ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit", arch);
+    on_close(o);
+    free(f.bytes);
+}
+
 /* ---- near the cpu's, and the same bits ------------------------------------------------------- */
 
 static float *logits_of(on *o, const file *f, int64_t V, bool exact, int64_t chunk)
@@ -273,6 +348,8 @@ static void test_engine(const char *name)
     diag("%s", name);
     test_counts(&o, "llama");
     test_counts(&o, "gemma3");
+    test_drawn(&o, "llama");
+    test_drawn(&o, "gemma3");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         test_near(&o, i % 2 ? "gemma3" : "llama", types[i]);
     test_bits(&o, "llama", "q4_1", false);

@@ -158,6 +158,7 @@ typedef struct zt_build_opts {
     int64_t n_seq; /* rows of the block table */
     int64_t ctx;   /* of the session: says which of two tables of divisors holds */
     bool embed;    /* states after the last norm, not logits */
+    bool draws;    /* a third output `token`, drawn: draw.c has its inputs, behind the others */
     int64_t lesson; /* tokens of each text to learn from: loss, not logits; no cache; 0: none */
 } zt_build_opts;
 
@@ -168,6 +169,17 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
  * for its symbols by which types are compared. */
 zt_status zt_llm_check_plan(const zt_gguf *g, const zt_planned *plan, const zt_prog *built,
                             const zt_binding *sample, int n);
+
+/* draw.c: the inputs of op sample_token for so many rows; NULL: no memory. */
+enum { ZT_DRAW_INPUTS = 8 };
+typedef struct zt_drawing zt_drawing;
+zt_drawing *zt_drawing_new(zt_ctx *ctx, int64_t rows);
+void zt_drawing_free(zt_drawing *w);
+/* What is drawn in this row: the token after the history and n more ids. */
+void zt_drawing_row(zt_drawing *w, int64_t row, const zt_draw *d, const int32_t *ids, size_t n);
+void zt_drawing_inputs(const zt_drawing *w, const void *in[ZT_DRAW_INPUTS]); /* in their order */
+int zt_drawing_build(zt_prog *p, int logits, int64_t m); /* declares them; the token's value */
+bool zt_drawing_may(zt_engine *e, int64_t vocab); /* has the engine a kernel of its own for it? */
 
 /* llm.c, for save.c: the states were filled up to `position` by other means than feeding. */
 void zt_llm_place(zt_llm *m, int64_t position);

@@ -352,7 +352,10 @@ static zt_status put_out(builder *b, int y)
     zt_status s = zt_prog_out(b->p, b->o->embed ? "states" : "logits", y);
     if (s != ZT_OK || b->o->embed)
         return s;
-    return zt_prog_out(b->p, "best", zt_emit_argmax(b->p, "likeliest", y, NULL));
+    s = zt_prog_out(b->p, "best", zt_emit_argmax(b->p, "likeliest", y, NULL));
+    if (s != ZT_OK || !b->o->draws)
+        return s;
+    return zt_prog_out(b->p, "token", zt_drawing_build(b->p, y, zt_prog_symbol(b->p, "m")));
 }
 
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts)

@@ -25,6 +25,7 @@ struct zt_llm {
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
     int32_t *last;                     /* [chunk], of an encoder */
+    zt_drawing *drawing;               /* with opts.draws only */
     float *states;                     /* [chunk, width], and */
     double *pooled;                    /* [width]: with opts.embed only */
     size_t scratch;
@@ -99,8 +100,10 @@ static zt_status prepare_model(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     m->cache_rows = round_up(o->cache_len > o->ctx_len ? o->cache_len : o->ctx_len, ZT_KV_BLOCK);
     if (o->chunk > m->cache_rows || m->h.arch->encoder)
         o->chunk = m->cache_rows; /* an encoder sees a text at once */
+    o->draws = o->draws && !o->embed && !o->planned && o->engine &&
+               zt_drawing_may(o->engine, m->h.vocab);
     zt_build_opts b = {.exact = o->exact, .kv = o->kv, .ctx = context, .n_seq = o->n_seq,
-                       .embed = o->embed};
+                       .embed = o->embed, .draws = o->draws};
     m->prog = zt_llm_build(g, &m->h, &b);
     return m->prog ? ZT_OK : zt_ctx_status(m->ctx);
 }
@@ -230,6 +233,8 @@ static zt_status make_inputs(zt_llm *m)
     m->last = zt_alloc_array(m->ctx, m->h.arch->encoder ? chunk : 0, sizeof *m->last);
     if (!m->iota || !m->pos || !m->seq || !m->table || !m->last)
         return ZT_ENOMEM;
+    if (m->opts.draws && !(m->drawing = zt_drawing_new(m->ctx, m->opts.chunk)))
+        return ZT_ENOMEM;
     if (m->opts.embed) {
         m->states = zt_alloc_array(m->ctx, chunk * (size_t)m->h.width, sizeof *m->states);
         m->pooled = zt_alloc_array(m->ctx, (size_t)m->h.width, sizeof *m->pooled);
@@ -284,7 +289,9 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
     m->session = zt_session_open(opts->engine, runs, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding one[] = {{"n", 1}, {"m", 1}};
-    void *const wanted[] = {opts->greedy && !opts->embed ? NULL : m, opts->greedy ? m : NULL};
+    bool draws = m->opts.draws, greedy = opts->greedy && !draws;
+    void *const wanted[] = {(greedy && !opts->embed) || draws ? NULL : m, greedy ? m : NULL,
+                            draws ? m : NULL};
     if (m->session && zt_session_prepare(m->session, one, 2, wanted) == ZT_OK) {
         log_opened(m, g);
         return m;
@@ -306,6 +313,7 @@ void zt_llm_close(zt_llm *m)
     zt_free(m->ctx, m->seq);
     zt_free(m->ctx, m->table);
     zt_free(m->ctx, m->last);
+    zt_drawing_free(m->drawing);
     zt_free(m->ctx, m->states);
     zt_free(m->ctx, m->pooled);
     zt_free(m->ctx, m);
@@ -323,11 +331,12 @@ zt_session *zt_llm_session(zt_llm *m)
 
 /* ---- feed ----------------------------------------------------------------------------------- */
 
-/* What a chunk is asked for: either may be NULL. Logits of its rows, or states; the likeliest token
- * after the last. */
+/* What a chunk is asked for: each may be NULL. Logits of its rows, or states; the likeliest token
+ * after the last; the one drawn, as `draw` says. */
 typedef struct answer {
     float *y;
-    int32_t *best;
+    int32_t *best, *token;
+    const zt_draw *draw;
 } answer;
 
 /* One chunk: n tokens from the current position on; answers for `wanted` rows (0: none, 1: the
@@ -339,10 +348,12 @@ static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wa
     for (int64_t i = 0; i < n && m->h.arch->encoder; i++)
         m->last[i] = (int32_t)(n - 1);
     const int32_t *rows = wanted == 1 ? m->iota + n - 1 : m->iota;
-    const void *decoder[] = {ids, m->pos, m->seq, m->table, rows};
+    const void *decoder[5 + ZT_DRAW_INPUTS] = {ids, m->pos, m->seq, m->table, rows};
     const void *encoder[] = {ids, m->seq, m->pos, m->last}; /* all tokens are of type 0 */
     const void *const *in = m->h.arch->encoder ? encoder : decoder;
-    void *out[] = {wanted ? a.y : NULL, wanted ? a.best : NULL};
+    void *out[] = {wanted ? a.y : NULL, wanted ? a.best : NULL, wanted ? a.token : NULL};
+    if (m->drawing)
+        zt_drawing_inputs(m->drawing, decoder + 5);
     zt_binding b[] = {{"n", n}, {"m", wanted}};
     zt_status s = zt_session_step(m->session, b, 2, in, out);
     if (s == ZT_OK)
@@ -371,12 +382,16 @@ static zt_status feed(zt_llm *m, const int32_t *ids, size_t n, bool all, answer 
                                 : check_feed(m, ids, n);
     for (size_t at = 0; at < n && s == ZT_OK;) {
         size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
-        int64_t wanted = !a.y && !a.best ? 0 : all ? (int64_t)step : at + step == n;
+        int64_t wanted = !a.y && !a.best && !a.token ? 0 : all ? (int64_t)step : at + step == n;
+        for (int64_t i = 0; a.draw && i < wanted; i++)
+            zt_drawing_row(m->drawing, i, a.draw, ids, at + step - (size_t)(wanted - 1 - i));
         s = feed_chunk(m, ids + at, (int64_t)step, wanted, a);
         if (all && a.y)
             a.y += step * (size_t)m->h.vocab;
         if (all && a.best)
             a.best += step;
+        if (all && a.token)
+            a.token += step;
         at += step;
     }
     return s;
@@ -421,6 +436,20 @@ zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
     }
     m->position = from + (s == ZT_OK ? (int64_t)n : 0);
     return s;
+}
+
+bool zt_llm_draws(const zt_llm *m)
+{
+    return m->opts.draws;
+}
+
+zt_status zt_llm_draw(zt_llm *m, const int32_t *ids, size_t n, bool all, const zt_draw *d,
+                      int32_t *next)
+{
+    if (n == 0 || !m->opts.draws || !zt_draw_fits(d))
+        return zt_fail(m->ctx, ZT_EUSAGE, n ? "the engine does not draw this model's tokens so"
+                                            : "no tokens to go on from");
+    return feed(m, ids, n, all, (answer){.token = next, .draw = d});
 }
 
 int64_t zt_llm_position(const zt_llm *m)

@@ -164,6 +164,7 @@ typedef struct zt_llm_opts {
     bool strict;
     int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
     bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
+    bool draws;         /* likewise zt_llm_draw, where the engine can: zt_llm_draws says */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
     /* What runs, and where in memory (lib/run/planned.h); borrowed. ZT_EDATA where it is another
@@ -207,6 +208,21 @@ zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *
 zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
 /* Likewise after each of the n tokens. */
 zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
+/* The next token drawn by the engine as zt_sample would draw it (op sample_token), of a model opened
+ * with `draws`; with `all` next[i] after each of the n tokens, else one after the last. -1 when no
+ * logit is a number. */
+typedef struct zt_draw {
+    const zt_sampler *sampler;
+    const int32_t *history; /* tokens of the text before those that are fed */
+    size_t n_history;
+    const int32_t *banned; /* never drawn */
+    size_t n_banned;
+} zt_draw;
+enum { ZT_DRAW_RECENT = 64, ZT_DRAW_BANNED = 32 };
+bool zt_draw_fits(const zt_draw *d); /* no more are banned, and the penalty looks back no further */
+bool zt_llm_draws(const zt_llm *m); /* the engine has the op, and the model was opened so */
+zt_status zt_llm_draw(zt_llm *m, const int32_t *ids, size_t n, bool all, const zt_draw *d,
+                      int32_t *next);
 int64_t zt_llm_position(const zt_llm *m); /* tokens fed so far */
 zt_status zt_llm_rewind(zt_llm *m, int64_t position); /* forget what came after */
 

@@ -33,15 +33,50 @@ bool run_engine_chooses(const run *r)
            !o->ignore_eos && !o->logits && r->choices == r->vocab_rows;
 }
 
+static zt_sampler sampler_of(const run *r)
+{
+    zt_sampler s = r->o->sampler;
+    s.seed = r->seed;
+    return s;
+}
+
+/* How the engine is to draw; *s has to live as long. */
+static zt_draw drawing_of(const run *r, zt_sampler *s)
+{
+    *s = sampler_of(r);
+    return (zt_draw){.sampler = s, .history = r->fed.id, .n_history = r->fed.n,
+                     .banned = r->ends.id, .n_banned = r->o->ignore_eos ? r->ends.n : 0};
+}
+
+/* Is no more asked for than the token, of an engine that may draw it? */
+static bool may_draw(const run *r)
+{
+    const run_options *o = r->o;
+    zt_sampler s;
+    zt_draw d = drawing_of(r, &s);
+    return !o->jsonl && !o->perplexity && !o->logits && o->logprobs < 0 && zt_draw_fits(&d);
+}
+
+static bool engine_draws(const run *r)
+{
+    return zt_llm_draws(r->llm) && may_draw(r) && r->choices == r->vocab_rows;
+}
+
 /* What is wanted of the tokens fed. */
 typedef enum answer { NOTHING, LAST, ALL } answer;
 
 /* The answer becomes r->logits or r->next, of which the first row counts now. */
 static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
 {
-    zt_status s = !want || !run_engine_chooses(r)
-                      ? zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL)
-                      : (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
+    zt_status s;
+    zt_sampler sampler;
+    zt_draw d = drawing_of(r, &sampler);
+    if (want && engine_draws(r))
+        s = zt_llm_draw(r->llm, id, n, want == ALL, &d, r->next);
+    else if (want && run_engine_chooses(r))
+        s = (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
+    else
+        s = zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL);
     r->row = 0;
     for (size_t i = 0; i < n && s == ZT_OK; i++)
         s = zt_ids_push(r->ctx, &r->fed, id[i]);
@@ -130,9 +165,8 @@ static bool ends_text(const run *r, int32_t id)
 
 static int32_t choose(run *r)
 {
-    zt_sampler sampler = r->o->sampler;
-    sampler.seed = r->seed;
-    if (run_engine_chooses(r))
+    zt_sampler sampler = sampler_of(r);
+    if (engine_draws(r) || run_engine_chooses(r))
         return r->next[r->row];
     float *logits = run_logits(r);
     for (size_t i = 0; r->o->ignore_eos && i < r->ends.n; i++)
@@ -373,6 +407,9 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     zt_status s = r->o->jsonl ? run_size_batch(r, &opts) : ZT_OK;
     if (s == ZT_OK)
         s = list_ends(r);
+    /* Without logits to look at, greedy choice needs no more than the best. */
+    opts.draws = !embed && may_draw(r) &&
+                 (!opts.greedy || r->o->sampler.repeat_penalty != 1 || r->o->ignore_eos);
     if (s == ZT_OK)
         r->llm = zt_llm_open(r->gguf, &opts);
     r->loaded = zt_seconds();

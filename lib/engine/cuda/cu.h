@@ -193,7 +193,7 @@ zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
 #define ZT_CU_FAMILIES(X)                                                                          \
     X(elementwise) X(shape) X(reduce) X(axis) X(linear) X(norm) X(rope) X(attention) X(matmul)     \
     X(embed) X(index) X(random) X(loss) X(conv) X(pools) X(channels) X(sdpa) X(spectral)           \
-    X(quant) X(recurrent)
+    X(quant) X(recurrent) X(sample)
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X

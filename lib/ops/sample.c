@@ -1,0 +1,224 @@
+/* sample.c - the row of op sample_token: one of the entries of each row of x, drawn as a language model's
+ * next token is.
+ *
+ * Entries are told apart by their number and, where that is the same, by their place, the lower
+ * first: so that "best first" is one order. What is left after each cut begins with the best. Weights
+ * are whole multiples of 2^-40: their sums are exact, and depend on no order.
+ */
+#include "lib/ops/row.h"
+
+#include <math.h>
+
+enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED };
+
+static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    static const struct {
+        int k;
+        const char *name;
+        zt_dtype dtype;
+    } of_row[] = {{U, "u", ZT_F64},         {TEMP, "temp", ZT_F64},   {TOP_K, "top_k", ZT_I32},
+                  {TOP_P, "top_p", ZT_F64}, {MIN_P, "min_p", ZT_F64}, {PENALTY, "penalty", ZT_F64}};
+    const zt_type *x = in[X];
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    (void)attrs;
+    if (!s && x->rank != 2) s = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 2", x->rank);
+    if (!s && x->dim[1] > 1 << 24)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart",
+                        (long long)x->dim[1]);
+    for (int i = 0; i < ZT_LEN(of_row) && !s; i++) {
+        const zt_type *t = in[of_row[i].k];
+        if (!t) continue;
+        s = zt_row_want(ctx, of_row[i].name, t, of_row[i].dtype, 1);
+        if (!s && t->dim[0] != x->dim[0])
+            s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name,
+                            (long long)t->dim[0], (long long)x->dim[0]);
+    }
+    if (!s && in[RECENT]) s = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
+    if (!s && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
+        s = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld",
+                        (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
+    if (!s && in[BANNED]) s = zt_row_want(ctx, "banned", in[BANNED], ZT_I32, 1);
+    out[0] = zt_type_make(ZT_I32, 1, x->dim);
+    return s;
+}
+
+/* ---- a row ----------------------------------------------------------------------------------- */
+
+typedef struct line {
+    const zt_arg *in;
+    int64_t r, n;
+} line;
+
+static double of_row(const line *l, int k, double otherwise)
+{
+    return l->in[k].type ? l->in[k].f[l->r] : otherwise;
+}
+
+static bool has(const zt_arg *list, int64_t from, int64_t n, int64_t i)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (list->i[from + k] == i) return true;
+    return false;
+}
+
+/* Entry i as it counts: NaN does not. */
+static double value(const line *l, int64_t i)
+{
+    const zt_arg *recent = &l->in[RECENT], *banned = &l->in[BANNED];
+    double v = l->in[X].f[l->r * l->n + i], by = of_row(l, PENALTY, 1);
+    int64_t h = recent->type ? recent->type->dim[1] : 0;
+    if (banned->type && has(banned, 0, banned->type->dim[0], i)) return NAN;
+    if (by == 1 || !has(recent, l->r * h, h, i)) return v;
+    return v > 0 ? v / by : v * by;
+}
+
+typedef struct entry { /* at -1: none */
+    double v;
+    int64_t at;
+} entry;
+
+static bool before(entry a, entry b) { return a.v > b.v || (a.v == b.v && a.at < b.at); }
+
+/* The best of those after `last`, or of all. */
+static entry next(const line *l, entry last)
+{
+    entry best = {0, -1};
+    for (int64_t i = 0; i < l->n; i++) {
+        entry e = {value(l, i), i};
+        if (isnan(e.v) || (last.at >= 0 && !before(last, e))) continue;
+        if (best.at < 0 || before(e, best)) best = e;
+    }
+    return best;
+}
+
+static uint64_t weight(double v, double max, double temp)
+{
+    double w = v == max ? 1 : exp((v - max) / temp);
+    return (uint64_t)(w * 0x1p40 + 0.5);
+}
+
+/* From the best on: the sum of the weights of `count` entries at most, of those that are at least
+ * `least`, or of as many as have `enough` weight; how many those are. */
+typedef struct sum {
+    uint64_t weight;
+    int64_t count;
+    entry last;
+} sum;
+
+static sum add_up(const line *l, entry best, double temp, int64_t count, double least,
+                  uint64_t enough)
+{
+    sum s = {0, 0, best};
+    for (entry e = best; e.at >= 0 && s.count < count; e = next(l, e)) {
+        if (s.count && (e.v < least || s.weight >= enough)) break;
+        s.weight += weight(e.v, best.v, temp);
+        s.last = e;
+        s.count++;
+    }
+    return s;
+}
+
+/* The part p (below 1) of a weight, from which it is enough. */
+static uint64_t part_of(double p, uint64_t all)
+{
+    double part = ceil(p * (double)all);
+    return part > 1 ? (uint64_t)part : 1;
+}
+
+static int64_t draw(const line *l)
+{
+    entry best = next(l, (entry){0, -1});
+    double temp = of_row(l, TEMP, 1), top_p = of_row(l, TOP_P, 1), min_p = of_row(l, MIN_P, 0);
+    int64_t k = l->in[TOP_K].type ? l->in[TOP_K].i[l->r] : 0;
+    double u = of_row(l, U, 0), least = min_p > 0 ? best.v + log(min_p) : -INFINITY;
+    if (best.at < 0 || !(temp > 0)) return best.at;
+    if (k <= 0 || k > l->n) k = l->n;
+    if (top_p < 1) {
+        uint64_t all = add_up(l, best, 1, k, -INFINITY, UINT64_MAX).weight;
+        k = add_up(l, best, 1, k, -INFINITY, part_of(top_p, all)).count;
+    }
+    sum left = add_up(l, best, temp, k, least, UINT64_MAX);
+    uint64_t want = (uint64_t)floor((u - floor(u)) * (double)left.weight) + 1;
+    if (want > left.weight) want = left.weight;
+    return add_up(l, best, temp, left.count, -INFINITY, want).last.at;
+}
+
+static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+{
+    (void)attrs, (void)t;
+    for (int64_t r = 0; r < in[X].type->dim[0]; r++) {
+        const line l = {in, r, in[X].type->dim[1]};
+        out[0].i[r] = draw(&l);
+    }
+}
+
+static double sample_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return 4 * (double)zt_type_count(in[X]);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+/* Which optional inputs are there, as bits; 0: rows of how they are filled. */
+static bool sample_cases(int i, zt_case *c)
+{
+    static const struct {
+        int64_t rows, n;
+        zt_fill x, temp; /* ABSENT, POSITIVE or ZERO */
+        unsigned with;
+        int64_t top_k, recent, banned;
+    } rows[] = {
+        {1, 40, ZT_FILL_NORMAL, ZT_FILL_ABSENT, 0, 0, 0, 0},
+        {3, 100, ZT_FILL_NORMAL, ZT_FILL_ZERO, 1 << U, 0, 0, 0},
+        {5, 33, ZT_FILL_TIES, ZT_FILL_ZERO, 0, 0, 0, 0},
+        {4, 300, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U, 0, 0, 0},
+        {4, 300, ZT_FILL_TIES, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 40, 0, 0},
+        {6, 65, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_P, 0, 0, 0},
+        {6, 65, ZT_FILL_NORMAL, ZT_FILL_ABSENT, 1 << U | 1 << MIN_P, 0, 0, 0},
+        {9, 200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K | 1 << TOP_P | 1 << MIN_P, 9,
+         0, 0},
+        {3, 50, ZT_FILL_NORMAL, ZT_FILL_POSITIVE,
+         1 << U | 1 << TOP_K | 1 << PENALTY | 1 << RECENT | 1 << BANNED, 20, 30, 8},
+        {3, 50, ZT_FILL_TIES, ZT_FILL_ZERO, 1 << PENALTY | 1 << RECENT | 1 << BANNED, 0, 64, 40},
+        {2, 4921, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 60, 0, 0},
+        {2, 2200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 2190, 0, 0},
+        {1, 2500, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_P, 0, 0, 0},
+        {2, 1, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << BANNED, 0, 0, 3},
+        {2, 0, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U, 0, 0, 0},
+        {0, 7, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U, 0, 0, 0},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    int64_t m = rows[i].rows, n = rows[i].n, ids = n > 0 ? n : 1;
+    unsigned with = rows[i].with;
+    zt_case_in(c, X, rows[i].x, 0, ZT_F32, 2, (int64_t[]){m, n});
+    if (with >> U & 1) zt_case_in(c, U, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (rows[i].temp) zt_case_in(c, TEMP, rows[i].temp, 0, ZT_F64, 1, &m);
+    if (with >> TOP_K & 1) zt_case_in(c, TOP_K, ZT_FILL_IDS, rows[i].top_k, ZT_I32, 1, &m);
+    if (with >> TOP_P & 1) zt_case_in(c, TOP_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (with >> MIN_P & 1) zt_case_in(c, MIN_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (with >> PENALTY & 1) zt_case_in(c, PENALTY, ZT_FILL_ABOVE, 0, ZT_F64, 1, &m);
+    if (with >> RECENT & 1)
+        zt_case_in(c, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
+    if (with >> BANNED & 1) zt_case_in(c, BANNED, ZT_FILL_IDS, ids, ZT_I32, 1, &rows[i].banned);
+    return true;
+}
+
+const zt_opdef zt_op_sample_token = {
+    .synopsis =
+        "y[r] = an entry of row r of x, drawn by u (its part after the point) with chances as "
+        "exp(x / temp), best first; of the top_k best (0: all), of those the fewest that have top_p "
+        "of all exp(x), of those all with exp(x) at least min_p of the best's; `recent` entries "
+        "above 0 are divided by `penalty` before, others multiplied, once each; those of `banned` "
+        "and NaN do not count, other places in these mean nothing; ties to the lowest place; temp 0 "
+        "is the best, -1 where there is none. Absent: u 0, temp 1, all entries, no penalty; x [m,n], "
+        "recent [m,h] and banned [b] i32, the others [m], f64 but for top_k i32",
+    .n_required = 1,
+    .infer = sample_infer,
+    .ref = sample_ref,
+    .flops = sample_flops,
+    .cases = sample_cases,
+    .constant = 0x1fe,
+};
