@@ -407,6 +407,35 @@ static void test_search(void)
     zt_ctx_free(ctx);
 }
 
+/* Columns small in all rows weigh more, at most 30 or 900; of few rows, of zeros and of what is no
+ * number nothing is said. */
+static void test_columns(void)
+{
+    enum { N = 64, ROWS = 128 };
+    static float x[ROWS * N], w[2][N];
+    bool any[3], none;
+    zt_ctx *ctx = zt_ctx_new();
+    for (int i = 0; i < ROWS * N; i++) {
+        x[i] = (float)zt_normal(6, 1, (uint64_t)i);
+        if (i % N == 3) x[i] *= 0.5f;
+        if (i % N == 4) x[i] *= 1e-3f;
+        if (i % N == 5) x[i] = 0;
+        if (i % N == 6) x[i] *= 10;
+    }
+    zt_column_weights(ctx, x, ROWS, N, 1, w[0], &any[0]);
+    zt_column_weights(ctx, x, ROWS, N, 2, w[1], &any[1]);
+    ok(any[0] && w[0][3] > 3 && w[0][3] < 6 && fabsf(w[1][3] / (w[0][3] * w[0][3]) - 1) < 1e-5f,
+       "half as large: weighs %g, %g", (double)w[0][3], (double)w[1][3]);
+    ok(any[1] && fabsf(w[0][4] - 30) < 1e-3f && fabsf(w[1][4] - 900) < 1e-2f, "at most 30, 900");
+    ok(w[1][5] == 1 && w[1][6] == 1, "what is 0 or large weighs as all do");
+    zt_column_weights(ctx, x, 63, N, 2, w[1], &none);
+    ok(!none && w[1][4] == 1, "nothing of few rows");
+    x[7] = NAN, x[8] = INFINITY, x[N + 8] = 3e38f;
+    zt_column_weights(ctx, x, ROWS, N, 1, w[1], &any[2]);
+    ok(any[2] && w[1][7] == 1 && w[1][8] == 1 && w[1][3] > 3, "what is no number weighs as all do");
+    zt_ctx_free(ctx);
+}
+
 static void test_loss(void)
 {
     const float x[4] = {1, 2, 3, 4}, y[4] = {1, 2, 3, 2}, zero[4] = {0};
@@ -445,6 +474,7 @@ int main(void)
     test_floats();
     test_importance();
     test_search();
+    test_columns();
     test_loss();
     test_golden();
     return tap_done();

@@ -109,6 +109,58 @@ cell() { # ROW COLUMN
     cmp one.gguf pipe.gguf
 }
 
+# A matrix of floats, of a name and sizes, in safetensors: by a recurrence, column 5 a tenth as large.
+matrix() { # NAME ROWS COLUMNS EXPERTS
+    perl -e 'my ($name, $rows, $n, $experts) = @ARGV; my $s = 7;
+             my $x = join "", map { my $i = $_; $s = ($s * 1103515245 + 12345) % 2147483648;
+                 pack "f<", ($s / 1073741824 - 1) * ($i % $n == 5 ? 0.1 : 1) } 0 .. $rows * $n * $experts - 1;
+             my $shape = $experts > 1 ? "$experts,$rows,$n" : "$rows,$n";
+             my $h = sprintf q({"%s":{"dtype":"F32","shape":[%s],"data_offsets":[0,%d]}}), $name, $shape, length $x;
+             print pack("Q<", length $h), $h, $x' "$@"
+}
+# What column 5 of the first rows loses, of what all columns do: root mean squares.
+column() { # SOURCE QUANTIZED COLUMNS ROWS
+    zt-quant -q -f --no-history --type f32 "$2" back.safetensors
+    perl -e 'my ($n, $rows, @f) = @ARGV; my @m = map { open my $h, "<:raw", $_; local $/; my $d = <$h>;
+                 [unpack "f<" . $n * $rows, substr $d, 8 + unpack "Q<", $d] } @f; my ($all, $one) = (0, 0);
+             for (0 .. $n * $rows - 1) { my $e = ($m[0][$_] - $m[1][$_]) ** 2; $all += $e; $one += $e if $_ % $n == 5 }
+             print sqrt($one * $n / $all)' "$3" "$4" "$1" back.safetensors
+}
+
+@test "a column that is small in all rows is kept better, where codes are searched for and rows are many" {
+    for name in blk.0.attn_v.weight blk.0.attn_q.weight; do
+        matrix $name 96 256 1 >many.safetensors
+        matrix $name 63 256 1 >few.safetensors
+        for type in q4_k iq4_nl; do
+            zt-quant -q -f --no-history --type $type --pure -t 1 many.safetensors many.gguf
+            zt-quant -q -f --no-history --type $type --pure few.safetensors few.gguf
+            perl -e 'exit !($ARGV[0] < 0.8 * $ARGV[1])' "$(column many.safetensors many.gguf 256 63)" \
+                "$(column few.safetensors few.gguf 256 63)"
+            zt-quant -q --no-history --type $type --pure - - -t 3 <many.safetensors | cmp - many.gguf
+        done
+        zt-quant -q -f --no-history --type q4_0 --pure many.safetensors many.gguf
+        zt-quant -q -f --no-history --type q4_0 --pure few.safetensors few.gguf
+        [ "$(column many.safetensors many.gguf 256 63)" = "$(column few.safetensors few.gguf 256 63)" ]
+    done
+}
+
+@test "experts of one tensor are weighed each by itself; what is not finite is told all the same" {
+    matrix blk.0.ffn_up_exps.weight 600 64 3 >three.safetensors
+    zt-quant -q --no-history --type iq4_nl --pure three.safetensors three.gguf
+    size=$((600 * 64 / 32 * 18))
+    tail -c $((3 * size)) three.gguf >codes
+    for i in 0 1 2; do
+        perl -e 'my $i = $ARGV[0]; my $n = 600 * 64 * 4; local $/; my $d = <STDIN>; my $x = substr $d, length($d) - (3 - $i) * $n, $n;
+                 my $h = qq({"blk.0.ffn_up_exps.weight":{"dtype":"F32","shape":[600,64],"data_offsets":[0,$n]}});
+                 print pack("Q<", length $h), $h, $x' $i <three.safetensors >one.safetensors
+        zt-quant -q -f --no-history --type iq4_nl --pure one.safetensors one.gguf
+        cmp <(tail -c $size one.gguf) <(tail -c +$((i * size + 1)) codes | head -c $size)
+    done
+    perl -0777 -pe 'substr($_, -8, 4) = pack("V", 0x7fc00000)' one.safetensors >nan.safetensors
+    run --separate-stderr zt-quant -q --type iq4_nl --pure nan.safetensors nan.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"row 599, column 62 is NaN" ]] && [ ! -e nan.gguf ]
+}
+
 @test "what llama-quantize writes down of itself" {
     zt-quant -q --type q5_1 model.gguf out.gguf
     grep -aq 'zt-quant [0-9.]* 20..-..-..T..:..:..Z: --type q5_1' out.gguf

@@ -48,6 +48,12 @@ bool zt_quantize_weighs(zt_dtype t)
     return e && e->search;
 }
 
+bool zt_quantize_has_rule(zt_dtype t)
+{
+    const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, t);
+    return plain(t) || (e && e->exact);
+}
+
 float zt_quantize_most(zt_dtype t)
 {
     const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, t);
@@ -101,21 +107,30 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *q, double *me
 
 enum { PIECE = 4096 }; /* elements whose weights are made at once: whole blocks of every type */
 
-/* One row after another, as the weights repeat. */
-static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean, const float *x,
-                        int64_t rows, uint8_t *out)
+/* `many` rows of columns at..at+m-1 at once, whose weights lie one after another. */
+static void run_weighed_part(const zt_encoder *by, const zt_quantizer *q, double mean,
+                             const float *x, int64_t rows, uint8_t *out, int64_t at, int64_t m,
+                             int64_t many)
 {
     const zt_dtype_info *d = zt_dtype_get(q->dtype);
     size_t stride = (size_t)(q->n / d->block * d->block_bytes);
     float w[PIECE];
-    for (int64_t at = 0; at < q->n; at += PIECE) {
-        int64_t m = q->n - at < PIECE ? q->n - at : PIECE;
-        /* No weight is 0: where all of a block are, its codes are still those that are nearest. */
-        for (int64_t i = 0; i < m; i++) w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
-        for (int64_t r = 0; r < rows; r++)
-            by->search(x + r * q->n + at, w, m,
-                       out + (size_t)r * stride + (size_t)(at / d->block * d->block_bytes));
-    }
+    /* No weight is 0: where all of a block are, its codes are still those that are nearest. */
+    for (int64_t i = 0; i < m; i++) w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
+    for (int64_t i = m; i < many * m; i++) w[i] = w[i - m];
+    for (int64_t r = 0; r < rows; r += many)
+        by->search(x + r * q->n + at, w, m * (rows - r < many ? rows - r : many),
+                   out + (size_t)r * stride + (size_t)(at / d->block * d->block_bytes));
+}
+
+/* Short rows several at once: a search works on many blocks. */
+static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean, const float *x,
+                        int64_t rows, uint8_t *out)
+{
+    int64_t many = q->n > 0 && q->n <= PIECE ? PIECE / q->n : 1;
+    for (int64_t at = 0; at < q->n; at += PIECE)
+        run_weighed_part(by, q, mean, x, rows, out, at, q->n - at < PIECE ? q->n - at : PIECE,
+                         many);
 }
 
 static zt_quantize_fn *unweighed(const zt_encoder *by, bool search)

@@ -33,6 +33,8 @@ typedef struct zt_quantizer {
 bool zt_quantize_has(zt_dtype t);
 /* Does the type have anything to choose by importance. */
 bool zt_quantize_weighs(zt_dtype t);
+/* Has the format a rule of its own, which is taken without importance and `search`. */
+bool zt_quantize_has_rule(zt_dtype t);
 /* The largest magnitude that the type's scales can express: what is above it is refused. */
 float zt_quantize_most(zt_dtype t);
 
@@ -41,6 +43,12 @@ float zt_quantize_most(zt_dtype t);
  * whole blocks; ZT_ENOTSUP for a type that has no quantizer. */
 zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, int64_t rows,
                            void *out);
+
+/* An importance of n columns where none is known, from some rows of the matrix, best a hundred or
+ * more: what is small in all rows counts more, by the power 1 or 2. *any: are not all alike, which
+ * of few rows is never said. x may be anything, also what is refused later. */
+zt_status zt_column_weights(zt_ctx *ctx, const float *x, int64_t rows, int64_t n, int power,
+                            float *w, bool *any);
 
 /* What is lost: sums over n elements, to which more may be added. Zero-initialised. */
 typedef struct zt_loss_of {

@@ -11,15 +11,18 @@
 #include <string.h>
 
 enum {
-    GROUP = 1 << 14, /* elements of a group: its floats stay in the cache */
-    BLOCK = 1 << 20  /* bytes of a block, in or out, or one row */
+    GROUP = 1 << 14,   /* elements of a group: its floats stay in the cache */
+    BLOCK = 1 << 20,   /* bytes of a block, in or out, or one row */
+    SAMPLE = 1 << 20,  /* about so many elements say what columns weigh: */
+    SAMPLE_LEAST = 64, /* rows of them */
+    SAMPLE_MOST = 256
 };
 
 struct quant_crew {
     zt_ctx *ctx;
     zt_pool *pool;
-    char *raw, *out;
-    size_t raw_cap, out_cap;
+    char *raw, *out, *sample, *weights;
+    size_t raw_cap, out_cap, sample_cap, weights_cap;
     float **x, **y; /* [threads][group's elements] as it is, and as it becomes */
     size_t x_cap;
     zt_loss_of *loss; /* [groups] */
@@ -62,6 +65,8 @@ void quant_crew_free(quant_crew *c)
     zt_free(c->ctx, c->y);
     zt_free(c->ctx, c->raw);
     zt_free(c->ctx, c->out);
+    zt_free(c->ctx, c->sample);
+    zt_free(c->ctx, c->weights);
     zt_free(c->ctx, c->loss);
     zt_free(c->ctx, c->status);
     zt_pool_free(c->pool);
@@ -122,6 +127,7 @@ typedef struct block {
     size_t in_row, out_row;
     const quant_scales *scales; /* NULL: the type has none */
     bool measure, by_importance, search;
+    bool guess; /* importance comes of the rows */
     atomic_llong next;
 } block;
 
@@ -221,6 +227,27 @@ int64_t quant_n_experts(const zt_type *t)
     return n;
 }
 
+static int64_t rows_of_expert(const block *b)
+{
+    return quant_n_rows(&b->job->in.type) / quant_n_experts(&b->job->in.type);
+}
+
+/* Rows of an expert by which importance is guessed. */
+static int64_t sample_of(const block *b)
+{
+    int64_t rows = SAMPLE / b->columns, each = rows_of_expert(b);
+    rows = rows < SAMPLE_LEAST ? SAMPLE_LEAST : rows < SAMPLE_MOST ? rows : SAMPLE_MOST;
+    return rows < each ? rows : each;
+}
+
+/* Is the importance to be guessed: nothing is known of it, codes are searched for, and rows are not
+ * so long that many take much memory. What is looked up and not multiplied with has none. */
+static bool guesses(const block *b)
+{
+    return !b->job->weighed && zt_quantize_weighs(b->to) && b->columns <= SAMPLE / 8 &&
+           (b->search || !zt_quantize_has_rule(b->to)) && !strstr(b->job->in.name, "token_embd");
+}
+
 static zt_status make_block(quant *q, block *b, int64_t rows)
 {
     const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype), *to = zt_dtype_get(b->to);
@@ -228,11 +255,14 @@ static zt_status make_block(quant *q, block *b, int64_t rows)
     b->out_row = (size_t)(b->columns / to->block) * (size_t)to->block_bytes;
     size_t row = b->in_row > b->out_row ? b->in_row : b->out_row;
     int64_t fit = row ? (int64_t)(BLOCK / row) : 1;
+    if (b->guess && fit < sample_of(b))
+        fit = sample_of(b);
     b->rows = fit < 1 ? 1 : fit < rows ? fit : rows;
     b->group = b->columns ? GROUP / b->columns : 1;
     b->group = b->group < 1 ? 1 : b->group;
     b->crew = q->crew;
-    zt_status s = at_least(q->ctx, &q->crew->raw, &q->crew->raw_cap, (size_t)b->rows * b->in_row);
+    int64_t held = b->guess && b->rows < sample_of(b) ? sample_of(b) : b->rows;
+    zt_status s = at_least(q->ctx, &q->crew->raw, &q->crew->raw_cap, (size_t)held * b->in_row);
     if (s == ZT_OK)
         s = at_least(q->ctx, &q->crew->out, &q->crew->out_cap, (size_t)b->rows * b->out_row);
     if (s == ZT_OK)
@@ -240,17 +270,66 @@ static zt_status make_block(quant *q, block *b, int64_t rows)
     return s == ZT_OK ? groups_of(q->crew, (size_t)(b->rows / b->group) + 1) : s;
 }
 
-/* The importance of a block's columns; a block with one is of one expert. */
-static void aim(const quant *q, block *b)
+/* A block with an importance of its columns is of one expert, whose rows begin at *start. */
+static void aim(const quant *q, block *b, int64_t *start)
 {
     const quant_job *j = b->job;
-    b->importance = NULL;
-    if (!j->weighed)
+    if (!j->weighed && !b->guess)
         return;
-    int64_t each = quant_n_rows(&j->in.type) / quant_n_experts(&j->in.type);
-    int64_t left = each - b->first % each;
-    b->importance = zt_imatrix_find(q->imatrix, j->in.name, b->first / each, b->columns);
+    int64_t each = rows_of_expert(b), left = each - b->first % each;
+    *start = b->first / each * each;
     b->rows = b->rows < left ? b->rows : left;
+    if (j->weighed)
+        b->importance = zt_imatrix_find(q->imatrix, j->in.name, b->first / each, b->columns);
+}
+
+/* How a guess counts: twice in what makes values and the middle of an MLP, which are read as they
+ * are; queries, keys and gates go through a function that may want what is large to be so. */
+static int power_of(const char *name)
+{
+    static const char *const twice[] = {"attn_v", "v_proj", "ffn_up", "up_proj"};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
+        if (strstr(name, twice[i]))
+            return 2;
+    return 1;
+}
+
+/* An importance of an expert's columns by its first rows, which are in crew->raw. */
+static zt_status guess(quant *q, block *b)
+{
+    quant_crew *c = q->crew;
+    const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype);
+    int64_t rows = sample_of(b), n = rows * b->columns;
+    bool any = false;
+    zt_status s = at_least(q->ctx, &c->sample, &c->sample_cap, (size_t)n * sizeof(float));
+    if (s == ZT_OK)
+        s = at_least(q->ctx, &c->weights, &c->weights_cap, (size_t)b->columns * sizeof(float));
+    if (s != ZT_OK)
+        return s;
+    from->decode(c->raw, (float *)c->sample, n);
+    s = zt_column_weights(q->ctx, (float *)c->sample, rows, b->columns, power_of(b->job->in.name),
+                          (float *)c->weights, &any);
+    b->importance = any ? (float *)c->weights : NULL;
+    return s;
+}
+
+/* A block is read; where an expert begins, what its columns weigh is guessed, for all its blocks.
+ * What is only tried may begin in the middle of one or be shorter than the sample. */
+static zt_status read_block(quant *q, int64_t job, block *b, bool first, int64_t start)
+{
+    char *raw = q->crew->raw;
+    bool here = b->first == start && b->rows >= sample_of(b);
+    bool aside = b->guess && !here && (first || b->first == start);
+    zt_status s = ZT_OK;
+    if (aside)
+        s = zt_checkpoint_read(q->in, job, (uint64_t)start * b->in_row, raw,
+                               (size_t)sample_of(b) * b->in_row);
+    if (s == ZT_OK && aside)
+        s = guess(q, b);
+    if (s == ZT_OK)
+        s = zt_checkpoint_read(q->in, job, (uint64_t)b->first * b->in_row, raw,
+                               (size_t)b->rows * b->in_row);
+    return s == ZT_OK && b->guess && here ? guess(q, b) : s;
 }
 
 zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t, zt_loss_of *loss,
@@ -265,20 +344,20 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
                .by_importance = q->fitting,
                .search = q->fitting || j->search,
                .scales = quant_is_scaled(t) ? q->scales : NULL};
+    b.guess = guesses(&b);
     if (from >= to || b.columns == 0)
         return ZT_OK;
     if (!q->crew && !(q->crew = quant_crew_new(q)))
         return ZT_ENOMEM;
     zt_status s = make_block(q, &b, to - from);
-    int64_t most = b.rows;
+    int64_t most = b.rows, start = 0;
     for (int64_t at = from; at < to && s == ZT_OK; at += b.rows) {
         b.first = at;
         b.rows = to - at < most ? to - at : most;
-        aim(q, &b);
+        aim(q, &b, &start);
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = zt_checkpoint_read(q->in, job, (uint64_t)at * b.in_row, q->crew->raw,
-                               (size_t)b.rows * b.in_row);
+        s = read_block(q, job, &b, at == from, start);
         if (s == ZT_OK)
             s = do_block(&b, loss);
         if (s == ZT_OK && put)
