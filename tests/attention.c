@@ -193,37 +193,74 @@ static bool keeps_nan(zt_engine *e)
            isnan(y[1]) && isfinite(y[0]) && isfinite(y[2]);
 }
 
-/* What a row does not see may be anything, keys and values, by causality or by either mask. */
-static bool hides(zt_engine *e, bool causal, zt_dtype mask)
+/* What a row does not see may be anything, keys and values, by causality or by either mask; and
+ * gradients of what is seen do not have it: causally those of the queries before. */
+enum { N = 200, D = 40 }; /* over a tile, beside whole registers */
+
+typedef struct hiding {
+    float q[N][D], k[N][D], v[N][D], dy[N][D], added[N], lse[N], delta[N];
+    float y[2][N][D], dq[2][N][D], dk[2][N][D], dv[2][N][D];
+    uint8_t seen[N];
+} hiding;
+
+static void fill_hiding(hiding *h)
 {
-    enum { N = 200, D = 40 }; /* over a tile, beside whole registers */
-    static float q[N][D], k[N][D], v[N][D], y[2][N][D], added[N];
-    static uint8_t seen[N];
-    zt_type t = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, N, D}), m = zt_type_make(mask, 1, (int64_t[]){N});
-    zt_sdpa_attrs a = zt_sdpa_defaults();
-    oneop o = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&t, &t, &t}, .data = {q, k, v}};
-    bool good = true;
-    a.causal = causal;
-    if (!causal) o.in[3] = &m, o.data[3] = mask == ZT_BOOL ? (void *)seen : (void *)added;
     for (int i = 0; i < N; i++) {
         bool hidden = i == 150 || i == 199;
-        seen[i] = !hidden;
-        added[i] = hidden ? -INFINITY : 0;
+        h->seen[i] = !hidden;
+        h->added[i] = hidden ? -INFINITY : 0;
         for (int d = 0; d < D; d++) {
-            q[i][d] = sinf((float)(i * D + d));
-            k[i][d] = cosf((float)(3 * i + d));
-            v[i][d] = sinf((float)(7 * i - d));
+            h->q[i][d] = sinf((float)(i * D + d));
+            h->k[i][d] = cosf((float)(3 * i + d));
+            h->v[i][d] = sinf((float)(7 * i - d));
+            h->dy[i][d] = cosf((float)(5 * i - 2 * d));
         }
     }
+}
+
+static bool run_hiding(zt_engine *e, hiding *h, const zt_sdpa_attrs *a, zt_dtype mask, int run)
+{
+    const int64_t four[] = {1, 1, N, D}, n = N;
+    zt_type t = zt_type_make(ZT_F32, 4, four), stat = zt_type_make(ZT_F32, 3, four);
+    zt_type m = zt_type_make(mask, 1, &n);
+    void *is = a->causal ? NULL : mask == ZT_BOOL ? (void *)h->seen : (void *)h->added;
+    oneop o = {.op = ZT_OP_sdpa, .attrs = a, .in = {&t, &t, &t, is ? &m : NULL},
+               .data = {h->q, h->k, h->v, is}};
+    oneop g = {.op = ZT_OP_sdpa_grad, .attrs = a,
+               .in = {&t, &t, &t, &t, &stat, &stat, is ? &m : NULL},
+               .data = {h->q, h->k, h->v, h->dy, h->lse, h->delta, is}};
+    o.result[0] = h->y[run];
+    o.result[1] = h->lse;
+    g.result[0] = h->dq[run];
+    g.result[1] = h->dk[run];
+    g.result[2] = h->dv[run];
+    return zt_op_infer(NULL, o.op, a, o.in, o.out) == ZT_OK && !oneop_run(e, &o) &&
+           zt_op_infer(NULL, g.op, a, g.in, g.out) == ZT_OK && !oneop_run(e, &g);
+}
+
+static bool row_is(const float (*x)[N][D], int row)
+{
+    return isfinite(x[0][row][0]) && !memcmp(x[0][row], x[1][row], sizeof x[0][row]);
+}
+
+static bool hides(zt_engine *e, bool causal, zt_dtype mask)
+{
+    static hiding h;
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    bool good = true;
+    a.causal = causal;
+    fill_hiding(&h);
     for (int run = 0; run < 2; run++) {
-        for (int d = 0; d < D && run; d++)
-            k[150][d] = k[199][d] = NAN, v[150][d] = d % 2 ? NAN : INFINITY, v[199][d] = -INFINITY;
-        o.result[0] = y[run];
-        good = good && zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o);
+        for (int d = 0; d < D && run; d++) {
+            h.k[150][d] = h.k[199][d] = NAN;
+            h.v[150][d] = d % 2 ? NAN : INFINITY;
+            h.v[199][d] = -INFINITY;
+        }
+        good = good && run_hiding(e, &h, &a, mask, run);
     }
-    int rows = causal ? 150 : N;
-    return good && isfinite(y[0][rows - 1][0]) && !memcmp(y[0], y[1], (size_t)rows * sizeof y[0][0]) &&
-           (!causal || isnan(y[1][150][0]));
+    for (int i = 0; i < (causal ? 150 : N); i++) good = good && row_is(h.y, i) && row_is(h.dq, i);
+    for (int i = 0; i < N && !causal; i++) good = good && row_is(h.dk, i) && row_is(h.dv, i);
+    return good && (!causal || (isnan(h.y[1][150][0]) && isnan(h.dq[1][150][0])));
 }
 
 /* ---- memory and trouble ---------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* norm_again.c - owns the second gradients of normalisation by channels: how the gradients' rows,
  * and the statistics that they take, are differentiated.
  *
- * With n = (x - mean) rstd, d = dy g and means over a set of m elements that are normalised together:
+ * With n = (x - mean) rstd, d = dy g and means over a set of m elements normalised together:
  *
  *     dx = rstd (d - mean(d) - n mean(d n)), dg = sum(dy n), db = sum(dy)
  *

@@ -55,17 +55,6 @@ static float *wild_panels(const zt_cpu_call *c, int64_t head)
     return key_panels(c, z.b * z.g) + head * c->aux[AUX_PANELS];
 }
 
-static float wildness(const float *v, int64_t step, int64_t rows, int64_t cols)
-{
-    vf sum = vf_set(0);
-    for (int64_t i = 0; i < rows; i++, v += step)
-        for (int64_t d = 0; d < cols; d += LANES) {
-            int n = cols - d < LANES ? (int)(cols - d) : LANES;
-            sum = vf_fma(vf_load_n(v + d, n), vf_set(0), sum);
-        }
-    return vf_sum(sum);
-}
-
 static void pack_panel(zt_cpu_call *c, int64_t item)
 {
     zt_sdpa z = sizes_of(c);
@@ -79,7 +68,8 @@ static void pack_panel(zt_cpu_call *c, int64_t item)
     sdpa_pack_turned(k, z.bshd ? z.g * z.d : z.d, first, z.t, z.d, keys + first * z.d);
     int64_t step = z.bshd ? z.g * z.dv : z.dv;
     sdpa_pack(v, step, first, last, z.t, z.dv, keys + c->aux[AUX_K_FLOATS]);
-    wild_panels(c, head)[first / GEMM_WIDE] = wildness(v + first * step, step, last - first, z.dv);
+    wild_panels(c, head)[first / GEMM_WIDE] =
+        sdpa_wildness(v + first * step, step, last - first, z.dv);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -177,34 +167,6 @@ static void weigh(const sdpa_block *b, const sums *u, int r, int64_t tile, int w
     sdpa_rest(y, begin, end, width, wild);
 }
 
-static bool wild_tile(const sdpa_block *b, const sums *u, int64_t tile)
-{
-    bool wild = false;
-    for (int64_t at = tile; at < tile + SDPA_TILE && at < b->z.t; at += GEMM_WIDE)
-        wild |= isnan(u->wild[at / GEMM_WIDE]);
-    return wild;
-}
-
-/* sdpa_add for a wild tile: the same sums in the same order, without what is hidden. */
-static void add_seen(const sdpa_block *b, const sums *u, int64_t tile)
-{
-    const int64_t n = b->z.t;
-    for (int r = 0; r < b->rows; r++) {
-        sdpa_span s = sdpa_seen_of(b, r, tile);
-        const float *weight = u->score + r * GEMM_STRIDE;
-        int last = s.last > n - tile ? (int)(n - tile) : s.last;
-        for (int64_t d = 0; d < u->wide && s.first < last; d += LANES) {
-            const float *v = u->values + d / GEMM_WIDE * GEMM_WIDE * n + d % GEMM_WIDE;
-            float *acc = u->acc + r * u->wide + d;
-            vf sum = vf_set(0);
-            for (int j = s.first; j < last; j++)
-                if (weight[j] != 0 || !signbit(weight[j]))
-                    sum = vf_fma(vf_set(weight[j]), vf_load(v + (tile + j) * GEMM_WIDE), sum);
-            vf_store(acc, vf_add(vf_load(acc), sum));
-        }
-    }
-}
-
 static void write_out(const sdpa_block *b, const sums *u)
 {
     const zt_sdpa *z = &b->z;
@@ -235,10 +197,10 @@ static void attend_block(zt_cpu_call *c, int64_t item, float *local)
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;
         sdpa_scores(&b, u.q, u.keys, tile, z.d, u.score);
-        bool wild = wild_tile(&b, &u, tile);
+        bool wild = sdpa_wild(u.wild, tile, z.t);
         for (int r = 0; r < b.rows; r++) weigh(&b, &u, r, tile, width, wild);
         if (wild)
-            add_seen(&b, &u, tile);
+            sdpa_add_seen(&b, u.score, u.values, z.t, tile, u.acc, u.wide);
         else
             sdpa_add(&b, u.score, u.values, z.t, tile, u.acc, u.wide);
     }

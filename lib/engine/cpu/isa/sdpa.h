@@ -66,6 +66,27 @@ INLINE void sdpa_pack(const float *from, int64_t step, int64_t first, int64_t la
         vf_store(rest + i * GEMM_WIDE, vf_set(0));
 }
 
+/* 0, or NaN where one of these is infinite or NaN: hidden ones of such must not be multiplied. */
+INLINE float sdpa_wildness(const float *v, int64_t step, int64_t rows, int64_t cols)
+{
+    vf sum = vf_set(0);
+    for (int64_t i = 0; i < rows; i++, v += step)
+        for (int64_t d = 0; d < cols; d += LANES) {
+            int n = cols - d < LANES ? (int)(cols - d) : LANES;
+            sum = vf_fma(vf_load_n(v + d, n), vf_set(0), sum);
+        }
+    return vf_sum(sum);
+}
+
+/* Is one of a tile's panels of n rows wild? */
+static inline bool sdpa_wild(const float *panels, int64_t tile, int64_t n)
+{
+    bool wild = false;
+    for (int64_t at = tile; at < tile + SDPA_TILE && at < n; at += GEMM_WIDE)
+        wild |= isnan(panels[at / GEMM_WIDE]);
+    return wild;
+}
+
 /* Rows times `by` for the left side of the tile: block d / GEMM_DEPTH of columns, then row, then
  * column; `room` rows a block. */
 INLINE void sdpa_left(const float *from, int64_t step, int64_t rows, int64_t cols, float by,
@@ -239,6 +260,25 @@ INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *pan
                 .down = wide,
             };
             gemm_down(false, &g, rows);
+        }
+    }
+}
+
+/* sdpa_add for a wild tile: the same sums in the same order, without what is hidden: -0. */
+INLINE void sdpa_add_seen(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
+                          int64_t tile, float *acc, int64_t wide)
+{
+    for (int r = 0; r < b->rows; r++) {
+        sdpa_span s = sdpa_seen_of(b, r, tile);
+        const float *weight = weights + r * GEMM_STRIDE;
+        int last = s.last > n - tile ? (int)(n - tile) : s.last;
+        for (int64_t d = 0; d < wide && s.first < last; d += LANES) {
+            const float *v = panels + d / GEMM_WIDE * GEMM_WIDE * n + d % GEMM_WIDE;
+            vf sum = vf_set(0);
+            for (int j = s.first; j < last; j++)
+                if (weight[j] != 0 || !signbit(weight[j]))
+                    sum = vf_fma(vf_set(weight[j]), vf_load(v + (tile + j) * GEMM_WIDE), sum);
+            vf_store(acc + r * wide + d, vf_add(vf_load(acc + r * wide + d), sum));
         }
     }
 }

@@ -3,8 +3,10 @@
  *
  * Phase 0 makes panels. In phase 1 an item is a block of queries of one head, walks the keys and
  * makes dq; in phase 2 it is a block of keys, walks the queries of all heads that share it
- * and makes dk and dv. No sum is shared between items: weights are computed twice instead.
+ * and makes dk and dv. No sum is shared between items: weights are computed twice instead. What a
+ * row does not see may be infinite or NaN, as for sdpa.
  */
+#include "lib/engine/cpu/isa/doubles.h"
 #include "lib/engine/cpu/isa/sdpa.h"
 
 enum { Q, K, V, DY, LSE, DELTA, MASK, LEN };
@@ -58,6 +60,18 @@ static query_panels queries_of(const zt_cpu_call *c, const sizes *s, int64_t hea
     return p;
 }
 
+/* Behind all panels sdpa_wildness of each panel of k, then of a head's q and of its dy. */
+static float *wild_keys(const zt_cpu_call *c, const sizes *s, int64_t head)
+{
+    float *all = (float *)c->shared + s->z.b * (s->z.g * s->key_head + s->z.h * s->query_head);
+    return all + head * (s->keys / GEMM_WIDE);
+}
+
+static float *wild_queries(const zt_cpu_call *c, const sizes *s, int64_t head, bool dy)
+{
+    return wild_keys(c, s, s->z.b * s->z.g) + (2 * head + dy) * (s->queries / GEMM_WIDE);
+}
+
 static bool sdpa_grad_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)out;
@@ -75,7 +89,8 @@ static void sdpa_grad_setup(zt_cpu_call *c)
     c->items[1] = c->out[Q].data ? b * s.z.h * blocks_of(s.z.s) : 0;
     c->items[2] = c->out[K].data || c->out[V].data ? b * s.z.g * blocks_of(s.z.t) : 0;
     c->shared_bytes =
-        ((size_t)(b * s.z.g) * (size_t)s.key_head + (size_t)(b * s.z.h) * (size_t)s.query_head) *
+        ((size_t)(b * s.z.g) * (size_t)(s.key_head + s.keys / GEMM_WIDE) +
+         (size_t)(b * s.z.h) * (size_t)(s.query_head + 2 * s.queries / GEMM_WIDE)) *
         sizeof(float);
     c->local_bytes =
         (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) + 2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
@@ -102,6 +117,9 @@ static void pack_keys(zt_cpu_call *c, const sizes *s, int64_t item)
     sdpa_pack_turned(k, step_of(z, z->g, z->d), first, z->t, z->d, p.k_turned + first * z->d);
     sdpa_pack_turned(v, step_of(z, z->g, z->dv), first, z->t, z->dv, p.v_turned + first * z->dv);
     sdpa_pack(k, step_of(z, z->g, z->d), first, last, z->t, z->d, p.k);
+    const int64_t step = step_of(z, z->g, z->d);
+    wild_keys(c, s, head)[first / GEMM_WIDE] =
+        sdpa_wildness(k + first * step, step, last - first, z->d);
 }
 
 /* A row whose lse is -inf saw nothing: with +inf its weights are exp(-inf). */
@@ -120,6 +138,11 @@ static void pack_queries(zt_cpu_call *c, const sizes *s, int64_t item)
     sdpa_pack_turned(dy, step_of(z, z->h, z->dv), first, z->s, z->dv, p.dy_turned + first * z->dv);
     sdpa_pack(q, step_of(z, z->h, z->d), first, last, z->s, z->d, p.q);
     sdpa_pack(dy, step_of(z, z->h, z->dv), first, last, z->s, z->dv, p.dy);
+    const int64_t step = step_of(z, z->h, z->d), step_v = step_of(z, z->h, z->dv);
+    wild_queries(c, s, head, false)[first / GEMM_WIDE] =
+        sdpa_wildness(q + first * step, step, last - first, z->d);
+    wild_queries(c, s, head, true)[first / GEMM_WIDE] =
+        sdpa_wildness(dy + first * step_v, step_v, last - first, z->dv);
     for (int64_t i = first; i < first + GEMM_WIDE; i++) {
         float x = i < z->s ? lse[head * z->s + i] : INFINITY;
         p.lse[i] = x == -INFINITY ? INFINITY : x;
@@ -150,14 +173,15 @@ static scratch scratch_at(const sizes *s, float *local)
 }
 
 /* Row r's scores become weights, and what is in dscore, dy.v, becomes the gradient of the scores
- * before scale. lse and delta are of the row, or (`across`) of the columns. */
+ * before scale: 0 where nothing is seen, of a wild tile -0. lse and delta are of the row, or
+ * (`across`) of the columns. */
 INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int64_t tile,
-                  int width, const float *lse, const float *delta)
+                  int width, const float *lse, const float *delta, bool wild)
 {
     sdpa_span s = sdpa_seen_of(b, r, tile);
     float *y = u->weight + r * GEMM_STRIDE, *ds = u->dscore + r * GEMM_STRIDE;
     const bool capped = b->a->softcap > 0;
-    const vf none = vf_set(0), cap = vf_set((float)b->a->softcap);
+    const vf none = vf_set(wild ? -0.0f : 0), cap = vf_set((float)b->a->softcap);
     const vf scale = vf_set((float)zt_sdpa_scale(b->a, &b->z));
     int begin = s.first / LANES * LANES, end = s.first;
     if (b->mask->data) sdpa_bias(b, r, tile, s, u->bias);
@@ -173,6 +197,11 @@ INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int
         if (b->mask->data) x = vf_add(x, vf_load(u->bias + j));
         vf p = vf_exp(vf_sub(x, l));
         vf g = vf_mul(vf_mul(p, vf_sub(vf_load(ds + j), d)), by);
+        if (b->mask->data) { /* hidden whatever it is */
+            vm hidden = vf_eq(vf_load(u->bias + j), vf_set(-INFINITY));
+            p = vf_select(hidden, none, p);
+            g = vf_select(hidden, none, g);
+        }
         if (j < s.first || j + LANES > s.last) {
             p = vf_first(s.first - j, none, vf_first(s.last - j, p, none));
             g = vf_first(s.first - j, none, vf_first(s.last - j, g, none));
@@ -180,8 +209,8 @@ INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int
         vf_store(y + j, p);
         vf_store(ds + j, g);
     }
-    sdpa_rest(y, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, false);
-    sdpa_rest(ds, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, false);
+    sdpa_rest(y, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, wild);
+    sdpa_rest(ds, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, wild);
 }
 
 static void write_rows(const float *acc, int64_t wide, int rows, int64_t cols, float *to,
@@ -191,6 +220,15 @@ static void write_rows(const float *acc, int64_t wide, int rows, int64_t cols, f
         for (int64_t d = 0; d < cols; d += LANES)
             vf_store_n(to + r * step + d, cols - d < LANES ? (int)(cols - d) : LANES,
                        vf_load(acc + r * wide + d));
+}
+
+static void add(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
+                int64_t tile, float *acc, int64_t wide, bool wild)
+{
+    if (wild)
+        sdpa_add_seen(b, weights, panels, n, tile, acc, wide);
+    else
+        sdpa_add(b, weights, panels, n, tile, acc, wide);
 }
 
 static int tile_width(const sdpa_block *b, int64_t tile)
@@ -207,7 +245,9 @@ static void query_block(zt_cpu_call *c, int64_t item, float *local)
     int64_t row = (blocks_of(z->s) - 1 - item / heads) * SDPA_ROWS;
     sdpa_block b = sdpa_begin(c, z, head / z->h, head % z->h, row, &c->in[MASK], &c->in[LEN]);
     scratch u = scratch_at(&s, local);
-    key_panels p = keys_of(c, &s, b.batch * z->g + b.head / (z->h / z->g));
+    const int64_t key_head = b.batch * z->g + b.head / (z->h / z->g);
+    const float *wild_k = wild_keys(c, &s, key_head);
+    key_panels p = keys_of(c, &s, key_head);
     query_panels of = queries_of(c, &s, head);
     const float *q = c->in[Q].data, *dy = c->in[DY].data;
     int64_t q_at = zt_sdpa_row(z, b.batch, b.head, row, z->h, z->s, z->d);
@@ -218,9 +258,10 @@ static void query_block(zt_cpu_call *c, int64_t item, float *local)
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         sdpa_scores(&b, u.left, p.k_turned, tile, z->d, u.weight);
         sdpa_scores(&b, u.left_v, p.v_turned, tile, z->dv, u.dscore);
+        bool wild = sdpa_wild(wild_k, tile, z->t);
         for (int r = 0; r < b.rows; r++)
-            weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta);
-        sdpa_add(&b, u.dscore, p.k, z->t, tile, u.acc, s.wide);
+            weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta, wild);
+        add(&b, u.dscore, p.k, z->t, tile, u.acc, s.wide, wild);
     }
     write_rows(u.acc, s.wide, b.rows, z->d, (float *)c->out[Q].data + q_at, step_of(z, z->h, z->d));
 }
@@ -266,14 +307,18 @@ static sdpa_block begin_keys(zt_cpu_call *c, const zt_sdpa *z, int64_t batch, in
 static void add_head(const sdpa_block *b, const sizes *s, const scratch *u)
 {
     const zt_sdpa *z = &s->z;
-    query_panels p = queries_of(b->c, s, b->batch * z->h + b->head);
+    const int64_t head = b->batch * z->h + b->head;
+    const float *wild_q = wild_queries(b->c, s, head, false);
+    const float *wild_dy = wild_queries(b->c, s, head, true);
+    query_panels p = queries_of(b->c, s, head);
     for (int64_t tile = b->first / SDPA_TILE * SDPA_TILE; tile < b->last; tile += SDPA_TILE) {
         sdpa_scores(b, u->left, p.q_turned, tile, z->d, u->weight);
         sdpa_scores(b, u->left_v, p.dy_turned, tile, z->dv, u->dscore);
+        bool wild = sdpa_wild(wild_q, tile, z->s) || sdpa_wild(wild_dy, tile, z->s);
         for (int r = 0; r < b->rows; r++)
-            weigh(true, b, u, r, tile, tile_width(b, tile), p.lse, p.delta);
-        sdpa_add(b, u->dscore, p.q, z->s, tile, u->acc, s->wide);
-        sdpa_add(b, u->weight, p.dy, z->s, tile, u->acc_v, s->wide_v);
+            weigh(true, b, u, r, tile, tile_width(b, tile), p.lse, p.delta, wild);
+        add(b, u->dscore, p.q, z->s, tile, u->acc, s->wide, wild);
+        add(b, u->weight, p.dy, z->s, tile, u->acc_v, s->wide_v, wild);
     }
 }
 
