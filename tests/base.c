@@ -120,6 +120,57 @@ static bool json(zt_ctx *ctx, const char *in, size_t n, const char *want)
     return same;
 }
 
+typedef zt_status put_text(zt_str *s, const char *bytes, size_t n);
+
+static zt_status put_in_quotes(zt_str *s, const char *bytes, size_t n)
+{
+    zt_status st = zt_str_put_json(s, bytes, n);
+    s->data[s->len - 1] = '\0'; /* the quotes go, so that pieces can follow each other */
+    memmove(s->data, s->data + 1, s->len -= 2);
+    s->data[s->len] = '\0';
+    return st;
+}
+
+/* The text is what its three pieces are, one after the other. */
+static bool is_pieces(zt_ctx *ctx, put_text *put, const char *text, size_t n, size_t at)
+{
+    zt_str whole, piece;
+    const size_t cut[] = {0, at, at + 1, n};
+    zt_str_init(&whole, ctx);
+    put(&whole, text, n);
+    const char *p = whole.data;
+    bool same = true;
+    for (int i = 0; i < 3 && same; i++) {
+        zt_str_init(&piece, ctx);
+        put(&piece, text + cut[i], cut[i + 1] - cut[i]);
+        same = strncmp(p, piece.data, piece.len) == 0;
+        p += same ? piece.len : 0;
+        zt_str_fini(&piece);
+    }
+    same = same && *p == '\0';
+    zt_str_fini(&whole);
+    return same;
+}
+
+/* Plain text is passed over in steps: what is not, is seen at any place of them. */
+static void test_runs(zt_ctx *ctx)
+{
+    enum { N = 21 };
+    char text[N];
+    bool json = true, escaped = true, valid = true;
+    for (size_t at = 0; at < N; at++)
+        for (int c = 0; c < 256; c++) {
+            memset(text, c & 1 ? 'a' : '~', N);
+            text[at] = (char)c;
+            json = json && is_pieces(ctx, put_in_quotes, text, N, at);
+            escaped = escaped && is_pieces(ctx, zt_str_put_escaped, text, N, at);
+            valid = valid && zt_utf8_valid(text, N) == (c < 0x80);
+        }
+    ok(json, "any byte at any place of a text is its own in JSON");
+    ok(escaped, "and where it is shown");
+    ok(valid, "and broken UTF-8 is seen there");
+}
+
 static void test_escape(zt_ctx *ctx)
 {
     ok(escapes(ctx, "a\033[2Jb\n\t\0\177", 10, "a\\x1b[2Jb\\x0a\\x09\\x00\\x7f"), "C0 and DEL");
@@ -384,6 +435,7 @@ int main(void)
     test_context(ctx);
     test_str(ctx);
     test_escape(ctx);
+    test_runs(ctx);
     test_utf8();
     test_double(ctx);
     test_parse();

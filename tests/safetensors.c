@@ -1,5 +1,6 @@
 /* safetensors.c - the safetensors reader: golden files to the bit, hostile ones refused in bounded
  * memory (formats/safetensors' README), and what those sets do not try. */
+#include "lib/io/safetensors_write.h"
 #include "tests/golden.h"
 #include "tests/st_walk.h"
 #include "tests/tap.h"
@@ -264,6 +265,36 @@ static void test_headers(zt_ctx *ctx)
     }
 }
 
+/* The header of one tensor, filled up to `least`; its bytes, 0: not so. */
+static size_t written(zt_ctx *ctx, size_t least)
+{
+    zt_st_writer *w = zt_st_writer_new(ctx, 0);
+    size_t n = 0;
+    int64_t dim = 1;
+    zt_st_put_meta(w, "k", "v", 1);
+    zt_st_put_tensor(w, "a", "U8", 1, &dim, 1);
+    char *header = zt_st_writer_finish(w, least, &n), *file = header ? calloc(1, n + 1) : NULL;
+    if (file)
+        memcpy(file, header, n);
+    zt_source *in = file ? zt_source_memory(ctx, "m", file, n + 1) : NULL;
+    zt_safetensors *s = in ? zt_safetensors_from(ctx, in) : NULL;
+    bool sound = s && zt_safetensors_find(s, "a") == 0;
+    zt_safetensors_close(s);
+    zt_source_close(in);
+    free(file);
+    zt_free(ctx, header);
+    zt_st_writer_free(w);
+    return sound ? n : 0;
+}
+
+static void test_written(zt_ctx *ctx)
+{
+    size_t n = written(ctx, 0);
+    ok(n && n % 64 == 0, "the data begin at a multiple of 64 bytes");
+    ok(written(ctx, n + 8) == n + 8, "or where those of the file did that is changed in place");
+    ok(written(ctx, 16) == n, "unless the header is longer");
+}
+
 static void test_use(zt_ctx *ctx)
 {
     size_t n;
@@ -320,6 +351,7 @@ int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     test_headers(ctx);
+    test_written(ctx);
     test_use(ctx);
     test_no_memory(ctx);
     const char *golden = golden_folder();

@@ -109,9 +109,22 @@ int zt_utf8_decode(const char *s, size_t n, uint32_t *cp)
     return len;
 }
 
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
+static uint64_t eight(const char *p)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
 bool zt_utf8_valid(const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
+        if (n - i >= 8 && !(eight(s + i) & HIGH_BITS)) {
+            i += 8;
+            continue;
+        }
         int len = (signed char)s[i] >= 0 ? 1 : zt_utf8_decode(s + i, n - i, NULL);
         if (len == 0)
             return false;
@@ -232,10 +245,28 @@ static int json_unit(const char *s, size_t n, char out[UNIT], size_t *used)
     return len;
 }
 
+/* Is one of eight bytes zero? */
+static bool any_zero(uint64_t x)
+{
+    return (x - UINT64_C(0x0101010101010101)) & ~x & HIGH_BITS;
+}
+
+/* Do all eight bytes stand for themselves in JSON? Subtracting a blank from each borrows from the
+ * next only behind a byte that does not. */
+static bool all_plain(uint64_t x)
+{
+    uint64_t quote = x ^ UINT64_C(0x2222222222222222), back = x ^ UINT64_C(0x5c5c5c5c5c5c5c5c),
+             del = x ^ UINT64_C(0x7f7f7f7f7f7f7f7f);
+    bool control = (x - UINT64_C(0x2020202020202020)) & ~x & HIGH_BITS;
+    return !(x & HIGH_BITS) && !control && !any_zero(quote) && !any_zero(back) && !any_zero(del);
+}
+
 /* How many bytes stand for themselves. */
 static size_t plain_run(const char *p, size_t n)
 {
     size_t i = 0;
+    while (n - i >= 8 && all_plain(eight(p + i)))
+        i += 8;
     while (i < n && p[i] >= ' ' && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
         i++;
     return i;

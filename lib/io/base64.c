@@ -3,24 +3,38 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+size_t zt_base64_size(size_t n) { return (n + 2) / 3 * 4; }
+
+static char *put_four(char *to, uint32_t v)
+{
+    *to++ = digits[v >> 18];
+    *to++ = digits[v >> 12 & 63];
+    *to++ = digits[v >> 6 & 63];
+    *to++ = digits[v & 63];
+    return to;
+}
+
+void zt_base64(const void *bytes, size_t n, char *to)
+{
+    const unsigned char *p = bytes;
+    for (; n >= 3; p += 3, n -= 3)
+        to = put_four(to, (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2]);
+    if (n == 0) return;
+    to = put_four(to, (uint32_t)p[0] << 16 | (n == 2 ? (uint32_t)p[1] << 8 : 0));
+    to[-1] = '=';
+    if (n == 1) to[-2] = '=';
+}
+
 zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n)
 {
     enum { STEP = 3 * 256 };
-    const unsigned char *p = bytes;
+    const char *p = bytes;
     char text[STEP / 3 * 4];
     zt_status s = ZT_OK;
     for (size_t k; n && s == ZT_OK; p += k, n -= k) {
-        size_t used = 0;
         k = n < STEP ? n : STEP;
-        for (size_t i = 0; i < k; i += 3) {
-            uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < k ? (uint32_t)p[i + 1] << 8 : 0) |
-                         (i + 2 < k ? p[i + 2] : 0);
-            text[used++] = digits[v >> 18];
-            text[used++] = digits[v >> 12 & 63];
-            text[used++] = i + 1 < k ? digits[v >> 6 & 63] : '=';
-            text[used++] = i + 2 < k ? digits[v & 63] : '=';
-        }
-        s = zt_str_put(out, text, used);
+        zt_base64(p, k, text);
+        s = zt_str_put(out, text, zt_base64_size(k));
     }
     return s;
 }

@@ -4,7 +4,9 @@
 
 #include "lib/base/base.h"
 
-zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n);
+size_t zt_base64_size(size_t n); /* characters that n bytes become */
+void zt_base64(const void *bytes, size_t n, char *to);
+zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n); /* appended */
 /* The bytes, *size of them, from zt_alloc; NULL: no memory, or (status ZT_OK) not base64. */
 char *zt_base64_get(zt_ctx *ctx, const char *text, size_t n, size_t *size);
 

@@ -123,7 +123,9 @@ zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opt
                           const zt_meta *meta, const zt_entry *entries, int64_t n);
 /* The next n bytes of the data of all entries, in order. */
 zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n);
-/* The next n bytes from a source: by the kernel where it can. */
+/* The next n bytes from a source: by the kernel where it can, and where nothing comes between
+ * tensors (seamless) at once for several. */
+bool zt_writer_seamless(const zt_writer *w);
 zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n);
 zt_status zt_writer_commit(zt_writer *w); /* all bytes must have been put: ZT_EBUG else */
 void zt_writer_close(zt_writer *w);       /* without commit no trace is left */

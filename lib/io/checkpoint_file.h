@@ -105,8 +105,8 @@ zt_status zt_checkpoint_unmask(zt_checkpoint *c);
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"
 
-/* All keys of a GGUF put into m, and all of m into one that is written. */
-zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to);
+/* All keys of a GGUF put into m (lent: g lives as long), and all of m into one that is written. */
+zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent);
 zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m);
 /* All of m as the text of a GGUF header, and back into m. */
 zt_status zt_meta_to_text(const zt_meta *m, zt_str *text);

@@ -39,7 +39,7 @@ static bool has(const void *user, const char *key)
     return zt_gguf_array(user, key, NULL, NULL) || zt_gguf_str(user, key, &text);
 }
 
-static zt_status meta(const void *user, zt_meta *to) { return zt_gguf_all_keys(user, to); }
+static zt_status meta(const void *user, zt_meta *to) { return zt_gguf_all_keys(user, to, true); }
 
 static zt_status end(void *user) { return zt_gguf_end(user); }
 

@@ -20,21 +20,41 @@ zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m)
     return st;
 }
 
+/* A GGUF header of these keys alone; NULL on failure. */
+static char *as_header(const zt_meta *m, size_t *n)
+{
+    char *header = NULL;
+    zt_gguf_writer *w = zt_gguf_writer_new(zt_meta_ctx(m));
+    if (w && zt_gguf_put_keys(w, m) == ZT_OK) header = zt_gguf_writer_finish(w, n, NULL);
+    zt_gguf_writer_free(w);
+    return header;
+}
+
 zt_status zt_meta_to_text(const zt_meta *m, zt_str *text)
 {
     size_t n;
-    char *header = NULL;
-    zt_gguf_writer *w = zt_gguf_writer_new(text->ctx);
-    zt_status st = w ? zt_gguf_put_keys(w, m) : ZT_ENOMEM;
-    if (st == ZT_OK && !(header = zt_gguf_writer_finish(w, &n, NULL)))
-        st = zt_ctx_status(text->ctx);
-    if (st == ZT_OK) st = zt_base64_put(text, header, n);
+    char *header = as_header(m, &n);
+    zt_status st = header ? zt_base64_put(text, header, n) : zt_ctx_status(text->ctx);
     zt_free(text->ctx, header);
-    zt_gguf_writer_free(w);
     return st;
 }
 
-zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to)
+/* All of m as one text of another. NULL on failure. */
+static zt_meta *as_one(const zt_meta *m)
+{
+    zt_ctx *ctx = zt_meta_ctx(m);
+    size_t n;
+    zt_meta *one = zt_meta_new(ctx);
+    char *header = one ? as_header(m, &n) : NULL;
+    char *to = header ? zt_meta_room(one, ZT_KEY_GGUF, zt_base64_size(n)) : NULL;
+    if (to) zt_base64(header, n, to);
+    zt_free(ctx, header);
+    if (to) return one;
+    zt_meta_free(one);
+    return NULL;
+}
+
+zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent)
 {
     zt_str key; /* closed by a zero, which the file's is not */
     zt_status st = ZT_OK;
@@ -44,7 +64,8 @@ zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to)
         zt_bytes value, k = zt_gguf_key_value(g, i, &kind, &value);
         zt_str_clear(&key);
         st = zt_str_put(&key, k.data, k.n);
-        if (st == ZT_OK) st = zt_meta_put(to, key.data, kind, value.data, value.n);
+        if (st == ZT_OK)
+            st = (lent ? zt_meta_lend : zt_meta_put)(to, key.data, kind, value.data, value.n);
     }
     zt_str_fini(&key);
     return st;
@@ -59,7 +80,7 @@ zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size
         return zt_fail(ctx, ZT_EDATA, "%s: the metadata '" ZT_KEY_GGUF "' is no base64", name);
     zt_source *s = header ? zt_source_memory(ctx, name, header, bytes) : NULL;
     zt_gguf *g = s ? zt_gguf_from(ctx, s) : NULL;
-    zt_status st = g ? zt_gguf_all_keys(g, m) : zt_ctx_status(ctx);
+    zt_status st = g ? zt_gguf_all_keys(g, m, false) : zt_ctx_status(ctx);
     zt_gguf_close(g);
     zt_source_close(s);
     zt_free(ctx, header);
@@ -68,18 +89,9 @@ zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size
 
 zt_status zt_fit_meta(const zt_container *to, zt_meta **m)
 {
-    zt_str text;
-    zt_ctx *ctx = zt_meta_ctx(*m);
     if (!to->can_meta || to->can_meta(*m)) return ZT_OK;
-    zt_meta *one = zt_meta_new(ctx);
-    zt_str_init(&text, ctx);
-    zt_status st = one ? zt_meta_to_text(*m, &text) : ZT_ENOMEM;
-    if (st == ZT_OK) st = zt_meta_put_str(one, ZT_KEY_GGUF, text.data, text.len);
-    zt_str_fini(&text);
-    if (st != ZT_OK) {
-        zt_meta_free(one);
-        return st;
-    }
+    zt_meta *one = as_one(*m);
+    if (!one) return zt_ctx_status(zt_meta_ctx(*m));
     zt_meta_free(*m);
     *m = one;
     return ZT_OK;

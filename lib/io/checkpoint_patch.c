@@ -19,7 +19,7 @@ static char *new_header(zt_checkpoint *c, const zt_meta *meta, const zt_entry *e
     zt_entry *stored = zt_alloc_array(c->ctx, (size_t)count, sizeof *stored);
     char *header = NULL;
     zt_part part = {.ctx = c->ctx, .entry = stored, .n = count, .align = 1};
-    if (texts && m && stored && zt_meta_join(m, meta) == ZT_OK &&
+    if (texts && m && stored && zt_meta_share(m, meta) == ZT_OK &&
         zt_mask_entries(c->ctx, texts, c->container, entries, count, stored, m) == ZT_OK &&
         zt_fit_meta(c->container, &m) == ZT_OK)
         header = c->container->ops->header(&part, m, n, &bytes);

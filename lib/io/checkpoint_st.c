@@ -165,9 +165,21 @@ static bool can_meta(const zt_meta *m)
     return true;
 }
 
+/* Bytes of the header, if no text of it needs escapes. */
+static size_t expected(const zt_part *p, const zt_meta *m)
+{
+    enum { ENTRY = 160, REST = 256 }; /* without the name; what fills it up, and braces */
+    size_t n = REST;
+    for (int64_t i = 0; i < zt_meta_count(m); i++)
+        n += zt_meta_get(m, i)->key.n + zt_meta_get(m, i)->bytes;
+    for (int64_t i = 0; i < p->n; i++) n += strlen(p->entry[i].name) + ENTRY;
+    return n;
+}
+
 static char *header(zt_part *p, const zt_meta *m, size_t least, size_t *n)
 {
-    zt_st_writer *w = zt_st_writer_new(p->ctx);
+    size_t most = expected(p, m);
+    zt_st_writer *w = zt_st_writer_new(p->ctx, most > least ? most : least + 1);
     zt_status st = w ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < zt_meta_count(m); i++) {
         const zt_meta_item *item = zt_meta_get(m, i);

@@ -94,15 +94,21 @@ static zt_status hide_meta(zt_writer *w, zt_str *text)
     return ZT_OK;
 }
 
-static zt_status prepare(zt_writer *w, const zt_meta *meta, const zt_entry *entries, int64_t n,
-                         zt_str *text)
+/* Of one file, meta is looked at while it is opened, and no longer. */
+static zt_status take_meta(zt_writer *w, const zt_meta *meta, bool shards)
+{
+    w->meta = zt_meta_new(w->ctx);
+    if (!w->meta || !meta) return w->meta ? ZT_OK : ZT_ENOMEM;
+    return shards ? zt_meta_join(w->meta, meta) : zt_meta_share(w->meta, meta);
+}
+
+static zt_status prepare(zt_writer *w, const zt_meta *meta, bool shards, const zt_entry *entries,
+                         int64_t n, zt_str *text)
 {
     w->texts = zt_arena_new(w->ctx, 0);
-    w->meta = zt_meta_new(w->ctx);
     w->entry = zt_alloc_array(w->ctx, (size_t)n + 1, sizeof *w->entry);
     w->n = n;
-    zt_status st = w->texts && w->meta && w->entry ? ZT_OK : ZT_ENOMEM;
-    if (st == ZT_OK && meta) st = zt_meta_join(w->meta, meta);
+    zt_status st = w->texts && w->entry ? take_meta(w, meta, shards) : ZT_ENOMEM;
     if (st == ZT_OK) st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
     if (st == ZT_OK) st = zt_fit_meta(w->to, &w->meta);
     bool hides = !w->to->can_meta && zt_meta_count(w->meta) > 0;
@@ -129,7 +135,7 @@ static zt_status begin_part(zt_writer *w, int64_t k)
     if (w->n_parts > 1) {
         m = own = zt_meta_new(w->ctx);
         st = own ? ZT_OK : ZT_ENOMEM;
-        if (st == ZT_OK && (k == 0 || !w->to->shard_meta)) st = zt_meta_join(own, w->meta);
+        if (st == ZT_OK && (k == 0 || !w->to->shard_meta)) st = zt_meta_share(own, w->meta);
         if (st == ZT_OK && w->to->shard_meta) st = w->to->shard_meta(own, k, w->n_parts, w->n);
     }
     zt_part *p = &w->part[k];
@@ -148,7 +154,7 @@ static zt_status start(zt_writer *w, const zt_checkpoint_opts *o, const zt_meta 
 {
     zt_str text;
     zt_str_init(&text, w->ctx);
-    zt_status st = prepare(w, meta, entries, n, &text);
+    zt_status st = prepare(w, meta, o->shard > 0, entries, n, &text);
     if (st == ZT_OK) st = plan(w, o->shard);
     if (st == ZT_OK) st = begin_part(w, 0);
     if (st == ZT_OK) st = advance(w);
@@ -239,16 +245,38 @@ static zt_status copy_some(zt_writer *w, const zt_source *s, uint64_t offset, ui
     return st;
 }
 
+bool zt_writer_seamless(const zt_writer *w) { return !w->to->ops->put && !w->to->ops->tensor; }
+
+/* Of the next n bytes, those that go out at once: the entry's; or the file's. */
+static uint64_t at_once(const zt_writer *w, uint64_t n)
+{
+    const zt_part *p = &w->part[w->current];
+    uint64_t k = n < w->left ? n : w->left;
+    for (int64_t i = w->i + 1; k < n && i < p->n && zt_writer_seamless(w); i++)
+        k += n - k < p->entry[i].bytes ? n - k : p->entry[i].bytes;
+    return k;
+}
+
+/* k bytes of the file have been put. */
+static void pass(zt_writer *w, uint64_t k)
+{
+    while (k && !w->failed) {
+        uint64_t step = k < w->left ? k : w->left;
+        w->left -= step;
+        k -= step;
+        advance(w);
+    }
+}
+
 zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n)
 {
     while (n && !w->failed) {
-        uint64_t k = n < w->left ? n : w->left;
+        uint64_t k = at_once(w, n);
         if (k == 0) return too_many(w);
         w->failed = copy_some(w, s, offset, k);
-        w->left -= k;
         offset += k;
         n -= k;
-        if (!w->failed) advance(w);
+        pass(w, k);
     }
     return w->failed;
 }

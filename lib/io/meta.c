@@ -63,30 +63,44 @@ static zt_status append(zt_meta *m, const char *key)
     return ZT_OK;
 }
 
-zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
-                      size_t bytes)
+zt_status zt_meta_lend(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+                       size_t bytes)
 {
     int64_t i = zt_meta_find(m, key);
-    char *copy = zt_arena_alloc(m->texts, bytes ? bytes : 1);
-    if (!copy || (i < 0 && append(m, key) != ZT_OK)) return ZT_ENOMEM;
-    if (bytes) memcpy(copy, value, bytes);
+    if (i < 0 && append(m, key) != ZT_OK) return ZT_ENOMEM;
     zt_meta_item *item = &m->item[i < 0 ? m->n - 1 : i];
     item->kind = kind;
-    item->value = copy;
+    item->value = value;
     item->bytes = bytes;
     return ZT_OK;
 }
 
+zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+                      size_t bytes)
+{
+    char *copy = zt_arena_alloc(m->texts, bytes ? bytes : 1);
+    if (!copy) return ZT_ENOMEM;
+    if (bytes) memcpy(copy, value, bytes);
+    return zt_meta_lend(m, key, kind, copy, bytes);
+}
+
+char *zt_meta_room(zt_meta *m, const char *key, size_t n)
+{
+    uint64_t length = n;
+    size_t bytes = SIZE_MAX; /* the arena refuses with a message */
+    zt_add_size(n, sizeof length, &bytes);
+    char *value = zt_arena_alloc(m->texts, bytes);
+    if (!value) return NULL;
+    memcpy(value, &length, sizeof length);
+    return zt_meta_lend(m, key, ZT_GGUF_STR, value, bytes) == ZT_OK ? value + sizeof length : NULL;
+}
+
 zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t n)
 {
-    zt_str s;
-    uint64_t length = n;
-    zt_str_init(&s, m->ctx);
-    zt_status st = zt_str_put(&s, &length, 8);
-    if (st == ZT_OK) st = zt_str_put(&s, text, n);
-    if (st == ZT_OK) st = zt_meta_put(m, key, ZT_GGUF_STR, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    char *to = zt_meta_room(m, key, n);
+    if (!to) return ZT_ENOMEM;
+    if (n) memcpy(to, text, n);
+    return ZT_OK;
 }
 
 zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v)
@@ -112,16 +126,23 @@ zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, i
     return st;
 }
 
-zt_status zt_meta_join(zt_meta *m, const zt_meta *b)
+typedef zt_status put_fn(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+                         size_t bytes);
+
+static zt_status join(zt_meta *m, const zt_meta *b, put_fn *put)
 {
     zt_status st = ZT_OK;
     for (int64_t i = 0; st == ZT_OK && i < b->n; i++) {
         const zt_meta_item *item = &b->item[i];
         if (find(m, item->key.data, item->key.n) < 0)
-            st = zt_meta_put(m, item->key.data, item->kind, item->value, item->bytes);
+            st = put(m, item->key.data, item->kind, item->value, item->bytes);
     }
     return st;
 }
+
+zt_status zt_meta_join(zt_meta *m, const zt_meta *b) { return join(m, b, zt_meta_put); }
+
+zt_status zt_meta_share(zt_meta *m, const zt_meta *b) { return join(m, b, zt_meta_lend); }
 
 /* The map has no removal: indices behind i are put anew, and i's key points past the end. */
 void zt_meta_remove(zt_meta *m, int64_t i)

@@ -40,11 +40,17 @@ int64_t zt_meta_find(const zt_meta *m, const char *key);      /* -1: there is no
 /* Puts a copy: in the place of the key's old value, else at the end. The bytes are believed. */
 zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
                       size_t bytes);
+/* The same without a copy: the value stays where it is, and must be there as long as m. */
+zt_status zt_meta_lend(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+                       size_t bytes);
 zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t n);
+/* A text whose n bytes the caller fills in; NULL on failure. */
+char *zt_meta_room(zt_meta *m, const char *key, size_t n);
 zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v);
 zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, int64_t n);
 /* Puts all of b that m has no key of. */
 zt_status zt_meta_join(zt_meta *m, const zt_meta *b);
+zt_status zt_meta_share(zt_meta *m, const zt_meta *b); /* lent: b lives as long as m */
 void zt_meta_remove(zt_meta *m, int64_t i); /* what follows moves up */
 
 /* The item's text; {NULL, 0} if it is no string. */

@@ -25,7 +25,7 @@ zt_status job_open(job *j)
     for (int i = 0; s == ZT_OK && i < j->n_in; i++) {
         j->in[i] = job_open_one(j, j->path[i], ZT_CHECKPOINT_STREAM);
         const zt_meta *m = j->in[i] ? zt_checkpoint_meta(j->in[i]) : NULL;
-        s = m ? zt_meta_join(j->meta, m) : zt_ctx_status(j->ctx);
+        s = m ? zt_meta_share(j->meta, m) : zt_ctx_status(j->ctx);
     }
     return s;
 }

@@ -41,14 +41,51 @@ static zt_status copy_small(copier *c, const zt_source *source, uint64_t offset,
     return s == ZT_OK ? tick(c, n) : s;
 }
 
+/* In a file, to be read anywhere? Then where. */
+static bool lies(const pick *p, const zt_source **source, uint64_t *offset)
+{
+    return !zt_checkpoint_streams(p->from) && zt_checkpoint_place(p->from, p->i, source, offset);
+}
+
+static bool same(const pick *p) { return p->in.type.dtype == p->out.type.dtype; }
+
+/* Tensors from i on that lie one behind the other and go out so: how many, and their bytes. */
+static int64_t run_from(const copier *c, int64_t i, uint64_t *bytes)
+{
+    const zt_source *first, *source;
+    uint64_t from, at;
+    int64_t n = 0;
+    *bytes = 0;
+    if (!zt_writer_seamless(c->w) || !lies(&c->j->picked[i], &first, &from)) return 0;
+    for (; i + n < c->j->n; n++) {
+        const pick *p = &c->j->picked[i + n];
+        if (!same(p) || !lies(p, &source, &at) || source != first || at != from + *bytes) break;
+        *bytes += p->in.bytes;
+    }
+    return n;
+}
+
+static zt_status copy_run(copier *c, const pick *p, uint64_t n)
+{
+    const zt_source *source;
+    uint64_t offset;
+    zt_status s = lies(p, &source, &offset) ? ZT_OK : ZT_EBUG;
+    c->source = NULL;
+    for (uint64_t at = 0, k; s == ZT_OK && at < n; at += k) {
+        k = n - at < COPY ? n - at : COPY;
+        s = zt_writer_copy(c->w, source, offset + at, k);
+        if (s == ZT_OK) s = tick(c, k);
+    }
+    return s;
+}
+
 /* Bytes as they are: by the kernel where they lie in a file, else through memory. */
 static zt_status copy(copier *c, const pick *p)
 {
     const zt_source *source;
     uint64_t offset;
     zt_status s = ZT_OK;
-    bool file =
-        !zt_checkpoint_streams(p->from) && zt_checkpoint_place(p->from, p->i, &source, &offset);
+    bool file = lies(p, &source, &offset);
     if (file && p->in.bytes <= SMALL) return copy_small(c, source, offset, (size_t)p->in.bytes);
     c->source = NULL;
     for (uint64_t at = 0, k; s == ZT_OK && at < p->in.bytes; at += k) {
@@ -95,10 +132,16 @@ static zt_status copy_all(copier *c)
     job *j = c->j;
     zt_status s = c->in && c->out ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < j->n; i++) c->all += j->picked[i].out.bytes;
-    for (int64_t i = 0; s == ZT_OK && i < j->n; i++) {
+    for (int64_t i = 0, n; s == ZT_OK && i < j->n; i += n) {
         const pick *p = &j->picked[i];
-        bool same = p->in.type.dtype == p->out.type.dtype;
-        s = same ? copy(c, p) : cast(c, p);
+        uint64_t bytes;
+        n = run_from(c, i, &bytes);
+        if (n > 1) {
+            s = copy_run(c, p, bytes);
+            continue;
+        }
+        n = 1;
+        s = same(p) ? copy(c, p) : cast(c, p);
     }
     for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = zt_checkpoint_end(j->in[i]);
     return s;
