@@ -24,8 +24,8 @@ enum {
 
 /* ---- engines tried --------------------------------------------------------------------------- */
 
-enum { ON_CPU, ON_VULKAN, ON_CUDA, N_COLUMNS }; /* of the matrix */
-static const char *const columns[N_COLUMNS] = {"cpu", "vulkan", "cuda"};
+enum { ON_CPU, ON_VULKAN, ON_CUDA, ON_HIP, N_COLUMNS }; /* of the matrix */
+static const char *const columns[N_COLUMNS] = {"cpu", "vulkan", "cuda", "hip"};
 
 typedef struct setup {
     char name[32];
@@ -82,8 +82,9 @@ static void add_setups(zt_ctx *ctx, const char *only)
         for (int threads = 2; best && threads <= THREADS; threads++)
             add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }
+    /* hip has cuda's rows and kernels: it is tried where it is named. */
     for (int column = ON_VULKAN; column < N_COLUMNS; column++)
-        if (!only || !strcmp(only, columns[column])) add_device(ctx, column);
+        if (only ? !strcmp(only, columns[column]) : column != ON_HIP) add_device(ctx, column);
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */
@@ -453,12 +454,14 @@ static void check_fallbacks(void)
     }
 }
 
-/* cuda has a kernel for some case of every op that moves anything. */
-static void check_cuda(void)
+/* cuda, and so hip, has a kernel for some case of every op that moves anything. */
+static void check_cuda(int column)
 {
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         bool needs = !(zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS));
-        if (needs) ok(has_any(matrix[ON_CUDA][op]), "%s on cuda", zt_op_info((zt_op)op)->name);
+        if (needs)
+            ok(has_any(matrix[column][op]), "%s on %s", zt_op_info((zt_op)op)->name,
+               columns[column]);
     }
 }
 
@@ -544,7 +547,8 @@ int main(int argc, char **argv)
     if (argc < 2 || !strcmp(argv[1], "cpu")) print_cpu();
     for (int s = 0; s < n_setups; s++)
         if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);
-    if (argc < 3 && setups[n_setups - 1].column == ON_CUDA) check_cuda();
+    const int last = setups[n_setups - 1].column;
+    if (argc < 3 && last >= ON_CUDA) check_cuda(last);
     check_fallbacks();
     for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
