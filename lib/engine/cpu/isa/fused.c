@@ -22,12 +22,23 @@ static void rows_setup(zt_cpu_call *c) { c->items[0] = rows_of(&c->in[0].type); 
 
 /* ---- norms beside a sum ---------------------------------------------------------------------- */
 
-INLINE void add_to(const float *a, const float *b, float *y, int64_t n)
+/* y = a + b, and of y what rstd_of gives. */
+INLINE float add_to(const float *a, const float *b, float *y, int64_t K, double eps)
 {
-    for (int64_t i = 0; i < n; i += LANES) {
-        int some = n - i < LANES ? (int)(n - i) : LANES;
-        vf_store_n(y + i, some, vf_add(vf_load_n(a + i, some), vf_load_n(b + i, some)));
+    vf sum = vf_set(0);
+    int64_t i = 0;
+    for (; i + LANES <= K; i += LANES) {
+        vf v = vf_add(vf_load(a + i), vf_load(b + i));
+        vf_store(y + i, v);
+        sum = vf_fma(v, v, sum);
     }
+    int rest = (int)(K - i);
+    if (rest) {
+        vf v = vf_add(vf_load_n(a + i, rest), vf_load_n(b + i, rest));
+        vf_store_n(y + i, rest, v);
+        sum = vf_fma(v, v, sum);
+    }
+    return rstd_from(sum, K, eps);
 }
 
 /* The sum goes where it is wanted, else to scratch. */
@@ -46,8 +57,7 @@ static void add_rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t e
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
         float *sum = sums ? sums + r * K : local;
-        add_to(x + r * K, residual + r * K, sum, K);
-        float rstd = rstd_of(sum, K, a->eps);
+        float rstd = add_to(x + r * K, residual + r * K, sum, K, a->eps);
         if (y) norm_group(sum, g, y + r * K, K, rstd, false);
         if (rstds) rstds[r] = rstd;
     }

@@ -5,6 +5,12 @@
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/stream.h"
 
+/* 1 / sqrt(mean + eps) from the sums of K squares. */
+INLINE float rstd_from(vf sum, int64_t K, double eps)
+{
+    return (float)(1 / sqrt((K ? (double)vf_sum(sum) / (double)K : 0) + eps));
+}
+
 /* 1 / sqrt(mean(x^2) + eps). Sixteen sums in f32, of K / 16 squares each. */
 INLINE float rstd_of(const float *x, int64_t K, double eps)
 {
@@ -19,7 +25,7 @@ INLINE float rstd_of(const float *x, int64_t K, double eps)
         vf v = vf_load_n(x + i, rest);
         sum = vf_fma(v, v, sum);
     }
-    return (float)(1 / sqrt((K ? (double)vf_sum(sum) / (double)K : 0) + eps));
+    return rstd_from(sum, K, eps);
 }
 
 /* Past the caches (then y is on a line) or not. */
