@@ -117,7 +117,7 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
-$(BUILD)/lib/engine/engines.o $(BUILD)/tests/cuda_faults.o $(BUILD)/tests/cuda_unified.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
+$(BUILD)/lib/engine/engines.o $(BUILD)/tests/cuda_faults.o $(BUILD)/tests/cuda_unified.o $(BUILD)/tests/cuda_blas.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)

@@ -73,6 +73,14 @@ static void forms(void)
        "fp8: the plain weight is data of E4M3, that of blocks stays");
     ok(count(f16, "f16[64,64] \"@cast") == 1 && count(f16, " cast ") == 3, "f16: weights are data");
     if (tap_failed) diag("%s\n%s\n%s", bf16, fp8, f16);
+    /* A cast must not take a name that a later value has: programs of gradients are full of "v7". */
+    char *names = lessened("zt program 1\nin x: f32[4,32]\nin w: f32[8,32]\nv2 = linear x w\n"
+                           "v3 = relu v2\nv4 = add v3 v3\nx.bf16 = scale v4\n"
+                           "v5 = add x.bf16 v4\nout y = v5\n",
+                           ZT_COMPUTE_BF16, false);
+    ok(count(names, "x.bf16.2 = cast x") == 1 && count(names, "w.bf16 = cast w") == 1,
+       "casts have names of their own");
+    free(names);
     free(f32);
     free(bf16);
     free(fp8);

@@ -6,6 +6,7 @@
  */
 #include "lib/run/compute.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/run/passes/rewrite.h"
@@ -27,10 +28,22 @@ static int *slot(lessening *h, int v, form f)
     return f == DECLARED ? &h->w.map[v] : &h->made[f][v];
 }
 
-static zt_status cast(lessening *h, int from, zt_dtype to, int *made)
+/* A name that neither program has: "h3.bf16". One that the builder finds may be a later value's. */
+static const char *name_of(const lessening *h, int v, zt_dtype to, char buf[128])
+{
+    const char *name = zt_prog_value(h->w.from, v)->name, *type = zt_dtype_get(to)->name;
+    snprintf(buf, 128, "%.80s.%s", name, type);
+    for (int k = 2; zt_prog_find(h->w.from, buf) >= 0 || zt_prog_find(h->w.to, buf) >= 0; k++)
+        snprintf(buf, 128, "%.80s.%s.%d", name, type, k);
+    return buf;
+}
+
+/* Value v as it is in `from`, cast. */
+static zt_status cast(lessening *h, int v, int from, zt_dtype to, int *made)
 {
     zt_cast_attrs a = zt_cast_defaults();
-    const char *names[] = {NULL};
+    char buf[128];
+    const char *names[] = {name_of(h, v, to, buf)};
     memset(&a.to, 0, sizeof a.to);
     strncpy(a.to.s, zt_dtype_get(to)->name, sizeof a.to.s - 1);
     return zt_prog_op(h->w.to, ZT_OP_cast, &a, &from, names, made);
@@ -42,7 +55,7 @@ static zt_status want(lessening *h, int v, form f)
     int *to = slot(h, v, f);
     if (*to >= 0) return ZT_OK;
     int from = h->w.map[v] >= 0 ? h->w.map[v] : h->made[LESS][v];
-    return cast(h, from, f == DECLARED ? h->b->type[v].dtype : h->dtype[f], to);
+    return cast(h, v, from, f == DECLARED ? h->b->type[v].dtype : h->dtype[f], to);
 }
 
 /* ---- forms of a step ------------------------------------------------------------------------- */

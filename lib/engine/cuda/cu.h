@@ -58,6 +58,7 @@ typedef struct zt_cu_engine {
     unsigned max_grid[3];
     size_t shared, shared_optin; /* bytes a block has, and may be given */
     bool unified;                /* the device's memory is the host's */
+    struct zt_cu_blas *blas;     /* blas.h; NULL: products are our own */
     zt_cu_pool pool;
     zt_cu_module module[ZT_CU_MODULES];
     int n_modules; /* loaded so far, in the order of zt_cu_images */

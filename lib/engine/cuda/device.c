@@ -1,5 +1,5 @@
 /* device.c - one device made ready: its limits, its context, a stream, what came of its errors. */
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/blas.h"
 
 #include <string.h>
 
@@ -95,6 +95,7 @@ zt_status zt_cu_device_open(zt_cu_engine *e, int index)
     if (!s) s = zt_cu_enter(e);
     /* 1: it does not wait for the legacy stream of whoever else uses this context. */
     if (!s) s = zt_cu_try(e, e->cu.StreamCreate(&e->stream, 1), "StreamCreate");
+    if (!s) s = zt_cu_blas_open(e);
     if (!s && e->unified)
         zt_log(e->base.ctx, ZT_LOG_INFO,
                "cuda: %s: its memory is the host's: weights are not copied", e->name);
@@ -110,6 +111,7 @@ void zt_cu_device_close(zt_cu_engine *e)
         cu->CtxSetCurrent(e->context);
         if (e->stream) cu->StreamSynchronize(e->stream);
         e->pending = false;
+        zt_cu_blas_close(e);
         zt_cu_halves_close(e);
         zt_cu_release(e, &e->ahead);
         zt_cu_release(e, &e->ahead_host);

@@ -1,6 +1,5 @@
 /* matmul.c - the row of products of matrices. */
-#include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/blas.h"
 
 enum { TILE = 64 }; /* as matmul.cu has it */
 
@@ -60,6 +59,9 @@ static zt_status emit_matmul(zt_cu_call *c)
     for (int d = 0; d < a.rank; d++) a.dim[d] = y->dim[d];
     steps_of(p, y, a.a_step);
     steps_of(q, y, a.b_step);
+    bool done;
+    zt_status s = zt_cu_blas_multiply(c, &a, at->ta != 0, at->tb != 0, &done);
+    if (s || done) return s;
     zt_dtype t = p->dtype;
     const char *kernel = t == ZT_F32    ? "zt_matmul_f32"
                          : t == ZT_F16  ? "zt_matmul_f16"
