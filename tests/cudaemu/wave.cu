@@ -3,8 +3,6 @@
 #include "lib/engine/cuda/prim.h"
 #include "planted.h"
 
-template <int P> FN uint32_t quad(uint32_t v) { return shuffle(v, (lane() & ~3) + P); }
-
 namespace wave {
 #include "lib/engine/cuda/prim_wave.h"
 }

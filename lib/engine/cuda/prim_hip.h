@@ -61,11 +61,6 @@ FN void prefetch(const void *) {} /* no such instruction */
 template <class T> FN T shuffle(T v, int lane) { return __shfl(v, lane & 31, 32); }
 template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor(v, mask, 32); }
 FN uint32_t vote(bool p) { return (uint32_t)(__ballot(p) >> (__lane_id() & 32)); }
-/* Of the four lanes that this one is of, the value of lane P. */
-template <int P> FN uint32_t quad(uint32_t v)
-{
-    return (uint32_t)__builtin_amdgcn_update_dpp(0, (int)v, P * 0x55, 0xF, 0xF, true);
-}
 
 template <class T> FN T warp_sum(T v)
 {

@@ -1,7 +1,7 @@
 /* prim_wave.h - matrix fragments and copies of prim.h by shuffles, for machines whose matrix units
  * hold numbers in other lanes than PTX has them, or that have none.
  *
- * Who includes it has thread(), shuffle(), quad(), f16_to_f32() and dot4(). tests/cudaemu holds
+ * Who includes it has thread(), shuffle(), f16_to_f32() and dot4(). tests/cudaemu holds
  * each function here to the emulation's own: the sums have the same order along K, hence the same
  * bits.
  *
@@ -40,27 +40,33 @@ struct wave_s8 {
     FN_MEMBER int32_t operator()(uint32_t a, uint32_t b, int32_t s) const { return dot4(a, b, s); }
 };
 
-/* One place of four. */
-template <int PLACE, class Sum, class Dot>
-FN void wave_place(Sum d[4], const uint32_t *a, uint32_t b, Dot dot)
+/* Places are a loop: kernels with hundreds of products, all inlined, would take minutes each to
+ * compile, and no cache of instructions would hold them. */
+#ifdef __HIP__
+#define WAVE_ROLLED _Pragma("unroll 1")
+#else
+#define WAVE_ROLLED
+#endif
+template <class Sum, class Dot>
+FN void wave_half(Sum d[4], uint32_t upper, uint32_t lower, uint32_t b, Dot dot)
 {
-    const int column = thread() % 4 * 8 + PLACE; /* the lane of column 2 (l % 4) */
-    const uint32_t top = quad<PLACE>(a[0]), low = quad<PLACE>(a[1]);
-    const uint32_t left = shuffle(b, column), right = shuffle(b, column + 4);
-    d[0] = dot(top, left, d[0]);
-    d[1] = dot(top, right, d[1]);
-    d[2] = dot(low, left, d[2]);
-    d[3] = dot(low, right, d[3]);
+    const int row = thread() & 28, column = thread() % 4 * 8; /* lanes with their first place */
+    WAVE_ROLLED
+    for (int place = 0; place < 4; place++) {
+        const uint32_t top = shuffle(upper, row + place), low = shuffle(lower, row + place);
+        const uint32_t left = shuffle(b, column + place), right = shuffle(b, column + 4 + place);
+        d[0] = dot(top, left, d[0]);
+        d[1] = dot(top, right, d[1]);
+        d[2] = dot(low, left, d[2]);
+        d[3] = dot(low, right, d[3]);
+    }
 }
+#undef WAVE_ROLLED
 template <int HALVES, class Sum, class Dot>
 FN void wave_mma(Sum d[4], const uint32_t *a, const uint32_t *b, Dot dot)
 {
-    for (int h = 0; h < HALVES; h++) {
-        wave_place<0>(d, a + 2 * h, b[h], dot);
-        wave_place<1>(d, a + 2 * h, b[h], dot);
-        wave_place<2>(d, a + 2 * h, b[h], dot);
-        wave_place<3>(d, a + 2 * h, b[h], dot);
-    }
+    wave_half(d, a[0], a[1], b[0], dot);
+    if (HALVES == 2) wave_half(d, a[2], a[3], b[1], dot);
 }
 
 FN void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
