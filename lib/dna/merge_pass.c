@@ -149,6 +149,7 @@ static zt_status encode(merge_work *w, zt_ctx *ctx, const float *y, int64_t at, 
     zt_quantizer q = {.dtype = j->out.type.dtype,
                       .n = w->by_row ? w->columns : n,
                       .name = j->out.name,
+                      .search = j->search,
                       .first_row = w->by_row ? first / w->columns : 0};
     char *out = w->out + bytes_of(q.dtype, at);
     zt_status s = zt_quantize_rows(NULL, &q, y, n / q.n, out);

@@ -311,7 +311,7 @@ static bool copies(const zt_merge *m, const merge_job *j, const merge_values *v)
            e.type.dtype == j->out.type.dtype && !m->parent[j->slice->source[0].model].lora;
 }
 
-zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t)
+zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search)
 {
     merge_job *j = &m->job[i];
     zt_type type = j->out.type;
@@ -328,6 +328,7 @@ zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t)
     j->out.dtype = zt_dtype_get(t)->name;
     j->out.bytes = bytes;
     j->copy = false;
+    j->search = search;
     m->entry[i] = j->out;
     return ZT_OK;
 }
@@ -345,7 +346,7 @@ static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char 
     }
     zt_status s = zt_merge_resolve(m->r, j->slice, j->out.name, names, j->t, v);
     m->entry[i] = j->out;
-    if (s == ZT_OK && m->r->dtype != ZT_DTYPE_COUNT) s = zt_merge_retype(m, i, m->r->dtype);
+    if (s == ZT_OK && m->r->dtype != ZT_DTYPE_COUNT) s = zt_merge_retype(m, i, m->r->dtype, false);
     if (s != ZT_OK) return s;
     j->coded = zt_merge_net_codes(m, j, j->from, &j->net);
     j->copy = copies(m, j, v);

@@ -152,6 +152,7 @@ typedef struct merge_job {
     int64_t order; /* of its place in the first source */
     int64_t *of;   /* [slice->n] index in each source's checkpoint */
     bool copy;     /* bytes as they are, of source `from` */
+    bool search;   /* codes of least error, whatever the format's own rule */
     bool coded;    /* of a network: codes, with the scale in `net` */
     zt_net_weights net;
     int from; /* whose type it has */
