@@ -188,6 +188,32 @@ refuses() { # what it says
     done
 }
 
+# logits MODEL OPTION...: of every token of a prompt, their sum.
+logits() {
+    zt-run -m "$1" --raw -p 'Hello there, you' -n 0 --engine cuda --strict-engine --logits - --all-logits "${@:2}" |
+        sha256sum
+}
+
+@test "a token is one kernel, with the bits that its stages have as kernels of their own" {
+    need_emulation
+    "$tests/mkmodel" --arch llama --width 256 --heads 4 --kv-heads 2 --head 64 --ffn 512 --type q4_k --also q6_k \
+        --ctx 600 mixed.gguf
+    "$tests/mkmodel" --arch qwen3 --type q4_0 --also q5_1 --ctx 64 normed.gguf
+    "$tests/mkmodel" --arch llama --type q5_0 --also q4_1 --ctx 64 more.gguf
+    "$tests/mkmodel" --arch gemma2 --type q8_0 --ctx 64 gemma.gguf
+    for m in mixed normed more gemma; do
+        ZT_CUDA_EMU_LAUNCHES=$PWD/stays logits $m.gguf --chunk 1 >one
+        ZT_CUDA_EMU_LAUNCHES=$PWD/each ZT_CUDA_EMU_COOPERATIVE=0 logits $m.gguf --chunk 1 >two
+        logits $m.gguf --chunk 3 >three
+        logits $m.gguf >four
+        ZT_CUDA_EMU_SEED=5 logits $m.gguf --chunk 1 >five
+        for n in two three four five; do cmp one $n; done
+        grep -q '^zt_tape ' stays
+        run -1 grep '^zt_tape ' each
+        [ "$(grep -vc '^zt_pack ' stays)" -le $((10#$(grep -vc '^zt_pack ' each) / 5)) ] || { sort stays | uniq -c; false; }
+    done
+}
+
 @test "--stats: one launch and one download for the prompt and every token; memory and pool" {
     need_emulation
     zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine --stats >/dev/null 2>stats

@@ -4,6 +4,7 @@
  * there are; ZT_CUDA_EMU_SEED the order of blocks and threads; ZT_CUDA_EMU_FAIL_ALLOC=N the N-th
  * allocation, of the device or pinned, fails for want of memory; ZT_CUDA_EMU_FAIL=cuName:N the N-th
  * call of that function fails; ZT_CUDA_EMU_COOPERATIVE=0: blocks cannot wait for each other;
+ * ZT_CUDA_EMU_LAUNCHES=FILE: a line for each launch, kernel, blocks and threads;
  * ZT_CUDA_EMU_UNIFIED=1 a device whose memory is the host's: then pinned memory is its own too, else a
  * kernel that touches that fails. A launch that failed is an error of every call until the context is
  * gone; cuGetErrorString then names kernel, block and thread.
@@ -95,6 +96,7 @@ API cuInit(unsigned)
     n_devices = std::min<int>(n_devices, DEVICES);
     emu_seed((uint64_t)number("ZT_CUDA_EMU_SEED", 1));
     cooperative = number("ZT_CUDA_EMU_COOPERATIVE", 1) != 0;
+    emu_log_launches(getenv("ZT_CUDA_EMU_LAUNCHES"));
     fail_alloc = number("ZT_CUDA_EMU_FAIL_ALLOC", 0);
     fail_name = getenv("ZT_CUDA_EMU_FAIL");
     const char *colon = fail_name ? strchr(fail_name, ':') : nullptr;

@@ -93,7 +93,8 @@ uint32_t atomic_cas(uint32_t *p, uint32_t expected, uint32_t v)
 void prefetch(const void *p)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-    if (!emu_memory_behind(at)) emu_fail(EMU_ILLEGAL_ADDRESS, "prefetches nothing at 0x%zx", (size_t)at);
+    if (!emu_memory_behind(at))
+        emu_fail(EMU_ILLEGAL_ADDRESS, "prefetches nothing at 0x%zx", (size_t)at);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
                                     [](const void *p) { name(*static_cast<const args *>(p)); });   \
     static void name([[maybe_unused]] const args &a)
 #define KERNEL_OF(name, args, threads) KERNEL(name, args)
+#define KERNEL_EACH(name, args, threads, each) KERNEL(name, args)
 #define SHARED(type, name, dims)                                                                   \
     typedef type name##_array dims;                                                                \
     name##_array &name = *static_cast<name##_array *>(emu_shared(sizeof(name##_array)))
@@ -56,6 +57,7 @@ void warp_barrier();
 FN void fence() {}
 void grid_barrier(uint32_t *word);
 void prefetch(const void *p);
+template <class V> FN V load_constant(const void *p) { return *static_cast<const V *>(p); }
 
 /* ---- warps: prim_emu.cpp --------------------------------------------------------------------- */
 

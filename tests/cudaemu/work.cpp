@@ -1,6 +1,7 @@
 /* work.cpp - streams: commands are kept until somebody waits, as late as a device may be. */
 #include "work.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -54,6 +55,20 @@ static int run_event(const emu_command &c)
     return EMU_OK;
 }
 
+static FILE *launches;
+
+void emu_log_launches(const char *file)
+{
+    if (file && !launches) launches = fopen(file, "w");
+}
+
+static void log_launch(const emu_launch &l)
+{
+    if (!launches) return;
+    fprintf(launches, "%s %d %d\n", l.kernel->name, l.grid[0] * l.grid[1] * l.grid[2], l.threads);
+    fflush(launches);
+}
+
 static int run_launch(const emu_command &c)
 {
     /* In this library, where kernels may read: check.cpp. */
@@ -61,6 +76,7 @@ static int run_launch(const emu_command &c)
     emu_launch l = c.launch;
     memcpy(arguments, c.bytes->data(), c.bytes->size());
     l.args = arguments;
+    log_launch(l);
     return emu_run(&l);
 }
 

@@ -40,6 +40,7 @@ struct emu_graph {
     std::shared_ptr<emu_commands> commands;
 };
 
+void emu_log_launches(const char *file); /* may be NULL */
 /* Runs what the stream holds; 0 or the first error, which the context keeps. */
 int emu_drain(emu_stream *s);
 void emu_add(emu_stream *s, const emu_command &c);

@@ -82,28 +82,9 @@ typedef struct zt_cu_norm_args {
     zt_cu_ptr x, before, g, after, y, sum, rstd; /* y = norm(x + before) g + after */
     int64_t rows, K;                             /* groups and their columns */
     double eps;
-    int32_t wide, unused; /* do all rows begin where four numbers may be read at once */
+    int32_t wide; /* do all rows begin where four numbers may be read at once */
+    int32_t team; /* threads of a row: its sum's order */
 } zt_cu_norm_args;
-
-/* ---- products with few rows (linear_few.cuh) ------------------------------------------------ */
-
-enum { ZT_CU_FEW = 8 };
-
-/* x of a product: rows that are there, or what a kernel before it would have made of them. */
-enum { ZT_CU_OF_ROWS, ZT_CU_OF_NORM, ZT_CU_OF_GATE };
-
-typedef struct zt_cu_few_args {
-    zt_cu_linear_args a; /* x: rows; without x_sums */
-    union {
-        zt_cu_norm_args norm;
-        zt_cu_gate_args gate;
-    } of;
-    int32_t from, team; /* team: threads of a norm's row */
-    int32_t tells;      /* what is made of x is also left where its own kernel puts it */
-    /* Where the block's dynamic memory has codes of x (at 0), their scales and sums, sums of slices,
-     * and 40 floats; all of it. */
-    int32_t sums_at, part_at, room_at, bytes;
-} zt_cu_few_args;
 
 /* Rows of a matrix of any float or block type, as f32. */
 typedef struct zt_cu_rows_args {
@@ -198,5 +179,27 @@ typedef struct zt_cu_attention_args {
     int32_t whole; /* may eight columns of a head be read at once */
     int32_t units; /* on the matrix units: attention_units.cuh */
 } zt_cu_attention_args;
+
+/* ---- products with few rows (linear_few.cuh) ------------------------------------------------ */
+
+enum { ZT_CU_FEW = 8 };
+
+/* x of a product: rows that are there, or what a kernel before it would have made of them. */
+enum { ZT_CU_OF_ROWS, ZT_CU_OF_NORM, ZT_CU_OF_GATE, ZT_CU_OF_JOIN };
+
+typedef struct zt_cu_few_args {
+    zt_cu_linear_args a; /* x: rows; without x_sums */
+    union {
+        zt_cu_norm_args norm;
+        zt_cu_gate_args gate;
+        zt_cu_attention_args join; /* of splits */
+    } of;
+    int32_t from;  /* ZT_CU_OF_ */
+    int32_t tells; /* what is made of x is also left where its own kernel puts it */
+    /* Where the block's dynamic memory has codes of x (at 0), their scales and sums, sums of slices,
+     * and 40 floats; all of it. */
+    int32_t sums_at, part_at, room_at, bytes;
+    int64_t tile_bytes; /* of the codes of 16 rows of w */
+} zt_cu_few_args;
 
 #endif

@@ -230,24 +230,10 @@ KERNEL_OF(zt_attention_f16, zt_cu_attention_args, THREADS)
     attend<f16>(a, q, r);
 }
 
-/* Splits of a row and head, joined in order; a thread a column. */
+/* A thread a column. */
 KERNEL_OF(zt_attention_join, zt_cu_attention_args, THREADS)
 {
-    int64_t row = block(), head = block_y(), last = PTR(const int32_t, a.slots.pos)[row];
-    int64_t first = first_of(a, last);
-    bool good = last >= 0 && last < a.slots.ctx;
-    const float *parts = PTR(const float, a.parts) + (row * a.H + head) * a.splits * (a.D + 2);
-    float *y = PTR(float, a.y) + (row * a.H + head) * a.D;
-    for (int64_t d = thread(); d < a.D; d += THREADS) {
-        float top = -INFINITY, sum = 0, total = 0;
-        bool fine = good;
-        for (int64_t s = first / SPLIT; good && s <= last / SPLIT; s++) {
-            const float *p = parts + s * (a.D + 2);
-            float old, fresh;
-            if (p[1] < 0) fine = false;
-            join_by(&top, &sum, p[0], p[1], &old, &fresh);
-            total = fmaf(p[2 + d], fresh, total * old);
-        }
-        y[d] = fine ? mean_of(a, total, sum) : 0;
-    }
+    const int64_t row = block(), head = block_y();
+    for (int64_t d = thread(); d < a.D; d += THREADS)
+        join_columns<1>(a, row, head, d, PTR(float, a.y) + (row * a.H + head) * a.D + d);
 }

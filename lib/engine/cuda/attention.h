@@ -38,4 +38,24 @@ FN int64_t first_of(const zt_cu_attention_args &a, int64_t last)
     return a.window > 0 && last >= a.window ? last - a.window + 1 : 0;
 }
 
+/* Columns d .. d + N - 1 of a row and head: its splits joined in order. */
+template <int N>
+FN void join_columns(const zt_cu_attention_args &a, int64_t row, int64_t head, int64_t d,
+                     float y[N])
+{
+    const int64_t last = PTR(const int32_t, a.slots.pos)[row], first = first_of(a, last);
+    const bool good = last >= 0 && last < a.slots.ctx;
+    const float *parts = PTR(const float, a.parts) + (row * a.H + head) * a.splits * (a.D + 2);
+    float top = -INFINITY, sum = 0, total[N] = {0};
+    bool fine = good;
+    for (int64_t s = first / SPLIT; good && s <= last / SPLIT; s++) {
+        const float *p = parts + s * (a.D + 2);
+        float old, fresh;
+        if (p[1] < 0) fine = false;
+        join_by(&top, &sum, p[0], p[1], &old, &fresh);
+        for (int i = 0; i < N; i++) total[i] = fmaf(p[2 + d + i], fresh, total[i] * old);
+    }
+    for (int i = 0; i < N; i++) y[i] = fine ? mean_of(a, total[i], sum) : 0;
+}
+
 #endif

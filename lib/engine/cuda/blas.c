@@ -1,5 +1,6 @@
 /* blas.c - cuBLAS, opened at run time, and products of matrices by it. */
 #include "lib/engine/cuda/blas.h"
+#include "lib/engine/cuda/tape.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -112,7 +113,9 @@ zt_status zt_cu_blas_multiply(zt_cu_call *c, const zt_cu_matmul_args *a, bool ta
             fits(a->M) && fits(a->K) && fits(batches);
     if (!*done) return ZT_OK;
     c->launches++;
-    if (c->sizing) return ZT_OK;
+    zt_status cut = zt_cu_tape_cut(c->e, c->tape);
+    if (c->sizing || cut) return cut;
+    if (c->tape) c->tape->launches++;
     return told(c->e,
                 b->Gemm(b->handle, tb ? OP_T : OP_N, ta ? OP_T : OP_N, (int)a->M, (int)a->N,
                         (int)a->K, t == ZT_F64 ? (const void *)&one_d : &one,

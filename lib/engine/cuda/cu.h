@@ -57,6 +57,7 @@ typedef struct zt_cu_engine {
     int major, minor, processors, max_threads, warp;
     unsigned max_grid[3];
     size_t shared, shared_optin; /* bytes a block has, and may be given */
+    bool cooperative;            /* blocks of a launch may wait for each other */
     bool unified;                /* the device's memory is the host's */
     struct zt_cu_blas *blas;     /* blas.h; NULL: products are our own */
     zt_cu_pool pool;
@@ -148,6 +149,8 @@ typedef struct zt_cu_dim {
     unsigned x, y, z;
 } zt_cu_dim;
 
+typedef struct zt_cu_tape zt_cu_tape; /* tape.h */
+
 /* An op, as a row's `emit` finds it. emit runs several times: once to see what the step needs, with
  * addresses that mean nothing, then whenever the step is captured or run; so it depends on what is
  * here alone, and all times launches the same kernels. */
@@ -159,8 +162,10 @@ struct zt_cu_call {
     zt_cu_ptr x[ZT_MAX_IN], y[ZT_MAX_OUT];          /* 0: absent, not wanted */
     const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
     zt_cu_ptr trouble;                              /* a zt_cu_trouble */
+    bool beside; /* emit: what is launched next needs nothing of what this op launched before */
+    zt_cu_tape *tape; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
-    bool sizing;
+    bool sizing; /* nothing is launched; with a tape addresses are true ones */
     size_t scratch_bytes, scratch_used;
     zt_cu_ptr scratch, tables;
     size_t table_bytes; /* so far, of all steps */
@@ -181,6 +186,12 @@ typedef struct zt_cu_row {
  * do. `shared`: bytes of dynamic shared memory. */
 zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim grid, zt_cu_dim block,
                        size_t shared, const void *args, size_t bytes);
+/* Is the launch a stage of the tape's? Then it is not to be made. */
+zt_status zt_cu_tape_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
+                          const void *args, size_t bytes, bool *taken);
+/* Before anything else goes into the stream, in both passes: what the tape has goes first. t may be
+ * NULL. */
+zt_status zt_cu_tape_cut(zt_cu_engine *e, zt_cu_tape *t);
 /* Fresh memory for this op alone, 256-byte aligned. bytes may be 0. */
 zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes);
 /* Constants of the step, the same at every run. 0: an error. */
@@ -239,6 +250,7 @@ struct zt_ready {
     zt_cu_mem tables;
     size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
     uint64_t launches;    /* kernels a replay */
+    zt_cu_tape *tape; /* NULL: every launch is one */
     zt_cu_exec exec;
     uint64_t moved;     /* the engine's count when it was captured */
     zt_cu_event *times; /* n_tasks + 1, made when first watched */
@@ -250,6 +262,7 @@ void zt_cu_unprepare(zt_engine *e, zt_ready *r);
 typedef struct zt_cu_where {
     zt_ebuf *const *in, *const *out; /* NULL: the plan's */
     zt_cu_ptr troubles;
+    zt_cu_tape *tape; /* or NULL */
 } zt_cu_where;
 zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r);
 zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_cu_where *w);

@@ -69,6 +69,7 @@ static zt_status read_limits(zt_cu_engine *e)
     e->processors = ask(e, ZT_CU_AT_PROCESSORS, &s);
     e->max_threads = ask(e, ZT_CU_AT_MAX_THREADS, &s);
     e->warp = ask(e, ZT_CU_AT_WARP, &s);
+    e->cooperative = ask(e, ZT_CU_AT_COOPERATIVE, &s);
     e->unified = ask(e, ZT_CU_AT_INTEGRATED, &s);
     e->shared = (size_t)ask(e, ZT_CU_AT_SHARED, &s);
     e->shared_optin = (size_t)ask(e, ZT_CU_AT_SHARED_OPTIN, &s);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { WARPS = 4 }; /* as embed.cu has it */
+enum { WARPS = 4 }; /* ROW_WARPS of embed.cuh */
 
 static bool has_gather(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
                        const zt_type out[])

@@ -1,5 +1,5 @@
 /* kernels.c - which row runs an op, and how a row launches its kernels. */
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/tape.h"
 
 #include <string.h>
 
@@ -128,7 +128,10 @@ zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim g, zt_cu_dim b
     zt_cu_function f = s ? NULL : zt_cu_function_of(e, name, shared);
     if (!f) return s ? s : zt_ctx_status(e->base.ctx);
     c->launches++;
-    if (c->sizing) return ZT_OK;
+    bool taken = false;
+    if (c->tape && (s = zt_cu_tape_take(c, name, g, shared, args, bytes, &taken))) return s;
+    if (c->sizing || taken) return ZT_OK;
+    if (c->tape) c->tape->launches++;
     return zt_cu_try(e,
                      e->cu.LaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared,
                                         e->stream, params, NULL),
@@ -149,14 +152,14 @@ zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes)
     }
     c->scratch_used = at + (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (c->scratch_used > c->scratch_bytes) c->scratch_bytes = c->scratch_used;
-    return c->sizing ? somewhere : c->scratch + at;
+    return c->sizing && !c->tape ? somewhere : c->scratch + at;
 }
 
 zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes)
 {
     size_t at = c->table_bytes, end = at + (bytes + ALIGN - 1) / ALIGN * ALIGN;
     c->table_bytes = end;
-    if (!c->sizing) return c->tables + at;
+    if (!c->sizing || c->tape) return c->tables + at;
     if (end > c->table_room) {
         size_t room = end > 2 * c->table_room ? end : 2 * c->table_room;
         uint8_t *more = zt_realloc(c->e->base.ctx, c->table, room);
@@ -171,13 +174,16 @@ zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes)
 
 zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n)
 {
-    if (c->sizing || n == 0) return ZT_OK;
+    zt_status s = n ? zt_cu_tape_cut(c->e, c->tape) : ZT_OK;
+    if (c->sizing || n == 0 || s) return s;
     return zt_cu_try(c->e, c->e->cu.MemsetD8Async(at, v, n, c->e->stream), "MemsetD8Async");
 }
 
 zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n)
 {
-    if (c->sizing || n == 0 || to == from) return ZT_OK;
+    if (n == 0 || to == from) return ZT_OK;
+    zt_status s = zt_cu_tape_cut(c->e, c->tape);
+    if (c->sizing || s) return s;
     return zt_cu_try(c->e, c->e->cu.MemcpyDtoDAsync(to, from, n, c->e->stream), "MemcpyDtoDAsync");
 }
 

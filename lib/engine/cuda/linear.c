@@ -208,6 +208,7 @@ static zt_status launch(products *p, int first, unsigned *done)
                             (unsigned)((a.n + h.most - 1) / h.most), count};
     size_t shared = a.split ? (size_t)most * WARPS * 16 * sizeof(float) : 0;
     f.a = a;
+    if (few) f.tile_bytes = a.units * packed->codes * 64;
     if (s || few) return s ? s : launch_few(c, packed, &f);
     return zt_cu_launch(c, h.kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &a, sizeof a);
 }
@@ -216,8 +217,12 @@ static zt_status multiply(products *p)
 {
     unsigned done = 0;
     zt_status s = ZT_OK;
-    for (int i = 0; i < p->n && !s; i++)
-        if (!(done >> i & 1)) s = launch(p, i, &done);
+    for (int i = 0; i < p->n && !s; i++) {
+        if (done >> i & 1) continue;
+        p->c->beside = done != 0;
+        s = launch(p, i, &done);
+    }
+    p->c->beside = false;
     return s;
 }
 

@@ -62,6 +62,13 @@ FN void number_put(zt_cu_ptr p, int type, int64_t i, float v)
         PTR(bf16, p)[i] = put<bf16>(v);
 }
 
+FN void gate_at(const zt_cu_gate_args &a, int64_t i)
+{
+    if (i < a.n)
+        number_put(a.y, a.type, i,
+                   gate_of(a.gate, number_at(a.g, a.type, i), number_at(a.u, a.type, i)));
+}
+
 /* The sum of token t and row m is done. */
 FN void finish(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, int64_t m, float v)
 {

@@ -99,6 +99,5 @@ PRODUCT(q6_k)
 KERNEL(zt_gate, zt_cu_gate_args)
 {
     for (int64_t i = first(); i < a.n; i += stride())
-        number_put(a.y, a.type, i,
-                   gate_of(a.gate, number_at(a.g, a.type, i), number_at(a.u, a.type, i)));
+        gate_at(a, i);
 }

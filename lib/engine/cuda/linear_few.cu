@@ -5,9 +5,12 @@
     KERNEL_OF(zt_few_##type, zt_cu_few_args, 32 * SLICES)                                          \
     {                                                                                              \
         DYNAMIC_SHARED(char, memory);                                                              \
-        few_room r = room_of(a, memory);                                                           \
-        few_codes(a, r, block() == 0);                                                             \
-        few_tile<packed_##type>(a, r, block(), 0);                                                 \
+        x_room r = room_of(a, memory);                                                             \
+        share s = few_share(a.a, block());                                                         \
+        float acc[4] = {0};                                                                        \
+        few_codes<false>(a, r, false);                                                             \
+        few_slice<packed_##type>(run_of(a, r, s), acc);                                            \
+        few_finish(a, r, s, acc, 0);                                                               \
     }
 PRODUCT(q4_0)
 PRODUCT(q4_1)

@@ -47,9 +47,10 @@ static zt_status launch_rows(zt_cu_call *c, zt_dtype t, const char *const names[
 {
     const zt_cu_ptr all = a->x | a->before | a->g | a->after | a->y | a->sum;
     a->wide = a->K % 4 == 0 && all % 32 == 0;
+    a->team = (int32_t)zt_cu_norm_team(a->K);
     if (a->rows == 0 || a->K == 0) return ZT_OK;
     return zt_cu_launch(c, of_type(t, names), (zt_cu_dim){(unsigned)a->rows, 1, 1},
-                        (zt_cu_dim){zt_cu_norm_team(a->K), 1, 1}, 0, a, sizeof *a);
+                        (zt_cu_dim){(unsigned)a->team, 1, 1}, 0, a, sizeof *a);
 }
 
 static zt_status launch_norm(zt_cu_call *c, zt_dtype t, zt_cu_norm_args *a)

@@ -7,7 +7,7 @@
     KERNEL_OF(name, zt_cu_norm_args, 512)                                                          \
     {                                                                                              \
         SHARED(wide<number>::type, room, [32]);                                                    \
-        norm_row<number>(a, block(), threads(), room);                                             \
+        norm_row<number>(a, block(), room);                                                        \
     }
 NORM(zt_norm_f32, float)
 NORM(zt_norm_f16, f16)

@@ -46,15 +46,15 @@ FN void summed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T
     for (int j = 0; j < 4; j++) v[j] += more[j];
 }
 
-/* 1 / sqrt(mean of squares + eps), for every thread. Columns go to the first `team` threads in turn:
- * as many as a block of their own has (norm.c: threads_of), so that the sum has the same order. */
+/* 1 / sqrt(mean of squares + eps), for every thread. Columns go to the first `team` threads in turn,
+ * as many as a block has that norms a row alone, so that the sum has the same order. */
 template <class T>
-FN typename wide<T>::type rstd_of(const zt_cu_norm_args &a, int64_t row, int team, bool tells,
+FN typename wide<T>::type rstd_of(const zt_cu_norm_args &a, int64_t row, bool tells,
                                   typename wide<T>::type *room)
 {
     typedef typename wide<T>::type W;
     W sum = 0, v[4];
-    for (int64_t i = 4 * thread(); thread() < team && i < a.K; i += 4 * team) {
+    for (int64_t i = 4 * thread(); thread() < a.team && i < a.K; i += 4 * a.team) {
         summed<T>(a, row, i, v);
         for (int j = 0; j < 4; j++) sum += v[j] * v[j];
         if (a.sum && tells) store_four(PTR(T, a.sum) + row * a.K, i, a.K, a.wide, v);
@@ -80,11 +80,11 @@ FN void normed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T
 }
 
 template <class T>
-FN void norm_row(const zt_cu_norm_args &a, int64_t row, int team, typename wide<T>::type *room)
+FN void norm_row(const zt_cu_norm_args &a, int64_t row, typename wide<T>::type *room)
 {
     typedef typename wide<T>::type W;
-    W v[4], rstd = rstd_of<T>(a, row, team, true, room);
-    for (int64_t i = 4 * thread(); thread() < team && i < a.K; i += 4 * team) {
+    W v[4], rstd = rstd_of<T>(a, row, true, room);
+    for (int64_t i = 4 * thread(); thread() < a.team && i < a.K; i += 4 * a.team) {
         normed<T>(a, row, i, rstd, v);
         store_four(PTR(T, a.y) + row * a.K, i, a.K, a.wide, v);
     }

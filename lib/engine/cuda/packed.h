@@ -191,17 +191,17 @@ FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halve
     const int each = T::WORDS < 4 ? T::WORDS : 4;
     const uint32_t *from = codes + at * T::WORDS * 32 + lane() * each;
     for (int v = 0; v < T::WORDS / each; v++) {
-        vec<uint32_t, each> part = load_vec<each>(from + v * 32 * each);
+        vec<uint32_t, each> part = weight_vec<each>(from + v * 32 * each);
         for (int k = 0; k < each; k++) u->code[v * each + k] = part.v[k];
     }
     for (int r = 0; r < 2; r++) {
         int64_t row = at * 16 + lane() / 4 + 8 * r;
         if (T::HEAD > 0) {
             const int some = T::HEAD > 0 ? int(T::HEAD) : 1;
-            vec<uint32_t, some> head = load_vec<some>(heads + row * some);
+            vec<uint32_t, some> head = weight_vec<some>(heads + row * some);
             for (int h = 0; h < some; h++) u->head[r][h] = head.v[h];
         }
-        if (T::HALF) u->half[r] = get(halves[row]);
+        if (T::HALF) u->half[r] = half_of(weight_vec<1>((const uint16_t *)halves + row).v[0]);
     }
 }
 

@@ -3,7 +3,7 @@
  * Each step is asked once, with addresses that mean nothing, what it needs: kernels, scratch,
  * tables. What all of them need is made here, so that a replay allocates nothing.
  */
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/tape.h"
 
 #include <string.h>
 
@@ -89,6 +89,8 @@ zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_
     zt_status s = ZT_OK;
     zt_cu_call c;
     describe(e, r, t, &c);
+    c.tape = w->tape;
+    c.sizing = w->tape && !w->tape->plays;
     for (int k = 0; k < info->n_out; k++) c.y[k] = address(e, r, st->out[k], w, false);
     for (int k = 0; k < info->n_in; k++)
         c.x[k] = t->apart >> k & 1 ? c.y[k] : address(e, r, st->in[k], w, t->packed[k]);
@@ -231,6 +233,7 @@ void zt_cu_unprepare(zt_engine *base, zt_ready *r)
     zt_cu_release(e, &r->host);
     zt_cu_release(e, &r->device);
     zt_cu_release(e, &r->tables);
+    if (r->tape) zt_cu_tape_free(e, r->tape);
     if (--e->plans == 0) zt_cu_release(e, &e->arena);
     zt_arena_free(r->memory);
     zt_free(base->ctx, r);

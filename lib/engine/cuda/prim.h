@@ -18,6 +18,7 @@
  *
  * KERNEL(name, args)               `a` is the arguments, a struct of args*.h
  * KERNEL_OF(name, args, threads)   the same, never launched with more threads
+ * KERNEL_EACH(name, args, threads, each)   and so that a processor has room for `each` blocks
  * FN, FN_MEMBER                    before a function of the device, one of a struct
  * SHARED(float, tile, [4][33])     an array of the block, declared at the kernel's top level
  * DYNAMIC_SHARED(float, buf)       the bytes that the launch asked for
@@ -140,6 +141,12 @@ template <int N, class T> FN vec<T, N> load_vec(const T *p)
 {
     ALIGNED(p, sizeof(T) * N);
     return *reinterpret_cast<const vec<T, N> *>(p);
+}
+/* The same of what nobody writes while the kernel runs. */
+template <int N, class T> FN vec<T, N> weight_vec(const T *p)
+{
+    ALIGNED(p, sizeof(T) * N);
+    return load_constant<vec<T, N>>(p);
 }
 template <class T, int N> FN void store_vec(T *p, const vec<T, N> &v)
 {

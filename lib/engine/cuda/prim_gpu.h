@@ -8,6 +8,9 @@
 #define KERNEL(name, args) extern "C" __global__ void name(const __grid_constant__ args a)
 #define KERNEL_OF(name, args, threads)                                                             \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
+#define KERNEL_EACH(name, args, threads, each)                                                     \
+    extern "C" __global__ void __launch_bounds__(threads, each)                                    \
+        name(const __grid_constant__ args a)
 #define SHARED(type, name, dims) __shared__ alignas(16) type name dims
 extern __shared__ uint4 zt_cu_dynamic[];
 #define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(zt_cu_dynamic)
@@ -51,6 +54,30 @@ FN void grid_barrier(uint32_t *word)
 FN void prefetch(const void *p)
 {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
+
+/* Through the cache of what is only read: 2, 4, 8 or 16 bytes of device memory. */
+template <int BYTES> struct constant_word {
+    typedef uint4 type;
+};
+template <> struct constant_word<8> {
+    typedef uint2 type;
+};
+template <> struct constant_word<4> {
+    typedef uint32_t type;
+};
+template <> struct constant_word<2> {
+    typedef uint16_t type;
+};
+template <class V> FN V load_constant(const void *p)
+{
+    typedef typename constant_word<sizeof(V)>::type word;
+    union {
+        word w;
+        V v;
+    } u;
+    u.w = __ldg(reinterpret_cast<const word *>(p));
+    return u.v;
 }
 
 /* ---- warps ----------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #define KERNEL(name, args) extern "C" __global__ void name(const args a)
 #define KERNEL_OF(name, args, threads)                                                             \
     extern "C" __global__ void __launch_bounds__(threads) name(const args a)
+#define KERNEL_EACH(name, args, threads, each) KERNEL_OF(name, args, threads)
 #define SHARED(type, name, dims) __shared__ __attribute__((aligned(16))) type name dims
 extern __shared__ uint4 zt_cu_dynamic[];
 #define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(zt_cu_dynamic)
@@ -55,6 +56,7 @@ FN void grid_barrier(uint32_t *word)
     __syncthreads();
 }
 FN void prefetch(const void *) {} /* no such instruction */
+template <class V> FN V load_constant(const void *p) { return *static_cast<const V *>(p); }
 
 /* ---- warps ----------------------------------------------------------------------------------- */
 

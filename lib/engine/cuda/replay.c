@@ -1,6 +1,6 @@
 /* replay.c - a plan captured as one graph, and run: inputs into pinned memory, one launch, outputs
  * out of it. Watched, its steps run one by one with an event between them. */
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/tape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,10 +83,36 @@ static zt_cu_where own_places(const zt_ready *r)
     return (zt_cu_where){.troubles = r->device.at + r->trouble_at};
 }
 
+static zt_status run_tasks(zt_cu_engine *e, zt_ready *r, const zt_cu_where *w)
+{
+    zt_status s = ZT_OK;
+    for (int i = 0; i < r->n_tasks && !s; i++) s = zt_cu_run_task(e, r, i, w);
+    return s ? s : zt_cu_tape_cut(e, w->tape);
+}
+
+/* The tape of a plan that is captured, and which of its launches go on it. */
+static zt_status write_tape(zt_cu_engine *e, zt_ready *r, zt_cu_where *w)
+{
+    if (!zt_cu_tape_fits(e)) return ZT_OK;
+    if (!r->tape) {
+        r->tape = zt_arena_alloc(r->memory, sizeof *r->tape);
+        if (!r->tape) return ZT_ENOMEM;
+        *r->tape = (zt_cu_tape){0};
+    }
+    w->tape = r->tape;
+    zt_cu_tape_begin(r->tape, false);
+    zt_status s = run_tasks(e, r, w);
+    if (!s) s = zt_cu_tape_send(e, r->tape);
+    zt_cu_tape_begin(r->tape, true);
+    return s;
+}
+
 zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
 {
     zt_cu_graph graph = NULL;
     zt_cu_where w = own_places(r);
+    zt_status wrote = write_tape(e, r, &w);
+    if (wrote) return wrote;
     r->moved = UINT64_MAX; /* until it is whole */
     if (r->exec) e->cu.GraphExecDestroy(r->exec);
     r->exec = NULL;
@@ -94,7 +120,7 @@ zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
                             "StreamBeginCapture");
     if (s) return s;
     s = bring(e, r);
-    for (int i = 0; i < r->n_tasks && !s; i++) s = zt_cu_run_task(e, r, i, &w);
+    if (!s) s = run_tasks(e, r, &w);
     if (!s) s = fetch(e, r);
     int ended = e->cu.StreamEndCapture(e->stream, &graph);
     if (!s) s = zt_cu_try(e, ended, "StreamEndCapture");
@@ -102,6 +128,7 @@ zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
     if (s) r->exec = NULL;
     if (graph) e->cu.GraphDestroy(graph);
     if (!s) r->moved = e->moved;
+    if (!s && r->tape) r->launches = r->tape->launches;
     return s;
 }
 

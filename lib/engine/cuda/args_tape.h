@@ -1,0 +1,48 @@
+/* args_tape.h - stages of the kernel that stays: what host (tape.c) and kernel (tape.cu) know of them.
+ */
+#ifndef ZT_CU_ARGS_TAPE_H
+#define ZT_CU_ARGS_TAPE_H
+
+#include "lib/engine/cuda/args_llm.h"
+
+/* Products are numbered from ZT_CU_STAGE_FEW on, by type: tape.c has their names. */
+#define ZT_CU_FEW_TYPES(X) X(q4_0) X(q4_1) X(q5_0) X(q5_1) X(q8_0) X(q4_k) X(q5_k) X(q6_k)
+
+enum {
+    ZT_CU_STAGE_NORM,
+    ZT_CU_STAGE_GATE,
+    ZT_CU_STAGE_SEAT,
+    ZT_CU_STAGE_ROWS,
+    ZT_CU_STAGE_ROWS_PACKED,
+    ZT_CU_STAGE_ATTENTION_64,
+    ZT_CU_STAGE_ATTENTION_128,
+    ZT_CU_STAGE_ATTENTION_256,
+    ZT_CU_STAGE_JOIN,
+#define X(type) ZT_CU_STAGE_FEW_##type,
+    ZT_CU_FEW_TYPES(X)
+#undef X
+        ZT_CU_STAGES
+};
+
+/* What a launch would have been: `blocks` blocks, which the kernel's own blocks take in turn, the
+ * first of them by block number `skew`, so that stages beside each other keep all busy. */
+typedef struct zt_cu_stage {
+    int32_t kind, blocks, skew;
+    int32_t across, up; /* of these blocks in x and y; z is the rest */
+    int32_t waits;      /* for all blocks to be done with what is before it */
+    union {
+        zt_cu_norm_args norm;
+        zt_cu_gate_args gate;
+        zt_cu_seat_args seat;
+        zt_cu_rows_args rows;
+        zt_cu_attention_args attention; /* and the join of its splits */
+        zt_cu_few_args few;
+    } of;
+} zt_cu_stage;
+
+typedef struct zt_cu_tape_args {
+    zt_cu_ptr stages, word; /* word: grid_barrier's */
+    int64_t n;
+} zt_cu_tape_args;
+
+#endif
