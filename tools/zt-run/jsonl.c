@@ -47,7 +47,8 @@ static zt_status read_more(queue *q)
     char piece[PIECE];
     zt_ctx *ctx = q->r->ctx;
     const char *path = q->r->o->input;
-    memmove(q->in.data, q->in.data + q->at, q->in.len - q->at);
+    if (q->at) /* before the first byte there is no data */
+        memmove(q->in.data, q->in.data + q->at, q->in.len - q->at);
     q->in.len -= q->at;
     q->at = 0;
     ssize_t got = read(q->fd, piece, sizeof piece);
