@@ -59,8 +59,15 @@ typedef struct zt_cu_linear_args {
     int32_t each;  /* rows of codes a row of x: 1 or 2 */
     int32_t split; /* the warps of a block take slices of one tile, not tiles */
     int32_t after, curve;
+    int32_t right, unused; /* of a large product: tiles of rows of x */
     zt_cu_product product[ZT_CU_PRODUCTS];
 } zt_cu_linear_args;
+
+typedef struct zt_cu_halves_args { /* n numbers to `type`, f16 or bf16 */
+    zt_cu_ptr x, y;
+    int64_t n;
+    int32_t type, unused;
+} zt_cu_halves_args;
 
 typedef struct zt_cu_codes_args {
     zt_cu_ptr x, codes, sums;
@@ -94,6 +101,10 @@ typedef struct zt_cu_rows_args {
     zt_cu_pack_args pack;                       /* of packed rows */
 } zt_cu_rows_args;
 
+/* ---- large products (gemm.cuh) ---------------------------------------------------------------- */
+
+enum { ZT_CU_GEMM_TILE = 128, ZT_CU_GEMM_BYTES = 128 * 136 * 4 /* of shared memory */ };
+
 /* ---- matmul (matmul.cu) --------------------------------------------------------------------- */
 
 enum { ZT_CU_DIMS = 8 }; /* of batches */
@@ -103,7 +114,8 @@ typedef struct zt_cu_matmul_args {
     int64_t N, K, M;
     int64_t a_row, a_col, b_row, b_col; /* steps of a[n,k] and b[k,m] */
     int64_t dim[ZT_CU_DIMS], a_step[ZT_CU_DIMS], b_step[ZT_CU_DIMS];
-    int32_t rank, unused;
+    int32_t rank;
+    int32_t wide_a, wide_b, wide_y; /* may eight numbers be read, or written, at once (gemm.cuh) */
 } zt_cu_matmul_args;
 
 /* ---- softmax -------------------------------------------------------------------------------- */

@@ -67,8 +67,9 @@ FN void few_scores(const zt_cu_attention_args &a, const few_task &w, const query
         for (int c = 0; c < 4; c++) {
             int key = (warp() + i * WARPS) * 8 + lane() % 4 * 2 + c % 2;
             bool seen = p0 + key >= w.first && p0 + key <= w.last;
-            r->score[lane() / 4 + c / 2 * 8][key] =
-                seen ? score_of(a, s[i][c], q.scale[c / 2]) : -INFINITY;
+            float score = s[i][c] * q.scale[c / 2];
+            if (a.softcap > 0) score = capped(a, score);
+            r->score[lane() / 4 + c / 2 * 8][key] = seen ? score : -INFINITY;
         }
 }
 
@@ -143,8 +144,9 @@ FN void few_walk(const zt_cu_attention_args &a, const few_task &w, few_room<D> *
     for (int i = 0; i < 16 / WARPS; i++) top[i] = -INFINITY;
     for (int64_t next = j; j <= end; j++) {
         for (; next <= end && next <= j + 1; next++) { /* the first, then one ahead */
-            bring<D, WARPS>(a, a.k, w.column, all, &r->tokens, next * TILE, tells, r->keys[next % 2]);
-            bring<D, WARPS>(a, a.v, w.column, all, &r->tokens, next * TILE, 0, r->values[next % 2]);
+            int64_t p0 = next * TILE;
+            bring<D, WARPS>(a, a.k, w.column, all, &r->tokens, p0, tells, r->keys[next % 2]);
+            bring<D, WARPS>(a, a.v, w.column, all, &r->tokens, p0, 0, r->values[next % 2]);
             copy_commit();
         }
         if (j < end) copy_wait<1>();

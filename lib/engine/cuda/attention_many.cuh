@@ -1,8 +1,8 @@
 /* attention_many.cuh - attention of many rows: a warp has 16 rows of tokens by heads, its block all
  * keys that any of its tokens sees, which all its warps read.
  *
- * A block's tokens go by runs of one sequence. For rows that do not see a key its weight is 0, which
- * leaves a state as it is; values there that are no numbers are kept from them (mend).
+ * A block's tokens go by runs of one sequence. For rows that do not see a key its weight is 0: a
+ * state stays as it is; values there that are no numbers are kept from them (mend).
  */
 #ifndef ZT_CU_ATTENTION_MANY_H
 #define ZT_CU_ATTENTION_MANY_H
@@ -112,10 +112,16 @@ FN void soften(const zt_cu_attention_args &a, int64_t p0, many_rows_of *m, float
     float most[2] = {-INFINITY, -INFINITY};
     UNROLL
     for (int i = 0; i < 8; i++) UNROLL
+    for (int c = 0; c < 4; c++) s[i][c] *= m->q.scale[c / 2];
+    UNROLL
+    for (int i = 0; a.softcap > 0 && i < 8; i++) UNROLL
+    for (int c = 0; c < 4; c++) s[i][c] = capped(a, s[i][c]);
+    UNROLL
+    for (int i = 0; i < 8; i++) UNROLL
     for (int c = 0; c < 4; c++) {
-        int64_t p = p0 + i * 8 + lane() % 4 * 2 + c % 2;
+        int32_t p = (int32_t)p0 + i * 8 + lane() % 4 * 2 + c % 2;
         bool seen = p >= m->first[c / 2] && p <= m->last[c / 2];
-        s[i][c] = seen ? score_of(a, s[i][c], m->q.scale[c / 2]) : -INFINITY;
+        if (!seen) s[i][c] = -INFINITY;
         most[c / 2] = fmaxf(most[c / 2], s[i][c]);
     }
     for (int h = 0; h < 2; h++) {
@@ -200,7 +206,8 @@ FN void join_split(many_rows_of *m, many_room<D, WARPS> *r, float acc[D / 8 + 1]
 }
 
 template <int D, int WARPS>
-FN void add_tile(const float s[8][4], const float shrink[2], many_room<D, WARPS> *r, float acc[D / 8 + 1][4])
+FN void add_tile(const float s[8][4], const float shrink[2], many_room<D, WARPS> *r,
+                 float acc[D / 8 + 1][4])
 {
     weighed p;
     weighed_of(s, &p);

@@ -118,8 +118,8 @@ FN void park(const zt_cu_attention_args &a, const query &q, int ks, uint32_t *to
 /* Rows of positions p0 .. p0 + TILE - 1 of a cache on their way to shared memory; those that nobody
  * sees are zeros. troubles: those found here are told. */
 template <int D, int WARPS>
-FN void bring(const zt_cu_attention_args &a, zt_cu_ptr cache, int64_t column, const run &r, crowd *c,
-              int64_t p0, bool troubles, uint16_t *to)
+FN void bring(const zt_cu_attention_args &a, zt_cu_ptr cache, int64_t column, const run &r,
+              crowd *c, int64_t p0, bool troubles, uint16_t *to)
 {
     const int rows = TILE / WARPS, chunks = D / 8;
     int64_t p = p0 + warp() * rows + lane() % rows, slot = -2;
@@ -162,12 +162,8 @@ FN void products_of(const Q &q, uint16_t *keys, int nt, int step, float s[N][4])
     }
 }
 
-/* What a product is as a score. */
-FN float score_of(const zt_cu_attention_args &a, float s, float scale)
-{
-    s *= scale;
-    return a.softcap > 0 ? a.softcap * tanhf(s / a.softcap) : s;
-}
+/* A score under the cap. */
+FN float capped(const zt_cu_attention_args &a, float s) { return a.softcap * tanhf(s / a.softcap); }
 
 FN float weight_of(float s, float top) { return top == -INFINITY ? 0 : expf(s - top); }
 

@@ -214,6 +214,8 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
 zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared);
 void zt_cu_modules_close(zt_cu_engine *e);
 bool zt_cu_is_float(zt_dtype t); /* f32, f16 or bf16 */
+/* Has the device so much shared memory for a kernel of *_units.cu? */
+bool zt_cu_has_units(const zt_cu_engine *e, size_t shared);
 /* rope.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
 struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int pos);
 /* norm.c: of a value of type `type`, as the row rms_norm. */

@@ -28,6 +28,11 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
 
 bool zt_cu_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
 
+bool zt_cu_has_units(const zt_cu_engine *e, size_t shared)
+{
+    return shared <= e->shared_optin;
+}
+
 /* ---- kernels by name ------------------------------------------------------------------------- */
 
 /* Images are loaded one after the other until one has the kernel. The emulation has one module. */

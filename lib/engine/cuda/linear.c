@@ -163,6 +163,49 @@ static zt_status launch_few(zt_cu_call *c, const zt_cu_pack *packed, zt_cu_few_a
                         (zt_cu_dim){32 * WARPS, 1, 1}, (size_t)f->bytes, f, sizeof *f);
 }
 
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+/* The type of a large product's operands, where it is made by gemm.cuh; else ZT_DTYPE_COUNT. */
+static zt_dtype large(const zt_cu_call *c, how h, int64_t n, int64_t rows, unsigned count)
+{
+    int64_t tiles = (rows + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE *
+                    ((n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE) * count;
+    if (n <= h.most || tiles * 4 < c->e->processors || !zt_cu_has_units(c->e, ZT_CU_GEMM_BYTES))
+        return ZT_DTYPE_COUNT;
+    return !strncmp(h.kernel, "zt_half_f16", 11)    ? ZT_F16
+           : !strncmp(h.kernel, "zt_half_bf16", 12) ? ZT_BF16
+                                                    : ZT_DTYPE_COUNT;
+}
+
+/* n numbers of type `from` at *at become those of type `to` elsewhere, if they are not. */
+static zt_status halves(zt_cu_call *c, zt_dtype from, zt_dtype to, int64_t n, zt_cu_ptr *at)
+{
+    if (from == to) return ZT_OK;
+    zt_cu_halves_args a = {.x = *at, .n = n, .type = (int32_t)to};
+    *at = a.y = zt_cu_scratch(c, (size_t)n * 2);
+    if (!a.y) return ZT_ENOMEM;
+    return zt_cu_launch(c, from == ZT_F32 ? "zt_halves_f32" : "zt_halves_e4m3",
+                        zt_cu_grid(n, 1024), (zt_cu_dim){256, 1, 1}, 0, &a, sizeof a);
+}
+
+static zt_status launch_large(zt_cu_call *c, zt_dtype t, zt_cu_linear_args *a, unsigned count)
+{
+    int64_t left = 0;
+    zt_status s = halves(c, (zt_dtype)a->x_type, t, a->n * a->K, &a->x);
+    for (unsigned i = 0; i < count && !s; i++) {
+        int64_t M = a->product[i].M, tiles = (M + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE;
+        left = tiles > left ? tiles : left;
+        s = halves(c, (zt_dtype)a->w_type, t, M * a->K, &a->product[i].w);
+        a->wide_w = (!i || a->wide_w) && is_wide(a->product[i].w, a->K, 8);
+    }
+    a->wide_x = is_wide(a->x, a->K, 8);
+    a->right = (int32_t)((a->n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE);
+    const zt_cu_dim grid = {(unsigned)(left * a->right), count, 1};
+    if (s) return s;
+    return zt_cu_launch(c, t == ZT_F16 ? "zt_gemm_f16" : "zt_gemm_bf16", grid,
+                        (zt_cu_dim){256, 1, 1}, ZT_CU_GEMM_BYTES, a, sizeof *a);
+}
+
 /* The products from number `first` on whose weights are of its form, in one launch; which they are.
  */
 static zt_status launch(products *p, int first, unsigned *done)
@@ -210,6 +253,8 @@ static zt_status launch(products *p, int first, unsigned *done)
     f.a = a;
     if (few) f.tile_bytes = a.units * packed->codes * 64;
     if (s || few) return s ? s : launch_few(c, packed, &f);
+    zt_dtype t = large(c, h, a.n, tiles * 16, count);
+    if (t != ZT_DTYPE_COUNT) return launch_large(c, t, &a, count);
     return zt_cu_launch(c, h.kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &a, sizeof a);
 }
 

@@ -40,6 +40,36 @@ zt_status zt_cu_multiply(zt_cu_call *c, const zt_cu_matmul_args *a)
     return zt_cu_launch(c, "zt_matmul_f32", grid, (zt_cu_dim){256, 1, 1}, 0, a, sizeof *a);
 }
 
+/* ---- by gemm.cuh ------------------------------------------------------------------------------ */
+
+static int64_t tiles_of(int64_t n) { return (n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE; }
+
+/* Its tiles are worth while: more than one of the small ones, and work for every processor. */
+static bool is_large(const zt_cu_engine *e, const zt_cu_matmul_args *a, int64_t batches)
+{
+    return a->N > TILE && a->M > TILE && zt_cu_has_units(e, ZT_CU_GEMM_BYTES) &&
+           batches <= (int64_t)e->max_grid[1] &&
+           tiles_of(a->N) * tiles_of(a->M) * batches * 4 >= e->processors;
+}
+
+/* Rows of n numbers side by side, from a multiple of 16 bytes on. */
+static bool is_wide(zt_cu_ptr at, int64_t n) { return at % 16 == 0 && n % 8 == 0; }
+
+static zt_status launch_large(zt_cu_call *c, zt_cu_matmul_args *a, int64_t batches)
+{
+    bool ta = a->a_row == 1 && a->a_col != 1, tb = a->b_row == 1 && a->b_col != 1;
+    bool half = c->in[0]->dtype == ZT_F16;
+    const char *nt = half ? "zt_matmul_f16_nt" : "zt_matmul_bf16_nt",
+               *nn = half ? "zt_matmul_f16_nn" : "zt_matmul_bf16_nn",
+               *tn = half ? "zt_matmul_f16_tn" : "zt_matmul_bf16_tn";
+    a->wide_a = is_wide(a->a, ta ? a->N : a->K);
+    a->wide_b = is_wide(a->b, tb ? a->K : a->M) && !(ta && tb);
+    a->wide_y = is_wide(a->y, a->M);
+    const zt_cu_dim grid = {(unsigned)(tiles_of(a->N) * tiles_of(a->M)), (unsigned)batches, 1};
+    return zt_cu_launch(c, ta ? tn : tb ? nt : nn, grid, (zt_cu_dim){256, 1, 1}, ZT_CU_GEMM_BYTES,
+                        a, sizeof *a);
+}
+
 static zt_status emit_matmul(zt_cu_call *c)
 {
     const zt_matmul_attrs *at = c->attrs;
@@ -63,6 +93,8 @@ static zt_status emit_matmul(zt_cu_call *c)
     zt_status s = zt_cu_blas_multiply(c, &a, at->ta != 0, at->tb != 0, &done);
     if (s || done) return s;
     zt_dtype t = p->dtype;
+    if ((t == ZT_F16 || t == ZT_BF16) && is_large(c->e, &a, batches_of(y)))
+        return launch_large(c, &a, batches_of(y));
     const char *kernel = t == ZT_F32    ? "zt_matmul_f32"
                          : t == ZT_F16  ? "zt_matmul_f16"
                          : t == ZT_BF16 ? "zt_matmul_bf16"

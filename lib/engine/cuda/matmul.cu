@@ -1,26 +1,14 @@
 /* matmul.cu - products of matrices of one type, in batches: tiles of 64 by 64, 16 of K at a time
  * through shared memory. Sums of f32 are one fused chain in order of K; f16 and bf16 go to the
- * matrix units. What a place of y gets depends on its row and column alone.
+ * matrix units, large ones in matmul_units.cu, with the same bits. What a place of y gets depends on
+ * its row and column alone.
  */
-#include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/prim.h"
+#include "lib/engine/cuda/matmul.h"
 
 enum { TILE = 64, DEEP = 16, THREADS = 256 };
 
 FN float fused(float a, float b, float c) { return fmaf(a, b, c); }
 FN double fused(double a, double b, double c) { return fma(a, b, c); }
-
-/* Where the batch's matrices begin, in elements. */
-FN void batch_of(const zt_cu_matmul_args &a, int64_t *at_a, int64_t *at_b)
-{
-    int64_t rest = block_z();
-    *at_a = *at_b = 0;
-    for (int d = a.rank - 1; d >= 0; d--) {
-        *at_a += rest % a.dim[d] * a.a_step[d];
-        *at_b += rest % a.dim[d] * a.b_step[d];
-        rest /= a.dim[d];
-    }
-}
 
 /* DEEP columns of 64 rows; threads follow each other along what lies side by side. */
 template <class T, class S>
@@ -39,7 +27,7 @@ template <class T, class W>
 FN void product(const zt_cu_matmul_args &a, W (*left)[TILE + 4], W (*right)[TILE + 4])
 {
     int64_t at_a, at_b, n0 = (int64_t)block_y() * TILE, m0 = (int64_t)block() * TILE;
-    batch_of(a, &at_a, &at_b);
+    batch_of(a, block_z(), &at_a, &at_b);
     int i0 = thread() / 16 * 4, j0 = thread() % 16 * 4;
     W sum[4][4] = {{0}};
     for (int64_t k = 0; k < a.K; k += DEEP) {
@@ -76,9 +64,6 @@ KERNEL_OF(zt_matmul_f64, zt_cu_matmul_args, THREADS)
 
 /* ---- on the matrix units -------------------------------------------------------------------- */
 
-FN void multiply(f16, float d[4], const uint32_t x[4], const uint32_t y[2]) { mma_f16(d, x, y); }
-FN void multiply(bf16, float d[4], const uint32_t x[4], const uint32_t y[2]) { mma_bf16(d, x, y); }
-
 enum { STEP = 32, ROOM = STEP + 8 }; /* of K through shared memory, rows of it padded */
 
 /* STEP columns of 64 rows of 16-bit numbers, K inner; what is outside is 0. */
@@ -99,22 +84,22 @@ template <class T>
 FN void product_half(const zt_cu_matmul_args &a, uint16_t (*left)[ROOM], uint16_t (*right)[ROOM])
 {
     int64_t at_a, at_b, n0 = (int64_t)block_y() * TILE, m0 = (int64_t)block() * TILE;
-    batch_of(a, &at_a, &at_b);
+    batch_of(a, block_z(), &at_a, &at_b);
     int i0 = warp() / 4 * 32, j0 = warp() % 4 * 16, g = lane() / 4, t = lane() % 4;
     float sum[2][2][4] = {{{0}}};
     for (int64_t k = 0; k < a.K; k += STEP) {
         fill_half(PTR(const uint16_t, a.a) + at_a, n0, a.N, a.a_row, k, a.K, a.a_col, left);
         fill_half(PTR(const uint16_t, a.b) + at_b, m0, a.M, a.b_col, k, a.K, a.b_row, right);
         barrier();
-        for (int d = 2 * t; d < STEP; d += 16) {
+        for (int d = 8 * t; d < 8 * t + 8; d += 4) { /* columns as gemm.cuh has them */
             uint32_t x[2][4], y[2][2];
             for (int i = 0; i < 2; i++)
                 for (int h = 0; h < 4; h++)
-                    x[i][h] = pair(&left[i0 + 16 * i + g + h % 2 * 8][d + h / 2 * 8]);
+                    x[i][h] = pair(&left[i0 + 16 * i + g + h % 2 * 8][d + h / 2 * 2]);
             for (int j = 0; j < 2; j++)
-                for (int h = 0; h < 2; h++) y[j][h] = pair(&right[j0 + 8 * j + g][d + h * 8]);
+                for (int h = 0; h < 2; h++) y[j][h] = pair(&right[j0 + 8 * j + g][d + h * 2]);
             for (int i = 0; i < 2; i++)
-                for (int j = 0; j < 2; j++) multiply(T(), sum[i][j], x[i], y[j]);
+                for (int j = 0; j < 2; j++) units_mma(T(), sum[i][j], x[i], y[j]);
         }
         barrier();
     }

@@ -1,0 +1,55 @@
+/* linear_units.cu - products of weights of f16 or bf16 with many rows of x of the same type: by slices
+ * of K as linear.h has them, so with the bits of linear_half.cu. And what makes its operands of other
+ * types: of e4m3, which any of the two holds, and of f32 that is rounded.
+ */
+#include "lib/engine/cuda/gemm.cuh"
+#include "lib/engine/cuda/linear.h"
+
+/* Sums in shared memory, by token: PITCH keeps those of a warp apart. */
+enum { PITCH = GEMM_TILE + 4 };
+static_assert(GEMM_TILE * PITCH * 4 <= ZT_CU_GEMM_BYTES, "as the host knows it");
+
+template <class T> FN void product(const zt_cu_linear_args &a, uint16_t *room)
+{
+    const zt_cu_product *p = &a.product[block_y()];
+    float *sums = (float *)room;
+    int64_t row, token;
+    gemm_tile_of(block(), (int64_t)blocks() / a.right, a.right, &row, &token);
+    if (row >= p->M) return;
+    const gemm_side w = {PTR(const uint16_t, p->w), p->M, a.K, 1, row, a.wide_w != 0};
+    const gemm_side x = {PTR(const uint16_t, a.x), a.n, a.K, 1, token, a.wide_x != 0};
+    gemm_sums total = {{{0}}};
+    gemm<T, false, false, true>(w, x, a.K, a.units_slice, room, total);
+    UNROLL
+    for (int i = 0; i < 64; i++)
+        sums[gemm_right(i / 4 % 4, i % 4) * PITCH + gemm_left(i / 16, i % 4)] =
+            total[i / 16][i / 4 % 4][i % 4];
+    barrier();
+    for (int i = thread(); i < GEMM_TILE * GEMM_TILE; i += GEMM_THREADS)
+        finish(a, p, token + i / GEMM_TILE, row + i % GEMM_TILE,
+               sums[i / GEMM_TILE * PITCH + i % GEMM_TILE]);
+}
+
+KERNEL_OF(zt_gemm_f16, zt_cu_linear_args, GEMM_THREADS)
+{
+    DYNAMIC_SHARED(uint16_t, room);
+    product<f16>(a, room);
+}
+
+KERNEL_OF(zt_gemm_bf16, zt_cu_linear_args, GEMM_THREADS)
+{
+    DYNAMIC_SHARED(uint16_t, room);
+    product<bf16>(a, room);
+}
+
+/* x to y of type `type`, f16 or bf16. */
+template <class From> FN void halves_of(const zt_cu_halves_args &a)
+{
+    const From *x = PTR(const From, a.x);
+    for (int64_t i = first(); i < a.n; i += stride()) {
+        float v = get(x[i]);
+        PTR(uint16_t, a.y)[i] = a.type == ZT_CU_F16 ? put<f16>(v).bits : put<bf16>(v).bits;
+    }
+}
+KERNEL(zt_halves_f32, zt_cu_halves_args) { halves_of<float>(a); }
+KERNEL(zt_halves_e4m3, zt_cu_halves_args) { halves_of<e4m3>(a); }
