@@ -10,6 +10,9 @@
 
 /* ---- weights (pack.cu) ---------------------------------------------------------------------- */
 
+/* The block types of which there are packed forms (packed.h), by name. */
+#define ZT_CU_PACKED_TYPES(X) X(q4_0) X(q4_1) X(q5_0) X(q5_1) X(q8_0) X(q4_k) X(q5_k) X(q6_k)
+
 /* Block types whose codes are read 16 bytes a lane by the matrix instructions are kept apart from
  * how files have them. A unit is a row's block. Rows go by 16 (a tile), and a block's bytes are
  * three parts, each part of all tiles and units together, one after the other:

@@ -6,8 +6,6 @@
 #include "lib/engine/cuda/args_llm.h"
 
 /* Products are numbered from ZT_CU_STAGE_FEW on, by type: tape.c has their names. */
-#define ZT_CU_FEW_TYPES(X) X(q4_0) X(q4_1) X(q5_0) X(q5_1) X(q8_0) X(q4_k) X(q5_k) X(q6_k)
-
 enum {
     ZT_CU_STAGE_NORM,
     ZT_CU_STAGE_GATE,
@@ -19,7 +17,7 @@ enum {
     ZT_CU_STAGE_ATTENTION_256,
     ZT_CU_STAGE_JOIN,
 #define X(type) ZT_CU_STAGE_FEW_##type,
-    ZT_CU_FEW_TYPES(X)
+    ZT_CU_PACKED_TYPES(X)
 #undef X
         ZT_CU_STAGES
 };

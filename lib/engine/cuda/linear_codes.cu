@@ -85,14 +85,7 @@ template <class T> struct with_codes {
         DYNAMIC_SHARED(float, part);                                                               \
         by_units<with_codes<packed_##type>>(a, part);                                              \
     }
-PRODUCT(q4_0)
-PRODUCT(q4_1)
-PRODUCT(q5_0)
-PRODUCT(q5_1)
-PRODUCT(q8_0)
-PRODUCT(q4_k)
-PRODUCT(q5_k)
-PRODUCT(q6_k)
+ZT_CU_PACKED_TYPES(PRODUCT)
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 

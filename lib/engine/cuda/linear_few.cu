@@ -12,11 +12,4 @@
         few_slice<packed_##type>(run_of(a, r, s), acc);                                            \
         few_finish(a, r, s, acc, 0);                                                               \
     }
-PRODUCT(q4_0)
-PRODUCT(q4_1)
-PRODUCT(q5_0)
-PRODUCT(q5_1)
-PRODUCT(q8_0)
-PRODUCT(q4_k)
-PRODUCT(q5_k)
-PRODUCT(q6_k)
+ZT_CU_PACKED_TYPES(PRODUCT)

@@ -80,7 +80,7 @@ FN void slice_by_type(int kind, const few_run &q, float acc[4])
     switch (kind) {
 #define X(type)                                                                                    \
     case ZT_CU_STAGE_FEW_##type: few_slice<packed_##type>(q, acc); break;
-        ZT_CU_FEW_TYPES(X)
+        ZT_CU_PACKED_TYPES(X)
 #undef X
     default: break;
     }
