@@ -318,6 +318,7 @@ zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search)
     bool net = m->net[j->slice->source[j->from].model] != NULL; /* its frame says the types */
     char shown[160];
     size_t bytes;
+    j->search = search;
     if ((!is_float(&j->out) && !net) || t == type.dtype) return ZT_OK;
     type.dtype = t;
     if (net || !zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes))
@@ -328,7 +329,6 @@ zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search)
     j->out.dtype = zt_dtype_get(t)->name;
     j->out.bytes = bytes;
     j->copy = false;
-    j->search = search;
     m->entry[i] = j->out;
     return ZT_OK;
 }
