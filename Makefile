@@ -50,6 +50,7 @@ test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
+cu_tests := cuda_blas cuda_faults cuda_fft cuda_lt cuda_unified
 emu      := $(if $(filter 11,$(HAVE_CUDA)$(HAVE_CUDAEMU)),$(BUILD)/tests/libcuda-emu.so)
 emu_src  := $(sort $(wildcard tests/cudaemu/*.cpp tests/cudaemu/*.cu lib/engine/cuda/*.cu))
 emu_obj  := $(emu_src:%=$(BUILD)/emu/%.o)
@@ -117,7 +118,7 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
-$(BUILD)/lib/engine/engines.o $(BUILD)/tests/cuda_faults.o $(BUILD)/tests/cuda_unified.o $(BUILD)/tests/cuda_blas.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
+$(BUILD)/lib/engine/engines.o $(cu_tests:%=$(BUILD)/tests/%.o): ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
 $(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
@@ -238,7 +239,7 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 # A libcuda over host memory, with the kernels of lib/engine/cuda: tests/cudaemu/emu.h. Their loads
 # and stores go through check.cpp, by what g++ does for a thread sanitizer; no sanitizer is linked.
 EMU_FLAGS := -std=c++17 -O2 -g -Wall -Wextra -Wshadow -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
-             -DZT_CU_PRIMITIVES='"prim_emu.h"' -I. -Itests/cudaemu -MMD -MP
+             -DZT_CU_PRIMITIVES='"prim_emu.h"' -DZT_CU_PRIMITIVES_SM90='"sm90.h"' -I. -Itests/cudaemu -MMD -MP
 EMU_HOOKS := -fsanitize=thread --param tsan-instrument-func-entry-exit=0 --param tsan-distinguish-volatile=1
 $(BUILD)/emu/%.cpp.o: %.cpp
 	@mkdir -p $(@D)

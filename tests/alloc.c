@@ -1,7 +1,7 @@
-/* alloc.c - every op's small cases while memory fails: each allocation of opening an engine, running
- * the op (by the door, recorded; as a program in a session; as its gradient's program) and closing is
- * refused once. What is told is that there is no memory, and nothing is left. Four cases of an op;
- * ZT_LONG: all. */
+/* alloc.c - every op's small cases while memory fails: each allocation of opening an engine,
+ * running the op (by the door, recorded; as a program in a session; as its gradient's program) and
+ * closing is refused once. What is told is that there is no memory, and nothing is left. Four cases
+ * of an op; ZT_LONG: all. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -135,8 +135,9 @@ static void run_program(attempt *a)
 
 static bool says(const attempt *a, int index, const char *how, uint64_t nth, const char *what)
 {
-    diag("%s case %d on %s, %s: allocation %llu: %s: status %d, %s", a->info->name, index, a->engine,
-         how, (unsigned long long)nth, what, (int)zt_ctx_status(a->ctx), zt_ctx_error(a->ctx));
+    diag("%s case %d on %s, %s: allocation %llu: %s: status %d, %s", a->info->name, index,
+         a->engine, how, (unsigned long long)nth, what, (int)zt_ctx_status(a->ctx),
+         zt_ctx_error(a->ctx));
     zt_ctx_clear(a->ctx);
     return false;
 }

@@ -169,7 +169,8 @@ static void pauses(void)
     zt_tensor *h = zt_square(run, x);
     zt_grad_require(run, h, true);
     zt_backward(run, zt_square(run, h), NULL);
-    ok(HOLDS(zt_grad_of(run, h), 18) && HOLDS(zt_grad_of(run, x), 108), "a mark on what an op made");
+    ok(HOLDS(zt_grad_of(run, h), 18) && HOLDS(zt_grad_of(run, x), 108),
+       "a mark on what an op made");
     zt_grad_require(run, h, false);
     ok(!zt_grad_of(run, h) && !zt_grad_required(run, h), "a mark is taken away with its gradient");
     end(x, NULL);

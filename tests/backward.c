@@ -1,4 +1,5 @@
-/* backward.c - backward of every row's small cases, eager, gives what the gradient's program gives. */
+/* backward.c - backward of every row's small cases, eager, gives what
+ * the gradient's program gives. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -35,7 +36,8 @@ static bool open_sample(sample *s)
     }
     if (zt_op_infer(NULL, s->op, s->c.attrs, in, s->out) || count > SMALL || s->n_wrt == 0)
         return false;
-    if (zt_dtype_get(s->out[0].dtype)->kind != 'F' || zt_type_count(&s->out[0]) > SMALL) return false;
+    if (zt_dtype_get(s->out[0].dtype)->kind != 'F' || zt_type_count(&s->out[0]) > SMALL)
+        return false;
     for (int k = 0; k < ZT_MAX_IN; k++) {
         s->in[k] = in[k] ? zt_tensor_new(ctx, in[k]) : NULL;
         if (in[k]) zt_case_fill(&s->c, k, 1, zt_tensor_data(s->in[k]));
@@ -91,7 +93,8 @@ static bool alike(const zt_tensor *a, const void *want)
     return num <= (t->dtype == ZT_F32 || t->dtype == ZT_F64 ? 1e-9 : 1e-3) * fmax(den, 1e-3);
 }
 
-/* Backward of one op gives what the gradient's program gives. -1: it has none for these attributes. */
+/* Backward of one op gives what the gradient's program gives. -1: it
+ * has none for these attributes. */
 static int backward_like_program(zt_engine *e, sample *s)
 {
     zt_tensor *out[ZT_MAX_OUT];
@@ -135,7 +138,8 @@ static void every_row(zt_engine *e)
         }
         rows += tried > 0;
     }
-    ok(rows > 60 && wrong == 0, "backward of %d rows gives what their gradients' programs give", rows);
+    ok(rows > 60 && wrong == 0, "backward of %d rows gives what their gradients' programs give",
+       rows);
 }
 
 int main(void)

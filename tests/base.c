@@ -1,5 +1,5 @@
-/* base.c - the ground floor: errors, strings, numbers, maps, random numbers, the processor. Memory is
- * in memory.c. */
+/* base.c - the ground floor: errors, strings, numbers, maps, random
+ * numbers, the processor. Memory is in memory.c. */
 #include "lib/base/base.h"
 #include "tests/tap.h"
 #include <float.h>

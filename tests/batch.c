@@ -334,7 +334,8 @@ static void test_refused(void)
     free(f.bytes);
 }
 
-/* Each allocation failing, at opening and later: a failed step is done again, and nothing is lost. */
+/* Each allocation failing, at opening and later: a failed step is
+ * done again, and nothing is lost. */
 static bool survive(const file *f, const stage *k, uint64_t nth, bool *good)
 {
     setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};

@@ -1,5 +1,5 @@
-/* call.c - functions of the caller's as ops: by name and without one, run, recorded, differentiated,
- * printed and parsed; what is refused. */
+/* call.c - functions of the caller's as ops: by name and without one, run, recorded,
+ * differentiated, printed and parsed; what is refused. */
 #include "lib/run/run.h"
 #include "tests/tap.h"
 
@@ -79,7 +79,8 @@ static void unary(zt_run *r)
 
 /* ---- functions of values --------------------------------------------------------------------- */
 
-/* y[n] = a[n] s + b[n], s a scalar: the gradient in a and b as ops, in s by a function that computes. */
+/* y[n] = a[n] s + b[n], s a scalar: the gradient in a and b as ops,
+ * in s by a function that computes. */
 static zt_status affine_infer(zt_ctx *c, void *user, const zt_type *const in[], zt_type out[])
 {
     (void)user, (void)out;
@@ -110,7 +111,8 @@ static void dot_run(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t)
     for (int64_t i = 0; i < zt_type_count(in[0].type); i++) out[0].f[0] += in[0].f[i] * in[1].f[i];
 }
 
-static const zt_func dot = {.name = "dot", .n_in = 2, .n_out = 1, .infer = dot_infer, .run = dot_run};
+static const zt_func dot = {
+    .name = "dot", .n_in = 2, .n_out = 1, .infer = dot_infer, .run = dot_run};
 
 static void affine_vjp(zt_vjp *v, void *user)
 {

@@ -62,18 +62,21 @@ static const char *const model = "zt program 1\n"
 
 static void forms(void)
 {
-    char *f32 = lessened(model, ZT_COMPUTE_F32, false), *bf16 = lessened(model, ZT_COMPUTE_BF16, false);
+    char *f32 = lessened(model, ZT_COMPUTE_F32, false);
+    char *bf16 = lessened(model, ZT_COMPUTE_BF16, false);
     char *fp8 = lessened(model, ZT_COMPUTE_FP8, true), *f16 = lessened(model, ZT_COMPUTE_F16, true);
     ok(!count(f32, "cast"), "f32: as it was");
     /* x, h, g and w go down; y and s of the sum come up. */
     ok(count(bf16, "to=\"bf16\"") + count(bf16, "to=bf16") == 4 && count(bf16, " cast ") == 6,
        "bf16: four casts down, two up");
     ok(count(bf16, "h = gather e ids") && count(bf16, "keep  k = k1"), "blocks and states stay");
-    ok(count(fp8, "f8_e4m3[64,64]") == 1 && count(fp8, "q4_0[64,64]") == 1 && count(fp8, "@cast") >= 2,
+    ok(count(fp8, "f8_e4m3[64,64]") == 1 && count(fp8, "q4_0[64,64]") == 1 &&
+           count(fp8, "@cast") >= 2,
        "fp8: the plain weight is data of E4M3, that of blocks stays");
     ok(count(f16, "f16[64,64] \"@cast") == 1 && count(f16, " cast ") == 3, "f16: weights are data");
     if (tap_failed) diag("%s\n%s\n%s", bf16, fp8, f16);
-    /* A cast must not take a name that a later value has: programs of gradients are full of "v7". */
+    /* A cast must not take a name that a later value has: programs of
+     * gradients are full of "v7". */
     char *names = lessened("zt program 1\nin x: f32[4,32]\nin w: f32[8,32]\nv2 = linear x w\n"
                            "v3 = relu v2\nv4 = add v3 v3\nx.bf16 = scale v4\n"
                            "v5 = add x.bf16 v4\nout y = v5\n",

@@ -140,18 +140,6 @@ static bool guards_whole(const zt_opinfo *info, const zt_type *out, void *const 
     return true;
 }
 
-/* The case's f32 inputs in another dtype; false: it has none. */
-static bool retyped(zt_case *c, zt_dtype as)
-{
-    bool any = false;
-    for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (c->fill[k] == ZT_FILL_ABSENT || c->in[k].dtype != ZT_F32) continue;
-        c->in[k].dtype = as;
-        any = true;
-    }
-    return any;
-}
-
 /* Case i with its f32 inputs in another dtype, where the op takes that: every case in f64, f16 and
  * bf16, without a word about it in the rows. */
 static bool is_another(const trial *t)
@@ -247,6 +235,8 @@ static rows rows_of(const trial *t)
 {
     const zt_opdef *def = zt_op_info(t->o.op)->def;
     unsigned inputs = 0;
+    if (t->o.op == ZT_OP_sample_token && t->o.in[8] && t->o.in[8]->rank == 2)
+        return (rows){511, 0, 2}; /* rows have lists of their own */
     if (!(def->flags & ZT_OPF_ELEMENTWISE)) return batch[t->o.op];
     for (int k = 0; k < ZT_MAX_IN; k++) {
         if (!t->o.in[k]) continue;
@@ -439,7 +429,6 @@ static const struct {
     const char *why;
 } without_kernel[] = {
     {ZT_OP_call, "it is the caller's own function"},
-    {ZT_OP_sample_token, "there zt_sample draws, and logits need not come back"},
 };
 
 static void check_fallbacks(void)

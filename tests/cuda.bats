@@ -1,46 +1,8 @@
 # cuda.bats - the engine on CUDA as the tools show it, on the emulated driver (tests/cudaemu): devices,
 # what is missing where there is no driver, and that nothing of it is opened by who did not ask.
 load helper
-
-setup_file() {
-    make_models
-    if zt-run --version | grep -q '^engines:.* cuda'; then built=1; else built=; fi
-    emulation=$tests/libcuda-emu.so
-    [ -e "$emulation" ] || emulation=
-    export built emulation
-}
-
-setup() {
-    unset ZT_LIBCUDA
-    cd "$BATS_TEST_TMPDIR" || exit
-}
-
-need_built() { [ -n "$built" ] || skip 'built without cuda'; }
-need_emulation() {
-    need_built
-    [ -n "$emulation" ] || skip 'no emulated driver: no g++'
-    export ZT_LIBCUDA=$emulation
-}
-
-# A driver whose functions, but those named, do nothing: $ZT_LIBCUDA.
-hollow_driver() { # [without FUNCTION]
-    command -v "${CC:-gcc}" >/dev/null || skip 'no compiler'
-    nm -D --defined-only "$emulation" | sed -n 's/.* T \(cu[A-Z].*\)/\1/p' | grep -vx "${1-}" |
-        sed 's/.*/int &(void) { return 0; }/' >hollow.c
-    "${CC:-gcc}" -shared -fPIC -w -o libhollow.so hollow.c
-    export ZT_LIBCUDA=$BATS_TEST_TMPDIR/libhollow.so
-}
-
-refuses() { # what it says
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
-    one_message zt-run
-    [[ $stderr == *"$1"* ]] || { echo "$stderr" && false; }
-    run -0 --separate-stderr zt-run --version
-    [[ $output == *"$1"* && -z $stderr ]]
-    zt-run --version --format json | json '@{$j->{cuda}{adapters}} == 0'
-    # Nobody else is harmed.
-    zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine auto >/dev/null
-}
+load gpu
+engine=cuda driver=ZT_LIBCUDA calls=cu compiler=nvcc images=zt_cu_image_
 
 # ---- devices -------------------------------------------------------------------------------------
 
@@ -55,65 +17,15 @@ refuses() { # what it says
         $a->[0]{limits}{shared_memory} > 48 * 1024 && $a->[0]{limits}{unified_memory} == 0'
 }
 
-@test "every device listed can be named, the one after the last cannot" {
-    need_emulation
-    export ZT_CUDA_EMU_DEVICES=3
-    [ "$(zt-run --version | grep -c '^cuda:')" -eq 3 ]
-    for i in 0 1 2; do zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine "cuda:$i" >/dev/null; done
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda:3
-    one_message zt-run
-    [[ $stderr == *'no adapter 3, there are 3'* ]]
-}
+@test "every device listed can be named, the one after the last cannot" { devices_by_number; }
 
 # ---- nothing there -------------------------------------------------------------------------------
 
-@test "no driver: 69 with one line, and --version says so" {
-    need_built
-    export ZT_LIBCUDA=$BATS_TEST_TMPDIR/none.so
-    refuses 'engine cuda: no driver: '
-}
-
-@test "a driver that is no library" {
-    need_built
-    echo 'no library' >libcuda.so.1
-    export ZT_LIBCUDA=$PWD/libcuda.so.1
-    refuses 'engine cuda: no driver: '
-}
-
-@test "a library that is no driver" {
-    need_built
-    export ZT_LIBCUDA=libc.so.6
-    refuses 'engine cuda: the driver lacks cuInit'
-}
-
-@test "no device" {
-    need_emulation
-    export ZT_CUDA_EMU_DEVICES=0
-    refuses 'engine cuda: no device'
-}
-
-@test "a driver that is older" {
-    need_emulation
-    hollow_driver cuGraphInstantiateWithFlags
-    refuses 'the driver lacks cuGraphInstantiateWithFlags'
-}
-
-@test "a driver that is real, where zt has kernels for none" {
-    need_emulation
-    hollow_driver
-    # Built with nvcc, it is asked for devices and has none.
-    if grep -q zt_cu_image_ "$(dirname "$bin")/lib/engine/cuda/images.c"; then
-        refuses 'engine cuda: no device'
-    else
-        refuses 'engine cuda: this zt was built without nvcc, and has no kernels'
-    fi
-}
-
-@test "not built: 69" {
-    [ -z "$built" ] || skip 'built with cuda'
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
-    one_message zt-run
-}
+@test "no driver, or what is none: 69 with one line, and --version says so" { no_driver; }
+@test "no device" { no_device; }
+@test "a driver that is older" { older_driver 11.4 cuGraphInstantiateWithFlags; }
+@test "a driver that is real, where zt has kernels for none" { real_driver; }
+@test "not built: 69" { not_built; }
 
 # ---- who did not ask -----------------------------------------------------------------------------
 
@@ -165,28 +77,11 @@ refuses() { # what it says
     one_message zt-run
 }
 
-@test "memory that is the host's: weights are mapped, and the text is the CPU's" {
-    need_emulation
-    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cpu >cpu
-    export ZT_CUDA_EMU_UNIFIED=1
-    zt-run --version | grep -q ', unified_memory 1,'
-    zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine -v >cuda 2>said
-    cmp cpu cuda
-    grep -q '^zt-run: cuda: emulated device 0: its memory is the host.s: weights are not copied$' said
-}
+@test "memory that is the host's: weights are mapped, and the text is the CPU's" { unified_memory; }
 
 # ---- what it tells -------------------------------------------------------------------------------
 
-@test "text is the CPU's, and the same again in every order of threads" {
-    need_emulation
-    for m in "$tiny" "$tiny_spm"; do
-        zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cpu >cpu
-        zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cuda --strict-engine >cuda
-        cmp cpu cuda
-        ZT_CUDA_EMU_SEED=77 zt-run -m "$m" -p 'Hello there' --raw -n 8 --temp 0 --ignore-eos --engine cuda >again
-        cmp cuda again
-    done
-}
+@test "text is the CPU's, the same in every order of threads, one launch and one download a token" { text_is_the_cpus; }
 
 # logits MODEL OPTION...: of every token of a prompt, their sum.
 logits() {
@@ -201,25 +96,48 @@ logits() {
     "$tests/mkmodel" --arch qwen3 --type q4_0 --also q5_1 --ctx 64 normed.gguf
     "$tests/mkmodel" --arch llama --type q5_0 --also q4_1 --ctx 64 more.gguf
     "$tests/mkmodel" --arch gemma2 --type q8_0 --ctx 64 gemma.gguf
-    for m in mixed normed more gemma; do
-        ZT_CUDA_EMU_LAUNCHES=$PWD/stays logits $m.gguf --chunk 1 >one
-        ZT_CUDA_EMU_LAUNCHES=$PWD/each ZT_CUDA_EMU_COOPERATIVE=0 logits $m.gguf --chunk 1 >two
-        logits $m.gguf --chunk 3 >three
-        logits $m.gguf >four
-        ZT_CUDA_EMU_SEED=5 logits $m.gguf --chunk 1 >five
+    "$tests/mkmodel" --arch llama --type f16 --also f32 --ctx 64 whole.gguf
+    "$tests/mkmodel" --arch qwen3 --type bf16 --also f16 --ctx 600 half.gguf
+    "$tests/mkmodel" --arch gemma3 --type bf16 --ctx 64 exact.gguf
+    for m in mixed.gguf normed.gguf more.gguf gemma.gguf whole.gguf half.gguf 'exact.gguf --exact'; do
+        # shellcheck disable=SC2086 # several words
+        {
+            ZT_CUDA_EMU_LAUNCHES=$PWD/stays logits $m --chunk 1 >one
+            ZT_CUDA_EMU_LAUNCHES=$PWD/each ZT_CUDA_EMU_COOPERATIVE=0 logits $m --chunk 1 >two
+            logits $m --chunk 3 >three
+            logits $m >four
+            ZT_CUDA_EMU_SEED=5 logits $m --chunk 1 >five
+        }
         for n in two three four five; do cmp one $n; done
         grep -q '^zt_tape ' stays
         run -1 grep '^zt_tape ' each
+        [[ $m = exact* ]] || # attention over its cache of f32 is no stage
         [ "$(grep -vc '^zt_pack ' stays)" -le $((10#$(grep -vc '^zt_pack ' each) / 5)) ] || { sort stays | uniq -c; false; }
     done
 }
 
-@test "--stats: one launch and one download for the prompt and every token; memory and pool" {
+@test "a prompt by tiles of 128 rows has the bits of its pieces" {
+    need_emulation
+    "$tests/mkmodel" --arch llama --width 256 --heads 4 --kv-heads 2 --head 64 --ffn 512 --type q4_k --also q6_k \
+        --ctx 600 mixed.gguf
+    local said chunk
+    said=$(printf 'Hello there, you %.0s' {1..9})
+    for chunk in 512 40 20; do
+        ZT_CUDA_EMU_LAUNCHES=$PWD/launches$chunk zt-run -m mixed.gguf --raw -p "$said" -n 0 --engine cuda --strict-engine \
+            --logits - --all-logits --chunk $chunk | sha256sum >by$chunk
+    done
+    for chunk in 40 20; do cmp by512 by$chunk; done
+    for t in q4_k q6_k; do
+        grep -q "^zt_large_$t " launches512
+        grep -q "^zt_codes_$t " launches20
+        run -1 grep "^zt_large_" launches20
+    done
+}
+
+@test "--stats: memory and pool" {
     need_emulation
     zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine --stats >/dev/null 2>stats
     cat stats
-    grep -qE '^zt-run: engine +cuda .* 0 fallbacks\)$' stats
-    grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' stats
     grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' stats
     grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
 }
@@ -243,6 +161,63 @@ logits() {
     grep -q ' sample_token (2 times)$' times
     zt-run -m "$tiny" -p 'Hello there' --raw -n 2 --temp 1 --engine cuda --json --logprobs 2 --stats -vv >/dev/null 2>times
     run -1 grep sample_token times
+}
+
+# The texts of --jsonl's answers, by what each was asked.
+texts_of() { perl -MJSON::PP -ne '$a = decode_json($_); print "$a->{id}: $a->{text}\n"'; }
+
+@test "--jsonl: many texts are drawn on the device, each in its own way, as alone and as on the CPU" {
+    need_emulation
+    cat >requests <<'END'
+{"id": 1, "prompt": "Hello there", "temp": 0.8, "seed": 1}
+{"id": 2, "prompt": "Hello", "temp": 1.5, "seed": 2, "top_k": 0, "top_p": 1, "min_p": 0, "ignore_eos": true}
+{"id": 3, "prompt": "Hello there and here", "temp": 0, "n": 4}
+{"id": 4, "prompt": "Hello", "temp": 1, "seed": 4, "repeat_penalty": 1.5, "n": 12}
+{"id": 5, "prompt": "Hello there", "temp": 1, "seed": 5, "logprobs": 2}
+{"id": 6, "prompt": "there", "temp": 1.2, "seed": 6, "repeat_penalty": 1.1, "repeat_last": -1, "ignore_eos": true}
+{"id": 7, "prompt": "Hello there", "temp": 0.9, "seed": 7, "stop": "e"}
+END
+    local how='--raw -n 9 --exact'
+    # shellcheck disable=SC2086 # several words
+    {
+        zt-run -m "$tiny" --jsonl -i requests $how --engine cpu | texts_of >cpu
+        zt-run -m "$tiny" --jsonl -i requests $how --engine cuda --strict-engine | texts_of >cuda
+        zt-run -m "$tiny" --jsonl -i requests $how --engine cuda --no-kv-cache --chunk 5 | texts_of >anew
+        while read -r line; do
+            zt-run -m "$tiny" --jsonl $how --engine cuda <<<"$line" | texts_of
+        done <requests >alone
+    }
+    [ "$(wc -l <cuda)" -eq 7 ]
+    for other in cpu anew alone; do diff cuda $other; done
+    ZT_CUDA_EMU_LAUNCHES=$PWD/launches zt-run -m "$tiny" --jsonl -i requests $how --engine cuda >/dev/null
+    grep -q '^zt_cu_sample ' launches
+}
+
+@test "training by cuBLAS and cuBLASLt, where they are named: the same losses" {
+    need_emulation
+    cat >net.zt <<'END'
+zt program 1
+in x: f32[n,4]
+data w0: f32[32,4] "first.w"
+data b0: f32[32] "first.b"
+data w1: f32[3,32] "second.w"
+h = linear x w0 b0
+a = tanh h
+y = linear a w1
+out y = y
+END
+    awk 'BEGIN { print "p0,p1,p2,p3,label"
+        for (i = 0; i < 80; i++) print i % 7 / 7 "," i % 5 / 5 "," i % 3 / 3 "," i % 2 "," i % 3 }' >train.csv
+    fit() { # its losses, as far as they do not depend on the order of sums
+        zt-train -q -m net.zt -i train.csv --loss cross_entropy --epochs 2 --batch 40 --engine cuda "$@" |
+            perl -MJSON::PP -ne 'printf "%.4f\n", decode_json($_)->{loss}'
+    }
+    fit -o own.npz >own
+    ZT_LIBCUBLAS=$ZT_LIBCUDA ZT_CUDA_EMU_LAUNCHES=$PWD/launches fit -o other.npz >other
+    cmp own other
+    # A step's forward product of 32 rows of weights, and the gradients' three.
+    [ "$(grep -c '^emu_gemm ' launches)" -eq 16 ]
+    grep -q '^zt_linear_after ' launches
 }
 
 @test "memory that is not there: the CPU takes what the device does not, and that is said" {
@@ -271,12 +246,10 @@ logits() {
 }
 
 @test "a call of the driver that fails is one line, and an exit of its own" {
-    need_emulation
-    for call in cuStreamCreate cuGraphLaunch cuStreamSynchronize cuMemcpyHtoDAsync_v2 cuModuleLoadData; do
-        ZT_CUDA_EMU_FAIL=$call:1 run -71 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda
-        one_message zt-run
-        [[ $stderr == *'cuda: cu'*': unknown error'* ]]
-    done
+    for call in StreamCreate GraphLaunch StreamSynchronize MemcpyHtoDAsync ModuleLoadData; do
+        echo "cu$call$([ $call = MemcpyHtoDAsync ] && echo _v2) cu$call"
+    done >calls
+    failing_calls <calls
 }
 
 # ---- the kernels ---------------------------------------------------------------------------------

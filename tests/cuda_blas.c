@@ -2,11 +2,12 @@
  * driver's library. Every transposition, type and kind of batch gives what the cpu gives, by one
  * call where cuBLAS takes it and by our own kernel where not; prepared once and run twice; what is
  * no cuBLAS is refused. Skipped, aloud, without the emulated driver. */
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #ifdef ZT_HAVE_CUDA
 #include "lib/engine/cuda/blas.h"
 #include "lib/run/run.h"
+#include "tests/emulated.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -124,26 +125,16 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     const char *library = getenv("ZT_LIBCUDA");
     unsetenv("ZT_LIBCUBLAS");
-    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
-    bool emulated = e && library && ((zt_cu_engine *)e)->cu.emulated;
-    if (!emulated) skip("the emulated driver: %s", e ? "a real one is here" : zt_ctx_error(ctx));
-    if (emulated) ok(!((zt_cu_engine *)e)->blas, "where none is named none is opened");
-    zt_engine_close(e);
-    zt_ctx_clear(ctx);
-    if (emulated) {
+    zt_engine *e = device_emulated(ctx);
+    if (e && library) {
+        ok(!((zt_cu_engine *)e)->blas, "where none is named none is opened");
         setenv("ZT_LIBCUBLAS", library, 1);
         test_products(ctx);
         refused(ctx, "/nowhere/libcublas.so", "engine cuda: no cuBLAS: ");
         refused(ctx, "libc.so.6", "engine cuda: cuBLAS lacks cublasCreate_v2");
     }
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, e);
 }
 #else
-int main(void)
-{
-    skip("built without cuda");
-    return tap_done();
-}
+DEVICE_NOT_BUILT("cuda")
 #endif

@@ -19,6 +19,9 @@ static struct {
 #define X(symbol, hip, name, params) int(*name) params;
     ZT_CU_API(X)
 #undef X
+#define X(symbol, name, params) int(*name) params;
+    ZT_CU_API_NEWER(X)
+#undef X
 } cu;
 static zt_cu_stream stream;
 static zt_cu_module module;
@@ -52,9 +55,26 @@ static bool find_all(const char *program)
     }
     ZT_CU_API(X)
 #undef X
+#define X(symbol, name, params)                                                                    \
+    {                                                                                              \
+        void *found = dlsym(lib, #symbol);                                                         \
+        memcpy(&cu.name, &found, sizeof found);                                                    \
+        ok(found != NULL, "%s is there", #symbol);                                                 \
+    }
+    ZT_CU_API_NEWER(X)
+#undef X
     const int *emulated = dlsym(lib, "zt_cuda_emulation");
     ok(emulated && *emulated, "it says what it is");
     return find_hip(lib) && tap_failed == 0;
+}
+
+/* x as 16 rows of 64 numbers of 16 bits, in boxes of `high` rows. */
+static int map_x(uint32_t high, int swizzle, uint64_t row)
+{
+    const uint64_t size[3] = {64, 16, 1}, step[2] = {row, 16 * row};
+    const uint32_t box[3] = {64, high, 1}, every[3] = {1, 1, 1};
+    return cu.TensorMapEncodeTiled(&args.map, 1, 3, (void *)(uintptr_t)args.x, size, step, box,
+                                   every, 0, swizzle, 0, 0);
 }
 
 static void begin(void)
@@ -73,6 +93,7 @@ static void begin(void)
     cu.MemcpyHtoDAsync(args.x, x, sizeof x, stream);
     cu.MemsetD8Async(args.y, 0, sizeof y, stream);
     cu.MemsetD8Async(args.z, 0, sizeof y, stream);
+    map_x(8, 3, 128);
 }
 
 static void end(void)
@@ -194,6 +215,35 @@ static void async_copies(void)
     ok(good, "a copy that is waited for is there, with zeros past its bytes");
 }
 
+/* Boxes of a tensor, with zeros where it ends, and products of a warpgroup. */
+static void boxes(void)
+{
+    const uint16_t *from = (const uint16_t *)x, *got = (const uint16_t *)y;
+    bool good = run("emu_box", &args, 1, 128) == 0;
+    for (int i = 0; i < 8 * 64 && good; i++)
+        good = got[i] == (i / 64 < 4 && i % 64 < 56 ? from[(12 + i / 64) * 64 + 8 + i % 64] : 0);
+    ok(good, "a box that is waited for is there, with zeros outside of the tensor");
+    good = run("emu_wgmma_ones", &args, 1, 128) == 0;
+    for (int i = 0; i < N; i++) good = good && y[i] == 16;
+    ok(good, "a warpgroup multiplies");
+    ok(map_x(8, 0, 128) && map_x(257, 3, 128) && map_x(8, 3, 120), "maps that it does not take");
+    ok(map_x(8, 3, 128) == 0, "and one that it does");
+}
+
+/* What fails in a context of its own fails there alone. */
+static void contexts(void)
+{
+    zt_cu_context own;
+    zt_cu_stream before = stream;
+    ok(cu.CtxCreate(&own, 0, 0) == 0 && cu.StreamCreate(&stream, 0) == 0, "a context of its own");
+    ok(run("emu_ends_early", &args, 1, 64) == LAUNCH_FAILED && cu.StreamSynchronize(stream),
+       "a launch fails there");
+    cu.StreamDestroy(stream);
+    stream = before;
+    ok(cu.CtxDestroy(own) == 0 && run("emu_reverse", &args, 2, 256) == 0 && y[0] == x[255],
+       "and the one before goes on");
+}
+
 /* Every f16 and bf16 is what its dtype says, and itself again. */
 static void numbers(void)
 {
@@ -273,6 +323,15 @@ static void faults(void)
           "waits at barrier, which 1 threads ended without");
     wrong("emu_half_a_warp", 0, 32, LAUNCH_FAILED, "waits at a reduction");
     wrong("emu_copy_not_waited", 0, 32, LAUNCH_FAILED, "ends before its copies");
+    wrong("emu_box_not_waited", 0, 128, ILLEGAL_ADDRESS, "where a box is on its way");
+    wrong("emu_box_not_fenced", 0, 128, LAUNCH_FAILED, "a copy before mbarrier_fence");
+    wrong("emu_box_too_small", 0, 128, LAUNCH_FAILED, "waits at an mbarrier");
+    wrong("emu_box_over_box", 0, 128, ILLEGAL_ADDRESS, "copies over byte");
+    wrong("emu_no_mbarrier", 0, 32, LAUNCH_FAILED, "no mbarrier is there");
+    wrong("emu_too_many_arrive", 0, 32, LAUNCH_FAILED, "more arrivals than the mbarrier counts");
+    wrong("emu_wgmma_not_fenced", 0, 128, LAUNCH_FAILED, "a wgmma before its fence");
+    wrong("emu_wgmma_not_waited", 0, 128, LAUNCH_FAILED, "ends before its products");
+    wrong("emu_wgmma_not_waited", 1, 128, ILLEGAL_ADDRESS, "which a product reads that nobody");
 }
 
 int main(int argc, char **argv)
@@ -293,6 +352,8 @@ int main(int argc, char **argv)
     products();
     waves();
     async_copies();
+    boxes();
+    contexts();
     numbers();
     faults();
     end();

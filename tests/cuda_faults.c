@@ -3,7 +3,7 @@
  * a message, or as if nothing had been; then all goes back to the driver. A device that is lost
  * stays lost. What memory does not hold runs on the CPU, which is counted and said. Skipped, aloud,
  * where there is no driver (ZT_LIBCUDA names the emulated one). */
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #ifdef ZT_HAVE_CUDA
 #include "tests/fakecuda.h"
@@ -149,13 +149,7 @@ int main(void)
 {
     zt_ctx *ctx = zt_ctx_new(), *calm = zt_ctx_new();
     added = make_added(calm);
-    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
-    if (!e) {
-        skip("cuda: %s", zt_ctx_error(ctx));
-        zt_ctx_clear(ctx);
-    }
-    zt_engine_close(e);
-    if (e) {
+    if (device_is_there(ctx, "cuda")) {
         every_call(ctx, "errors", "", 60);
         fault = ZT_CU_OUT_OF_MEMORY;
         every_call(ctx, "no memory", "", 60);
@@ -165,16 +159,10 @@ int main(void)
         other_engine(ctx);
         eager_ops(ctx);
     }
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_prog_free(added);
     zt_ctx_free(calm);
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, NULL);
 }
 #else
-int main(void)
-{
-    skip("built without cuda");
-    return tap_done();
-}
+DEVICE_NOT_BUILT("cuda")
 #endif

@@ -1,7 +1,7 @@
 /* cuda_gemm.c - large products of 16-bit numbers on cuda: near what doubles make of them, and row by
  * row the bits that few rows have, which other kernels make; in every layout and at odd sizes. */
+#include "tests/device.h"
 #include "tests/oneop.h"
-#include "tests/tap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -91,9 +91,7 @@ static bool linear(sizes z, int64_t from, int64_t n, numbers *to)
                .data = {(const char *)&x.as + (size_t)(from * z.K) * each, &w.as},
                .result = {&to->as}};
     to->dtype = x.dtype;
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
-    diag("%s", zt_ctx_error(ctx));
-    return false;
+    return oneop_made(engine, &o);
 }
 
 static void test_linear(zt_dtype tx, zt_dtype tw, sizes z)
@@ -133,9 +131,7 @@ static bool matmul(sizes z, int64_t n, bool ta, bool tb, numbers *to)
                .data = {&x.as, &w.as},
                .result = {&to->as}};
     to->dtype = x.dtype;
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
-    diag("%s", zt_ctx_error(ctx));
-    return false;
+    return oneop_made(engine, &o);
 }
 
 static void test_matmul(zt_dtype t, bool ta, bool tb, sizes z)
@@ -162,16 +158,9 @@ static void test_matmul(zt_dtype t, bool ta, bool tb, sizes z)
     ok(same, "and 40 rows alone have the same bits");
 }
 
-int main(void)
+static void test_all(void)
 {
     static const sizes even = {136, 104, 144}, odd = {131, 75, 133}, few = {130, 24, 129};
-    ctx = zt_ctx_new();
-    engine = zt_engine_open(ctx, "cuda", &(zt_engine_opts){.isa = zt_isa_best()});
-    if (!engine) {
-        skip("cuda: %s", zt_ctx_error(ctx));
-        zt_ctx_free(ctx);
-        return tap_done();
-    }
     test_linear(ZT_F16, ZT_F16, (sizes){130, 296, 132});
     test_linear(ZT_BF16, ZT_BF16, odd);
     test_linear(ZT_F32, ZT_BF16, (sizes){70, 304, 260});
@@ -181,8 +170,19 @@ int main(void)
         test_matmul(layout % 2 ? ZT_F16 : ZT_BF16, layout & 1, layout & 2, even);
         test_matmul(layout % 2 ? ZT_BF16 : ZT_F16, layout & 1, layout & 2, odd);
     }
+}
+
+/* By mma alone; then by wgmma too, where the device has it and the same bits. */
+int main(void)
+{
+    ctx = zt_ctx_new();
+    setenv("ZT_CUDA_WGMMA", "0", 1);
+    engine = device_open(ctx, "cuda");
+    if (!engine) return device_done(ctx, NULL);
+    test_all();
     zt_engine_close(engine);
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    unsetenv("ZT_CUDA_WGMMA");
+    engine = device_open(ctx, "cuda");
+    if (engine) test_all();
+    return device_done(ctx, engine);
 }

@@ -1,7 +1,7 @@
 /* cuda_lines.c - what a kernel finds wrong with its numbers is told on cuda as on the cpu, word for
  * word, whichever thread came upon it first: the first in the order of the reference loop. */
+#include "tests/device.h"
 #include "tests/oneop.h"
-#include "tests/tap.h"
 
 #include <stdlib.h>
 
@@ -97,15 +97,9 @@ static int check(int f, zt_case *c, int index)
 int main(void)
 {
     ctx = zt_ctx_new();
-    const zt_engine_opts opts = {.threads = 1, .isa = zt_isa_best()};
-    engines[0] = zt_engine_open(ctx, "cpu", &opts);
-    engines[1] = zt_engine_open(ctx, "cuda", &opts);
-    if (!engines[1]) {
-        skip("cuda: %s", zt_ctx_error(ctx));
-        zt_engine_close(engines[0]);
-        zt_ctx_free(ctx);
-        return tap_done();
-    }
+    engines[1] = device_open(ctx, "cuda");
+    if (!engines[1]) return device_done(ctx, NULL);
+    engines[0] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     for (int f = 0; f < (int)(sizeof faulty / sizeof faulty[0]); f++) {
         int told = 0, wrong = 0;
         zt_case c;
@@ -116,8 +110,6 @@ int main(void)
         }
         ok(told > 0 && !wrong, "%s: %d lines as the cpu's", zt_op_info(faulty[f].op)->name, told);
     }
-    for (int e = 0; e < 2; e++) zt_engine_close(engines[e]);
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    zt_engine_close(engines[0]);
+    return device_done(ctx, engines[1]);
 }

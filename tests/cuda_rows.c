@@ -1,7 +1,7 @@
 /* cuda_rows.c - on cuda what is no number stays with the rows that see it: attention over a cache
  * whose later values are infinite or NaN, of many rows at once and of each alone. */
+#include "tests/device.h"
 #include "tests/oneop.h"
-#include "tests/tap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,9 +42,7 @@ static bool attend(int from, int n, float *y)
     oneop o = {.op = ZT_OP_attention, .attrs = &attrs, .result = {y}};
     const void *data[] = {q + from * H * D, k, v, pos + from};
     for (int i = 0; i < 4; i++) o.in[i] = &in[i], o.data[i] = data[i];
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
-    diag("%s", zt_ctx_error(ctx));
-    return false;
+    return oneop_made(engine, &o);
 }
 
 /* Has a row NaN just where it sees what is no number? */
@@ -64,12 +62,8 @@ static bool is_right(int row, const float *y)
 int main(void)
 {
     ctx = zt_ctx_new();
-    engine = zt_engine_open(ctx, "cuda", &(zt_engine_opts){.isa = zt_isa_best()});
-    if (!engine) {
-        skip("cuda: %s", zt_ctx_error(ctx));
-        zt_ctx_free(ctx);
-        return tap_done();
-    }
+    engine = device_open(ctx, "cuda");
+    if (!engine) return device_done(ctx, NULL);
     fill();
     bool right = attend(0, N, whole), same = right;
     for (int row = 0; row < N && right; row++) right = is_right(row, whole + row * H * D);
@@ -80,8 +74,5 @@ int main(void)
             same = !memcmp(&alone[i], &whole[row * H * D + i], 4);
     }
     ok(same, "and each alone has the same bits");
-    zt_engine_close(engine);
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, engine);
 }

@@ -2,11 +2,11 @@
  * they are in the file are read into memory that kernels see, and never copied; those that are
  * repacked are; results are what they were; all is given back. Skipped, aloud, without the emulated
  * driver. */
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #ifdef ZT_HAVE_CUDA
-#include "lib/engine/cuda/cu.h"
 #include "lib/run/run.h"
+#include "tests/emulated.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,24 +98,14 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     setenv("ZT_CUDA_EMU_UNIFIED", "1", 1);
     zt_log_set(ctx, ZT_LOG_INFO, hear, NULL);
-    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
-    bool emulated = e && ((zt_cu_engine *)e)->cu.emulated;
-    if (!emulated) skip("the emulated driver: %s", e ? "a real one is here" : zt_ctx_error(ctx));
-    zt_ctx_clear(ctx);
-    if (emulated) ok(((zt_cu_engine *)e)->unified && told == 1, "the engine sees it, and says so");
-    zt_engine_close(e);
-    if (emulated) {
+    zt_engine *e = device_emulated(ctx);
+    if (e) {
+        ok(((zt_cu_engine *)e)->unified && told == 1, "the engine sees it, and says so");
         of_dtype(ctx, ZT_F32, true);
         of_dtype(ctx, ZT_Q8_0, false);
     }
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, e);
 }
 #else
-int main(void)
-{
-    skip("built without cuda");
-    return tap_done();
-}
+DEVICE_NOT_BUILT("cuda")
 #endif

@@ -1,7 +1,7 @@
 /* device_llm.c - made language models on the engines of devices, vulkan and cuda (an emulation of
- * the driver where there is no GPU): nothing falls back, a prompt and a token are one submit and one
- * download each, logits near the cpu's, and the same bits for any chunk and batch and in any run.
- * Skipped, aloud, where there is no adapter. */
+ * the driver where there is no GPU): nothing falls back, a prompt and a token are one submit and
+ * one download each, logits near the cpu's, and the same bits for any chunk and batch and in any
+ * run. Skipped, aloud, where there is no adapter. */
 #include "tests/madellm.h"
 
 enum { PROMPT = 20, MORE = 6 };
@@ -101,8 +101,8 @@ static void test_counts(on *o, const char *arch)
 
 /* ---- tokens that the engine draws ------------------------------------------------------------ */
 
-/* The tokens of one way to draw: by zt_sample from the engine's logits, and by the engine itself, one
- * by one and of all rows at once. */
+/* The tokens of one way to draw: by zt_sample from the engine's logits, and by the engine itself,
+ * one by one and of all rows at once. */
 static bool test_way(on *o, const zt_sampler *s, const int32_t *ids, int64_t V, bool ban)
 {
     const int32_t banned[] = {3, 5, 8, 13, 21};
@@ -169,7 +169,124 @@ static void test_drawn(on *o, const char *arch)
     zt_sampler far = zt_sampler_defaults();
     far.repeat_penalty = 2;
     far.repeat_last = -1;
-    ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit", arch);
+    ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit",
+       arch);
+    on_close(o);
+    free(f.bytes);
+}
+
+/* Many texts at once, drawn in different ways and with other bans, beside one that is greedy and
+ * one that looks at its logits: each gets the tokens that it gets alone. */
+enum { TOGETHER = 7 };
+
+typedef struct side {
+    zt_ctx *ctx;
+    zt_ids ids;
+    size_t n; /* of the prompt */
+    zt_sampler s;
+    int32_t ban[3];
+    int n_ban, gets; /* 0: drawn, 1: greedy, 2: of its logits */
+    int64_t V;
+    bool wrong;
+} side;
+
+static side make_side(on *o, int k, int64_t V)
+{
+    side t = {.ctx = o->ctx, .V = V, .n = (size_t)(1 + 3 * k), .n_ban = k % 4, .gets = k % 5 / 2};
+    t.s = zt_sampler_defaults();
+    t.s.seed = (uint64_t)(100 + k);
+    t.s.temp = .4 + .3 * k;
+    t.s.top_k = k % 2 ? 0 : 30;
+    t.s.repeat_penalty = k % 3 ? 1.4 : 1;
+    for (int i = 0; i < 3; i++) t.ban[i] = 10 * k + i;
+    for (size_t i = 0; i < t.n; i++)
+        zt_ids_push(o->ctx, &t.ids, (int32_t)(zt_uniform(3, (uint64_t)k, i) * (double)V));
+    return t;
+}
+
+static zt_draw draw_of(const side *t)
+{
+    return (zt_draw){.sampler = &t->s, .banned = t->ban, .n_banned = (size_t)t->n_ban};
+}
+
+static zt_status next_of_side(void *user, float *logits, int32_t token, bool *more)
+{
+    side *t = user;
+    t->wrong |= (logits != NULL) != (t->gets == 2);
+    if (logits) {
+        float *scratch = calloc((size_t)t->V, 2 * sizeof *scratch);
+        token = zt_sample(&t->s, logits, t->V, t->ids.id, t->ids.n, (int64_t)t->ids.n, scratch);
+        free(scratch);
+    }
+    zt_status s = zt_ids_push(t->ctx, &t->ids, token);
+    *more = t->ids.n < t->n + MORE;
+    return s;
+}
+
+static zt_status side_alone(on *o, side *t)
+{
+    float *y = calloc((size_t)t->V, sizeof *y);
+    zt_status s = zt_llm_rewind(o->m, 0);
+    bool more = true;
+    for (size_t at = 0; more && !s;) {
+        int32_t token = -1;
+        size_t n = t->ids.n - at;
+        zt_draw d = draw_of(t);
+        d.history = t->ids.id;
+        d.n_history = at;
+        s = t->gets == 0   ? zt_llm_draw(o->m, t->ids.id + at, n, false, &d, &token)
+            : t->gets == 1 ? zt_llm_next(o->m, t->ids.id + at, n, &token)
+                           : zt_llm_feed(o->m, t->ids.id + at, n, false, y);
+        at = t->ids.n;
+        if (!s) s = next_of_side(t, t->gets == 2 ? y : NULL, token, &more);
+    }
+    free(y);
+    return s;
+}
+
+static zt_status sides_together(on *o, side *t)
+{
+    zt_batch *b = zt_batch_open(o->m, &(zt_batch_opts){.next = next_of_side});
+    zt_status s = b ? ZT_OK : zt_ctx_status(o->ctx);
+    for (int k = 0; k < TOGETHER && !s; k++) {
+        zt_draw d = draw_of(&t[k]);
+        s = t[k].gets == 0 ? zt_batch_add_drawn(b, &t[k], &t[k].ids, &d)
+                           : zt_batch_add(b, &t[k], &t[k].ids, t[k].gets == 2);
+    }
+    while (!s && zt_batch_counted(b).texts > 0) s = zt_batch_step(b);
+    zt_batch_close(b);
+    return s;
+}
+
+static void test_drawn_together(on *o, const char *arch)
+{
+    file f = make(arch, "q8_0", 1, NULL);
+    side alone[TOGETHER], beside[TOGETHER];
+    bool good = on_open(o, &f, (zt_llm_opts){.ctx_len = 64, .draws = true});
+    int64_t V = good ? zt_llm_get(o->m).vocab : 1;
+    bool draws = good && zt_llm_draws(o->m);
+    for (int k = 0; k < TOGETHER; k++) {
+        alone[k] = make_side(o, k, V);
+        beside[k] = make_side(o, k, V);
+        good = good && (!draws || !side_alone(o, &alone[k]));
+    }
+    on_close(o);
+    good = on_open(o, &f, (zt_llm_opts){.ctx_len = 64, .draws = true, .n_seq = 4, .chunk = 16}) &&
+           good;
+    zt_status s = good ? sides_together(o, beside) : ZT_EBUG;
+    for (int k = 0; k < TOGETHER; k++) {
+        good = good && (!draws || (!beside[k].wrong && beside[k].ids.n == alone[k].ids.n &&
+                                   !memcmp(beside[k].ids.id, alone[k].ids.id,
+                                           alone[k].ids.n * sizeof *alone[k].ids.id)));
+        zt_ids_fini(o->ctx, &alone[k].ids);
+        zt_ids_fini(o->ctx, &beside[k].ids);
+    }
+    if (draws)
+        ok(good && !s, "%s: %d texts at once, drawn, greedy and by logits: the tokens of each alone",
+           arch, TOGETHER);
+    else
+        ok(s == ZT_EUSAGE, "%s: a batch does not draw where the engine does not: %s", arch,
+           zt_ctx_error(o->ctx));
     on_close(o);
     free(f.bytes);
 }
@@ -255,12 +372,7 @@ static void test_batch(on *o, const char *arch, const char *type)
     for (int k = 0; k < 2 && same; k++)
         same = !zt_llm_rewind(o->m, 0) &&
                !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
-    for (int i = 0; i < ROWS; i++) { /* row i: token i/2 of sequence i%2 */
-        mix[i] = ids[i % 2 * N + i / 2];
-        pos[i] = i / 2;
-        seq[i] = i % 2;
-        rows[i] = i;
-    }
+    in_turns(ids, N, mix, pos, seq, rows);
     const void *in[] = {mix, pos, seq, table, rows};
     void *out[] = {both, NULL};
     zt_binding b[] = {{"n", ROWS}, {"m", ROWS}};
@@ -350,6 +462,8 @@ static void test_engine(const char *name)
     test_counts(&o, "gemma3");
     test_drawn(&o, "llama");
     test_drawn(&o, "gemma3");
+    test_drawn_together(&o, "llama");
+    test_drawn_together(&o, "gemma3");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         test_near(&o, i % 2 ? "gemma3" : "llama", types[i]);
     test_bits(&o, "llama", "q4_1", false);

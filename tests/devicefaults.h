@@ -1,7 +1,8 @@
-/* devicefaults.h - an engine with a device whose driver fails: every call of it once, and every allocation
- * of the context once. What follows is an error with a message, or as if nothing had been; then all
- * goes back to the driver. A fake driver (fakecuda.h, fakevk.h) includes this, asks hit() in each
- * function that may fail, counts what it makes in `live`, and defines open_fake. For one C file each. */
+/* devicefaults.h - an engine with a device whose driver fails: every call of it once, and every
+ * allocation of the context once. What follows is an error with a message, or as if nothing had
+ * been; then all goes back to the driver. A fake driver (fakecuda.h, fakevk.h) includes this, asks
+ * hit() in each function that may fail, counts what it makes in `live`, and defines open_fake. For
+ * one C file each. */
 #ifndef ZT_DEVICEFAULTS_H
 #define ZT_DEVICEFAULTS_H
 
@@ -67,8 +68,8 @@ static inline void every_call(zt_ctx *ctx, const char *how, const char *say, int
         survived += s == ZT_OK && failed != NULL;
         if (!failed) break;
     }
-    ok(n > least && n < 2000 && errors > least / 2, "%s: each of %d calls failed once, %d were errors",
-       how, n - 1, errors);
+    ok(n > least && n < 2000 && errors > least / 2,
+       "%s: each of %d calls failed once, %d were errors", how, n - 1, errors);
     ok(told, "%s: and said so", how);
     ok(right, "%s: what went well was right, %d times in spite of a failure", how, survived);
     ok(good, "%s: the driver got everything back", how);
@@ -93,8 +94,8 @@ static inline void every_allocation(zt_ctx *ctx)
         good = clean(ctx, "an allocation") && good;
         if (!reached) break;
     }
-    ok(n > 40 && n < 2000 && errors > 30, "each of %d allocations failed once, %d were errors", n - 1,
-       errors);
+    ok(n > 40 && n < 2000 && errors > 30, "each of %d allocations failed once, %d were errors",
+       n - 1, errors);
     ok(told && right && good, "and said so, and nothing was left");
 }
 

@@ -345,7 +345,8 @@ static void test_engines(void)
     zt_engine_close(ref);
 }
 
-/* A linear that rounds x by the largest of 32 may be further off where that is far above the rest. */
+/* A linear that rounds x by the largest of 32 may be further off
+ * where that is far above the rest. */
 static zt_status see_bound(void *user, const zt_diff_item *it)
 {
     if (it->step == 0) *(double *)user = it->bound;

@@ -1,5 +1,6 @@
 /* dna.c - lib/dna where memory is short: each allocation refused in turn, once and from then on, is
- * told as that, leaks nothing, and leaves what there was to try again. And the rules of similarity. */
+ * told as that, leaks nothing, and leaves what there was to try
+ * again. And the rules of similarity. */
 #include "lib/dna/dna.h"
 #include "tests/tap.h"
 

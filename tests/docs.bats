@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The documents: what README.md, ARCHITECTURE.md and the manuals say is there is there, and runs.
-# (That a manual has each option of --help, and that its examples run, is in the tools' own files.)
+# (That a manual has each option of --help, and that its examples run, is in the tools' own files;
+# that each option stands in an example is here.)
 
 load helper
 
@@ -98,6 +99,19 @@ block() { # heading file
     done
 }
 
+@test "functions, types and constants that the documents name are in the sources" {
+    cd "$repo"
+    n=0
+    for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md; do
+        for word in $(grep -oE '`(zt|ZT)_[A-Za-z0-9_]+`' $page | tr -d '`' | sort -u); do
+            grep -rqwF --include='*.[ch]' --include='*.c[pu]*' --include='*.def' -e "$word" lib tools tests Makefile ||
+                [[ $word == *_ || $word == *FAMILY ]] || { echo "$page names $word"; false; }
+            n=$((n + 1))
+        done
+    done
+    [ "$n" -ge 40 ]
+}
+
 @test "README's table names every folder" {
     cd "$repo"
     for d in lib/*/ lib tools man tests bench scripts; do
@@ -116,9 +130,9 @@ block() { # heading file
     for t in $(grep -oE '\bzt-[a-z]+' README.md | sort -u); do [ -d "tools/$t" ]; done
 }
 
-# "-m --model MODEL": letter, name and argument of each option.
-spelled_in_help() { # tool
-    "$1" --help | sed -nE 's/^ +(-[A-Za-z])?,? ?(--[a-z-]+)?( [^ ]+)?(  .*)?$/\1 \2\3/p' | tr -s ' ' |
+# "-m --model MODEL": letter, name and argument of each option of a --help on stdin.
+spelled() {
+    sed -nE 's/^ +(-[A-Za-z])?,? ?(--[a-z-]+)?( [^ ]+)?(  .*)?$/\1 \2\3/p' | tr -s ' ' |
         sed 's/^ //; s/ $//' | grep '^-'
 }
 
@@ -129,8 +143,47 @@ spelled_in_man() { # page
 
 @test "manuals and --help spell each option alike, argument and all" {
     for t in $(tools); do
-        [ "$(spelled_in_help "$t" | wc -l)" -gt 10 ]
-        diff <(spelled_in_help "$t") <(spelled_in_man "$repo/man/$t.1")
+        [ "$("$t" --help | spelled | wc -l)" -gt 10 ]
+        diff <("$t" --help | spelled) <(spelled_in_man "$repo/man/$t.1")
+    done
+}
+
+# The examples of manuals, a command a line: what pipes, lists and substitutions join stands apart.
+commands_of() { # page...
+    man_examples "$@" | sed -E 's/ [|&]+ |; |<\(|\)( |$)/\n/g'
+}
+
+# Options of a --help on stdin that no command of the file has.
+shown_nowhere() { # commands
+    spelled | while read -r line; do
+        names=$(grep -oE -- '(^| )-[-A-Za-z]+' <<<"$line" | tr -d ' ' | paste -sd '|')
+        grep -qE -- " ($names)( |=|$)" "$1" || echo "$line"
+    done
+}
+
+# But --chat, which wants a terminal.
+@test "each option stands in an example that runs: a tool's own in its manual, what all share in any" {
+    for t in $(tools); do commands_of "$t.1"; done >all
+    for t in $(tools); do
+        commands_of "$t.1" | grep "^ *$t " >own
+        "$t" --help | sed '/^Shared /,$d; / --chat /d' | shown_nowhere own >gone
+        "$t" --help | sed '1,/^Shared /d' | shown_nowhere all >>gone
+        [ ! -s gone ] || { echo "$t has no example of"; cat gone; false; }
+    done
+}
+
+@test "README and zt-run(1) name each architecture that runs, zt-dna(1) each method of merging" {
+    architectures=$(sed -n 's/^    {\.name = "\([^"]*\)".*/\1/p' "$repo/lib/llm/arch.c")
+    [ "$(wc -w <<<"$architectures")" -ge 12 ]
+    for word in $architectures; do
+        for page in README.md man/zt-run.1; do
+            grep -qw -- "$word" "$repo/$page" || { echo "$page does not name $word"; false; }
+        done
+    done
+    run -64 --separate-stderr zt-dna merge --method nonesuch a b -o c
+    [[ $stderr == *"'nonesuch': linear, "* ]]
+    for word in $(sed 's/.*: //; s/,//g' <<<"$stderr"); do
+        grep -qw -- "$word" "$repo/man/zt-dna.1" || { echo "zt-dna.1 does not name $word"; false; }
     done
 }
 

@@ -14,7 +14,8 @@
 static zt_cu_api real;
 static int fault = 999; /* what fails fails with; 2: no memory */
 
-/* X(function, parameters, arguments, objects it makes). Before the call, so that it does nothing. */
+/* X(function, parameters, arguments, objects it makes). Before the
+ * call, so that it does nothing. */
 #define CALLS(X)                                                                                   \
     X(DeviceGetCount, (int *n), (n), 0)                                                            \
     X(DeviceGet, (int *d, int i), (d, i), 0)                                                       \

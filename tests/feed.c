@@ -107,10 +107,12 @@ static void test_drawn(const zt_prog *p)
     ok(below(input(f, "target"), 4, 30, 32), "targets are below the number of classes");
     ok(below(input(f, "free"), 1, 900, 2), "what nobody reads is below every dimension");
     ok(below(input(f, "flag"), 1, 200, 2), "bools are 0 or 1");
-    ok(!memcmp(input(f, "ids"), input(g, "ids"), 160) && memcmp(input(f, "ids"), input(h, "ids"), 160),
+    ok(!memcmp(input(f, "ids"), input(g, "ids"), 160) &&
+           memcmp(input(f, "ids"), input(h, "ids"), 160),
        "the same seed draws the same, another another");
     ok(memcmp(f->data[0], h->data[0], 50 * 34) != 0, "data is drawn from the seed too");
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    zt_engine *e =
+        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_session_opts so = {.fixed = b, .n_fixed = 3};
     zt_session *s = zt_session_open(e, p, &f->store, &so);
     ok(s && !zt_feed_states(f, s) &&
@@ -146,7 +148,8 @@ static void test_by_name(const zt_prog *p)
 static void test_given(const zt_prog *p)
 {
     const char *name[] = {"ids", "target", "kc"};
-    zt_type type[] = {zt_type_make(ZT_I32, 1, (int64_t[]){5}), zt_type_make(ZT_I32, 1, (int64_t[]){2}),
+    zt_type type[] = {zt_type_make(ZT_I32, 1, (int64_t[]){5}),
+                      zt_type_make(ZT_I32, 1, (int64_t[]){2}),
                       zt_type_make(ZT_F16, 2, (int64_t[]){32, 32})};
     zt_checkpoint *c = archive(name, type, 3);
     zt_binding b[ZT_MAX_SYMBOLS] = {{"m", 9}};

@@ -31,7 +31,7 @@ static void open_machines(zt_ctx *ctx)
         }
 }
 
-/* ---- a case and its expansion ------------------------------------------------------------------ */
+/* ---- a case and its expansion ---------------------------------------------------------------- */
 
 typedef struct subject {
     zt_ctx *ctx;
@@ -45,17 +45,6 @@ typedef struct subject {
     int out[ZT_MAX_OUT];  /* the row's outputs in it; ZT_NONE: not told */
     void **value;         /* of p, in host memory */
 } subject;
-
-static bool retyped(zt_case *c, zt_dtype as)
-{
-    bool any = false;
-    for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (c->fill[k] == ZT_FILL_ABSENT || c->in[k].dtype != ZT_F32) continue;
-        c->in[k].dtype = as;
-        any = true;
-    }
-    return any;
-}
 
 /* The expansion as a program; false: it cannot be written, which is told. */
 static bool expand(subject *s)
@@ -109,7 +98,7 @@ static int open_subject(subject *s, zt_ctx *ctx, zt_op op, int index, zt_dtype a
     return !zt_op_infer(NULL, op, s->c.attrs, s->whole.in, s->whole.out);
 }
 
-/* ---- both on an engine ------------------------------------------------------------------------- */
+/* ---- both on an engine ----------------------------------------------------------------------- */
 
 /* The inputs of the expansion, then every other value's room. */
 static void fill_values(subject *s)

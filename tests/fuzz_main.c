@@ -2,9 +2,9 @@
  *
  *   fuzz_TARGET [-n RUNS] [-s SEED] FILE...
  *
- * Every file is run as it is; then RUNS times a file is drawn, changed at a few places (bytes, numbers
- * at their limits, pieces cut, doubled or taken from another file) and run. The same seed makes the same
- * inputs. Coverage does not guide it: that is libFuzzer's part (make fuzz).
+ * Every file is run as it is; then RUNS times a file is drawn, changed at a few places (bytes,
+ * numbers at their limits, pieces cut, doubled or taken from another file) and run. The same seed
+ * makes the same inputs. Coverage does not guide it: that is libFuzzer's part (make fuzz).
  */
 #include "lib/base/base.h"
 #include "tests/npy.h"

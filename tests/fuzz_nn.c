@@ -1,6 +1,6 @@
 /* fuzz_nn.c - a fuzz target for networks: any bytes are refused, or are a network that is lowered
- * to programs that bind or are refused, that learns, is saved and then opens again; in 64 MiB of memory.
- * `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
+ * to programs that bind or are refused, that learns, is saved and then opens again; in 64 MiB of
+ * memory. `make fuzz` drives it by libFuzzer, tests/fuzz_main.c without. */
 #include "lib/nn/nn.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* fuzz_vocab.c - a fuzz target for vocabularies: any text becomes tokens that there are, and text
  * again; any tokenizer's keys are refused, or make a vocabulary that does the same.
  *
- * The first byte chooses: below 0xf0 one of the vocabularies made here once (every pre-tokenizer, every
- * kind), the second byte the flags, the rest is text. From 0xf0 on the bytes are read as keys.
- * Drivers: see fuzz_main.c and make fuzz.
+ * The first byte chooses: below 0xf0 one of the vocabularies made here once (every pre-tokenizer,
+ * every kind), the second byte the flags, the rest is text. From 0xf0 on the bytes are read as
+ * keys. Drivers: see fuzz_main.c and make fuzz.
  */
 #include "lib/llm/vocab/vocab.h"
 #include "tests/ggufw.h"
@@ -101,8 +101,8 @@ static void add_words(tokens *t)
     add(t, "[user] [user]", 13, ZT_TOK_USER, 0);
 }
 
-/* A double array that maps "a" to "b", "ab" to "" and U+00E9 to "e": units as vocab_charsmap.c says.
- * The root's children are at 0 ^ 256 ^ byte, those of "a" at 353 ^ 768 ^ byte, and so on. */
+/* A double array that maps "a" to "b", "ab" to "" and U+00E9 to "e": units as vocab_charsmap.c
+ * says. The root's children are at 0 ^ 256 ^ byte, those of "a" at 353 ^ 768 ^ byte, and so on. */
 static void put_charsmap(ggufw *w)
 {
     enum { N = 2048 };

@@ -210,7 +210,8 @@ static void test_not_gguf(zt_ctx *ctx)
     size_t n;
     char *file = sample(&n);
     memcpy(file + 4, "\0\0\0\3", 4);
-    ok(says(ctx, file, n, ZT_EDATA, "cannot fit"), "a big-endian version before little-endian counts");
+    ok(says(ctx, file, n, ZT_EDATA, "cannot fit"),
+       "a big-endian version before little-endian counts");
     memcpy(file + 4, "\1\0\0\0", 4);
     ok(says(ctx, file, n, ZT_EDATA, "version 1"), "version 1");
     memcpy(file + 4, "\0\0\0\0", 4);

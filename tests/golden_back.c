@@ -9,6 +9,7 @@
 #include "tests/ckpt.h"
 #include "tests/folder.h"
 #include "tests/golden.h"
+#include "tests/python.h"
 #include "tests/tap.h"
 
 /* NAME.npz and NAME.pt of each file that must be read: how many files. */
@@ -66,21 +67,10 @@ static const char script[] =
     "        n += 1\n"
     "assert n > 0\n";
 
-static bool has(const char *module)
+static void compare(const char *python, const char *root, const char *kind)
 {
-    const char *python = getenv("ZT_PYTHON");
-    char line[1000];
-    snprintf(line, sizeof line, "%s -c 'import %s' 2>/dev/null", python ? python : "python3",
-             module);
-    return system(line) == 0;
-}
-
-static void compare(const char *root, const char *kind)
-{
-    const char *python = getenv("ZT_PYTHON");
     char line[8000];
-    snprintf(line, sizeof line, "%s -c \"%s\" '%s' '%s' %s", python ? python : "python3", script,
-             root, folder, kind);
+    snprintf(line, sizeof line, "%s -c \"%s\" '%s' '%s' %s", python, script, root, folder, kind);
     ok(system(line) == 0, "%s: %s reads them as they were", root,
        strcmp(kind, "pt") == 0 ? "PyTorch" : "NumPy");
 }
@@ -89,7 +79,7 @@ int main(void)
 {
     static const char *const sets[] = {"formats/npy", "formats/pt"};
     char root[4096];
-    bool numpy = has("numpy"), torch = numpy && has("torch");
+    const char *numpy = python_with("numpy"), *torch = numpy ? python_with("torch") : NULL;
     zt_ctx *ctx = zt_ctx_new();
     if (!folder_make("back"))
         return 1;
@@ -98,14 +88,10 @@ int main(void)
             continue;
         int n = convert_all(ctx, root);
         if (n && numpy)
-            compare(root, "npz");
+            compare(numpy, root, "npz");
         if (n && torch)
-            compare(root, "pt");
+            compare(torch, root, "pt");
     }
-    if (!numpy)
-        skip("no NumPy here (ZT_PYTHON=... names a python that has it)");
-    if (!torch)
-        skip("no PyTorch here (ZT_PYTHON=... names a python that has it)");
     ok(folder_remove(), "cleaned");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);

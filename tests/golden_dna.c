@@ -1,9 +1,9 @@
-/* golden_dna.c - golden/loom/dna, dna_helpers: signatures, comparisons both ways and logic shifts of
- * networks, by lib/dna and Loom's rule.
+/* golden_dna.c - golden/loom/dna, dna_helpers: signatures, comparisons both ways and logic shifts
+ * of networks, by lib/dna and Loom's rule.
  *
- * A case's network is written with its masters in place of its weights, as f32 beside the dtype, and
- * read as any network is. Masters that no layer of a container has are those of its gate, which
- * counts as one more branch. */
+ * A case's network is written with its masters in place of its weights, as
+ * f32 beside the dtype, and read as any network is. Masters that no layer of
+ * a container has are those of its gate, which counts as one more branch. */
 #include "tests/golden.h"
 #include "tests/loomnet.h"
 #include "tests/tap.h"

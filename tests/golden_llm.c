@@ -2,14 +2,16 @@
  * logits, and how far the default path (8-bit activations) is from exact arithmetic.
  *
  * Bars, from golden/llm/README.md: exact logits within 1e-3 and every greedy id equal; by default
- * the mean rms and the mean KL over the prompts not above those of llama.cpp's default path, and ids
- * equal up to the first step whose margin is under .5.
+ * the mean rms and the mean KL over the prompts not above those of llama.cpp's default path, and
+ * ids equal up to the first step whose margin is under .5.
  *
  * Under a sanitizer, where a model takes half an hour, the ids of all prompts are made, but only a
- * few short prompts run, and of each a few steps: every kernel and every thread does its part there.
+ * few short prompts run, and of each a few steps: every kernel and
+ * every thread does its part there.
  */
 #include "tests/npy.h"
 #include "tests/golden.h"
+#include "tests/realmodel.h"
 #include "tests/sanitized.h"
 #include "tests/tap.h"
 
@@ -215,12 +217,14 @@ static void try_prompt(model *o, const char *dir, const json_t *p, tally *t)
 static void report(const char *name, bool exact, const tally *t)
 {
     int n = t->run, m = t->measured;
-    if (SANITIZED) diag("under a sanitizer %d of %d prompts, %d steps each", n, t->prompts, FEW_STEPS);
+    if (SANITIZED)
+        diag("under a sanitizer %d of %d prompts, %d steps each", n, t->prompts, FEW_STEPS);
     if (exact) {
         ok(n > 0 && t->ids == t->prompts, "%s: ids of %d of %d prompts", name, t->ids, t->prompts);
         ok(n > 0 && t->text == n, "%s --exact: greedy ids of %d of %d prompts", name, t->text, n);
         if (m)
-            ok(t->logits == m, "%s --exact: logits within %g: %.2g", name, MAX_LOGIT_ERROR, t->worst);
+            ok(t->logits == m, "%s --exact: logits within %g: %.2g", name, MAX_LOGIT_ERROR,
+               t->worst);
         return;
     }
     ok(n > 0 && t->sure == n, "%s: ids equal up to a narrow margin, %d of %d prompts", name,
@@ -255,24 +259,14 @@ static void try_model(const char *name, const char *path, bool exact)
 
 int main(void)
 {
-    static const struct {
-        const char *name, *file;
-    } models[] = {{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
-                  {"gemma3", "gemma-3-270m-q4_k_m.gguf"}};
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s%s/zt/%s", cache ? cache : home ? home : "",
-                 cache ? "" : "/.cache", models[i].file);
-        FILE *f = fopen(path, "rb");
-        if (f)
-            fclose(f);
-        if (!golden_folder() || !f) {
-            skip("%s", f ? "no golden data" : "no model: see scripts/model");
+    for (int i = 0; i < REAL_MODELS; i++) {
+        const char *path = golden_folder() ? real_path(i) : NULL;
+        if (!golden_folder())
+            skip("no golden data");
+        if (!path)
             continue;
-        }
-        try_model(models[i].name, path, true);
-        try_model(models[i].name, path, false);
+        try_model(real_model[i].name, path, true);
+        try_model(real_model[i].name, path, false);
     }
     return tap_done();
 }

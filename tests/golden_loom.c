@@ -283,7 +283,8 @@ int main(void)
 {
     char folder[4096], path[4500];
     struct dirent **entry;
-    int n = golden_holds("loom/transformer", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
+    int n =
+        golden_holds("loom/transformer", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
     if (n < 1)
         diag("no cases");
     for (int i = 0; i < n; i++) {

@@ -152,8 +152,7 @@ static bool first_rows(const filter *f)
     return true;
 }
 
-/* ---- a gate -----------------------------------------------------------------------------------
- */
+/* ---- a gate ---------------------------------------------------------------------------------- */
 
 static double product(const double *a, const double *b, int n)
 {

@@ -63,8 +63,7 @@ static void names_case(const json_t *root, const char *name)
     }
 }
 
-/* ---- what is told -----------------------------------------------------------------------------
- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
 static void stats_case(const json_t *root, const char *name)
 {
@@ -116,8 +115,7 @@ static void blueprint_case(const json_t *root, const char *name)
     zt_ctx_free(ctx);
 }
 
-/* ---- tensors without names --------------------------------------------------------------------
- */
+/* ---- tensors without names ------------------------------------------------------------------- */
 
 static bool archetype_is(const zt_nn_archetype *a, const json_t *want)
 {

@@ -1,7 +1,8 @@
 /* golden_splice.c - golden/loom/splice: children of two networks, by lib/dna and Loom's rule.
  *
- * Where the original mixes what differs in type or dtype, which its documentation rules out, a layer
- * stays A's here. Where it is random each number is one of the parents', in shares within 4 sigma. */
+ * Where the original mixes what differs in type or dtype, which its
+ * documentation rules out, a layer stays A's here. Where it is random
+ * each number is one of the parents', in shares within 4 sigma. */
 #include "tests/golden.h"
 #include "tests/loomnet.h"
 #include "tests/tap.h"

@@ -6,7 +6,8 @@
  * beyond that, the run is made again with exact steps between weights that are numbers of f32,
  * which says what those alone lose (docs/decisions/0006). A net that the table does not know is
  * read as dense layers around residual blocks, in each way that such words are meant, and played
- * in the one whose first loss is the set's. Runs that there is no program for are counted and named.
+ * in the one whose first loss is the set's. Runs that there is no
+ * program for are counted and named.
  */
 #include "lib/train/train.h"
 #include "tests/golden.h"
@@ -218,7 +219,8 @@ static bool round_weights(run *r)
 static bool train(run *r, errors *e)
 {
     npy a;
-    double *loss = numbers(r, "outputs", "loss", &a), *norm = numbers(r, "outputs", "grad_norm", &a);
+    double *loss = numbers(r, "outputs", "loss", &a),
+           *norm = numbers(r, "outputs", "grad_norm", &a);
     int64_t steps = a.count;
     bool ran = loss && norm;
     zt_trained got = {0};

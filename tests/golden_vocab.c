@@ -1,6 +1,6 @@
 /* golden_vocab.c - vocabularies of well-known models against golden/tokenizers/ggml: whatever cases
- * are there; the ids are exact, and decoded they are the text again. How long a mebibyte of one thing
- * takes is printed beside it.
+ * are there; the ids are exact, and decoded they are the text again. How long a mebibyte of one
+ * thing takes is printed beside it.
  */
 #include "lib/llm/llm.h"
 #include "tests/golden.h"

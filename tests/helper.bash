@@ -8,6 +8,14 @@ PATH=$bin:$PATH
 export LC_ALL=C
 unset ZT_ISA NO_COLOR
 
+# Each test stands in a folder of its own, beside $tiny as model.gguf where the file has made models. A
+# file whose tests want more has a setup of its own.
+in_own_folder() {
+    cd "$BATS_TEST_TMPDIR" || exit
+    [ -z "${tiny-}" ] || ln -sf "$tiny" model.gguf
+}
+setup() { in_own_folder; }
+
 # Made models, once a file: $tiny (llama, byte-level BPE) and $tiny_spm (gemma3, SentencePiece).
 make_models() {
     tiny=$BATS_FILE_TMPDIR/tiny.gguf
@@ -79,13 +87,18 @@ man_has_commands() { # tool
     diff commands <(sed -n 's/^\.Ss //p' "$man")
 }
 
-# Each line that its man page displays runs as it stands.
+# The lines that man pages display.
+man_examples() { # page...
+    sed -n '/^\.Dl /{s///;s/\\e/\\/g;s/\\(dq/"/g;p}' "${@/#/$BATS_TEST_DIRNAME/../man/}"
+}
+
+# Each of its own man page runs as it stands.
 man_examples_run() { # tool
     local line n=0
     while IFS= read -r line; do
         bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
         n=$((n + 1))
-    done < <(sed -n '/^\.Dl /{s///;s/\\e/\\/g;p}' "$BATS_TEST_DIRNAME/../man/$1.1")
+    done < <(man_examples "$1.1")
     [ "$n" -ge 5 ]
 }
 

@@ -1,44 +1,8 @@
 # hip.bats - the engine on AMD's driver as the tools show it: the host side on the emulated driver
 # (tests/cudaemu), which has HIP's names too, and the kernels as far as hipcc compiles them.
 load helper
-
-setup_file() {
-    make_models
-    if zt-run --version | grep -q '^engines:.* hip'; then built=1; else built=; fi
-    emulation=$tests/libcuda-emu.so
-    [ -e "$emulation" ] || emulation=
-    export built emulation
-}
-
-setup() {
-    unset ZT_LIBHIP
-    cd "$BATS_TEST_TMPDIR" || exit
-}
-
-need_built() { [ -n "$built" ] || skip 'built without cuda, and so without hip'; }
-need_emulation() {
-    need_built
-    [ -n "$emulation" ] || skip 'no emulated driver: no g++'
-    export ZT_LIBHIP=$emulation
-}
-
-# A driver whose functions, but that named, do nothing: $ZT_LIBHIP.
-hollow_driver() { # [without FUNCTION]
-    command -v "${CC:-gcc}" >/dev/null || skip 'no compiler'
-    nm -D --defined-only "$emulation" | sed -n 's/.* T \(hip[A-Z].*\)/\1/p' | grep -vx "${1-}" |
-        sed 's/.*/int &(void) { return 0; }/' >hollow.c
-    "${CC:-gcc}" -shared -fPIC -w -o libhollow.so hollow.c
-    export ZT_LIBHIP=$BATS_TEST_TMPDIR/libhollow.so
-}
-
-refuses() { # what it says
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine hip
-    one_message zt-run
-    [[ $stderr == *"$1"* ]] || { echo "$stderr" && false; }
-    run -0 --separate-stderr zt-run --version
-    [[ $output == *"$1"* && -z $stderr ]]
-    zt-run --version --format json | json '@{$j->{hip}{adapters}} == 0'
-}
+load gpu
+engine=hip driver=ZT_LIBHIP calls=hip compiler=hipcc images=zt_hip_image_
 
 # ---- devices -------------------------------------------------------------------------------------
 
@@ -52,56 +16,15 @@ refuses() { # what it says
         $a->[0]{limits}{shared_memory} == 65536 && $a->[0]{limits}{fp8} == 0'
 }
 
-@test "every device listed can be named, the one after the last cannot" {
-    need_emulation
-    export ZT_CUDA_EMU_DEVICES=2
-    [ "$(zt-run --version | grep -c '^hip:')" -eq 2 ]
-    for i in 0 1; do zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine "hip:$i" >/dev/null; done
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine hip:2
-    one_message zt-run
-    [[ $stderr == *'engine hip: no adapter 2, there are 2'* ]]
-}
+@test "every device listed can be named, the one after the last cannot" { devices_by_number; }
 
 # ---- nothing there -------------------------------------------------------------------------------
 
-@test "no driver, or what is none: 69 with one line, and --version says so" {
-    need_built
-    export ZT_LIBHIP=$BATS_TEST_TMPDIR/none.so
-    refuses 'engine hip: no driver: '
-    export ZT_LIBHIP=libc.so.6
-    refuses 'engine hip: the driver lacks hipInit'
-}
-
-@test "no device" {
-    need_emulation
-    export ZT_CUDA_EMU_DEVICES=0
-    refuses 'engine hip: no device'
-}
-
-@test "a driver that is older" {
-    need_emulation
-    for f in hipGraphInstantiateWithFlags hipGetErrorString; do
-        hollow_driver $f
-        refuses "the driver lacks $f: it is older than 5.2"
-    done
-}
-
-@test "a driver that is real, where zt has kernels for none" {
-    need_emulation
-    hollow_driver
-    # Built with HIP=1, it is asked for devices and has none.
-    if grep -q zt_hip_image_ "$(dirname "$bin")/lib/engine/cuda/images.c"; then
-        refuses 'engine hip: no device'
-    else
-        refuses 'engine hip: this zt was built without hipcc, and has no kernels'
-    fi
-}
-
-@test "not built: 69" {
-    [ -z "$built" ] || skip 'built with hip'
-    run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine hip
-    one_message zt-run
-}
+@test "no driver, or what is none: 69 with one line, and --version says so" { no_driver; }
+@test "no device" { no_device; }
+@test "a driver that is older" { older_driver 5.2 hipGraphInstantiateWithFlags hipGetErrorString; }
+@test "a driver that is real, where zt has kernels for none" { real_driver; }
+@test "not built: 69" { not_built; }
 
 @test "who did not ask for hip opens none of it" {
     command -v strace >/dev/null || skip 'no strace'
@@ -119,25 +42,12 @@ refuses() { # what it says
 
 # ---- what runs -----------------------------------------------------------------------------------
 
-@test "text is the CPU's, one launch and one download a token" {
-    need_emulation
-    for m in "$tiny" "$tiny_spm"; do
-        zt-run -m "$m" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cpu >cpu
-        zt-run -m "$m" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine hip --strict-engine --stats >hip 2>stats
-        cmp cpu hip
-        cat stats
-        grep -qE '^zt-run: engine +hip .* 0 fallbacks\)$' stats
-        grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' stats
-    done
-}
+@test "text is the CPU's, the same in every order of threads, one launch and one download a token" { text_is_the_cpus; }
+
+@test "memory that is the host's: weights are mapped, and the text is the CPU's" { unified_memory; }
 
 @test "a call of the driver that fails is told by HIP's name of it" {
-    need_emulation
-    while read -r call name; do
-        ZT_CUDA_EMU_FAIL=$call:1 run -71 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine hip
-        one_message zt-run
-        [[ $stderr == *"hip: $name: unknown error"* ]] || { echo "$stderr" && false; }
-    done <<'END'
+    failing_calls <<'END'
 cuStreamCreate hipStreamCreateWithFlags
 cuMemHostAlloc hipHostMalloc
 cuLaunchKernel hipModuleLaunchKernel

@@ -145,29 +145,12 @@ static void test_special_ids(void)
        wrong);
 }
 
-/* Keys of a model with `vocab` tokens, tensors of one with `rows`. */
-static file make_uneven(int64_t vocab, int64_t rows)
-{
-    mkmodel_opts o = mkmodel_defaults("llama");
-    ggufw keys = {0}, w = {0};
-    file f = {0};
-    o.vocab = vocab;
-    mkmodel(&o, &keys);
-    o.vocab = rows;
-    mkmodel(&o, &w);
-    ggufw_buf other = w.keys;
-    w.keys = keys.keys;
-    keys.keys = other;
-    free(ggufw_bytes(&keys, &f.n));
-    f.bytes = ggufw_bytes(&w, &f.n);
-    return f;
-}
-
 static void test_vocabularies(void)
 {
     static const int64_t pair[][2] = {{299, 300}, {300, 299}, {290, 512}};
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
-        file f = make_uneven(pair[i][0], pair[i][1]);
+        file f = {0};
+        f.bytes = mkmodel_uneven(pair[i][0], pair[i][1], &f.n);
         save(&f, "made.gguf");
         outcome o = run(under("made.gguf"), GENERATE);
         ok(refused(&o, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],

@@ -18,10 +18,6 @@ setup_file() {
     export sanitize
 }
 
-setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-}
-
 tools() {
     basename -a "$BATS_TEST_DIRNAME"/../tools/zt-*/
 }

@@ -26,7 +26,8 @@ static void draw(lesson *l, int64_t vocab)
 /* The mean of -log p by the model itself, each text alone. */
 static double own_loss(zt_gguf *g, zt_engine *e, const lesson *l)
 {
-    zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 64, .exact = true, .kv = ZT_F32});
+    zt_llm *m =
+        zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 64, .exact = true, .kv = ZT_F32});
     zt_score score = {0};
     bool good = m;
     for (int b = 0; b < TEXTS && good; b++)
@@ -58,18 +59,20 @@ static void architecture(const char *arch)
     zt_ctx *ctx = zt_ctx_new();
     zt_source *source = zt_source_memory(ctx, arch, bytes, n);
     zt_gguf *g = zt_gguf_from(ctx, source);
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    zt_engine *e =
+        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     zt_prog *p = g ? zt_llm_lesson(g, T) : NULL;
     lesson l;
     draw(&l, o.vocab);
     double own = g ? own_loss(g, e, &l) : -1, got = p ? lesson_loss(g, e, p, &l) : -2;
-    ok(own > 0 && fabs(own - got) <= 1e-4 * own, "%s: the loss is %.6g, by its logits %.6g (%s)", arch, got,
-       own, zt_ctx_error(ctx));
+    ok(own > 0 && fabs(own - got) <= 1e-4 * own, "%s: the loss is %.6g, by its logits %.6g (%s)",
+       arch, got, own, zt_ctx_error(ctx));
     int wrt[512], n_wrt = p ? zt_prog_count(p, ZT_VALUE_DATA) : 0;
     for (int i = 0; i < n_wrt; i++) wrt[i] = zt_prog_nth(p, ZT_VALUE_DATA, i);
-    zt_prog *d = n_wrt ? zt_prog_grad(ctx, p, wrt, n_wrt,
-                                      &(zt_grad_opts){.sample = &(zt_binding){"n", 2}, .n_sample = 1})
-                       : NULL;
+    zt_prog *d = n_wrt
+                     ? zt_prog_grad(ctx, p, wrt, n_wrt,
+                                    &(zt_grad_opts){.sample = &(zt_binding){"n", 2}, .n_sample = 1})
+                     : NULL;
     ok(d, "%s: it has a gradient for %d weights (%s)", arch, n_wrt, zt_ctx_error(ctx));
     zt_prog_free(d);
     zt_prog_free(p);
@@ -115,8 +118,8 @@ static void new_models(zt_ctx *ctx)
 
 int main(void)
 {
-    static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2",
-                                        "smollm3", "olmo2", "granite"};
+    static const char *const archs[] = {"llama", "qwen2", "qwen3",   "gemma2", "gemma3",
+                                        "phi3",  "gpt2",  "smollm3", "olmo2",  "granite"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) architecture(archs[i]);
     zt_ctx *ctx = zt_ctx_new();
     new_models(ctx);

@@ -65,8 +65,14 @@ GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *f, const setup 
     zt_engine_opts eo = {.threads = s->threads, .isa = s->isa};
     if (o->g)
         o->e = zt_engine_open(ctx, s->engine, &eo);
-    zt_llm_opts lo = {.engine = o->e, .exact = s->exact, .chunk = s->chunk, .ctx_len = s->ctx_len,
-                      .n_seq = s->n_seq, .cache_len = s->cache_len, .kv = ZT_DTYPE_COUNT, .embed = s->embed,
+    zt_llm_opts lo = {.engine = o->e,
+                      .exact = s->exact,
+                      .chunk = s->chunk,
+                      .ctx_len = s->ctx_len,
+                      .n_seq = s->n_seq,
+                      .cache_len = s->cache_len,
+                      .kv = ZT_DTYPE_COUNT,
+                      .embed = s->embed,
                       .passes_off = s->passes_off};
     if (o->e)
         o->m = zt_llm_open(o->g, &lo);
@@ -147,6 +153,18 @@ GGUFW_FN void add_vector(ggufw *w, const char *name, int64_t n, float value)
     ggufw_tensor(w, name, 0, 1, &n, x, (size_t)n * sizeof *x);
 }
 
+/* Two texts of n ids each as rows of one step, in turns: row i is token i/2 of sequence i%2. */
+GGUFW_FN void in_turns(const int32_t *ids, int n, int32_t *mix, int32_t *pos, int32_t *seq,
+                       int32_t *rows)
+{
+    for (int i = 0; i < 2 * n; i++) {
+        mix[i] = ids[i % 2 * n + i / 2];
+        pos[i] = i / 2;
+        seq[i] = i % 2;
+        rows[i] = i;
+    }
+}
+
 /* Overwrite the number of a key, in place. */
 GGUFW_FN void patch(file *f, const char *key, uint32_t value)
 {
@@ -184,6 +202,18 @@ GGUFW_FN void expect(const file *f, zt_status want, const char *word, const char
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", what);
     zt_ctx_free(ctx);
+}
+
+/* A made model with another number for the key ARCH.key is bad data. */
+GGUFW_FN void expect_key(const char *arch, const char *key, uint32_t value, const char *word)
+{
+    char whole[96], what[128];
+    file f = make(arch, "q8_0", 2, NULL);
+    snprintf(whole, sizeof whole, "%s.%s", arch, key);
+    snprintf(what, sizeof what, "%s = %u", whole, value);
+    patch(&f, whole, value);
+    expect(&f, ZT_EDATA, word, what);
+    free(f.bytes);
 }
 
 #endif

@@ -242,7 +242,7 @@ static void tracker_threads(void)
     zt_ctx_clear(ctx);
 }
 
-/* ---- blocks by size class --------------------------------------------------------------------- */
+/* ---- blocks by size class -------------------------------------------------------------------- */
 
 static void bins(void)
 {
@@ -318,7 +318,7 @@ static void arena_floor(void)
     zt_arena_free(a);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void pool(void)
 {
@@ -380,7 +380,7 @@ static void pool_threads(void)
     zt_tensor_pool_free(p);
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 typedef struct tally {
     uint64_t adds, add_bytes, fallbacks, all;

@@ -7,10 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/arrays.h"
 #include "tests/golden.h"
-#include "tests/io_walk.h"
-#include "tests/npy.h"
-#include "tests/tap.h"
 
 IO_KIND(netjson)
 
@@ -23,8 +21,7 @@ static const char *out_path(void)
     return path;
 }
 
-/* ---- back again --------------------------------------------------------------------------------
- */
+/* ---- back again ------------------------------------------------------------------------------ */
 
 /* The document written anew from its frame and tensors, each in pieces of `piece` bytes. */
 static bool write_back(zt_ctx *ctx, zt_netjson *j, size_t piece)
@@ -69,8 +66,7 @@ static bool comes_back(const char *text, size_t n, size_t piece)
     return same;
 }
 
-/* ---- golden networks ---------------------------------------------------------------------------
- */
+/* ---- golden networks ------------------------------------------------------------------------- */
 
 static int networks, texts_of_weights, compared;
 
@@ -172,8 +168,7 @@ static void walk_files(const char *path)
         free(entry);
 }
 
-/* ---- by hand -----------------------------------------------------------------------------------
- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 #define NET(layers) "{\"id\":\"n\",\"depth\":1,\"layers_per_cell\":1,\"layers\":" layers "}"
 #define LAYER(rest) NET("[{\"z\":0,\"type\":\"Dense\"," rest "}]")
@@ -332,12 +327,6 @@ static void test_cuts(zt_ctx *ctx)
     ok(right, "and so is its frame");
     zt_netjson_close(j);
     zt_source_close(in);
-}
-
-static void refused(zt_ctx *ctx, zt_status got, zt_status want)
-{
-    ok(got == want, "refused: %s", zt_ctx_error(ctx));
-    zt_ctx_clear(ctx);
 }
 
 static void test_writer_faults(zt_ctx *ctx)

@@ -14,8 +14,7 @@ enum { ROWS = 11, WIDE = 12 };
                          "\"Dense\",\"is_remote_link\":true,\"target_l\":0},{\"type\":"            \
                          "\"Residual\"}]}," DENSE(3, 12, 5) END
 
-/* ---- a network with caches --------------------------------------------------------------------
- */
+/* ---- a network with caches ------------------------------------------------------------------- */
 
 typedef struct stream {
     zt_ctx *ctx;
@@ -124,8 +123,7 @@ static void test_full(void)
     zt_ctx_free(ctx);
 }
 
-/* ---- golden -----------------------------------------------------------------------------------
- */
+/* ---- golden ---------------------------------------------------------------------------------- */
 
 /* A state's first numbers, as the case has the rows of its cache. */
 static bool cache_is(stream *t, const char *state, const json_t *root, const char *key, char *why,

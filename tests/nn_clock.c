@@ -5,8 +5,7 @@
 
 enum { D = 3, PLACES = 4 };
 
-/* ---- by hand ----------------------------------------------------------------------------------
- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 /* What each place holds of one row, and whether it holds anything. */
 typedef struct held {
@@ -90,8 +89,7 @@ static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
     zt_nn_close(nn);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------
- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void test_refused(int64_t cycles, const char *text, zt_status status, const char *says)
 {
@@ -106,8 +104,7 @@ static void test_refused(int64_t cycles, const char *text, zt_status status, con
     zt_ctx_free(ctx);
 }
 
-/* ---- golden -----------------------------------------------------------------------------------
- */
+/* ---- golden ---------------------------------------------------------------------------------- */
 
 static json_t *with_masters(const json_t *root)
 {

@@ -102,8 +102,7 @@ static void test_field(zt_ctx *ctx, zt_storage t)
     zt_nn_close(nn);
 }
 
-/* ---- learning ---------------------------------------------------------------------------------
- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 static int through(void *user, zt_prog *p, int state, const char *name)
 {

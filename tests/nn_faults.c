@@ -21,8 +21,7 @@
 #include "tests/nnmade.h"
 #include "tests/nnrun.h"
 
-/* ---- gradients: of x and of all weights, against differences on ref ---------------------------
- */
+/* ---- gradients: of x and of all weights, against differences on ref -------------------------- */
 
 #define ONE(members)     GRID(1) "{" members "}" END
 #define SOFTMAX(members) ONE("\"type\":\"Softmax\",\"input_height\":6," members)
@@ -180,8 +179,7 @@ static void test_gradients(zt_ctx *ctx)
     }
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 enum { STEPS = 4, IN = 3, HIDDEN = 4 };
 
@@ -256,8 +254,7 @@ static void test_concat(zt_ctx *ctx)
     zt_nn_close(nn);
 }
 
-/* ---- saving -----------------------------------------------------------------------------------
- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 static void test_out_of_range(zt_ctx *ctx)
 {

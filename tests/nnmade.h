@@ -23,8 +23,7 @@ MADE_FN zt_nn *open_text(zt_ctx *ctx, const char *text)
     ",\"activation\":\"tanh\"}"
 #define END "]}"
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* y of a network on `rows` rows of drawn numbers, malloc'ed, *n of them; NULL: not run. */
 MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_how *how, int64_t rows,

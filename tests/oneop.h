@@ -3,6 +3,7 @@
 #define ZT_ONEOP_H
 
 #include "lib/engine/engine.h"
+#include "tests/tap.h"
 
 #include <string.h>
 
@@ -110,6 +111,26 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
     if (r) e->vt->unprepare(e, r);
     for (int k = 0; k < plan.n_bufs; k++) e->vt->free(e, buf[k]);
     return s;
+}
+
+/* The case's f32 inputs in another dtype; false: it has none. */
+static inline bool retyped(zt_case *c, zt_dtype as)
+{
+    bool any = false;
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (c->fill[k] == ZT_FILL_ABSENT || c->in[k].dtype != ZT_F32) continue;
+        c->in[k].dtype = as;
+        any = true;
+    }
+    return any;
+}
+
+/* With the types of its outputs inferred; false after a line that says why not. */
+static inline bool oneop_made(zt_engine *e, oneop *o)
+{
+    if (!zt_op_infer(e->ctx, o->op, o->attrs, o->in, o->out) && !oneop_run(e, o)) return true;
+    diag("%s", zt_ctx_error(e->ctx));
+    return false;
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* pass.c - lib/run: passes. What each does to a text, and that it changes no bit of what comes out. */
+/* pass.c - lib/run: passes. What each does to a text, and that it
+ * changes no bit of what comes out. */
 #include "lib/run/pass.h"
 #include "tests/tap.h"
 
@@ -140,8 +141,9 @@ static zt_status run_on_g(const zt_prog *p, float y[8])
     static const float x[] = {1, -2, 3, 4, 5, 6, 7, -8};
     const zt_store store = {NULL, g_find, g_read};
     zt_session *s = p ? zt_session_open(cpu, p, &store, NULL) : NULL;
-    zt_status st = s ? zt_session_step(s, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y})
-                     : zt_ctx_status(ctx);
+    zt_status st =
+        s ? zt_session_step(s, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y})
+          : zt_ctx_status(ctx);
     zt_session_close(s);
     return st;
 }
@@ -151,10 +153,12 @@ static void test_derived(void)
     static const zt_binding sample[] = {{"n", 3}};
     float a[8], b[8];
     zt_pass_opts o = {.sample = sample, .n_sample = 1, .engine = cpu};
-    zt_prog *p = parse(HEAD "in    x: f32[n,4]\ndata  g: f16[4] \"g\"\nh = cast g\ni = scale h by=0.1\n"
-                            "y = rms_norm x i\nout   y = y\n");
+    zt_prog *p =
+        parse(HEAD "in    x: f32[n,4]\ndata  g: f16[4] \"g\"\nh = cast g\ni = scale h by=0.1\n"
+                   "y = rms_norm x i\nout   y = y\n");
     zt_prog *q = p ? zt_prog_passes(ctx, p, &o, NULL) : NULL;
-    ok(q && zt_prog_n_steps(q) == 1 && !run_on_g(p, a) && !run_on_g(q, b) && !memcmp(a, b, sizeof a),
+    ok(q && zt_prog_n_steps(q) == 1 && !run_on_g(p, a) && !run_on_g(q, b) &&
+           !memcmp(a, b, sizeof a),
        "data made of data: the same bits (%s)", zt_ctx_error(ctx));
     zt_prog_free(q);
     zt_prog_free(p);
@@ -202,7 +206,8 @@ static void test_fuse(void)
     becomes("fuse", NORM "y = rms_norm x g\nz = add r y\nout   z = z\n",
             NORM "z = norm_add x g r\nout   z = z\n", "a sum either way round");
     const char *twice = NORM "y = rms_norm x g\nz = add y y\nout   z = z\n";
-    becomes("fuse", twice, twice, "an operand from outside that the fused op itself would take away");
+    becomes("fuse", twice, twice,
+            "an operand from outside that the fused op itself would take away");
     /* The second norm reads what the first's sum leads to: there is no place for both at once. */
     becomes("fuse",
             NORM "s = add x r\nt = silu s\nu = add s t\ny = rms_norm u g\nz = rms_norm s g\n"
@@ -223,8 +228,8 @@ static void test_gradient(int64_t n)
     zt_str_puts(&text, HEAD "in    x: f32[n,96]\nin    t: f32[n,8]\n");
     for (int i = 0, width = 96; i < 6; i++) {
         int next = i == 5 ? 8 : 160 - 24 * i;
-        zt_str_printf(&text, "data  w%d: f32[%d,%d] \"w\"\ndata  b%d: f32[%d] \"b\"\n", i, next, width,
-                      i, next);
+        zt_str_printf(&text, "data  w%d: f32[%d,%d] \"w\"\ndata  b%d: f32[%d] \"b\"\n", i, next,
+                      width, i, next);
         zt_str_printf(&text, "l%d = linear %s%d w%d b%d\na%d = gelu l%d\n", i, i ? "a" : "x",
                       i ? i - 1 : 0, i, i, i, i);
         width = next;

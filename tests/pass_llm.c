@@ -4,7 +4,8 @@
 #include "tests/madellm.h"
 
 /* Logits of one model with and without passes, in chunks and token by token. */
-static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa, bool exact)
+static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa,
+                      bool exact)
 {
     file f = make(arch, type, 2, NULL);
     int64_t V = vocab_of(&f);

@@ -1,4 +1,5 @@
-/* planned.c - lib/run/planned.h: plans as text, run with the same bits, and refused when they lie. */
+/* planned.c - lib/run/planned.h: plans as text, run with the same
+ * bits, and refused when they lie. */
 #include "lib/run/pass.h"
 #include "lib/run/planned.h"
 #include "tests/madellm.h"
@@ -36,7 +37,8 @@ static float *run(const file *f, const char *plan, size_t n, int64_t V, char why
     float *y = calloc((size_t)((1 + MORE) * V), sizeof *y);
     zt_source *src = zt_source_memory(ctx, "made", f->bytes, f->n);
     zt_gguf *g = src ? zt_gguf_from(ctx, src) : NULL;
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    zt_engine *e =
+        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     zt_planned *planned = plan ? zt_planned_parse(ctx, "plan.zt", plan, n) : NULL;
     zt_llm_opts lo = {.engine = e, .ctx_len = 128, .chunk = 16, .kv = ZT_DTYPE_COUNT,
                       .planned = planned, .passes_off = plan ? 0 : ~0u};
@@ -77,7 +79,8 @@ static void test_bits(const char *arch)
     zt_planned *p = zt_planned_parse(ctx, "plan.zt", text.data, text.len);
     ok(p && !strcmp(zt_planned_engine(p), "cpu") && zt_planned_isa(p) == zt_isa_best(),
        "%s: it says its engine", arch);
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    zt_engine *e =
+        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_binding one[] = {{"n", 1}, {"m", 1}, {"ctx", 128}};
     zt_planned_opts to = {.engine = e, .isa = zt_isa_best(), .bind = one, .n_bind = 3,
                           .off = p ? zt_planned_off(p) : 0};

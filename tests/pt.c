@@ -9,13 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/folder.h"
-#include "tests/io_walk.h"
-#include "tests/npy.h"
+#include "tests/arrays.h"
 #include "tests/ptw.h"
-#include "tests/tap.h"
+#include "tests/python.h"
 
 IO_KIND(pt)
+ARRAYS_WRITER(pt)
 
 /* The status that a file's bytes end with, in 64 MiB beyond their size and 2 s; ZT_EBUG if not. */
 static zt_status try(const void *bytes, size_t n)
@@ -191,12 +190,7 @@ static void test_views(zt_ctx *ctx)
 
 /* ---- writing, and PyTorch -------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    zt_dtype dtype;
-    int rank;
-    int64_t dim[4];
-} row[] = {
+static const made_array row[] = {
     {"fc.weight", ZT_F32, 2, {3, 5}},
     {"scalar", ZT_F64, 0, {0}},
     {"empty", ZT_I32, 3, {2, 0, 7}},
@@ -218,71 +212,21 @@ static const struct {
 };
 enum { ROWS = sizeof row / sizeof *row };
 
-static void fill(uint8_t *p, size_t n, zt_dtype t)
-{
-    for (size_t i = 0; i < n; i++)
-        p[i] = t == ZT_BOOL ? (uint8_t)(i % 2) : (uint8_t)(i * 37 + 11);
-}
-
-static bool write_rows(zt_ctx *ctx, const char *path)
-{
-    static uint8_t bytes[140000];
-    zt_sink *out = zt_sink_open(ctx, path, true);
-    zt_pt_writer *w = out ? zt_pt_writer_new(ctx, out) : NULL;
-    bool done = w != NULL;
-    for (int i = 0; done && i < ROWS; i++) {
-        zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
-        size_t n = zt_type_bytes(&t), half = n / 2;
-        fill(bytes, n, t.dtype);
-        done = zt_pt_can(&t) && zt_pt_begin(w, row[i].name, &t) == ZT_OK &&
-               zt_pt_write(w, bytes, half) == ZT_OK &&
-               zt_pt_write(w, bytes + half, n - half) == ZT_OK;
-    }
-    done = done && zt_pt_finish(w) == ZT_OK && zt_sink_commit(out) == ZT_OK;
-    zt_pt_writer_free(w);
-    zt_sink_close(out);
-    return done;
-}
-
-static bool is_row(zt_pt *t, int i)
-{
-    const zt_array *e = zt_pt_get(t, i);
-    zt_type type = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
-    uint8_t *want = malloc(e->bytes + 1), *got = malloc(e->bytes + 1);
-    fill(want, e->bytes, type.dtype);
-    bool same = strcmp(e->name, row[i].name) == 0 && zt_type_equal(&e->type, &type) &&
-                zt_pt_read(t, i, 0, got, e->bytes) == ZT_OK && memcmp(want, got, e->bytes) == 0;
-    free(want);
-    free(got);
-    return same;
-}
-
 static void test_writing(zt_ctx *ctx)
 {
-    size_t n = 0, m = 0;
-    bool same = write_rows(ctx, under("a.pt"));
-    zt_pt *t = same ? zt_pt_open(ctx, under("a.pt")) : NULL;
-    ok(t && zt_pt_count(t) == ROWS, "what is written opens%s", zt_ctx_error(ctx));
-    for (int i = 0; t && i < ROWS; i++)
-        ok(is_row(t, i), "tensor '%s' is as it was written", row[i].name);
-    zt_pt_close(t);
-    same = write_rows(ctx, under("b.pt"));
-    uint8_t *a = npy_file(under("a.pt"), &n), *b = npy_file(under("b.pt"), &m);
-    ok(same && a && b && n == m && memcmp(a, b, n) == 0, "written twice: the same bytes");
-    free(a);
-    free(b);
+    bool can = true;
+    for (int i = 0; i < ROWS; i++) {
+        zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
+        can = can && zt_pt_can(&t);
+    }
+    ok(can, "PyTorch has all of these types");
+    test_written(ctx, &io_pt, &arrays_pt, "a.pt", row, ROWS);
     zt_source *in = zt_source_open(ctx, under("a.pt"));
     ok(zt_pt_is_zip(in), "this zip is a checkpoint");
     zt_source_close(in);
     in = zt_source_open(ctx, "tests/seeds/npz/libzip.npz");
     ok(in && !zt_pt_is_zip(in), "an npz is none");
     zt_source_close(in);
-}
-
-static void refused(zt_ctx *ctx, zt_status got, zt_status want)
-{
-    ok(got == want, "refused: %s", zt_ctx_error(ctx));
-    zt_ctx_clear(ctx);
 }
 
 static void test_writer_faults(zt_ctx *ctx)
@@ -323,14 +267,10 @@ static void test_torch(zt_ctx *ctx)
         "torch.int8},\n"
         "            'p%d%d.pt' % (zip, p), pickle_protocol=p, _use_new_zipfile_serialization=zip "
         "> 0)\n";
-    const char *python = getenv("ZT_PYTHON");
+    const char *python = python_with("torch");
     char line[4000];
-    python = python ? python : "python3";
-    snprintf(line, sizeof line, "%s -c 'import torch' 2>/dev/null", python);
-    if (system(line) != 0) {
-        skip("no PyTorch here (ZT_PYTHON=... names a python that has it)");
+    if (!python)
         return;
-    }
     snprintf(line, sizeof line, "%s -c \"%s\" '%s' %d", python, script, folder, ROWS);
     ok(system(line) == 0, "PyTorch reads what is written, weights_only=True");
     for (int i = 2; i < 12; i++) {
@@ -387,7 +327,6 @@ int main(int argc, char **argv)
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     unlink(under("a.pt"));
-    unlink(under("b.pt"));
     ok(rmdir(folder) == 0, "tidy");
     return tap_done();
 }

@@ -1,28 +1,10 @@
 /* safetensors.c - the safetensors reader: golden files to the bit, hostile ones refused in bounded
  * memory (formats/safetensors' README), and what those sets do not try. */
 #include "lib/io/safetensors_write.h"
-#include "tests/golden.h"
+#include "tests/golden_set.h"
 #include "tests/st_walk.h"
-#include "tests/tap.h"
-#include "tests/tar.h"
 
-#include <jansson.h>
 #include <sys/stat.h>
-
-static char root[4096];
-
-static const char *under_root(const char *file)
-{
-    static char path[8192];
-    snprintf(path, sizeof path, "%s/formats/safetensors/%s", root, file);
-    return path;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
-}
 
 static bool is_index(const char *file)
 {
@@ -100,35 +82,26 @@ static zt_safetensors *open_any(zt_ctx *ctx, const char *path)
     return is_index(path) ? zt_safetensors_open_index(ctx, path) : zt_safetensors_open(ctx, path);
 }
 
-static void test_sound(zt_ctx *ctx, const json_t *cases)
+static bool sound(zt_ctx *ctx, const char *path, const json_t *want, const npz *z)
 {
-    npz z;
-    if (!ok(npz_open(&z, under_root("expected.npz")), "expected.npz"))
-        return;
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *want = json_array_get(cases, i);
-        const char *file = text_of(want, "file");
-        zt_safetensors *s = open_any(ctx, under_root(file));
-        ok(s && file_is(ctx, s, want, &z), "%s: tensors and metadata to the bit %s", file,
-           zt_ctx_error(ctx));
-        zt_safetensors_close(s);
-        zt_ctx_clear(ctx);
-    }
-    npz_close(&z);
+    zt_safetensors *s = open_any(ctx, path);
+    bool is = s && file_is(ctx, s, want, z);
+    zt_safetensors_close(s);
+    return is;
 }
 
 /* ---- hostile files --------------------------------------------------------------------------- */
 
-static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may_open)
+static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may)
 {
     zt_status st = zt_ctx_status(ctx);
-    bool right = s ? may_open && st_walk(s) : st != ZT_OK && st != ZT_ENOMEM && *zt_ctx_error(ctx);
+    bool right = s ? may && st_walk(s) : st != ZT_OK && st != ZT_ENOMEM && *zt_ctx_error(ctx);
     zt_safetensors_close(s);
     zt_ctx_clear(ctx);
     return right && zt_mem_get(ctx).blocks == 0;
 }
 
-static bool bytes_refused(zt_ctx *ctx, const void *file, size_t n, bool may_open)
+static bool bytes_refused(zt_ctx *ctx, const void *file, size_t n, bool may)
 {
     char *copy = malloc(n + !n); /* of its own, so that a sanitizer sees the end */
     if (!copy)
@@ -140,7 +113,7 @@ static bool bytes_refused(zt_ctx *ctx, const void *file, size_t n, bool may_open
     zt_status st = zt_ctx_status(ctx);
     zt_source_close(in);
     /* the source is closed: a file that opened after all is not to be read */
-    bool right = s ? may_open : (st == ZT_EDATA || st == ZT_ENOTSUP);
+    bool right = s ? may : (st == ZT_EDATA || st == ZT_ENOTSUP);
     zt_safetensors_close(s);
     zt_ctx_clear(ctx);
     free(copy);
@@ -156,7 +129,7 @@ static bool write_file(const char *path, const void *bytes, size_t n)
 
 /* Every member of the archive that lies in the index's folder goes into a folder of its own. */
 static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t n, const char *index,
-                          bool may_open)
+                          bool may)
 {
     char folder[] = "/tmp/zt-st-XXXXXX", path[256];
     const char *name;
@@ -170,46 +143,18 @@ static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t n, const char 
             write_file(path, data, bytes);
     }
     snprintf(path, sizeof path, "%s/%s", folder, index + prefix);
-    bool right = refused(ctx, zt_safetensors_open_index(ctx, path), may_open);
+    bool right = refused(ctx, zt_safetensors_open_index(ctx, path), may);
     snprintf(path, sizeof path, "rm -r %s", folder);
     return system(path) == 0 && right;
 }
 
-static void test_hostile(zt_ctx *ctx, const json_t *cases)
+static bool refuses(zt_ctx *ctx, const json_t *want, const uint8_t *tar, size_t n)
 {
-    size_t n = 0, wrong = 0;
-    uint8_t *tar = tar_open(under_root("bad.tar.gz"), &n);
-    if (!ok(tar != NULL, "bad.tar.gz"))
-        return;
-    zt_mem_limit(ctx, (size_t)16 << 20);
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *want = json_array_get(cases, i);
-        const char *name = text_of(want, "file");
-        bool may_open = strcmp(text_of(want, "verdict"), "reject-or-safe") == 0;
-        size_t bytes;
-        const uint8_t *file = tar_member(tar, n, name, &bytes);
-        bool right = file && (is_index(name) ? index_refused(ctx, tar, n, name, may_open)
-                                             : bytes_refused(ctx, file, bytes, may_open));
-        wrong += !right;
-        if (!right)
-            diag("%s: %s", name, text_of(want, "reason"));
-    }
-    zt_mem_limit(ctx, 0);
-    ok(wrong == 0 && json_array_size(cases) > 0, "%zu hostile files are refused (%zu are not)",
-       json_array_size(cases), wrong);
-    free(tar);
-}
-
-static void test_set(zt_ctx *ctx, const char *manifest, void (*test)(zt_ctx *, const json_t *))
-{
-    json_error_t e;
-    if (!golden_has(under_root(manifest)))
-        return;
-    json_t *m = json_load_file(under_root(manifest), JSON_ALLOW_NUL, &e);
-    const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text))
-        test(ctx, cases);
-    json_decref(m);
+    const char *name = text_of(want, "file");
+    size_t bytes;
+    const uint8_t *file = tar_member(tar, n, name, &bytes);
+    return file && (is_index(name) ? index_refused(ctx, tar, n, name, may_open(want))
+                                   : bytes_refused(ctx, file, bytes, may_open(want)));
 }
 
 /* ---- what the sets do not try ---------------------------------------------------------------- */
@@ -354,14 +299,7 @@ int main(void)
     test_written(ctx);
     test_use(ctx);
     test_no_memory(ctx);
-    const char *golden = golden_folder();
-    if (golden) {
-        snprintf(root, sizeof root, "%s", golden);
-        test_set(ctx, "valid.json", test_sound);
-        test_set(ctx, "bad.json", test_hostile);
-    } else {
-        skip("no golden data");
-    }
+    set_run(ctx, "safetensors", &(set_kind){sound, refuses, 0});
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);
     return tap_done();

@@ -1,5 +1,6 @@
 /* sample.c - tests of sampling: against a plain implementation that sorts everything, frequencies
- * against probabilities and against Loom's, and the values that are not numbers; log probabilities. */
+ * against probabilities and against Loom's, and the values that are
+ * not numbers; log probabilities. */
 #include "lib/llm/llm.h"
 #include "tests/golden.h"
 #include "tests/tap.h"
@@ -22,7 +23,7 @@ static int32_t sample(const zt_sampler *s, const float *x, int64_t V, int64_t po
     return id;
 }
 
-/* ---- greedy ---------------------------------------------------------------------------------------- */
+/* ---- greedy ---------------------------------------------------------------------------------- */
 
 static void test_greedy(void)
 {
@@ -102,7 +103,7 @@ static void test_check(void)
     zt_ctx_free(ctx);
 }
 
-/* ---- against sorting everything -------------------------------------------------------------------- */
+/* ---- against sorting everything -------------------------------------------------------------- */
 
 enum { LARGE = 1300 }; /* more than a block of logits that are looked at in one go */
 
@@ -125,7 +126,8 @@ static int32_t slow_sample(const zt_sampler *s, const float *x, int64_t V, const
     for (int64_t i = 0; i < V; i++) {
         float v = x[i];
         for (size_t j = n_history; j-- > 0;)
-            if (history[j] == i && (s->repeat_last < 0 || n_history - j <= (size_t)s->repeat_last)) {
+            if (history[j] == i &&
+                (s->repeat_last < 0 || n_history - j <= (size_t)s->repeat_last)) {
                 float p = (float)s->repeat_penalty;
                 v = v > 0 ? v / p : v * p;
                 break;
@@ -189,15 +191,15 @@ static void test_slow(void)
         int32_t got = zt_sample(&s, x, V, history, 20, (int64_t)i, scratch);
         int32_t want = slow_sample(&s, x, V, history, 20, (int64_t)i);
         if (got != want && !wrong++)
-            diag("case %d: V %d top-k %d top-p %g min-p %g temp %g: %d, expected %d", (int)i, (int)V,
-                 (int)s.top_k, s.top_p, s.min_p, s.temp, got, want);
+            diag("case %d: V %d top-k %d top-p %g min-p %g temp %g: %d, expected %d", (int)i,
+                 (int)V, (int)s.top_k, s.top_p, s.min_p, s.temp, got, want);
         changed += memcmp(before, x, sizeof x) != 0;
     }
     ok(!wrong, "6000 random cases choose as sorting everything does");
     ok(!changed, "and leave the logits as they were");
 }
 
-/* ---- chance ------------------------------------------------------------------------------------------ */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 static void test_chance(void)
 {
@@ -255,7 +257,7 @@ static void test_extremes(void)
     free(scratch);
 }
 
-/* ---- golden ---------------------------------------------------------------------------------------- */
+/* ---- golden ---------------------------------------------------------------------------------- */
 
 enum { MOST = 4096 };
 
@@ -277,7 +279,8 @@ static void golden_case(const char *path)
 {
     json_t *c = json_load_file(path, 0, NULL);
     const json_t *logits = json_object_get(c, "logits"), *counts = json_object_get(c, "counts");
-    int64_t V = (int64_t)json_array_size(logits), draws = json_integer_value(json_object_get(c, "draws"));
+    int64_t V = (int64_t)json_array_size(logits),
+            draws = json_integer_value(json_object_get(c, "draws"));
     static float x[MOST];
     static int want[MOST], got[MOST];
     zt_sampler s = plain;
@@ -286,7 +289,8 @@ static void golden_case(const char *path)
         x[i] = (float)json_number_value(json_array_get(logits, (size_t)i));
         want[i] = (int)json_integer_value(json_array_get(counts, (size_t)i));
     }
-    ok(V > 0 && V <= MOST && sample(&greedy, x, V, 0) == json_integer_value(json_object_get(c, "greedy")),
+    ok(V > 0 && V <= MOST &&
+           sample(&greedy, x, V, 0) == json_integer_value(json_object_get(c, "greedy")),
        "%s: greedy", path);
     s.temp = json_number_value(json_object_get(c, "temperature"));
     s.temp = s.temp > 0 ? s.temp : 0;
@@ -315,7 +319,7 @@ static void test_golden(void)
     globfree(&g);
 }
 
-/* ---- log probabilities ----------------------------------------------------------------------------- */
+/* ---- log probabilities ----------------------------------------------------------------------- */
 
 static void test_scores(void)
 {

@@ -1,12 +1,14 @@
-/* save.c - tests of session files over made models: the same bits after them, damaged and hostile ones
- * refused, failing allocations; and of the scores of a window. */
+/* save.c - tests of session files over made models: the same bits after them, damaged and hostile
+ * ones refused, failing allocations; and of the scores of a window. */
 #include "tests/madellm.h"
 
 #include <math.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { N = 9, MORE = 5, HEAD = 128, AT_HOW = 40, AT_KV = 104, AT_STATES = 108, AT_N = 112, AT_BYTES = 120 };
+enum { N = 9, MORE = 5 };
+/* Places in the file. */
+enum { AT_HOW = 40, AT_KV = 104, AT_STATES = 108, AT_N = 112, AT_BYTES = 120, HEAD = 128 };
 
 static const char ID[] = "0123456789abcdef0123456789abcdef", HOW[] = "cpu as tested";
 static char path[64];

@@ -85,7 +85,8 @@ int main(void)
        "10 per cent is in the first bucket, more is not");
     ok(zt_deviation_of(-2, 2).deviation == 200 && zt_deviation_of(-2, 2).bucket == 6, "-2 for 2");
     ok(zt_deviation_of(0, 0.5).deviation == 50, "of 0 there is no share");
-    ok(zt_deviation_of(NAN, 1).deviation == 100 && zt_deviation_of(NAN, 1).bucket == 5, "no number");
+    ok(zt_deviation_of(NAN, 1).deviation == 100 && zt_deviation_of(NAN, 1).bucket == 5,
+       "no number");
     ok(zt_prediction(row, 1) == 1 && zt_prediction(row, 2) == 1 && zt_prediction(row, 5) == 1,
        "the only number, or the first largest");
     ok(zt_deviations_score(&none) == 0 && zt_deviations_accuracy(&none) == 0, "of none");

@@ -1,40 +1,5 @@
-/* session.c - lib/run: sessions, the memory plan, fallbacks, the door, recording. */
-#include "lib/run/run.h"
-#include "tests/tap.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-enum { N = 5, W = 32 };
-
-static zt_ctx *ctx;
-
-static zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
-
-static void fill(float *x, int n, uint64_t seed)
-{
-    for (int i = 0; i < n; i++) x[i] = (float)zt_normal(seed, 0, (uint64_t)i);
-}
-
-static bool close_to(const float *a, const float *b, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!(a[i] - b[i] < 1e-5f && b[i] - a[i] < 1e-5f)) return false;
-    return true;
-}
-
-static void said(const char *part)
-{
-    ok(strstr(zt_ctx_error(ctx), part) != NULL, "says '%s' (%s)", part, zt_ctx_error(ctx));
-    zt_ctx_clear(ctx);
-}
-
-static zt_engine *open_engine(const char *name)
-{
-    zt_engine *e = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-    if (!e) diag("%s: %s", name, zt_ctx_error(ctx));
-    return e;
-}
+/* session.c - lib/run: sessions, the memory plan, fallbacks, weights. (The door: eager.c.) */
+#include "tests/chainprog.h"
 
 /* An engine like another, but without kernels for one op: what it lacks must fall back. */
 static zt_op lacking;
@@ -45,30 +10,7 @@ static bool has_but_one(zt_engine *e, zt_op op, const void *attrs, const zt_type
     return op != lacking && whole->has(e, op, attrs, in, out);
 }
 
-/* ---- one program, every engine ------------------------------------------------------------------ */
-
-static const char *const chain_text = "zt program 1\n"
-                                      "in    a: f32[n,32]\n"
-                                      "in    b: f32[n,32]\n"
-                                      "c = add a b\n"
-                                      "d = mul c c\n"
-                                      "e = scale d by=0.5\n"
-                                      "f = add e a\n"
-                                      "g = silu f\n"
-                                      "h = mul g c\n"
-                                      "i = reshape h shape=[32*n]\n"
-                                      "out   y = h\n"
-                                      "out   z = i\n"
-                                      "out   a = a\n"
-                                      "out   y2 = h\n";
-
-static void chain_by_hand(const float *a, const float *b, float *y)
-{
-    for (int i = 0; i < N * W; i++) {
-        double c = (double)a[i] + b[i], f = 0.5 * c * c + a[i];
-        y[i] = (float)(f / (1 + __builtin_exp(-f)) * c);
-    }
-}
+/* ---- one program, every engine --------------------------------------------------------------- */
 
 static void test_chain(zt_engine *e, const char *label, int fallbacks)
 {
@@ -107,7 +49,7 @@ static void test_empty(zt_engine *e)
     zt_prog_free(p);
 }
 
-/* ---- states --------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 /* Two states trade places and one counts; all through `keep` of values not updated in place. */
 static void test_keeps(zt_engine *e, const char *label)
@@ -132,8 +74,8 @@ static void test_keeps(zt_engine *e, const char *label)
 }
 
 /* What states keep is written where they lie, if nobody reads them later: m and w by the outputs of
- * one chain over its inputs, f by an op that does not read it. Not: o, whose old value is wanted; l,
- * read later; t, which its maker reads transposed; k, kept by another. */
+ * one chain over its inputs, f by an op that does not read it. Not: o, whose old value is wanted;
+ * l, read later; t, which its maker reads transposed; k, kept by another. */
 static const char *const placed_text =
     "zt program 1\nin    x: f32[3,3]\nstate m: f32[3,3]\nstate w: f32[3,3]\nstate f: f32[3,3]\n"
     "state o: f32[3,3]\nstate l: f32[3,3]\nstate t: f32[3,3]\nstate k: f32[3,3]\nstate j: f32[3,3]\n"
@@ -218,9 +160,7 @@ static void test_cache(zt_engine *e, const char *label, const float *want)
     ok(!want || close_to(y, want, N * W), "%s: what ref says", label);
 }
 
-/* ---- fallbacks ------------------------------------------------------------------------------------- */
-
-/* ---- looking at a session ----------------------------------------------------------------------- */
+/* ---- looking at a session -------------------------------------------------------------------- */
 
 typedef struct watched {
     int after, spans, adds; /* steps told; those of op add */
@@ -274,6 +214,8 @@ static void test_look(zt_engine *e, const char *label, int parts)
     zt_prog_free(p);
 }
 
+/* ---- fallbacks ------------------------------------------------------------------------------- */
+
 static void test_fallback(void)
 {
     zt_engine *e = open_engine("cpu");
@@ -304,7 +246,7 @@ static void test_fallback(void)
     zt_engine_close(ref);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static float weight[3 * W];
 static zt_status find_weight(void *user, const char *name, zt_type *type, int64_t *handle)
@@ -356,138 +298,7 @@ static void test_weights(zt_engine *e)
     }
 }
 
-/* ---- the door ------------------------------------------------------------------------------------- */
-
-static zt_tensor *tensor(uint64_t seed)
-{
-    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){N, W});
-    zt_tensor *x = zt_tensor_new(ctx, &t);
-    if (x) fill(zt_tensor_data(x), N * W, seed);
-    return x;
-}
-
-static zt_tensor *chain_eager(zt_run *r, zt_tensor *a, zt_tensor *b)
-{
-    zt_tensor *c = zt_add(r, a, b);
-    zt_tensor *e = zt_scale(r, zt_mul(r, c, c), &(zt_scale_attrs){.by = 0.5});
-    return zt_mul(r, zt_silu(r, zt_add(r, e, a)), c);
-}
-
-static void test_fault_points(zt_run *r, zt_tensor *a, zt_tensor *b, zt_tensor *dst, const char *label)
-{
-    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_KERNEL, .nth = 2, .op = "mul"});
-    ok(zt_add(r, a, b) && zt_mul(r, a, b) && zt_add(r, a, b) && !zt_mul(r, a, b),
-       "%s: a fault point by op: its second", label);
-    said("op mul: refused");
-    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 1, .onwards = true, .dst = dst});
-    ok(zt_add(r, a, b) != NULL, "%s: by tensor: a write to another goes well", label);
-    for (int i = 0; i < 2; i++) {
-        zt_run_into(r, dst);
-        ok(!zt_add(r, a, b), "%s: a write to it fails, from then on", label);
-        said("op add: refused");
-    }
-    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 3});
-    ok(zt_add(r, a, b) && zt_add(r, a, b) && !zt_add(r, a, b), "%s: the third output", label);
-    ok(zt_ctx_status(ctx) == ZT_ESYS, "%s: is the system's failure", label);
-    said("op add: refused");
-    zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_ALLOC, .nth = 1});
-    ok(!zt_add(r, a, b) && zt_ctx_status(ctx) == ZT_ENOMEM, "%s: an output's allocation", label);
-    said("op add: refused");
-    zt_run_fault(r, NULL);
-    ok(zt_add(r, a, b) != NULL, "%s: no fault point", label);
-}
-
-static void test_door(zt_engine *e, const char *label)
-{
-    float want[N * W];
-    zt_tensor *a = tensor(1), *b = tensor(2), *wrong = NULL;
-    zt_run *r = zt_run_new(e, false);
-    chain_by_hand(zt_tensor_data(a), zt_tensor_data(b), want);
-    zt_scope_begin(r);
-    zt_tensor *y = chain_eager(r, a, b);
-    ok(y && close_to(zt_tensor_data(y), want, N * W), "%s: eager ops (%s)", label, zt_ctx_error(ctx));
-    ok(zt_run_count(r, ZT_OP_mul) == 2, "%s: counted", label);
-    zt_tensor *dst = tensor(9);
-    zt_run_into(r, dst);
-    ok(zt_add(r, a, b) == dst, "%s: dst is used", label);
-    zt_run_into(r, a);
-    ok(zt_add(r, a, b) == a, "%s: in place", label);
-    ok(close_to(zt_tensor_data(a), zt_tensor_data(dst), N * W), "%s: in place, same values", label);
-    zt_run_into(r, b);
-    ok(!zt_argmax(r, a, NULL), "%s: a dst of another type is refused", label);
-    said("op argmax: dst is f32[5,32], the output is i32[5]");
-    zt_type t3 = zt_type_make(ZT_F32, 2, (int64_t[]){N, W - 1});
-    wrong = zt_tensor_new(ctx, &t3);
-    ok(!zt_mul(r, a, wrong) && zt_ctx_status(ctx) == ZT_ESHAPE, "%s: shapes are checked", label);
-    ok(!chain_eager(r, a, b), "%s: after a failure ops return NULL", label);
-    said("mul");
-    ok(!zt_add(r, a, NULL) && zt_ctx_status(ctx) == ZT_EUSAGE, "%s: NULL gives NULL", label);
-    said("input b is missing");
-    zt_run_fail(r, 2, false);
-    ok(!chain_eager(r, a, b), "%s: a fault point", label);
-    said("op mul: refused");
-    ok(chain_eager(r, a, b) != NULL, "%s: once", label);
-    test_fault_points(r, a, b, dst, label);
-    zt_scope_end(r);
-    zt_tensor_unref(a);
-    zt_tensor_unref(b);
-    zt_tensor_unref(dst);
-    zt_tensor_unref(wrong);
-    zt_run_free(r);
-}
-
-/* ref rounds only what leaves it, so there eager ops and a program differ by roundings. */
-static void test_record(zt_engine *e, bool exact)
-{
-    zt_tensor *a = tensor(1), *b = tensor(2);
-    zt_run *r = zt_run_new(e, false);
-    zt_record_begin(r);
-    zt_tensor *y = chain_eager(r, a, b);
-    zt_type tp = zt_type_make(ZT_I32, 1, (int64_t[]){N});
-    int32_t pos[N] = {4, 3, 2, 1, 0};
-    zt_tensor *p = zt_tensor_wrap(ctx, &tp, pos, NULL, NULL), *cache = tensor(3);
-    zt_tensor *c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
-    zt_tensor *c2 = zt_kv_put(r, c1, a, p, NULL, NULL);
-    float was[N * W];
-    fill(was, N * W, 3);
-    ok(memcmp(zt_tensor_data(cache), was, sizeof was) == 0, "an eager tensor does not change");
-    zt_prog *prog = zt_record_end(r, (zt_tensor *[]){y, c1}, 2);
-    ok(!prog && zt_ctx_status(ctx), "an output that was used up cannot be recorded");
-    zt_ctx_clear(ctx);
-    zt_record_begin(r);
-    y = chain_eager(r, a, b);
-    c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
-    prog = zt_record_end(r, (zt_tensor *[]){y, c1}, 2);
-    ok(prog != NULL, "a recording (%s)", zt_ctx_error(ctx));
-    zt_str text;
-    zt_str_init(&text, ctx);
-    zt_prog_print(prog, &text);
-    ok(text.data && strstr(text.data, "state s0: f32[5,32]") && strstr(text.data, "keep  s0 = "),
-       "what was used up is a state, and kept");
-    zt_session *s = zt_session_open(e, prog, NULL, NULL);
-    float y2[N * W], c3[N * W];
-    zt_session_state_set(s, 0, zt_tensor_data(cache));
-    ok(zt_session_step(s, NULL, 0,
-                       (const void *[]){zt_tensor_data(a), zt_tensor_data(b), pos},
-                       (void *[]){y2, c3}) == ZT_OK, "replays (%s)", zt_ctx_error(ctx));
-    if (exact)
-        ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 &&
-           memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0, "to the same bits");
-    else
-        ok(close_to(y2, zt_tensor_data(y), N * W) && close_to(c3, zt_tensor_data(c1), N * W),
-           "to the same values");
-    (void)c2;
-    zt_session_close(s);
-    zt_prog_free(prog);
-    zt_str_fini(&text);
-    zt_tensor_unref(a);
-    zt_tensor_unref(b);
-    zt_tensor_unref(p);
-    zt_tensor_unref(cache);
-    zt_run_free(r);
-}
-
-/* ---- every allocation fails once ------------------------------------------------------------------ */
+/* ---- every allocation fails once ------------------------------------------------------------- */
 
 static zt_status everything(zt_engine *e)
 {
@@ -495,43 +306,12 @@ static zt_status everything(zt_engine *e)
     int32_t pos[N] = {0, 1, 2, 3, 4};
     fill(x, N * W, 3);
     zt_prog *p = parse(cache_text);
-    zt_session *s = p ? zt_session_open(e, p, NULL, &(zt_session_opts){
-                                        .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1}) : NULL;
+    zt_session_opts o = {.fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1};
+    zt_session *s = p ? zt_session_open(e, p, NULL, &o) : NULL;
     if (s) zt_session_step(s, &(zt_binding){"n", N}, 1, (const void *[]){x, pos}, (void *[]){y});
     zt_session_close(s);
     zt_prog_free(p);
-    zt_run *r = zt_ctx_status(ctx) ? NULL : zt_run_new(e, false);
-    if (r) {
-        zt_tensor *a = tensor(1), *b = tensor(2), *out = NULL;
-        zt_record_begin(r);
-        if (a && b) out = chain_eager(r, a, b);
-        zt_prog *q = out ? zt_record_end(r, &out, 1) : NULL;
-        zt_prog_free(q);
-        zt_tensor_unref(a);
-        zt_tensor_unref(b);
-    }
-    zt_run_free(r);
     return zt_ctx_status(ctx);
-}
-
-static void test_allocations(const char *name)
-{
-    zt_engine *e = open_engine(name);
-    size_t before = zt_mem_get(ctx).blocks;
-    int n = 0, wrong = 0;
-    size_t leaked = 0;
-    for (zt_status st = ZT_ENOMEM; st; n++) {
-        zt_mem_fail(ctx, (uint64_t)n + 1, false);
-        st = everything(e);
-        wrong += st && st != ZT_ENOMEM;
-        zt_ctx_clear(ctx);
-        zt_mem_fail(ctx, 0, false);
-    }
-    zt_engine_close(e); /* what the engine keeps for itself goes with it */
-    leaked = zt_mem_get(ctx).blocks;
-    ok(n > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)", name,
-       n - 1, wrong);
-    ok(leaked < before, "%s: nothing leaks (%zu blocks, %zu with an engine)", name, leaked, before);
 }
 
 int main(void)
@@ -549,15 +329,13 @@ int main(void)
         run_cache(ref, (int[]){5}, want);
         test_cache(e, name, want);
         test_weights(e);
-        test_door(e, name);
-        test_record(e, i == 1);
         zt_engine_close(e);
         zt_engine_close(ref);
     }
     test_fallback();
     ok(zt_mem_get(ctx).blocks == 0, "nothing left (%zu blocks)", zt_mem_get(ctx).blocks);
-    test_allocations("ref");
-    test_allocations("cpu");
+    every_allocation("ref", everything);
+    every_allocation("cpu", everything);
     ok(zt_mem_get(ctx).blocks == 0, "nothing left (%zu blocks)", zt_mem_get(ctx).blocks);
     zt_ctx_free(ctx);
     return tap_done();

@@ -335,22 +335,30 @@ static int64_t slot(const scene *w, int t, int64_t p)
     return w->paged ? w->table[w->seq[t] * BLOCKS + p / EACH] * EACH + p % EACH : p;
 }
 
-/* Rows first..first+n-1 as one call. */
-static void attend(const isa *s, const scene *w, int first, int n, bool backwards, float *y)
+/* n rows as one call. */
+static void attend_rows(const isa *s, const scene *w, int n, float *q, int32_t *pos, int32_t *seq,
+                        bool backwards, float *y)
 {
     int64_t D = w->a.head;
     zt_dtype t = w->half ? ZT_F16 : ZT_F32;
     zt_cpu_call c = {.attrs = &w->a};
-    c.in[0] = arg(ZT_F32, 2, n, H * D, w->q + first * H * D);
+    c.in[0] = arg(ZT_F32, 2, n, H * D, q);
     c.in[1] = arg(t, 2, CTX, w->G * D, w->kc);
     c.in[2] = arg(t, 2, CTX, w->G * D, w->vc);
-    c.in[3] = arg(ZT_I32, 1, n, 0, w->pos + first);
+    c.in[3] = arg(ZT_I32, 1, n, 0, pos);
     if (w->paged) {
-        c.in[4] = arg(ZT_I32, 1, n, 0, w->seq + first);
-        c.in[5] = arg(ZT_I32, 2, 2, BLOCKS, w->table);
+        c.in[4] = arg(ZT_I32, 1, n, 0, seq);
+        c.in[5] = arg(ZT_I32, 2, 2, BLOCKS, (int32_t *)(uintptr_t)w->table);
     }
-    c.out[0] = arg(ZT_F32, 2, n, H * D, y + first * H * D);
+    c.out[0] = arg(ZT_F32, 2, n, H * D, y);
     call(s, ZT_OP_attention, &c, backwards ? 1 : 5, backwards);
+}
+
+/* Rows first..first+n-1. */
+static void attend(const isa *s, scene *w, int first, int n, bool backwards, float *y)
+{
+    int64_t at = first * H * w->a.head;
+    attend_rows(s, w, n, w->q + at, w->pos + first, w->seq + first, backwards, y + at);
 }
 
 static void plain_row(const scene *w, int t, int h, double *y)
@@ -371,7 +379,8 @@ static void plain_row(const scene *w, int t, int h, double *y)
     for (int64_t p = lo; p <= pos; p++) {
         double e = exp(score[p] - top);
         sum += e;
-        for (int64_t d = 0; d < D; d++) y[d] += e * (double)w->v[(slot(w, t, p) * w->G + g) * D + d];
+        const float *v = w->v + (slot(w, t, p) * w->G + g) * D;
+        for (int64_t d = 0; d < D; d++) y[d] += e * (double)v[d];
     }
     for (int64_t d = 0; d < D; d++) y[d] /= sum;
 }
@@ -391,7 +400,7 @@ static double error_of(const scene *w, const float *y)
 }
 
 /* The same rows in other company, in another order of items. */
-static bool same_in_parts(const isa *s, const scene *w, const float *y)
+static bool same_in_parts(const isa *s, scene *w, const float *y)
 {
     size_t bytes = (size_t)(N * H * w->a.head) * sizeof(float);
     static const int cuts[] = {1, 3, 4, 5, 11};
@@ -403,6 +412,26 @@ static bool same_in_parts(const isa *s, const scene *w, const float *y)
             attend(s, w, i, N - i < cuts[k] ? N - i : cuts[k], k % 2, z);
         same = same && !memcmp(y, z, bytes);
     }
+    free(z);
+    return same;
+}
+
+/* The same rows TIMES over, which makes a prompt of them: larger blocks, of more rows. */
+static bool same_in_a_prompt(const isa *s, const scene *w, const float *y)
+{
+    enum { TIMES = 8 };
+    size_t row = (size_t)(N * H * w->a.head);
+    float *q = memory(TIMES * row * sizeof *q), *z = memory(TIMES * row * sizeof *z);
+    int32_t pos[TIMES * N], seq[TIMES * N];
+    bool same = true;
+    for (size_t k = 0; k < TIMES; k++) {
+        memcpy(q + k * row, w->q, row * sizeof *q);
+        memcpy(pos + k * N, w->pos, sizeof w->pos);
+        memcpy(seq + k * N, w->seq, sizeof w->seq);
+    }
+    attend_rows(s, w, TIMES * N, q, pos, seq, false, z);
+    for (size_t k = 0; k < TIMES; k++) same = same && !memcmp(y, z + k * row, row * sizeof *y);
+    free(q);
     free(z);
     return same;
 }
@@ -453,6 +482,7 @@ static void test_attention(const isa *s)
         double e = error_of(&w, y);
         ok(e < 1e-12, "%s: error %.2g", name, e);
         ok(same_in_parts(s, &w, y), "%s: the same bits alone and in parts", name);
+        ok(same_in_a_prompt(s, &w, y), "%s: the same bits in a prompt", name);
         if (!w.paged) ok(deaf_to_the_future(s, &w, y), "%s: deaf to the future", name);
         free(y);
         free_scene(&w);

@@ -73,7 +73,8 @@ static void costs(zt_ctx *ctx)
        dear.steps, cheap.drafted, cheap.steps);
 }
 
-/* A text of few different tokens, at random: places there are everywhere, and they foretell nothing. */
+/* A text of few different tokens, at random: places there are
+ * everywhere, and they foretell nothing. */
 static void noise(zt_ctx *ctx)
 {
     int32_t id[MOST];

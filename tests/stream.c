@@ -23,7 +23,8 @@ static zt_status run(zt_engine *e, zt_op op, const float *x, float *y, int64_t r
     static float g[4096] = {1, 2, 3, 0.5f, -1};
     zt_type weight = zt_type_make(ZT_F32, 1, &cols);
     zt_type in = zt_type_make(ZT_F32, 2, (int64_t[]){rows, cols});
-    oneop o = {.op = op, .attrs = zt_op_info(op)->defaults, .in = {&in}, .data = {x}, .result = {y}};
+    oneop o = {
+        .op = op, .attrs = zt_op_info(op)->defaults, .in = {&in}, .data = {x}, .result = {y}};
     if (norms(op)) o.in[1] = &weight, o.data[1] = g;
     if (op == ZT_OP_add) o.in[1] = &in, o.data[1] = x;
     zt_status s = zt_op_infer(e->ctx, op, o.attrs, o.in, o.out);

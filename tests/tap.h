@@ -1,4 +1,5 @@
-/* tap.h - the Test Anything Protocol for C tests: ok(condition, "what %d", i); return tap_done(); */
+/* tap.h - the Test Anything Protocol for C tests: ok(condition, "what
+ * %d", i); return tap_done(); */
 #ifndef ZT_TAP_H
 #define ZT_TAP_H
 

@@ -1,5 +1,6 @@
 /* template.c - tests of chat templates: recognition, the default system text, renderings (those of
- * jinja2, tests/templates/make.py, and Loom's golden ones), files, refusals, failing allocations. */
+ * jinja2, tests/templates/make.py, and Loom's golden ones), files,
+ * refusals, failing allocations. */
 #include "lib/llm/llm.h"
 #include "tests/ggufw.h"
 #include "tests/golden.h"
@@ -203,7 +204,7 @@ static void test_faults(void)
     drop(&m);
 }
 
-/* ---- golden ---------------------------------------------------------------------------------------- */
+/* ---- golden ---------------------------------------------------------------------------------- */
 
 enum { MOST = 64 };
 
@@ -254,7 +255,8 @@ static zt_status put_piece(void *user, zt_bytes text, int message)
     return zt_str_put(user, text.data, text.n);
 }
 
-/* One template of one of Loom's cases. Loom puts BOS into Llama 3's system turn; ours is encoding's. */
+/* One template of one of Loom's cases. Loom puts BOS into Llama 3's
+ * system turn; ours is encoding's. */
 static void check_loom(const char *path, const char *name, const json_t *want, const zt_message *m,
                        int n)
 {
@@ -316,7 +318,7 @@ static void test_loom(void)
     globfree(&g);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static const char *write_file(const char *text)
 {

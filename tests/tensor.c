@@ -253,7 +253,8 @@ static void test_golden_halves(void)
         const zt_dtype_info *d = zt_dtype_get(types[i].dtype);
         npy all = {0}, in = {0}, out = {0};
         if (member(&z, types[i].name, "decode_all", &all))
-            ok(all.descr[1] == 'f' && codes_are(d, &all, NULL, types[i].bytes), "%s: every code", d->name);
+            ok(all.descr[1] == 'f' && codes_are(d, &all, NULL, types[i].bytes), "%s: every code",
+               d->name);
         if (member(&z, types[i].name, "encode_in", &in))
             ok(member(&z, types[i].name, "encode_out", &out) && out.count == in.count &&
                    codes_are(d, &in, &out, types[i].bytes),

@@ -29,7 +29,7 @@ static void close_made(made *m)
     zt_ctx_free(m->ctx);
 }
 
-/* ---- files that are refused ----------------------------------------------------------------------- */
+/* ---- files that are refused ------------------------------------------------------------------ */
 
 static void refused(const char *text, zt_status status, const char *word)
 {
@@ -89,7 +89,7 @@ static void test_deep(void)
     free(text);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static bool ids_are(const made *m, const char *text, size_t n, unsigned flags, const char *want)
 {
@@ -193,7 +193,7 @@ static void test_piecewise(void)
     close_made(&m);
 }
 
-/* ---- beside a model -------------------------------------------------------------------------------- */
+/* ---- beside a model -------------------------------------------------------------------------- */
 
 static const char with_post[] =
     "{\"added_tokens\":[{\"content\":\"<s>\",\"special\":true},{\"content\":\"<|eot_id|>\",\"special\":true}],"
@@ -282,7 +282,7 @@ static void test_file(void)
     unlink(path);
 }
 
-/* ---- failing allocations ----------------------------------------------------------------------------- */
+/* ---- failing allocations --------------------------------------------------------------------- */
 
 static zt_status whole_way(zt_ctx *ctx)
 {

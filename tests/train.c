@@ -146,8 +146,8 @@ static void same_bits(zt_ctx *ctx, const zt_prog *p, const char *method)
     ok(loss[0] > 0 && loss[0] < 1.4, "%s: the loss of 5 classes after %d steps is %g", method,
        LAST, loss[0]);
     ok(alike(&all[0], &all[1]) && loss[0] == loss[1], "%s: the same bits by 3 threads", method);
-    ok(alike(&all[0], &all[2]) && loss[0] == loss[2], "%s: and by another trainer from the 7th step",
-       method);
+    ok(alike(&all[0], &all[2]) && loss[0] == loss[2],
+       "%s: and by another trainer from the 7th step", method);
     for (int k = 0; k < 3; k++) drop(&all[k]);
 }
 
@@ -159,8 +159,8 @@ static void stored_half(zt_ctx *ctx, const zt_prog *p)
     zt_engine *e = zt_engine_open(ctx, "cpu", NULL);
     zt_optim o = zt_optim_default(zt_optimizer_named("sgd"));
     const zt_binding n = {"n", ROWS};
-    zt_trainer *t = zt_trainer_open(e, p, &(zt_train_opts){.optim = &o, .sample = &n, .n_sample = 1},
-                                    &store);
+    zt_trainer *t =
+        zt_trainer_open(e, p, &(zt_train_opts){.optim = &o, .sample = &n, .n_sample = 1}, &store);
     float w[WIDE * DEEP], first;
     bool good = t && !zt_trainer_get(t, 0, w);
     first = (float)(0.1 * zt_normal(7, 0, 5));
@@ -187,7 +187,8 @@ static void refuse(zt_ctx *ctx, const char *text, const char *why)
 #define HEAD "zt program 1\nin x: f32[n,40]\n"
 static void refusals(zt_ctx *ctx)
 {
-    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout y = y\n", "no output 'loss'");
+    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout y = y\n",
+           "no output 'loss'");
     refuse(ctx, HEAD "y = sum x\nout loss = y\n", "no weights");
     refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout loss = y\n",
            "the loss is f32[24,1]");

@@ -1,11 +1,8 @@
 /* vocab.c - tests of vocabularies: made ones against a plain quadratic merge, every allocation
- * failing, hostile keys; the golden cases of two real models. */
-#include "tests/golden.h"
+ * failing, hostile keys. (Those of real models: golden_vocab.c, golden_vocab_llm.c.) */
 #include "tests/madevocab.h"
 
-#include <jansson.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SPACE "\xe2\x96\x81"
 
@@ -118,16 +115,6 @@ static made open_spm(bool space)
     ggufw w = {0};
     make_spm(&w, space);
     return open_made(&w);
-}
-
-/* "12 7 300" for messages and comparison. */
-static const char *ids_text(const zt_ids *ids, char *buf, size_t n)
-{
-    size_t at = 0;
-    buf[0] = 0;
-    for (size_t i = 0; i < ids->n && at + 16 < n; i++)
-        at += (size_t)snprintf(buf + at, n - at, "%s%d", i ? " " : "", ids->id[i]);
-    return buf;
 }
 
 /* The tokens of text by their texts, with a bar between. */
@@ -375,45 +362,13 @@ static void test_pre(void)
     close_made(&m);
 }
 
-/* Opens, encodes and decodes; true if all went well. */
-static bool whole_life(zt_gguf *g, zt_ctx *ctx)
+static void test_faults(void)
 {
     static const char text[] = "hello 12 <|im_end|> \xff\xc3\xa9  aaaaaaaaaaaaaaaa"
                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    zt_vocab *v = zt_vocab_open(g);
-    zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, ctx);
-    bool good = v && !zt_vocab_encode(v, text, strlen(text), ZT_TOK_SPECIAL | ZT_TOK_BOS, &ids);
-    for (size_t i = 0; good && i < ids.n; i++)
-        good = !zt_vocab_decode(v, ids.id[i], true, false, &s);
-    zt_str_fini(&s);
-    zt_ids_fini(ctx, &ids);
-    zt_vocab_free(v);
-    return good;
-}
-
-static void test_faults(void)
-{
-    for (int k = 0; k < 2; k++) {
-        made m = k ? open_spm(true) : open_bpe("smollm");
-        zt_vocab_free(m.v);
-        m.v = NULL;
-        zt_mem before = zt_mem_get(m.ctx);
-        uint64_t n = 0, wrong = 0;
-        bool done = false;
-        while (!done && n < 10000) {
-            zt_mem_fail(m.ctx, ++n, false);
-            done = whole_life(m.g, m.ctx);
-            wrong += (zt_ctx_status(m.ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
-                     (zt_mem_get(m.ctx).blocks != before.blocks);
-            zt_mem_fail(m.ctx, 0, false);
-            zt_ctx_clear(m.ctx);
-        }
-        ok(done && n > 10 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
-           (int)n - 1, k);
-        close_made(&m);
-    }
+    made m[] = {open_bpe("smollm"), open_spm(true)};
+    for (int k = 0; k < 2; k++)
+        made_fails(&m[k], k, text, ZT_TOK_BOS);
 }
 
 static void test_hostile(void)
@@ -478,145 +433,8 @@ static void test_hostile(void)
     }
 }
 
-/* ---- golden ---------------------------------------------------------------------------------- */
-
-static bool same_ids(const json_t *want, const zt_ids *ids)
-{
-    if (json_array_size(want) != ids->n)
-        return false;
-    for (size_t i = 0; i < ids->n; i++)
-        if (json_integer_value(json_array_get(want, i)) != ids->id[i])
-            return false;
-    return true;
-}
-
-/* llama_detokenize(remove_special, unparse_special): without the BOS that the model's rule puts,
- * control tokens as text. */
-static bool same_text(const zt_vocab *v, zt_ctx *ctx, const zt_ids *ids, const char *hex)
-{
-    zt_str s;
-    zt_ids rule = {0};
-    zt_str_init(&s, ctx);
-    bool good = !zt_vocab_encode(v, "", 0, ZT_TOK_BOS_RULE, &rule);
-    size_t from = rule.n && ids->n && ids->id[0] == rule.id[0];
-    zt_ids_fini(ctx, &rule);
-    for (size_t i = from; i < ids->n; i++)
-        good = good && !zt_vocab_decode(v, ids->id[i], true, i == 0, &s);
-    good = good && strlen(hex) == 2 * s.len;
-    for (size_t i = 0; good && i < s.len; i++) {
-        unsigned byte;
-        good = sscanf(hex + 2 * i, "%2x", &byte) == 1 && byte == (unsigned char)s.data[i];
-    }
-    zt_str_fini(&s);
-    return good;
-}
-
-static bool golden_case(const zt_vocab *v, zt_ctx *ctx, const json_t *c)
-{
-    const json_t *text = json_object_get(c, "text");
-    const json_t *want = json_object_get(c, "ids"), *hex = json_object_get(c, "detok_hex");
-    unsigned flags = 0;
-    zt_ids ids = {0};
-    char buf[2000];
-    if (!text)
-        text = json_object_get(c, "prompt");
-    if (!want)
-        want = json_object_get(c, "prompt_ids");
-    if (json_is_true(json_object_get(c, "add_special")))
-        flags |= ZT_TOK_BOS_RULE;
-    if (json_is_true(json_object_get(c, "parse_special")))
-        flags |= ZT_TOK_SPECIAL;
-    bool good = !zt_vocab_encode(v, json_string_value(text), json_string_length(text), flags, &ids) &&
-                same_ids(want, &ids);
-    if (!good)
-        diag("'%s' flags %u: got %s", json_string_value(text), flags,
-             ids_text(&ids, buf, sizeof buf));
-    if (good && hex && !same_text(v, ctx, &ids, json_string_value(hex))) {
-        diag("'%s' comes back otherwise", json_string_value(text));
-        good = false;
-    }
-    zt_ids_fini(ctx, &ids);
-    return good;
-}
-
-/* The greedy text of a prompt stopped early exactly where its last token ends a generation. */
-static bool golden_end(const zt_vocab *v, const json_t *c)
-{
-    const json_t *greedy = json_object_get(c, "greedy");
-    const json_t *stopped = json_object_get(greedy, "stopped_on_eog");
-    const json_t *ids = json_object_get(greedy, "gen_ids");
-    size_t n = json_array_size(ids);
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
-        if (zt_vocab_is_eog(v, id) != (i + 1 == n && json_is_true(stopped)))
-            return false;
-    }
-    return n > 0;
-}
-
-static void golden_file(const zt_vocab *v, zt_ctx *ctx, const char *path)
-{
-    json_error_t e;
-    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &e);
-    json_t *cases = json_is_array(top) ? top : json_object_get(top, "cases");
-    json_t *c;
-    size_t i, bad = 0, ends = 0;
-    if (!cases)
-        cases = json_object_get(top, "prompts");
-    if (!top)
-        diag("%s: %s", path, e.text);
-    json_array_foreach(cases, i, c) {
-        bad += !golden_case(v, ctx, c);
-        ends += json_object_get(c, "greedy") && !golden_end(v, c);
-    }
-    ok(json_array_size(cases) > 0 && !bad && !ends, "%zu golden cases of %s",
-       json_array_size(cases), path);
-    json_decref(top);
-}
-
-static void golden_model(const char *model, const char *const *path)
-{
-    zt_ctx *ctx = zt_ctx_new();
-    zt_gguf *g = zt_gguf_open(ctx, model);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    if (!ok(v != NULL, "%s opens", model))
-        diag("%s", zt_ctx_error(ctx));
-    for (; v && *path; path++)
-        golden_file(v, ctx, *path);
-    zt_vocab_free(v);
-    zt_gguf_close(g);
-    zt_ctx_free(ctx);
-}
-
-static void test_models(const char *golden)
-{
-    static const char *const models[][2] = {{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
-                                            {"gemma3", "gemma-3-270m-q4_k_m.gguf"}};
-    const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
-    for (int i = 0; i < 2; i++) {
-        char model[600], a[600], b[600];
-        if (cache && *cache)
-            snprintf(model, sizeof model, "%s/zt/%s", cache, models[i][1]);
-        else
-            snprintf(model, sizeof model, "%s/.cache/zt/%s", home ? home : "", models[i][1]);
-        snprintf(a, sizeof a, "%s/llm/%s/tokenizer.json", golden, models[i][0]);
-        snprintf(b, sizeof b, "%s/llm/%s/prompts.json", golden, models[i][0]);
-        const char *there[3] = {0};
-        int n = 0;
-        if (golden_has(a))
-            there[n++] = a;
-        if (golden_has(b))
-            there[n++] = b;
-        if (n && access(model, R_OK))
-            skip("no model %s: see scripts/model", model);
-        else if (n)
-            golden_model(model, there);
-    }
-}
-
 int main(void)
 {
-    const char *golden = golden_folder();
     test_cuts();
     test_plain();
     test_bytes();
@@ -624,10 +442,5 @@ int main(void)
     test_pre();
     test_faults();
     test_hostile();
-    if (golden) {
-        test_models(golden);
-    } else {
-        skip("no golden data");
-    }
     return tap_done();
 }

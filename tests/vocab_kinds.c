@@ -1,6 +1,6 @@
-/* vocab_kinds.c - tests of the tokenizers beside byte-level BPE and SentencePiece's BPE: Unigram (t5)
- * against a plain search, WordPiece (bert), BPE of characters (gemma4); tokens that take blanks with
- * them; every allocation failing; hostile keys. */
+/* vocab_kinds.c - tests of the tokenizers beside byte-level BPE and SentencePiece's BPE: Unigram
+ * (t5) against a plain search, WordPiece (bert), BPE of characters (gemma4); tokens that take
+ * blanks with them; every allocation failing; hostile keys. */
 #include "tests/madevocab.h"
 
 #define SP "\xe2\x96\x81"
@@ -88,8 +88,8 @@ static double score_of(const char *text, size_t n)
     return 1;
 }
 
-/* The best score of letters and spaces (one unknown 'x' costs 10 more than the worst), by trying all
- * first tokens of all ends. */
+/* The best score of letters and spaces (one unknown 'x' costs 10 more than the worst), by trying
+ * all first tokens of all ends. */
 static double best_score(const char *text, size_t n)
 {
     double best[64] = {0};
@@ -170,8 +170,8 @@ static void test_t5(void)
 
 /* ---- t5's charsmap --------------------------------------------------------------------------- */
 
-/* Three keys as a double array: "x" to "a", "xy" to "b b", U+00C9 to U+00E9. A unit's children are at
- * its own place, offset and byte combined by exclusive or; a value's byte is 0. */
+/* Three keys as a double array: "x" to "a", "xy" to "b b", U+00C9 to U+00E9. A unit's children are
+ * at its own place, offset and byte combined by exclusive or; a value's byte is 0. */
 enum { UNITS = 2048, LEAF = 1 << 8 };
 static const char replaced[] = "a\0b b\0\xc3\xa9"; /* at 0, 2, 6 */
 
@@ -364,46 +364,14 @@ static void test_strip(void)
 
 /* ---- faults, hostile keys -------------------------------------------------------------------- */
 
-/* Opens, encodes and decodes; true if all went well. */
-static bool whole_life(zt_gguf *g, zt_ctx *ctx)
-{
-    static const char text[] = "hello ab  a [UNK] \xff\xc3\xa9  aaaaaaaaaaaa\n\nxyzxyzxyzxyzxyz";
-    zt_vocab *v = zt_vocab_open(g);
-    zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, ctx);
-    bool good = v && !zt_vocab_encode(v, text, strlen(text), ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids);
-    for (size_t i = 0; good && i < ids.n; i++)
-        good = !zt_vocab_decode(v, ids.id[i], true, false, &s);
-    zt_str_fini(&s);
-    zt_ids_fini(ctx, &ids);
-    zt_vocab_free(v);
-    return good;
-}
-
 static void test_faults(void)
 {
+    static const char text[] = "hello ab  a [UNK] \xff\xc3\xa9  aaaaaaaaaaaa\n\nxyzxyzxyzxyzxyz";
     static unsigned char map[4 + 4 * UNITS + sizeof replaced];
     size_t n_map = charsmap(map);
     made m[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4()};
-    for (int k = 0; k < 3; k++) {
-        zt_vocab_free(m[k].v);
-        m[k].v = NULL;
-        zt_mem before = zt_mem_get(m[k].ctx);
-        uint64_t n = 0, wrong = 0;
-        bool done = false;
-        while (!done && n < 10000) {
-            zt_mem_fail(m[k].ctx, ++n, false);
-            done = whole_life(m[k].g, m[k].ctx);
-            wrong += (zt_ctx_status(m[k].ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
-                     (zt_mem_get(m[k].ctx).blocks != before.blocks);
-            zt_mem_fail(m[k].ctx, 0, false);
-            zt_ctx_clear(m[k].ctx);
-        }
-        ok(done && n > 8 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
-           (int)n - 1, k);
-        close_made(&m[k]);
-    }
+    for (int k = 0; k < 3; k++)
+        made_fails(&m[k], k, text, ZT_TOK_BOS_RULE);
 }
 
 /* Any key that names a token beyond the vocabulary. */

@@ -1,8 +1,8 @@
-/* vocab_pre.c - tests of pre-tokenizers: what each cuts, that none loses a byte, that none goes over a
- * long text again and again.
+/* vocab_pre.c - tests of pre-tokenizers: what each cuts, that none loses a byte, that none goes
+ * over a long text again and again.
  *
- * The cuts are those of Python's regex 2026.5.9 with the patterns as the models' tokenizer.json files
- * have them, which the table writes otherwise here and there. */
+ * The cuts are those of Python's regex 2026.5.9 with the patterns as the models' tokenizer.json
+ * files have them, which the table writes otherwise here and there. */
 #include "lib/llm/vocab/vocab.h"
 #include "tests/tap.h"
 
@@ -228,7 +228,7 @@ static void test_long(void)
     zt_ctx_free(ctx);
 }
 
-/* ---- patterns that go wrong -------------------------------------------------------------------- */
+/* ---- patterns that go wrong ------------------------------------------------------------------ */
 
 /* One that goes back over everything again and again fails: it does not cut otherwise. One that is
  * too deep for JIT's small stack is interpreted. */

@@ -2,22 +2,11 @@
  * back, one submit a replay, ops that run ahead of the caller, times, troubles, refusals; of
  * failures of the driver see vulkan_faults.c. Skipped, aloud, where there is no adapter. */
 #include "lib/run/run.h"
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static zt_engine *engine_or_skip(zt_ctx *ctx)
-{
-    zt_engine_opts opts = {.isa = zt_isa_best()};
-    zt_engine *e = zt_engine_open(ctx, "vulkan", &opts);
-    if (!e) {
-        skip("vulkan: %s", zt_ctx_error(ctx));
-        zt_ctx_clear(ctx);
-    }
-    return e;
-}
 
 /* y = (x + x) * x ..., n steps of shape [rows]. */
 static zt_prog *chain(zt_ctx *ctx, int n, int64_t rows)
@@ -344,8 +333,8 @@ static void test_every_op(zt_ctx *ctx, zt_engine *e)
         }
         ops += cases > before;
     }
-    ok(ops > 10 && cases > 50 && bad == 0, "%d cases of %d ops: the same bits ahead and eager", cases,
-       ops);
+    ok(ops > 10 && cases > 50 && bad == 0, "%d cases of %d ops: the same bits ahead and eager",
+       cases, ops);
     zt_run_free(run[0]);
     zt_run_free(run[1]);
 }
@@ -459,7 +448,7 @@ static void test_refusals(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_engine *e = engine_or_skip(ctx);
+    zt_engine *e = device_open(ctx, "vulkan");
     if (e) {
         test_memory(ctx, e);
         test_pool_cap(e);
@@ -475,8 +464,5 @@ int main(void)
         test_times(ctx);
         test_refusals(ctx);
     }
-    zt_engine_close(e);
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, e);
 }

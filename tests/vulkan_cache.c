@@ -1,7 +1,7 @@
 /* vulkan_cache.c - what a driver compiled, kept in a file of the user's cache folder that may be
  * anything: another driver's, changed, cut short, no file at all, written by several at once.
  * Skipped, aloud, where there is no adapter. */
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #ifdef ZT_HAVE_VULKAN
 #include "tests/fakevk.h"
@@ -154,21 +154,9 @@ int main(int argc, char **argv)
     zt_ctx *ctx = zt_ctx_new();
     setenv("MESA_SHADER_CACHE_DISABLE", "true", 1); /* which it would keep beside ours */
     if (argc == 4 && make_kept(ctx)) return one_of_many(argv);
-    zt_engine *e = zt_engine_open(ctx, "vulkan", NULL);
-    if (!e) {
-        skip("vulkan: %s", zt_ctx_error(ctx));
-        zt_ctx_clear(ctx);
-    }
-    zt_engine_close(e);
-    if (e) test_cache(ctx);
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
-    return tap_done();
+    if (device_is_there(ctx, "vulkan")) test_cache(ctx);
+    return device_done(ctx, NULL);
 }
 #else
-int main(void)
-{
-    skip("built without vulkan");
-    return tap_done();
-}
+DEVICE_NOT_BUILT("vulkan")
 #endif

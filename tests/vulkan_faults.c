@@ -3,7 +3,7 @@
  * message, or as if nothing had been; then all goes back to the driver. Also as a device whose
  * memory the host does not see, so that copies go by a staging buffer. Skipped, aloud, where
  * there is no adapter. */
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #ifdef ZT_HAVE_VULKAN
 #include "lib/run/run.h"
@@ -43,13 +43,7 @@ int main(void)
     added = make_added(calm);
     /* What is compiled here is nobody's. */
     setenv("XDG_CACHE_HOME", "/nonexistent", 1);
-    zt_engine *e = zt_engine_open(ctx, "vulkan", NULL);
-    if (!e) {
-        skip("vulkan: %s", zt_ctx_error(ctx));
-        zt_ctx_clear(ctx);
-    }
-    zt_engine_close(e);
-    if (e) {
+    if (device_is_there(ctx, "vulkan")) {
         every_call(ctx, "errors", "", 40);
         every_allocation(ctx);
         lose = true;
@@ -59,16 +53,10 @@ int main(void)
         apart = true;
         every_call(ctx, "memory apart", "", 60);
     }
-    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_prog_free(added);
     zt_ctx_free(calm);
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, NULL);
 }
 #else
-int main(void)
-{
-    skip("built without vulkan");
-    return tap_done();
-}
+DEVICE_NOT_BUILT("vulkan")
 #endif

@@ -2,7 +2,8 @@
  * text, the same bits one token at a time and again, and what a prompt and a token cost. Skipped,
  * aloud, without an adapter or without models (scripts/model). */
 #include "lib/zt.h"
-#include "tests/tap.h"
+#include "tests/device.h"
+#include "tests/realmodel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -147,26 +148,11 @@ static void try_model(const char *name, const char *path)
 
 int main(void)
 {
-    static const struct {
-        const char *name, *file;
-    } models[] = {{"SmolLM2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
-                  {"Gemma 3", "gemma-3-270m-q4_k_m.gguf"}};
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     zt_ctx *ctx = zt_ctx_new();
-    zt_engine *e = zt_engine_open(ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
-    if (!e) skip("vulkan: %s", zt_ctx_error(ctx));
-    for (size_t i = 0; e && i < sizeof models / sizeof *models; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s%s/zt/%s", cache ? cache : home ? home : "",
-                 cache ? "" : "/.cache", models[i].file);
-        FILE *f = fopen(path, "r");
-        if (f)
-            try_model(models[i].name, path);
-        else
-            skip("no model: see scripts/model");
-        if (f) fclose(f);
+    zt_engine *e = device_open(ctx, "vulkan");
+    for (int i = 0; e && i < REAL_MODELS; i++) {
+        const char *path = real_path(i);
+        if (path) try_model(real_model[i].name, path);
     }
-    zt_engine_close(e);
-    zt_ctx_free(ctx);
-    return tap_done();
+    return device_done(ctx, e);
 }

@@ -2,7 +2,7 @@
  * not come as data, or come as data and are read in another shape. Skipped, aloud, where there is
  * no adapter. */
 #include "lib/run/run.h"
-#include "tests/tap.h"
+#include "tests/device.h"
 
 #include <string.h>
 
@@ -88,8 +88,7 @@ int main(void)
     static trial t = {.i = {7, 0, M - 1}};
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){N, K});
     t.ctx = zt_ctx_new();
-    t.e = zt_engine_open(t.ctx, "vulkan", &(zt_engine_opts){.isa = zt_isa_best()});
-    if (!t.e) skip("vulkan: %s", zt_ctx_error(t.ctx));
+    t.e = device_open(t.ctx, "vulkan");
     for (size_t i = 0; t.e && i < sizeof types / sizeof *types; i++) {
         zt_case c = {.in = {x, zt_type_make(types[i], 2, (int64_t[]){M, K})}};
         c.fill[0] = c.fill[1] = ZT_FILL_NORMAL;
@@ -99,8 +98,5 @@ int main(void)
         test_sources(&t, types[i], "q8");
         test_sources(&t, types[i], NULL);
     }
-    zt_engine_close(t.e);
-    ok(zt_mem_get(t.ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(t.ctx);
-    return tap_done();
+    return device_done(t.ctx, t.e);
 }

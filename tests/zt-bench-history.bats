@@ -8,8 +8,7 @@ setup_file() {
 }
 
 setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-    ln -sf "$tiny" model.gguf
+    in_own_folder
     run --separate-stderr zt-bench op 'neg f32[8]' -t 1 -r 2 --history probe.sqlite
     [ "$status" -ne 69 ] || skip "built without SQLite"
 }

@@ -8,8 +8,7 @@ setup_file() {
 }
 
 setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-    ln -sf "$tiny" model.gguf
+    in_own_folder
     for i in 1 2 3 4 5 6 7 8 9; do printf "hello on the she in there %d " $i; done >text.txt
 }
 

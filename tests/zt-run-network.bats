@@ -164,11 +164,10 @@ END
     man=$BATS_TEST_DIRNAME/../man/zt-network.5
     if command -v mandoc >/dev/null; then mandoc -T lint -W warning "$man"; fi
     n=0
-    while read -r line; do
-        printf '%s\n' "$line" | sed 's/^\.Dl //; s/\\(dq/"/g; s/\\e/\\/g' >example
-        bash -e example >out
+    while IFS= read -r line; do
+        bash -e -c "$line" >out
         [ -s out ]
         n=$((n + 1))
-    done < <(grep '^\.Dl ' "$man")
+    done < <(man_examples zt-network.5)
     [ "$n" -ge 2 ]
 }

@@ -7,11 +7,6 @@ setup_file() {
     make_models
 }
 
-setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-    ln -sf "$tiny" model.gguf
-}
-
 words='the cat sat on the mat and the dog sat on the cat and the cat sat on the'
 
 # What must not differ, line by line: tokens, text, why it ended, log probabilities.

@@ -7,11 +7,6 @@ setup_file() {
     make_models
 }
 
-setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-    ln -sf "$tiny" model.gguf
-}
-
 # A plain continuation by the likeliest token.
 greedy() {
     zt-run --raw --temp 0 "$@"

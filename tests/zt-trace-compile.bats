@@ -8,10 +8,6 @@ setup_file() {
     make_models
 }
 
-setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-}
-
 run_model() { # MODEL OPTION...
     local model=$1
     shift

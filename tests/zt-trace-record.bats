@@ -8,8 +8,7 @@ setup_file() {
 }
 
 setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-    ln -sf "$tiny" model.gguf
+    in_own_folder
     ln -sf "$tiny_spm" spm.gguf
 }
 

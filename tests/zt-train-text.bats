@@ -14,10 +14,6 @@ setup_file() {
     export text tiny=$BATS_FILE_TMPDIR/tiny.gguf history=$BATS_FILE_TMPDIR/history
 }
 
-setup() {
-    cd "$BATS_TEST_TMPDIR" || exit
-}
-
 @test "a new model learns: the loss falls under a bound, and zt-run says true sentences" {
     perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[0] > 1 && $l[-1] < .6)}' "$history"
     for subject in cat:sleeps dog:barks bird:sings fish:swims; do

@@ -63,6 +63,8 @@ fit() { # OPTION...
 
 @test "data has the same bits in every form: CSV, NDJSON, npz, npy, from a pipe" {
     fit --epochs 2 -o csv.npz >/dev/null
+    fit --epochs 2 --method backprop -o method.npz >/dev/null
+    cmp csv.npz method.npz
     tail -n +2 train.csv | sed -E 's/(.*),(.)$/{"x": [\1], "label": \2}/' >train.ndjson
     zt-train -q -m net.zt -i - --loss cross_entropy --epochs 2 -o ndjson.npz <train.ndjson >/dev/null
     cmp csv.npz ndjson.npz
@@ -222,7 +224,8 @@ resume() { # from good and good.before; what is said goes to `said`
 
 @test "misuse is 64; what is there is 73 before any work" {
     for options in '-m net.zt' '-i train.csv' '-m net.zt -i train.csv' '-m net.zt -i train.csv -o o.npz --optim best' \
-        '-m net.zt -i train.csv -o o.npz --schedule up' '-m net.zt -i train.csv -o o.npz --resume'; do
+        '-m net.zt -i train.csv -o o.npz --schedule up' '-m net.zt -i train.csv -o o.npz --method target-prop' \
+        '-m net.zt -i train.csv -o o.npz --resume'; do
         run -64 --separate-stderr zt-train $options
         one_message zt-train
     done

@@ -3,12 +3,15 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if __has_include(<sys/platform/x86.h>) /* glibc 2.33 and later */
+#define ASKS_LIBC
+#include <sys/platform/x86.h>
+#endif
 #endif
 
 double zt_seconds(void)
@@ -111,52 +114,47 @@ enum { BUILT = ZT_ISA_AVX2 };
 enum { BUILT = ZT_ISA_SCALAR };
 #endif
 
-#if defined(__x86_64__)
+#if defined(ASKS_LIBC)
 
-/* Which register files the kernel saves (XCR0): bits 1, 2 AVX; 5, 6, 7 AVX-512. */
-static uint64_t saved_state(void)
+/* Of x86_cpu_AVX2 and so on: is it there, with registers that the system saves. The C library asked
+ * when the program began; cpuid itself takes tens of microseconds where a hypervisor answers it. */
+static bool active(unsigned feature)
 {
-    uint32_t lo, hi;
-    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    return (uint64_t)hi << 32 | lo;
+    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / 128);
+    return leaf->active_array[feature % 128 / 32] >> feature % 32 & 1;
 }
 
-static bool has(uint32_t word, uint32_t bits)
+/* Of a list that ends with 0, which no feature here is. */
+static bool all_active(const unsigned *feature)
 {
-    return (word & bits) == bits;
+    while (*feature && active(*feature))
+        feature++;
+    return !*feature;
 }
 
-static zt_isa processor_best(void)
-{
-    enum { AVX_STATE = 0x06, AVX512_STATE = 0xE6 };
-    uint32_t a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, bit_OSXSAVE | bit_FMA | bit_F16C | bit_AVX))
-        return ZT_ISA_SCALAR;
-    uint64_t saved = saved_state();
-    uint32_t b7, c7, d7, a71 = 0;
-    if ((saved & AVX_STATE) != AVX_STATE || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
-        !has(b7, bit_AVX2 | bit_BMI2))
-        return ZT_ISA_SCALAR;
-    if (!__get_cpuid_count(7, 1, &a71, &b, &c, &d))
-        a71 = 0;
-    bool wide = (saved & AVX512_STATE) == AVX512_STATE &&
-                has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
-                has(c7, bit_AVX512VNNI | bit_AVX512VBMI) && has(a71, 1u << 5 /* BF16 */);
-    return wide ? ZT_ISA_AVX512 : ZT_ISA_AVX2;
-}
-
-/* Asked once: cpuid takes tens of microseconds where a hypervisor answers it. */
 zt_isa zt_isa_best(void)
 {
-    static atomic_int known; /* the answer plus 1 */
-    int k = atomic_load_explicit(&known, memory_order_relaxed);
-    if (k == 0) {
-        zt_isa best = processor_best();
-        k = 1 + (int)(best < (zt_isa)BUILT ? best : (zt_isa)BUILT);
-        atomic_store_explicit(&known, k, memory_order_relaxed);
-    }
-    return (zt_isa)(k - 1);
+    static const unsigned avx2[] = {x86_cpu_AVX,  x86_cpu_AVX2, x86_cpu_FMA,
+                                    x86_cpu_F16C, x86_cpu_BMI2, 0};
+    static const unsigned avx512[] = {x86_cpu_AVX512F,     x86_cpu_AVX512BW,    x86_cpu_AVX512DQ,
+                                      x86_cpu_AVX512VL,    x86_cpu_AVX512_VNNI, x86_cpu_AVX512_VBMI,
+                                      x86_cpu_AVX512_BF16, 0};
+    zt_isa best = !all_active(avx2)     ? ZT_ISA_SCALAR
+                  : !all_active(avx512) ? ZT_ISA_AVX2
+                                        : ZT_ISA_AVX512;
+    return best < (zt_isa)BUILT ? best : (zt_isa)BUILT;
 }
+
+#else
+
+zt_isa zt_isa_best(void)
+{
+    return ZT_ISA_SCALAR;
+}
+
+#endif
+
+#if defined(__x86_64__)
 
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */
 static void read_model(char out[ZT_CPU_MODEL])
@@ -178,11 +176,6 @@ static void read_model(char out[ZT_CPU_MODEL])
 }
 
 #else
-
-zt_isa zt_isa_best(void)
-{
-    return ZT_ISA_SCALAR;
-}
 
 static void read_model(char out[ZT_CPU_MODEL])
 {

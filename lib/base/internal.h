@@ -9,7 +9,8 @@
 
 #define ZT_MESSAGE_BYTES 2048
 
-/* A thing by name; in plain memory like the context itself, so that none of it looks like a leak. */
+/* A thing by name; in plain memory like the context itself, so that
+ * none of it looks like a leak. */
 typedef struct zt_thing {
     struct zt_thing *next;
     const void *thing;

@@ -1,9 +1,11 @@
 /* pool.c - a team of threads: start, finish and barrier.
  *
- * All three wait for a word to change. A waiter spins for some microseconds, since a barrier is
- * crossed hundreds of times a token and a sleep costs more than the work between two of them; then
- * it sleeps in the kernel (futex). With more threads than processors nobody spins: the thread that
- * is waited for needs the processor. */
+ * All three wait for a word to change. A waiter spins for SPIN_SECONDS, since a barrier is crossed
+ * hundreds of times a token and a sleep costs more than the work between two of them, and a caller
+ * that goes from step to step leaves no longer gaps; then it sleeps in the kernel (futex). That is
+ * a time and no number of turns: a pause takes some 40 cycles on one processor and 140 on another.
+ * With more threads than processors nobody spins: the thread that is waited for needs the
+ * processor. */
 #include "lib/base/internal.h"
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPINS = 2000, LINE = 64 };
+enum { TURNS = 64, LINE = 64 }; /* turns between two looks at the clock */
+static const double SPIN_SECONDS = 200e-6;
 
 /* A word that counts up, and how many sleep on it. Whoever sleeps says so before the kernel looks
  * at the word, whoever counts up looks for sleepers after it: both in the one order of seq_cst. */
@@ -44,7 +47,7 @@ struct zt_pool {
     void *user;
     int n;       /* threads with the caller */
     int started; /* workers that run */
-    int spins;
+    bool spins;
     worker *workers; /* [n - 1] */
 };
 
@@ -59,13 +62,33 @@ static void relax(void)
 #endif
 }
 
-static void gate_wait(gate *g, unsigned old, int spins)
+/* A wait that spins, from {0} on. */
+typedef struct spin {
+    unsigned turns;
+    double until;
+} spin;
+
+/* One turn more; false: that is enough. */
+static bool turn(spin *s, const zt_pool *p)
 {
-    for (int i = 0; i < spins; i++) {
+    if (!p->spins)
+        return false;
+    relax();
+    if (++s->turns % TURNS)
+        return true;
+    double now = zt_seconds();
+    if (s->turns == TURNS)
+        s->until = now + SPIN_SECONDS;
+    return now < s->until;
+}
+
+static void gate_wait(gate *g, unsigned old, const zt_pool *p)
+{
+    spin s = {0};
+    do {
         if (atomic_load_explicit(&g->word, memory_order_acquire) != old)
             return;
-        relax();
-    }
+    } while (turn(&s, p));
     atomic_fetch_add(&g->sleepers, 1);
     while (atomic_load(&g->word) == old)
         syscall(SYS_futex, &g->word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
@@ -95,7 +118,7 @@ static void *work(void *arg)
     worker *w = arg;
     zt_pool *p = w->pool;
     for (unsigned seen = 0;;) {
-        gate_wait(&p->start, seen, p->spins);
+        gate_wait(&p->start, seen, p);
         seen = atomic_load(&p->start.word);
         atomic_fetch_add(&p->inside, 1);
         /* A run that was closed meanwhile is over: its fn is not to be looked at. */
@@ -124,12 +147,9 @@ static void run_open(zt_pool *p, zt_pool_fn *fn, void *user, bool strict)
 static void run_close(zt_pool *p)
 {
     atomic_store(&p->open, CLOSED);
-    for (int i = 0; atomic_load(&p->inside) != 0; i++) {
-        if (i < p->spins)
-            relax();
-        else
+    for (spin s = {0}; atomic_load(&p->inside) != 0;)
+        if (!turn(&s, p))
             sched_yield();
-    }
 }
 
 /* Workers take no signals: those belong to the thread that opened the pool. */
@@ -160,7 +180,7 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
     p->ctx = ctx;
     p->open = CLOSED;
     p->n = n_threads;
-    p->spins = n_threads <= zt_cpu_count() ? SPINS : 0;
+    p->spins = n_threads <= zt_cpu_count();
     p->workers = zt_calloc(ctx, (size_t)n_threads, sizeof *p->workers);
     int error = p->workers ? start_workers(p) : 0;
     if (error)
@@ -198,7 +218,7 @@ void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user)
     unsigned done = atomic_load_explicit(&p->finish.word, memory_order_relaxed);
     run_open(p, fn, user, true);
     fn(user, 0, p->n);
-    gate_wait(&p->finish, done, p->spins);
+    gate_wait(&p->finish, done, p);
     run_close(p);
 }
 
@@ -221,11 +241,11 @@ void zt_gate_add(zt_gate *g, unsigned n, unsigned all)
 void zt_gate_wait(zt_gate *g, unsigned all, const zt_pool *p)
 {
     unsigned done = 0;
-    for (int i = 0; i <= p->spins; i++) {
+    spin s = {0};
+    do {
         if (__atomic_load_n(&g->done, __ATOMIC_ACQUIRE) == all)
             return;
-        relax();
-    }
+    } while (turn(&s, p));
     __atomic_fetch_add(&g->sleepers, 1, __ATOMIC_SEQ_CST);
     while ((done = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST)) != all)
         syscall(SYS_futex, &g->done, FUTEX_WAIT_PRIVATE, done, NULL, NULL, 0);
@@ -242,5 +262,5 @@ void zt_pool_barrier(zt_pool *p, int thread)
     if (arrive_last(&p->meet, (unsigned)p->n))
         gate_open(&p->meet);
     else
-        gate_wait(&p->meet, seen, p->spins);
+        gate_wait(&p->meet, seen, p);
 }

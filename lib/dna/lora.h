@@ -3,12 +3,13 @@
  * Read are a directory of PEFT's (adapter_config.json, adapter_model.safetensors) and llama.cpp's
  * GGUF of the type "adapter"; zt_merge_parent of merge.h takes one. Made is the best of a rank: the
  * truncated singular value decomposition of the differences, found by N. Halko, P. Martinsson and
- * J. Tropp's randomized range finder (arXiv:0909.4061) and one-sided Jacobi rotations (M.
- * Hestenes).
+ * J. Tropp's randomized range finder (arXiv:0909.4061) and one-sided Jacobi rotations
+ * (M. Hestenes).
  *
  *     zt_extract *x = zt_extract_new(ctx, base, tuned, &(zt_extract_opts){.rank = 16});
  *     zt_writer *w = zt_writer_open(ctx, "lora.gguf", &o, zt_extract_meta(x),
- * zt_extract_entries(x), zt_extract_count(x)); zt_extract_write(x, w);
+ *                                   zt_extract_entries(x), zt_extract_count(x));
+ *     zt_extract_write(x, w);
  */
 #ifndef ZT_LORA_H
 #define ZT_LORA_H
@@ -21,6 +22,7 @@ extern "C" {
 
 typedef struct zt_lora zt_lora;
 
+/* NULL: not read; ZT_EDATA where it is no adapter, or matrices A and B do not go together. */
 zt_lora *zt_lora_open(zt_ctx *ctx, const char *path);
 void zt_lora_close(zt_lora *l);
 

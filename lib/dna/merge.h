@@ -81,8 +81,8 @@ void zt_merge_free(zt_merge *m);
 
 int64_t zt_merge_count(const zt_merge *m); /* tensors of the child */
 const zt_entry *zt_merge_entries(const zt_merge *m);
-/* Tensor i's type in the child: of floats that can be written. search: the codes of least error, also
- * where the format has a rule of its own (zt_quantizer.search). */
+/* Tensor i's type in the child: of floats that can be written. search: the codes of least error,
+ * also where the format has a rule of its own (zt_quantizer.search). */
 zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search);
 /* Can all of it be written? ZT_ENOTSUP, naming the first tensor whose type is only read. */
 zt_status zt_merge_check(const zt_merge *m);

@@ -164,7 +164,8 @@ struct zt_engine {
 
 /* ---- engines there are --------------------------------------------------------------------------- */
 
-/* "auto" "cpu" "ref", and "vulkan", "vulkan:1", "cuda" where built. ZT_ENOTSUP when it is not there. */
+/* "auto" "cpu" "ref", and "vulkan", "vulkan:1", "cuda", "hip" where built. ZT_ENOTSUP when it is not
+ * there. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 void zt_engine_close(zt_engine *e);
 /* Names of engines built in, NULL after the last. */
@@ -173,7 +174,9 @@ const char *zt_engine_list(int i);
  * told. 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
 
-extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda;
+/* zt_engine_hip is lib/engine/cuda on AMD's driver. */
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda,
+    zt_engine_hip;
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {

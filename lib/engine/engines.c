@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-extern const zt_engine_vt zt_engine_hip; /* lib/engine/cuda on the other driver */
-
 static const zt_engine_vt *const built_in[] = {
     &zt_engine_cpu,
     &zt_engine_ref,

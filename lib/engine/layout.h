@@ -1,5 +1,5 @@
-/* layout.h - for engines with devices: the places of a plan's inputs, or outputs, one behind the other
- * in memory that a replay fills or reads at once. */
+/* layout.h - for engines with devices: the places of a plan's inputs, or outputs, one behind the
+ * other in memory that a replay fills or reads at once. */
 #ifndef ZT_LAYOUT_H
 #define ZT_LAYOUT_H
 
@@ -9,8 +9,8 @@ typedef struct zt_layout {
     size_t *at, *bytes; /* [n], in the arena; bytes 0: an input that no value of the plan is */
 } zt_layout;
 
-/* Of the n places of `kind`, from *total on, which grows by what they take; each begins at a multiple
- * of `align`, a power of two. ZT_ENOMEM where they are more than there can be. */
+/* Of the n places of `kind`, from *total on, which grows by what they take; each begins at a
+ * multiple of `align`, a power of two. ZT_ENOMEM where they are more than there can be. */
 zt_status zt_plan_lay_out(zt_ctx *ctx, zt_arena *a, const zt_plan *plan, zt_place_kind kind, int n,
                           size_t align, zt_layout *out, size_t *total);
 

@@ -40,10 +40,10 @@ void zt_gguf_close(zt_gguf *g);
 zt_ctx *zt_gguf_ctx(const zt_gguf *g);
 
 const char *zt_gguf_name(const zt_gguf *g);     /* of the source, for messages */
-const char *zt_gguf_id(const zt_gguf *g);       /* 32 hex digits: XXH3-128 of header bytes and size */
+const char *zt_gguf_id(const zt_gguf *g); /* 32 hex digits: XXH3-128 of header bytes and size */
 uint64_t zt_gguf_file_size(const zt_gguf *g);
 
-/* ---- metadata ---------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 /* GGUF's numbers for value types. */
 typedef enum zt_gguf_kind {
@@ -59,6 +59,7 @@ typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
 const char *zt_gguf_kind_name(zt_gguf_kind kind); /* "u32", "str", "array" */
 
 int64_t zt_gguf_n_keys(const zt_gguf *g);
+/* Key i's name, not closed by a zero; `kind` may be NULL. */
 zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind);
 /* The value's bytes, little endian, as they lie in a file of version 3 behind its kind. */
 zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_bytes *value);
@@ -76,9 +77,10 @@ bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_
 bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count);
 bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 int64_t zt_gguf_n_tensors(const zt_gguf *g);
+/* Tensor i: its name; its type, place in the file and size in bytes, each of which may be NULL. */
 const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
                            size_t *bytes);
 /* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks it. */
@@ -92,7 +94,8 @@ bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64
 zt_store zt_gguf_store(zt_gguf *g);
 /* A tensor of a type that ggml has and zt does not passes open; only using it fails: the store's
  * find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. A number that ggml does
- * not have is bad data: its size cannot be known. Names are closed by a zero byte, below 64 bytes. */
+ * not have is bad data: its size cannot be known. Names are closed by
+ * a zero byte, below 64 bytes. */
 
 #ifdef __cplusplus
 }

@@ -35,6 +35,7 @@ typedef struct zt_imatrix_entry {
 } zt_imatrix_entry;
 
 int64_t zt_imatrix_count(const zt_imatrix *m);
+/* i from 0 to the count; what it points to is m's. */
 zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
 /* The importance of matrix `matrix` of a weight, whose rows have `columns`; of an entry with one
  * matrix, for all. NULL: there is none, or it has another shape. */

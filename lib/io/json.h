@@ -11,8 +11,8 @@
 
 #include "lib/base/base.h"
 
-/* jansson's json_loadb without members that come twice, and without what jansson 2.14 passes over: a
- * zero byte behind a number. NULL: not JSON, `e` (may be NULL) says why; no message is set. */
+/* jansson's json_loadb without members that come twice, and without what jansson 2.14 passes over:
+ * a zero byte behind a number. NULL: not JSON, `e` (may be NULL) says why; no message is set. */
 json_t *zt_json_parse(const char *text, size_t n, size_t flags, json_error_t *e);
 /* The value of a text: one JSON value, no member twice. NULL: not so (ZT_EDATA); json_decref it. */
 json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n);

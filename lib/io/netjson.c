@@ -172,8 +172,7 @@ zt_store zt_netjson_store(zt_netjson *j)
     return (zt_store){.user = j, .find = store_find, .read = store_read};
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct zt_netjson_writer {
     zt_netjson *j; /* of the frame alone */

@@ -68,6 +68,7 @@ typedef struct zt_net_weights {
     float scale;          /* 1 where the layer has none */
 } zt_net_weights;
 
+/* How the weights of tensor i are coded. */
 zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i);
 int64_t zt_netjson_elements(const zt_netjson *j, int64_t i); /* -1: packed, not known here */
 const char *zt_netjson_word(zt_storage t);                   /* "int8" */
@@ -81,8 +82,8 @@ size_t zt_net_bytes(const zt_net_weights *w, int64_t n); /* that n weights take 
 /* n weights to bytes; y gets what these mean. Messages are zt_storage_encode's. */
 zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
                         float *y);
-/* Does the field's rule make other codes of this type than Loom's reader takes them for? Those of all
- * others are read by Loom's rule, whatever the document says. */
+/* Does the field's rule make other codes of this type than Loom's reader takes them for? Those of
+ * all others are read by Loom's rule, whatever the document says. */
 bool zt_nj_reads_by_rule(zt_storage t);
 /* n weights from their bytes. */
 void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y);

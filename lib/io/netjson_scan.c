@@ -70,8 +70,7 @@ static zt_status keep_space(scanner *s)
     return st;
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static int digit(int c)
 {
@@ -137,8 +136,7 @@ static zt_status pass_weights(scanner *s)
     return st == ZT_OK ? keep(s) : st;
 }
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* From a quote to the one that ends its text; *is: it says weights, as plainly as that. */
 static zt_status keep_text(scanner *s, bool *is)

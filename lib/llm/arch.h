@@ -165,8 +165,8 @@ typedef struct zt_build_opts {
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
 zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts);
 
-/* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has. Numbers
- * for its symbols by which types are compared. */
+/* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has.
+ * Numbers for its symbols by which types are compared. */
 zt_status zt_llm_check_plan(const zt_gguf *g, const zt_planned *plan, const zt_prog *built,
                             const zt_binding *sample, int n);
 
@@ -179,9 +179,10 @@ void zt_drawing_free(zt_drawing *w);
 void zt_drawing_row(zt_drawing *w, int64_t row, const zt_draw *d, const int32_t *ids, size_t n);
 void zt_drawing_inputs(const zt_drawing *w, const void *in[ZT_DRAW_INPUTS]); /* in their order */
 int zt_drawing_build(zt_prog *p, int logits, int64_t m); /* declares them; the token's value */
-bool zt_drawing_may(zt_engine *e, int64_t vocab); /* has the engine a kernel of its own for it? */
+/* Has it a kernel for it, and is no engine of the host? There logits are at hand, and zt_sample draws. */
+bool zt_drawing_may(zt_engine *e, int64_t vocab);
 
-/* llm.c, for save.c: the states were filled up to `position` by other means than feeding. */
+/* feed.c, for save.c: the states were filled up to `position` by other means than feeding. */
 void zt_llm_place(zt_llm *m, int64_t position);
 
 #endif

@@ -27,7 +27,7 @@ extern "C" {
 typedef struct zt_batch zt_batch;
 
 /* All tokens of a text are fed: `logits` f32[V] after the last, if it was added with those (they may
- * be changed), and else `best`, the likeliest token (-1: no logit is a number). Appends the next
+ * be changed), and else `best`, the likeliest token or the one drawn (-1: no logit is a number). Appends the next
  * token to the text's ids and sets *more; or leaves *more false, and the text is done and forgotten.
  * No more than ctx_len tokens can be fed: with *more and above that many ids the step fails. Adds
  * and drops nothing. A status ends the step, and later steps go on with the texts not asked yet. */
@@ -46,6 +46,10 @@ void zt_batch_close(zt_batch *b);
  * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
  * vocabulary, ZT_ENOMEM with the numbers for more than the context holds. */
 zt_status zt_batch_add(zt_batch *b, void *text, const zt_ids *ids, bool logits);
+/* A text whose tokens the engine draws, as zt_llm_draw does: of a model that draws (zt_llm_draws), and
+ * what fits (zt_draw_fits); else ZT_EUSAGE. Of d the sampler is copied and `banned` borrowed as ids
+ * are; the history is the ids. */
+zt_status zt_batch_add_drawn(zt_batch *b, void *text, const zt_ids *ids, const zt_draw *d);
 void zt_batch_drop(zt_batch *b, const void *text);
 
 /* One step; without texts nothing. Where memory is too short for it, fewer texts run from then on;

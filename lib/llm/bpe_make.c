@@ -1,5 +1,5 @@
-/* bpe_make.c - a byte-level BPE vocabulary from a text: again and again the pair of neighbours that is
- * most frequent becomes a token (R. Sennrich et al., 2016). Bytes are told by GPT-2's stand-ins.
+/* bpe_make.c - a byte-level BPE vocabulary from a text: again and again the pair of neighbours that
+ * is most frequent becomes a token (R. Sennrich et al., 2016). Bytes are told by GPT-2's stand-ins.
  *
  * Pairs are counted within pieces (letters with the blank before them, digits, other signs), each
  * counted once with how often it is there, as the pre-tokenizer gpt-2 would cut them or finer.
@@ -36,7 +36,8 @@ typedef struct maker {
 static int kind_of(unsigned char c)
 {
     bool letter = ((c | 32) >= 'a' && (c | 32) <= 'z') || c >= 128;
-    return letter ? 1 : c >= '0' && c <= '9' ? 2 : c == ' ' ? 3 : c && memchr("\t\n\v\f\r", c, 5) ? 4 : 5;
+    bool blank = c && memchr("\t\n\v\f\r", c, 5);
+    return letter ? 1 : c >= '0' && c <= '9' ? 2 : c == ' ' ? 3 : blank ? 4 : 5;
 }
 
 /* Bytes of the piece at s: one blank goes with what follows. */

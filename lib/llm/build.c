@@ -73,9 +73,9 @@ static int weight(builder *b, zt_weight w)
 }
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
- * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `fine`: to 16 bits, not 8. So it
- * is for q, k and v, which steer what all later tokens see, and for the logits: of the distance from
- * exact arithmetic these make more than half (bench/results/perplexity.md). */
+ * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `fine`: to 16 bits, not 8.
+ * So it is for q, k and v, which steer what all later tokens see, and for the logits: of the
+ * distance from exact arithmetic these make more than half (bench/results/perplexity.md). */
 static int linear(builder *b, const char *what, int x, int w, int bias, bool fine)
 {
     zt_linear_attrs a = zt_linear_defaults();

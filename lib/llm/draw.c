@@ -7,7 +7,7 @@
 struct zt_drawing {
     zt_ctx *ctx;
     double *u, *temp, *top_p, *min_p, *penalty; /* [rows] */
-    int32_t *top_k, *recent, *banned;           /* [rows], [rows, RECENT], [BANNED] */
+    int32_t *top_k, *recent, *banned;           /* [rows], [rows, RECENT], [rows, BANNED] */
 };
 
 bool zt_draw_fits(const zt_draw *d)
@@ -42,7 +42,7 @@ zt_drawing *zt_drawing_new(zt_ctx *ctx, int64_t rows)
         *doubles[i] = zt_alloc_array(ctx, n, sizeof **doubles[i]);
     w->top_k = zt_alloc_array(ctx, n, sizeof *w->top_k);
     w->recent = zt_alloc_array(ctx, n, ZT_DRAW_RECENT * sizeof *w->recent);
-    w->banned = zt_alloc_array(ctx, ZT_DRAW_BANNED, sizeof *w->banned);
+    w->banned = zt_alloc_array(ctx, n, ZT_DRAW_BANNED * sizeof *w->banned);
     if (w->u && w->temp && w->top_p && w->min_p && w->penalty && w->top_k && w->recent && w->banned)
         return w;
     zt_drawing_free(w);
@@ -54,7 +54,7 @@ void zt_drawing_row(zt_drawing *w, int64_t row, const zt_draw *d, const int32_t 
 {
     const zt_sampler *s = d->sampler;
     size_t all = d->n_history + n, last = (size_t)s->repeat_last;
-    int32_t *recent = w->recent + row * ZT_DRAW_RECENT;
+    int32_t *recent = w->recent + row * ZT_DRAW_RECENT, *banned = w->banned + row * ZT_DRAW_BANNED;
     w->u[row] = zt_uniform(s->seed, s->sequence, all);
     w->temp[row] = s->temp;
     w->top_k[row] = (int32_t)s->top_k;
@@ -66,9 +66,9 @@ void zt_drawing_row(zt_drawing *w, int64_t row, const zt_draw *d, const int32_t 
         size_t at = all - 1 - k;
         recent[k] = at < d->n_history ? d->history[at] : ids[at - d->n_history];
     }
-    memset(w->banned, -1, ZT_DRAW_BANNED * sizeof *w->banned);
+    memset(banned, -1, ZT_DRAW_BANNED * sizeof *banned);
     for (size_t k = 0; k < d->n_banned; k++)
-        w->banned[k] = d->banned[k];
+        banned[k] = d->banned[k];
 }
 
 void zt_drawing_inputs(const zt_drawing *w, const void *in[ZT_DRAW_INPUTS])
@@ -89,7 +89,7 @@ int zt_drawing_build(zt_prog *p, int logits, int64_t m)
     for (int k = 0; k < 6; k++)
         in[k] = zt_prog_in(p, rows[k].name, rows[k].dtype, 1, &m);
     in[6] = zt_prog_in(p, "recent", ZT_I32, 2, (int64_t[]){m, ZT_DRAW_RECENT});
-    in[7] = zt_prog_in(p, "banned", ZT_I32, 1, (int64_t[]){ZT_DRAW_BANNED});
+    in[7] = zt_prog_in(p, "banned", ZT_I32, 2, (int64_t[]){m, ZT_DRAW_BANNED});
     return zt_emit_sample_token(p, "drawn", logits, in[0], in[1], in[2], in[3], in[4], in[5], in[6],
                                 in[7]);
 }
@@ -99,10 +99,11 @@ bool zt_drawing_may(zt_engine *e, int64_t vocab)
     zt_type row[2] = {zt_type_make(ZT_F64, 1, (int64_t[]){1}), zt_type_make(ZT_I32, 1, (int64_t[]){1})};
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){1, vocab});
     zt_type recent = zt_type_make(ZT_I32, 2, (int64_t[]){1, ZT_DRAW_RECENT});
-    zt_type banned = zt_type_make(ZT_I32, 1, (int64_t[]){ZT_DRAW_BANNED}), out[ZT_MAX_OUT];
+    zt_type banned = zt_type_make(ZT_I32, 2, (int64_t[]){1, ZT_DRAW_BANNED}), out[ZT_MAX_OUT];
     const zt_type *in[ZT_MAX_IN] = {&x,      &row[0], &row[0],  &row[1], &row[0],
                                     &row[0], &row[0], &recent, &banned};
     if (zt_op_infer(NULL, ZT_OP_sample_token, NULL, in, out))
         return false;
-    return strcmp(e->vt->name, "ref") != 0 && e->vt->has(e, ZT_OP_sample_token, NULL, in, out);
+    bool host = !strcmp(e->vt->name, "ref") || !strcmp(e->vt->name, "cpu");
+    return !host && e->vt->has(e, ZT_OP_sample_token, NULL, in, out);
 }

@@ -12,8 +12,8 @@ static float largest(const float *x, int64_t V)
     return max;
 }
 
-/* With e = exp(a - max a): sum e (a - b) / sum e, less the difference of both log sums. What rounding
- * leaves below 0 is 0; of equal rows it is 0 exactly. */
+/* With e = exp(a - max a): sum e (a - b) / sum e, less the difference of both log sums. What
+ * rounding leaves below 0 is 0; of equal rows it is 0 exactly. */
 double zt_kl_row(const float *a, const float *b, int64_t V)
 {
     double top_a = largest(a, V), top_b = largest(b, V), sum_a = 0, sum_b = 0, apart = 0;

@@ -31,7 +31,8 @@ zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm
     zt_llm_shape at = shape_at(HEAD, vocab);
     int64_t least = parameters_of(&at);
     if (parameters < least)
-        return zt_fail(ctx, ZT_EUSAGE, "a model of %lld parameters: with %lld tokens it has %lld at least",
+        return zt_fail(ctx, ZT_EUSAGE,
+                       "a model of %lld parameters: with %lld tokens it has %lld at least",
                        (long long)parameters, (long long)vocab, (long long)least);
     while (at.width < 1 << 14 && parameters_of(&at) <= parameters) {
         *s = at;
@@ -53,7 +54,8 @@ typedef struct drawn {
     } tensor[];
 } drawn;
 
-static void add(drawn *d, zt_weight w, int64_t layer, int64_t rows, int64_t columns, double deviation)
+static void add(drawn *d, zt_weight w, int64_t layer, int64_t rows, int64_t columns,
+                double deviation)
 {
     zt_weight_name(w, layer, d->tensor[d->n].name);
     d->tensor[d->n].type = rows ? zt_type_make(ZT_F32, 2, (int64_t[]){rows, columns})
@@ -106,7 +108,9 @@ static zt_status read_numbers(void *user, int64_t handle, size_t offset, void *d
     double deviation = (double)d->tensor[handle].deviation;
     for (size_t done = 0; done < n;) {
         size_t at = offset + done, inside = at % sizeof(float), k = sizeof(float) - inside;
-        float x = deviation > 0 ? (float)(deviation * zt_normal(d->seed, (uint64_t)handle, at / sizeof x)) : 1;
+        float x = deviation > 0
+                      ? (float)(deviation * zt_normal(d->seed, (uint64_t)handle, at / sizeof x))
+                      : 1;
         if (k > n - done) k = n - done;
         memcpy((char *)dst + done, (const char *)&x + inside, k);
         done += k;
@@ -184,8 +188,8 @@ zt_prog *zt_llm_lesson(zt_gguf *g, int64_t T)
     zt_status s = zt_hyper_read(g, h);
     if (!s) s = zt_weights_check(g, h);
     if (!s && h->arch->encoder)
-        s = zt_fail(zt_gguf_ctx(g), ZT_ENOTSUP, "%s: %s models do not continue a text", zt_gguf_name(g),
-                    h->arch->name);
+        s = zt_fail(zt_gguf_ctx(g), ZT_ENOTSUP, "%s: %s models do not continue a text",
+                    zt_gguf_name(g), h->arch->name);
     if (!s && (T < 2 || T > h->ctx_train))
         s = zt_fail(zt_gguf_ctx(g), ZT_EUSAGE, "%s: texts of %lld tokens: from 2 to %lld",
                     zt_gguf_name(g), (long long)T, (long long)h->ctx_train);

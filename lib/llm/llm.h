@@ -21,34 +21,34 @@
 extern "C" {
 #endif
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A model of any container, as a GGUF: a GGUF file; a Hugging Face directory (config.json,
- * model.safetensors or its index, tokenizer.json ...); or a safetensors file, shard or index with those
- * beside it. Their keys and tensors have the names that llama.cpp's converter gives them. A directory
- * without config.json is ZT_ENOENT. An architecture that is not known opens with its tokenizer, and
- * without tensors. zt_gguf_close it. */
+ * model.safetensors or its index, tokenizer.json ...); or a safetensors file, shard or index with
+ * those beside it. Their keys and tensors have the names that llama.cpp's converter gives them. A
+ * directory without config.json is ZT_ENOENT. An architecture that is not known opens with its
+ * tokenizer, and without tensors. zt_gguf_close it. */
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
 /* The same, to be written: of a Hugging Face model also what running does not need but others read:
  * general.*, the tokenizer as tokenizer.ggml.* beside tokenizer.huggingface.json. An architecture
  * that is not known comes with its tensors, under their own names, and config.json as the key
  * huggingface.config.json. */
 zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
-/* Is a tensor of this name f32 in what llama.cpp's converter writes, whatever type it is told? Vectors
- * are, and embeddings of positions and types. */
+/* Is a tensor of this name f32 in what llama.cpp's converter writes, whatever type it is told?
+ * Vectors are, and embeddings of positions and types. */
 bool zt_model_stays_f32(const char *name, const zt_type *type);
 
 /* And back: a new directory with config.json, model.safetensors, tokenizer.json and what goes with
- * them, as transformers reads it; whole or absent. ZT_ECREATE where something is there that is no empty
- * directory; ZT_ENOTSUP for what has no place in such (an architecture that zt_model_open does not
- * read, a tokenizer without a form there). */
+ * them, as transformers reads it; whole or absent. ZT_ECREATE where something is there that is no
+ * empty directory; ZT_ENOTSUP for what has no place in such (an architecture that zt_model_open
+ * does not read, a tokenizer without a form there). */
 typedef struct zt_hf_opts {
     zt_dtype dtype; /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
     bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
 } zt_hf_opts;
 zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opts *opts);
 
-/* ---- vocabulary -------------------------------------------------------------------------------- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 typedef struct zt_vocab zt_vocab;
 
@@ -67,7 +67,8 @@ zt_vocab *zt_vocab_open(const zt_gguf *g);
  * before that key existed name none. NULL: the file's. */
 zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre);
 /* The same from the n bytes of a tokenizer.json, which are not needed afterwards; `name` is, for
- * messages, as long as the vocabulary. A GGUF with the key tokenizer.huggingface.json alone opens so. */
+ * messages, as long as the vocabulary. A GGUF with the key
+ * tokenizer.huggingface.json alone opens so. */
 zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t n);
 void zt_vocab_free(zt_vocab *v);
 int32_t zt_vocab_size(const zt_vocab *v);
@@ -78,21 +79,23 @@ enum {
     ZT_TOK_SPECIAL = 4   /* text of control tokens becomes those tokens */
 };
 /* Appends to ids. Text is any bytes. */
-zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags, zt_ids *ids);
+zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
+                          zt_ids *ids);
 /* Appends the bytes of one token. `special`: control tokens print their text, else nothing.
  * `first`: the token opens the text (SentencePiece drops its leading space there if it added one).
  * ZT_EUSAGE for an id out of range. */
 zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool first, zt_str *out);
-/* Appends the text of a whole list: some tokens' text depends on their neighbours, and bytes that are
- * no UTF-8 may come out as U+FFFD. */
-zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special, zt_str *out);
+/* Appends the text of a whole list: some tokens' text depends on their neighbours, and bytes that
+ * are no UTF-8 may come out as U+FFFD. */
+zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
+                              zt_str *out);
 bool zt_vocab_is_eog(const zt_vocab *v, int32_t id); /* ends a generation */
 bool zt_vocab_is_control(const zt_vocab *v, int32_t id);
 int32_t zt_vocab_bos(const zt_vocab *v); /* -1: none */
 int32_t zt_vocab_eos(const zt_vocab *v);
 int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n); /* exact token text, or -1 */
 
-/* ---- chat templates ---------------------------------------------------------------------------- */
+/* ---- chat templates -------------------------------------------------------------------------- */
 
 typedef struct zt_template zt_template;
 typedef struct zt_message {
@@ -114,10 +117,10 @@ zt_bytes zt_template_user(const zt_template *t);
 bool zt_template_bos(const zt_gguf *g); /* the model's own template begins with BOS */
 
 /* A conversation in pieces, in order, open for the assistant's answer: the template's own words
- * (message -1), in which special tokens are meant, and the texts of messages, in which they are not.
- * BOS at the very beginning is left to zt_vocab_encode. The default system text (taken from the
- * model's template where it names one) opens a conversation that has none. v gives BOS and EOS their
- * texts where a template writes them; NULL: <s> and </s>. */
+ * (message -1), in which special tokens are meant, and the texts of messages, in which they are
+ * not. BOS at the very beginning is left to zt_vocab_encode. The default system text (taken from
+ * the model's template where it names one) opens a conversation that has none. v gives BOS and EOS
+ * their texts where a template writes them; NULL: <s> and </s>. */
 typedef zt_status zt_piece_fn(void *user, zt_bytes text, int message);
 zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
                              const zt_message *m, int n, zt_piece_fn *fn, void *user);
@@ -129,7 +132,7 @@ zt_status zt_template_next(const zt_template *t, const zt_gguf *g, const zt_voca
 zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
                              const zt_message *m, int n, zt_str *out);
 
-/* ---- sampling ---------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 typedef struct zt_sampler {
     double temp;           /* 0: greedy */
@@ -149,7 +152,7 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s); /* ZT_EUSAGE names
 int32_t zt_sample(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
                   size_t n_history, int64_t position, float *scratch);
 
-/* ---- models ------------------------------------------------------------------------------------ */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 typedef struct zt_llm zt_llm;
 
@@ -158,13 +161,14 @@ typedef struct zt_llm_opts {
     int64_t ctx_len;   /* 0: the smaller of 4096 and the model's */
     int64_t chunk;     /* most tokens of a prompt at a time; 0: 512 */
     int64_t n_seq;     /* sequences that share the cache; 0: 1 */
-    int64_t cache_len; /* tokens that the cache holds, of all sequences; ctx_len where that is more */
+    int64_t cache_len; /* tokens that the cache holds, of all sequences; at least ctx_len */
     bool exact;        /* activations and cache f32 */
     zt_dtype kv;       /* F16 or F32, or ZT_DTYPE_COUNT for the default */
     bool strict;
     int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
     bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
-    bool draws;         /* likewise zt_llm_draw, where the engine can: zt_llm_draws says */
+    bool draws;         /* zt_llm_draw may be, where the engine can (zt_llm_draws says); without
+                           `greedy` it is prepared first */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
     /* What runs, and where in memory (lib/run/planned.h); borrowed. ZT_EDATA where it is another
@@ -186,16 +190,16 @@ typedef struct zt_llm_info {
 zt_llm_info zt_llm_get(const zt_llm *m);
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
-/* Only the program of zt_llm_prog, the caller's to free: no weight is read. Of opts what the program
- * depends on counts; the engine may be NULL. Its table has blocks of ZT_LLM_BLOCK positions: ctx must be
- * a multiple of it. */
+/* Only the program of zt_llm_prog, the caller's to free: no weight is read. Of opts what the
+ * program depends on counts; the engine may be NULL. Its table has blocks of ZT_LLM_BLOCK
+ * positions: ctx must be a multiple of it. */
 #define ZT_LLM_BLOCK 32
 zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts);
-/* The forward pass, as it was built (the session's own program has gone through the passes): in ids,
- * pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V] and best i32[m], the places
- * of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of an encoder
- * (one text a step, no cache; rows after `last` are not seen): in ids, types, pos, last i32[n]; out
- * states f32[n,width]. */
+/* The forward pass, as it was built (the session's own program has gone through the passes): in
+ * ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; out logits f32[m,V] and best i32[m], the
+ * places of the largest (either may be NULL: not wanted), or with `embed` states f32[m,width]. Of
+ * an encoder (one text a step, no cache; rows after `last` are not seen): in ids, types, pos, last
+ * i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
 zt_ctx *zt_llm_ctx(const zt_llm *m);
 zt_session *zt_llm_session(zt_llm *m);
@@ -203,14 +207,14 @@ zt_session *zt_llm_session(zt_llm *m);
 /* Feed n more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
  * `all` f32[n, V]. ZT_ENOMEM with the numbers when the context would overflow. */
 zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits);
-/* The same, and the likeliest next token, which the engine chooses, so that no logits leave it. Ties
- * go to the lower id; -1 when every logit is NaN. */
+/* The same, and the likeliest next token, which the engine chooses, so that no logits leave it.
+ * Ties go to the lower id; -1 when every logit is NaN. */
 zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
 /* Likewise after each of the n tokens. */
 zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
-/* The next token drawn by the engine as zt_sample would draw it (op sample_token), of a model opened
- * with `draws`; with `all` next[i] after each of the n tokens, else one after the last. -1 when no
- * logit is a number. */
+/* The next token drawn by the engine as zt_sample would draw it (op
+ * sample_token), of a model opened with `draws`; with `all` next[i] after each
+ * of the n tokens, else one after the last. -1 when no logit is a number. */
 typedef struct zt_draw {
     const zt_sampler *sampler;
     const int32_t *history; /* tokens of the text before those that are fed */
@@ -232,7 +236,7 @@ zt_status zt_llm_rewind(zt_llm *m, int64_t position); /* forget what came after 
  * the numbers for more than the context holds. */
 zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out);
 
-/* ---- sessions (save.c) ------------------------------------------------------------------------- */
+/* ---- sessions (save.c) ----------------------------------------------------------------------- */
 
 /* What a session is keyed by, 32 hex digits: XXH3-128 of zt_gguf_id and of a sample of the weights,
  * since two models tuned apart may have one header. ZT_EIO where they cannot be read. */
@@ -242,12 +246,13 @@ zt_status zt_llm_key(zt_gguf *g, char key[33]);
  * zt_llm_position tokens that were fed. */
 zt_status zt_llm_save(zt_llm *m, const char *model, const char *how, const int32_t *ids,
                       const char *path);
-/* Back again: the cache and position of a model just opened, and the tokens appended to ids; no more
- * than its context holds. ZT_EDATA for another model's file and for a damaged one. One of another
- * arithmetic or cache type is no error: a warning in the log, and nothing is taken from it. */
+/* Back again: the cache and position of a model just opened, and the tokens appended to ids; no
+ * more than its context holds. ZT_EDATA for another model's file and for a damaged one. One of
+ * another arithmetic or cache type is no error: a warning in the log, and nothing is taken from
+ * it. */
 zt_status zt_llm_load(zt_llm *m, const char *model, const char *how, const char *path, zt_ids *ids);
 
-/* ---- scores (score.c) -------------------------------------------------------------------------- */
+/* ---- scores (score.c) ------------------------------------------------------------------------ */
 
 /* The logarithm of the sum of all exp(logit), NaN passed over: a logit less this is the natural
  * logarithm of its token's probability. */
@@ -264,23 +269,25 @@ typedef struct zt_score { /* zero-initialised; grows from window to window */
 zt_status zt_llm_score(zt_llm *m, const int32_t *ids, size_t n, size_t from, zt_score *score);
 /* exp of the mean; *error: one standard error of it. */
 double zt_score_perplexity(const zt_score *score, double *error);
-/* A long text in windows of `size` tokens, each by itself, as llama-perplexity has it: where the text
- * opens with BOS they all do, in place of their first token (which is overwritten). Window i of the
- * ids.n / size that there are. */
+/* A long text in windows of `size` tokens, each by itself, as llama-perplexity has it: where the
+ * text opens with BOS they all do, in place of their first token (which is overwritten). Window i
+ * of the ids.n / size that there are. */
 int32_t *zt_score_window(const zt_vocab *v, zt_ids *ids, int64_t size, int64_t i);
 
-/* How far model b is from model a on what both read. Zero-initialised is empty; zt_kl_fini frees. */
+/* How far model b is from model a on what both read. Zero-initialised
+ * is empty; zt_kl_fini frees. */
 typedef struct zt_kl {
     int64_t n;           /* tokens scored */
     int64_t same_top;    /* of which both find the same next token likeliest */
     double *each;        /* [n]: the divergence of each, zt_kl_row */
     int64_t cap;
-    double shift, shift2; /* sums of log p_a - log p_b of the tokens that came, and of its squares */
+    double shift, shift2; /* sums of log p_a - log p_b of the tokens that came; of its squares */
 } zt_kl;
 /* Kullback-Leibler divergence of the probabilities of logits b from those of a, in nats: the sum of
  * p_a log(p_a / p_b). A logit that is NaN has no probability; infinite where b lacks what a has. */
 double zt_kl_row(const float *a, const float *b, int64_t V);
-/* zt_llm_score of two models at once, which have one vocabulary: ZT_EUSAGE where its sizes differ. */
+/* zt_llm_score of two models at once, which have one vocabulary:
+ * ZT_EUSAGE where its sizes differ. */
 zt_status zt_llm_score_pair(zt_llm *a, zt_llm *b, const int32_t *ids, size_t n, size_t from,
                             zt_score *score_a, zt_score *score_b, zt_kl *kl);
 double zt_kl_mean(const zt_kl *kl, double *error); /* *error: one standard error of it */

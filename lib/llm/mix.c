@@ -1,6 +1,8 @@
 /* mix.c - owns the mixes: which tensors stay as they are, and the rules for those that do not. */
 #include "lib/llm/mix.h"
 
+#include "lib/tensor/quantize.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,7 +321,7 @@ static void choose(chooser *c, zt_mix_tensor *t)
 {
     const zt_mix_of *m = c->m;
     t->wish = -1;
-    t->fell_back = false;
+    t->fell_back = t->search = false;
     t->dtype = t->wanted = t->type->dtype;
     t->kept = stays(m, t);
     if (t->kept)
@@ -335,6 +337,7 @@ static void choose(chooser *c, zt_mix_tensor *t)
         t->wanted = by_rules(c, t);
     t->dtype = zt_mix_fit(t->wanted, t->type->dim[t->type->rank - 1]);
     t->fell_back = t->dtype != t->wanted;
+    t->search = t->fell_back && !zt_quantize_has_rule(t->wanted);
 }
 
 /* By layer, then by name: the order in which llama-quantize counts. */

@@ -53,6 +53,7 @@ typedef struct zt_mix_tensor {
     zt_dtype dtype;            /* what it becomes */
     zt_dtype wanted;           /* what it should have become, */
     bool fell_back;            /* but its rows are no whole blocks of that */
+    bool search; /* for codes of least error: it fell back from a type without own rule */
     bool kept;                 /* not to be quantized, whatever is asked for */
     int64_t wish;              /* the wish that holds, or -1 */
 } zt_mix_tensor;

@@ -6,8 +6,8 @@
  *
  * A candidate is one 64-bit key: the logit as an integer of the same order above, the id turned
  * round below. Keys are all different, so that every order here is total: ties go to the lower id,
- * and equal logits give equal bits whatever was sorted before. Candidates lie in a heap and leave it
- * best first, only as many as are looked at: with all of 262144 tokens few ever are.
+ * and equal logits give equal bits whatever was sorted before. Candidates lie in a heap and leave
+ * it best first, only as many as are looked at: with all of 262144 tokens few ever are.
  */
 #include "lib/llm/llm.h"
 
@@ -45,7 +45,7 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s)
 
 enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one go */
 
-/* ---- keys ----------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static uint64_t key_of(float logit, int64_t id)
 {
@@ -70,7 +70,7 @@ static int32_t id_of(uint64_t key)
     return (int32_t)(0xffffffffu - (uint32_t)key);
 }
 
-/* ---- candidates: a max-heap in the scratch memory, which is aligned for floats only ----------------- */
+/* ---- candidates: a max-heap in the scratch memory, which is aligned for floats only ---------- */
 
 typedef struct pool {
     unsigned char *at;
@@ -172,7 +172,7 @@ static void take_best(pool *p, const float *x, int64_t V, int64_t k)
     }
 }
 
-/* ---- sampling --------------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 /* The classical penalty (Keskar et al., CTRL, 2019), once for each token among the last ones. */
 static void penalise(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
@@ -197,7 +197,8 @@ static int64_t better(const float *x, int64_t from, int64_t to, int64_t at)
     return at;
 }
 
-/* Of whole blocks only the largest is asked for: then one is looked through, and what is no block. */
+/* Of whole blocks only the largest is asked for: then one is looked
+ * through, and what is no block. */
 static int32_t greedy(const float *x, int64_t V)
 {
     int64_t whole = V / BLOCK * BLOCK, first = 0, end = whole;

@@ -90,7 +90,7 @@ static head make_head(zt_llm *m, const char *model, const char *how, int64_t n)
     return h;
 }
 
-/* ---- save -------------------------------------------------------------------------------------- */
+/* ---- save ------------------------------------------------------------------------------------ */
 
 typedef struct writer {
     zt_sink *sink;
@@ -152,7 +152,7 @@ zt_status zt_llm_save(zt_llm *m, const char *model, const char *how, const int32
     return s;
 }
 
-/* ---- load -------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 typedef struct reader {
     zt_llm *m;

@@ -1,7 +1,7 @@
 /* score.c - how likely the model finds what it reads: log probabilities, perplexity of a window.
  *
- * Probabilities are those of the logits as the model gives them, before any sampler. A logit that is
- * no number has none.
+ * Probabilities are those of the logits as the model gives them,
+ * before any sampler. A logit that is no number has none.
  */
 #include "lib/llm/llm.h"
 
@@ -40,7 +40,7 @@ int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id)
     return have;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static void add(zt_score *score, double nll)
 {

@@ -1,11 +1,11 @@
 /* speculate.c - drafts by lookup: where the end of the text stood before, and how far to trust it.
  *
- * Of all places where the last token stood before, the one with the longest common past is taken; of
- * equals one near the place that the last draft was read from, since who copies a text with changes
- * comes back to it right behind the change; else the latest. How often such a match foretells the
- * next token is counted, by its length and nearness, at every token, drafted or not: it costs nothing
- * to see whether a guess would have come true. The draft is as long as pays: expected tokens for the
- * time of its batch, which is measured.
+ * Of all places where the last token stood before, the one with the longest common past is taken;
+ * of equals one near the place that the last draft was read from, since who copies a text with
+ * changes comes back to it right behind the change; else the latest. How often such a match
+ * foretells the next token is counted, by its length and nearness, at every token, drafted or not:
+ * it costs nothing to see whether a guess would have come true. The draft is as long as pays:
+ * expected tokens for the time of its batch, which is measured.
  */
 #include "lib/llm/speculate.h"
 
@@ -183,7 +183,8 @@ static void foretell(zt_drafts *d, match m)
 
 /* ---- how far --------------------------------------------------------------------------------- */
 
-/* Of a batch, in single steps: as measured, but neither half nor twice what is usual is believed. */
+/* Of a batch, in single steps: as measured, but neither half nor
+ * twice what is usual is believed. */
 static double cost_of(const zt_drafts *d, int size)
 {
     double cost = d->cost[size] / d->cost[0], usual = usual_cost[size];
@@ -223,7 +224,8 @@ size_t zt_drafts_next(zt_drafts *d, const int32_t *ids, size_t n, size_t most,
     return m.length && d->cost[0] > 0 ? worth(d, m, most) : 0;
 }
 
-/* Measured in noise: a size that was unlucky once comes back to what is usual, and is tried again. */
+/* Measured in noise: a size that was unlucky once comes back to what
+ * is usual, and is tried again. */
 void zt_drafts_took(zt_drafts *d, size_t rows, double seconds)
 {
     for (int i = 0; i < SIZES; i++) {

@@ -1,8 +1,9 @@
 /* speculate.h - what a text may go on with, guessed from the text itself: no second model.
  *
- * A draft is what followed the last tokens where they stood before in the text. The model is fed the
- * last token and the draft in one batch; each of its rows gives one token as a step alone would, so
- * the tokens that the draft foresaw are had for less, and the text is the same with any draft.
+ * A draft is what followed the last tokens where they stood before in the text. The model is fed
+ * the last token and the draft in one batch; each of its rows gives one token as a step alone
+ * would, so the tokens that the draft foresaw are had for less, and the text is the same with any
+ * draft.
  *
  *     size_t k = zt_drafts_next(d, ids, n, most, &draft);
  *     zt_llm_feed(m, last and draft, 1 + k, true, logits);   // and zt_llm_rewind after what fails
@@ -25,11 +26,11 @@ typedef struct zt_drafts zt_drafts;
 zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab);
 void zt_drafts_free(zt_drafts *d);
 
-/* The n tokens of a text are known: how many to try behind them, `most` at most, 0 if a step alone is
- * likelier to pay. *draft is d's, until the next call. What d foretold of this text before is held to
- * what it has become: that, and the times it was told, decide how far a draft goes. ids may be any
- * text, but one that goes on from the last is what makes it learn. No memory: 0, and d's context
- * says so. */
+/* The n tokens of a text are known: how many to try behind them, `most` at most, 0 if a step alone
+ * is likelier to pay. *draft is d's, until the next call. What d foretold of this text before is
+ * held to what it has become: that, and the times it was told, decide how far a draft goes. ids may
+ * be any text, but one that goes on from the last is what makes it learn. No memory: 0, and d's
+ * context says so. */
 size_t zt_drafts_next(zt_drafts *d, const int32_t *ids, size_t n, size_t most,
                       const int32_t **draft);
 /* A step of so many rows took so long; rows are 1 or 1 + what zt_drafts_next gave. No draft is made

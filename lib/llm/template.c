@@ -128,7 +128,7 @@ static const zt_template templates[] = {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 static bool holds(zt_bytes text, const char *what)
 {
@@ -156,10 +156,11 @@ static zt_status unknown(const zt_gguf *g, zt_bytes text)
         zt_str_printf(&names, "%s%s", i ? ", " : "", templates[i].name);
     zt_status s = zt_ctx_status(ctx);
     if (s == ZT_OK)
-        s = zt_fail(ctx, ZT_ENOTSUP,
-                    "%s: its chat template is not known ('%s'; known: %s); --template names another, "
-                    "--raw runs it without one",
-                    zt_gguf_name(g), zt_escape(shown, sizeof shown, text.data, text.n), names.data);
+        s = zt_fail(
+            ctx, ZT_ENOTSUP,
+            "%s: its chat template is not known ('%s'; known: %s); --template names another, "
+            "--raw runs it without one",
+            zt_gguf_name(g), zt_escape(shown, sizeof shown, text.data, text.n), names.data);
     zt_str_fini(&names);
     return s;
 }
@@ -205,7 +206,7 @@ zt_bytes zt_template_user(const zt_template *t)
     return zt_trimmed(t->prefix[ZT_ROLE_USER]);
 }
 
-/* ---- the default system text ------------------------------------------------------------------- */
+/* ---- the default system text ----------------------------------------------------------------- */
 
 static bool skip(zt_bytes *t, const char *what)
 {
@@ -252,7 +253,7 @@ static zt_status put_literal(zt_bytes t, zt_str *out)
     return s;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static const char *const role_names[ZT_ROLES] = {"system", "user", "assistant"};
 
@@ -287,7 +288,8 @@ typedef struct writer { /* a conversation on its way into pieces */
 
 static zt_status put_token(writer *w, int32_t id, const char *otherwise, zt_str *out)
 {
-    return w->v && id >= 0 ? zt_vocab_decode(w->v, id, true, false, out) : zt_str_puts(out, otherwise);
+    return w->v && id >= 0 ? zt_vocab_decode(w->v, id, true, false, out)
+                           : zt_str_puts(out, otherwise);
 }
 
 /* The template's own words, in which BOS and EOS stand for those tokens' texts. */

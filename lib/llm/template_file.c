@@ -3,8 +3,8 @@
  *     {"name": "alpaca", "role_prefixes": {"system": "", "user": "### Instruction:\n", ...},
  *      "role_suffixes": {...}, "global_prefix": "", "global_suffix": ""}
  *
- * The fields of Loom's Template, also by the names that Go gives them (Name, RolePrefixes ...). user
- * and assistant must have a prefix; a system message needs one for system.
+ * The fields of Loom's Template, also by the names that Go gives them (Name, RolePrefixes ...).
+ * user and assistant must have a prefix; a system message needs one for system.
  */
 #include "lib/llm/template.h"
 

@@ -37,8 +37,7 @@ static void sizes(builder *b, int64_t in, int64_t out)
 
 static void end(builder *b) { zt_str_putc(&b->text, '}'); }
 
-/* ---- sequential -------------------------------------------------------------------------------
- */
+/* ---- sequential ------------------------------------------------------------------------------ */
 
 /* Dense layers of d_model in every place; the first takes input_size and the last gives classes,
  * with no activation. */
@@ -55,8 +54,7 @@ static zt_status sequential(builder *b)
     return ZT_OK;
 }
 
-/* ---- cnn --------------------------------------------------------------------------------------
- */
+/* ---- cnn ------------------------------------------------------------------------------------- */
 
 static void conv(builder *b, int64_t in, int64_t filters, int64_t side)
 {
@@ -90,8 +88,7 @@ static zt_status cnn(builder *b)
     return ZT_OK;
 }
 
-/* ---- transformer ------------------------------------------------------------------------------
- */
+/* ---- transformer ----------------------------------------------------------------------------- */
 
 /* x + f(norm(x)): a Residual adds what came into the step before it. */
 static void block(builder *b, const char *type, int64_t out)
@@ -122,8 +119,7 @@ static zt_status transformer(builder *b)
     return ZT_OK;
 }
 
-/* ---- random -----------------------------------------------------------------------------------
- */
+/* ---- random ---------------------------------------------------------------------------------- */
 
 /* What takes d_model numbers and gives as many. */
 static void random_layer(builder *b, int64_t i)
@@ -153,8 +149,7 @@ static zt_status random_net(builder *b)
     return ZT_OK;
 }
 
-/* ---- all --------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -253,8 +248,7 @@ zt_nn *zt_nn_new(zt_ctx *ctx, const char *name, const zt_nn_arch *arch)
     return nn;
 }
 
-/* ---- ArchConfig -------------------------------------------------------------------------------
- */
+/* ---- ArchConfig ------------------------------------------------------------------------------ */
 
 static zt_status set_number(zt_ctx *ctx, zt_nn_arch *a, const char *key, const char *text,
                             bool *known)

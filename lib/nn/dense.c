@@ -33,8 +33,9 @@ nn_value zt_layer_emit_rms_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
 nn_value zt_layer_emit_layer_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    y.id = zt_emit_layer_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
-                              &(zt_layer_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-5}, NULL, NULL);
+    y.id =
+        zt_emit_layer_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
+                           &(zt_layer_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-5}, NULL, NULL);
     return zt_layer_reshape(w, y, x.rank, x.dim);
 }
 

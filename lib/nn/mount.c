@@ -75,8 +75,7 @@ static int64_t metric(const zt_nn_archetype *a, const char *name)
     return 0;
 }
 
-/* ---- what is told -----------------------------------------------------------------------------
- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
 /* A member that is a number above 0; 0: none. */
 static double number_of(const json_t *from, const char *key)
@@ -100,8 +99,7 @@ zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told)
     return ZT_OK;
 }
 
-/* ---- the document -----------------------------------------------------------------------------
- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 /* How many heads: told, else of 64 numbers where d and kv are such, else of all that k and v have.
  */
@@ -170,8 +168,7 @@ static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_told *t
     return n;
 }
 
-/* ---- weights ----------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static zt_status read_tensor(zt_nn *nn, zt_checkpoint *c, const zt_nn_geometry *g, float *out)
 {

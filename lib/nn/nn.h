@@ -208,11 +208,11 @@ int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own w
  * Good while the network is open. */
 zt_store zt_nn_store(zt_nn *nn);
 zt_store zt_nn_masters(zt_nn *nn); /* the same names, the masters themselves */
-/* What the layer of this weight computes with, as ops on the master `weight` of the program, in which
- * the layer's other masters have their names, too: a layer learns in its own dtype where its forward
- * pass is given this, and the gradient by it goes to the master (straight through: Bengio et al.,
- * arXiv:1308.3432). `weight` itself where that is all, and for what is no weight's name; -1: the
- * context says why. */
+/* What the layer of this weight computes with, as ops on the master `weight` of the program, in
+ * which the layer's other masters have their names, too: a layer learns in its own dtype where its
+ * forward pass is given this, and the gradient by it goes to the master (straight through: Bengio
+ * et al., arXiv:1308.3432). `weight` itself where that is all, and for what is no weight's name;
+ * -1: the context says why. */
 int zt_nn_through(zt_nn *nn, zt_prog *p, int weight, const char *name);
 /* Every layer's weights are of this dtype from now on, at the field's scale for it. */
 void zt_nn_set_dtype(zt_nn *nn, zt_storage t);
@@ -223,8 +223,7 @@ zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n);
  * are values of it, else the masters, as f32. What is empty or of its own accord is left out. */
 zt_status zt_nn_write(const zt_nn *nn, zt_sink *out);
 
-/* ---- telling -----------------------------------------------------------------------------------
- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 /* Of a layer's values: S3's LayerStats. Active are those that are not 0 by 1e-6. */
 typedef struct zt_nn_stats {
@@ -258,10 +257,10 @@ typedef struct zt_nn_how {
      * circle is one in time, and the gradient goes through all cycles. */
     int64_t cycles;
     /* The rows of x go on where those of the step before ended: attention over them keeps keys and
-     * values in states "layers.3.k_cache" and "layers.3.v_cache", f32[ctx,...] by a symbol ctx or as
-     * long as the layer's max_seq_len; where rows stand in their sequence is an input pos: i32[n].
-     * What a row gets does not depend on which step it came in. Attention over [n,s,d] sees whole
-     * sequences as ever, and a network without any other has neither states nor pos. */
+     * values in states "layers.3.k_cache" and "layers.3.v_cache", f32[ctx,...] by a symbol ctx or
+     * as long as the layer's max_seq_len; where rows stand in their sequence is an input pos:
+     * i32[n]. What a row gets does not depend on which step it came in. Attention over [n,s,d] sees
+     * whole sequences as ever, and a network without any other has neither states nor pos. */
     bool cache;
 } zt_nn_how;
 
@@ -276,8 +275,8 @@ zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how);
  * names of their weights. layer[zt_nn_count]: what each layer of the grid gave; NULL: not wanted.
  * Once a program. */
 int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer);
-/* As `how` says, but for its `in`. each[zt_nn_count], of cycles each[cycles][places of the grid]: -1
- * is nothing. */
+/* As `how` says, but for its `in`. each[zt_nn_count], of cycles
+ * each[cycles][places of the grid]: -1 is nothing. */
 int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each);
 
 #ifdef __cplusplus

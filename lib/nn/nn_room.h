@@ -109,8 +109,7 @@ nn_value zt_layer_refuse(const nn_low *w, const zt_nn_layer *l, const char *fmt,
 
 double zt_layer_real(const zt_nn_layer *l, const char *name); /* NAN: none is called so */
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The layer's weights into the list, from its place in an open document (NULL: drawn); of one that
  * borrows its target's, none. */
@@ -119,7 +118,8 @@ const char *zt_layer_mask_name(const zt_nn *nn, const zt_nn_layer *l);
 zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l);
 zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, struct zt_netjson *j, bool borrows);
 
-/* Of the grid's places in the order in which they run, those without a layer too; place within it. */
+/* Of the grid's places in the order in which they run, those without
+ * a layer too; place within it. */
 int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4]);
 
 /* precise.c: what the layer computes with for a master that is no value of its dtype yet. */

@@ -65,8 +65,7 @@ static precision precision_of(const zt_nn_layer *l)
                                                   : loom_precision(l->dtype);
 }
 
-/* ---- of a number ------------------------------------------------------------------------------
- */
+/* ---- of a number ----------------------------------------------------------------------------- */
 
 static float through_codec(zt_dtype t, float x)
 {
@@ -91,8 +90,7 @@ float zt_layer_precise(const zt_nn_layer *l, float x)
     return p.scaled ? q * l->scale : q;
 }
 
-/* ---- as ops ------------------------------------------------------------------------------------
- */
+/* ---- as ops ---------------------------------------------------------------------------------- */
 
 /* Ops on one weight, whose values are called "NAME.of1", ... : other ops are copied behind them
  * with the names that they have. */

@@ -168,8 +168,7 @@ static zt_status put_block(zt_nn_probe *p, const place *at, int64_t block)
     return st;
 }
 
-/* ---- before and behind the blocks -------------------------------------------------------------
- */
+/* ---- before and behind the blocks ------------------------------------------------------------ */
 
 /* The first of these names, else a name that ends so behind a dot; -1: none. */
 static int64_t find(const zt_nn_probe *p, const char *const *name, int n)
@@ -213,8 +212,7 @@ static zt_status put_end(zt_nn_probe *p, int64_t table)
     return put_table(p, head < 0 ? table : head, ZT_NN_DENSE, "Dense by name");
 }
 
-/* ---- all --------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {

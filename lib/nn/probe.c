@@ -9,8 +9,7 @@
 
 enum { MOST_TENSORS = 1 << 14, PIECE = 1 << 14 };
 
-/* ---- what is found ----------------------------------------------------------------------------
- */
+/* ---- what is found --------------------------------------------------------------------------- */
 
 static int64_t dim(const zt_nn_probe *p, int64_t i, int d) { return p->g[i].type.dim[d]; }
 static bool is_rank(const zt_nn_probe *p, int64_t i, int rank) { return p->g[i].type.rank == rank; }
@@ -42,8 +41,7 @@ static void take_bias(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int6
     if (j >= 0) zt_probe_role(p, a, name, j);
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Words of a name that tell a role, between dots and underscores. */
 static const struct {
@@ -113,8 +111,7 @@ zt_status zt_probe_put(zt_nn_probe *p, zt_nn_archetype *a)
     return ZT_OK;
 }
 
-/* ---- groups -----------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Each gives an archetype whose tensors it took, or none: kind ZT_NN_KINDS. */
 typedef zt_nn_archetype matcher(zt_nn_probe *p, int64_t pivot);
@@ -205,8 +202,7 @@ static zt_nn_archetype norm(zt_nn_probe *p, int64_t pivot)
     return a;
 }
 
-/* ---- one by one -------------------------------------------------------------------------------
- */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 static zt_nn_archetype conv(zt_nn_probe *p, int64_t i)
 {
@@ -250,8 +246,7 @@ static zt_nn_archetype alone(zt_nn_probe *p, int64_t i)
     return a;
 }
 
-/* ---- all --------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* The sizes that a tensor alone has as a layer of this kind; none where its rank is another. */
 static void hinted_metrics(const zt_nn_probe *p, zt_nn_archetype *a, int64_t i)
@@ -355,8 +350,7 @@ int64_t zt_nn_probe_tensors(const zt_nn_probe *p) { return p->n; }
 const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i) { return &p->g[i]; }
 bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor) { return p->used[tensor]; }
 
-/* ---- of a file --------------------------------------------------------------------------------
- */
+/* ---- of a file ------------------------------------------------------------------------------- */
 
 /* Mean magnitude, and mean square less its square, rounded where S3 rounds. */
 static zt_status measure(zt_nn_probe *p, zt_checkpoint *c, int64_t entry, zt_nn_geometry *g)

@@ -11,8 +11,8 @@
  * ln_2, mlp.gate_proj (up down) or feed_forward.w1 (w3 w2); embed_tokens, norm, lm_head. Then
  * groups: four squares of one size (attention), two of four times as many rows as columns (LSTM),
  * two of one shape and one of it turned (SwiGLU), vectors of one length (norms); then what is left,
- * one by one, by rank. Which of a group is which, words in their names tell (q_proj, gate, ih), else
- * their order.
+ * one by one, by rank. Which of a group is which, words in their
+ * names tell (q_proj, gate, ih), else their order.
  */
 #ifndef ZT_NN_PROBE_H
 #define ZT_NN_PROBE_H
@@ -69,6 +69,7 @@ zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *g, int64_t n,
 zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *c, const zt_nn_hint *hints, int n_hints);
 void zt_nn_probe_free(zt_nn_probe *p);
 
+/* What was found, in its order; and the tensors it was found among: were they matched? */
 int64_t zt_nn_probe_count(const zt_nn_probe *p);
 const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *p, int64_t i);
 int64_t zt_nn_probe_tensors(const zt_nn_probe *p);
@@ -91,8 +92,8 @@ typedef struct zt_nn_told {
 zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told);
 
 /* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
- * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has no
- * place for (a bias of Dense, statistics) is left. `told` NULL: nothing. */
+ * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has
+ * no place for (a bias of Dense, statistics) is left. `told` NULL: nothing. */
 zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told);
 
 #ifdef __cplusplus

@@ -19,8 +19,7 @@ zt_nn_stats zt_nn_stats_of(const float *x, int64_t n)
     return s;
 }
 
-/* ---- telemetry --------------------------------------------------------------------------------
- */
+/* ---- telemetry ------------------------------------------------------------------------------- */
 
 /* How S3 counts a layer's parameters: squares of its kernel in every dimension but the third,
  * hidden sizes as large as inputs, no biases of SwiGLU. `weights` beside it is what there is. */

@@ -58,8 +58,7 @@ static void put_softmax(writer *w, const zt_nn_layer *l)
     put_list(w, ",\"hierarchy_levels\":[", l->levels, l->n_levels);
 }
 
-/* ---- weights ----------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* Loom's codes are cut towards zero: values that are codes already must not fall to the next. */
 static void put_inside(const zt_nn_layer *l, float *x, int64_t n)
@@ -113,12 +112,12 @@ static zt_status put_weights(writer *w, const zt_nn_layer *l)
     zt_str_puts(&w->text, are.native ? "\",\"native\":true,\"scale\":" : "\",\"scale\":");
     zt_str_put_double(&w->text, (double)l->scale);
     bool masters = !are.native && l->dtype != ZT_STORE_F32;
-    if ((are.native || masters) && l->rule == ZT_RULE_FIELD) zt_str_puts(&w->text, ",\"zt.rule\":\"field\"");
+    if ((are.native || masters) && l->rule == ZT_RULE_FIELD)
+        zt_str_puts(&w->text, ",\"zt.rule\":\"field\"");
     return s;
 }
 
-/* ---- layers -----------------------------------------------------------------------------------
- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static zt_status put_layer(writer *w, const zt_nn_layer *l);
 

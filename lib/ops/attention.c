@@ -2,7 +2,7 @@
  *
  * k and v need not be a cache: with the step's own rows there, and in `pos` the last row that each
  * sees, every row sees the same ones, as in an encoder. */
-#include "lib/ops/row.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 
@@ -125,9 +125,10 @@ static double attention_bytes(const void *attrs, const zt_type *const in[], cons
     double rows = (double)in[1]->dim[0], seen = rows, sum = 0;
     double most = (double)a->window + (double)in[0]->dim[0];
     if (a->window > 0 && most < seen) seen = most;
-    for (int k = 0; k < 6; k++)
-        if (in[k])
-            sum += (double)zt_type_bytes(in[k]) * (rows > 0 && (k == 1 || k == 2) ? seen / rows : 1);
+    for (int k = 0; k < 6; k++) {
+        double share = rows > 0 && (k == 1 || k == 2) ? seen / rows : 1;
+        if (in[k]) sum += (double)zt_type_bytes(in[k]) * share;
+    }
     return sum + (double)zt_type_bytes(out);
 }
 
@@ -158,6 +159,8 @@ static bool attention_cases(int i, zt_case *c)
         {1, 1, 1, 1, 0, 0, 0, ZT_F16, {.head = 128}},
         {0, 9, 3, 64, 0, 0, 0, ZT_F16, {.head = 64}},
         {0, 2, 1, 64, 0, 2, 4, ZT_F32, {.head = 64}},
+        {4, 4, 2, 12, 5, 2, 3, ZT_F32, {.head = 4, .window = 3}},
+        {3, 2, 2, 8, 2, 0, 4, ZT_F16, {.head = 3, .softcap = 2}},
     };
     if (i >= ZT_LEN(rows)) return false;
     int64_t D = rows[i].a.head, kv[] = {rows[i].ctx, rows[i].G * D};
@@ -167,6 +170,79 @@ static bool attention_cases(int i, zt_case *c)
     zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
     zt_slots_case(c, 3, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
     return true;
+}
+
+/* ---- as ops ---------------------------------------------------------------------------------- */
+
+/* Rows of the cache, and the positions that they hold, f32 [ctx]. */
+static int positions(const zt_emit *e, int k)
+{
+    int one = zt_e_sum(e, k, &(zt_sum_attrs){{1, {1}}, 0});
+    one = zt_e_fill_like(e, one, &(zt_fill_like_attrs){1});
+    return zt_e_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
+}
+
+/* bool [n,ctx]: does row t see position p. */
+static int seen(const zt_emit *e, int p, int pos, int64_t window)
+{
+    const zt_cast_attrs f32 = zt_cast_defaults();
+    int last = zt_e_group(e, zt_e_cast(e, pos, &f32), &(zt_group_attrs){1});
+    int all = zt_e_le(e, p, last);
+    if (window <= 0) return all;
+    return zt_e_logical_and(e, all, zt_e_gt(e, p, zt_e_plus(e, last, -(double)window)));
+}
+
+static int cast_to(const zt_emit *e, int x, zt_dtype t)
+{
+    return zt_e_cast(e, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
+}
+
+/* i32 [n,ctx]: where position p of row t's sequence is. */
+static int slots_of(const zt_emit *e, int p, const int *in, int64_t n, int64_t B, int64_t block)
+{
+    int seq = in[4];
+    if (seq == ZT_NONE) /* the first */
+        seq = cast_to(e, zt_e_times(e, cast_to(e, in[3], ZT_F64), 0), ZT_I32);
+    seq = zt_e_broadcast_to(e, zt_e_group(e, seq, &(zt_group_attrs){1}), ZT_NONE,
+                            &(zt_broadcast_to_attrs){{2, {n, B}}});
+    int table = zt_e_gather_elements(e, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
+    table = zt_e_times(e, cast_to(e, table, ZT_F64), (double)block); /* exact */
+    int first = zt_e_group(e, cast_to(e, table, ZT_I32), &(zt_group_attrs){1});
+    int within = zt_e_slice(e, cast_to(e, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
+    return zt_e_reshape(e, zt_e_add(e, first, within), &(zt_reshape_attrs){{2, {n, B * block}}});
+}
+
+static int as_heads(const zt_emit *e, int x, int64_t b, int64_t s, int64_t heads, int64_t D)
+{
+    return zt_e_reshape(e, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
+}
+
+/* sdpa whose mask says what is seen; with a table each row by itself, its keys and values gathered.
+ * Nothing where shapes are not known. */
+static void attention_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_attention_attrs *a = attrs;
+    zt_type q = e->type(e->user, in[0]), kv = e->type(e->user, in[1]);
+    int64_t n = q.dim[0], ctx = kv.dim[0], D = a->head, rows = 1;
+    if (n < 0 || ctx < 0) return;
+    int k = zt_e_wide(e, in[1]), v = zt_e_wide(e, in[2]), p = positions(e, k);
+    int mask = seen(e, p, in[3], a->window);
+    if (in[5] != ZT_NONE) {
+        const zt_gather_attrs zero = {.oob = {"zero"}};
+        int64_t B = e->type(e->user, in[5]).dim[1];
+        int slots = slots_of(e, p, in, n, B, ctx / B);
+        k = zt_e_gather(e, k, slots, &zero);
+        v = zt_e_gather(e, v, slots, &zero);
+        rows = n;
+    }
+    int64_t each = rows == 1 ? n : 1, G = kv.dim[1] / D;
+    zt_sdpa_attrs how = zt_sdpa_defaults();
+    how.scale = a->scale, how.softcap = a->softcap, how.layout = (zt_word){"bshd"};
+    mask = zt_e_reshape(e, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
+    int y = zt_e_sdpa(e, as_heads(e, in[0], rows, each, q.dim[1] / D, D),
+                      as_heads(e, k, rows, ctx, G, D), as_heads(e, v, rows, ctx, G, D), mask,
+                      ZT_NONE, &how, NULL);
+    out[0] = zt_e_reshape_like(e, y, in[0]);
 }
 
 const zt_opdef zt_op_attention = {
@@ -182,4 +258,5 @@ const zt_opdef zt_op_attention = {
     .flops = attention_flops,
     .bytes = attention_bytes,
     .cases = attention_cases,
+    .expand = attention_expand,
 };

@@ -233,6 +233,35 @@ static bool dequantize_linear_cases(int i, zt_case *c)
     return true;
 }
 
+/* A scale or zero that broadcasts with x, of type `to`: K entries of `axis` as [K,1,..], those of
+ * blocks repeated. */
+static int spread_scale(const zt_emit *e, const zt_dequantize_linear_attrs *a, int s,
+                        const zt_type *to)
+{
+    zt_type t = e->type(e->user, s);
+    if (!a->block && one_element(&t)) return zt_e_reshape(e, s, &(zt_reshape_attrs){{0, {0}}});
+    int at = zt_plain_axis(a->axis, to->rank);
+    if (a->block) {
+        int64_t K = to->dim[at], times = a->block < K ? a->block : K > 0 ? K : 1;
+        s = zt_e_repeat(e, s, &(zt_repeat_attrs){at, times});
+        return zt_e_slice(e, s, &(zt_slice_attrs){at, 0, K});
+    }
+    for (int d = at + 1; d < to->rank; d++) s = zt_e_group(e, s, &(zt_group_attrs){1});
+    return s;
+}
+
+/* Nothing where shapes are not known. */
+static void dequantize_linear_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    zt_type x = e->type(e->user, in[0]);
+    for (int d = 0; d < x.rank; d++)
+        if (x.dim[d] < 0) return;
+    int scale = zt_e_wide(e, in[1]), codes = zt_e_as(e, in[0], scale);
+    if (in[2] != ZT_NONE)
+        codes = zt_e_sub(e, codes, spread_scale(e, attrs, zt_e_as(e, in[2], scale), &x));
+    out[0] = zt_e_as(e, zt_e_mul(e, codes, spread_scale(e, attrs, scale, &x)), in[1]);
+}
+
 const zt_opdef zt_op_dequantize_linear = {
     .synopsis = "y = (x - zero) scale, of scale's type; x of codes: integers of up to 32 bits, "
                 "floats of a byte and less; " SCALES,
@@ -240,4 +269,5 @@ const zt_opdef zt_op_dequantize_linear = {
     .infer = dequantize_linear_infer,
     .ref = dequantize_linear_ref,
     .cases = dequantize_linear_cases,
+    .expand = dequantize_linear_expand,
 };

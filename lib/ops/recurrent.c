@@ -6,59 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what they share ------------------------------------------------------------------------- */
-
-zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths)
-{
-    return (zt_steps){first->dim[0], first->dim[1], H, reverse != 0,
-                      lengths->type ? lengths->i : NULL};
-}
-
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_trouble *t)
-{
-    if (!s->lengths) return s->T;
-    int64_t length = s->lengths[n];
-    if (length >= 0 && length <= s->T) return length;
-    zt_row_trouble(t, "length", length, s->T + 1);
-    return 0;
-}
-
-int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i)
-{
-    return (s->reverse ? length - 1 - i : i) * s->N + n;
-}
-
-zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int rank,
-                            const int64_t *dim)
-{
-    char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
-    zt_type want = zt_type_make(ZT_F32, rank, dim);
-    if (!t || zt_type_equal(t, &want)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(t, got),
-                       zt_type_text(&want, text));
-}
-
-zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
-{
-    if (!lengths) return ZT_OK;
-    zt_status s = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
-    if (!s && lengths->dim[0] != N)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
-                        (long long)lengths->dim[0], (long long)N);
-    return s;
-}
-
-zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)
-{
-    if (value == 0 || value == 1) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld, not 0 or 1", name, (long long)value);
-}
-
-zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act)
-{
-    static const char *const words[] = {"tanh", "relu"};
-    return zt_row_word(ctx, "act", act, words, ZT_LEN(words));
-}
+/* ---- sizes and cases ------------------------------------------------------------------------- */
 
 /* Of x, w and r, and of outputs y, hn and, last, saved with S values a unit. */
 static zt_status sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
@@ -84,28 +32,6 @@ static double flops_of(const zt_type *x, const zt_type *r)
 {
     return 2 * (double)x->dim[0] * (double)x->dim[1] * (double)r->dim[0] *
            (double)(x->dim[2] + r->dim[1]);
-}
-
-bool zt_recurrent_case_at(int i, zt_recurrent_case *c)
-{
-    static const zt_recurrent_case rows[] = {
-        {5, 2, 3, 4, true, true, true, false, false, false},
-        {1, 1, 1, 1, false, false, false, false, false, false},
-        {4, 3, 2, 5, true, true, false, true, false, true},
-        {6, 4, 5, 3, true, false, true, true, true, false},
-        {3, 2, 3, 6, false, true, true, false, true, true},
-        {7, 5, 33, 17, true, true, true, true, false, false},
-        {2, 9, 18, 33, true, true, true, false, true, true},
-        {0, 2, 3, 4, true, true, true, true, false, false},
-        {3, 0, 3, 4, true, true, true, true, false, true},
-        {3, 2, 0, 4, true, false, false, false, false, false},
-        {3, 2, 4, 0, true, true, true, false, false, false},
-        {20, 8, 40, 64, true, true, false, false, false, false},
-        {12, 3, 100, 96, true, false, false, true, true, true},
-    };
-    if (i >= ZT_LEN(rows)) return false;
-    *c = rows[i];
-    return true;
 }
 
 /* x, w, r and the vector of biases at `bias`. */
@@ -208,37 +134,6 @@ static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const 
     for (int64_t n = 0; n < s->N && s->H; n++) walk_one(w, s, k, n, zt_steps_length(s, n, t), out);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------- */
-
-static bool is_known(const zt_emit *e, int x)
-{
-    zt_type t = e->type(e->user, x);
-    for (int d = 0; d < t.rank; d++)
-        if (t.dim[d] < 0) return false;
-    return true;
-}
-
-/* x [T,N,K] as [T*N,K] */
-static int flat(const zt_emit *e, int x)
-{
-    zt_type t = e->type(e->user, x);
-    return zt_e_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
-}
-
-/* From the gradient dg of what the gates are made of: those of x, w and b, inputs 0, 1 and 3. */
-static void weights_vjp(zt_vjp *v, int dg)
-{
-    const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_e_matmul(e, dg, v->in[1], NULL);
-    if (v->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
-        bool one = is_known(e, dg) && is_known(e, v->in[0]);
-        int x = one ? flat(e, v->in[0]) : v->in[0];
-        int dw = zt_e_matmul(e, one ? flat(e, dg) : dg, x, &(zt_matmul_attrs){1, 0});
-        v->dx[1] = zt_e_reduced(e, dw, v->in[1]);
-    }
-    if (v->want[3]) v->dx[3] = zt_e_sum_to(e, dg, v->in[3]);
-}
-
 /* ---- rnn ------------------------------------------------------------------------------------- */
 
 /* Elman, "Finding structure in time" (1990). */
@@ -294,12 +189,16 @@ static bool rnn_cases(int i, zt_case *c)
 static void rnn_vjp(zt_vjp *v)
 {
     const zt_rnn_attrs *a = v->attrs;
-    int dr, dh0;
-    int dg = zt_e_rnn_backward(v->e, v->out[2], v->in[2], v->in[5], v->dy[0], v->dy[1],
-                               &(zt_rnn_backward_attrs){a->act, a->reverse}, &dr, &dh0);
-    weights_vjp(v, dg);
-    if (v->want[2]) v->dx[2] = dr;
-    if (v->want[4]) v->dx[4] = dh0;
+    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .other = a->act.s[0] == 'r',
+                     .saved = v->out[2], .w_hh = v->in[2], .peep = ZT_NONE, .lengths = v->in[5],
+                     .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
+    bool one = v->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
+    if (one)
+        u.dg = zt_e_rnn_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+                                 &(zt_rnn_backward_attrs){a->act, a->reverse}, &u.dw_hh, &u.dh0);
+    zt_recurrent_vjp(v, made, u.dg);
+    if (made && v->want[2]) v->dx[2] = u.dw_hh;
+    if (made && v->want[4]) v->dx[4] = u.dh0;
 }
 
 const zt_opdef zt_op_rnn = {
@@ -315,7 +214,6 @@ const zt_opdef zt_op_rnn = {
     .flops = recurrent_flops,
     .cases = rnn_cases,
     .vjp = rnn_vjp,
-    .saved = 1 << 2,
 };
 
 /* ---- lstm ------------------------------------------------------------------------------------ */
@@ -380,15 +278,18 @@ static bool lstm_cases(int i, zt_case *c)
 static void lstm_vjp(zt_vjp *v)
 {
     const zt_lstm_attrs *a = v->attrs;
-    int d[5];
-    d[0] = zt_e_lstm_backward(v->e, v->out[3], v->in[2], v->in[6], v->in[7], v->dy[0], v->dy[1],
-                              v->dy[2], &(zt_lstm_backward_attrs){a->reverse}, &d[1], &d[2], &d[3],
-                              &d[4]);
-    weights_vjp(v, d[0]);
-    if (v->want[2]) v->dx[2] = d[1];
-    if (v->want[4]) v->dx[4] = d[2];
-    if (v->want[5]) v->dx[5] = d[3];
-    if (v->want[6]) v->dx[6] = d[4];
+    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .saved = v->out[3], .w_hh = v->in[2],
+                     .peep = v->in[6], .lengths = v->in[7], .dy = v->dy[0], .dhn = v->dy[1],
+                     .dcn = v->dy[2], .dsaved = v->dy[3]};
+    bool one = v->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
+    if (one)
+        u.dg = zt_e_lstm_backward(v->e, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
+                                  &(zt_lstm_backward_attrs){a->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
+                                  &u.dpeep);
+    zt_recurrent_vjp(v, made, u.dg);
+    const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
+    for (int i = 0; i < ZT_LEN(to) && made; i++)
+        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
 }
 
 const zt_opdef zt_op_lstm = {
@@ -406,7 +307,6 @@ const zt_opdef zt_op_lstm = {
     .flops = recurrent_flops,
     .cases = lstm_cases,
     .vjp = lstm_vjp,
-    .saved = 1 << 3,
 };
 
 /* ---- gru ------------------------------------------------------------------------------------- */
@@ -483,14 +383,18 @@ static bool gru_cases(int i, zt_case *c)
 static void gru_vjp(zt_vjp *v)
 {
     const zt_gru_attrs *a = v->attrs;
-    int dr, drb, dh0;
-    int dg = zt_e_gru_backward(v->e, v->out[2], v->in[2], v->in[6], v->dy[0], v->dy[1],
-                               &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse}, &dr,
-                               &drb, &dh0);
-    weights_vjp(v, dg);
-    if (v->want[2]) v->dx[2] = dr;
-    if (v->want[4]) v->dx[4] = drb;
-    if (v->want[5]) v->dx[5] = dh0;
+    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .other = !a->linear_before_reset,
+                     .saved = v->out[2], .w_hh = v->in[2], .peep = ZT_NONE, .lengths = v->in[6],
+                     .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
+    bool one = v->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
+    if (one)
+        u.dg = zt_e_gru_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+                                 &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse},
+                                 &u.dw_hh, &u.db_hh, &u.dh0);
+    zt_recurrent_vjp(v, made, u.dg);
+    const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};
+    for (int i = 0; i < ZT_LEN(to) && made; i++)
+        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
 }
 
 const zt_opdef zt_op_gru = {
@@ -509,5 +413,4 @@ const zt_opdef zt_op_gru = {
     .flops = recurrent_flops,
     .cases = gru_cases,
     .vjp = gru_vjp,
-    .saved = 1 << 2,
 };

@@ -33,6 +33,23 @@ zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N);
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value); /* 0 or 1 */
 zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act);
 
+/* A gradient as ops, for gradients of gradients: what the row of the gradient takes (ZT_NONE:
+ * absent) and the cotangent of `saved` itself, and then what that row gives. */
+typedef struct zt_unrolled {
+    const zt_emit *e;
+    bool reverse, other; /* other: rnn's act is relu; gru's reset is before w_hh */
+    int saved, w_hh, peep, lengths, dy, dhn, dcn, dsaved;
+    int dg, dw_hh, dh0, dc0, dpeep, db_hh; /* those that the recurrence has */
+} zt_unrolled;
+/* False, and no op written, where the number of steps is not known. */
+bool zt_rnn_unroll(zt_unrolled *u);
+bool zt_lstm_unroll(zt_unrolled *u);
+bool zt_gru_unroll(zt_unrolled *u);
+
+/* From the gradient dg of w_ih x + b: those of x, w_ih and b, inputs 0, 1 and 3; not `made`:
+ * refused for the number of steps. */
+void zt_recurrent_vjp(zt_vjp *v, bool made, int dg);
+
 /* The i-th shape of cases: T, N, K, H, which optional inputs are there, and flags. */
 typedef struct zt_recurrent_case {
     int64_t T, N, K, H;

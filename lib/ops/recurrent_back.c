@@ -2,7 +2,8 @@
  *
  * Each goes through a sequence from its last step to its first and gives dg, the gradient of what
  * the gates are made of, w x + b: those of x, w and b are products of it. No memory is to be had
- * here, so what a step hands on to the one before it waits in that one's row of dg.
+ * here, so what a step hands on to the one before it waits in that one's row of dg. Gradients of
+ * these gradients go through the expansions (recurrent_unroll.c).
  */
 #include "lib/ops/recurrent.h"
 
@@ -187,6 +188,18 @@ static bool rnn_backward_cases(int i, zt_case *c)
     return true;
 }
 
+static void rnn_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_rnn_backward_attrs *a = attrs;
+    zt_unrolled u = {.e = e, .reverse = a->reverse, .other = a->act.s[0] == 'r', .saved = in[0],
+                     .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2], .dy = in[3], .dhn = in[4],
+                     .dcn = ZT_NONE, .dsaved = ZT_NONE};
+    if (!zt_rnn_unroll(&u)) return;
+    out[0] = u.dg;
+    out[1] = u.dw_hh;
+    out[2] = u.dh0;
+}
+
 const zt_opdef zt_op_rnn_backward = {
     .synopsis = BACK "rnn" BACK_ARGS BACK_DG ", dh0 of h0",
     .n_required = 2,
@@ -195,6 +208,7 @@ const zt_opdef zt_op_rnn_backward = {
     .ref = rnn_backward_ref,
     .flops = back_flops,
     .cases = rnn_backward_cases,
+    .expand = rnn_backward_expand,
 };
 
 /* ---- lstm ------------------------------------------------------------------------------------ */
@@ -266,6 +280,17 @@ static bool lstm_backward_cases(int i, zt_case *c)
     return true;
 }
 
+static void lstm_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_lstm_backward_attrs *a = attrs;
+    zt_unrolled u = {.e = e, .reverse = a->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
+                     .lengths = in[3], .dy = in[4], .dhn = in[5], .dcn = in[6],
+                     .dsaved = ZT_NONE};
+    if (!zt_lstm_unroll(&u)) return;
+    const int made[] = {u.dg, u.dw_hh, u.dh0, u.dc0, u.dpeep};
+    for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];
+}
+
 const zt_opdef zt_op_lstm_backward = {
     .synopsis = BACK "lstm" BACK_ARGS "4" BACK_DG ", dh0 and dc0 of h0 and c0, dpeep of peep",
     .n_required = 2,
@@ -274,6 +299,7 @@ const zt_opdef zt_op_lstm_backward = {
     .ref = lstm_backward_ref,
     .flops = back_flops,
     .cases = lstm_backward_cases,
+    .expand = lstm_backward_expand,
 };
 
 /* ---- gru ------------------------------------------------------------------------------------- */
@@ -365,6 +391,17 @@ static bool gru_backward_cases(int i, zt_case *c)
     return true;
 }
 
+static void gru_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_gru_backward_attrs *a = attrs;
+    zt_unrolled u = {.e = e, .reverse = a->reverse, .other = !a->linear_before_reset,
+                     .saved = in[0], .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2],
+                     .dy = in[3], .dhn = in[4], .dcn = ZT_NONE, .dsaved = ZT_NONE};
+    if (!zt_gru_unroll(&u)) return;
+    const int made[] = {u.dg, u.dw_hh, u.db_hh, u.dh0};
+    for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];
+}
+
 const zt_opdef zt_op_gru_backward = {
     .synopsis = BACK "gru" BACK_ARGS "3" BACK_DG ", db_hh of b_hh, dh0 of h0",
     .n_required = 2,
@@ -373,4 +410,5 @@ const zt_opdef zt_op_gru_backward = {
     .ref = gru_backward_ref,
     .flops = back_flops,
     .cases = gru_backward_cases,
+    .expand = gru_backward_expand,
 };

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED };
+enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED, EACH };
 
 static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
@@ -39,7 +39,11 @@ static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     if (!s && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
         s = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld",
                         (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
-    if (!s && in[BANNED]) s = zt_row_want(ctx, "banned", in[BANNED], ZT_I32, 1);
+    const zt_type *ban = in[BANNED];
+    if (!s && ban) s = zt_row_want(ctx, "banned", ban, ZT_I32, ban->rank == 2 ? 2 : 1);
+    if (!s && ban && ban->rank == 2 && ban->dim[0] != x->dim[0])
+        s = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0],
+                        (long long)x->dim[0]);
     out[0] = zt_type_make(ZT_I32, 1, x->dim);
     return s;
 }
@@ -69,7 +73,9 @@ static double value(const line *l, int64_t i)
     const zt_arg *recent = &l->in[RECENT], *banned = &l->in[BANNED];
     double v = l->in[X].f[l->r * l->n + i], by = of_row(l, PENALTY, 1);
     int64_t h = recent->type ? recent->type->dim[1] : 0;
-    if (banned->type && has(banned, 0, banned->type->dim[0], i)) return NAN;
+    bool own = banned->type && banned->type->rank == 2;
+    int64_t n = banned->type ? banned->type->dim[own] : 0;
+    if (has(banned, own ? l->r * n : 0, n, i)) return NAN;
     if (by == 1 || !has(recent, l->r * h, h, i)) return v;
     return v > 0 ? v / by : v * by;
 }
@@ -162,7 +168,8 @@ static double sample_flops(const void *attrs, const zt_type *const in[], const z
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* Which optional inputs are there, as bits; 0: rows of how they are filled. */
+/* Which optional inputs are there, as bits (EACH: of what is banned each row has a list of its own);
+ * 0: rows of how they are filled. */
 static bool sample_cases(int i, zt_case *c)
 {
     static const struct {
@@ -183,6 +190,9 @@ static bool sample_cases(int i, zt_case *c)
         {3, 50, ZT_FILL_NORMAL, ZT_FILL_POSITIVE,
          1 << U | 1 << TOP_K | 1 << PENALTY | 1 << RECENT | 1 << BANNED, 20, 30, 8},
         {3, 50, ZT_FILL_TIES, ZT_FILL_ZERO, 1 << PENALTY | 1 << RECENT | 1 << BANNED, 0, 64, 40},
+        {5, 24, ZT_FILL_NORMAL, ZT_FILL_POSITIVE,
+         1 << U | 1 << PENALTY | 1 << RECENT | 1 << BANNED | 1 << EACH, 0, 9, 14},
+        {3, 12, ZT_FILL_NORMAL, ZT_FILL_ZERO, 1 << BANNED | 1 << EACH, 0, 0, 11},
         {2, 4921, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 60, 0, 0},
         {2, 2200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 2190, 0, 0},
         {1, 2500, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_P, 0, 0, 0},
@@ -202,7 +212,9 @@ static bool sample_cases(int i, zt_case *c)
     if (with >> PENALTY & 1) zt_case_in(c, PENALTY, ZT_FILL_ABOVE, 0, ZT_F64, 1, &m);
     if (with >> RECENT & 1)
         zt_case_in(c, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
-    if (with >> BANNED & 1) zt_case_in(c, BANNED, ZT_FILL_IDS, ids, ZT_I32, 1, &rows[i].banned);
+    if (with >> BANNED & 1)
+        zt_case_in(c, BANNED, ZT_FILL_IDS, ids, ZT_I32, with >> EACH & 1 ? 2 : 1,
+                   (int64_t[]){with >> EACH & 1 ? m : rows[i].banned, rows[i].banned});
     return true;
 }
 
@@ -214,7 +226,7 @@ const zt_opdef zt_op_sample_token = {
         "above 0 are divided by `penalty` before, others multiplied, once each; those of `banned` "
         "and NaN do not count, other places in these mean nothing; ties to the lowest place; temp 0 "
         "is the best, -1 where there is none. Absent: u 0, temp 1, all entries, no penalty; x [m,n], "
-        "recent [m,h] and banned [b] i32, the others [m], f64 but for top_k i32",
+        "recent [m,h] and banned [b], or [m,b], i32, the others [m], f64 but for top_k i32",
     .n_required = 1,
     .infer = sample_infer,
     .ref = sample_ref,

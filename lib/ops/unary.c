@@ -180,7 +180,7 @@ UNARY(sigmoid, ZT_FILL_NORMAL, "y[i] = 1 / (1 + exp(-x[i]))", 1 / (1 + exp(-x)),
 UNARY(softplus, ZT_FILL_NORMAL, "y[i] = log(1 + exp(x[i]))", softplus(x),
       BOTH(mul, dy, FN(sigmoid, x)), {0})
 NUMBER(relu, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x, sign &&x < 0 ? 0 : x,
-       BOTH(mul, dy, above(e, x)))
+       BOTH(mul, dy, FN(sign, y))) /* of y: then nobody needs x */
 UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
       TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
 

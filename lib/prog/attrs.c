@@ -316,8 +316,10 @@ static zt_status func_take(const owner *o, zt_lex *l, void *field)
     zt_lex start = *l;
     zt_span text;
     if (zt_lex_bare(&start, &text) && zt_span_is(text, opaque))
-        return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: its function has no name: the program runs only "
-                                             "in the process that recorded it", o->op);
+        return zt_prog_fail(o->p, ZT_EUSAGE,
+                            "op %s: its function has no name: the program runs only "
+                            "in the process that recorded it",
+                            o->op);
     if (!zt_lex_peek(l, '"')) return wants(o, l, "a string");
     zt_status s = zt_lex_string(o->p, l, &text);
     if (s) return s;

@@ -37,7 +37,8 @@ static zt_status declare(part *w, int v)
                          : x->kind == ZT_VALUE_STATE || w->used[v] ? ZT_VALUE_STATE
                                                                    : ZT_VALUE_IN;
     zt_span tensor = kind == ZT_VALUE_DATA ? zt_span_of(x->tensor) : (zt_span){0};
-    w->map[v] = zt_prog_declare(w->to, kind, zt_span_of(x->name), t->dtype, t->rank, t->dim, tensor);
+    w->map[v] =
+        zt_prog_declare(w->to, kind, zt_span_of(x->name), t->dtype, t->rank, t->dim, tensor);
     return w->map[v] < 0 ? zt_ctx_status(w->from->ctx) : ZT_OK;
 }
 
@@ -117,7 +118,8 @@ static zt_status put_out(part *w)
             int v = step(w, s)->out[k];
             if (v < 0 || !leaves(w, v)) continue;
             int root = w->root[v];
-            if (is_state(w, root) && zt_prog_value(w->to, w->map[root])->keep == w->map[v]) continue;
+            if (is_state(w, root) && zt_prog_value(w->to, w->map[root])->keep == w->map[v])
+                continue;
             zt_status st = zt_prog_out(w->to, zt_prog_value(w->from, v)->name, w->map[v]);
             if (st) return st;
         }

@@ -19,9 +19,9 @@
  *
  * Text is hostile until zt_prog_parse accepted it: grammar, known ops, arity, attribute kinds,
  * unique names, use after definition, no use of a donated value, each state kept at most once. The
- * builder's functions make the same checks. An op that donates (kv_put) uses up its first inputs, with
- * all views of them: not an input or data of the program, nothing that is kept or an output. A state
- * keeps a value of its own type: what donations made of it (no copy), or any other but data.
+ * builder's functions make the same checks. An op that donates (kv_put) uses up its first inputs,
+ * with all views of them: not an input or data of the program, nothing that is kept or an output. A
+ * state keeps a value of its own type: what donations made of it (no copy), or any other but data.
  *
  * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a
  * failed or (for optional inputs, ZT_NONE) an absent one, the first error stays in the context.
@@ -167,9 +167,9 @@ uint64_t zt_attrs_hash(zt_op op, const void *attrs);
 zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out);
 
 /* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
- * whose values keep their names. What comes in from before is an input, or a state where a step uses
- * it up, which then keeps what was made of it; what a later step reads or the program puts out is an
- * output. NULL: there are no such steps (ZT_EUSAGE). */
+ * whose values keep their names. What comes in from before is an input, or a state where a step
+ * uses it up, which then keeps what was made of it; what a later step reads or the program puts out
+ * is an output. NULL: there are no such steps (ZT_EUSAGE). */
 zt_prog *zt_prog_part(const zt_bound *b, int first, int last);
 
 /* ---- ops written by rows --------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
 /* arena.c - owns where values lie in an arena: lives (bytes, from a step to a step) get offsets.
  *
- * The largest first, each at the lowest offset that is free during its whole life: that is often the
- * lower bound (the most bytes alive at once) itself. Where it is not, what came to lie on top goes
- * first, and all are placed again, some times, until the arena is within a hundredth of the bound.
- * Then come sweeps, as values are born, or backwards as they die, each into the tightest gap among
- * those alive; programs of very many values get only these, whose cost grows with what is alive.
+ * The largest first, each at the lowest offset that is free during its whole life: that is often
+ * the lower bound (the most bytes alive at once) itself. Where it is not, what came to lie on top
+ * goes first, and all are placed again, some times, until the arena is within a hundredth of the
+ * bound. Then come sweeps, as values are born, or backwards as they die, each into the tightest gap
+ * among those alive; programs of very many values get only these, whose cost grows with what is
+ * alive.
  */
 #include "lib/run/plan.h"
 

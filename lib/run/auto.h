@@ -1,9 +1,9 @@
-/* auto.h - which engine `auto` means: a GPU, where there is one that runs all of a program; else the
- * processor.
+/* auto.h - which engine `auto` means: a GPU, where there is one that
+ * runs all of a program; else the processor.
  *
- * Whether there is one is seen by a file that its kernel driver makes, so that where there is none no
- * library of a driver is opened. "Runs all of it": it has a kernel for every step, and its memory
- * holds the weights and states. What speaks against it is told to the log.
+ * Whether there is one is seen by a file that its kernel driver makes, so that where there is none
+ * no library of a driver is opened. "Runs all of it": it has a kernel for every step, and its
+ * memory holds the weights and states. What speaks against it is told to the log.
  */
 #ifndef ZT_AUTO_H
 #define ZT_AUTO_H

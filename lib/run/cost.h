@@ -1,4 +1,5 @@
-/* cost.h - what the steps of a bound program cost, and the least time that a machine needs for them.
+/* cost.h - what the steps of a bound program cost, and the least time
+ * that a machine needs for them.
  *
  *     int *root = zt_cost_roots(ctx, b->prog);
  *     zt_cost c = zt_cost_of(b, root, -1, step);       // c.flops / zt_roof_rate(&roof, c.kind)

@@ -1,8 +1,8 @@
 /* derived.c - owns data that an op makes of data: "@cast f16[576] \"blk.0.attn_norm.weight\"".
  *
- * Such a name is the op's line with its operands' types and tensors. It becomes a program of one op,
- * which runs on the engine that wants the tensor; an operand may be such a name itself. The text is
- * as hostile as the plan that it stands in: the parser reads it, and the type is checked.
+ * Such a name is the op's line with its operands' types and tensors. It becomes a program of one
+ * op, which runs on the engine that wants the tensor; an operand may be such a name itself. The
+ * text is as hostile as the plan that it stands in: the parser reads it, and the type is checked.
  */
 #include <string.h>
 

@@ -158,8 +158,8 @@ static double roughness(const zt_type *t, const void *bytes)
     return squares > 0 && isfinite(largest) ? fmax(1, largest / squares / 6) : 1;
 }
 
-/* The root of the bound of output k of step s, when what the op reads may be off by `before`, a root
- * of NMSE. */
+/* The root of the bound of output k of step s, when what the op reads
+ * may be off by `before`, a root of NMSE. */
 static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double before)
 {
     const zt_bound *bound = zt_walk_bound(w);

@@ -26,6 +26,7 @@ typedef struct zt_difference {
     int64_t bits;     /* elements (blocks, of block types) that differ in any bit */
 } zt_difference;
 
+/* Two tensors of one type, contiguous; floats and blocks as the numbers that they stand for. */
 void zt_compare(const zt_type *t, const void *got, const void *want, zt_difference *d);
 
 /* How much of an NMSE `bound` (zt_op_bound) a difference uses up: above 1 it is beyond. A bound on

@@ -25,7 +25,7 @@ struct zt_entry {
 };
 typedef zt_entry entry;
 
-/* ---- scopes ------------------------------------------------------------------------------------ */
+/* ---- scopes ---------------------------------------------------------------------------------- */
 
 zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size)
 {
@@ -69,7 +69,7 @@ zt_status zt_run_take(zt_run *r, zt_tensor *t)
     return ZT_OK;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 zt_run *zt_run_new(zt_engine *e, bool strict)
 {
@@ -131,7 +131,7 @@ void zt_run_fault(zt_run *r, const zt_fault *fault)
 uint64_t zt_run_count(const zt_run *r, zt_op op) { return r->count[op]; }
 uint64_t zt_run_fallbacks(const zt_run *r) { return r->fallbacks; }
 
-/* ---- one op, prepared -------------------------------------------------------------------------- */
+/* ---- one op, prepared ------------------------------------------------------------------------ */
 
 static bool runs_ahead(const entry *c) { return c->ahead && c->engine->vt->enqueue; }
 
@@ -221,7 +221,7 @@ static entry *get_entry(zt_run *r, const entry *key)
     return r->cache[oldest] = c;
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b)
 {
@@ -255,7 +255,7 @@ static zt_tensor *place_output(zt_run *r, const entry *key, int k, zt_tensor *co
     return check_into(r, key, in, r->into) ? NULL : zt_tensor_ref(r->into);
 }
 
-/* ---- the door ---------------------------------------------------------------------------------- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
 static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, entry *key)
 {
@@ -382,7 +382,7 @@ zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in
     return ZT_OK;
 }
 
-/* ---- recording --------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 zt_status zt_record_begin(zt_run *r)
 {

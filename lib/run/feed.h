@@ -6,7 +6,8 @@
  *     int n = 1;
  *     zt_feed_symbols(ctx, p, c, b, &n);                // those that the inputs' shapes tell
  *     zt_feed *f = zt_feed_new(ctx, p, &(zt_feed_opts){.bind = b, .n_bind = n, .from = c});
- *     zt_session *s = zt_session_open(e, p, &f->store, &(zt_session_opts){.fixed = b, .n_fixed = n});
+ *     zt_session_opts o = {.fixed = b, .n_fixed = n};
+ *     zt_session *s = zt_session_open(e, p, &f->store, &o);
  *     zt_feed_states(f, s);
  *     zt_session_step(s, b, n, (const void *const *)f->in, f->out);
  */

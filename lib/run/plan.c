@@ -2,9 +2,9 @@
  *
  * Four passes: find the root of every value; cut the steps where the engine changes; let what
  * states keep be written where they lie; in each segment place the roots: host memory for what
- * crosses its border, buffers for data and states, and offsets in an arena for the rest (arena.c). A
- * value made and one that dies in the same step never share bytes, save when the op may work in
- * place.
+ * crosses its border, buffers for data and states, and offsets in an
+ * arena for the rest (arena.c). A value made and one that dies in the
+ * same step never share bytes, save when the op may work in place.
  */
 #include "lib/run/plan.h"
 
@@ -12,7 +12,7 @@
 
 enum { ALIGN = 64 };
 
-/* ---- roots ------------------------------------------------------------------------------------- */
+/* ---- roots ----------------------------------------------------------------------------------- */
 
 static void find_roots(zt_cut *cut, const zt_bound *b)
 {
@@ -24,7 +24,7 @@ static void find_roots(zt_cut *cut, const zt_bound *b)
     }
 }
 
-/* ---- cutting ----------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 static int pick_engine(const zt_cut *cut, zt_chain *chain, const zt_bound *b, const zt_step *st,
                        bool strict)
@@ -48,7 +48,8 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
     if (!engine) return ZT_ENOMEM;
     for (int s = 0; s < cut->n_steps; s++) {
         bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
-        engine[s] = view ? (s ? engine[s - 1] : 0) : pick_engine(cut, chain, b, &cut->step[s], strict);
+        engine[s] =
+            view ? (s ? engine[s - 1] : 0) : pick_engine(cut, chain, b, &cut->step[s], strict);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
         cut->fallbacks += engine[s] > 0 && !view;
         cut->n_segments += s == 0 || engine[s] != engine[s - 1];
@@ -59,13 +60,14 @@ static zt_status cut_steps(zt_cut *cut, zt_chain *chain, const zt_bound *b, bool
     memset(cut->segment, 0, (n + 1) * sizeof *cut->segment);
     zt_segment *g = cut->segment - 1;
     for (int s = 0; s < cut->n_steps; s++) {
-        if (s == 0 || engine[s] != engine[s - 1]) *++g = (zt_segment){.engine = engine[s], .first = s};
+        if (s == 0 || engine[s] != engine[s - 1])
+            *++g = (zt_segment){.engine = engine[s], .first = s};
         g->last = s + 1;
     }
     return ZT_OK;
 }
 
-/* ---- states updated where they lie ------------------------------------------------------------- */
+/* ---- states updated where they lie ----------------------------------------------------------- */
 
 /* Of each root the last step that reads it; past every step: its old value is wanted at the end. */
 static void find_last_reads(const zt_cut *cut, const zt_bound *b, int *last)
@@ -134,7 +136,7 @@ static zt_status take_states(zt_cut *cut, const zt_chain *chain, const zt_bound 
     return ZT_OK;
 }
 
-/* ---- lives ------------------------------------------------------------------------------------- */
+/* ---- lives ----------------------------------------------------------------------------------- */
 
 /* Past every step: the value is wanted on the host when the program ends. */
 static void want(int *last_use, const int *root, int value, int n_steps)
@@ -167,7 +169,7 @@ static void find_last_uses(const zt_cut *cut, const zt_bound *b, int *made, int 
     }
 }
 
-/* ---- placing ----------------------------------------------------------------------------------- */
+/* ---- placing --------------------------------------------------------------------------------- */
 
 static zt_status place_arena(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_life *lives, int n,
                              const zt_stated *stated)
@@ -242,7 +244,8 @@ static zt_status place_step(zt_cut *cut, zt_segment *g, const zt_bound *b, zt_en
             place_at(g, r, ZT_PLACE_OUT, g->out, &g->n_out);
             continue;
         }
-        zt_life *over = k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
+        zt_life *over =
+            k == 0 ? life_to_extend(cut, b, s, w->last_use, w->lives, w->life_of) : NULL;
         if (over) {
             w->life_of[r] = (int)(over - w->lives);
             g->over[r] = over->root;
@@ -284,7 +287,7 @@ static zt_status place_segment(zt_cut *cut, zt_segment *g, const zt_bound *b, zt
     return ZT_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Which values are wanted outputs, or what a state keeps: others only if something reads them. */
 static void note_wanted(const zt_cut *cut, const zt_bound *b, bool *needed)

@@ -26,8 +26,8 @@ void zt_chain_fini(zt_chain *c);
  * first engine or nothing). in[k] NULL: absent. */
 int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
                   const zt_type *out);
-/* May what failed with `s` on the first engine be tried past it? Then the error is told as a warning
- * that names `what`, and taken away. */
+/* May what failed with `s` on the first engine be tried past it? Then the error is told as a
+ * warning that names `what`, and taken away. */
 bool zt_chain_spill(zt_chain *c, bool strict, zt_status s, const char *what);
 
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */

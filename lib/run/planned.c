@@ -252,7 +252,8 @@ static zt_status read_bind(reader *r)
         s = list ? read_wanted(r, st, list) : read_symbol(r, st, r->word[i]);
     }
     for (int i = 0; i < zt_prog_n_symbols(p->prog) && !s; i++)
-        if (st->sym[i] < 0) s = bad(r, "symbol '%s' has no number", zt_prog_symbol_name(p->prog, i));
+        if (st->sym[i] < 0)
+            s = bad(r, "symbol '%s' has no number", zt_prog_symbol_name(p->prog, i));
     p->n_stated++;
     return s;
 }
@@ -326,7 +327,8 @@ static zt_status read_line(reader *r, const char *at, size_t n)
     for (char *c = r->text; *c;) {
         while (*c == ' ' || *c == '\r' || *c == '\t') *c++ = 0;
         if (!*c) break;
-        if (r->n == (int)(sizeof r->word / sizeof *r->word)) return bad(r, "too many words: '%s'", c);
+        if (r->n == (int)(sizeof r->word / sizeof *r->word))
+            return bad(r, "too many words: '%s'", c);
         r->word[r->n++] = c;
         while (*c && *c != ' ' && *c != '\r' && *c != '\t') c++;
     }

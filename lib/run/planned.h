@@ -10,8 +10,8 @@
  *     #plan at h0 0 2304                       a value, its offset and bytes in the split's arena;
  *     #plan at x1 0 2304 over h0               over another, which dies there
  *
- * A session opened with a plan (zt_session_opts) lays memory out as it says, for what it states, and
- * as the planner does for the rest. It is not believed: a value that has no place, places that
+ * A session opened with a plan (zt_session_opts) lays memory out as it says, for what it states,
+ * and as the planner does for the rest. It is not believed: a value that has no place, places that
  * overlap while both are needed, another split are ZT_EDATA when the session is opened.
  */
 #ifndef ZT_PLANNED_H

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ---- sessions: whole programs ------------------------------------------------------------------- */
+/* ---- sessions: whole programs ---------------------------------------------------------------- */
 
 typedef struct zt_session zt_session;
 
@@ -30,10 +30,10 @@ typedef struct zt_session_opts {
     const struct zt_planned *planned; /* lib/run/planned.h: the program is its own; NULL: none */
 } zt_session_opts;
 
-/* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the engine
- * that needs them when a step is first prepared; types must match (ZT_EDATA). Borrows engine,
- * program and what the store stands on, and the plan: memory is laid out as that says, which is
- * checked now (ZT_EDATA). */
+/* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the
+ * engine that needs them when a step is first prepared; types must match (ZT_EDATA). Borrows
+ * engine, program and what the store stands on, and the plan: memory is laid out as that says,
+ * which is checked now (ZT_EDATA). */
 zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
                             const zt_session_opts *opts);
 void zt_session_close(zt_session *s);
@@ -65,8 +65,8 @@ typedef struct zt_session_report {
 } zt_session_report;
 zt_session_report zt_session_get(const zt_session *s);
 
-/* Steps from now on are watched (engine.h), on whichever engine they run: plan and step are those of
- * the part. Copied; NULL: not any more. */
+/* Steps from now on are watched (engine.h), on whichever engine they run: plan and step are those
+ * of the part. Copied; NULL: not any more. */
 void zt_session_watch(zt_session *s, const zt_watch *watch);
 
 /* How the program runs: parts, one after the other, each on one engine, of what was prepared or
@@ -79,7 +79,7 @@ typedef struct zt_session_part {
 int zt_session_parts(const zt_session *s); /* 0: nothing was prepared */
 zt_session_part zt_session_part_at(const zt_session *s, int i);
 
-/* ---- eager ops: the door ------------------------------------------------------------------------- */
+/* ---- eager ops: the door --------------------------------------------------------------------- */
 
 typedef struct zt_run zt_run;
 
@@ -101,14 +101,16 @@ void zt_run_fault(zt_run *r, const zt_fault *fault);
 uint64_t zt_run_count(const zt_run *r, zt_op op);
 uint64_t zt_run_fallbacks(const zt_run *r);
 
-/* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets tensors of the innermost scope. */
+/* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets
+ * tensors of the innermost scope. */
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
-/* Ahead of the caller: on an engine that can (cuda, vulkan) an op is only recorded; what it makes stays
- * on the device, where the next op finds it. zt_tensor_data of it, an op into a destination or that
- * falls back, a session's step, sync: each hands over what is recorded, waits for it, and tells in
- * the context what an op found wrong (an index out of range). The bits are the same. eager: no op
- * runs ahead. flush_at: hand over, without waiting, after every n ops; 0, the default: never so. */
+/* Ahead of the caller: on an engine that can (cuda, vulkan) an op is only recorded; what it makes
+ * stays on the device, where the next op finds it. zt_tensor_data of it, an op into a destination
+ * or that falls back, a session's step, sync: each hands over what is recorded, waits for it, and
+ * tells in the context what an op found wrong (an index out of range). The bits are the same.
+ * eager: no op runs ahead. flush_at: hand over, without waiting, after every n ops; 0, the default:
+ * never so. */
 void zt_run_eager(zt_run *r, bool on);
 void zt_run_flush_at(zt_run *r, int n);
 zt_status zt_run_flush(zt_run *r);
@@ -128,13 +130,13 @@ void zt_record_resume(zt_run *r);
 int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
 
 /* What is recorded so far, whose values are the recording's slots: of each its kind and, bound, its
- * shape. Good until the next op. NULL: not recording. slot: the value that a tensor holds in it, -1:
- * none. */
+ * shape. Good until the next op. NULL: not recording. slot: the value
+ * that a tensor holds in it, -1: none. */
 const zt_prog *zt_record_prog(const zt_run *r);
 int zt_record_slot(const zt_run *r, const zt_tensor *t);
-/* Frozen slots: t becomes data of the program, by the name `tensor`, instead of an input. Before an op
- * uses it; once. save: all frozen tensors by their names, as they are now, into a file (its container
- * by the suffix, else GGUF), from which the program's data are read: zt-run --data. */
+/* Frozen slots: t becomes data of the program, by the name `tensor`, instead of an input. Before an
+ * op uses it; once. save: all frozen tensors by their names, as they are now, into a file (its
+ * container by the suffix, else GGUF), from which the program's data are read: zt-run --data. */
 zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor);
 zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 
@@ -172,11 +174,11 @@ zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 #include "lib/ops/ops.def"
 #undef OP
 
-/* A function of the caller's (lib/ops/ops.h) as an op: in[] its inputs; its first output, and all of
- * them into out[] where that is not NULL. Short for zt_call. */
+/* A function of the caller's (lib/ops/ops.h) as an op: in[] its inputs; its first output, and all
+ * of them into out[] where that is not NULL. Short for zt_call. */
 zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out);
 
-/* ---- gradients: a pass over programs ------------------------------------------------------------- */
+/* ---- gradients: a pass over programs --------------------------------------------------------- */
 
 typedef struct zt_grad_opts {
     const char *const *of; /* names of the outputs that it is taken of; n_of 0: all of floats */
@@ -196,7 +198,7 @@ typedef struct zt_grad_opts {
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
                       const zt_grad_opts *opts);
 
-/* ---- gradients of eager ops ---------------------------------------------------------------------- */
+/* ---- gradients of eager ops ------------------------------------------------------------------ */
 
 /* The same pass, over what has been recorded, run through the door:
  *

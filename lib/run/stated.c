@@ -35,8 +35,8 @@ typedef struct check {
 
 static zt_status refuse(const check *c, int v, const char *wrong)
 {
-    return zt_fail(c->ctx, ZT_EDATA, "%s: value '%s' %s", c->st->where, zt_prog_value(c->p, v)->name,
-                   wrong);
+    return zt_fail(c->ctx, ZT_EDATA, "%s: value '%s' %s", c->st->where,
+                   zt_prog_value(c->p, v)->name, wrong);
 }
 
 static zt_status note_places(const check *c, const zt_stated_split *split, zt_status s)
@@ -71,7 +71,8 @@ static zt_status check_heirs(const check *c, int n_values, int *n)
         ++*n;
         if (!a) return refuse(c, v, "has no place");
         const zt_stated_at *under = c->of[c->heir[v]];
-        if (a->over != c->heir[v] || !under || under->offset != a->offset || under->bytes != a->bytes)
+        if (a->over != c->heir[v] || !under || under->offset != a->offset ||
+            under->bytes != a->bytes)
             return refuse(c, v, "is not over the value that it takes over");
     }
     return ZT_OK;

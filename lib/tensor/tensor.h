@@ -147,7 +147,8 @@ zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type); /* contents not clea
 /* Over memory of the caller's; `release` (may be NULL) runs when the last view goes. */
 zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
                           void (*release)(void *user, void *data), void *user);
-/* A contiguous piece of `base` read as `type`, `offset_bytes` into it. ZT_ESHAPE when it sticks out. */
+/* A contiguous piece of `base` read as `type`, `offset_bytes` into
+ * it. ZT_ESHAPE when it sticks out. */
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
 zt_tensor *zt_tensor_ref(zt_tensor *t);
 void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */

@@ -76,8 +76,8 @@ typedef struct zt_fit_step {
 typedef struct zt_fit_opts {
     zt_rate rate;
     uint64_t epochs;
-    uint64_t patience; /* epochs without a new best (of valid, else of the loss) that end the run; 0:
-                        * none do */
+    uint64_t patience; /* epochs without a new best (of valid, else of the loss) that end the run;
+                        * 0: none do */
     uint64_t save_every; /* steps between checkpoints, besides those after epochs; 0: none */
     void *user;          /* of the functions below, each of which may be NULL */
     zt_status (*step)(void *user, const zt_fit_state *p, const zt_fit_step *s);
@@ -97,10 +97,11 @@ zt_status zt_fit(zt_trainer *t, const zt_batches *data, const zt_fit_opts *o, zt
  * before is at PATH.before then. `run`: what the run is, in the caller's words (data, options):
  * another's checkpoint is refused. */
 zt_status zt_train_save(zt_trainer *t, const zt_fit_state *p, const char *run, const char *path);
-/* Back again. ZT_ENOENT without a message: there is neither file. One that is damaged is passed over
- * for PATH.before, and *why says so (zt_free it; NULL else). ZT_EDATA: both are damaged; ZT_EUSAGE:
- * it is another run's. Of a file that is not sound nothing is taken. */
-zt_status zt_train_load(zt_trainer *t, zt_fit_state *p, const char *run, const char *path, char **why);
+/* Back again. ZT_ENOENT without a message: there is neither file. One that is damaged is passed
+ * over for PATH.before, and *why says so (zt_free it; NULL else). ZT_EDATA: both are damaged;
+ * ZT_EUSAGE: it is another run's. Of a file that is not sound nothing is taken. */
+zt_status zt_train_load(zt_trainer *t, zt_fit_state *p, const char *run, const char *path,
+                        char **why);
 
 #ifdef __cplusplus
 }

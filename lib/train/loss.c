@@ -33,8 +33,9 @@ static zt_status write_loss(zt_prog *to, const zt_prog *p, int o, int target, zt
                             const int *map)
 {
     int y = map[zt_prog_output(p, o)->value];
-    int loss = kind == ZT_LOSS_MSE ? zt_emit_mse(to, "loss", y, target, NULL)
-                                   : zt_emit_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
+    int loss = kind == ZT_LOSS_MSE
+                   ? zt_emit_mse(to, "loss", y, target, NULL)
+                   : zt_emit_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
     zt_status s = loss < 0 ? ZT_EUSAGE : ZT_OK;
     for (int k = 0; k < zt_prog_n_outputs(p) && !s; k++)
         s = zt_prog_out(to, zt_prog_output(p, k)->name, map[zt_prog_output(p, k)->value]);
@@ -45,15 +46,17 @@ zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *p, const char *name, zt_
                             const zt_binding *sample, int n_sample)
 {
     zt_type target;
-    int o = find_output(p, name), *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
+    int o = find_output(p, name);
+    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
     if (!map) return NULL;
-    zt_status s = o < 0 ? zt_fail(ctx, ZT_EUSAGE, "the program has no output '%s'", name ? name : "")
-                        : ZT_OK;
+    zt_status s =
+        o < 0 ? zt_fail(ctx, ZT_EUSAGE, "the program has no output '%s'", name ? name : "") : ZT_OK;
     zt_bound *b = s ? NULL : zt_prog_bind(p, sample, n_sample);
     if (b) s = target_type(ctx, p, &b->type[zt_prog_output(p, o)->value], kind, &target);
     zt_prog *to = b && !s ? zt_prog_like(p, map) : NULL;
     int in = to ? zt_prog_in(to, "target", target.dtype, target.rank, target.dim) : -1;
-    bool good = in >= 0 && !zt_train_copy_ops(ctx, p, to, map) && !write_loss(to, p, o, in, kind, map);
+    bool good =
+        in >= 0 && !zt_train_copy_ops(ctx, p, to, map) && !write_loss(to, p, o, in, kind, map);
     zt_bound_free(b);
     zt_free(ctx, map);
     if (good) return to;

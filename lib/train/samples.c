@@ -23,7 +23,8 @@ static zt_status describe(zt_samples *s, const zt_value *x)
     for (int d = 0; d < row.rank; d++) {
         row.dim[d] = x->type.dim[d + 1];
         if (row.dim[d] < 0)
-            return zt_fail(s->ctx, ZT_EUSAGE, "input '%s': how large a row is, is not known", x->name);
+            return zt_fail(s->ctx, ZT_EUSAGE, "input '%s': how large a row is, is not known",
+                           x->name);
     }
     row.dim[row.rank] = 0;
     if (row.dtype != ZT_F32 && row.dtype != ZT_F64 && row.dtype != ZT_I32 && row.dtype != ZT_I64)
@@ -87,8 +88,8 @@ zt_status zt_samples_check(zt_samples *s, const char *name)
         if (!f->data.len && f->bytes)
             return zt_fail(s->ctx, ZT_EDATA, "%s: nothing is there for input '%s'", name, f->name);
         if (rows != s->rows)
-            return zt_fail(s->ctx, ZT_EDATA, "%s: %lld rows for input '%s', and %lld for '%s'", name,
-                           (long long)rows, f->name, (long long)s->rows, s->field[0].name);
+            return zt_fail(s->ctx, ZT_EDATA, "%s: %lld rows for input '%s', and %lld for '%s'",
+                           name, (long long)rows, f->name, (long long)s->rows, s->field[0].name);
     }
     return s->rows > 0 ? ZT_OK : zt_fail(s->ctx, ZT_EDATA, "%s: has no samples", name);
 }
@@ -119,7 +120,8 @@ static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in,
                      int *n, int64_t *samples)
 {
     zt_samples *s = user;
-    int64_t first = batch * s->batch, rows = s->rows - first < s->batch ? s->rows - first : s->batch;
+    int64_t first = batch * s->batch, left = s->rows - first;
+    int64_t rows = left < s->batch ? left : s->batch;
     put_in_order(s, epoch);
     for (int i = 0; i < s->n; i++) {
         const zt_field *f = &s->field[i];
@@ -136,7 +138,8 @@ static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in,
 
 zt_status zt_samples_batches(zt_samples *s, const zt_shuffle *o, zt_batches *out)
 {
-    if (o->batch < 1) return zt_fail(s->ctx, ZT_EUSAGE, "batches of %lld rows", (long long)o->batch);
+    if (o->batch < 1)
+        return zt_fail(s->ctx, ZT_EUSAGE, "batches of %lld rows", (long long)o->batch);
     if (zt_prog_n_symbols(s->prog) > 1)
         return zt_fail(s->ctx, ZT_EUSAGE, "a program of %d symbols: its rows alone may be one",
                        zt_prog_n_symbols(s->prog));

@@ -44,15 +44,16 @@ zt_samples *zt_samples_new(zt_ctx *ctx, const zt_prog *p, const int *weights, in
 void zt_samples_free(zt_samples *s);
 
 /* Each appends rows. `name` is for messages.
- * CSV: numbers with commas between; the columns are those of the first input, then of the second and
- * so on. A first line in which no cell is a number is one of names; empty lines are passed over. */
+ * CSV: numbers with commas between; the columns are those of the
+ * first input, then of the second and so on. A first line in which no
+ * cell is a number is one of names; empty lines are passed over. */
 zt_status zt_samples_csv(zt_samples *s, const char *name, const char *text, size_t n);
 /* A line a sample: an object with a member for each input, by its name ("input" is the first and
  * "label" or "target" the last too), numbers or lists of them, nested in any way; or one list, as a
  * line of CSV has it. */
 zt_status zt_samples_ndjson(zt_samples *s, const char *name, const char *text, size_t n);
-/* Arrays by the inputs' names (the same other names), each of all rows; an array alone in its file is
- * the first input's. `only`: of that input and no other; NULL: of all. */
+/* Arrays by the inputs' names (the same other names), each of all rows; an array alone in its file
+ * is the first input's. `only`: of that input and no other; NULL: of all. */
 zt_status zt_samples_arrays(zt_samples *s, zt_checkpoint *c, const char *only);
 /* The first input times `by`, where it is of floats. */
 void zt_samples_scale(zt_samples *s, double by);

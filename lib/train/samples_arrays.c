@@ -1,4 +1,5 @@
-/* samples_arrays.c - data sets from arrays (npz, npy, safetensors ...), and the numbers of a field. */
+/* samples_arrays.c - data sets from arrays (npz, npy, safetensors
+ * ...), and the numbers of a field. */
 #include "lib/train/samples_put.h"
 
 #include <math.h>

@@ -84,8 +84,8 @@ static zt_status put_cells(const line *l, zt_field *f, size_t *at, int64_t *colu
         if (!number || !zt_field_put(f, x))
             return zt_ctx_status(l->s->ctx)
                        ? zt_ctx_status(l->s->ctx)
-                       : zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: column %lld: '%s' is no %s", l->name,
-                                 (long long)l->number, (long long)*column + 1,
+                       : zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: column %lld: '%s' is no %s",
+                                 l->name, (long long)l->number, (long long)*column + 1,
                                  zt_escape(shown, sizeof shown, text, strlen(text)),
                                  zt_field_wants(f));
         *at = end + 1;
@@ -98,8 +98,8 @@ static zt_status put_row(const line *l)
     int64_t columns = 1, column = 0, want = columns_of(l->s);
     for (size_t i = 0; i < l->n; i++) columns += l->text[i] == ',';
     if (columns != want)
-        return zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: %lld columns, and the inputs have %lld", l->name,
-                       (long long)l->number, (long long)columns, (long long)want);
+        return zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: %lld columns, and the inputs have %lld",
+                       l->name, (long long)l->number, (long long)columns, (long long)want);
     size_t at = 0;
     zt_status s = ZT_OK;
     for (int i = 0; i < l->s->n && !s; i++) s = put_cells(l, &l->s->field[i], &at, &column);
@@ -160,8 +160,8 @@ static zt_status put_list(const line *l, const json_t *list)
 {
     size_t at = 0, want = (size_t)columns_of(l->s);
     if (json_array_size(list) != want)
-        return zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: %zu numbers, and the inputs have %zu", l->name,
-                       (long long)l->number, json_array_size(list), want);
+        return zt_fail(l->s->ctx, ZT_EDATA, "%s:%lld: %zu numbers, and the inputs have %zu",
+                       l->name, (long long)l->number, json_array_size(list), want);
     zt_status s = ZT_OK;
     for (int i = 0; i < l->s->n; i++)
         for (int64_t k = 0, one; k < zt_type_count(&l->s->field[i].row) && !s; k++) {

@@ -1,8 +1,8 @@
 /* save.c - checkpoints of a run: the states of a trainer and where the run stands.
  *
- * The file, little endian: the head below; every state as it lies in memory; then XXH3-128 of all of
- * that. It is written beside its place and renamed, the one before it kept under another name, so that
- * at any instant a whole one is there. The whole file is checked before any of it is used.
+ * The file, little endian: the head below; every state as it lies in memory; then XXH3-128 of all
+ * of that. It is written beside its place and renamed, the one before it kept under another name,
+ * so that at any instant a whole one is there. The whole file is checked before any of it is used.
  */
 #include "lib/train/fit.h"
 
@@ -17,7 +17,7 @@
 typedef struct head {
     char magic[8];
     uint32_t version, n_states;
-    uint64_t run[2]; /* XXH3-128 of what the run is: the caller's words and the trainer's identity */
+    uint64_t run[2]; /* XXH3-128 of what the run is: the caller's words, the trainer's identity */
     uint64_t bytes;  /* of the whole file */
     zt_fit_state at;
 } head;
@@ -130,12 +130,13 @@ static zt_status check(zt_ctx *ctx, const char *path, const char *file, size_t n
     memcpy(&h, file, sizeof h);
     put_hash(file, n - HASH, hash);
     if (memcmp(hash, file + n - HASH, HASH) || h.bytes != n)
-        return zt_fail(ctx, ZT_EDATA, "%s: is damaged: its %zu bytes are not those that were written",
-                       path, n);
+        return zt_fail(ctx, ZT_EDATA,
+                       "%s: is damaged: its %zu bytes are not those that were written", path, n);
     if (h.version != 1)
         return zt_fail(ctx, ZT_ENOTSUP, "%s: version %" PRIu32 " of checkpoints", path, h.version);
     if (memcmp(h.run, run, sizeof h.run) || n != size_of(t))
-        return zt_fail(ctx, ZT_EUSAGE, "%s: is of another run: model, data or options differ", path);
+        return zt_fail(ctx, ZT_EUSAGE, "%s: is of another run: model, data or options differ",
+                       path);
     return ZT_OK;
 }
 
@@ -177,7 +178,8 @@ static zt_status judge(zt_ctx *ctx, zt_status first, const char *said, zt_status
     return *why ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status zt_train_load(zt_trainer *t, zt_fit_state *p, const char *run, const char *path, char **why)
+zt_status zt_train_load(zt_trainer *t, zt_fit_state *p, const char *run, const char *path,
+                        char **why)
 {
     zt_ctx *ctx = zt_trainer_ctx(t), *own = zt_ctx_new(), *more = zt_ctx_new();
     char *before = name_before(ctx, path);

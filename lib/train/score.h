@@ -1,8 +1,8 @@
 /* score.h - how far predictions are from what was expected: openfluke/loom's deviation metrics.
  *
  * A deviation is |actual - expected| / |expected| in per cent, of what is expected to be 0
- * |actual - expected| in per cent, and 100 where one of the two is no finite number. Seven buckets by
- * it; a score from 0 to 100; accuracy counts what is equal.
+ * |actual - expected| in per cent, and 100 where one of the two is no finite number. Seven buckets
+ * by it; a score from 0 to 100; accuracy counts what is equal.
  */
 #ifndef ZT_TRAIN_SCORE_H
 #define ZT_TRAIN_SCORE_H

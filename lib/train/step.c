@@ -25,11 +25,15 @@ typedef struct step {
 
 /* ---- what is trained ------------------------------------------------------------------------- */
 
-static bool is_real(const zt_value *v) { return v->type.dtype == ZT_F32 || v->type.dtype == ZT_F64; }
+static bool is_real(const zt_value *v)
+{
+    return v->type.dtype == ZT_F32 || v->type.dtype == ZT_F64;
+}
 
 static zt_status check_weight(const step *s, int v)
 {
-    const zt_value *w = v >= 0 && v < zt_prog_n_values(s->forward) ? zt_prog_value(s->forward, v) : NULL;
+    const zt_value *w =
+        v >= 0 && v < zt_prog_n_values(s->forward) ? zt_prog_value(s->forward, v) : NULL;
     if (!w || (w->kind != ZT_VALUE_IN && w->kind != ZT_VALUE_DATA))
         return zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' is neither an input nor data of the program",
                        w ? w->name : "?");

@@ -115,8 +115,8 @@ zt_type zt_trainer_state_type(const zt_trainer *t, int i);
 zt_status zt_trainer_get(zt_trainer *t, int i, void *host);
 zt_status zt_trainer_set(zt_trainer *t, int i, const void *host);
 const zt_prog *zt_trainer_program(const zt_trainer *t); /* after its passes */
-/* What decides a step's bits but for its inputs: two are alike whose engine is, and whose step is, but
- * for outputs besides the loss and values watched. */
+/* What decides a step's bits but for its inputs: two are alike whose engine is, and whose step is,
+ * but for outputs besides the loss and values watched. */
 const uint64_t *zt_trainer_id(const zt_trainer *t); /* [2] */
 zt_session *zt_trainer_session(zt_trainer *t);          /* for watching and reports */
 

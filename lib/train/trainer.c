@@ -18,7 +18,10 @@ struct zt_trainer {
     void **out;
 };
 
-static int state_value(const zt_trainer *t, int i) { return zt_prog_nth(t->prog, ZT_VALUE_STATE, i); }
+static int state_value(const zt_trainer *t, int i)
+{
+    return zt_prog_nth(t->prog, ZT_VALUE_STATE, i);
+}
 
 zt_ctx *zt_trainer_ctx(const zt_trainer *t) { return t->ctx; }
 int zt_trainer_n_weights(const zt_trainer *t) { return t->n_weights; }
@@ -54,7 +57,9 @@ static zt_status load(zt_trainer *t, int i, const zt_store *store, const char *t
     zt_type want = zt_trainer_state_type(t, i), have;
     int64_t handle;
     zt_status s = store->find(store->user, tensor, &have, &handle);
-    if (s) return zt_ctx_status(t->ctx) ? s : zt_fail(t->ctx, ZT_EDATA, "there is no tensor '%s'", tensor);
+    if (s)
+        return zt_ctx_status(t->ctx) ? s
+                                     : zt_fail(t->ctx, ZT_EDATA, "there is no tensor '%s'", tensor);
     zt_dtype stored = have.dtype;
     have.dtype = want.dtype;
     bool alike = zt_type_equal(&have, &want) &&
@@ -121,7 +126,8 @@ static zt_prog *up_to_loss(zt_ctx *ctx, const zt_prog *p, int loss, const zt_tra
     int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
     zt_prog *q = map ? zt_prog_like(p, map) : NULL;
     const zt_output *out = zt_prog_output(p, loss);
-    bool good = q && !zt_train_copy_ops(ctx, p, q, map) && !zt_prog_out(q, out->name, map[out->value]);
+    bool good =
+        q && !zt_train_copy_ops(ctx, p, q, map) && !zt_prog_out(q, out->name, map[out->value]);
     for (int i = 0; good && i < o->n_weights; i++) weights[i] = map[o->weights[i]];
     zt_free(ctx, map);
     if (good) return q;
@@ -176,7 +182,8 @@ zt_trainer *zt_trainer_open(zt_engine *e, const zt_prog *forward, const zt_train
     t->prog = make(ctx, e, forward, o);
     zt_status s = t->prog ? look(t, forward, o) : zt_ctx_status(ctx);
     if (!s) s = check_loss(t, o);
-    if (!s) t->session = zt_session_open(e, t->prog, store, &(zt_session_opts){.strict = o->strict});
+    if (!s)
+        t->session = zt_session_open(e, t->prog, store, &(zt_session_opts){.strict = o->strict});
     if (t->session) s = identify(t, e, forward, o);
     if (t->session && !s) s = load_all(t, forward, store);
     if (t->session && !s) return t;
@@ -209,7 +216,10 @@ static number as_number(const zt_trainer *t, double x)
     return n;
 }
 
-static double value_of(const zt_trainer *t, number n) { return t->type == ZT_F32 ? (double)n.f : n.d; }
+static double value_of(const zt_trainer *t, number n)
+{
+    return t->type == ZT_F32 ? (double)n.f : n.d;
+}
 
 zt_status zt_trainer_step(zt_trainer *t, const zt_binding *b, int n, const void *const *in,
                           double lr, void *const *out, zt_trained *result)

@@ -147,6 +147,8 @@ static void leave()
 {
     fiber *from = running;
     from->shared = thread_shared;
+    while (!n_ready && started == launch->threads && emu_copy_box())
+        ;
     if (!n_ready && started == launch->threads) {
         context_switch(&from->at, &home);
     } else {
@@ -169,6 +171,7 @@ static void entry()
             launch->kernel->run(launch->args);
             done++;
             if (n_copies[emu_is.thread]) emu_fail(EMU_LAUNCH_FAILED, "ends before its copies");
+            if (emu_thread_waits()) emu_fail(EMU_LAUNCH_FAILED, "ends before its products");
         }
         idle[n_idle++] = (int)(running - fibers);
         leave();
@@ -244,6 +247,33 @@ const unsigned char *emu_exchange(const char *kind, const void *mine, size_t n)
 }
 
 void warp_barrier() { emu_exchange("warp_barrier", nullptr, 0); }
+
+/* Threads that wait for what sm90.cpp tells them of. */
+static struct {
+    int fiber;
+    const void *on;
+} sleepers[EMU_THREADS];
+static int n_sleepers;
+
+void emu_sleep(const char *what, const void *on)
+{
+    running->waits = what;
+    sleepers[n_sleepers++] = {(int)(running - fibers), on};
+    leave();
+}
+
+void emu_wake(const void *on)
+{
+    int awake[EMU_THREADS], n = 0, kept = 0;
+    for (int i = 0; i < n_sleepers; i++) {
+        if (sleepers[i].on == on)
+            awake[n++] = sleepers[i].fiber;
+        else
+            sleepers[kept++] = sleepers[i];
+    }
+    n_sleepers = kept;
+    release(awake, n);
+}
 
 /* ---- copies beside the thread: as late as they may be ---------------------------------------- */
 
@@ -335,6 +365,12 @@ static void run_block(parked *p)
         running = f;
         context_switch(&home, &f->at);
     }
+    if (!status && done == launch->threads && emu_block_waits()) {
+        status = EMU_LAUNCH_FAILED;
+        snprintf(error, sizeof error,
+                 "kernel %s, block %d,%d,%d: its threads end before its boxes came",
+                 launch->kernel->name, block_at[0], block_at[1], block_at[2]);
+    }
     if (status || (!n_at_grid && done == launch->threads)) {
         if (p) p->n = 0;
     } else if (n_at_grid == launch->threads) {
@@ -355,6 +391,8 @@ static void forget_fibers()
     for (int i = n_fibers; i--;) idle[n_idle++] = i;
     memset(n_copies, 0, sizeof n_copies);
     for (auto &w : warps) w.n = 0;
+    n_sleepers = 0;
+    emu_block_forgets();
 }
 
 /* All blocks in an order of their own, each as far as it goes. */

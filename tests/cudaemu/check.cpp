@@ -23,7 +23,7 @@ struct word {
     uint8_t readers; /* 1: `reader`; 2: several of its warp; 3: of several warps */
 };
 
-alignas(256) static unsigned char shared[WORDS * 4];
+alignas(1024) static unsigned char shared[WORDS * 4];
 static word words[WORDS];
 static struct {
     uintptr_t at, bytes;
@@ -35,6 +35,8 @@ extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start, _end;
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 void emu_check_block() { n_arrays = 0; }
+
+uintptr_t emu_shared_base() { return reinterpret_cast<uintptr_t>(shared); }
 
 /* The array that a thread declares next: all declare the same in one order; the first makes it. */
 void *emu_shared_take(size_t bytes, size_t *at)
@@ -141,6 +143,7 @@ static bool touch_shared(uintptr_t p, size_t n, bool write)
 {
     const uintptr_t from = reinterpret_cast<uintptr_t>(shared);
     if (!in_shared(p, n, write ? "writes" : "reads")) return false;
+    emu_touch_copied(p, n);
     for (uintptr_t q = p, end = p + n; q < end; q = (q & ~(uintptr_t)3) + 4) {
         unsigned bytes = bytes_of(q, end);
         word *w = &words[(q - from) / 4];

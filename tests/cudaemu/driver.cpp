@@ -5,9 +5,10 @@
  * allocation, of the device or pinned, fails for want of memory; ZT_CUDA_EMU_FAIL=cuName:N the N-th
  * call of that function fails; ZT_CUDA_EMU_COOPERATIVE=0: blocks cannot wait for each other;
  * ZT_CUDA_EMU_LAUNCHES=FILE: a line for each launch, kernel, blocks and threads;
- * ZT_CUDA_EMU_UNIFIED=1 a device whose memory is the host's: then pinned memory is its own too, else a
- * kernel that touches that fails. A launch that failed is an error of every call until the context is
- * gone; cuGetErrorString then names kernel, block and thread.
+ * ZT_CUDA_EMU_UNIFIED=1 a device whose memory is the host's: then pinned memory is its own too,
+ * else a kernel that touches that fails; ZT_CUDA_EMU_WGMMA=wrong|order|fails: sums of warpgroups
+ * are, have another, do. A launch that failed is an error of every call until the context is gone;
+ * cuGetErrorString then names kernel, block and thread.
  */
 #include "work.h"
 
@@ -30,6 +31,10 @@ static bool initialized;
 static int n_devices, cooperative;
 static struct context {
     int held;
+    /* Of cuCtxCreate: what was current, and what calls gave, before; its own memory. */
+    context *before;
+    int broken;
+    std::vector<uint64_t> memory;
 } contexts[DEVICES];
 static thread_local context *current;
 static int broken; /* of a launch: what every call gives */
@@ -103,6 +108,7 @@ API cuInit(unsigned)
     fail_chars = colon ? (size_t)(colon - fail_name) : 0;
     fail_nth = colon ? atol(colon + 1) : 0;
     unified = number("ZT_CUDA_EMU_UNIFIED", 0) != 0;
+    emu_wgmma_mode(getenv("ZT_CUDA_EMU_WGMMA"));
     long memory = number("ZT_CUDA_EMU_MEMORY", (long)8 << 30);
     if (int r = emu_memory_open((size_t)memory)) return r;
     initialized = true;
@@ -231,6 +237,28 @@ API cuCtxSetCurrent(context *c)
     return EMU_OK;
 }
 
+/* A context of its own, current from here on: a launch that fails there fails no other's calls. */
+API cuCtxCreate_v2(context **c, unsigned, int device)
+{
+    ENTER(false);
+    if (device < 0 || device >= n_devices) return EMU_INVALID_DEVICE;
+    *c = current = new context{1, current, broken, {}};
+    broken = 0;
+    return EMU_OK;
+}
+API cuCtxDestroy_v2(context *c)
+{
+    ENTER(false);
+    if (!c || c != current || !c->held) return EMU_INVALID_CONTEXT;
+    if (!broken) drain_all();
+    for (uint64_t at : c->memory) emu_memory_free(at);
+    if (broken) emu_error_clear();
+    current = c->before;
+    broken = c->broken;
+    delete c;
+    return EMU_OK;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool fails_to_alloc() { return fail_alloc > 0 && --fail_alloc == 0; }
@@ -238,11 +266,16 @@ static bool fails_to_alloc() { return fail_alloc > 0 && --fail_alloc == 0; }
 API cuMemAlloc_v2(uint64_t *at, size_t bytes)
 {
     ENTER(true);
-    return fails_to_alloc() ? EMU_OUT_OF_MEMORY : emu_memory_alloc(bytes, at);
+    if (fails_to_alloc()) return EMU_OUT_OF_MEMORY;
+    int r = emu_memory_alloc(bytes, at);
+    if (!r && current->before) current->memory.push_back(*at);
+    return r;
 }
 API cuMemFree_v2(uint64_t at)
 {
     ENTER(true);
+    auto &own = current->memory;
+    own.erase(std::remove(own.begin(), own.end(), at), own.end());
     int r = drain_all(), freed = emu_memory_free(at);
     return r ? r : freed;
 }

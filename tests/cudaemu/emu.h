@@ -2,7 +2,8 @@
  *
  * libcuda-emu.so is a libcuda over host memory. driver.cpp has the driver's functions, memory.cpp
  * the device's memory, work.cpp streams and graphs, block.cpp runs a block of threads, check.cpp
- * looks at every load and store, prim_emu.cpp has the primitives. One launch runs at a time.
+ * looks at every load and store, prim_emu.cpp has the primitives, sm90.cpp those of prim_sm90.h,
+ * tensormap.cpp what they copy by. One launch runs at a time.
  */
 #ifndef ZT_EMU_H
 #define ZT_EMU_H
@@ -83,6 +84,18 @@ void emu_error_clear();
  * theirs, EMU_SLOT apart, good until the warp's next but one. kind: its name, the same in all. */
 enum { EMU_SLOT = 64 };
 const unsigned char *emu_exchange(const char *kind, const void *mine, size_t n);
+/* The thread waits, for `what`, until somebody wakes those that do so on `on`. */
+void emu_sleep(const char *what, const void *on);
+void emu_wake(const void *on);
+
+/* ---- sm90.cpp: copies of boxes and products, as late as they may be -------------------------- */
+
+bool emu_copy_box();     /* one is done, which may wake threads; false: none is left */
+bool emu_thread_waits(); /* has its warp products, has the block boxes, that nobody waited for? */
+bool emu_block_waits();
+void emu_block_forgets();
+void emu_touch_copied(uintptr_t p, size_t n); /* of shared memory: fails where a box goes */
+void emu_wgmma_mode(const char *mode);        /* "wrong": sums are; "order": theirs is another; "fails"; NULL */
 
 /* ---- check.cpp: what the running block may touch, as block.cpp and prim_emu.cpp tell it ------ */
 
@@ -97,6 +110,7 @@ struct emu_now {
 };
 extern emu_now emu_is;
 
+uintptr_t emu_shared_base();                     /* a multiple of 1024 */
 void emu_check_block();                          /* a block begins: no shared memory yet */
 void *emu_shared_take(size_t bytes, size_t *at); /* *at: the thread's bytes so far */
 /* What the block has in shared memory, which another will use. */

@@ -15,6 +15,7 @@ template <class W> FN void multiply(const emu_gemm_args &a)
             sum += load_as<W>(a.type, a.a, z * a.a_step + at) *
                    load_as<W>(a.type, a.b, z * a.b_step + bt);
         }
+        if (a.bias) sum += load_as<W>(a.type, a.bias, row);
         store_as(a.type, a.c, z * a.c_step + column * a.ldc + row, sum);
     }
 }

@@ -3,6 +3,19 @@
 #include "lib/engine/cuda/prim.h"
 #include "planted.h"
 
+/* quad_perm of AMD's manuals: a lane gets what is in that lane of its four which its two bits name. */
+template <int HOW> FN uint32_t quad_lanes(uint32_t v)
+{
+    return shuffle(v, (lane() & 28) + (HOW >> lane() % 4 * 2 & 3));
+}
+FN int lane_at(int which) { return which; }
+FN int lane_after(int at) { return at + 1; }
+FN uint32_t from_lane(uint32_t v, int at, int next) { return shuffle(v, at + next); }
+template <int HIGH> FN float fma_f16(uint32_t a, uint32_t b, float s)
+{
+    return fmaf(f16_to_f32((uint16_t)(a >> 16 * HIGH)), f16_to_f32((uint16_t)(b >> 16 * HIGH)), s);
+}
+
 namespace wave {
 #include "lib/engine/cuda/prim_wave.h"
 }

@@ -1,5 +1,5 @@
-/* kernel.c - a planted error, for tests alone: zt-trace linked with this is the same tool, but for one
- * kernel of the cpu engine that is wrong in one element of its first output.
+/* kernel.c - a planted error, for tests alone: zt-trace linked with this is the same tool, but for
+ * one kernel of the cpu engine that is wrong in one element of its first output.
  *
  *     ZT_PLANT=rms_norm:5:1.001     op, element, what it is multiplied by
  *

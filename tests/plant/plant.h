@@ -1,6 +1,6 @@
-/* plant.h - a tool linked with --wrap=zt_cpu_find is the same tool, but for the kernels of one op of
- * the cpu engine, which run plant_run instead: the file that includes this says what that does beside
- * `plant_whole`, the kernel as it is, and reads the environment's ZT_PLANT=OP:... */
+/* plant.h - a tool linked with --wrap=zt_cpu_find is the same tool, but for the kernels of one op
+ * of the cpu engine, which run plant_run instead: the file that includes this says what that does
+ * beside `plant_whole`, the kernel as it is, and reads the environment's ZT_PLANT=OP:... */
 #ifndef ZT_TESTS_PLANT_H
 #define ZT_TESTS_PLANT_H
 

@@ -1,5 +1,5 @@
-/* slow.c - a planted slow-down, for bench/compare-noise alone: zt-bench linked with this is the same
- * tool, but for one op's kernel that takes longer by a share.
+/* slow.c - a planted slow-down, for bench/compare-noise alone: zt-bench linked with this is the
+ * same tool, but for one op's kernel that takes longer by a share.
  *
  *     ZT_PLANT=matmul:0.1     op, share of its own time that it is idle after each piece
  */

@@ -1,4 +1,5 @@
-/* onnx_matmul.h - how the ops of golden/ops/onnx are spelled in zt: products of matrices, einsum. */
+/* onnx_matmul.h - how the ops of golden/ops/onnx are spelled in zt:
+ * products of matrices, einsum. */
 #ifndef ZT_SPELL_ONNX_MATMUL_H
 #define ZT_SPELL_ONNX_MATMUL_H
 
@@ -68,7 +69,7 @@ SPELL_FN int build_gemm(const call *c)
     return as_wanted(c, y);
 }
 
-/* ---- products of quantized matrices ----------------------------------------------------------- */
+/* ---- products of quantized matrices ---------------------------------------------------------- */
 
 /* Input i, a scale or zero point of one, of each row of a (rows) or each column of b, as f64 that
  * broadcasts with the matrix. */
@@ -95,7 +96,8 @@ SPELL_FN int build_matmul_integer(const call *c)
     return to_dtype(c, y, "i32");
 }
 
-/* y / scale + zero in y's dtype: integers to the nearest, ties to even, what is beyond at the end. */
+/* y / scale + zero in y's dtype: integers to the nearest, ties to
+ * even, what is beyond at the end. */
 SPELL_FN int build_qlinear_matmul(const call *c)
 {
     int y = matmul_of(c, dequantized(c, 0, 1, 2, true), &c->type[0],
@@ -110,8 +112,8 @@ SPELL_FN int build_qlinear_matmul(const call *c)
 
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
-/* A value with a label a dimension: a letter, or for what "..." stands for ELLIPSIS + the place from
- * the right. Dimensions of 1 are left out (they broadcast) and come back at the end. */
+/* A value with a label a dimension: a letter, or for what "..." stands for ELLIPSIS + the place
+ * from the right. Dimensions of 1 are left out (they broadcast) and come back at the end. */
 enum { ELLIPSIS = 256, LABELS = 512, MAX_TERMS = MAX_ARGS };
 
 typedef struct term {

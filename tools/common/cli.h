@@ -30,7 +30,7 @@ typedef enum zt_opt_kind {
     ZT_OPT_U64,  /* uint64_t * */
     ZT_OPT_F64,  /* double *, in [fmin, fmax] */
     ZT_OPT_SIZE, /* size_t *: 512M, 4GiB */
-    ZT_OPT_WORD, /* int *: index of the word in `words` ("auto|always|never") */
+    ZT_OPT_WORD, /* int *: index of the word in `arg` ("auto|always|never") */
     ZT_OPT_COUNT /* int *: how often given (-vv) */
 } zt_opt_kind;
 
@@ -115,8 +115,8 @@ int zt_cli_close(zt_cli *cli, zt_status s);
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
-/* Likewise, for this program: `auto` is a GPU where there is one that runs all of it (lib/run/auto.h).
- * Without a program (NULL) it is the processor. */
+/* Likewise, for this program: `auto` is a GPU where there is one that runs all of it
+ * (lib/run/auto.h). Without a program (NULL) it is the processor. */
 zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *p, const zt_binding *b,
                              int n);
 bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be there */

@@ -1,7 +1,7 @@
 /* command.h - tools of several commands: the first operand names one.
  *
- * A tool has a table of its own structs, each beginning with a zt_command; `size` is that of one, as
- * qsort has it.
+ * A tool has a table of its own structs, each beginning with a
+ * zt_command; `size` is that of one, as qsort has it.
  */
 #ifndef ZT_COMMAND_H
 #define ZT_COMMAND_H

@@ -105,7 +105,7 @@ static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
     return st;
 }
 
-/* ---- data: two stores as one. Handles are theirs times two, odd for the model's. --------------- */
+/* ---- data: two stores as one. Handles are theirs times two, odd for the model's. ------------- */
 
 static zt_status find_data(void *user, const char *name, zt_type *type, int64_t *handle)
 {
@@ -163,9 +163,13 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
     if (!st) st = open_model(s, o);
     if (!st) st = open_data(s, o);
     if (st) return st;
-    zt_feed_opts fo = {.bind = s->bind.at, .n_bind = s->bind.n, .from = s->input,
-                       .store = &s->both, .draw = o->draw,
-                       .draw_data = o->draw && !s->model && !s->network && !s->data, .seed = s->cli->seed};
+    zt_feed_opts fo = {.bind = s->bind.at,
+                       .n_bind = s->bind.n,
+                       .from = s->input,
+                       .store = &s->both,
+                       .draw = o->draw,
+                       .draw_data = o->draw && !s->model && !s->network && !s->data,
+                       .seed = s->cli->seed};
     s->feed = zt_feed_new(ctx, s->prog, &fo);
     return s->feed ? ZT_OK : zt_ctx_status(ctx);
 }

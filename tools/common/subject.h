@@ -12,13 +12,13 @@
 
 #include "tools/common/cli.h"
 
-/* A program's text, from a file or "-"; of a network's JSON the program that it is lowered to, which
- * names it as its model. */
+/* A program's text, from a file or "-"; of a network's JSON the program that it is lowered to,
+ * which names it as its model. */
 zt_prog *zt_cli_program(zt_cli *cli, const char *path);
 
-/* head.c: the first n bytes of a file, or of standard input ("-"), which keeps them. Of a pipe there
- * only where it begins a program or a network: that is kept as a file then, and can be opened as
- * often as one likes. 0: none. */
+/* head.c: the first n bytes of a file, or of standard input ("-"), which keeps them. Of a pipe
+ * there only where it begins a program or a network: that is kept as a file then, and can be opened
+ * as often as one likes. 0: none. */
 size_t zt_cli_head(zt_cli *cli, const char *path, char *head, size_t n);
 bool zt_cli_begins_program(const void *head, size_t n); /* may these begin one? */
 
@@ -37,13 +37,13 @@ zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b);
 
 /* What the command line says; each may be NULL. */
 typedef struct zt_subject_opts {
-    const char *path;  /* of the program, from whose folder its model is named; NULL or "-": from here */
+    const char *path;  /* of the program: its model is named from there; NULL or "-": from here */
     const char *model; /* -m: instead of the model that the program names */
     const char *data;  /* --data: tensors that are looked for before those of the model */
     const char *input; /* -i: inputs and states by name */
     zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
     const char *bind;  /* --bind; what it leaves open the inputs' shapes tell */
-    bool draw;         /* what is not given is drawn from --seed: inputs; data of a program that names
+    bool draw;         /* what is not given is drawn from --seed: inputs; data of a program with
                         * no model, where none is given */
 } zt_subject_opts;
 

@@ -66,7 +66,7 @@ typedef struct bench_result {
     double *samples; /* [n] */
     int64_t n;
     double error; /* one standard error of a figure that is a mean; 0: none */
-    double flops, bytes; /* of one: a run of an op, a token; the least that can be (lib/run/cost.h) */
+    double flops, bytes; /* of one run of an op, one token; the least there can be (run/cost.h) */
     double roof;         /* the figure at the roof, in the unit; 0: not known */
     bool counted;
     double count[BENCH_COUNTS]; /* of one likewise (counters.c); below 0: not there */
@@ -101,12 +101,14 @@ bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t th
 zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
-/* What --history and --plot want of a list (keep.c); and whether --plot can be, before it is drawn. */
+/* What --history and --plot want of a list (keep.c); and whether
+ * --plot can be, before it is drawn. */
 zt_status bench_check_plot(zt_cli *cli, const bench_options *o);
 zt_status bench_roofline(zt_cli *cli, const char *path, const bench_list *l);
 zt_status bench_keep(zt_cli *cli, const bench_options *o, const bench_list *l);
 zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg);
-/* json of two lists: results of both, each with its "subject", and `more`, members such as "a":1. */
+/* json of two lists: results of both, each with its "subject", and
+ * `more`, members such as "a":1. */
 zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list *now,
                            const zt_str *more);
 /* To stdout, or into the file that -o names. */
@@ -125,7 +127,7 @@ typedef struct bench_case {
 } bench_case;
 zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, int64_t n);
 
-/* ---- results of before (read.c), and the question whether the new are slower (compare.c) ------- */
+/* ---- results of before (read.c), and the question whether the new are slower (compare.c) ----- */
 
 /* zt.bench/1 from a file, or "-"; the list is to be freed in any case. */
 zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *l);
@@ -162,7 +164,7 @@ int bench_start(const bench_line *c, int out, bool loud);
 /* Waits for its end, which is an error unless it is well or any end will do. */
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u);
 
-/* ---- work (counters.c) ------------------------------------------------------------------------ */
+/* ---- work (counters.c) ----------------------------------------------------------------------- */
 
 /* What runs took, of this process with all its threads: those that began after it was opened. */
 typedef struct bench_counters {
@@ -179,8 +181,8 @@ void bench_set_counts(bench_result *r, const bench_counters *c);
 
 /* ---- the roof (roof.c) ----------------------------------------------------------------------- */
 
-/* The roof of so many threads, measured when it is first asked for; NULL: none is wanted, the engine
- * is not the cpu, or there is no room to measure. */
+/* The roof of so many threads, measured when it is first asked for; NULL: none is wanted, the
+ * engine is not the cpu, or there is no room to measure. */
 const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, int threads);
 zt_status bench_roof_add(zt_ctx *ctx, bench_list *l, const zt_roof *roof);
 const zt_roof *bench_roof_nth(const bench_list *l, int i); /* those measured; NULL after the last */

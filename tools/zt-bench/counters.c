@@ -1,6 +1,6 @@
 /* counters.c - what work was: cycles and the like of all threads by perf_event_open(2), where the
- * kernel and the machine give them; what getrusage(2) tells; steps that the engine ran, and how often
- * its threads waited for each other.
+ * kernel and the machine give them; what getrusage(2) tells; steps that the engine ran, and how
+ * often its threads waited for each other.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -54,8 +54,8 @@ void bench_counters_close(bench_counters *c)
     c->open = false;
 }
 
-/* Where more events are counted than the machine can at once, each is for a part of the time: scaled
- * to all of it. Below 0: not there. */
+/* Where more events are counted than the machine can at once, each is for a part of the time:
+ * scaled to all of it. Below 0: not there. */
 static double read_event(int fd)
 {
     uint64_t x[3] = {0, 0, 0}; /* value, time enabled, time running */

@@ -1,7 +1,8 @@
 /* history.h - private to zt-bench: results kept in a file of SQLite, each with all its samples.
  *
  * Tables run (one of zt-bench: date, command, machine, engine, model), result (a test of a run:
- * threads, unit, median, interval, roof_share) and sample (a result's, in the order they were taken).
+ * threads, unit, median, interval, roof_share) and sample (a
+ * result's, in the order they were taken).
  */
 #ifndef ZT_BENCH_HISTORY_H
 #define ZT_BENCH_HISTORY_H

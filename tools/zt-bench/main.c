@@ -100,8 +100,8 @@ static const zt_tool tool = {
     .summary = "measure the machine, a model, an op or a command; compare",
     .synopsis = synopsis,
     .options = options,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
+              ZT_SHARE_FORMAT | ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1,
 };
 

@@ -1,6 +1,6 @@
 /* roofline.c - --plot of machine, model and op: operations a second over operations a byte, both on
- * logarithmic axes. Slopes are the bandwidth of a level, levels the rate of a kind of number, of all
- * threads and, broken, of one; a dot is what was measured.
+ * logarithmic axes. Slopes are the bandwidth of a level, levels the rate of a kind of number, of
+ * all threads and, broken, of one; a dot is what was measured.
  */
 #include "tools/common/svg.h"
 #include "tools/zt-bench/bench.h"

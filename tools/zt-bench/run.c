@@ -1,8 +1,9 @@
 /* run.c - zt-bench run: what a command takes: wall time, processor time, memory.
  *
  * A command is started as execvp does, without a shell; with --vs there are two, each a line of
- * text that a shell reads where it has something for a shell in it. Input is empty, output is thrown
- * away (under -v it goes to stderr). Wall time is from before the fork until the end was waited for.
+ * text that a shell reads where it has something for a shell in it.
+ * Input is empty, output is thrown away (under -v it goes to stderr).
+ * Wall time is from before the fork until the end was waited for.
  */
 #include "tools/zt-bench/bench.h"
 

@@ -29,15 +29,15 @@ static const zt_opt options[] = {
     FLAG("hash", hash, "a line HASH  NAME for each tensor: the same in every container"),
     ROW("cat", STR, cat, "NAME", "one tensor as npy on stdout", ),
     FLAG("probe", probe, "a table of the layers that tensors of unknown names may be"),
-    ROW("hint", LIST, hint, "INDEX=TYPE", "tensor INDEX of --probe is a layer of TYPE; many times", ),
+    ROW("hint", LIST, hint, "INDEX=TYPE",
+        "tensor INDEX of --probe is a layer of TYPE; many times", ),
     FLAG("blueprint", blueprint, "a network's layers and parameters as JSON"),
     {0}};
 
-static const char *const synopsis[] = {"[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
-                                       "--list | --meta | --check | --hash | --probe | --blueprint IN",
-                                       "--cat NAME IN",
-                                       "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE",
-                                       NULL};
+static const char *const synopsis[] = {
+    "[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
+    "--list | --meta | --check | --hash | --probe | --blueprint IN", "--cat NAME IN",
+    "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE", NULL};
 
 const zt_tool convert_tool = {
     .name = "zt-convert",

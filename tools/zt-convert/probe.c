@@ -74,7 +74,7 @@ zt_status job_probe(job *j)
     return s;
 }
 
-/* ---- networks --------------------------------------------------------------------------------- */
+/* ---- networks -------------------------------------------------------------------------------- */
 
 static bool is_network(const zt_checkpoint *c)
 {
@@ -106,7 +106,8 @@ static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c)
     int64_t left = zt_nn_probe_left(p);
     zt_nn *nn = read_told(j, &told) ? NULL : zt_nn_mount(j->ctx, p, c, &told);
     if (nn && left)
-        zt_cli_note(j->cli, "%" PRId64 " tensor%s of no layer of the network: --probe tells of them", left,
+        zt_cli_note(j->cli,
+                    "%" PRId64 " tensor%s of no layer of the network: --probe tells of them", left,
                     left == 1 ? " is" : "s are");
     return nn;
 }

@@ -10,9 +10,7 @@ static bool wanted(const void *user, const char *name)
 
 static zt_status tick(void *user, int64_t done, int64_t all)
 {
-    const dna_told *t = user;
-    zt_progress(t->cli, "comparing", (double)done, (double)all);
-    return zt_cli_interrupted() ? zt_fail(t->cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+    return dna_tick(((const dna_told *)user)->cli, done, all);
 }
 
 /* In words, on stderr. */

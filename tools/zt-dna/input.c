@@ -42,6 +42,12 @@ zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path)
                : zt_dna_of(cli->ctx, zt_checkpoint_open(cli->ctx, path, 0), rule);
 }
 
+zt_status dna_tick(zt_cli *cli, int64_t done, int64_t all)
+{
+    zt_progress(cli, "comparing", (double)done, (double)all);
+    return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+}
+
 int dna_threads(const zt_cli *cli) { return cli->threads ? (int)cli->threads : zt_cpu_count(); }
 
 const zt_container *dna_container(zt_cli *cli, const dna_options *o, const char *path,

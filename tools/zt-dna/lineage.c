@@ -21,9 +21,7 @@ typedef struct line {
 
 static zt_status tick(void *user, int64_t done, int64_t all)
 {
-    zt_cli *cli = ((const line *)user)->cli;
-    zt_progress(cli, "comparing", (double)done, (double)all);
-    return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+    return dna_tick(((const line *)user)->cli, done, all);
 }
 
 static bool wanted(const void *user, const char *name)

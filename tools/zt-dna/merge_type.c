@@ -1,5 +1,6 @@
-/* merge_type.c - the child's types by --type: as zt-quant would choose them. What columns weigh is not
- * guessed, as zt-quant does where it searches: that wants a tensor's first rows before its first code. */
+/* merge_type.c - the child's types by --type: as zt-quant would choose
+ * them. What columns weigh is not guessed, as zt-quant does where it
+ * searches: that wants a tensor's first rows before its first code. */
 #include "tools/zt-dna/merge.h"
 
 #include <stdio.h>
@@ -65,9 +66,7 @@ zt_status merge_retype(zt_cli *cli, zt_merge *m, const char *type)
         t[i] = (zt_mix_tensor){.name = e[i].name, .type = &e[i].type};
     zt_status s = t ? zt_mix_choose(cli->ctx, &of, t, n) : ZT_ENOMEM;
     for (int64_t i = 0; s == ZT_OK && i < n; i++)
-        if (!t[i].kept)
-            s = zt_merge_retype(m, i, t[i].dtype,
-                                t[i].fell_back && !zt_quantize_has_rule(t[i].wanted));
+        if (!t[i].kept) s = zt_merge_retype(m, i, t[i].dtype, t[i].search);
     zt_free(cli->ctx, t);
     return s == ZT_OK ? put_type(m, mix) : s;
 }

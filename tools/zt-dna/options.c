@@ -21,8 +21,7 @@ const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
     ROW(RULE, 0, "rule", WORD, rule, "field|loom",
         "how weights are taken at their precision (default: field)", ),
     ROW(THRESHOLD, 0, "threshold", F64, threshold, "X",
-        "alike from this overlap on (0.95); lineage: kin above it (0.5)", .fmin = -1,
-        .fmax = 1),
+        "alike from this overlap on (0.95); lineage: kin above it (0.5)", .fmin = -1, .fmax = 1),
     ROW(BY, 0, "by", WORD, by, "layer|block", "a row a layer (default), or a block of them", ),
     ROW(SHIFTS, 0, "shifts", FLAG, shifts, NULL, "compare: the table is of layers that moved", ),
     ROW(MAP, 0, "map", FLAG, map, NULL, "a map of types and blocks, or a tree; no table", ),
@@ -58,6 +57,7 @@ const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
     ROW(LAMBDA, 0, "lambda", F64, lambda, "X", "merge: what all differences are multiplied by", ),
     ROW(SCALE, 0, "scale", LIST, scale, "X", "merge: what a model that is passed through is", ),
     ROW(PARAM, 0, "param", LIST, param, "NAME=VALUE", "merge: any parameter of mergekit's", ),
-    ROW(RANK, 0, "rank", I64, rank, "R", "lora: of each matrix (default: 16)", .min = 1, .max = 4096),
+    ROW(RANK, 0, "rank", I64, rank, "R", "lora: of each matrix (default: 16)", .min = 1,
+        .max = 4096),
     ROW(TYPE, 'T', "type", STR, type, "TYPE", "merge: the child's type, as zt-quant has it", ),
 };

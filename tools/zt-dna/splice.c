@@ -16,9 +16,7 @@ typedef struct splice {
 
 static zt_status tick(void *user, int64_t done, int64_t all)
 {
-    zt_cli *cli = ((const splice *)user)->cli;
-    zt_progress(cli, "comparing", (double)done, (double)all);
-    return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+    return dna_tick(((const splice *)user)->cli, done, all);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */

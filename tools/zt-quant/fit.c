@@ -121,7 +121,7 @@ static zt_status take(quant *q, const int *pick)
             continue;
         j->to.wanted = candidate[pick[n++]];
         j->to.fell_back = false;
-        j->search = true;
+        j->to.search = true;
         s = quant_retype(q, j, j->to.wanted);
     }
     return s;

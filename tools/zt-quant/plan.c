@@ -129,7 +129,6 @@ static zt_status choose(quant *q)
         s = zt_mix_choose(q->ctx, &of, t, q->n);
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
         q->job[i].to = t[i];
-        q->job[i].search = t[i].fell_back && !zt_quantize_has_rule(t[i].wanted);
         s = quant_retype(q, &q->job[i], t[i].dtype);
     }
     zt_free(q->ctx, t);

@@ -23,7 +23,6 @@ typedef struct quant_job {
     zt_type type; /* what it becomes */
     bool copy;    /* its bytes go over as they are */
     bool weighed; /* there is an importance of its columns, or of each expert's */
-    bool search;  /* the type is our choice, not what was asked for: codes of least error */
     zt_loss_of loss;
     const char *was, *is; /* of a network: the words of its types; NULL: in and type say them */
     uint64_t bytes;       /* and what it becomes */

@@ -342,7 +342,7 @@ zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t
                .columns = type->rank ? type->dim[type->rank - 1] : 1,
                .measure = loss != NULL,
                .by_importance = q->fitting,
-               .search = q->fitting || j->search,
+               .search = q->fitting || j->to.search,
                .scales = quant_is_scaled(t) ? q->scales : NULL};
     b.guess = guesses(&b);
     if (from >= to || b.columns == 0)

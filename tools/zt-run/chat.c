@@ -32,8 +32,8 @@ static const char *prompt(EditLine *e)
     return "> ";
 }
 
-/* The next byte, as read gives it; -1 on Ctrl-C. The terminal drops what was typed before a Ctrl-C, so a
- * byte that comes together with one is of the next line. */
+/* The next byte, as read gives it; -1 on Ctrl-C. The terminal drops what was typed before a Ctrl-C,
+ * so a byte that comes together with one is of the next line. */
 static ssize_t read_byte(chat *c, char *byte)
 {
     if (zt_cli_interrupted())
@@ -51,8 +51,8 @@ static ssize_t read_byte(chat *c, char *byte)
     return -1;
 }
 
-/* One character, as libedit wants it: 1, 0 at the end, -1 on Ctrl-C, which its own reader would pass
- * over. */
+/* One character, as libedit wants it: 1, 0 at the end, -1 on Ctrl-C,
+ * which its own reader would pass over. */
 static int read_character(EditLine *e, wchar_t *out)
 {
     mbstate_t state = {0};

@@ -22,7 +22,8 @@ static zt_status at_most_one(zt_ctx *ctx, const choice *c, int n)
     for (int i = 0; i < n; i++)
         for (int k = i + 1; k < n; k++)
             if (c[i].given && c[k].given)
-                return zt_fail(ctx, ZT_EUSAGE, "%s and %s exclude each other", c[i].name, c[k].name);
+                return zt_fail(ctx, ZT_EUSAGE, "%s and %s exclude each other", c[i].name,
+                               c[k].name);
     return ZT_OK;
 }
 

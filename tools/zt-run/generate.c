@@ -3,8 +3,9 @@
  * r->fed is what the KV cache holds. Of a prompt only what comes after the longest common prefix is
  * fed: tokens are compared, so that nothing depends on how a text was taken apart before.
  *
- * With --speculate a draft is fed behind the last token, in one batch. Each token is chosen as ever,
- * from the row of the one before it; while it is the one that was fed there, the next row is its.
+ * With --speculate a draft is fed behind the last token, in one
+ * batch. Each token is chosen as ever, from the row of the one before
+ * it; while it is the one that was fed there, the next row is its.
  */
 #include "lib/io/npy.h"
 #include "tools/zt-run/run.h"
@@ -25,12 +26,18 @@ static zt_status forget(run *r, size_t keep)
     return zt_llm_rewind(r->llm, (int64_t)keep);
 }
 
+/* Are logits changed before the next token is chosen? */
+static bool changes_logits(const run *r)
+{
+    return r->o->sampler.repeat_penalty != 1 || r->o->ignore_eos;
+}
+
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
 bool run_engine_chooses(const run *r)
 {
     const run_options *o = r->o;
-    return o->sampler.temp == 0 && o->sampler.repeat_penalty == 1 && o->logprobs < 0 &&
-           !o->ignore_eos && !o->logits && r->choices == r->vocab_rows;
+    return o->sampler.temp == 0 && !changes_logits(r) && o->logprobs < 0 && !o->logits &&
+           r->choices == r->vocab_rows;
 }
 
 static zt_sampler sampler_of(const run *r)
@@ -54,11 +61,12 @@ static bool may_draw(const run *r)
     const run_options *o = r->o;
     zt_sampler s;
     zt_draw d = drawing_of(r, &s);
-    return !o->jsonl && !o->perplexity && !o->logits && o->logprobs < 0 && zt_draw_fits(&d);
+    return !o->perplexity && !o->logits && o->logprobs < 0 && zt_draw_fits(&d);
 }
 
-static bool engine_draws(const run *r)
+bool run_engine_draws(const run *r, zt_sampler *s, zt_draw *d)
 {
+    *d = drawing_of(r, s);
     return zt_llm_draws(r->llm) && may_draw(r) && r->choices == r->vocab_rows;
 }
 
@@ -70,8 +78,8 @@ static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
 {
     zt_status s;
     zt_sampler sampler;
-    zt_draw d = drawing_of(r, &sampler);
-    if (want && engine_draws(r))
+    zt_draw d;
+    if (want && run_engine_draws(r, &sampler, &d))
         s = zt_llm_draw(r->llm, id, n, want == ALL, &d, r->next);
     else if (want && run_engine_chooses(r))
         s = (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
@@ -165,8 +173,9 @@ static bool ends_text(const run *r, int32_t id)
 
 static int32_t choose(run *r)
 {
-    zt_sampler sampler = sampler_of(r);
-    if (engine_draws(r) || run_engine_chooses(r))
+    zt_sampler sampler;
+    zt_draw d;
+    if (run_engine_chooses(r) || run_engine_draws(r, &sampler, &d))
         return r->next[r->row];
     float *logits = run_logits(r);
     for (size_t i = 0; r->o->ignore_eos && i < r->ends.n; i++)
@@ -402,14 +411,16 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     opts.planned = r->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
-    opts.greedy = r->o->sampler.temp == 0;
     r->seed = r->cli->seed;
     zt_status s = r->o->jsonl ? run_size_batch(r, &opts) : ZT_OK;
     if (s == ZT_OK)
         s = list_ends(r);
-    /* Without logits to look at, greedy choice needs no more than the best. */
-    opts.draws = !embed && may_draw(r) &&
-                 (!opts.greedy || r->o->sampler.repeat_penalty != 1 || r->o->ignore_eos);
+    /* Greedy choice needs no more than the best, unless logits are changed before. What requests
+     * of --jsonl ask for, only they say. */
+    bool best = r->o->sampler.temp == 0;
+    bool drawn = r->o->jsonl || (may_draw(r) && (!best || changes_logits(r)));
+    opts.draws = drawn && !embed && r->on_device;
+    opts.greedy = best && (r->o->jsonl || !changes_logits(r));
     if (s == ZT_OK)
         r->llm = zt_llm_open(r->gguf, &opts);
     r->loaded = zt_seconds();

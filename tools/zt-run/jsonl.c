@@ -84,6 +84,19 @@ static const char *next_line(queue *q, size_t *n)
     return line;
 }
 
+/* Its tokens are the likeliest, or drawn by the engine, or of its logits. */
+static zt_status add_text(queue *q, request *one)
+{
+    zt_sampler s;
+    zt_draw d;
+    const zt_ids *ids = &one->r.ids;
+    if (run_engine_chooses(&one->r))
+        return zt_batch_add(q->batch, one, ids, false);
+    if (run_engine_draws(&one->r, &s, &d))
+        return zt_batch_add_drawn(q->batch, one, ids, &d);
+    return zt_batch_add(q->batch, one, ids, true);
+}
+
 static zt_status add_line(queue *q, const char *line, size_t n)
 {
     if (strspn(line, " \t\r") >= n)
@@ -96,7 +109,7 @@ static zt_status add_line(queue *q, const char *line, size_t n)
     q->open[q->n++] = one;
     if (one->done)
         return ZT_OK;
-    zt_status s = zt_batch_add(q->batch, one, &one->r.ids, !run_engine_chooses(&one->r));
+    zt_status s = add_text(q, one);
     return s == ZT_OK ? s : request_end(one, s);
 }
 

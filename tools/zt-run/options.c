@@ -10,7 +10,8 @@ static run_options opt; /* filled by the option table, which needs constant addr
 #define FLAG(n, field, h) ROW(0, n, FLAG, field, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW('m', "model", STR, model, "MODEL", "the model to run: GGUF, a Hugging Face directory; a program; a network", ),
+    ROW('m', "model", STR, model, "MODEL",
+        "the model to run: GGUF, a Hugging Face directory; a program; a network", ),
     ROW('p', "prompt", STR, prompt, "TEXT", "the prompt", ),
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
     ROW(0, "data", STR, data, "FILE", "of a program: data by name, before that of its model", ),
@@ -21,7 +22,8 @@ static const zt_opt options[] = {
         .min = 0, .max = INT32_MAX),
     FLAG("chat", chat, "a conversation on the terminal"),
     FLAG("raw", raw, "no chat template: plain continuation"),
-    ROW(0, "template", STR, template, "NAME|FILE", "this chat template instead of the model's own", ),
+    ROW(0, "template", STR, template, "NAME|FILE",
+        "this chat template instead of the model's own", ),
     ROW(0, "system", STR, system, "TEXT", "the system message of the chat template", ),
     ROW(0, "temp", F64, sampler.temp, "X", "temperature; 0: always the likeliest token", ),
     ROW(0, "top-k", I64, sampler.top_k, "N", "of the N likeliest tokens; 0: all", ),
@@ -32,7 +34,8 @@ static const zt_opt options[] = {
     FLAG("bos", bos, "begin with the BOS token (default: the model's rule)"),
     FLAG("no-bos", no_bos, "do not begin with the BOS token"),
     FLAG("special", special, "special tokens in the text are those tokens"),
-    ROW(0, "pre", STR, pre, "NAME", "this pre-tokenizer, where the file names none or a wrong one", ),
+    ROW(0, "pre", STR, pre, "NAME",
+        "this pre-tokenizer, where the file names none or a wrong one", ),
     FLAG("ids", ids, "write generated token ids instead of text"),
     FLAG("tokenize", tokenize, "text in, token ids out"),
     FLAG("detokenize", detokenize, "token ids in, text out"),
@@ -44,11 +47,13 @@ static const zt_opt options[] = {
     ROW(0, "perplexity", STR, perplexity, "FILE", "how well the model foresees the text of FILE", ),
     FLAG("embed", embed, "the text as one vector: npy, or with --format ndjson a line each"),
     ROW(0, "session", STR, session, "FILE", "the KV cache from FILE, and at the end into it", ),
-    ROW(0, "plan", STR, plan, "FILE.zt", "run this plan of the model, as zt-trace compile makes it", ),
+    ROW(0, "plan", STR, plan, "FILE.zt",
+        "run this plan of the model, as zt-trace compile makes it", ),
     FLAG("speculate", speculate, "try what the text itself foretells, many tokens in one batch"),
     FLAG("no-kv-cache", no_kv_cache, "compute everything anew for each token (slow)"),
-    ROW(0, "chunk", I64, chunk, "N", "tokens of a prompt at a time (default: 512); rows of a network's input",
-        .min = 1, .max = INT32_MAX, .given = &opt.chunk_given),
+    ROW(0, "chunk", I64, chunk, "N",
+        "tokens of a prompt at a time (default: 512); rows of a network's input", .min = 1,
+        .max = INT32_MAX, .given = &opt.chunk_given),
     FLAG("exact", exact, "activations and cache stay f32 (slower)"),
     ROW(0, "stop", LIST, stop, "TEXT", "end before TEXT; may be given many times", ),
     ROW(0, "eos", STR, eos, "ID,...", "tokens that end the text, instead of the model's", ),
@@ -76,8 +81,8 @@ const zt_tool run_tool = {
     .summary = "run a model",
     .synopsis = synopsis,
     .options = options,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
+              ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
 };
 
 run_options *run_options_init(void)

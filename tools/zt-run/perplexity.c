@@ -1,8 +1,8 @@
 /* perplexity.c - --perplexity: how well the model foresees a text.
  *
- * As llama.cpp's llama-perplexity does it (tools/perplexity, as facts): the text's tokens in windows
- * of --ctx (512), each by itself and beginning with BOS where the model wants that; of each window
- * the second half is scored; a rest too short for a window is left out.
+ * As llama.cpp's llama-perplexity does it (tools/perplexity, as facts): the text's tokens in
+ * windows of --ctx (512), each by itself and beginning with BOS where the model wants that; of each
+ * window the second half is scored; a rest too short for a window is left out.
  */
 #include "tools/zt-run/run.h"
 

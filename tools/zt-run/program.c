@@ -1,7 +1,7 @@
 /* program.c - zt-run of a program: its inputs by name from a file, one step, its outputs to a file.
  *
- * States are cleared, or as the file has them; what the step leaves in them is not kept. What runs is
- * what the passes make of the program.
+ * States are cleared, or as the file has them; what the step leaves in them is not kept. What runs
+ * is what the passes make of the program.
  */
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
@@ -39,7 +39,8 @@ static zt_status check_options(zt_cli *cli, const run_options *o)
                 {"--detokenize", o->detokenize}, {"--count", o->count},   {"--logits", o->logits},
                 {"--perplexity", o->perplexity}, {"--embed", o->embed},   {"--session", o->session},
                 {"--json", o->json},         {"--jsonl", o->jsonl},   {"--dry-run", o->dry_run},
-                {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},         {"--plan", o->plan},
+                {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},
+                {"--plan", o->plan},
                 {"-n", o->n >= 0}};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i].given)

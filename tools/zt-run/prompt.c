@@ -68,7 +68,7 @@ zt_status run_choose_template(run *r)
     return zt_ctx_status(r->ctx);
 }
 
-/* ---- a conversation into ids ------------------------------------------------------------------ */
+/* ---- a conversation into ids ----------------------------------------------------------------- */
 
 typedef struct encoder {
     run *r;

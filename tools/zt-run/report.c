@@ -152,7 +152,8 @@ void run_report_stats(run *r)
         zt_cli_note(r->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     rate(steps, r->ended - r->first), made);
     if (r->drafts)
-        zt_cli_note(r->cli, "speculation  %9zu tokens    drafted (%zu of them accepted, %zu batches)",
+        zt_cli_note(r->cli,
+                    "speculation  %9zu tokens    drafted (%zu of them accepted, %zu batches)",
                     r->drafted, r->accepted, r->batches);
     zt_cli_note(r->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
                 (double)proc_bytes("/proc/self/status", "VmHWM:") / 1e6,

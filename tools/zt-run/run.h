@@ -48,6 +48,7 @@ typedef struct run {
     zt_planned *plan; /* of --plan; NULL: none */
     zt_engine *engine;
     const char *engine_name; /* engine may be one around it */
+    bool on_device;          /* that one has devices */
     run_times *times;        /* NULL: not asked for */
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
@@ -56,10 +57,10 @@ typedef struct run {
     size_t reused;   /* tokens of the prompt that it held already */
     /* generation */
     int64_t vocab_rows; /* V of the logits */
-    int64_t choices;    /* the first of them that the vocabulary names: the rest pads the embedding */
+    int64_t choices;    /* the first of them, which the vocabulary names: the rest is padding */
     float *logits;      /* [rows, V]: of the last token, a draft's, or of a piece of the prompt */
     int64_t rows;
-    int32_t next[ZT_DRAFT_ROWS]; /* likewise the likeliest, where the engine chooses: no logits then */
+    int32_t next[ZT_DRAFT_ROWS]; /* the likeliest, where the engine chooses: no logits then */
     size_t row;                  /* the one of them after the text as it is */
     zt_drafts *drafts;           /* --speculate; NULL: none */
     size_t drafted, accepted, batches; /* tokens tried ahead, those that came, batches with such */
@@ -106,11 +107,15 @@ zt_status run_generate(run *r);
 /* The model, with a cache for as many tokens as can come (0: any number), and what answering needs;
  * `embed`: for embeddings only. */
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
-zt_status run_answer(run *r); /* r->ids is the prompt: feeds what the cache lacks of it, and answers */
+/* r->ids is the prompt: feeds what the cache lacks of it, and answers. */
+zt_status run_answer(run *r);
 /* Choose a token, of r->next where the engine chooses and else of r->logits, and write it; r->stop
  * says why it is the last. */
 zt_status run_next_token(run *r);
 bool run_engine_chooses(const run *r);
+/* Is the token what the engine draws as *d says? Of what is not fed yet the history lacks the tokens;
+ * *s has to live as long as *d. */
+bool run_engine_draws(const run *r, zt_sampler *s, zt_draw *d);
 zt_status run_check_room(const run *r); /* for the prompt in the context */
 
 float *run_logits(const run *r); /* [V], of the last token */
@@ -143,7 +148,8 @@ zt_status run_note_likeliest(run *r);
 zt_status run_put_logprobs(run *r, int32_t id);
 zt_status run_put_json(run *r, zt_str *s); /* the object of --json and its newline */
 zt_status run_report_json(run *r);
-size_t run_available_bytes(const zt_cli *cli); /* what the machine has free, or less by --mem-limit */
+/* What the machine has free, or less by --mem-limit. */
+size_t run_available_bytes(const zt_cli *cli);
 void run_report_stats(run *r);
 zt_status run_dry(run *r);
 

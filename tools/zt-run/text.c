@@ -92,8 +92,8 @@ static size_t cut_character(const char *s, size_t n)
     return 0;
 }
 
-/* The i-th text that ends an answer, empty after the last: those of --stop, then what opens a user's
- * turn. Who wants no end by a token wants none by a turn either. */
+/* The i-th text that ends an answer, empty after the last: those of --stop, then what opens a
+ * user's turn. Who wants no end by a token wants none by a turn either. */
 static zt_bytes stop_text(const run *r, int i, const char **why)
 {
     const zt_opt_list *stops = &r->o->stop;

@@ -133,7 +133,8 @@ static zt_status open_engines(diff_job *j)
     zt_cli *cli = j->cli;
     zt_cli_second second = zt_cli_pair(cli);
     if (cli->compute)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--compute does not go with diff, which runs each op as it is");
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "--compute does not go with diff, which runs each op as it is");
     bool judge = !cli->pair && !j->two_programs;
     const char *name[2] = {judge ? "ref" : cli->engine, second.engine};
     zt_engine_opts eo[2] = {{.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile},

@@ -5,7 +5,8 @@
 
 /* In the order of the manual. */
 static const trace_command commands[] = {
-    {{"record", "record -m MODEL [-p TEXT] [--steps A..B] [--values FILE] [--times FILE] [OPTION...]",
+    {{"record",
+      "record -m MODEL [-p TEXT] [--steps A..B] [--values FILE] [--times FILE] [OPTION...]",
       TAKES(MODEL) | TAKES(PROMPT) | TAKES(STEPS) | TAKES(AT) | TAKES(VALUES) | TAKES(TIMES) |
       TAKES(CTX) | TAKES(EXACT) | TAKES(KV) | TAKES(EMBED) | TAKES(CYCLES)},
      0, trace_record},
@@ -30,7 +31,8 @@ static const trace_command commands[] = {
     {{"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]",
       TAKES(BIND) | TAKES(WRT) | TAKES(OF) | TAKES(SEEDS)},
      -1, trace_grad},
-    {{"compile", "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]",
+    {{"compile",
+      "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]",
       TAKES_SUBJECT | TAKES(REPORT) | TAKES_PASSES},
      1, trace_compile},
 };
@@ -43,8 +45,8 @@ static const zt_tool tool = {
     .summary = "record programs and look at them",
     .synopsis = synopsis,
     .options = trace_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS | ZT_SHARE_PAIR,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
+              ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS | ZT_SHARE_PAIR,
     .max_operands = -1,
 };
 

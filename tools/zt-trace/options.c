@@ -1,7 +1,8 @@
 /* options.c - the options of zt-trace, of all commands. */
 #include "tools/zt-trace/trace.h"
 
-trace_options trace_opt = {.kv = -1}; /* filled by the option table, which needs constant addresses */
+/* Filled by the option table, which needs constant addresses. */
+trace_options trace_opt = {.kv = -1};
 bool trace_given[TRACE_N_OPTIONS];
 
 #define ROW(id, c, n, k, field, a, h, ...)                                                         \
@@ -22,8 +23,9 @@ const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
     ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
     ROW(PROMPT, 'p', "prompt", STR, prompt, "TEXT", "record: a run on TEXT, as zt-run --raw", ),
     ROW(STEPS, 0, "steps", STR, steps, "A..B", "record: ops A to B as a program of their own", ),
-    ROW(AT, 0, "at", I64, at, "N", "record: the step of the N-th new token (default: 0, the prompt)",
-        .min = 0, .max = 1 << 20),
+    ROW(AT, 0, "at", I64, at, "N",
+        "record: the step of the N-th new token (default: 0, the prompt)", .min = 0,
+        .max = 1 << 20),
     ROW(VALUES, 0, "values", STR, values, "FILE",
         "record: inputs, states and what each op made, of that step", ),
     ROW(CTX, 'c', "ctx", I64, ctx, "N", "record: as zt-run's", .min = 1, .max = INT32_MAX - 64),

@@ -1,9 +1,9 @@
 /* record.c - zt-trace record: what zt-run runs of a language model, as a program.
  *
  * The program is the forward pass as it is built, before any pass; prompt and single token are this
- * one program, with other numbers for its symbols. With a prompt there are values, too: those of the
- * step that --at chooses, to which the run comes as zt-run does. Then the step is walked op by op
- * (--steps, --values) and replayed with a clock (--times).
+ * one program, with other numbers for its symbols. With a prompt there are values, too: those of
+ * the step that --at chooses, to which the run comes as zt-run does. Then the step is walked op by
+ * op (--steps, --values) and replayed with a clock (--times).
  */
 #include "tools/zt-trace/trace.h"
 
@@ -330,7 +330,8 @@ static zt_status record(recording *r)
 static zt_status record_network(zt_cli *cli, const trace_options *o)
 {
     if (o->prompt || o->steps || o->values || o->times)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "-p, --steps, --values and --times are for language models");
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "-p, --steps, --values and --times are for language models");
     zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_how){.cycles = o->cycles});
     zt_status st = p ? trace_write_program(cli, p) : zt_ctx_status(cli->ctx);
     zt_prog_free(p);

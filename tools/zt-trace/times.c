@@ -3,7 +3,8 @@
  *     {"step":12,"seconds":1.5e-05,"engine":"cpu","track":0,"begin":0.25,"end":0.250015}
  *
  * step and seconds are needed; begin, end and track where there are slices; engine where it is not
- * that of --engine. Other members are passed over. A step that comes several times was replayed as often: its mean counts.
+ * that of --engine. Other members are passed over. A step that comes
+ * several times was replayed as often: its mean counts.
  */
 #include "tools/zt-trace/look.h"
 

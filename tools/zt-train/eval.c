@@ -28,7 +28,8 @@ static double expected_at(const eval *e, int64_t row)
     int32_t i;
     int64_t k;
     double d;
-    if (f->row.dtype == ZT_F32) return zt_prediction((const float *)(const void *)at, zt_type_count(&f->row));
+    if (f->row.dtype == ZT_F32)
+        return zt_prediction((const float *)(const void *)at, zt_type_count(&f->row));
     if (f->row.dtype == ZT_F64) return memcpy(&d, at, sizeof d), d;
     if (f->row.dtype == ZT_I64) return memcpy(&k, at, sizeof k), (double)k;
     return memcpy(&i, at, sizeof i), (double)i;
@@ -50,7 +51,8 @@ static zt_status predict(eval *e, const zt_batches *b)
         s = b->get(b->user, 0, i, in, bind, &n, &rows);
         if (!s) s = zt_session_step(e->session, bind, n, in, out);
         for (int64_t r = 0; r < rows && !s; r++, at++) {
-            e->each[at] = zt_deviation_of(expected_at(e, at), zt_prediction(e->room + r * e->n_out, e->n_out));
+            e->each[at] = zt_deviation_of(expected_at(e, at),
+                                          zt_prediction(e->room + r * e->n_out, e->n_out));
             zt_deviations_add(&e->all, &e->each[at]);
         }
         if (!s && e->observer) s = train_observer_tell(e->observer, rows, (uint64_t)i + 1);
@@ -66,12 +68,14 @@ static zt_status find_output(eval *e, int64_t batch)
     zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", batch};
     zt_bound *b = zt_prog_bind(p, &n, 1);
     if (!b) return zt_ctx_status(e->cli->ctx);
-    while (e->out < zt_prog_n_outputs(p) && !strcmp(zt_prog_output(p, e->out)->name, "loss")) e->out++;
+    while (e->out < zt_prog_n_outputs(p) && !strcmp(zt_prog_output(p, e->out)->name, "loss"))
+        e->out++;
     bool there = e->out < zt_prog_n_outputs(p);
     zt_type t = there ? b->type[zt_prog_output(p, e->out)->value] : (zt_type){0};
     zt_bound_free(b);
     if (!there || t.rank < 1 || t.dtype != ZT_F32 || t.dim[0] != batch)
-        return zt_fail(e->cli->ctx, ZT_EUSAGE, "the program has no output of f32 with rows to judge");
+        return zt_fail(e->cli->ctx, ZT_EUSAGE,
+                       "the program has no output of f32 with rows to judge");
     e->n_out = zt_type_count(&t) / batch;
     if (e->n_out < 1) return zt_fail(e->cli->ctx, ZT_EUSAGE, "the program's output is empty");
     e->room = zt_alloc(e->cli->ctx, zt_type_bytes(&t));

@@ -120,8 +120,9 @@ static zt_status tell_step(void *user, const zt_fit_state *p, const zt_fit_step 
     zt_progress(r->cli, "training", (double)p->steps, (double)r->rate.steps);
     zt_status s = r->observer ? train_observer_tell(r->observer, is->samples, p->steps) : ZT_OK;
     if (s || isfinite(is->got.loss)) return s;
-    return zt_fail(r->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help",
-                   p->steps, is->got.loss);
+    return zt_fail(r->cli->ctx, ZT_EDATA,
+                   "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help", p->steps,
+                   is->got.loss);
 }
 
 /* Which ops of a step ran on another engine than was asked for: "2 cross_entropy". */
@@ -143,7 +144,8 @@ static void tell_fallbacks(const run *r)
     for (int op = 0; op < ZT_OP_COUNT; op++)
         if (count[op]) zt_str_printf(&names, ", %d %s", count[op], zt_op_info((zt_op)op)->name);
     if (fell && !zt_ctx_status(r->cli->ctx))
-        zt_log(r->cli->ctx, ZT_LOG_INFO, "engine %s: %d of a step's %d ops fell back to another engine%s",
+        zt_log(r->cli->ctx, ZT_LOG_INFO,
+               "engine %s: %d of a step's %d ops fell back to another engine%s",
                r->engine->vt->name, fell, all, names.len ? names.data : "");
     zt_str_fini(&names);
 }
@@ -188,9 +190,10 @@ static void identify(run *r)
     if (ids) data = XXH64(ids, n, 0);
     for (int i = 0; r->data && i < r->data->n; i++)
         data = XXH64(r->data->field[i].data.data, r->data->field[i].data.len, data);
-    snprintf(r->id, sizeof r->id, "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64
-             " %" PRIu64 "\n", (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed,
-             r->rate.schedule->name, r->rate.lr, r->rate.least, r->rate.warmup,
+    snprintf(r->id, sizeof r->id,
+             "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64 " %" PRIu64 "\n",
+             (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed, r->rate.schedule->name,
+             r->rate.lr, r->rate.least, r->rate.warmup,
              strcmp(r->rate.schedule->name, "constant") ? r->rate.steps : 0);
 }
 
@@ -246,10 +249,15 @@ static zt_status play(run *r)
 {
     zt_fit_state p = zt_fit_begin();
     zt_status s = resume(r, &p);
-    r->fit = (zt_fit_opts){.rate = r->rate, .epochs = (uint64_t)r->o->epochs,
+    r->fit = (zt_fit_opts){.rate = r->rate,
+                           .epochs = (uint64_t)r->o->epochs,
                            .patience = (uint64_t)r->o->patience,
-                           .save_every = (uint64_t)r->o->save_every, .user = r, .step = tell_step,
-                           .validate = r->valid ? validate : NULL, .epoch = tell_epoch, .save = save,
+                           .save_every = (uint64_t)r->o->save_every,
+                           .user = r,
+                           .step = tell_step,
+                           .validate = r->valid ? validate : NULL,
+                           .epoch = tell_epoch,
+                           .save = save,
                            .out = r->observer ? train_observer_out(r->observer) : NULL,
                            .stop = zt_cli_interrupted};
     if (!s) s = zt_fit(r->t, &r->batches, &r->fit, &p);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- a store over the weights, and what is below ---------------------------------------------- */
+/* ---- a store over the weights, and what is below --------------------------------------------- */
 
 static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
@@ -32,8 +32,8 @@ zt_store train_learner_store(train_learner *l) { return (zt_store){l, find, read
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* What is in no file: normal, of deviation 1/sqrt(numbers that are summed) for matrices and filters,
- * 0 for vectors. Each weight has a sequence of its own, by its number. */
+/* What is in no file: normal, of deviation 1/sqrt(numbers that are summed) for matrices and
+ * filters, 0 for vectors. Each weight has a sequence of its own, by its number. */
 static void draw(train_weight *w, uint64_t seed, int number)
 {
     int64_t count = zt_type_count(&w->type), fan = w->type.rank > 1 ? count / w->type.dim[0] : 0;
@@ -53,7 +53,8 @@ static zt_status fetch(zt_ctx *ctx, train_weight *w, const zt_store *store, bool
     if (s) return *found ? s : ZT_OK;
     zt_type as = have;
     as.dtype = ZT_F32;
-    if (!zt_type_equal(&as, &w->type) || (have.dtype != ZT_F32 && !zt_dtype_converts(have.dtype, ZT_F32)))
+    if (!zt_type_equal(&as, &w->type) ||
+        (have.dtype != ZT_F32 && !zt_dtype_converts(have.dtype, ZT_F32)))
         return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, and the program's %s", w->name,
                        zt_type_text(&have, a), zt_type_text(&w->type, b));
     char *raw = zt_alloc(ctx, zt_type_bytes(&have) + 1);

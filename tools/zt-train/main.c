@@ -11,15 +11,16 @@ static const zt_tool tool = {
     .summary = "train and evaluate networks",
     .synopsis = synopsis,
     .options = train_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
+              ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = 0,
 };
 
 static zt_status check(zt_cli *cli, const train_options *o)
 {
     if (o->text && (o->make || o->input || o->eval || o->valid || o->data || o->observe))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--text goes without --new, -i, --eval, --valid, --data and --observe");
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "--text goes without --new, -i, --eval, --valid, --data and --observe");
     if (!o->text && !o->model == !o->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, o->model ? "-m and --new are two networks"
                                                      : "-m or --new is missing: which network");

@@ -1,5 +1,5 @@
-/* observe.c - owns --observe: what each layer of the grid gave, and the gradient of the loss by it, told
- * after each step as events with the members of openfluke/loom's PolyLayerEvent. */
+/* observe.c - owns --observe: what each layer of the grid gave, and the gradient of the loss by it,
+ * told after each step as events with the members of openfluke/loom's PolyLayerEvent. */
 #include "tools/zt-train/train_tool.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct train_observer {
     int n_watched;
     int *gradient;    /* [seen]: its entry of watched */
     int64_t *per_row; /* [seen]: numbers */
-    void **out;       /* [outputs of forward + watched]: room for a batch, NULL where nothing is seen */
+    void **out; /* [outputs of forward + watched]: room for a batch, NULL where nothing is seen */
     zt_str text;      /* the events of a step */
 };
 
@@ -68,13 +68,14 @@ static void put_number(zt_str *s, const char *key, float x)
     else zt_str_printf(s, "\"%s\":null,", key);
 }
 
-static void put_json(train_observer *b, const zt_nn_layer *l, const char *type, const zt_nn_stats *t,
-                     uint64_t step)
+static void put_json(train_observer *b, const zt_nn_layer *l, const char *type,
+                     const zt_nn_stats *t, uint64_t step)
 {
     zt_str *s = &b->text;
-    zt_str_printf(s, "{\"mode\":\"%s\",\"type\":\"%s\",\"z\":%" PRId64 ",\"y\":%" PRId64 ",\"x\":%" PRId64
-                  ",\"l\":%" PRId64 ",\"layer_type\":%d,\"stats\":{", b->mode, type, l->place[0],
-                  l->place[1], l->place[2], l->place[3], (int)l->kind);
+    zt_str_printf(s,
+                  "{\"mode\":\"%s\",\"type\":\"%s\",\"z\":%" PRId64 ",\"y\":%" PRId64
+                  ",\"x\":%" PRId64 ",\"l\":%" PRId64 ",\"layer_type\":%d,\"stats\":{",
+                  b->mode, type, l->place[0], l->place[1], l->place[2], l->place[3], (int)l->kind);
     put_number(s, "avg", t->avg);
     put_number(s, "max", t->max);
     put_number(s, "min", t->min);
@@ -82,13 +83,15 @@ static void put_json(train_observer *b, const zt_nn_layer *l, const char *type, 
                   ",\"model_id\":\"%s\"}\n", t->active, t->total, step, zt_nn_id(b->l->nn));
 }
 
-static void put_words(train_observer *b, const zt_nn_layer *l, const char *type, const zt_nn_stats *t,
-                      uint64_t step)
+static void put_words(train_observer *b, const zt_nn_layer *l, const char *type,
+                      const zt_nn_stats *t, uint64_t step)
 {
-    zt_str_printf(&b->text, "step %" PRIu64 " %s (%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ") %s: "
-                  "avg=%.4g max=%.4g min=%.4g active=%" PRId64 "/%" PRId64 "\n", step, type,
-                  l->place[0], l->place[1], l->place[2], l->place[3], zt_nn_kind_name(l->kind),
-                  (double)t->avg, (double)t->max, (double)t->min, t->active, t->total);
+    zt_str_printf(&b->text,
+                  "step %" PRIu64 " %s (%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ") %s: "
+                  "avg=%.4g max=%.4g min=%.4g active=%" PRId64 "/%" PRId64 "\n",
+                  step, type, l->place[0], l->place[1], l->place[2], l->place[3],
+                  zt_nn_kind_name(l->kind), (double)t->avg, (double)t->max, (double)t->min,
+                  t->active, t->total);
 }
 
 static void put_event(train_observer *b, int i, const char *type, const void *values, int64_t rows,

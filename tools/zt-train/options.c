@@ -2,12 +2,21 @@
 #include "tools/zt-train/train_tool.h"
 
 /* Filled by the option table, which needs constant addresses. */
-train_options train_opt = {.loss = -1, .schedule = "constant", .lr = -1,
-                           .momentum = -1, .decay = -1, .scale = 1, .epochs = 10, .batch = 32, .arch = "llama",
-                           .size = 1000000, .vocab = 512, .ctx = 128};
+train_options train_opt = {.loss = -1,
+                           .schedule = "constant",
+                           .lr = -1,
+                           .momentum = -1,
+                           .decay = -1,
+                           .scale = 1,
+                           .epochs = 10,
+                           .batch = 32,
+                           .arch = "llama",
+                           .size = 1000000,
+                           .vocab = 512,
+                           .ctx = 128};
 
 #define ROW(c, n, k, field, a, h, ...)                                                             \
-    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &train_opt.field, .arg = a, .help = h,    \
+    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &train_opt.field, .arg = a, .help = h,   \
      __VA_ARGS__}
 
 const zt_opt train_option_table[] = {
@@ -15,7 +24,8 @@ const zt_opt train_option_table[] = {
     ROW(0, "new", STR, make, "NAME",
         "instead of -m a new network: sequential, cnn, transformer or random", ),
     ROW(0, "set", LIST, set, "KEY=VALUE", "of --new: dModel, layersPerCell, numClasses ...", ),
-    ROW('i', "input", STR, input, "DATA", "samples: CSV, npz, npy or NDJSON; - is standard input", ),
+    ROW('i', "input", STR, input, "DATA",
+        "samples: CSV, npz, npy or NDJSON; - is standard input", ),
     ROW(0, "target", STR, target, "FILE", "targets in a file of their own", ),
     ROW(0, "data", STR, data, "FILE", "weights of a program, to begin from; the rest is drawn", ),
     ROW(0, "text", STR, text, "FILE", "a language model, of -m or new, learns the text", ),
@@ -27,6 +37,7 @@ const zt_opt train_option_table[] = {
         .max = 1 << 20),
     ROW(0, "eval", FLAG, eval, NULL, "no training: accuracy, deviation buckets and score", ),
     ROW(0, "loss", WORD, loss, "mse|cross_entropy", "of a program without an output 'loss'", ),
+    ROW(0, "method", WORD, method, "backprop", "how weights learn: by gradients of the loss", ),
     ROW(0, "optim", STR, optim, "NAME",
         "sgd momentum nesterov rmsprop adam adamw (default: sgd, of a text adamw)", ),
     ROW(0, "lr", F64, lr, "X", "learning rate (default: the optimizer's)", .fmin = 0, .fmax = 1e6),
@@ -44,7 +55,8 @@ const zt_opt train_option_table[] = {
     ROW(0, "no-shuffle", FLAG, ordered, NULL, "samples in the order of the data, every epoch", ),
     ROW(0, "scale", F64, scale, "X", "the first input times X (default: 1)", .fmin = -1e30,
         .fmax = 1e30),
-    ROW(0, "valid", STR, valid, "DATA", "samples that are not trained on: their loss after each epoch", ),
+    ROW(0, "valid", STR, valid, "DATA",
+        "samples that are not trained on: their loss after each epoch", ),
     ROW(0, "valid-target", STR, valid_target, "FILE", "their targets", ),
     ROW(0, "patience", I64, patience, "N", "end after N epochs without a lower loss (0: never)",
         .min = 0, .max = INT32_MAX),
@@ -52,6 +64,7 @@ const zt_opt train_option_table[] = {
     ROW(0, "checkpoint-every", I64, save_every, "N", "and every N steps", .min = 0,
         .max = INT32_MAX),
     ROW(0, "resume", FLAG, resume, NULL, "go on from the checkpoint, to the same bits", ),
-    ROW(0, "observe", STR, observe, "console|FILE|fd:N", "each step what each layer gave, and its gradient", ),
+    ROW(0, "observe", STR, observe, "console|FILE|fd:N",
+        "each step what each layer gave, and its gradient", ),
     ROW(0, "plot", STR, plot, "FILE.svg", "the loss by epochs as a picture", ),
     {0}};

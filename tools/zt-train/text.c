@@ -39,7 +39,8 @@ static zt_status take_model(train_learner *l, zt_gguf *g)
     zt_store store = zt_checkpoint_store(c);
     zt_status s = train_learner_weights(l, &store, is_weight);
     if (!s && l->n != zt_checkpoint_count(c))
-        s = zt_fail(ctx, ZT_ENOTSUP, "%s: models with tensors that are not learned cannot be trained",
+        s = zt_fail(ctx, ZT_ENOTSUP,
+                    "%s: models with tensors that are not learned cannot be trained",
                     zt_checkpoint_name(c));
     l->meta = s ? NULL : zt_meta_new(ctx);
     if (!s) s = l->meta ? zt_meta_join(l->meta, zt_checkpoint_meta(c)) : ZT_ENOMEM;
@@ -50,8 +51,8 @@ static zt_status take_model(train_learner *l, zt_gguf *g)
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* Texts begin anywhere: a draw of (seed, epoch, place in it). */
-static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in, zt_binding *b, int *n,
-                     int64_t *samples)
+static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in, zt_binding *b,
+                     int *n, int64_t *samples)
 {
     train_text *t = user;
     double room = (double)((int64_t)t->ids.n - t->T);
@@ -104,7 +105,8 @@ void train_text_free(train_text *t)
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-static zt_status encode(train_text *t, const zt_gguf *g, const char *path, const char *text, size_t n)
+static zt_status encode(train_text *t, const zt_gguf *g, const char *path, const char *text,
+                        size_t n)
 {
     zt_vocab *v = zt_vocab_open(g);
     zt_status s = v ? zt_vocab_encode(v, text, n, 0, &t->ids) : zt_ctx_status(t->ctx);

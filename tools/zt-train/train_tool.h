@@ -20,6 +20,7 @@ typedef struct train_options {
     const char *valid, *valid_target;
     bool eval;
     int loss;             /* a zt_loss_kind; -1: the default */
+    int method;           /* 0: backprop, the one there is */
     const char *optim, *schedule;
     double lr, lr_min, momentum, decay, clip, scale;
     int64_t warmup, epochs, batch, patience, save_every;
@@ -67,8 +68,8 @@ zt_status train_learner_take(train_learner *l, zt_trainer *t);
  * one of another. */
 zt_status train_learner_write(train_learner *l, const char *path);
 
-/* For those who open learners: forward is there, or becomes what is trained; weights are those data of
- * f32 that `is_weight` names (NULL: all), as `from` has them, else drawn. */
+/* For those who open learners: forward is there, or becomes what is trained; weights are those data
+ * of f32 that `is_weight` names (NULL: all), as `from` has them, else drawn. */
 zt_prog *train_with_loss(zt_cli *cli, zt_prog *p, const train_options *o);
 zt_status train_learner_weights(train_learner *l, const zt_store *from,
                                 bool (*is_weight)(const train_learner *l, const char *name));
@@ -97,15 +98,16 @@ const void *train_text_bytes(const train_text *t, size_t *n);
 zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
                             const char *target);
 
-/* ---- what is looked at (observe.c) ------------------------------------------------------------- */
+/* ---- what is looked at (observe.c) ----------------------------------------------------------- */
 
-/* Events of the layers that l sees, to `to` ("console" "fd:3" "-" or a file): of what they give and, with
- * `backward`, of the loss's gradient by that. ZT_EUSAGE: l is no network. */
+/* Events of the layers that l sees, to `to` ("console" "fd:3" "-" or a file): of what they give
+ * and, with `backward`, of the loss's gradient by that. ZT_EUSAGE: l is no network. */
 typedef struct train_observer train_observer;
 train_observer *train_observer_open(const train_learner *l, const char *to, const char *mode,
                                     bool backward, int64_t batch);
 void train_observer_free(train_observer *b); /* NULL: nothing */
-/* Where a step is to put it: [forward's outputs, then values watched], NULL for what is not seen. */
+/* Where a step is to put it: [forward's outputs, then values
+ * watched], NULL for what is not seen. */
 void *const *train_observer_out(const train_observer *b);
 const int *train_observer_watched(const train_observer *b, int *n); /* for zt_train_opts */
 zt_status train_observer_tell(train_observer *b, int64_t rows, uint64_t step);

@@ -107,6 +107,7 @@ typedef struct zt_cu_rows_args {
 /* ---- large products (gemm.cuh) ---------------------------------------------------------------- */
 
 enum { ZT_CU_GEMM_TILE = 128, ZT_CU_GEMM_BYTES = 128 * 136 * 4 /* of shared memory */ };
+enum { ZT_CU_CODES_BYTES = 4 * 10240 + 8 * (4352 + 8192) /* and of codes_units.cu */ };
 
 /* ---- matmul (matmul.cu) --------------------------------------------------------------------- */
 
@@ -211,10 +212,10 @@ typedef struct zt_cu_few_args {
     } of;
     int32_t from;  /* ZT_CU_OF_ */
     int32_t tells; /* what is made of x is also left where its own kernel puts it */
-    /* Where the block's dynamic memory has codes of x (at 0), their scales and sums, sums of slices,
-     * and 40 floats; all of it. */
+    /* Where the block's dynamic memory has x (at 0), codes' scales and sums, sums of slices, and 40
+     * floats; all of it. */
     int32_t sums_at, part_at, room_at, bytes;
-    int64_t tile_bytes; /* of the codes of 16 rows of w */
+    int64_t tile_bytes; /* of the codes of 16 rows of packed w */
 } zt_cu_few_args;
 
 #endif

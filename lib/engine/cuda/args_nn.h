@@ -17,7 +17,7 @@ typedef struct zt_cu_set_args {
     int32_t unbiased, training;
 } zt_cu_set_args;
 
-/* ---- sdpa.cu -------------------------------------------------------------------------------- */
+/* ---- sdpa.cu, sdpa_units.cu, sdpa_grad_units.cu ---------------------------------------------- */
 
 enum { ZT_CU_SDPA_MOST = 256 }; /* columns */
 
@@ -33,9 +33,35 @@ typedef struct zt_cu_sdpa_args {
     int64_t b, h, g, s, t, d, dv_cols;
     int64_t mask_step[4];        /* along b, h, s, t */
     int64_t offset, left, right; /* lib/ops/sdpa.h: zt_sdpa_seen; right with causal in it */
-    float scale, softcap;
+    double scale, softcap;
     int32_t mask_bool, end;
+    /* On the matrix units, of q, k, v and dy (y): elements from one part of the numbers to the
+     * next, and whether 16 bytes may be read at every eighth column. */
+    int64_t part[4];
+    int32_t wide[4];
 } zt_cu_sdpa_args;
+
+/* f32 as parts of bf16: rows of `cols` columns, to [part][b][head][n][up to a multiple of 8]. */
+typedef struct zt_cu_parts_args {
+    zt_cu_rows from;
+    zt_cu_ptr to;
+    int64_t b, heads, n, cols;
+} zt_cu_parts_args;
+
+/* Numbers of 16 bits are multiplied as they are, f32 as three of bf16. A block of the kernels for D
+ * columns has so many rows, and walks the others so many at a time; of the gradient these come in
+ * stages. */
+enum { ZT_CU_SDPA_PARTS = 3, ZT_CU_SDPA_BACK_ROWS = 64 };
+#define ZT_CU_SDPA_ROWS(parts) ((parts) == 1 ? 128 : 64)
+#define ZT_CU_SDPA_WALK(D) ((D) == 64 ? 64 : 32)
+#define ZT_CU_SDPA_BACK_WALK(parts, D) ((parts) == 1 && (D) == 64 ? 64 : 32)
+#define ZT_CU_SDPA_STAGES(parts) ((parts) == 1 ? 2 : 1)
+#define ZT_CU_SDPA_BYTES(parts, D)                                                                 \
+    ((parts) * 2 * (D) * (ZT_CU_SDPA_ROWS(parts) + 2 * ZT_CU_SDPA_WALK(D)) + 16)
+#define ZT_CU_SDPA_BACK_BYTES(parts, D)                                                            \
+    ((parts) * 4 * (D) *                                                                           \
+         (ZT_CU_SDPA_BACK_ROWS + ZT_CU_SDPA_STAGES(parts) * ZT_CU_SDPA_BACK_WALK(parts, D)) +      \
+     16)
 
 /* ---- recurrent.cu --------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ typedef struct zt_cu_turns_args {
 } zt_cu_turns_args;
 
 /* Pairs to pairs; a real line to the n/2+1 bins of its spectrum; and back. */
-typedef enum zt_cu_lines { ZT_CU_PAIRS, ZT_CU_TO_BINS, ZT_CU_OF_BINS } zt_cu_lines;
+typedef enum zt_cu_lines { ZT_CU_OF_PAIRS, ZT_CU_TO_BINS, ZT_CU_OF_BINS } zt_cu_lines;
 
 /* lines of n, `inner` apart in x and y; of x's `given` entries the rest are zeros. */
 typedef struct zt_cu_dft_args {
@@ -24,7 +24,8 @@ typedef struct zt_cu_dft_args {
     int32_t inverse, twice; /* twice: bins that are no ends count double, ends are real */
 } zt_cu_dft_args;
 
-/* Bins [B,modes,C] as f64 pairs of a grid [B,n,C], and grids of bins. */
+/* Bins [B,modes,C] as f64 pairs of a grid [B,n,C], and grids of bins. t: turns, or beside cuFFT whole
+ * spectra, pairs [B,n/2+1,C] of f64 or else f32. */
 typedef struct zt_cu_bins_args {
     zt_cu_ptr x, z, t;
     int64_t B, n, C, modes;

@@ -1,11 +1,12 @@
-/* args_tape.h - stages of the kernel that stays: what host (tape.c) and kernel (tape.cu) know of them.
- */
+/* args_tape.h - stages of the kernel that stays: what host (tape.c) and kernel (tape.cu) know of
+ * them. */
 #ifndef ZT_CU_ARGS_TAPE_H
 #define ZT_CU_ARGS_TAPE_H
 
 #include "lib/engine/cuda/args_llm.h"
 
-/* Products are numbered from ZT_CU_STAGE_FEW on, by type: tape.c has their names. */
+/* Products come last, by type: tape.c has their names. Weights of f32, f16 and bf16 follow the
+ * packed ones; half: of bf16, x rounded to it. */
 enum {
     ZT_CU_STAGE_NORM,
     ZT_CU_STAGE_GATE,
@@ -19,7 +20,11 @@ enum {
 #define X(type) ZT_CU_STAGE_FEW_##type,
     ZT_CU_PACKED_TYPES(X)
 #undef X
-        ZT_CU_STAGES
+        ZT_CU_STAGE_FEW_f32,
+    ZT_CU_STAGE_FEW_f16,
+    ZT_CU_STAGE_FEW_bf16,
+    ZT_CU_STAGE_FEW_half,
+    ZT_CU_STAGES
 };
 
 /* What a launch would have been: `blocks` blocks, which the kernel's own blocks take in turn, the

@@ -1,10 +1,8 @@
 /* blas.c - cuBLAS, opened at run time, and products of matrices by it. */
 #include "lib/engine/cuda/blas.h"
-#include "lib/engine/cuda/tape.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Numbers of its enumerations. */
 enum {
@@ -16,9 +14,8 @@ enum {
     COMPUTE_64F = 70,
     DEFAULT = -1
 };
-enum { WORKSPACE = 32 << 20 }; /* what it recommends for Hopper; elsewhere 4 MiB would do */
 
-static zt_status told(zt_cu_engine *e, int r, const char *call)
+zt_status zt_cu_blas_told(zt_cu_engine *e, int r, const char *call)
 {
     if (r == 0) return ZT_OK;
     if (r == ALLOC_FAILED)
@@ -28,41 +25,54 @@ static zt_status told(zt_cu_engine *e, int r, const char *call)
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-static zt_status find_all(zt_ctx *ctx, zt_cu_blas *b)
-{
-    void *p;
-#define X(symbol, name, params)                                                                    \
-    p = dlsym(b->library, #symbol);                                                                \
-    if (!p) return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: cuBLAS lacks %s", #symbol);              \
-    memcpy(&b->name, &p, sizeof p);
+static const char *const symbols[] = {
+#define X(symbol, name, params) #symbol,
     ZT_CU_BLAS_API(X)
 #undef X
-    return ZT_OK;
+    NULL};
+
+static const char *const lt_symbols[] = {
+#define X(symbol, name, params) #symbol,
+    ZT_CU_LT_API(X)
+#undef X
+    NULL};
+
+static zt_status open_lt(zt_cu_engine *e)
+{
+    zt_cu_blas *b = e->blas;
+    const char *lacks = zt_cu_symbols(b->library, lt_symbols, &b->lt_call);
+    if (lacks) {
+        zt_log(e->base.ctx, ZT_LOG_INFO, "cuda: cuBLAS has no %s: linear is by our own kernels",
+               lacks);
+        return ZT_OK;
+    }
+    zt_status s = zt_cu_blas_told(e, b->lt_call.Create(&b->lt), "LtCreate");
+    if (s) b->lt = NULL;
+    return s;
 }
 
 static zt_status open_named(zt_cu_engine *e, const char *name)
 {
     zt_cu_blas *b = e->blas;
-    b->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!b->library) {
-        const char *why = dlerror();
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine cuda: no cuBLAS: %s", why ? why : name);
-    }
-    zt_status s = find_all(e->base.ctx, b);
-    if (!s) s = told(e, b->Create(&b->handle), "Create");
+    const zt_cu_blas_calls *f = &b->call;
+    zt_status s = zt_cu_beside(e->base.ctx, name, "cuBLAS", symbols, &b->call, &b->library);
+    if (s) return s;
+    s = zt_cu_blas_told(e, f->Create(&b->handle), "Create");
     if (s) b->handle = NULL;
-    if (!s) s = told(e, b->SetStream(b->handle, e->stream), "SetStream");
-    if (!s) s = zt_cu_alloc(e, ZT_CU_DEVICE_MEM, WORKSPACE, &b->room);
+    if (!s) s = zt_cu_blas_told(e, f->SetStream(b->handle, e->stream), "SetStream");
+    if (!s) s = zt_cu_alloc(e, ZT_CU_DEVICE_MEM, ZT_CU_BLAS_ROOM, &b->room);
     if (!s)
-        s = told(e, b->SetWorkspace(b->handle, (void *)(uintptr_t)b->room.at, WORKSPACE),
-                 "SetWorkspace");
-    return s ? s : told(e, b->SetMathMode(b->handle, EXACT_SUMS), "SetMathMode");
+        s = zt_cu_blas_told(
+            e, f->SetWorkspace(b->handle, (void *)(uintptr_t)b->room.at, ZT_CU_BLAS_ROOM),
+            "SetWorkspace");
+    if (!s) s = zt_cu_blas_told(e, f->SetMathMode(b->handle, EXACT_SUMS), "SetMathMode");
+    return s ? s : open_lt(e);
 }
 
 zt_status zt_cu_blas_open(zt_cu_engine *e)
 {
     const char *name = getenv("ZT_LIBCUBLAS");
-    if (!name || !*name || strcmp(e->cu.platform->engine, "cuda")) return ZT_OK;
+    if (!name || !*name || e->cu.platform != &zt_cu_nvidia) return ZT_OK;
     e->blas = zt_calloc(e->base.ctx, 1, sizeof *e->blas);
     zt_status s = e->blas ? open_named(e, name) : ZT_ENOMEM;
     if (s) zt_cu_blas_close(e);
@@ -73,7 +83,8 @@ void zt_cu_blas_close(zt_cu_engine *e)
 {
     zt_cu_blas *b = e->blas;
     if (!b) return;
-    if (b->handle) b->Destroy(b->handle);
+    if (b->lt) b->lt_call.Destroy(b->lt);
+    if (b->handle) b->call.Destroy(b->handle);
     zt_cu_release(e, &b->room);
     if (b->library) dlclose(b->library);
     zt_free(e->base.ctx, b);
@@ -112,17 +123,15 @@ zt_status zt_cu_blas_multiply(zt_cu_call *c, const zt_cu_matmul_args *a, bool ta
     *done = b && one_step(a, a->a_step, &a_step) && one_step(a, a->b_step, &b_step) && fits(a->N) &&
             fits(a->M) && fits(a->K) && fits(batches);
     if (!*done) return ZT_OK;
-    c->launches++;
-    zt_status cut = zt_cu_tape_cut(c->e, c->tape);
-    if (c->sizing || cut) return cut;
-    if (c->tape) c->tape->launches++;
-    return told(c->e,
-                b->Gemm(b->handle, tb ? OP_T : OP_N, ta ? OP_T : OP_N, (int)a->M, (int)a->N,
-                        (int)a->K, t == ZT_F64 ? (const void *)&one_d : &one,
-                        (const void *)(uintptr_t)a->b, type, (int)(tb ? a->K : a->M), b_step,
-                        (const void *)(uintptr_t)a->a, type, (int)(ta ? a->N : a->K), a_step,
-                        t == ZT_F64 ? (const void *)&none_d : &none, (void *)(uintptr_t)a->y, type,
-                        (int)a->M, a->M * a->N, (int)batches,
-                        t == ZT_F64 ? COMPUTE_64F : COMPUTE_32F, DEFAULT),
-                "GemmStridedBatchedEx");
+    bool goes;
+    zt_status s = zt_cu_foreign(c, &goes);
+    if (s || !goes) return s;
+    int r = b->call.Gemm(b->handle, tb ? OP_T : OP_N, ta ? OP_T : OP_N, (int)a->M, (int)a->N,
+                         (int)a->K, t == ZT_F64 ? (const void *)&one_d : &one,
+                         (const void *)(uintptr_t)a->b, type, (int)(tb ? a->K : a->M), b_step,
+                         (const void *)(uintptr_t)a->a, type, (int)(ta ? a->N : a->K), a_step,
+                         t == ZT_F64 ? (const void *)&none_d : &none, (void *)(uintptr_t)a->y, type,
+                         (int)a->M, a->M * a->N, (int)batches,
+                         t == ZT_F64 ? COMPUTE_64F : COMPUTE_32F, DEFAULT);
+    return zt_cu_blas_told(c->e, r, "GemmStridedBatchedEx");
 }

@@ -26,8 +26,8 @@ FN void encode(float v[8], uint32_t word[2], float *scale, float *sum)
     *sum = d * (float)total;
 }
 
-/* 32 columns of 16 rows of w by eight tokens, on the matrix units: added to the sums of rows g, g + 8
- * and tokens 2 t, 2 t + 1 of lane 4 g + t; scale and sum are those of its tokens. */
+/* 32 columns of 16 rows of w by eight tokens, on the matrix units: added to the sums of rows g and
+ * g + 8 and tokens 2 t, 2 t + 1 of lane 4 g + t; scale and sum are those of its tokens. */
 template <class T>
 FN void by_codes(const fragment *f, const uint32_t b[2], const float scale[2], const float sum[2],
                  float acc[4])

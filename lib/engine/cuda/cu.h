@@ -3,8 +3,8 @@
  * Files: driver.h the driver, platform.c what CUDA's and HIP's differ in, loader.c one opened,
  * device.c a device made ready, adapters.c which there are, memory.c buffers and the pool, copies.c
  * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
- * op and how one launches, FAMILY.c the rows beside FAMILY.cu, their kernels, prepare.c from a plan
- * to what is captured, replay.c running it, work.c what runs ahead of the caller, cuda.c the
+ * op and how one launches, blas*.c and fft.c what cuBLAS and cuFFT do where they are named, FAMILY.c
+ * the rows beside FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c what runs ahead of the caller, cuda.c the
  * vtables: cuda and hip are this one engine on two drivers.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
@@ -17,8 +17,6 @@
 #include "lib/engine/cuda/driver.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/layout.h"
-
-extern const zt_engine_vt zt_engine_hip; /* zt_engine_cuda's sibling */
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
@@ -60,6 +58,8 @@ typedef struct zt_cu_engine {
     bool cooperative;            /* blocks of a launch may wait for each other */
     bool unified;                /* the device's memory is the host's */
     struct zt_cu_blas *blas;     /* blas.h; NULL: products are our own */
+    int wgmma;                   /* wgmma.h: zt_cu_wgmma_use; 0: not known */
+    struct zt_cu_fft *fft;       /* fft.h; NULL: transforms are */
     zt_cu_pool pool;
     zt_cu_module module[ZT_CU_MODULES];
     int n_modules; /* loaded so far, in the order of zt_cu_images */
@@ -87,6 +87,7 @@ struct zt_ebuf {
     zt_cu_mem mem;
     const struct zt_cu_pack *pack; /* NULL: as in a file */
     zt_cu_mem plain;               /* of packed: a plain copy for ops that read no packed weights */
+    bool model;                    /* a model's weight: nothing here writes it */
 };
 
 int zt_cu_adapters(zt_ctx *ctx, const zt_cu_platform *platform, zt_adapter *a, int max);
@@ -133,7 +134,7 @@ struct zt_cu_pack {
                         int64_t rows, int64_t columns);
     /* A block as zt_cu_pack_args has it, and the kernels of products with codes of x, or x itself. */
     int codes, head, half, codes_at, head_at, half_at;
-    const char *by_codes, *by_floats, *by_few;
+    const char *by_codes, *by_floats, *by_few, *by_large;
 };
 /* What kernels must know of a packed matrix; raw, packed and back are 0. */
 struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *p, int64_t rows, int64_t columns);
@@ -161,6 +162,7 @@ struct zt_cu_call {
     const zt_type *in[ZT_MAX_IN], *out[ZT_MAX_OUT]; /* NULL: absent, not wanted */
     zt_cu_ptr x[ZT_MAX_IN], y[ZT_MAX_OUT];          /* 0: absent, not wanted */
     const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
+    unsigned model;                                 /* inputs that are a model's weights, as bits */
     zt_cu_ptr trouble;                              /* a zt_cu_trouble */
     bool beside; /* emit: what is launched next needs nothing of what this op launched before */
     zt_cu_tape *tape; /* launches may become stages; NULL: they are launched */
@@ -192,6 +194,8 @@ zt_status zt_cu_tape_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_
 /* Before anything else goes into the stream, in both passes: what the tape has goes first. t may be
  * NULL. */
 zt_status zt_cu_tape_cut(zt_cu_engine *e, zt_cu_tape *t);
+/* What a library launches comes next; *goes: now, and not in a pass that only sees what there is. */
+zt_status zt_cu_foreign(zt_cu_call *c, bool *goes);
 /* Fresh memory for this op alone, 256-byte aligned. bytes may be 0. */
 zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes);
 /* Constants of the step, the same at every run. 0: an error. */

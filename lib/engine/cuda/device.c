@@ -1,5 +1,6 @@
 /* device.c - one device made ready: its limits, its context, a stream, what came of its errors. */
 #include "lib/engine/cuda/blas.h"
+#include "lib/engine/cuda/fft.h"
 
 #include <string.h>
 
@@ -73,7 +74,8 @@ static zt_status read_limits(zt_cu_engine *e)
     e->unified = ask(e, ZT_CU_AT_INTEGRATED, &s);
     e->shared = (size_t)ask(e, ZT_CU_AT_SHARED, &s);
     e->shared_optin = (size_t)ask(e, ZT_CU_AT_SHARED_OPTIN, &s);
-    for (int d = 0; d < 3; d++) e->max_grid[d] = (unsigned)ask(e, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + d), &s);
+    for (int d = 0; d < 3; d++)
+        e->max_grid[d] = (unsigned)ask(e, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + d), &s);
     if (s) return s;
     if (e->major * 10 + e->minor < e->cu.platform->least)
         return zt_fail(e->base.ctx, ZT_ENOTSUP,
@@ -97,9 +99,10 @@ zt_status zt_cu_device_open(zt_cu_engine *e, int index)
     /* 1: it does not wait for the legacy stream of whoever else uses this context. */
     if (!s) s = zt_cu_try(e, e->cu.StreamCreate(&e->stream, 1), "StreamCreate");
     if (!s) s = zt_cu_blas_open(e);
+    if (!s) s = zt_cu_fft_open(e);
     if (!s && e->unified)
-        zt_log(e->base.ctx, ZT_LOG_INFO,
-               "cuda: %s: its memory is the host's: weights are not copied", e->name);
+        zt_log(e->base.ctx, ZT_LOG_INFO, "%s: %s: its memory is the host's: weights are not copied",
+               e->base.vt->name, e->name);
     return s;
 }
 
@@ -113,6 +116,7 @@ void zt_cu_device_close(zt_cu_engine *e)
         if (e->stream) cu->StreamSynchronize(e->stream);
         e->pending = false;
         zt_cu_blas_close(e);
+        zt_cu_fft_close(e);
         zt_cu_halves_close(e);
         zt_cu_release(e, &e->ahead);
         zt_cu_release(e, &e->ahead_host);

@@ -31,7 +31,8 @@ enum {
     ZT_CU_NOT_FOUND = 500,
 
     ZT_CU_FUNC_DYNAMIC_SHARED = 8,
-    ZT_CU_CAPTURE_THREAD_LOCAL = 1
+    ZT_CU_CAPTURE_THREAD_LOCAL = 1,
+    ZT_CU_CAPTURE_RELAXED = 2
 };
 
 /* Attributes of devices: numbers in CUDA and in HIP, whose order is another. -1: 0 for all. */
@@ -117,6 +118,16 @@ typedef enum zt_cu_attribute {
       hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, OccupancyMaxBlocks,                      \
       (int *blocks, zt_cu_function f, int threads, size_t shared))
 
+/* What CUDA alone has, the last of them from 12.0 on: elsewhere the pointers stay NULL. */
+struct zt_cu_tensor_map;
+#define ZT_CU_API_NEWER(X)                                                                         \
+    X(cuCtxCreate_v2, CtxCreate, (zt_cu_context *c, unsigned flags, int device))                   \
+    X(cuCtxDestroy_v2, CtxDestroy, (zt_cu_context c))                                              \
+    X(cuTensorMapEncodeTiled, TensorMapEncodeTiled,                                                \
+      (struct zt_cu_tensor_map *map, int type, unsigned rank, void *at, const uint64_t *size,      \
+       const uint64_t *step, const uint32_t *box, const uint32_t *every, int interleave,           \
+       int swizzle, int promotion, int fill))
+
 enum {
 #define X(cuda, hip, name, params) ZT_CU_CALL_##name,
     ZT_CU_API(X)
@@ -152,6 +163,9 @@ typedef struct zt_cu_api {
 #define X(cuda, hip, name, params) int(*name) params;
     ZT_CU_API(X)
 #undef X
+#define X(cuda, name, params) int(*name) params;
+    ZT_CU_API_NEWER(X)
+#undef X
     const char *(*text)(int r);
     bool emulated; /* tests/cudaemu: kernels need no image */
     int version;   /* that the driver speaks: 12040 of CUDA 12.4 */
@@ -160,6 +174,15 @@ typedef struct zt_cu_api {
 /* ZT_ENOTSUP and why where there is no driver. */
 zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *cu);
 void zt_cu_unload(zt_cu_api *cu);
+
+/* A library beside the driver, `what` by its name: functions is a struct of as many pointers to
+ * functions as there are symbols, whose list ends with NULL. ZT_ENOTSUP and why. */
+typedef void zt_cu_call_fn(void);
+zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols,
+                       void *functions, void **library);
+/* Those of a library that is open: the first that it lacks, or NULL. */
+const char *zt_cu_symbols(void *library, const char *const *symbols, void *functions);
+
 /* A result of the driver, as all its calls: *value is 0 where it knows no such. */
 int zt_cu_attribute_of(const zt_cu_api *cu, zt_cu_attribute at, int device, int *value);
 /* ZT_ENOMEM "cuda: cuMemAlloc: out of memory" and the like; ZT_OK for success. */

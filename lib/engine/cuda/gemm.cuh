@@ -1,12 +1,14 @@
 /* gemm.cuh - large products of 16-bit numbers on the matrix units: 128 by 128 places a block, 32 of
  * K a step, four steps in shared memory of which three are on their way (cp.async).
  *
- * Eight warps, two by four, 64 by 32 places each. A lane's operands are columns 8 t .. 8 t + 7 of
- * 32 (t: lane % 4), as in linear_half.cu and matmul.cu, so who makes a place changes nothing.
- * Shared memory without two rows in one bank: of an operand whose K lies side by side a row is 64
- * bytes, and eight lanes read 16 of each of two rows, 128 that follow each other; of one whose rows
- * lie side by side a column is 256 bytes, in chunks of 16 that are mixed up by the column's number
- * (chunk ^ mixed), and ldmatrix takes eight of eight columns.
+ * Eight warps, two by four, 64 by 32 places each. A lane's operands are columns 4 t .. 4 t + 3 of
+ * each 16 (t: lane % 4), as in linear_half.cuh and matmul.cu, so who makes a place changes nothing;
+ * and each mma has 16 columns that follow each other, as wgmma has. Shared memory without two rows
+ * in one bank: of an operand whose K lies side by side a row is 64 bytes, in chunks of 16 whose
+ * halves change places in every other pair of rows, so that 16 lanes read 32 of each of four rows,
+ * in 128 of their own; of one whose rows lie side by side a column is 256 bytes, in chunks of 16
+ * that are mixed up by the column's number (chunk ^ mixed), and ldmatrix takes eight of eight
+ * columns.
  */
 #ifndef ZT_CU_GEMM_H
 #define ZT_CU_GEMM_H
@@ -42,7 +44,9 @@ FN void gemm_tile_of(int64_t id, int64_t lefts, int64_t rights, int64_t *left, i
     *right = (group + in % n) * GEMM_TILE;
 }
 
-FN int mixed(int k) { return (k & 1) | (k >> 3 & 3) << 1; }
+FN int mixed(int k) { return (k & 1) | (k >> 2 & 3) << 1; }
+/* Of a row whose K lies side by side. */
+FN int chunk_at(int row, int chunk) { return chunk ^ (row & 2); }
 
 enum { GEMM_EACH = GEMM_HALF / 8 / GEMM_THREADS }; /* eights of an operand that a thread brings */
 
@@ -60,7 +64,8 @@ template <bool ROWS> FN void gemm_read_by(const gemm_side &s, gemm_reader *r)
         r->k[i] = ROWS ? at / 16 : at % 4 * 8;
         int64_t row = s.first + (ROWS ? chunk * 8 : at / 4), rows = s.rows - row;
         r->rows[i] = rows < 0 ? 0 : rows < 8 ? (int)rows : 8;
-        r->to[i] = ROWS ? at / 16 * GEMM_TILE + (chunk ^ mixed(at / 16)) * 8 : at * 8;
+        r->to[i] = ROWS ? at / 16 * GEMM_TILE + (chunk ^ mixed(at / 16)) * 8
+                        : at / 4 * GEMM_DEEP + chunk_at(at / 4, at % 4) * 8;
         r->from[i] = s.at + row * s.row + r->k[i] * s.column;
     }
 }
@@ -85,27 +90,31 @@ FN void gemm_bring(const gemm_side &s, const gemm_reader &r, int64_t k, int64_t 
     }
 }
 
-/* Columns 8 t .. 8 t + 7 of row `row` + lane / 4. */
+/* Columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 of row `row` + lane / 4. */
 template <bool ROWS> FN void gemm_operand(uint16_t *from, int row, uint32_t word[4])
 {
     if (ROWS) {
-        int l = lane(), k = l % 8 / 2 * 8 + l / 8 * 2 + l % 2;
+        int l = lane(), k = l / 16 * 16 + l % 8 / 2 * 4 + l / 8 % 2 * 2 + l % 2;
         ldmatrix_x4_trans(word, from + k * GEMM_TILE + (row / 8 ^ mixed(k)) * 8);
     } else {
-        vec<uint32_t, 4> v =
-            load_vec<4>((const uint32_t *)(from + (row + lane() / 4) * GEMM_DEEP + lane() % 4 * 8));
-        for (int j = 0; j < 4; j++) word[j] = v.v[j];
+        /* row is a multiple of 8 */
+        const int g = lane() / 4, own = chunk_at(g, lane() % 4 / 2) * 8 + lane() % 2 * 4;
+        const uint16_t *at = from + (row + g) * GEMM_DEEP;
+        UNROLL
+        for (int h = 0; h < 2; h++) {
+            const vec<uint32_t, 2> v = load_vec<2>((const uint32_t *)(at + (own ^ 16 * h)));
+            word[2 * h] = v.v[0];
+            word[2 * h + 1] = v.v[1];
+        }
     }
 }
 
-template <class T, bool LEFT, bool RIGHT>
-FN void gemm_step(uint16_t *stage, gemm_sums sum)
+template <class T, bool LEFT, bool RIGHT> FN void gemm_step(uint16_t *stage, gemm_sums sum)
 {
     int row = warp() / 4 * 64, column = warp() % 4 * 32;
     uint32_t right[4][4];
     UNROLL
-    for (int j = 0; j < 4; j++)
-        gemm_operand<RIGHT>(stage + GEMM_HALF, column + 8 * j, right[j]);
+    for (int j = 0; j < 4; j++) gemm_operand<RIGHT>(stage + GEMM_HALF, column + 8 * j, right[j]);
     UNROLL
     for (int i = 0; i < 4; i++) {
         uint32_t low[4], high[4];

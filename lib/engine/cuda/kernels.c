@@ -143,6 +143,15 @@ zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim g, zt_cu_dim b
                      "LaunchKernel");
 }
 
+zt_status zt_cu_foreign(zt_cu_call *c, bool *goes)
+{
+    c->launches++;
+    zt_status s = zt_cu_tape_cut(c->e, c->tape);
+    *goes = !s && !c->sizing;
+    if (*goes && c->tape) c->tape->launches++;
+    return s;
+}
+
 enum { ALIGN = 256 };
 
 /* What stands for an address while sizing: not 0, which would mean that there is none. */

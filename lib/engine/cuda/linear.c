@@ -1,6 +1,6 @@
 /* linear.c - rows of products with weights: which kernel makes them, in which launches. */
-#include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/blas.h"
+#include "lib/engine/cuda/wgmma.h"
 #include "lib/ops/linear.h"
 #include "lib/tensor/decode.h"
 
@@ -39,28 +39,40 @@ zt_status zt_cu_vectors(zt_cu_call *c, zt_dtype t, zt_cu_ptr *at)
 
 typedef struct how {
     const char *kernel;
-    bool codes;  /* x as codes of 8 bits */
-    int most;    /* rows of x a warp */
-    int columns; /* of w that go together */
+    const char *few; /* of few rows of x; NULL: none of its own */
+    bool codes;      /* x as codes of 8 bits */
+    int most;        /* rows of x a warp */
+    int columns;     /* of w that go together */
+    int x_bytes;     /* of a number of x, with few rows */
 } how;
 
 static bool rounds(const zt_word *act) { return strcmp(act->s, "f32") != 0; }
 
+/* Rows of codes a row of x. */
+static int codes_of(const zt_word *act) { return strcmp(act->s, "q16") ? 1 : 2; }
+
 static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed)
 {
     int block = packed ? zt_dtype_get(w)->block : 32;
-    if (packed && rounds(act)) return (how){packed->by_codes, true, 32, block};
-    if (packed) return (how){packed->by_floats, false, 8, block};
+    if (packed && rounds(act))
+        return (how){packed->by_codes, packed->by_few, true, 32, block, codes_of(act)};
+    if (packed) return (how){packed->by_floats, NULL, false, 8, block, 0};
     if (w == ZT_BF16 && (x == ZT_BF16 || (x == ZT_F32 && rounds(act))))
-        return (how){"zt_half_bf16", false, 64, 32};
-    if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", false, 64, 32};
+        return (how){"zt_half_bf16", x == ZT_F32 ? "zt_few_half" : NULL, false, 64, 32, 2};
+    if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", NULL, false, 64, 32, 0};
     if (w == ZT_F8_E4M3 && x != ZT_F32)
-        return (how){x == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", false, 64, 32};
-    const char *kernel = w == ZT_F32    ? "zt_linear_f32"
-                         : w == ZT_F16  ? "zt_linear_f16"
-                         : w == ZT_BF16 ? "zt_linear_bf16"
-                                        : "zt_linear_file";
-    return (how){kernel, false, 8, 32};
+        return (how){x == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32,
+                     0};
+    static const struct {
+        zt_dtype w;
+        const char *kernel, *few;
+    } plain[] = {{ZT_F32, "zt_linear_f32", "zt_few_f32"},
+                 {ZT_F16, "zt_linear_f16", "zt_few_f16"},
+                 {ZT_BF16, "zt_linear_bf16", "zt_few_bf16"}};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (plain[i].w == w)
+            return (how){plain[i].kernel, x == ZT_F32 ? plain[i].few : NULL, false, 8, 32, 4};
+    return (how){"zt_linear_file", NULL, false, 8, 32, 0};
 }
 
 /* The number of a curve, or a gate's. */
@@ -96,14 +108,11 @@ typedef struct products {
     zt_cu_ptr codes, sums; /* of x, once made */
 } products;
 
-/* Rows of codes a row of x. */
-static int codes_each(const products *p) { return strcmp(p->act->s, "q16") ? 1 : 2; }
-
 static zt_status make_codes(products *p)
 {
     zt_cu_call *c = p->c;
     int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1], parts = (n + 7) / 8 * (K / 32);
-    int each = codes_each(p);
+    int each = codes_of(p->act);
     if (p->codes) return ZT_OK;
     p->codes = zt_cu_scratch(c, (size_t)(parts * each) * 256);
     p->sums = zt_cu_scratch(c, (size_t)(parts * each) * 64);
@@ -142,36 +151,50 @@ static bool splits(const zt_cu_call *c, int64_t n, int64_t tiles, int most)
     return n <= 8 || (tiles + WARPS - 1) / WARPS * ((n + most - 1) / most) < 2 * c->e->processors;
 }
 
-/* With few rows of x, whose codes each block makes for itself: where its shared memory has room.
- * Everything else of `f` is there. */
-static bool fill_few(const zt_cu_call *c, zt_cu_few_args *f)
+/* Shared memory of a block with few rows of x: two of them have room on a processor. */
+static size_t room_of(const zt_cu_engine *e)
 {
-    const int64_t codes = f->a.n * f->a.K * f->a.each;
-    if (f->a.n > ZT_CU_FEW || codes > (int64_t)c->e->shared) return false;
-    f->sums_at = (int32_t)codes;
-    f->part_at = f->sums_at + (int32_t)(codes / 32 * 8);
-    f->room_at = f->part_at + (int32_t)(2 * WARPS * f->a.n * 16 * (int64_t)sizeof(float));
-    f->bytes = f->room_at + 40 * (int32_t)sizeof(float);
-    return (size_t)f->bytes <= c->e->shared;
+    const size_t half = e->shared_optin / 2, own = 2048 /* what a kernel has beside */;
+    return half > e->shared + own ? half - own : e->shared;
 }
 
-static zt_status launch_few(zt_cu_call *c, const zt_cu_pack *packed, zt_cu_few_args *f)
+/* With few rows of x, which each block brings into its shared memory for itself, as codes or as it
+ * is: where there is room. Everything else of `f` is there. */
+static bool fill_few(const zt_cu_call *c, how h, zt_cu_few_args *f)
+{
+    const int64_t numbers = f->a.n * ((f->a.K + 31) / 32 * 32), bytes = numbers * h.x_bytes;
+    if (!h.few || f->a.n > ZT_CU_FEW || f->a.K % 4 != 0 || bytes > (int64_t)room_of(c->e))
+        return false;
+    f->sums_at = (int32_t)bytes;
+    f->part_at = f->sums_at + (h.codes ? (int32_t)(bytes / 32 * 8) : 0);
+    f->room_at = f->part_at + (int32_t)(2 * WARPS * f->a.n * 16 * (int64_t)sizeof(float));
+    f->bytes = f->room_at + 40 * (int32_t)sizeof(float);
+    return (size_t)f->bytes <= room_of(c->e);
+}
+
+static zt_status launch_few(zt_cu_call *c, const char *kernel, zt_cu_few_args *f)
 {
     int64_t tiles = 0;
     for (int i = 0; i < ZT_CU_PRODUCTS; i++) tiles += (f->a.product[i].M + 15) / 16;
-    return zt_cu_launch(c, packed->by_few, (zt_cu_dim){(unsigned)tiles, 1, 1},
+    return zt_cu_launch(c, kernel, (zt_cu_dim){(unsigned)tiles, 1, 1},
                         (zt_cu_dim){32 * WARPS, 1, 1}, (size_t)f->bytes, f, sizeof *f);
 }
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
-/* The type of a large product's operands, where it is made by gemm.cuh; else ZT_DTYPE_COUNT. */
-static zt_dtype large(const zt_cu_call *c, how h, int64_t n, int64_t rows, unsigned count)
+/* Is a product worth tiles of 128 by 128, in blocks with `bytes` of shared memory? */
+static bool is_large(const zt_cu_call *c, how h, int64_t n, int64_t rows, unsigned count,
+                     size_t bytes)
 {
     int64_t tiles = (rows + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE *
                     ((n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE) * count;
-    if (n <= h.most || tiles * 4 < c->e->processors || !zt_cu_has_units(c->e, ZT_CU_GEMM_BYTES))
-        return ZT_DTYPE_COUNT;
+    return n > h.most && tiles * 4 >= c->e->processors && zt_cu_has_units(c->e, bytes);
+}
+
+/* The type of a large product's operands, where it is made by gemm.cuh; else ZT_DTYPE_COUNT. */
+static zt_dtype large(const zt_cu_call *c, how h, int64_t n, int64_t rows, unsigned count)
+{
+    if (!is_large(c, h, n, rows, count, ZT_CU_GEMM_BYTES)) return ZT_DTYPE_COUNT;
     return !strncmp(h.kernel, "zt_half_f16", 11)    ? ZT_F16
            : !strncmp(h.kernel, "zt_half_bf16", 12) ? ZT_BF16
                                                     : ZT_DTYPE_COUNT;
@@ -188,22 +211,33 @@ static zt_status halves(zt_cu_call *c, zt_dtype from, zt_dtype to, int64_t n, zt
                         zt_cu_grid(n, 1024), (zt_cu_dim){256, 1, 1}, 0, &a, sizeof a);
 }
 
-static zt_status launch_large(zt_cu_call *c, zt_dtype t, zt_cu_linear_args *a, unsigned count)
+/* A block a tile of each product. */
+static zt_status launch_tiles(zt_cu_call *c, const char *kernel, size_t shared,
+                              zt_cu_linear_args *a, unsigned count)
 {
     int64_t left = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int64_t tiles = (a->product[i].M + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE;
+        left = tiles > left ? tiles : left;
+    }
+    a->right = (int32_t)((a->n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE);
+    return zt_cu_launch(c, kernel, (zt_cu_dim){(unsigned)(left * a->right), count, 1},
+                        (zt_cu_dim){32 * WARPS, 1, 1}, shared, a, sizeof *a);
+}
+
+static zt_status launch_large(zt_cu_call *c, zt_dtype t, zt_cu_linear_args *a, unsigned count)
+{
     zt_status s = halves(c, (zt_dtype)a->x_type, t, a->n * a->K, &a->x);
     for (unsigned i = 0; i < count && !s; i++) {
-        int64_t M = a->product[i].M, tiles = (M + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE;
-        left = tiles > left ? tiles : left;
-        s = halves(c, (zt_dtype)a->w_type, t, M * a->K, &a->product[i].w);
+        s = halves(c, (zt_dtype)a->w_type, t, a->product[i].M * a->K, &a->product[i].w);
         a->wide_w = (!i || a->wide_w) && is_wide(a->product[i].w, a->K, 8);
     }
     a->wide_x = is_wide(a->x, a->K, 8);
-    a->right = (int32_t)((a->n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE);
-    const zt_cu_dim grid = {(unsigned)(left * a->right), count, 1};
-    if (s) return s;
-    return zt_cu_launch(c, t == ZT_F16 ? "zt_gemm_f16" : "zt_gemm_bf16", grid,
-                        (zt_cu_dim){256, 1, 1}, ZT_CU_GEMM_BYTES, a, sizeof *a);
+    bool done = false;
+    if (!s) s = zt_cu_wgmma_linear(c, t, a, count, &done);
+    if (s || done) return s;
+    return launch_tiles(c, t == ZT_F16 ? "zt_gemm_f16" : "zt_gemm_bf16", ZT_CU_GEMM_BYTES, a,
+                        count);
 }
 
 /* The products from number `first` on whose weights are of its form, in one launch; which they are.
@@ -216,8 +250,8 @@ static zt_status launch(products *p, int first, unsigned *done)
     const zt_dtype_info *d = zt_dtype_get(w->dtype);
     how h = how_of(p->act, x->dtype, w->dtype, packed);
     zt_cu_few_args f = {
-        .a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1], .each = codes_each(p)}};
-    bool few = h.codes && fill_few(c, &f);
+        .a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1], .each = codes_of(p->act)}};
+    bool few = fill_few(c, h, &f);
     zt_cu_linear_args a = f.a;
     int64_t tiles = 0;
     unsigned count = 0;
@@ -251,8 +285,13 @@ static zt_status launch(products *p, int first, unsigned *done)
                             (unsigned)((a.n + h.most - 1) / h.most), count};
     size_t shared = a.split ? (size_t)most * WARPS * 16 * sizeof(float) : 0;
     f.a = a;
-    if (few) f.tile_bytes = a.units * packed->codes * 64;
-    if (s || few) return s ? s : launch_few(c, packed, &f);
+    if (few && packed) f.tile_bytes = a.units * packed->codes * 64;
+    if (s || few) return s ? s : launch_few(c, h.few, &f);
+    bool taken;
+    s = zt_cu_blas_linear(c, &a, count, &taken);
+    if (s || taken) return s;
+    if (h.codes && is_large(c, h, a.n, tiles * 16, count, ZT_CU_CODES_BYTES))
+        return launch_tiles(c, packed->by_large, ZT_CU_CODES_BYTES, &a, count);
     zt_dtype t = large(c, h, a.n, tiles * 16, count);
     if (t != ZT_DTYPE_COUNT) return launch_large(c, t, &a, count);
     return zt_cu_launch(c, h.kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &a, sizeof a);

@@ -1,5 +1,5 @@
-/* linear_few.cu - products of packed weights with few rows of x: a block a tile of 16 rows of w. */
-#include "lib/engine/cuda/linear_few.cuh"
+/* linear_few.cu - products with few rows of x: a block a tile of 16 rows of w. */
+#include "lib/engine/cuda/linear_few_plain.cuh"
 
 #define PRODUCT(type)                                                                              \
     KERNEL_OF(zt_few_##type, zt_cu_few_args, 32 * SLICES)                                          \
@@ -13,3 +13,16 @@
         few_finish(a, r, s, acc, 0);                                                               \
     }
 ZT_CU_PACKED_TYPES(PRODUCT)
+
+#define PLAIN(name, rounds, tile)                                                                  \
+    KERNEL_OF(zt_few_##name, zt_cu_few_args, 32 * SLICES)                                          \
+    {                                                                                              \
+        DYNAMIC_SHARED(char, memory);                                                              \
+        x_room r = room_of(a, memory);                                                             \
+        few_numbers<false>(a, r, rounds, false);                                                   \
+        tile(a, r, few_share(a.a, block()), 0);                                                    \
+    }
+PLAIN(f32, false, few_plain_tile<float>)
+PLAIN(f16, false, few_plain_tile<f16>)
+PLAIN(bf16, false, few_plain_tile<bf16>)
+PLAIN(half, true, few_half_tile)

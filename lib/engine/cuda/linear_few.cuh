@@ -1,9 +1,10 @@
-/* linear_few.cuh - products of packed weights with at most FEW rows of x: what generation is made of.
+/* linear_few.cuh - products of packed weights with at most FEW rows of x: what generation is made
+ * of (linear_few_plain.cuh has those of other weights).
  *
- * A block rounds x to codes by itself, in its shared memory, then makes 16 rows of w; its warps have
- * a slice of K each. Numbers are those of linear_codes.cu, in the same order: a row's result does not
- * depend on how many there are. Weights are read ahead: those of the next blocks are on their way
- * while some are multiplied.
+ * A block rounds x to codes by itself, in its shared memory, then makes 16 rows of w; its warps
+ * have a slice of K each. Numbers are those of linear_codes.cu, in the same order: a row's result
+ * does not depend on how many there are. Weights are read ahead: those of the next blocks are on
+ * their way while some are multiplied.
  */
 #ifndef ZT_CU_LINEAR_FEW_CUH
 #define ZT_CU_LINEAR_FEW_CUH
@@ -15,8 +16,8 @@
 enum { FEW = ZT_CU_FEW };
 
 /* The block's shared memory: codes of x by step of 32 columns, row, and lane of four, two words; by
- * step and row the scale and the scale times the sum of the codes. Of what codes leave over the same
- * once more behind. */
+ * step and row the scale and the scale times the sum of the codes. Of what codes leave over the
+ * same once more behind. */
 typedef struct x_room {
     uint32_t *codes;
     float *sums, *part, *room, *rstd;
@@ -70,18 +71,24 @@ FN void made_four(const zt_cu_few_args &f, const float *rstd, int64_t t, int64_t
     }
 }
 
-/* Codes of all of x: four lanes 32 columns of a row, whole warps. MAKES: x may be of more than rows;
- * `first` is then the block that leaves behind what others may want of it. */
+/* Of norms that are made here, what rows are multiplied by. */
+FN void few_rstd(const zt_cu_few_args &f, const x_room &r, bool keeps)
+{
+    if (f.from != ZT_CU_OF_NORM) return;
+    for (int t = 0; t < (int)f.a.n; t++) {
+        float rstd = rstd_of<float>(f.of.norm, t, keeps, r.room);
+        barrier();
+        if (thread() == 0) r.rstd[t] = rstd;
+    }
+}
+
+/* Codes of all of x: four lanes 32 columns of a row, whole warps. MAKES: x may be of more than
+ * rows; `first` is then the block that leaves behind what others may want of it. */
 template <bool MAKES> FN void few_codes(const zt_cu_few_args &f, const x_room &r, bool first)
 {
     const int n = (int)f.a.n, items = (int)(f.a.K / 32) * n, most = (items + 7) / 8 * 8;
     const bool keeps = MAKES && f.tells && first;
-    if (MAKES && f.from == ZT_CU_OF_NORM)
-        for (int t = 0; t < n; t++) {
-            float rstd = rstd_of<float>(f.of.norm, t, keeps, r.room);
-            barrier();
-            if (thread() == 0) r.rstd[t] = rstd;
-        }
+    if (MAKES) few_rstd(f, r, keeps);
     barrier();
     for (int i = thread() / 4; i < most; i += threads() / 4) {
         const int step = i / n, t = i % n, four = thread() % 4;
@@ -209,12 +216,18 @@ template <class T> FN void few_slice(const few_run &q, float acc[4])
     }
 }
 
-/* The sums of the tile's slices, then of these, in half `half` of the room for them, so that one
- * barrier is enough where a block makes several tiles. */
+/* Half `half` of the room for sums of a tile's slices, so that one barrier is enough where a block
+ * makes several tiles. */
+FN float *few_part(const zt_cu_few_args &f, const x_room &r, int half)
+{
+    return r.part + half * SLICES * (int)f.a.n * 16;
+}
+
+/* The sums of the tile's slices, then of these. */
 FN void few_finish(const zt_cu_few_args &f, const x_room &r, const share &s, const float acc[4],
                    int half)
 {
-    float *part = r.part + half * SLICES * (int)f.a.n * 16;
+    float *part = few_part(f, r, half);
     for (int c = 0; c < 4; c++) {
         int t = lane() % 4 * 2 + c % 2;
         if (t < s.tokens) keep(part, s, s.tokens, t, lane() / 4 + c / 2 * 8, acc[c]);

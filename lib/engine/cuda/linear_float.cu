@@ -1,7 +1,8 @@
 /* linear_float.cu - products with x as it is: weights of every type become f32, 16 rows by 32
- * columns a step of a warp, eight columns of two rows a lane.
+ * columns a step of a warp, eight columns of two rows a lane: four from NEXT times lane % 4 on, and
+ * four FAR behind their first.
  */
-#include "lib/engine/cuda/linear.h"
+#include "lib/engine/cuda/linear_float.cuh"
 
 enum { MOST = 8 }; /* tokens that a weight is unpacked for */
 
@@ -27,7 +28,7 @@ FN void x_four(const zt_cu_linear_args &a, int64_t t, int64_t k, float v[4])
 
 /* Of packed types: codes times their scales. */
 template <class T> struct from_packed {
-    enum { STEPS = T::STEPS };
+    enum { STEPS = T::STEPS, NEXT = 4, FAR = 16 };
     packed_unit u;
     FN void read(const zt_cu_linear_args &a, const share &s, int64_t at, from_packed *self)
     {
@@ -46,41 +47,20 @@ template <class T> struct from_packed {
     }
 };
 
-/* Of f32, f16 and bf16 rows; 16-byte or 8-byte loads where K lets rows begin at such places. */
+/* Of f32, f16 and bf16 rows. */
 template <class T> struct from_plain {
-    enum { STEPS = 1 };
-    float w[2][8];
+    enum { STEPS = 1, NEXT = 8, FAR = 4 };
+    plain_unit<T> u;
     FN void read(const zt_cu_linear_args &a, const share &s, int64_t at, from_plain *self)
     {
-        for (int r = 0; r < 2; r++)
-            for (int h = 0; h < 2; h++) {
-                int64_t row = s.tile * 16 + lane() / 4 + 8 * r,
-                        k = at * 32 + 16 * h + lane() % 4 * 4;
-                four(a, s.p, row, k, &self->w[r][4 * h]);
-            }
+        read_plain(plain_rows_of<T>(a, s), at, &self->u);
     }
-    FN void four(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t row, int64_t k,
-                 float *v)
-    {
-        const T *from = PTR(const T, p->w) + row * a.K + k;
-        bool any = row < p->M && k < a.K;
-        if (any && a.wide_w) {
-            vec<T, 4> part = load_vec<4>(from);
-            for (int j = 0; j < 4; j++) v[j] = ::get(part.v[j]);
-        } else {
-            for (int j = 0; j < 4; j++) v[j] = any && k + j < a.K ? ::get(from[j]) : 0;
-        }
-    }
-    FN void get(const from_plain *self, int, float v[2][8])
-    {
-        for (int r = 0; r < 2; r++)
-            for (int c = 0; c < 8; c++) v[r][c] = self->w[r][c];
-    }
+    FN void get(const from_plain *self, int, float w[2][8]) { get_plain(self->u, w); }
 };
 
 /* Of any type, as its rows lie in a file. */
 struct from_file {
-    enum { STEPS = 1 };
+    enum { STEPS = 1, NEXT = 4, FAR = 16 };
     float w[2][8];
     FN void read(const zt_cu_linear_args &a, const share &s, int64_t at, from_file *self)
     {
@@ -113,15 +93,14 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
             for (int k = 0; k < W::STEPS; k++)
         {
             float w[2][8], x[8];
-            int64_t column = (u * W::STEPS + k) * 32 + lane() % 4 * 4;
+            int64_t column = (u * W::STEPS + k) * 32 + lane() % 4 * W::NEXT;
             W::get(&from, k, w);
             UNROLL
             for (int t = 0; t < MOST; t++) {
                 if (t >= s.tokens) continue;
                 x_four(a, s.token + t, column, x);
-                x_four(a, s.token + t, column + 16, x + 4);
-                for (int r = 0; r < 2; r++)
-                    for (int c = 0; c < 8; c++) acc[t][r] = fmaf(w[r][c], x[c], acc[t][r]);
+                x_four(a, s.token + t, column + W::FAR, x + 4);
+                by_eight(w, x, acc[t]);
             }
         }
     }
@@ -136,9 +115,7 @@ template <class W> FN void by_floats(const zt_cu_linear_args &a, float *part)
         slice_of<W>(a, s, s.slice + k, acc);
         for (int t = 0; t < MOST; t++)
             for (int r = 0; r < 2; r++) {
-                float v = acc[t][r];
-                v += shuffle_xor(v, 1);
-                v += shuffle_xor(v, 2);
+                float v = four_lanes(acc[t][r]);
                 total[t][r] = a.split ? v : total[t][r] + v;
             }
     }
@@ -146,7 +123,7 @@ template <class W> FN void by_floats(const zt_cu_linear_args &a, float *part)
     for (int t = 0; t < MOST; t++) UNROLL
     for (int r = 0; r < 2; r++) {
         int row = lane() / 4 + 8 * r;
-        if (!s.any || t >= s.tokens || lane() % 4 != t % 4) continue;
+        if (!s.any || t >= s.tokens || !tells_of(t)) continue;
         if (a.split)
             keep(part, s, s.tokens, t, row, total[t][r]);
         else

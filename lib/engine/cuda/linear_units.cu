@@ -53,3 +53,15 @@ template <class From> FN void halves_of(const zt_cu_halves_args &a)
 }
 KERNEL(zt_halves_f32, zt_cu_halves_args) { halves_of<float>(a); }
 KERNEL(zt_halves_e4m3, zt_cu_halves_args) { halves_of<e4m3>(a); }
+
+/* What `finish` does behind the bias, where y has the product, rounded, already (blas_lt.c). */
+KERNEL_OF(zt_linear_after, zt_cu_linear_args, 256)
+{
+    const zt_cu_ptr y = a.product[0].y;
+    for (int64_t i = first(); i < a.n * a.product[0].M; i += stride()) {
+        const float v = number_at(y, a.y_type, i);
+        const float added = a.after == ZT_CU_AFTER_ADD ? number_at(a.residual, a.y_type, i) + v : v;
+        number_put(y, a.y_type, i,
+                   a.after == ZT_CU_AFTER_CURVE ? curve_of(a.curve, added) : added);
+    }
+}

@@ -70,6 +70,10 @@ static const char *find_calls(zt_cu_api *cu)
 #undef X
     if (p->text && !find(cu->library, p->text, &cu->text, sizeof cu->text) && !lacks)
         lacks = p->text;
+#define X(cuda, name, params)                                                                      \
+    if (p == &zt_cu_nvidia) find(cu->library, #cuda, &cu->name, sizeof cu->name);
+    ZT_CU_API_NEWER(X)
+#undef X
     return lacks;
 }
 
@@ -119,6 +123,30 @@ zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *cu)
     }
     cu->DriverGetVersion(&cu->version);
     return ZT_OK;
+}
+
+/* ---- libraries beside the driver ------------------------------------------------------------- */
+
+const char *zt_cu_symbols(void *library, const char *const *symbols, void *functions)
+{
+    const char *lacks = NULL;
+    for (int i = 0; symbols[i]; i++) {
+        char *to = (char *)functions + (size_t)i * sizeof(zt_cu_call_fn *);
+        if (!find(library, symbols[i], to, sizeof(zt_cu_call_fn *)) && !lacks) lacks = symbols[i];
+    }
+    return lacks;
+}
+
+zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols,
+                       void *functions, void **library)
+{
+    *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!*library) {
+        const char *why = dlerror();
+        return zt_fail(ctx, ZT_ENOTSUP, "engine cuda: no %s: %s", what, why ? why : file);
+    }
+    const char *lacks = zt_cu_symbols(*library, symbols, functions);
+    return lacks ? zt_fail(ctx, ZT_ENOTSUP, "engine cuda: %s lacks %s", what, lacks) : ZT_OK;
 }
 
 void zt_cu_unload(zt_cu_api *cu)

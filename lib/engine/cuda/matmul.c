@@ -1,5 +1,6 @@
 /* matmul.c - the row of products of matrices. */
 #include "lib/engine/cuda/blas.h"
+#include "lib/engine/cuda/wgmma.h"
 
 enum { TILE = 64 }; /* as matmul.cu has it */
 
@@ -40,7 +41,7 @@ zt_status zt_cu_multiply(zt_cu_call *c, const zt_cu_matmul_args *a)
     return zt_cu_launch(c, "zt_matmul_f32", grid, (zt_cu_dim){256, 1, 1}, 0, a, sizeof *a);
 }
 
-/* ---- by gemm.cuh ------------------------------------------------------------------------------ */
+/* ---- large ones: by gemm.cuh, or wgmma ------------------------------------------------------- */
 
 static int64_t tiles_of(int64_t n) { return (n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE; }
 
@@ -58,13 +59,15 @@ static bool is_wide(zt_cu_ptr at, int64_t n) { return at % 16 == 0 && n % 8 == 0
 static zt_status launch_large(zt_cu_call *c, zt_cu_matmul_args *a, int64_t batches)
 {
     bool ta = a->a_row == 1 && a->a_col != 1, tb = a->b_row == 1 && a->b_col != 1;
-    bool half = c->in[0]->dtype == ZT_F16;
+    bool half = c->in[0]->dtype == ZT_F16, done;
     const char *nt = half ? "zt_matmul_f16_nt" : "zt_matmul_bf16_nt",
                *nn = half ? "zt_matmul_f16_nn" : "zt_matmul_bf16_nn",
                *tn = half ? "zt_matmul_f16_tn" : "zt_matmul_bf16_tn";
     a->wide_a = is_wide(a->a, ta ? a->N : a->K);
     a->wide_b = is_wide(a->b, tb ? a->K : a->M) && !(ta && tb);
     a->wide_y = is_wide(a->y, a->M);
+    zt_status s = zt_cu_wgmma_multiply(c, a, c->in[0]->dtype, batches, &done);
+    if (s || done) return s;
     const zt_cu_dim grid = {(unsigned)(tiles_of(a->N) * tiles_of(a->M)), (unsigned)batches, 1};
     return zt_cu_launch(c, ta ? tn : tb ? nt : nn, grid, (zt_cu_dim){256, 1, 1}, ZT_CU_GEMM_BYTES,
                         a, sizeof *a);

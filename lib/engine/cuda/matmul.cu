@@ -91,7 +91,7 @@ FN void product_half(const zt_cu_matmul_args &a, uint16_t (*left)[ROOM], uint16_
         fill_half(PTR(const uint16_t, a.a) + at_a, n0, a.N, a.a_row, k, a.K, a.a_col, left);
         fill_half(PTR(const uint16_t, a.b) + at_b, m0, a.M, a.b_col, k, a.K, a.b_row, right);
         barrier();
-        for (int d = 8 * t; d < 8 * t + 8; d += 4) { /* columns as gemm.cuh has them */
+        for (int d = 4 * t; d < STEP; d += 16) { /* columns as gemm.cuh has them */
             uint32_t x[2][4], y[2][2];
             for (int i = 0; i < 2; i++)
                 for (int h = 0; h < 4; h++)

@@ -67,7 +67,7 @@ static zt_status unpack(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_c
 #define PACK(type, name, codes, head, half, codes_at, head_at, half_at)                            \
     {                                                                                              \
         type, pack_bytes, pack, unpack, codes, head, half, codes_at, head_at, half_at,             \
-            "zt_codes_" name, "zt_packed_" name, "zt_few_" name                                                    \
+            "zt_codes_" name, "zt_packed_" name, "zt_few_" name, "zt_large_" name                  \
     }
 const zt_cu_pack zt_cu_packs[] = {
     PACK(ZT_Q4_0, "q4_0", 4, 0, 1, 2, 0, 0),

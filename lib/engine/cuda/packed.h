@@ -183,26 +183,43 @@ struct packed_q6_k {
     }
 };
 
-/* Block number `at` (tile * blocks a row + block) of a packed matrix. */
-template <class T>
-FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at,
-                  packed_unit *u)
+/* N of them that a lane reads of packed weights: of device memory, which nobody writes, or not. */
+template <int N, bool DEVICE, class T> FN vec<T, N> packed_vec(const T *p)
+{
+    if constexpr (DEVICE)
+        return weight_vec<N>(p);
+    else
+        return load_vec<N>(p);
+}
+
+/* Block number `at` (tile * blocks a row + block) of a packed matrix. DEVICE: in device memory. */
+template <class T, bool DEVICE>
+FN void unit_at(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at,
+                packed_unit *u)
 {
     const int each = T::WORDS < 4 ? T::WORDS : 4;
     const uint32_t *from = codes + at * T::WORDS * 32 + lane() * each;
     for (int v = 0; v < T::WORDS / each; v++) {
-        vec<uint32_t, each> part = weight_vec<each>(from + v * 32 * each);
+        vec<uint32_t, each> part = packed_vec<each, DEVICE>(from + v * 32 * each);
         for (int k = 0; k < each; k++) u->code[v * each + k] = part.v[k];
     }
     for (int r = 0; r < 2; r++) {
         int64_t row = at * 16 + lane() / 4 + 8 * r;
         if (T::HEAD > 0) {
             const int some = T::HEAD > 0 ? int(T::HEAD) : 1;
-            vec<uint32_t, some> head = weight_vec<some>(heads + row * some);
+            vec<uint32_t, some> head = packed_vec<some, DEVICE>(heads + row * some);
             for (int h = 0; h < some; h++) u->head[r][h] = head.v[h];
         }
-        if (T::HALF) u->half[r] = half_of(weight_vec<1>((const uint16_t *)halves + row).v[0]);
+        if (T::HALF)
+            u->half[r] = half_of(packed_vec<1, DEVICE>((const uint16_t *)halves + row).v[0]);
     }
+}
+
+template <class T>
+FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at,
+                  packed_unit *u)
+{
+    unit_at<T, true>(codes, heads, halves, at, u);
 }
 
 #endif

@@ -73,7 +73,9 @@ static void describe(zt_cu_engine *e, const zt_ready *r, const zt_cu_task *t, zt
     for (int k = 0; k < info->n_in; k++) {
         if (!is_there(r, st->in[k])) continue;
         c->in[k] = &r->plan.type[st->in[k]];
-        if (t->packed[k]) c->packed[k] = buffer_of(r, st->in[k])->pack;
+        const zt_ebuf *b = buffer_of(r, st->in[k]);
+        if (t->packed[k]) c->packed[k] = b->pack;
+        if (b && b->model) c->model |= 1u << k;
     }
     for (int k = 0; k < info->n_out; k++)
         if (is_there(r, st->out[k])) c->out[k] = &r->plan.type[st->out[k]];
@@ -127,9 +129,9 @@ static zt_status find_row(zt_cu_engine *e, const zt_ready *r, zt_cu_task *t)
         in[k] = is_there(r, st->in[k]) ? &r->plan.type[st->in[k]] : NULL;
     zt_status s = zt_op_infer(e->base.ctx, st->op, st->attrs, in, out);
     if (!s) t->row = zt_cu_find(e, st->op, st->attrs, in, out);
-    return s || t->row ? s
-                       : zt_fail(e->base.ctx, ZT_ENOTSUP,
-                                 "op %s (step %d): cuda has no kernel for it", info->name, t->step);
+    if (s || t->row) return s;
+    return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): %s has no kernel for it", info->name,
+                   t->step, e->base.vt->name);
 }
 
 /* What all steps need, gathered. */

@@ -2,54 +2,28 @@
 #ifndef ZT_CU_PRIM_GPU_H
 #define ZT_CU_PRIM_GPU_H
 
-#define FN                 static __device__ __forceinline__
-#define FN_MEMBER          __device__ __forceinline__
-#define CONSTANT           static __device__ const
-#define KERNEL(name, args) extern "C" __global__ void name(const __grid_constant__ args a)
-#define KERNEL_OF(name, args, threads)                                                             \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
-#define KERNEL_EACH(name, args, threads, each)                                                     \
-    extern "C" __global__ void __launch_bounds__(threads, each)                                    \
-        name(const __grid_constant__ args a)
-#define SHARED(type, name, dims) __shared__ alignas(16) type name dims
-extern __shared__ uint4 zt_cu_dynamic[];
-#define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(zt_cu_dynamic)
+#define ZT_CU_ARGUMENT              __grid_constant__
+#define ZT_CU_BOUNDS(threads, each) __launch_bounds__(threads, each)
+#include "lib/engine/cuda/prim_both.h"
 
-#define ALIGNED(p, n) ((void)0)
-
-FN int thread() { return (int)threadIdx.x; }
-FN int threads() { return (int)blockDim.x; }
-FN int block() { return (int)blockIdx.x; }
-FN int block_y() { return (int)blockIdx.y; }
-FN int block_z() { return (int)blockIdx.z; }
-FN int blocks() { return (int)gridDim.x; }
-FN int blocks_y() { return (int)gridDim.y; }
-FN int blocks_z() { return (int)gridDim.z; }
-
-FN void barrier() { __syncthreads(); }
 FN void warp_barrier() { __syncwarp(); }
-FN void fence() { __threadfence(); }
-
-/* The first thread of each block counts it in: by one, but the first block by what makes the sum
- * turn the top bit, for which all wait. What lower bits there are is 0 again then. */
-FN void grid_barrier(uint32_t *word)
+FN uint32_t release_add(uint32_t *word, uint32_t v)
 {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t n = gridDim.x * gridDim.y * gridDim.z, was, now;
-        bool is_first = (blockIdx.x | blockIdx.y | blockIdx.z) == 0;
-        uint32_t by = is_first ? 0x80000000u - (n - 1) : 1u;
-        asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;"
-                     : "=r"(was)
-                     : "l"(__cvta_generic_to_global(word)), "r"(by)
-                     : "memory");
-        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                        : "=r"(now)
-                        : "l"(__cvta_generic_to_global(word))
-                        : "memory");
-        while (((was ^ now) & 0x80000000u) == 0);
-    }
-    __syncthreads();
+    uint32_t was;
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(was)
+                 : "l"(__cvta_generic_to_global(word)), "r"(v)
+                 : "memory");
+    return was;
+}
+FN uint32_t acquire(const uint32_t *word)
+{
+    uint32_t now;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                 : "=r"(now)
+                 : "l"(__cvta_generic_to_global(word))
+                 : "memory");
+    return now;
 }
 FN void prefetch(const void *p)
 {
@@ -85,8 +59,6 @@ template <class V> FN V load_constant(const void *p)
 template <class T> FN T shuffle(T v, int lane) { return __shfl_sync(~0u, v, lane); }
 template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor_sync(~0u, v, mask); }
 FN uint32_t vote(bool p) { return __ballot_sync(~0u, p); }
-
-#include "lib/engine/cuda/prim_both.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

@@ -10,29 +10,10 @@
 
 #include <hip/hip_runtime.h>
 
-#define FN                 static __device__ __forceinline__
-#define FN_MEMBER          __device__ __forceinline__
-#define CONSTANT           static __device__ const
-#define KERNEL(name, args) extern "C" __global__ void name(const args a)
-#define KERNEL_OF(name, args, threads)                                                             \
-    extern "C" __global__ void __launch_bounds__(threads) name(const args a)
-#define KERNEL_EACH(name, args, threads, each) KERNEL_OF(name, args, threads)
-#define SHARED(type, name, dims) __shared__ __attribute__((aligned(16))) type name dims
-extern __shared__ uint4 zt_cu_dynamic[];
-#define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(zt_cu_dynamic)
+#define ZT_CU_ARGUMENT
+#define ZT_CU_BOUNDS(threads, each) __launch_bounds__(threads)
+#include "lib/engine/cuda/prim_both.h"
 
-#define ALIGNED(p, n) ((void)0)
-
-FN int thread() { return (int)threadIdx.x; }
-FN int threads() { return (int)blockDim.x; }
-FN int block() { return (int)blockIdx.x; }
-FN int block_y() { return (int)blockIdx.y; }
-FN int block_z() { return (int)blockIdx.z; }
-FN int blocks() { return (int)gridDim.x; }
-FN int blocks_y() { return (int)gridDim.y; }
-FN int blocks_z() { return (int)gridDim.z; }
-
-FN void barrier() { __syncthreads(); }
 /* Lanes of a wave go in step, and its loads and stores in order: only the compiler must be told. */
 FN void warp_barrier()
 {
@@ -40,20 +21,13 @@ FN void warp_barrier()
     __builtin_amdgcn_wave_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
-FN void fence() { __threadfence(); }
-/* As in prim_gpu.h. */
-FN void grid_barrier(uint32_t *word)
+FN uint32_t release_add(uint32_t *word, uint32_t v)
 {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t n = gridDim.x * gridDim.y * gridDim.z, now;
-        bool is_first = (blockIdx.x | blockIdx.y | blockIdx.z) == 0;
-        uint32_t by = is_first ? 0x80000000u - (n - 1) : 1u;
-        uint32_t was = __hip_atomic_fetch_add(word, by, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
-        do now = __hip_atomic_load(word, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
-        while (((was ^ now) & 0x80000000u) == 0);
-    }
-    __syncthreads();
+    return __hip_atomic_fetch_add(word, v, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+}
+FN uint32_t acquire(const uint32_t *word)
+{
+    return __hip_atomic_load(word, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
 }
 FN void prefetch(const void *) {} /* no such instruction */
 template <class V> FN V load_constant(const void *p) { return *static_cast<const V *>(p); }
@@ -62,9 +36,19 @@ template <class V> FN V load_constant(const void *p) { return *static_cast<const
 
 template <class T> FN T shuffle(T v, int lane) { return __shfl(v, lane & 31, 32); }
 template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor(v, mask, 32); }
+/* A lane's number in the wave is asked for by its address, of 4 bytes a lane. */
+FN int lane_at(int lane) { return ((lane & 31) | (int)(__lane_id() & 32)) * 4; }
+FN int lane_after(int at) { return at + 4; }
+FN uint32_t from_lane(uint32_t v, int at, int next)
+{
+    return (uint32_t)__builtin_amdgcn_ds_bpermute(at + next * 4, (int)v);
+}
+/* A modifier of instructions: nothing goes through the local memory's network. */
+template <int HOW> FN uint32_t quad_lanes(uint32_t v)
+{
+    return (uint32_t)__builtin_amdgcn_mov_dpp((int)v, HOW, 15, 15, true);
+}
 FN uint32_t vote(bool p) { return (uint32_t)(__ballot(p) >> (__lane_id() & 32)); }
-
-#include "lib/engine/cuda/prim_both.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -72,6 +56,23 @@ FN float f16_to_f32(uint16_t bits) { return (float)__builtin_bit_cast(_Float16, 
 FN uint16_t f32_to_f16(float f) /* one NaN, that of the other machines */
 {
     return f != f ? (uint16_t)0x7FFF : __builtin_bit_cast(uint16_t, (_Float16)f);
+}
+
+/* op_sel_hi says which operands are f16, op_sel whether it is their higher half. clang would widen them
+ * first: two numbers of f32 at once cost it more instructions. */
+template <int HIGH> FN float fma_f16(uint32_t a, uint32_t b, float s)
+{
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx1030__)
+    if (HIGH)
+        asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel:[1,1,0] op_sel_hi:[1,1,0]"
+            : "+v"(s)
+            : "v"(a), "v"(b));
+    else
+        asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel_hi:[1,1,0]" : "+v"(s) : "v"(a), "v"(b));
+    return s;
+#else
+    return fmaf(f16_to_f32((uint16_t)(a >> 16 * HIGH)), f16_to_f32((uint16_t)(b >> 16 * HIGH)), s);
+#endif
 }
 
 /* c and the products of four signed bytes, in one instruction where there is one. */

@@ -1,9 +1,17 @@
 /* prim_wave.h - matrix fragments and copies of prim.h by shuffles, for machines whose matrix units
  * hold numbers in other lanes than PTX has them, or that have none.
  *
- * Who includes it has thread(), shuffle(), f16_to_f32() and dot4(). tests/cudaemu holds
- * each function here to the emulation's own: the sums have the same order along K, hence the same
- * bits.
+ * Who includes it has thread(), shuffle() and dot4(), and besides
+ *
+ * quad_lanes<HOW>(v)       v of that of four neighbours which bits 2 i and 2 i + 1 of HOW name for the
+ *                          i-th
+ * lane_at(lane)            a lane of the warp, as
+ * from_lane(v, at, next)   wants it: v of the lane that many further on
+ * lane_after(at)           the next
+ * fma_f16<HIGH>(a, b, s)   s and the product of the lower or higher f16 of a and b, rounded once
+ *
+ * tests/cudaemu holds each function here to the emulation's own: the sums have the same order along
+ * K, hence the same bits.
  *
  * Lane l of a warp holds, of A, rows l / 4 and l / 4 + 8; of B, column l / 4; of D those rows and
  * columns 2 (l % 4) and the next. A register has some neighbours along K, those of place l % 4; the
@@ -16,8 +24,7 @@
 struct wave_f16 {
     FN_MEMBER float operator()(uint32_t a, uint32_t b, float s) const
     {
-        s = fmaf(f16_to_f32((uint16_t)a), f16_to_f32((uint16_t)b), s);
-        return fmaf(f16_to_f32((uint16_t)(a >> 16)), f16_to_f32((uint16_t)(b >> 16)), s);
+        return fma_f16<1>(a, b, fma_f16<0>(a, b, s));
     }
 };
 struct wave_bf16 {
@@ -40,8 +47,12 @@ struct wave_s8 {
     FN_MEMBER int32_t operator()(uint32_t a, uint32_t b, int32_t s) const { return dot4(a, b, s); }
 };
 
+enum { QUAD_FIRST = 0x00, QUAD_NEXT = 0x39 }; /* lanes 0 0 0 0, lanes 1 2 3 0 */
+
 /* Places are a loop: kernels with hundreds of products, all inlined, would take minutes each to
- * compile, and no cache of instructions would hold them. */
+ * compile, and no cache of instructions would hold them. A's numbers are with the four lanes that
+ * want them: they go round, and all take the first lane's. B's come from anywhere in the warp,
+ * through the local memory's network, which is what a product waits for. */
 #ifdef __HIP__
 #define WAVE_ROLLED _Pragma("unroll 1")
 #else
@@ -50,11 +61,14 @@ struct wave_s8 {
 template <class Sum, class Dot>
 FN void wave_half(Sum d[4], uint32_t upper, uint32_t lower, uint32_t b, Dot dot)
 {
-    const int row = thread() & 28, column = thread() % 4 * 8; /* lanes with their first place */
+    int column = lane_at(thread() % 4 * 8); /* the lane with its first place */
     WAVE_ROLLED
     for (int place = 0; place < 4; place++) {
-        const uint32_t top = shuffle(upper, row + place), low = shuffle(lower, row + place);
-        const uint32_t left = shuffle(b, column + place), right = shuffle(b, column + 4 + place);
+        const uint32_t top = quad_lanes<QUAD_FIRST>(upper), low = quad_lanes<QUAD_FIRST>(lower);
+        const uint32_t left = from_lane(b, column, 0), right = from_lane(b, column, 4);
+        upper = quad_lanes<QUAD_NEXT>(upper);
+        lower = quad_lanes<QUAD_NEXT>(lower);
+        column = lane_after(column);
         d[0] = dot(top, left, d[0]);
         d[1] = dot(top, right, d[1]);
         d[2] = dot(low, left, d[2]);

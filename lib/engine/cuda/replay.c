@@ -116,8 +116,9 @@ zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
     r->moved = UINT64_MAX; /* until it is whole */
     if (r->exec) e->cu.GraphExecDestroy(r->exec);
     r->exec = NULL;
-    zt_status s = zt_cu_try(e, e->cu.StreamBeginCapture(e->stream, ZT_CU_CAPTURE_THREAD_LOCAL),
-                            "StreamBeginCapture");
+    /* Libraries load their kernels when these are first called, which may be here. */
+    int mode = e->blas || e->fft ? ZT_CU_CAPTURE_RELAXED : ZT_CU_CAPTURE_THREAD_LOCAL;
+    zt_status s = zt_cu_try(e, e->cu.StreamBeginCapture(e->stream, mode), "StreamBeginCapture");
     if (s) return s;
     s = bring(e, r);
     if (!s) s = run_tasks(e, r, &w);

@@ -27,8 +27,9 @@ static zt_status emit(zt_cu_call *c)
                            .y = c->y[0],
                            .n = x->dim[1],
                            .n_recent = recent ? recent->dim[1] : 0,
-                           .n_banned = banned ? banned->dim[0] : 0,
-                           .x_type = (int32_t)x->dtype};
+                           .n_banned = banned ? banned->dim[banned->rank - 1] : 0,
+                           .x_type = (int32_t)x->dtype,
+                           .own = banned && banned->rank == 2};
     a.orders = zt_cu_scratch(c, (size_t)zt_type_count(x) * sizeof(uint32_t));
     if (!a.orders) return ZT_ENOMEM;
     return zt_cu_launch(c, "zt_cu_sample", (zt_cu_dim){(unsigned)x->dim[0], 1, 1},

@@ -46,7 +46,7 @@ FN bool again(const int32_t *list, int64_t j)
 FN void make_orders(const zt_cu_sample_args &a, int64_t r, uint32_t *order)
 {
     const int32_t *recent = PTR(const int32_t, a.recent) + r * a.n_recent;
-    const int32_t *banned = PTR(const int32_t, a.banned);
+    const int32_t *banned = PTR(const int32_t, a.banned) + (a.own ? r * a.n_banned : 0);
     const double by = a.penalty ? PTR(const double, a.penalty)[r] : 1;
     for (int64_t i = thread(); i < a.n; i += threads())
         order[i] = order_of(load_as<float>(a.x_type, a.x, r * a.n + i));

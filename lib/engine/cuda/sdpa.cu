@@ -3,17 +3,17 @@
  * A block takes ROWS rows of one head (of queries; in the gradient of keys and values, of keys),
  * a warp four of them, and goes over the others by tiles of 32 in shared memory: a lane a score,
  * then a lane every 32nd column of what is summed. All sums have one order; nothing is added
- * atomically.
+ * atomically. On NVIDIA's machines heads of up to 128 columns go by sdpa_units.cu and
+ * sdpa_grad_units.cu.
  */
-#include "lib/engine/cuda/args_nn.h"
-#include "lib/engine/cuda/prim.h"
+#include "lib/engine/cuda/sdpa.cuh"
 
 enum { WARPS = 4, EACH = 4, ROWS = WARPS * EACH, TILE = 32, PARTS = ZT_CU_SDPA_MOST / 32 };
 
 /* Rows from..from+n-1 of a batch's head into shared memory, what is past `all` as zeros. */
 template <class T>
 FN void bring(const zt_cu_rows &r, int64_t batch, int64_t head, int64_t from, int n, int64_t all,
-              int64_t cols, float *to)
+              int64_t cols, WIDE(T) *to)
 {
     const T *p = PTR(const T, r.at) + batch * r.batch + head * r.head;
     for (int64_t i = thread(); i < n * cols; i += threads()) {
@@ -22,20 +22,11 @@ FN void bring(const zt_cu_rows &r, int64_t batch, int64_t head, int64_t from, in
     }
 }
 
-FN float dot(const float *a, const float *b, int64_t n)
+template <class F> FN F dot(const F *a, const F *b, int64_t n)
 {
-    float sum = 0;
-    for (int64_t i = 0; i < n; i++) sum = fmaf(a[i], b[i], sum);
+    F sum = 0;
+    for (int64_t i = 0; i < n; i++) sum = fma_of(a[i], b[i], sum);
     return sum;
-}
-
-/* Keys of a batch that there are; a length out of range is trouble, and none. */
-FN int64_t keys_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t order)
-{
-    int64_t n = a.len ? PTR(const int32_t, a.len)[batch] : a.t;
-    if (n >= 0 && n <= a.t) return n;
-    if (thread() == 0) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_LENGTH, order, n, a.t + 1);
-    return 0;
 }
 
 /* May query i see key j of n? */
@@ -45,21 +36,15 @@ FN bool sees(const zt_cu_sdpa_args &a, int64_t n, int64_t i, int64_t j)
     return j < n && (a.right < 0 || j <= pos + a.right) && (a.left < 0 || j >= pos - a.left);
 }
 
-/* The score of a query and a key, -inf where it is not seen; `capped`: before the mask. */
+/* The score of a query and a key, -inf where it is not seen; `before`: before the mask. */
 template <class T>
-FN float score_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t head, int64_t i, int64_t j,
-                  int64_t n, const float *q, const float *k, float *capped)
+FN WIDE(T) score_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t head, int64_t i, int64_t j,
+                    int64_t n, const WIDE(T) *q, const WIDE(T) *k, WIDE(T) *before)
 {
-    float s = dot(q, k, a.d) * a.scale;
-    if (a.softcap > 0) s = a.softcap * tanhf(s / a.softcap);
-    *capped = s;
+    WIDE(T) s = capped(a, dot(q, k, a.d) * (WIDE(T))a.scale);
+    *before = s;
     if (i >= a.s || !sees(a, n, i, j)) return -INFINITY;
-    if (!a.mask) return s;
-    int64_t at =
-        batch * a.mask_step[0] + head * a.mask_step[1] + i * a.mask_step[2] + j * a.mask_step[3];
-    if (a.mask_bool) return PTR(const uint8_t, a.mask)[at] ? s : -INFINITY;
-    float more = get(PTR(const T, a.mask)[at]);
-    return more == -INFINITY ? more : s + more;
+    return masked<T>(a, batch, head, i, j, s);
 }
 
 /* The first key that any of the rows from i on may see, and past the last. */
@@ -72,12 +57,13 @@ FN void range_of(const zt_cu_sdpa_args &a, int64_t n, int64_t i, int64_t *lo, in
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-template <class T> FN void attend(const zt_cu_sdpa_args &a, float *room)
+template <class T> FN void attend(const zt_cu_sdpa_args &a, WIDE(T) *room)
 {
+    typedef WIDE(T) F;
     int64_t i0 = (int64_t)block() * ROWS, head = block_y() % a.h, batch = block_y() / a.h, lo, hi;
     int64_t shared = head / (a.h / a.g), n = keys_of(a, batch, (batch * a.h + head) * a.s + i0);
-    float *q = room, *k = q + ROWS * (a.d + 1), *v = k + TILE * (a.d + 1);
-    float acc[EACH][PARTS] = {{0}}, top[EACH], sum[EACH];
+    F *q = room, *k = q + ROWS * (a.d + 1), *v = k + TILE * (a.d + 1);
+    F acc[EACH][PARTS] = {{0}}, top[EACH], sum[EACH];
     for (int r = 0; r < EACH; r++) top[r] = -INFINITY, sum[r] = 0;
     bring<T>(a.q, batch, head, i0, ROWS, a.s, a.d, q);
     range_of(a, n, i0, &lo, &hi);
@@ -88,20 +74,20 @@ template <class T> FN void attend(const zt_cu_sdpa_args &a, float *room)
         barrier();
         for (int r = 0; r < EACH; r++) {
             int row = warp() * EACH + r;
-            float capped, s = score_of<T>(a, batch, head, i0 + row, j0 + lane(), n,
-                                          q + row * (a.d + 1), k + lane() * (a.d + 1), &capped);
-            float high = warp_max(s), was = top[r];
+            F unused, s = score_of<T>(a, batch, head, i0 + row, j0 + lane(), n,
+                                      q + row * (a.d + 1), k + lane() * (a.d + 1), &unused);
+            F high = warp_max(s), was = top[r];
             if (high == -INFINITY) continue;
             if (high > was || high != high) top[r] = high;
-            float p = s == -INFINITY ? 0 : expf(s - top[r]);
-            float shrink = was == top[r] ? 1 : expf(was - top[r]);
+            F p = s == -INFINITY ? 0 : exp_of(s - top[r]);
+            F shrink = was == top[r] ? 1 : exp_of(was - top[r]);
             sum[r] = sum[r] * shrink + warp_sum(p);
             for (int c = 0; c < PARTS; c++) acc[r][c] *= shrink;
             for (int j = 0; j < TILE; j++) {
-                float by = shuffle(p, j), its = shuffle(s, j);
+                F by = shuffle(p, j), its = shuffle(s, j);
                 for (int c = 0; c < PARTS; c++)
                     if (its != -INFINITY && c * 32 + lane() < a.dv_cols)
-                        acc[r][c] = fmaf(by, v[j * (a.dv_cols + 1) + c * 32 + lane()], acc[r][c]);
+                        acc[r][c] = fma_of(by, v[j * (a.dv_cols + 1) + c * 32 + lane()], acc[r][c]);
             }
         }
     }
@@ -114,8 +100,8 @@ template <class T> FN void attend(const zt_cu_sdpa_args &a, float *room)
             if (c * 32 + lane() < a.dv_cols)
                 y[c * 32 + lane()] = put<T>(none ? 0 : acc[r][c] / sum[r]);
         if (a.lse && lane() == 0)
-            PTR(float, a.lse)
-            [(batch * a.h + head) * a.s + i] = none ? top[r] : top[r] + logf(sum[r]);
+            PTR(F, a.lse)
+            [(batch * a.h + head) * a.s + i] = none ? top[r] : top[r] + log_of(sum[r]);
     }
 }
 
@@ -123,47 +109,49 @@ template <class T> FN void attend(const zt_cu_sdpa_args &a, float *room)
 
 /* Of a pair: its weight, and the gradient of q.k. */
 template <class T>
-FN float pair_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t head, int64_t i, int64_t j,
-                 int64_t n, const float *q, const float *k, const float *dy, const float *v,
-                 float *p)
+FN WIDE(T) pair_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t head, int64_t i, int64_t j,
+                   int64_t n, const WIDE(T) *q, const WIDE(T) *k, const WIDE(T) *dy,
+                   const WIDE(T) *v, WIDE(T) *p)
 {
-    float capped, s = score_of<T>(a, batch, head, i, j, n, q, k, &capped);
+    typedef WIDE(T) F;
+    F before, s = score_of<T>(a, batch, head, i, j, n, q, k, &before), cap = (F)a.softcap;
     *p = 0;
     if (s == -INFINITY) return 0;
     int64_t at = (batch * a.h + head) * a.s + i;
-    *p = expf(s - PTR(const float, a.lse)[at]);
-    float ds = *p * (dot(dy, v, a.dv_cols) - PTR(const float, a.delta)[at]) * a.scale;
-    if (a.softcap > 0) ds *= 1 - capped / a.softcap * (capped / a.softcap);
+    *p = exp_of(s - PTR(const F, a.lse)[at]);
+    F ds = *p * (dot(dy, v, a.dv_cols) - PTR(const F, a.delta)[at]) * (F)a.scale;
+    if (cap > 0) ds *= 1 - before / cap * (before / cap);
     return ds;
 }
 
 /* The lanes' numbers times rows of shared memory, added up by columns. */
-FN void add_rows(float by, const float *rows, int64_t cols, float acc[PARTS])
+template <class F> FN void add_rows(F by, const F *rows, int64_t cols, F acc[PARTS])
 {
     for (int j = 0; j < TILE; j++) {
-        float its = shuffle(by, j);
+        F its = shuffle(by, j);
         for (int c = 0; c < PARTS; c++)
             if (its != 0 && c * 32 + lane() < cols)
-                acc[c] = fmaf(its, rows[j * (cols + 1) + c * 32 + lane()], acc[c]);
+                acc[c] = fma_of(its, rows[j * (cols + 1) + c * 32 + lane()], acc[c]);
     }
 }
 
 template <class T>
 FN void store_row(const zt_cu_rows &r, int64_t batch, int64_t head, int64_t i, int64_t cols,
-                  const float acc[PARTS])
+                  const WIDE(T) acc[PARTS])
 {
     T *to = PTR(T, r.at) + batch * r.batch + head * r.head + i * r.row;
     for (int c = 0; c < PARTS; c++)
         if (c * 32 + lane() < cols) to[c * 32 + lane()] = put<T>(acc[c]);
 }
 
-template <class T> FN void back_queries(const zt_cu_sdpa_args &a, float *room)
+template <class T> FN void back_queries(const zt_cu_sdpa_args &a, WIDE(T) *room)
 {
+    typedef WIDE(T) F;
     int64_t i0 = (int64_t)block() * ROWS, head = block_y() % a.h, batch = block_y() / a.h, lo, hi;
     int64_t shared = head / (a.h / a.g), n = keys_of(a, batch, (batch * a.h + head) * a.s + i0);
     int64_t d = a.d + 1, dv = a.dv_cols + 1;
-    float *q = room, *dy = q + ROWS * d, *k = dy + ROWS * dv, *v = k + TILE * d;
-    float acc[EACH][PARTS] = {{0}};
+    F *q = room, *dy = q + ROWS * d, *k = dy + ROWS * dv, *v = k + TILE * d;
+    F acc[EACH][PARTS] = {{0}};
     bring<T>(a.q, batch, head, i0, ROWS, a.s, a.d, q);
     bring<T>(a.y, batch, head, i0, ROWS, a.s, a.dv_cols, dy);
     range_of(a, n, i0, &lo, &hi);
@@ -174,7 +162,7 @@ template <class T> FN void back_queries(const zt_cu_sdpa_args &a, float *room)
         barrier();
         for (int r = 0; r < EACH; r++) {
             int row = warp() * EACH + r;
-            float p, ds = pair_of<T>(a, batch, head, i0 + row, j0 + lane(), n, q + row * d,
+            F p, ds = pair_of<T>(a, batch, head, i0 + row, j0 + lane(), n, q + row * d,
                                      k + lane() * d, dy + row * dv, v + lane() * dv, &p);
             add_rows(ds, k, a.d, acc[r]);
         }
@@ -185,12 +173,13 @@ template <class T> FN void back_queries(const zt_cu_sdpa_args &a, float *room)
 }
 
 /* Of ROWS keys: over all queries of all heads that share them. */
-template <class T> FN void back_keys(const zt_cu_sdpa_args &a, float *room)
+template <class T> FN void back_keys(const zt_cu_sdpa_args &a, WIDE(T) *room)
 {
+    typedef WIDE(T) F;
     int64_t j0 = (int64_t)block() * ROWS, shared = block_y() % a.g, batch = block_y() / a.g;
     int64_t n = keys_of(a, batch, batch * a.h * a.s), d = a.d + 1, dv = a.dv_cols + 1;
-    float *k = room, *v = k + ROWS * d, *q = v + ROWS * dv, *dy = q + TILE * d;
-    float dk[EACH][PARTS] = {{0}}, dvs[EACH][PARTS] = {{0}};
+    F *k = room, *v = k + ROWS * d, *q = v + ROWS * dv, *dy = q + TILE * d;
+    F dk[EACH][PARTS] = {{0}}, dvs[EACH][PARTS] = {{0}};
     bring<T>(a.k, batch, shared, j0, ROWS, a.t, a.d, k);
     bring<T>(a.v, batch, shared, j0, ROWS, a.t, a.dv_cols, v);
     for (int64_t x = 0; x < a.h / a.g * ((a.s + TILE - 1) / TILE); x++) {
@@ -202,7 +191,7 @@ template <class T> FN void back_keys(const zt_cu_sdpa_args &a, float *room)
         barrier();
         for (int r = 0; r < EACH; r++) {
             int row = warp() * EACH + r;
-            float p, ds = pair_of<T>(a, batch, head, i0 + lane(), j0 + row, n, q + lane() * d,
+            F p, ds = pair_of<T>(a, batch, head, i0 + lane(), j0 + row, n, q + lane() * d,
                                      k + row * d, dy + lane() * dv, v + row * dv, &p);
             add_rows(ds, q, a.d, dk[r]);
             add_rows(p, dy, a.dv_cols, dvs[r]);
@@ -219,19 +208,20 @@ template <class T> FN void back_keys(const zt_cu_sdpa_args &a, float *room)
 #define SDPA(name, number)                                                                         \
     KERNEL_OF(zt_sdpa_##name, zt_cu_sdpa_args, 32 * WARPS)                                         \
     {                                                                                              \
-        DYNAMIC_SHARED(float, room);                                                               \
+        DYNAMIC_SHARED(wide<number>::type, room);                                                  \
         attend<number>(a, room);                                                                   \
     }                                                                                              \
     KERNEL_OF(zt_sdpa_queries_##name, zt_cu_sdpa_args, 32 * WARPS)                                 \
     {                                                                                              \
-        DYNAMIC_SHARED(float, room);                                                               \
+        DYNAMIC_SHARED(wide<number>::type, room);                                                  \
         back_queries<number>(a, room);                                                             \
     }                                                                                              \
     KERNEL_OF(zt_sdpa_keys_##name, zt_cu_sdpa_args, 32 * WARPS)                                    \
     {                                                                                              \
-        DYNAMIC_SHARED(float, room);                                                               \
+        DYNAMIC_SHARED(wide<number>::type, room);                                                  \
         back_keys<number>(a, room);                                                                \
     }
 SDPA(f32, float)
 SDPA(f16, f16)
 SDPA(bf16, bf16)
+SDPA(f64, double)

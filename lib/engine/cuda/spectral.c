@@ -1,5 +1,5 @@
 /* spectral.c - Fourier transforms and the spectral convolution. */
-#include "lib/engine/cuda/args_spectral.h"
+#include "lib/engine/cuda/fft.h"
 #include "lib/engine/cuda/walk.h"
 
 #include <math.h>
@@ -48,6 +48,9 @@ static zt_status transform(zt_cu_call *c, zt_cu_dft_args *a)
     a->y = c->y[0];
     a->type = c->in[0]->dtype;
     if (!a->lines || !each) return ZT_OK;
+    bool done = false;
+    zt_status s = fast ? ZT_OK : zt_cu_fft_transform(c, a, &done);
+    if (s || done) return s;
     a->t = turns(c, a->n);
     if (!a->t) return failed(c);
     if (!fast) return run(c, "zt_cu_dft_sums", a->lines * each, a, sizeof *a);
@@ -113,7 +116,7 @@ static zt_status emit_dft(zt_cu_call *c)
                         .given = x->dim[axis],
                         .inner = 1,
                         .scale = scale_of(&d->norm, d->inverse != 0, y->dim[axis]),
-                        .kind = ZT_CU_PAIRS,
+                        .kind = ZT_CU_OF_PAIRS,
                         .inverse = d->inverse != 0};
     for (int k = axis + 1; k < y->rank - 1; k++) a.inner *= y->dim[k];
     a.lines = a.n ? zt_type_count(y) / 2 / a.n : 0;
@@ -130,7 +133,9 @@ static zt_cu_ptr bins_of(zt_cu_call *c, zt_cu_bins_args a, zt_cu_ptr x, int64_t 
     a.C = C;
     a.weigh = weigh;
     a.z = zt_cu_scratch(c, (size_t)(a.B * a.modes * C) * 16);
-    if (!a.z || run(c, "zt_cu_bins", a.B * a.modes * C, &a, sizeof a)) return 0;
+    bool done;
+    if (!a.z || zt_cu_fft_bins(c, &a, &done)) return 0;
+    if (!done && run(c, "zt_cu_bins", a.B * a.modes * C, &a, sizeof a)) return 0;
     return a.z;
 }
 
@@ -139,7 +144,9 @@ static zt_status waves(zt_cu_call *c, zt_cu_bins_args a, zt_cu_ptr z, zt_cu_ptr 
     a.z = z;
     a.x = y;
     a.C = C;
-    return run(c, "zt_cu_waves", a.B * a.n * C, &a, sizeof a);
+    bool done;
+    zt_status s = zt_cu_fft_waves(c, &a, &done);
+    return s || done ? s : run(c, "zt_cu_waves", a.B * a.n * C, &a, sizeof a);
 }
 
 static zt_status grid_of(zt_cu_call *c, zt_cu_bins_args *g, zt_cu_mix_args *m)

@@ -36,7 +36,7 @@ FN bool is_end(int64_t k, int64_t n) { return k == 0 || 2 * k == n; }
 /* Entry j of line l as it goes into the transform. */
 FN pair<double> entry_of(const zt_cu_dft_args &a, int64_t l, int64_t j)
 {
-    if (a.kind == ZT_CU_PAIRS) {
+    if (a.kind == ZT_CU_OF_PAIRS) {
         if (j >= a.given) return pair<double>{0, 0};
         const int64_t at = 2 * ((l / a.inner * a.given + j) * a.inner + l % a.inner);
         return pair<double>{to_double(a.type, a.x, at), to_double(a.type, a.x, at + 1)};
@@ -64,6 +64,53 @@ FN void put_result(const zt_cu_dft_args &a, int64_t l, int64_t k, double re, dou
         half ? 2 * (l * bins(a.n) + k) : 2 * ((l / a.inner * a.n + k) * a.inner + l % a.inner);
     from_double(a.type, a.y, at, by * re);
     from_double(a.type, a.y, at + 1, end ? 0 : by * im);
+}
+
+/* ---- before and behind cuFFT -------------------------------------------------------------------
+ */
+
+/* y = the lines as it takes them: pairs or real numbers, of bins those inside once, ends real. */
+template <class W> FN void lines_before(const zt_cu_dft_args &a)
+{
+    const bool real = a.kind == ZT_CU_TO_BINS, half = a.kind == ZT_CU_OF_BINS;
+    const int64_t width = half ? bins(a.n) : a.n;
+    for (int64_t e = first(); e < a.lines * width; e += stride()) {
+        const int64_t l = e / width, j = e % width;
+        const pair<double> x = entry_of(a, l, j);
+        if (real) {
+            PTR(W, a.y)[e] = (W)x.re;
+            continue;
+        }
+        const double by = half && !is_end(j, a.n) ? 0.5 : 1;
+        PTR(W, a.y)[2 * e] = (W)(by * x.re);
+        PTR(W, a.y)[2 * e + 1] = half && is_end(j, a.n) ? W(0) : (W)(by * x.im);
+    }
+}
+KERNEL_OF(zt_cu_fft_before, zt_cu_dft_args, THREADS)
+{
+    if (is_f64(a.type))
+        lines_before<double>(a);
+    else
+        lines_before<float>(a);
+}
+
+/* What it gave, at x, into y: these may be one. */
+template <class W> FN void lines_behind(const zt_cu_dft_args &a)
+{
+    const int64_t width = results(a);
+    for (int64_t e = first(); e < a.lines * width; e += stride()) {
+        const bool real = a.kind == ZT_CU_OF_BINS;
+        const double re = (double)PTR(const W, a.x)[real ? e : 2 * e];
+        const double im = real ? 0 : (double)PTR(const W, a.x)[2 * e + 1];
+        put_result(a, e / width, e % width, re, im);
+    }
+}
+KERNEL_OF(zt_cu_fft_behind, zt_cu_dft_args, THREADS)
+{
+    if (is_f64(a.type))
+        lines_behind<double>(a);
+    else
+        lines_behind<float>(a);
 }
 
 /* ---- any length --------------------------------------------------------------------------------
@@ -176,6 +223,45 @@ KERNEL_OF(zt_cu_waves, zt_cu_bins_args, THREADS)
         }
         from_double(a.type, a.x, e, sum);
     }
+}
+
+/* z = the modes of whole spectra. */
+template <class W> FN void modes_of(const zt_cu_bins_args &a)
+{
+    for (int64_t e = first(); e < a.B * a.modes * a.C; e += stride()) {
+        const int64_t c = e % a.C, k = e / a.C % a.modes, b = e / a.C / a.modes;
+        const W *x = PTR(const W, a.t) + 2 * ((b * bins(a.n) + k) * a.C + c);
+        const double by = a.weigh ? bin_weight(k, a.n) : 1;
+        PTR(double, a.z)[2 * e] = by * (double)x[0];
+        PTR(double, a.z)[2 * e + 1] = a.weigh && is_end(k, a.n) ? 0 : by * (double)x[1];
+    }
+}
+KERNEL_OF(zt_cu_fft_modes, zt_cu_bins_args, THREADS)
+{
+    if (is_f64(a.type))
+        modes_of<double>(a);
+    else
+        modes_of<float>(a);
+}
+
+/* Whole spectra of the modes at z: bins inside count twice for cuFFT, so here they are halved. */
+template <class W> FN void spectra_of(const zt_cu_bins_args &a)
+{
+    const int64_t half = bins(a.n);
+    for (int64_t e = first(); e < a.B * half * a.C; e += stride()) {
+        const int64_t c = e % a.C, k = e / a.C % half, b = e / a.C / half;
+        const double *z = PTR(const double, a.z) + 2 * ((b * a.modes + k) * a.C + c);
+        const bool there = k < a.modes, end = is_end(k, a.n);
+        PTR(W, a.t)[2 * e] = (W)(there ? (end ? 1 : 0.5) * z[0] : 0);
+        PTR(W, a.t)[2 * e + 1] = (W)(there && !end ? 0.5 * z[1] : 0);
+    }
+}
+KERNEL_OF(zt_cu_fft_spectra, zt_cu_bins_args, THREADS)
+{
+    if (is_f64(a.type))
+        spectra_of<double>(a);
+    else
+        spectra_of<float>(a);
 }
 
 FN pair<double> weight_of(const zt_cu_mix_args &a, int64_t k, int64_t i, int64_t o)

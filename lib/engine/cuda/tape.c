@@ -1,5 +1,5 @@
-/* tape.c - launches of a plan that become stages of one: what may, which of them are made on the way
- * by the product that wants them, and the launch. */
+/* tape.c - launches of a plan that become stages of one: what may, which of them are made on the
+ * way by the product that wants them, and the launch. */
 #include "lib/engine/cuda/tape.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ bool zt_cu_tape_fits(const zt_cu_engine *e) { return e->cooperative && e->cu.ver
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* What a launch is, if it is a stage: false where its arguments are not of the few rows that a token
- * has. */
+/* What a launch is, if it is a stage: false where its arguments are not of the few rows that a
+ * token has. */
 typedef struct kind {
     const char *kernel;
     int stage;
@@ -55,7 +55,7 @@ static const kind kinds[] = {
 #undef X
     {"zt_attention_join", ZT_CU_STAGE_JOIN, few_heads, sizeof(zt_cu_attention_args)},
 #define X(type) {"zt_few_" #type, ZT_CU_STAGE_FEW_##type, few_rows, sizeof(zt_cu_few_args)},
-    ZT_CU_PACKED_TYPES(X)
+    ZT_CU_PACKED_TYPES(X) X(f32) X(f16) X(bf16) X(half)
 #undef X
 };
 

@@ -1,5 +1,5 @@
-/* tape.cu - the kernel that stays: what would be many launches is one, whose blocks go from stage to
- * stage, with a barrier of the grid between. A stage calls what its own kernel calls, block by
+/* tape.cu - the kernel that stays: what would be many launches is one, whose blocks go from stage
+ * to stage, with a barrier of the grid between. A stage calls what its own kernel calls, block by
  * block, so that it has the same bits.
  *
  * The next stage is read while one runs, and the weights a block begins it with are on their way
@@ -10,7 +10,7 @@
 #include "lib/engine/cuda/args_tape.h"
 #include "lib/engine/cuda/attention_few.cuh"
 #include "lib/engine/cuda/embed.cuh"
-#include "lib/engine/cuda/linear_few.cuh"
+#include "lib/engine/cuda/linear_few_plain.cuh"
 #include "lib/engine/cuda/seat.cuh"
 
 enum { THREADS = 32 * SLICES };
@@ -86,12 +86,9 @@ FN void slice_by_type(int kind, const few_run &q, float acc[4])
     }
 }
 
-FN void run_few(const zt_cu_stage &s, char *memory)
+FN void run_codes(const zt_cu_stage &s, const x_room &r, int64_t v)
 {
     const zt_cu_few_args &f = s.of.few;
-    const x_room r = room_of(f, memory);
-    int64_t v = first_of(s);
-    if (v >= s.blocks) return;
     few_codes<true>(f, r, v == 0);
     for (int half = 0; v < s.blocks; v += blocks(), half ^= 1) {
         const share tile = few_share(f.a, v);
@@ -99,6 +96,35 @@ FN void run_few(const zt_cu_stage &s, char *memory)
         slice_by_type(s.kind, run_of(f, r, tile), acc);
         few_finish(f, r, tile, acc, half);
     }
+}
+
+FN void plain_by_type(int kind, const zt_cu_few_args &f, const x_room &r, const share &s, int half)
+{
+    switch (kind) {
+    case ZT_CU_STAGE_FEW_f32: few_plain_tile<float>(f, r, s, half); break;
+    case ZT_CU_STAGE_FEW_f16: few_plain_tile<f16>(f, r, s, half); break;
+    case ZT_CU_STAGE_FEW_bf16: few_plain_tile<bf16>(f, r, s, half); break;
+    default: few_half_tile(f, r, s, half);
+    }
+}
+
+FN void run_plain(const zt_cu_stage &s, const x_room &r, int64_t v)
+{
+    const zt_cu_few_args &f = s.of.few;
+    few_numbers<true>(f, r, s.kind == ZT_CU_STAGE_FEW_half, v == 0);
+    for (int half = 0; v < s.blocks; v += blocks(), half ^= 1)
+        plain_by_type(s.kind, f, r, few_share(f.a, v), half);
+}
+
+FN void run_few(const zt_cu_stage &s, char *memory)
+{
+    const x_room r = room_of(s.of.few, memory);
+    const int64_t v = first_of(s);
+    if (v >= s.blocks) return;
+    if (s.kind < ZT_CU_STAGE_FEW_f32)
+        run_codes(s, r, v);
+    else
+        run_plain(s, r, v);
 }
 
 FN void run_stage(const zt_cu_stage &s, char *memory)
@@ -117,13 +143,26 @@ FN void run_stage(const zt_cu_stage &s, char *memory)
     }
 }
 
-/* Codes of the tile that the block begins a product with. */
+/* What the block's slices of plain rows begin with: a thread 128 bytes. */
+FN void fetch_rows(const zt_cu_linear_args &a, const share &s)
+{
+    const int64_t slice = a.units_slice * 32 * a.block_bytes, row = s.tile * 16 + thread() / 16;
+    const int64_t at = thread() % 16 / 2 * slice + thread() % 2 * 128;
+    if (row < s.p->M && at < a.row_bytes)
+        prefetch(PTR(const char, s.p->w) + row * a.row_bytes + at);
+}
+
+/* Of the tile that the block begins a product with, its codes. */
 FN void fetch_ahead(const zt_cu_stage &s)
 {
     const int64_t v = first_of(s);
     if (s.kind < ZT_CU_STAGE_FEW_q4_0 || v >= s.blocks) return;
     const share from = few_share(s.of.few.a, v);
     const int64_t tile = s.of.few.tile_bytes;
+    if (s.kind >= ZT_CU_STAGE_FEW_f32) {
+        fetch_rows(s.of.few.a, from);
+        return;
+    }
     for (int64_t i = (int64_t)thread() * 128; i < tile; i += THREADS * 128)
         prefetch(PTR(const char, from.p->w) + from.tile * tile + i);
 }

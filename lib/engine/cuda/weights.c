@@ -82,6 +82,7 @@ zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *t, const zt_store *s,
     zt_ebuf *b = zt_cu_enter(e) ? NULL : zt_calloc(base->ctx, 1, sizeof *b);
     if (!b) return NULL;
     b->type = *t;
+    b->model = true;
     b->pack = t->rank == 2 && zt_type_count(t) > 0 ? zt_cu_pack_find(t->dtype) : NULL;
     zt_status st = leave_room(e, zt_type_bytes(t));
     if (!st)

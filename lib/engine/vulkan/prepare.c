@@ -126,8 +126,8 @@ static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_ker
     return finish_task(e, &c, NULL, t);
 }
 
-/* Operands: inputs, the step's table if it has one, outputs. Inputs of `apart` (bit k) were copied to
- * the outputs of their number. */
+/* Operands: inputs, the step's table if it has one, outputs. Inputs of `apart` (bit k) were copied
+ * to the outputs of their number. */
 static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, unsigned apart, tables *all)
 {
     const zt_step *st = &r->plan.step[s];

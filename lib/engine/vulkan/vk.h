@@ -2,10 +2,10 @@
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
- * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, chain.c, rows.c and
- * llm.c, pipeline.c shaders, module.c the one that is written here, cache.c what the driver made of
- * them, prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running them,
- * vulkan.c the vtable.
+ * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, chain.c, rows.c
+ * and llm.c, pipeline.c shaders, module.c the one that is written here, cache.c what the driver
+ * made of them, prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running
+ * them, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
  * too large for a binding and a step is a push of addresses and words.
@@ -213,20 +213,21 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attr
                                const zt_type *const in[], const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
 uint32_t zt_vk_width(const zt_vk_engine *e);
-/* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at: NULL,
- * or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
+/* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at:
+ * NULL, or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
 enum { ZT_VK_PAIRS = 64 };
 int zt_vk_function(zt_op op, const void *attrs, double at[2]);
 bool zt_vk_function_name(int f, char *name, size_t bytes);
 /* Operands that broadcast to y: its dimensions from the last, those that go on from each other in
- * all operands as one; and for each the elements from one index to the next, 0 where it is repeated. */
+ * all operands as one; and for each the elements from one index to
+ * the next, 0 where it is repeated. */
 typedef struct zt_vk_walk {
     int n;
     uint32_t dim[ZT_MAX_RANK], step[ZT_MAX_IN][ZT_MAX_RANK];
 } zt_vk_walk;
 zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y);
-/* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output that
- * it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
+/* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output
+ * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
 #define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
 #define ZT_VK_BODY_OUT(o)   (((o) + 1) << 24)
 #define ZT_VK_BODY_F(w)     ((w) & 255)

@@ -20,8 +20,8 @@ static const char *const eog_texts[] = {
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
 };
 
-/* Where all of `with` are tokens, `text` does not end a generation after all: it is one of the user's
- * defined tokens, or plain text. llama.cpp's exceptions, for gpt-oss, Solar and Gemma 4. */
+/* Where all of `with` are tokens, `text` does not end a generation after all: it is one of the
+ * user's defined tokens, or plain text. llama.cpp's exceptions, for gpt-oss, Solar and Gemma 4. */
 static const struct {
     const char *text, *with[3];
     uint16_t type;
@@ -63,8 +63,8 @@ void zt_ids_fini(zt_ctx *ctx, zt_ids *ids)
 
 /* ---- the text table -------------------------------------------------------------------------- */
 
-/* Longest run of taken slots that an honest file could make, with room to spare: beyond it the texts
- * were chosen to collide, and every look-up would be slow. */
+/* Longest run of taken slots that an honest file could make, with room to spare: beyond it the
+ * texts were chosen to collide, and every look-up would be slow. */
 enum { MOST_PROBES = 4096 };
 
 static size_t home(const zt_vocab *v, uint64_t h)
@@ -441,7 +441,8 @@ static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned 
     return s;
 }
 
-zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags, zt_ids *ids)
+zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
+                          zt_ids *ids)
 {
     bool rule = flags & ZT_TOK_BOS_RULE;
     zt_merger m;

@@ -2,9 +2,9 @@
  * cutting of text into pieces, and the merge machine that all kinds of BPE share.
  *
  * A reader (vocab_gguf.c: the tokenizer's keys of GGUF; vocab_json.c: tokenizer.json) fills a
- * zt_vocab_spec and calls zt_vocab_from (vocab.c), which owns what every vocabulary has in common. A
- * kind (vocab_bpe.c, vocab_spm.c, ...) is the row that turns ordinary text into ids and ids into text;
- * it may use the pieces of other kinds: splits, merges, the models of one piece.
+ * zt_vocab_spec and calls zt_vocab_from (vocab.c), which owns what every vocabulary has in common.
+ * A kind (vocab_bpe.c, vocab_spm.c, ...) is the row that turns ordinary text into ids and ids into
+ * text; it may use the pieces of other kinds: splits, merges, the models of one piece.
  */
 #ifndef ZT_LLM_VOCAB_H
 #define ZT_LLM_VOCAB_H
@@ -78,7 +78,7 @@ typedef struct zt_vocab_spec {
 
     int32_t bos, eos, unk; /* -1: none; checked by zt_vocab_from */
     zt_around before, after; /* what the model's rule puts around a text */
-    bool byte_level;    /* BPE: symbols are bytes, written as printable characters; else characters */
+    bool byte_level; /* BPE: symbols are bytes, written as printable characters; else characters */
     bool ignore_merges; /* BPE: a piece that is a token is that token */
     bool byte_fallback; /* what is no token becomes the tokens <0xNN> of its bytes */
     bool add_space;     /* a space goes before a text; decoding takes it away */
@@ -190,8 +190,8 @@ typedef zt_status zt_split_fn(void *arg, const char *piece, size_t n);
 /* ZT_EBUG where a pattern does not compile: they are ours. */
 zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n);
 void zt_split_free(zt_split *s);
-/* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more steps
- * than any honest one: ZT_EDATA. May be called from several threads at once. */
+/* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more
+ * steps than any honest one: ZT_EDATA. May be called from several threads at once. */
 zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg);
 
 /* ---- what kinds share ------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
 /* vocab_bpe.c - BPE by a list of merges, and the 'gpt2' tokenizer, which is byte-level BPE.
  *
- * Text is cut into pieces by the pre-tokenizer; a piece's bytes (or characters) are its symbols; two
- * neighbours merge when the file lists them, the earliest line first. In byte-level files a byte is
- * written as one printable character. Source: GPT-2's encoder.py, as facts.
+ * Text is cut into pieces by the pre-tokenizer; a piece's bytes (or characters) are its symbols;
+ * two neighbours merge when the file lists them, the earliest line first. In byte-level files a
+ * byte is written as one printable character. Source: GPT-2's encoder.py, as facts.
  */
 #include "lib/llm/vocab/vocab.h"
 
@@ -97,9 +97,9 @@ static zt_status put_merge(zt_vocab *v, const zt_merge_spec *m, uint32_t rank)
     int32_t right = zt_vocab_find(v, b.data, b.n);
     int32_t both = zt_vocab_lookup(v, zt_hash_more(h, b.data, b.n), a, b);
     if (left < 0 || right < 0 || both < 0)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: merge %u, '%s %s', is not two tokens that make a third",
-                       v->file, rank, zt_escape(l, sizeof l, a.data, a.n),
-                       zt_escape(r, sizeof r, b.data, b.n));
+        return zt_fail(v->ctx, ZT_EDATA,
+                       "%s: merge %u, '%s %s', is not two tokens that make a third", v->file, rank,
+                       zt_escape(l, sizeof l, a.data, a.n), zt_escape(r, sizeof r, b.data, b.n));
     if (!merges_put(v->merges, (uint64_t)left << 32 | (uint32_t)right, rank, both))
         return zt_fail(v->ctx, ZT_EDATA, "%s: %d merges all collide", v->file, MOST_PROBES);
     return ZT_OK;
@@ -229,7 +229,8 @@ static zt_status piece(void *arg, const char *text, size_t n)
     return s;
 }
 
-static zt_status encode_bpe(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+static zt_status encode_bpe(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                            zt_ids *ids)
 {
     job j = {v, m, ids};
     zt_str spaced;

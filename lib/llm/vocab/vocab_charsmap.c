@@ -1,9 +1,9 @@
 /* vocab_charsmap.c - SentencePiece's precompiled normalization: which byte strings become which.
  *
- * Four bytes: the size of the trie; the trie, a double array of 32-bit units; then the replacements,
- * each closed by a zero byte. A unit holds a label in bits 0-7, "some text ends at a child" in bit 8,
- * the offset to its children in bits 10-30 (times 256 with bit 9), or with bit 31 a value: the place
- * of a replacement. Source: Darts-clone's and SentencePiece's formats, as facts.
+ * Four bytes: the size of the trie; the trie, a double array of 32-bit units; then the
+ * replacements, each closed by a zero byte. A unit holds a label in bits 0-7, "some text ends at a
+ * child" in bit 8, the offset to its children in bits 10-30 (times 256 with bit 9), or with bit 31
+ * a value: the place of a replacement. Source: Darts-clone's and SentencePiece's formats, as facts.
  *
  * Nothing here is believed: every index is checked against the array.
  */
@@ -47,7 +47,8 @@ void zt_charsmap_free(zt_charsmap *c)
 
 static zt_status outside(const zt_charsmap *c, const char *what, uint32_t at, size_t n)
 {
-    return zt_fail(c->ctx, ZT_EDATA, "%s: the charsmap leads to %s %u of %zu", c->file, what, at, n);
+    return zt_fail(c->ctx, ZT_EDATA, "%s: the charsmap leads to %s %u of %zu", c->file, what, at,
+                   n);
 }
 
 static uint32_t offset_of(uint32_t unit)

@@ -56,7 +56,8 @@ static zt_status read_kind(reader *r)
     zt_bytes name;
     char buf[80];
     if (!zt_gguf_str(r->g, KEY("model"), &name))
-        return zt_fail(r->ctx, ZT_EDATA, "%s: no tokenizer: '" KEY("model") "' is missing", r->file);
+        return zt_fail(r->ctx, ZT_EDATA, "%s: no tokenizer: '" KEY("model") "' is missing",
+                       r->file);
     for (size_t i = 0; i < COUNT(kinds); i++)
         if (is(name, kinds[i].name))
             r->row = &kinds[i];
@@ -331,8 +332,8 @@ static zt_status read_ends(reader *r)
 static zt_status copy_charsmap(reader *r, int64_t *x, int64_t n)
 {
     if (!zt_gguf_array_i64(r->g, KEY("precompiled_charsmap"), x, n))
-        return zt_fail(r->ctx, ZT_EDATA, "%s: '" KEY("precompiled_charsmap") "' is no list of bytes",
-                       r->file);
+        return zt_fail(r->ctx, ZT_EDATA,
+                       "%s: '" KEY("precompiled_charsmap") "' is no list of bytes", r->file);
     char *bytes = r->s.storage = zt_alloc(r->ctx, (size_t)n);
     if (!bytes)
         return ZT_ENOMEM;

@@ -116,7 +116,8 @@ static void link_symbols(zt_merger *m)
     }
 }
 
-/* Symbol i takes in the one after it; that one keeps length 0, which no pair in the heap matches. */
+/* Symbol i takes in the one after it; that one keeps length 0, which
+ * no pair in the heap matches. */
 static void merge_at(zt_merger *m, int32_t i, int32_t id)
 {
     zt_sym *a = &m->sym[i], *b = &m->sym[a->next];

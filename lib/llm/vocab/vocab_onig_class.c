@@ -3,8 +3,8 @@
  *
  * What differs and is translated: \s \S are Unicode's White_Space, \w \W Alphabetic, marks, decimal
  * digits and connectors (and outside of a class Latin-1's other numbers), \d is Nd, \h a
- * hexadecimal digit; names of properties, and scripts without their extensions; classes nest, negate
- * and intersect (&&).
+ * hexadecimal digit; names of properties, and scripts without their
+ * extensions; classes nest, negate and intersect (&&).
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/llm/vocab/vocab_onig.h"

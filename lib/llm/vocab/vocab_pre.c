@@ -1,10 +1,10 @@
 /* vocab_pre.c - the pre-tokenizers that files name: how each model family cuts text before BPE.
  *
  * A row: the name in tokenizer.ggml.pre, the rules in order, and what else follows from the name.
- * Source: the tokenizer.json files of these models, and llama.cpp's src/llama-vocab.cpp for the names
- * and flags, as facts; patterns are the models' own (llama.cpp must do without \p{Lu} and (?i:)).
- * Where a pattern would go back over the same text again and again it is written so that it does not:
- * same matches, linear time. The comments say where.
+ * Source: the tokenizer.json files of these models, and llama.cpp's src/llama-vocab.cpp for the
+ * names and flags, as facts; patterns are the models' own (llama.cpp must do without \p{Lu} and
+ * (?i:)). Where a pattern would go back over the same text again and again it is written so that it
+ * does not: same matches, linear time. The comments say where.
  */
 #include "lib/llm/vocab/vocab.h"
 
@@ -87,8 +87,8 @@
 /* \d{1,3}(?=(?:\d{3})*\b): a number that no word goes on from, in threes from its end. */
 #define THREES_AT_WORD_END THREES("(?<!\\d)\\d++(?![\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}])")
 
-/* (?=(\d{3})+(?!\d)), where it cuts before threes. A number's sign that is no digit (one half) right
- * behind them is cut off too. */
+/* (?=(\d{3})+(?!\d)), where it cuts before threes. A number's sign that is no digit (one half)
+ * right behind them is cut off too. */
 #define THREES_AT_END THREES("(?:\\d{3})++(?!\\d)")
 
 /* (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+: words with single spaces between, as one. */

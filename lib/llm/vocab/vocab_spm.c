@@ -1,7 +1,7 @@
 /* vocab_spm.c - the 'llama' tokenizer: SentencePiece's BPE with byte fallback.
  *
- * Spaces become U+2581; symbols are characters; two neighbours merge when their text is a token, the
- * one with the best score first. A symbol that is no token becomes the tokens of its bytes.
+ * Spaces become U+2581; symbols are characters; two neighbours merge when their text is a token,
+ * the one with the best score first. A symbol that is no token becomes the tokens of its bytes.
  * Source: SentencePiece (Kudo and Richardson, 2018), bpe_model.cc, as facts.
  */
 #include "lib/llm/vocab/vocab.h"
@@ -29,7 +29,8 @@ static zt_status open_spm(zt_vocab *v, const zt_vocab_spec *spec)
         return ZT_ENOMEM;
     for (int32_t i = 0; i < v->n; i++) {
         if (isnan(v->score[i]))
-            return zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %d is not a number", v->file, i);
+            return zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %d is not a number", v->file,
+                           i);
         v->order[i] = order_of(v->score[i]);
     }
     zt_free(v->ctx, v->score); /* its order is all that counts */

@@ -1,8 +1,8 @@
 /* vocab_ugm.c - the 't5' tokenizer: SentencePiece's Unigram model.
  *
  * Text is normalized (a map of byte strings from the file; blanks), then cut into the tokens whose
- * scores add up best: Viterbi over byte positions, with a trie of the texts. A character that no token
- * covers costs as much as the worst token and 10 more. Source: SentencePiece (Kudo, 2018),
+ * scores add up best: Viterbi over byte positions, with a trie of the texts. A character that no
+ * token covers costs as much as the worst token and 10 more. Source: SentencePiece (Kudo, 2018),
  * unigram_model.cc and normalizer.cc, and llama.cpp's src/llama-vocab.cpp, as facts.
  */
 #include "lib/llm/vocab/vocab.h"
@@ -76,7 +76,8 @@ static zt_status put_byte(normal *m, char c)
     return s ? s : zt_str_putc(m->out, c);
 }
 
-/* What text begins with, normalized: mapped, or one character; a byte that is no UTF-8 is U+FFFD. */
+/* What text begins with, normalized: mapped, or one character; a byte
+ * that is no UTF-8 is U+FFFD. */
 static zt_status put_prefix(normal *m, const char *text, size_t n, size_t *used)
 {
     zt_bytes to = {text, 0};
@@ -149,8 +150,8 @@ static zt_status put_unknown(const zt_vocab *v, const char *text, size_t a, size
     return !bytes && v->unk >= 0 ? zt_ids_push(v->ctx, ids, v->unk) : s;
 }
 
-/* Turns the best way round: each `from` becomes the end of the token that comes next. Returns the end
- * of the first. */
+/* Turns the best way round: each `from` becomes the end of the token
+ * that comes next. Returns the end of the first. */
 static size_t turn(best *b, size_t n)
 {
     size_t at = n, next = n;
@@ -201,7 +202,8 @@ static zt_status tokens(const zt_vocab *v, const char *text, size_t n, zt_ids *i
     return s;
 }
 
-static zt_status encode_ugm(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+static zt_status encode_ugm(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                            zt_ids *ids)
 {
     zt_str out;
     normal norm = {.v = v, .out = &out};

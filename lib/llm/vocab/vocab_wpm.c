@@ -1,10 +1,10 @@
 /* vocab_wpm.c - the 'bert' tokenizer: WordPiece.
  *
  * Text is cleaned (no control characters; accents and case go where the model has none), cut into
- * words at blanks, punctuation and Han characters, and a word is cut into the longest tokens from its
- * left. In GGUF a token that opens a word begins with U+2581, one that goes on is bare. A word that
- * cannot be cut is one unknown token. Source: BERT's tokenization.py, huggingface/tokenizers' bert.rs
- * and llama.cpp's src/llama-vocab.cpp, as facts.
+ * words at blanks, punctuation and Han characters, and a word is cut into the longest tokens from
+ * its left. In GGUF a token that opens a word begins with U+2581, one that goes on is bare. A word
+ * that cannot be cut is one unknown token. Source: BERT's tokenization.py, huggingface/tokenizers'
+ * bert.rs and llama.cpp's src/llama-vocab.cpp, as facts.
  */
 #include "lib/llm/vocab/vocab.h"
 
@@ -143,7 +143,8 @@ static zt_status put_decomposed(words *w, uint32_t c)
     return s;
 }
 
-static zt_status encode_wpm(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+static zt_status encode_wpm(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                            zt_ids *ids)
 {
     words w = {.v = v, .ids = ids};
     (void)m;

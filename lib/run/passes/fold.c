@@ -1,13 +1,14 @@
 /* fold.c - the pass fold: what is known before a step runs.
  *
- * A step that changes no bit of its input goes: a cast to its own dtype, a scale by 1, a view of the
- * same shape, a copy of all of an axis. So does the first of two casts when it loses nothing, and
- * the view under a view. A step that hangs on data alone becomes data, whose tensor is the op itself:
+ * A step that changes no bit of its input goes: a cast to its own dtype, a scale by 1, a view of
+ * the same shape, a copy of all of an axis. So does the first of two casts when it loses nothing,
+ * and the view under a view. A step that hangs on data alone becomes data, whose tensor is the op
+ * itself:
  *
  *     data  g.f32: f32[576] "@cast f16[576] \"blk.0.attn_norm.weight\" to=f32"
  *
- * A session computes such a tensor once, when it is first needed (derived.c). Types are the same when
- * they are for the sample's numbers and for twice those.
+ * A session computes such a tensor once, when it is first needed (derived.c). Types are the same
+ * when they are for the sample's numbers and for twice those.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@ typedef struct folder {
     int *same;           /* [values]: the value that stands for it */
     int *under;          /* [values]: what its step shall read instead of input 0; -1: as it is */
     bool *derived;       /* [steps]: becomes data */
-    char *depth;         /* [values]: 1 of data, one more for each op that data was made by; 0: else */
+    char *depth; /* [values]: 1 of data, one more for each op that data was made by; 0: else */
     bool *donated;       /* [values]: its memory is used up by a later step */
     bool *pinned;        /* [values]: an output, or kept */
     int found;
@@ -247,7 +248,8 @@ static zt_status fold(folder *f, zt_prog **out)
     return zt_rewrite_end(&w, s, out);
 }
 
-/* A program may allow the sample and not twice that: then `two` stays NULL, and nothing is known. */
+/* A program may allow the sample and not twice that: then `two` stays
+ * NULL, and nothing is known. */
 static zt_status bind_twice(folder *f, const zt_pass_opts *o)
 {
     zt_binding twice[ZT_MAX_SYMBOLS];

@@ -3,8 +3,8 @@
  * A pattern is laid on a program from one of its sinks backwards; further sinks (q, k, v of one x)
  * are sought among the users of a value that is bound already, the nearest first. What fits is then
  * proved: values inside are read by nobody else, or are outputs of the fused op; there is a place
- * in the order of steps after all it reads and before all that read it; no memory that it uses up is
- * looked at on the way; the row expanded again with the attributes found is exactly these steps;
+ * in the order of steps after all it reads and before all that read it; no memory that it uses up
+ * is looked at on the way; the row expanded again with the attributes found is exactly these steps;
  * types are the same, and the engine has the op.
  *
  * Places in the order are doubled: step i is at 2 i + 1, what is put before it at 2 i.
@@ -267,7 +267,8 @@ static int fused_output(const zt_pattern *pat, int node, int k)
     return -1;
 }
 
-/* Outputs that somebody else reads are outputs of the fused op; *before: the first reader's place. */
+/* Outputs that somebody else reads are outputs of the fused op;
+ * *before: the first reader's place. */
 static bool prove_outputs(const match *t, fused *f, int *before)
 {
     const zt_matcher *m = t->m;

@@ -1,4 +1,5 @@
-/* pattern.c - owns the patterns of fused rows: each case of a row, expanded, is a graph to look for.
+/* pattern.c - owns the patterns of fused rows: each case of a row,
+ * expanded, is a graph to look for.
  *
  * Cases of the same graph are one pattern. A fused attribute is read from an attribute of a node
  * that was equal to it in every case; one that never was (a word that chooses the node's op) is

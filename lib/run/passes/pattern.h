@@ -14,7 +14,7 @@ enum { ZT_DAG_NODES = 16 };
 
 typedef struct zt_dag {
     int n;
-    bool failed, no_dims; /* no_dims: rows are not told dimensions, as where symbols may change them */
+    bool failed, no_dims; /* no_dims: rows are not told dimensions, which symbols may change */
     zt_step node[ZT_DAG_NODES]; /* attrs in `attrs` */
     int out[ZT_MAX_OUT];        /* of the fused op; ZT_NONE: not there */
     zt_type type[ZT_DAG_VALUES];

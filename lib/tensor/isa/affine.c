@@ -273,33 +273,21 @@ INLINE vf halves_of(vf a)
 
 typedef void put_group(float scale, float low, const uint8_t *code, uint8_t *out);
 
-INLINE void quantize_groups(const search *how, const float *x, const float *w, int64_t n,
-                            uint8_t *out, int bytes, put_group *put)
+INLINE void quantize_groups(const search *how, const batch *b, int groups, uint8_t *out, int bytes,
+                            put_group *put)
 {
-    for (int64_t left = n / 32; left > 0; left -= LANES) {
-        int here = left < LANES ? (int)left : LANES;
-        batch b;
-        vf code[GROUP];
-        uint8_t codes[LANES * GROUP];
-        float scale[LANES], low[LANES];
-        batch_load(&b, 32, x, w, (weighing){1, 4}, here);
-        line f = find_line(&b, how, vf_set(65504));
-        f.scale = halves_of(f.scale);
-        sums s = code_sums(&b, f.scale, f.low, how->top);
-        f.low = halves_of(vf_max(f.low + vf_ratio(s.r, b.sw), vf_set(-65504)));
-        vf inverse = vf_ratio(vf_set(1), f.scale);
-        for (int j = 0; j < 32; j++) code[j] = code_of(b.x[j], f.low, inverse, how->top);
-        batch_codes(code, 32, here, codes);
-        vf_store(scale, f.scale), vf_store(low, f.low);
-        for (int l = 0; l < here; l++, out += bytes) put(scale[l], low[l], codes + 32 * l, out);
-        x += 32 * here;
-        if (w) w += 32 * here;
-    }
-}
-
-static void put_halves(const uint8_t *code, uint8_t *out)
-{
-    for (int j = 0; j < 16; j++) out[j] = (uint8_t)((code[j] & 15) | (code[16 + j] & 15) << 4);
+    vf code[GROUP];
+    uint8_t codes[LANES * GROUP];
+    float scale[LANES], low[LANES];
+    line f = find_line(b, how, vf_set(65504));
+    f.scale = halves_of(f.scale);
+    sums s = code_sums(b, f.scale, f.low, how->top);
+    f.low = halves_of(vf_max(f.low + vf_ratio(s.r, b->sw), vf_set(-65504)));
+    vf inverse = vf_ratio(vf_set(1), f.scale);
+    for (int j = 0; j < 32; j++) code[j] = code_of(b->x[j], f.low, inverse, how->top);
+    batch_codes(code, 32, groups, codes);
+    vf_store(scale, f.scale), vf_store(low, f.low);
+    for (int l = 0; l < groups; l++, out += bytes) put(scale[l], low[l], codes + 32 * l, out);
 }
 
 static void put_q4_1(float scale, float low, const uint8_t *code, uint8_t *out)
@@ -311,19 +299,21 @@ static void put_q4_1(float scale, float low, const uint8_t *code, uint8_t *out)
 
 static void put_q5_1(float scale, float low, const uint8_t *code, uint8_t *out)
 {
-    uint32_t high = 0;
     zt_put_half(out, scale);
     zt_put_half(out + 2, low);
-    for (int j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4) << j;
-    memcpy(out + 4, &high, 4);
+    put_fifth_bits(code, out + 4);
     put_halves(code, out + 8);
 }
 
 #define GROUPS(NAME, BYTES, ...)                                                                   \
-    void ZT_ENCODER(search_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)        \
+    static void some_##NAME(const batch *b, int groups, uint8_t *out)                              \
     {                                                                                              \
         static const search how = {__VA_ARGS__};                                                   \
-        quantize_groups(&how, x, w, n, out, BYTES, put_##NAME);                                    \
+        quantize_groups(&how, b, groups, out, BYTES, put_##NAME);                                  \
+    }                                                                                              \
+    void ZT_ENCODER(search_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)        \
+    {                                                                                              \
+        batch_each(some_##NAME, 1, 32, (weighing){1, 4}, x, w, n, out, BYTES);                     \
     }
 GROUPS(q4_1, 20, 15, -1, 0.2f, 10, 2)
 GROUPS(q5_1, 24, 31, -1, 0.2f, 10, 2)
@@ -338,31 +328,22 @@ typedef struct k_block {
 
 typedef void put_block(const k_block *b, uint8_t *out);
 
-/* Sixteen groups are 16 / groups blocks. */
-INLINE void k_quant(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
-                    int bytes, put_block *put)
+INLINE void quantize_blocks(const kind *k, const batch *b, int blocks, uint8_t *out, int bytes,
+                            put_block *put)
 {
-    int step = SIXTEEN / k->groups;
-    for (int64_t blocks = n / 256; blocks > 0; blocks -= step) {
-        int here = blocks < step ? (int)blocks : step;
-        batch b[PARTS];
-        uint8_t codes[512];
-        plan p;
-        batches_load(b, k->size, x, w, k->weigh, here * k->groups);
-        find_plan(b, k, &p);
-        plan_codes(b, k, &p, here * k->groups, codes);
-        for (int i = 0; i < here; i++, out += bytes) {
-            int first = i * k->groups;
-            k_block kb = {p.d[first], p.e[first], {0}, {0}, {0}};
-            for (int g = 0; g < k->groups; g++) {
-                kb.scale[g] = (uint8_t)p.scale[first + g];
-                kb.min[g] = (uint8_t)p.min[first + g];
-            }
-            memcpy(kb.code, codes + 256 * i, 256);
-            put(&kb, out);
+    uint8_t codes[512];
+    plan p;
+    find_plan(b, k, &p);
+    plan_codes(b, k, &p, blocks * k->groups, codes);
+    for (int i = 0; i < blocks; i++, out += bytes) {
+        int first = i * k->groups;
+        k_block kb = {p.d[first], p.e[first], {0}, {0}, {0}};
+        for (int g = 0; g < k->groups; g++) {
+            kb.scale[g] = (uint8_t)p.scale[first + g];
+            kb.min[g] = (uint8_t)p.min[first + g];
         }
-        x += 256 * here;
-        if (w) w += 256 * here;
+        memcpy(kb.code, codes + 256 * i, 256);
+        put(&kb, out);
     }
 }
 
@@ -416,10 +397,14 @@ static void put_q5_k(const k_block *b, uint8_t *out)
 }
 
 #define K_QUANT(NAME, BYTES, ...)                                                                  \
+    static const kind NAME = {__VA_ARGS__};                                                        \
+    static void some_##NAME(const batch *b, int blocks, uint8_t *out)                              \
+    {                                                                                              \
+        quantize_blocks(&NAME, b, blocks, out, BYTES, put_##NAME);                                 \
+    }                                                                                              \
     void ZT_ENCODER(search_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)        \
     {                                                                                              \
-        static const kind k = {__VA_ARGS__};                                                       \
-        k_quant(&k, x, w, n, out, BYTES, put_##NAME);                                              \
+        batch_each(some_##NAME, NAME.groups, NAME.size, NAME.weigh, x, w, n, out, BYTES);          \
     }
 K_QUANT(q2_k, 84, {3, -0.9f, 0.1f, 20, 2}, 16, 16, 15, 3, 2, {1, 4})
 K_QUANT(q4_k, 144, {15, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2, {1, 4})

@@ -110,14 +110,42 @@ INLINE float half_of(float f)
     return zt_f16_to_f32(zt_f32_to_f16(f > 65504 ? 65504 : f < -65504 ? -65504 : f));
 }
 
-/* Sixteen groups in PARTS batches; those past `groups` are 0. */
-INLINE void batches_load(batch b[PARTS], int size, const float *x, const float *w, weighing how,
-                         int groups)
+/* Makes of batches b, with `units` units, what is written to out. */
+typedef void batch_quantize(const batch *b, int units, uint8_t *out);
+
+/* Units of `groups` groups of `size` numbers; x and w (NULL: no importance) have n of these: as many
+ * units at a time as there are lanes, or as sixteen groups are; lanes past the last are 0. `bytes` of
+ * out are a unit's. */
+INLINE void batch_each(batch_quantize *quantize, int groups, int size, weighing weigh,
+                       const float *x, const float *w, int64_t n, uint8_t *out, int bytes)
 {
-    for (int p = 0; p < PARTS; p++) {
-        int at = p * LANES, here = groups - at < 0 ? 0 : groups - at < LANES ? groups - at : LANES;
-        batch_load(&b[p], size, x + at * size, w ? w + at * size : NULL, how, here);
+    int parts = groups == 1 ? 1 : PARTS, step = parts * LANES / groups, unit = groups * size;
+    for (int64_t left = n / unit; left > 0; left -= step) {
+        int here = left < step ? (int)left : step;
+        batch b[PARTS];
+        for (int p = 0; p < parts; p++) {
+            int at = p * LANES, g = here * groups - at < LANES ? here * groups - at : LANES;
+            batch_load(&b[p], size, x + at * size, w ? w + at * size : NULL, weigh, g < 0 ? 0 : g);
+        }
+        quantize(b, here, out);
+        out += here * bytes;
+        x += unit * here;
+        if (w) w += unit * here;
     }
+}
+
+/* Of 32 codes the lower four bits, those of 0..15 below those of 16..31, to 16 bytes; and the fifth
+ * bits to four. */
+INLINE void put_halves(const uint8_t *code, uint8_t *out)
+{
+    for (int j = 0; j < 16; j++) out[j] = (uint8_t)((code[j] & 15) | (code[16 + j] & 15) << 4);
+}
+
+INLINE void put_fifth_bits(const uint8_t *code, uint8_t *out)
+{
+    uint32_t high = 0;
+    for (int j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4 & 1) << j;
+    memcpy(out, &high, 4);
 }
 
 #endif

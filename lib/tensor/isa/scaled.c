@@ -126,22 +126,15 @@ INLINE void write_codes(const batch *b, const kind *k, vf scale, int groups, uin
     batch_codes(code, b->size, groups, out);
 }
 
-INLINE void quantize_groups(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
-                            int bytes, put_block *put)
+INLINE void quantize_groups(const kind *k, const batch *b, int groups, uint8_t *out, int bytes,
+                            put_block *put)
 {
-    for (int64_t left = n / k->size; left > 0; left -= LANES) {
-        int here = left < LANES ? (int)left : LANES;
-        batch b;
-        uint8_t codes[LANES * GROUP];
-        float d[LANES];
-        batch_load(&b, k->size, x, w, k->weigh, here);
-        vf scale = round_scale(&b, k, find_scale(&b, k));
-        write_codes(&b, k, scale, here, codes);
-        vf_store(d, scale);
-        for (int i = 0; i < here; i++, out += bytes) put(d[i], NULL, codes + k->size * i, out);
-        x += k->size * here;
-        if (w) w += k->size * here;
-    }
+    uint8_t codes[LANES * GROUP];
+    float d[LANES];
+    vf scale = round_scale(b, k, find_scale(b, k));
+    write_codes(b, k, scale, groups, codes);
+    vf_store(d, scale);
+    for (int i = 0; i < groups; i++, out += bytes) put(d[i], NULL, codes + k->size * i, out);
 }
 
 /* ---- groups with a multiple of a block's scale ----------------------------------------------- */
@@ -234,37 +227,24 @@ INLINE void find_plan(const batch b[PARTS], const kind *k, plan *best)
     }
 }
 
-INLINE void quantize_blocks(const kind *k, const float *x, const float *w, int64_t n, uint8_t *out,
-                            int bytes, put_block *put)
+INLINE void quantize_blocks(const kind *k, const batch *b, int blocks, uint8_t *out, int bytes,
+                            put_block *put)
 {
-    int step = SIXTEEN / k->groups;
-    for (int64_t blocks = n / 256; blocks > 0; blocks -= step) {
-        int here = blocks < step ? (int)blocks : step;
-        batch b[PARTS];
-        uint8_t codes[512];
-        int8_t small[SIXTEEN];
-        plan p;
-        batches_load(b, k->size, x, w, k->weigh, here * k->groups);
-        find_plan(b, k, &p);
-        for (int at = 0; at < here * k->groups; at += LANES) {
-            int groups = here * k->groups - at < LANES ? here * k->groups - at : LANES;
-            vf scale = vf_load(p.d + at) * vf_load(p.scale + at);
-            write_codes(&b[at / LANES], k, scale, groups, codes + at * k->size);
-        }
-        for (int l = 0; l < SIXTEEN; l++) small[l] = (int8_t)p.scale[l];
-        for (int i = 0; i < here; i++, out += bytes)
-            put(p.d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
-        x += 256 * here;
-        if (w) w += 256 * here;
+    uint8_t codes[512];
+    int8_t small[SIXTEEN];
+    plan p;
+    find_plan(b, k, &p);
+    for (int at = 0; at < blocks * k->groups; at += LANES) {
+        int groups = blocks * k->groups - at < LANES ? blocks * k->groups - at : LANES;
+        vf scale = vf_load(p.d + at) * vf_load(p.scale + at);
+        write_codes(&b[at / LANES], k, scale, groups, codes + at * k->size);
     }
+    for (int l = 0; l < SIXTEEN; l++) small[l] = (int8_t)p.scale[l];
+    for (int i = 0; i < blocks; i++, out += bytes)
+        put(p.d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
 }
 
 /* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them -------------------------- */
-
-static void put_halves(const uint8_t *code, uint8_t *out)
-{
-    for (int j = 0; j < 16; j++) out[j] = (uint8_t)((code[j] & 15) | code[16 + j] << 4);
-}
 
 static void put_q4_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
 {
@@ -276,11 +256,9 @@ static void put_q4_0(float d, const int8_t *scale, const uint8_t *code, uint8_t 
 
 static void put_q5_0(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
 {
-    uint32_t high = 0;
     (void)scale;
     zt_put_half(out, d);
-    for (int j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4) << j;
-    memcpy(out + 2, &high, 4);
+    put_fifth_bits(code, out + 2);
     put_halves(code, out + 6);
 }
 
@@ -347,10 +325,14 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
 }
 
 #define TYPE(NAME, BYTES, HOW, ...)                                                                \
+    static const kind NAME = {__VA_ARGS__};                                                        \
+    static void some_##NAME(const batch *b, int units, uint8_t *out)                               \
+    {                                                                                              \
+        HOW(&NAME, b, units, out, BYTES, put_##NAME);                                              \
+    }                                                                                              \
     void ZT_ENCODER(search_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)        \
     {                                                                                              \
-        static const kind k = {__VA_ARGS__};                                                       \
-        HOW(&k, x, w, n, out, BYTES, put_##NAME);                                                  \
+        batch_each(some_##NAME, NAME.groups, NAME.size, NAME.weigh, x, w, n, out, BYTES);          \
     }
 TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})
 TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})

@@ -27,10 +27,10 @@
 static void attend_tile(const run *w, part p, int64_t tile)
 {
     int64_t M = w->rows * w->s.share;
-    span all = seen_by_any(w, tile);
+    span all = seen_by_any(w, 0, w->rows, tile);
     if (all.first >= all.last) return;
     load_tile(w, tile, all);
-    score_tile(w, all);
+    score_tile(w, tile);
     for (int64_t i = 0; i < M; i += ROWS) {
         int m = M - i < ROWS ? (int)(M - i) : ROWS;
         weigh_rows(w, p, tile, i, m);
@@ -38,19 +38,20 @@ static void attend_tile(const run *w, part p, int64_t tile)
     }
 }
 
-/* p is left as it was when no row sees anything of the chunk. */
-static void attend_chunk(const run *w, part p, int64_t chunk)
+/* p is left as it was when no row sees anything of the chunk. False: that is so. */
+static bool attend_chunk(const run *w, part p, int64_t chunk)
 {
     bool any = false;
     for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
-    if (!any) return;
+    if (!any) return false;
     part_clear(p, w->rows * w->s.share, w->s.Dp);
     if (from_cache(w)) {
         attend_alone(w, p, chunk * CHUNK, (chunk + 1) * CHUNK);
-        return;
+        return true;
     }
     for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
         attend_tile(w, p, t);
+    return true;
 }
 
 static void combine_chunk(const run *w, part total, part p, int64_t chunk)
@@ -115,11 +116,14 @@ static void run_whole(const run *w, part p, part total)
         if (w->lo[r] < first) first = w->lo[r];
         if (w->hi[r] > last) last = w->hi[r];
     }
-    part_clear(total, w->rows * w->s.share, w->s.Dp);
+    /* the first chunk is all of the total so far: combine would copy it */
+    bool begun = false;
     for (int64_t chunk = first / CHUNK; chunk * CHUNK < last; chunk++) {
-        attend_chunk(w, p, chunk);
-        combine_chunk(w, total, p, chunk);
+        bool some = attend_chunk(w, begun ? p : total, chunk);
+        if (begun) combine_chunk(w, total, p, chunk);
+        begun = begun || some;
     }
+    if (!begun) part_clear(total, w->rows * w->s.share, w->s.Dp);
     write_out(w, total);
 }
 
@@ -337,7 +341,7 @@ static void attention_setup(zt_cpu_call *c)
 {
     sizes s = sizes_of(c);
     int64_t rows = s.share ? QUERIES / s.share : 1, chunks = (s.ctx + CHUNK - 1) / CHUNK;
-    int64_t most = s.n > BLOCKS ? BLOCK : BLOCK / 2;
+    int64_t most = s.n > BLOCKS ? BLOCK : BLOCK / 4;
     rows = rows < 1 ? 1 : rows > most ? most : rows;
     if (rows > s.n && s.n) rows = s.n;
     int64_t M = rows * s.share, blocks = (s.n + rows - 1) / rows;

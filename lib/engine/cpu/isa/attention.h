@@ -12,10 +12,10 @@
 enum {
     TILE = 64,
     CHUNK = 4 * TILE,
-    BLOCK = 16,   /* rows of a block at most; half of that up to BLOCKS rows */
+    BLOCK = 32,    /* rows of a block at most; a quarter of that up to BLOCKS rows */
     BLOCKS = 128,
-    QUERIES = 64, /* rows times heads of a block at most, where one row has not more */
-    FEW = 8       /* rows up to which chunks are items */
+    QUERIES = 128, /* rows times heads of a block at most, where one row has not more */
+    FEW = 8        /* rows up to which chunks are items */
 };
 
 enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP };
@@ -69,8 +69,15 @@ static void rescale(float *acc, vf k, const float *more, vf by, int64_t Dp)
     }
 }
 
+/* The first sums that a query has are taken as they are. */
 static void combine(part total, part p, int64_t i, int64_t Dp)
 {
+    if (total.top[i] == -INFINITY) {
+        total.top[i] = p.top[i];
+        total.sum[i] = p.sum[i];
+        memcpy(total.acc + i * Dp, p.acc + i * Dp, (size_t)Dp * sizeof *p.acc);
+        return;
+    }
     float top = p.top[i] > total.top[i] ? p.top[i] : total.top[i];
     vf k = vf_exp(vf_set(total.top[i] - top)), by = vf_exp(vf_set(p.top[i] - top));
     rescale(total.acc + i * Dp, k, p.acc + i * Dp, by, Dp);
@@ -157,10 +164,11 @@ static span seen(const run *w, int64_t r, int64_t tile)
     return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)};
 }
 
-static span seen_by_any(const run *w, int64_t tile)
+/* From the first to the last that any row from `row` to before `end` sees. */
+static span seen_by_any(const run *w, int64_t row, int64_t end, int64_t tile)
 {
     span all = {TILE, 0};
-    for (int64_t r = 0; r < w->rows; r++) {
+    for (int64_t r = row; r < end; r++) {
         span s = seen(w, r, tile);
         if (s.first >= s.last) continue;
         if (s.first < all.first) all.first = s.first;
@@ -256,13 +264,15 @@ static const float *query(const run *w, int64_t i)
     return (const float *)w->c->in[0].data + (row * w->s.H + head) * w->s.D;
 }
 
-static void score_tile(const run *w, span s)
+static void score_tile(const run *w, int64_t tile)
 {
     int64_t M = w->rows * w->s.share;
     for (int64_t i = 0; i < M; i += ROWS) {
         const float *q[ROWS];
         float *y[ROWS];
         int m = M - i < ROWS ? (int)(M - i) : ROWS;
+        span s = seen_by_any(w, i / w->s.share, (i + m - 1) / w->s.share + 1, tile);
+        if (s.first >= s.last) continue;
         for (int r = 0; r < m; r++) {
             q[r] = query(w, i + r);
             y[r] = w->score + (i + r) * TILE;
@@ -272,8 +282,8 @@ static void score_tile(const run *w, span s)
     }
 }
 
-/* Scale, cap, and -inf outside the span; returns the largest. */
-static float finish_scores(const run *w, float *y, span s)
+/* Scale, cap, and -inf outside the span; returns the largest in one of the lanes. */
+static vf finish_scores(const run *w, float *y, span s)
 {
     vf top = vf_set(-INFINITY), least = vf_set(-INFINITY);
     for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
@@ -283,47 +293,98 @@ static float finish_scores(const run *w, float *y, span s)
         vf_store(y + j, x);
         top = vf_max(x, top);
     }
-    return vf_top(top);
+    return top;
 }
 
-/* What m queries from the i-th have summed is brought to their new largest scores, `top`. */
-static void raise_tops(const run *w, part p, int64_t i, int m, const float *top)
+/* What m queries from the i-th have summed is brought to their new largest scores: lane r of `top`
+ * is the r-th's, those from m on are 0. */
+static void raise_tops(const run *w, part p, int64_t i, int m, vf top)
 {
-    float k[LANES], raised = 0;
-    vf old = vf_load_n(p.top + i, m), now = vf_max(vf_load_n(top, m), old);
+    float k[LANES];
+    vf old = vf_load_n(p.top + i, m), now = vf_max(top, old);
     /* 0 where the largest is the old one; a query that has seen no key yet has nothing to lose */
-    vf_store(k, vf_sub(old, vf_max(now, vf_set(-FLT_MAX))));
-    for (int r = 0; r < m; r++) raised = raised > -k[r] ? raised : -k[r];
-    if (raised == 0) return;
-    vf_store(k, vf_exp(vf_load(k)));
+    vf by = vf_sub(old, vf_max(now, vf_set(-FLT_MAX)));
+    if (!vf_any_below_0(by)) return;
+    vf_store(k, vf_exp(by));
     vf_store_n(p.top + i, m, now);
     for (int r = 0; r < m; r++) {
+        if (k[r] == 1 || p.sum[i + r] == 0) continue;
         rescale(p.acc + (i + r) * w->s.Dp, vf_set(k[r]), NULL, vf_set(0), w->s.Dp);
         p.sum[i + r] *= k[r];
     }
 }
 
-/* Scores of m queries become weights. Query by query each step would wait for the one before. */
+/* Scores of R queries become weights, in the keys of their spans. Query by query each step would
+ * wait for the one before. Whole: they see all of the tile, and nothing is capped. */
+INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, int64_t i)
+{
+    vf top[ROWS], sum[ROWS];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        float *y = w->score + (i + r) * TILE;
+        if (!whole) {
+            top[r] = finish_scores(w, y, s[r]);
+            continue;
+        }
+        top[r] = vf_set(-INFINITY);
+        UNROLL for (int j = 0; j < TILE; j += LANES)
+        {
+            vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
+            vf_store(y + j, x);
+            top[r] = vf_max(x, top[r]);
+        }
+    }
+    raise_tops(w, p, i, R, vf_tops(R, top));
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        float *y = w->score + (i + r) * TILE;
+        const vf t = vf_set(p.top[i + r]);
+        const int end = whole ? TILE : s[r].last;
+        sum[r] = vf_set(0);
+        for (int j = whole ? 0 : s[r].first / LANES * LANES; j < end; j += LANES) {
+            vf e = vf_exp_below(vf_sub(vf_load(y + j), t));
+            vf_store(y + j, e);
+            sum[r] = vf_add(sum[r], e);
+        }
+    }
+    vf_store_n(p.sum + i, R, vf_add(vf_load_n(p.sum + i, R), vf_sums(R, sum)));
+}
+
+typedef void weigh_fn(const run *w, part p, const span *s, int64_t i);
+
+#define WEIGH(R)                                                                                   \
+    static void weigh##R(const run *w, part p, const span *s, int64_t i)                           \
+    {                                                                                              \
+        weigh(R, false, w, p, s, i);                                                               \
+    }                                                                                              \
+    static void weigh_whole##R(const run *w, part p, const span *s, int64_t i)                     \
+    {                                                                                              \
+        weigh(R, true, w, p, s, i);                                                                \
+    }
+WEIGH(1)
+WEIGH(2)
+#if defined(ZT_ISA_avx512)
+WEIGH(3)
+WEIGH(4)
+static weigh_fn *const weighs[2][ROWS + 1] = {
+    {NULL, weigh1, weigh2, weigh3, weigh4},
+    {NULL, weigh_whole1, weigh_whole2, weigh_whole3, weigh_whole4}};
+#else
+static weigh_fn *const weighs[2][ROWS + 1] = {{NULL, weigh1, weigh2},
+                                              {NULL, weigh_whole1, weigh_whole2}};
+#endif
+
+/* Scores of m queries of a tile become weights. */
 static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
 {
     span s[ROWS];
-    float top[LANES];
+    bool whole = w->cap <= 0;
     for (int r = 0; r < m; r++) {
         s[r] = seen(w, (i + r) / w->s.share, tile);
         if (s[r].first >= s[r].last) s[r] = (span){0, 0};
-        top[r] = finish_scores(w, w->score + (i + r) * TILE, s[r]);
+        whole = whole && s[r].first == 0 && s[r].last == TILE;
     }
-    raise_tops(w, p, i, m, top);
-    for (int r = 0; r < m; r++) {
-        float *y = w->score + (i + r) * TILE;
-        vf sum = vf_set(0), t = vf_set(p.top[i + r]);
-        for (int j = s[r].first / LANES * LANES; j < s[r].last; j += LANES) {
-            vf e = vf_exp(vf_sub(vf_load(y + j), t));
-            vf_store(y + j, e);
-            sum = vf_add(sum, e);
-        }
-        p.sum[i + r] += vf_sum(sum);
-    }
+    weighs[whole][m](w, p, s, i);
 }
 
 /* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */

@@ -236,7 +236,7 @@ const uint8_t *ZT_SYM(zt_product_acts)(const zt_product *p, uint8_t *room, uint8
     return room;
 }
 
-/* ---- groups times rows ------------------------------------------------------------------------- */
+/* ---- groups times rows ----------------------------------------------------------------------- */
 
 /* The n entries of b from the m-th as f32; NULL: there is none. */
 static const float *bias_at(const zt_cpu_arg *b, int64_t m, int64_t n, float *room)
@@ -320,14 +320,29 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
     }
 }
 
+/* Rows t..whole-1, whole tiles, times group g, or as many as a tile takes before `end`. */
+static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
+{
+    const int at_once = j->tiles->groups[SIZES - 1];
+    const int64_t T = MOST / j->p->parts;
+    float *y = at_once == 1 ? sums_in_place(j, t / j->p->parts, g) : NULL;
+    if (!y) {
+        for (; t < whole; t += MOST)
+            tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end);
+        return;
+    }
+    const uint8_t *w = j->w + (size_t)g * j->group_bytes, *x = j->x + (size_t)t * j->row_bytes;
+    if (j->decoded) w = (const uint8_t *)j->decoded;
+    for (; t < whole; t += MOST, x += MOST * j->row_bytes, y += T * j->out->step)
+        j->tiles->fn[SIZES - 1](&w, j->p->K, x, j->step, y, j->out->step);
+}
+
 /* Rows t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
 static void block_groups(const job *j, int64_t t, int64_t last, int64_t g, int64_t end)
 {
     int64_t whole = t + (last - t) / MOST * MOST;
     int at_once = j->tiles->groups[SIZES - 1];
-    for (int64_t i = g; i < end && whole > t; i += at_once)
-        for (int64_t u = t; u < whole; u += MOST)
-            tile_groups(j, u, SIZES - 1, i, i + at_once < end ? i + at_once : end);
+    for (int64_t i = g; i < end && whole > t; i += at_once) whole_tiles(j, t, whole, i, end);
     for (int size = SIZES - 2; size >= 0; size--) {
         if (!((last - whole) >> size & 1)) continue;
         tile_groups(j, whole, size, g, end);

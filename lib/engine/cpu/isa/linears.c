@@ -2,8 +2,8 @@
  * brought into its form once for all products that read that form; the weights' groups are one list
  * of items, so that threads stay balanced over all of them.
  *
- * A product is linear's, and what comes after it is the kernel of its elementwise op, run on a piece
- * of the product while that is in the caches. So the bits are those of the expansion.
+ * A product is linear's, and what comes after it is the kernel of its elementwise op, run on a
+ * piece of the product while that is in the caches. So the bits are those of the expansion.
  */
 #include "lib/ops/linear.h"
 #include "lib/engine/cpu/isa/product.h"
@@ -14,14 +14,14 @@ enum { LINE = 64, MOST = 3, PIECE = 4096 /* elements of a product that are worke
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-/* ---- products of one x ------------------------------------------------------------------------- */
+/* ---- products of one x ----------------------------------------------------------------------- */
 
 typedef struct set {
     int n;
     zt_product p[MOST];
     int made_by[MOST];         /* the first product with activations like this one's */
     size_t room[MOST];         /* in a thread's scratch: of each made_by its activations */
-    size_t scratch, all;       /* theirs and the products' own, which lies at `scratch`; with both */
+    size_t scratch, all;       /* theirs and products' own, which lies at `scratch`; with both */
 } set;
 
 /* Where x is one that another product brings into its form, only the weights may want packing. */
@@ -161,7 +161,7 @@ static int linears_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cp
     return pieces;
 }
 
-/* ---- products, and an elementwise op on them --------------------------------------------------- */
+/* ---- products, and an elementwise op on them ------------------------------------------------- */
 
 /* A kernel of this instruction set for the op that comes after. */
 static const zt_cpu_kernel *kernel_of(const zt_after *f)
@@ -217,11 +217,24 @@ static void after_setup(zt_cpu_call *c, const after_set *a)
     set_up(c, &a->s, (n + a->block - 1) / a->block * a->groups, a->room);
 }
 
-/* Rows of `bytes` from one step to another. */
+/* Rows of `bytes` from one step to another. They are few lines each: line by line is faster than a
+ * call. */
 static void copy_rows(const char *from, size_t from_step, char *to, size_t to_step, int64_t rows,
                       size_t bytes)
 {
-    for (int64_t r = 0; r < rows; r++, from += from_step, to += to_step) memcpy(to, from, bytes);
+    for (int64_t r = 0; r < rows; r++, from += from_step, to += to_step) {
+        size_t i = 0;
+        for (; i + LINE <= bytes; i += LINE) memcpy(to + i, from + i, LINE);
+        if (i < bytes) memcpy(to + i, from + i, bytes - i);
+    }
+}
+
+/* Rows of `bytes`, a step apart, will be written: to the second-level cache, as the first has few
+ * places for what is so far apart. */
+static void ask_for_rows(const char *to, size_t step, int64_t rows, size_t bytes)
+{
+    for (int64_t r = 0; r < rows; r++, to += step)
+        for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(to + i, 1, 2);
 }
 
 /* Rows t..last-1 and groups g..end-1 of y. */
@@ -234,6 +247,7 @@ static void run_piece(const zt_cpu_call *c, after_set *a, const uint8_t *const *
     uint8_t *room = local + a->s.all, *one[] = {room, room + a->elements};
     zt_product_out out = {.step = columns, .t0 = t, .m0 = m};
     int in = 0;
+    if (!a->s.p[0].alone) ask_for_rows((char *)c->out[0].data + at, step, last - t, bytes);
     if (a->beside)
         copy_rows((const char *)c->in[a->beside].data + at, step, (char *)one[in++], bytes,
                   last - t, bytes);

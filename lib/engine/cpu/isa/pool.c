@@ -72,21 +72,36 @@ static void meet_line(const job *j, int64_t line, meet_fn *meet)
 
 static int64_t wide(const job *j) { return j->w->out[j->w->n - 1]; }
 
-/* Without branches: which is larger nobody can foresee. */
+/* Sixteen elements of a line, of which the first n meet x: the larger and its index. Without
+ * branches, for which is larger nobody can foresee, and with no number of turns but sixteen, so that
+ * the compiler makes vectors of it. */
+static void take_larger(const float *x, int32_t i, int32_t step, int n, float *line, int32_t *index)
+{
+    float top[LANES];
+    int32_t bits[LANES], was[LANES], old[LANES];
+    memcpy(top, line, sizeof top);
+    memcpy(was, line, sizeof was);
+    memcpy(bits, x, sizeof bits);
+    memcpy(old, index, sizeof old);
+    for (int l = 0; l < LANES; l++) {
+        int32_t above = -((x[l] > top[l]) | ((x[l] != x[l]) & (top[l] == top[l])) | (old[l] < 0));
+        above &= -(l < n);
+        was[l] ^= (bits[l] ^ was[l]) & above;
+        old[l] ^= ((i + l * step) ^ old[l]) & above;
+    }
+    memcpy(line, was, sizeof was);
+    memcpy(index, old, sizeof old);
+}
+
 static void meet_max(const job *j, int64_t o, int64_t n, int64_t i, int64_t step)
 {
-    const float *from = j->x;
-    float *line = j->line + (o - j->first);
+    const float *from = j->x + i;
+    float *line = j->line + (o - j->first), x[LANES] = {0};
     int32_t *index = j->index + (o - j->first);
-    for (int64_t t = 0; t < n; t++, i += step) {
-        float x = from[i], y = line[t];
-        int32_t was = index[t];
-        int32_t above = -((x > y) | ((x != x) & (y == y)) | (was < 0)), a, b;
-        memcpy(&a, &x, sizeof a);
-        memcpy(&b, &y, sizeof b);
-        b ^= (a ^ b) & above;
-        memcpy(&line[t], &b, sizeof b);
-        index[t] = was ^ (((int32_t)i ^ was) & above);
+    for (int64_t t = 0; t < n; t += LANES) { /* a line has room for sixteen more */
+        int left = n - t < LANES ? (int)(n - t) : LANES;
+        for (int l = 0; l < left; l++) x[l] = from[(t + l) * step];
+        take_larger(x, (int32_t)(i + t * step), (int32_t)step, left, line + t, index + t);
     }
 }
 

@@ -11,7 +11,9 @@
  * vf_stream stores past the caches, to an address that 64 divides (stream.h).
  * vf_of_f16, vf_of_bf16 read 16 of them, vf_to_f16, vf_to_bf16 write them, to nearest even.
  * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ...
- * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere.
+ * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere. vf_sums and
+ * vf_tops make up to four of them at once: lane i has that of r[i], lanes from n on are 0.
+ * vf_any_below_0: has any lane less than 0?
  */
 #ifndef ZT_CPU_SIMD_H
 #define ZT_CPU_SIMD_H
@@ -61,8 +63,6 @@ INLINE vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(below(
 INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 INLINE void vf_store_n(float *p, int n, vf a) { _mm512_mask_storeu_ps(p, below(n), a); }
 INLINE void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
-/* a 2^n, rounded once. */
-INLINE vf vf_ldexp(vf a, vi n) { return _mm512_scalef_ps(a, _mm512_cvtepi32_ps(n)); }
 INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -410,6 +410,12 @@ INLINE float vf_top(vf a)
         for (int i = 0; i < n; i++) a.v[i] = a.v[i] > a.v[i + n] ? a.v[i] : a.v[i + n];
     return a.v[0];
 }
+INLINE bool vf_any_below_0(vf a)
+{
+    bool any = false;
+    EACH any = any || a.v[i] < 0;
+    return any;
+}
 #endif
 
 #if !defined(ZT_ISA_scalar)
@@ -432,6 +438,53 @@ INLINE float vf_top(vf a)
 }
 #endif
 
+#if defined(ZT_ISA_avx512)
+INLINE bool vf_any_below_0(vf a)
+{
+    return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ) != 0;
+}
+
+/* In lane i < n the sum, or the largest lane, of r[i], 0 in the others; n <= 4. */
+#define OVER_LANES(name, f)                                                                        \
+    INLINE vf name(int n, const vf *r)                                                             \
+    {                                                                                              \
+        const vf second = r[n > 1 ? 1 : 0], third = r[n > 2 ? 2 : 0], last = r[n - 1];             \
+        vf a = f(_mm512_shuffle_f32x4(r[0], second, 0x44),                                         \
+                 _mm512_shuffle_f32x4(r[0], second, 0xee));                                        \
+        vf b = f(_mm512_shuffle_f32x4(third, last, 0x44),                                          \
+                 _mm512_shuffle_f32x4(third, last, 0xee));                                         \
+        a = f(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));                 \
+        a = f(a, _mm512_permute_ps(a, 0x4e));                                                      \
+        a = f(a, _mm512_permute_ps(a, 0xb1));                                                      \
+        const __m512i from = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);   \
+        return _mm512_maskz_permutexvar_ps(below(n), from, a);                                     \
+    }
+OVER_LANES(vf_sums, _mm512_add_ps)
+OVER_LANES(vf_tops, _mm512_max_ps)
+#undef OVER_LANES
+#else
+#if defined(ZT_ISA_avx2)
+INLINE bool vf_any_below_0(vf a)
+{
+    const __m256 zero = _mm256_setzero_ps();
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a.lo, zero, _CMP_LT_OQ),
+                                           _mm256_cmp_ps(a.hi, zero, _CMP_LT_OQ))) != 0;
+}
+#endif
+INLINE vf vf_sums(int n, const vf *r)
+{
+    float y[LANES] = {0};
+    for (int i = 0; i < n; i++) y[i] = vf_sum(r[i]);
+    return vf_load(y);
+}
+INLINE vf vf_tops(int n, const vf *r)
+{
+    float y[LANES] = {0};
+    for (int i = 0; i < n; i++) y[i] = vf_top(r[i]);
+    return vf_load(y);
+}
+#endif
+
 /* ---- on every instruction set ---------------------------------------------------------------- */
 
 /* bfloat16 is the upper half of a float. A NaN stays one, made quiet. */
@@ -450,61 +503,6 @@ INLINE vf vf_abs(vf a) { return vf_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffff
 /* 2^n for n from -126 to 127. */
 INLINE vf vf_exp2i(vi n) { return vf_of_bits(vi_left(vi_add(n, vi_set(127)), 23)); }
 
-#if !defined(ZT_ISA_avx512)
-/* a 2^n for a near 1, |n| <= 252: in two steps, so that what lies between 0 and the smallest normal
- * number, or at the other end, comes right too: only the second can round. */
-INLINE vf vf_ldexp(vf a, vi n)
-{
-    vi half = vi_right(n, 1);
-    return vf_mul(vf_mul(a, vf_exp2i(half)), vf_exp2i(vi_sub(n, half)));
-}
-#endif
-
-/* x = n ln 2 + r with |r| <= ln 2 / 2 and a whole n: returns exp(r) - 1, relative error 1e-7. For
- * |x| < 2^20 or so. Adding 1.5 2^23 rounds to a whole number, which is then in the lowest bits; ln
- * 2 is taken off in two parts, the first so short that n times it is exact. Taylor to r^7 leaves
- * 5e-9. */
-INLINE vf vf_expm1_reduced(vf x, vi *n)
-{
-    const vf magic = vf_set(12582912.0f);
-    vf t = vf_fma(x, vf_set(1.44269504f), magic), whole = vf_sub(t, magic);
-    *n = vi_sub(vi_of_bits(t), vi_of_bits(magic));
-    vf r = vf_fma(whole, vf_set(-0.693359375f), x);
-    r = vf_fma(whole, vf_set(2.12194440e-4f), r);
-    vf q = vf_fma(r, vf_set(1 / 5040.0f), vf_set(1 / 720.0f));
-    q = vf_fma(q, r, vf_set(1 / 120.0f));
-    q = vf_fma(q, r, vf_set(1 / 24.0f));
-    q = vf_fma(q, r, vf_set(1 / 6.0f));
-    q = vf_fma(q, r, vf_set(0.5f));
-    return vf_fma(vf_mul(r, r), q, r);
-}
-
-/* 0 below -104 and infinity above 88.73. exp(0) is 1. */
-INLINE vf vf_exp(vf x)
-{
-    vi n;
-    x = vf_min(vf_set(89), vf_max(vf_set(-104), x));
-    vf e = vf_add(vf_set(1), vf_expm1_reduced(x, &n));
-    return vf_ldexp(e, n);
-}
-
-/* tanh |x| = e / (e + 2) with e = exp(2 |x|) - 1, good for small x too; past 10 it is 1. */
-INLINE vf vf_tanh(vf x)
-{
-    vi n, sign = vi_and(vi_of_bits(x), vi_set(INT32_MIN));
-    vf a = vf_min(vf_set(10), vf_abs(x));
-    vf m = vf_expm1_reduced(vf_add(a, a), &n), two_n = vf_exp2i(n);
-    vf e = vf_fma(m, two_n, vf_sub(two_n, vf_set(1)));
-    vf t = vf_div(e, vf_add(e, vf_set(2)));
-    return vf_of_bits(vi_or(vi_of_bits(t), sign));
-}
-
-/* 1 / (1 + exp(-x)), good in both tails: exp(x) / (1 + exp(x)) below zero. */
-INLINE vf vf_sigmoid(vf x)
-{
-    const vf one = vf_set(1);
-    vf e = vf_exp(vf_sub(vf_set(0), vf_abs(x)));
-    return vf_div(vf_choose(x, e, one), vf_add(one, e));
-}
+#include "lib/engine/cpu/isa/curves.h"
 
 #endif

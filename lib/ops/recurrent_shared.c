@@ -1,0 +1,83 @@
+/* recurrent_shared.c - owns what rows of recurrences and of their gradients share: steps of a
+ * sequence, checks of inputs, shapes of cases. */
+#include "lib/ops/recurrent.h"
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths)
+{
+    return (zt_steps){first->dim[0], first->dim[1], H, reverse != 0,
+                      lengths->type ? lengths->i : NULL};
+}
+
+int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_trouble *t)
+{
+    if (!s->lengths) return s->T;
+    int64_t length = s->lengths[n];
+    if (length >= 0 && length <= s->T) return length;
+    zt_row_trouble(t, "length", length, s->T + 1);
+    return 0;
+}
+
+int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i)
+{
+    return (s->reverse ? length - 1 - i : i) * s->N + n;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int rank,
+                            const int64_t *dim)
+{
+    char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
+    zt_type want = zt_type_make(ZT_F32, rank, dim);
+    if (!t || zt_type_equal(t, &want)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(t, got),
+                       zt_type_text(&want, text));
+}
+
+zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
+{
+    if (!lengths) return ZT_OK;
+    zt_status s = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
+    if (!s && lengths->dim[0] != N)
+        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
+                        (long long)lengths->dim[0], (long long)N);
+    return s;
+}
+
+zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)
+{
+    if (value == 0 || value == 1) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld, not 0 or 1", name, (long long)value);
+}
+
+zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act)
+{
+    static const char *const words[] = {"tanh", "relu"};
+    return zt_row_word(ctx, "act", act, words, ZT_LEN(words));
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+bool zt_recurrent_case_at(int i, zt_recurrent_case *c)
+{
+    static const zt_recurrent_case rows[] = {
+        {5, 2, 3, 4, true, true, true, false, false, false},
+        {1, 1, 1, 1, false, false, false, false, false, false},
+        {4, 3, 2, 5, true, true, false, true, false, true},
+        {6, 4, 5, 3, true, false, true, true, true, false},
+        {3, 2, 3, 6, false, true, true, false, true, true},
+        {7, 5, 33, 17, true, true, true, true, false, false},
+        {2, 9, 18, 33, true, true, true, false, true, true},
+        {0, 2, 3, 4, true, true, true, true, false, false},
+        {3, 0, 3, 4, true, true, true, true, false, true},
+        {3, 2, 0, 4, true, false, false, false, false, false},
+        {3, 2, 4, 0, true, true, true, false, false, false},
+        {20, 8, 40, 64, true, true, false, false, false, false},
+        {12, 3, 100, 96, true, false, false, true, true, true},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    *c = rows[i];
+    return true;
+}
