@@ -128,10 +128,10 @@ static int64_t width_of(const zt_cu_dft_args *a, bool behind)
     return (a->kind == ZT_CU_TO_BINS) == behind ? 2 * bins(a->n) : a->n;
 }
 
-static zt_status run(zt_cu_call *c, const char *name, int64_t n, const zt_cu_dft_args *a)
+static zt_status run(zt_cu_call *c, const char *name, int64_t n, const void *args, size_t bytes)
 {
-    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, a,
-                        sizeof *a);
+    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
+                        bytes);
 }
 
 static zt_status exec(zt_cu_call *c, const zt_cu_fft_plan *p, bool inverse, zt_cu_ptr room,
@@ -171,10 +171,11 @@ static zt_status transform(zt_cu_call *c, const zt_cu_dft_args *a, const zt_cu_f
     behind.x = lined ? a->y : before.y;
     if (!s && !lined && a->kind != ZT_CU_OF_PAIRS)
         s = scratch(c, a->lines * width_of(a, true), wide, &behind.x);
-    if (!s && !given) s = run(c, "zt_cu_fft_before", a->lines * width_of(a, false), &before);
+    if (!s && !given)
+        s = run(c, "zt_cu_fft_before", a->lines * width_of(a, false), &before, sizeof before);
     if (!s) s = exec(c, p, a->inverse != 0, room, before.y, behind.x);
     if (!s && (weighed || !lined))
-        s = run(c, "zt_cu_fft_behind", a->lines * width_of(a, true), &behind);
+        s = run(c, "zt_cu_fft_behind", a->lines * width_of(a, true), &behind, sizeof behind);
     return s;
 }
 
@@ -221,38 +222,30 @@ static zt_status exec_grids(zt_cu_call *c, const zt_cu_bins_args *a, const zt_cu
     return s;
 }
 
-static zt_status spectra_of(zt_cu_call *c, const zt_cu_bins_args *a, bool wide, zt_cu_bins_args *to)
+/* By whole spectra in scratch: cuFFT makes them and a kernel takes their modes, or a kernel makes
+ * them of modes and cuFFT takes them. */
+static zt_status by_spectra(zt_cu_call *c, const zt_cu_bins_args *a, int kind, bool *done)
 {
-    *to = *a;
-    return scratch(c, 2 * a->B * bins(a->n) * a->C, wide, &to->t);
-}
-
-static zt_status run_bins(zt_cu_call *c, const char *name, int64_t n, const zt_cu_bins_args *a)
-{
-    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, a,
-                        sizeof *a);
+    const bool to_bins = kind == ZT_CU_TO_BINS;
+    const int64_t n = a->B * bins(a->n) * a->C;
+    const zt_cu_fft_plan *p;
+    zt_cu_bins_args of = *a;
+    zt_status s = grid_plan(c, a, kind, &p);
+    *done = p != NULL;
+    if (s || !p) return s;
+    s = scratch(c, 2 * n, p->wide, &of.t);
+    if (!s && !to_bins) s = run(c, "zt_cu_fft_spectra", n, &of, sizeof of);
+    if (!s) s = exec_grids(c, a, p, of.t);
+    if (!s && to_bins) s = run(c, "zt_cu_fft_modes", a->B * a->modes * a->C, &of, sizeof of);
+    return s;
 }
 
 zt_status zt_cu_fft_bins(zt_cu_call *c, const zt_cu_bins_args *a, bool *done)
 {
-    const zt_cu_fft_plan *p;
-    zt_cu_bins_args of;
-    zt_status s = grid_plan(c, a, ZT_CU_TO_BINS, &p);
-    *done = p != NULL;
-    if (s || !p) return s;
-    s = spectra_of(c, a, p->wide, &of);
-    if (!s) s = exec_grids(c, a, p, of.t);
-    return s ? s : run_bins(c, "zt_cu_fft_modes", a->B * a->modes * a->C, &of);
+    return by_spectra(c, a, ZT_CU_TO_BINS, done);
 }
 
 zt_status zt_cu_fft_waves(zt_cu_call *c, const zt_cu_bins_args *a, bool *done)
 {
-    const zt_cu_fft_plan *p;
-    zt_cu_bins_args of;
-    zt_status s = grid_plan(c, a, ZT_CU_OF_BINS, &p);
-    *done = p != NULL;
-    if (s || !p) return s;
-    s = spectra_of(c, a, p->wide, &of);
-    if (!s) s = run_bins(c, "zt_cu_fft_spectra", a->B * bins(a->n) * a->C, &of);
-    return s ? s : exec_grids(c, a, p, of.t);
+    return by_spectra(c, a, ZT_CU_OF_BINS, done);
 }
