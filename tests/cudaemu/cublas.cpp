@@ -3,19 +3,11 @@
  * stream. It counts them in zt_cublas_calls, and insists on a stream and a workspace. And of a
  * libcublasLt what blas_lt.c calls: zt_cublaslt_calls, and zt_cublaslt_things that are not destroyed
  * yet; it has no way to make products of 77 columns. */
+#include "beside.h"
 #include "gemm.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define API extern "C" __attribute__((visibility("default")))
-
-extern "C" {
-int cuModuleLoadData(void **module, const void *image);
-int cuModuleGetFunction(void **function, void *module, const char *name);
-int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **params, void **extra);
-}
 
 enum { OK = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
 
@@ -26,12 +18,9 @@ struct handle {
 API int zt_cublas_calls, zt_cublaslt_calls, zt_cublaslt_things;
 int zt_cublas_calls, zt_cublaslt_calls, zt_cublaslt_things;
 
-static int launch(void *function, emu_gemm_args *g, void *stream)
+static int run(const handle *h, emu_gemm_args *g, void *stream)
 {
-    void *params[] = {g};
-    return cuLaunchKernel(function, 4, 1, 1, 64, 1, 1, 0, stream, params, nullptr)
-               ? EXECUTION_FAILED
-               : OK;
+    return launch(h->function, 4, g, stream) ? OK : EXECUTION_FAILED;
 }
 
 static int type_of(int t)
@@ -41,10 +30,9 @@ static int type_of(int t)
 
 API int cublasCreate_v2(handle **h)
 {
-    void *module;
     *h = static_cast<handle *>(calloc(1, sizeof(handle)));
-    if (cuModuleLoadData(&module, nullptr)) return NOT_INITIALIZED;
-    return cuModuleGetFunction(&(*h)->function, module, "emu_gemm") ? NOT_INITIALIZED : OK;
+    (*h)->function = kernel_named("emu_gemm");
+    return (*h)->function ? OK : NOT_INITIALIZED;
 }
 API int cublasDestroy_v2(handle *h)
 {
@@ -90,7 +78,7 @@ API int cublasGemmStridedBatchedEx(handle *h, int op_a, int op_b, int m, int n, 
     g.lda = lda, g.ldb = ldb, g.ldc = ldc;
     g.type = type_of(a_type);
     zt_cublas_calls++;
-    return launch(h->function, &g, h->stream);
+    return run(h, &g, h->stream);
 }
 
 /* ---- cublasLt -------------------------------------------------------------------------------- */
@@ -205,5 +193,5 @@ API int cublasLtMatmul(handle *h, lt_desc *d, const float *alpha, const void *a,
     g.ldc = static_cast<int>(ly->step);
     g.type = type_of(la->type);
     zt_cublaslt_calls++;
-    return launch(h->function, &g, stream);
+    return run(h, &g, stream);
 }

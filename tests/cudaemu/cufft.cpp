@@ -3,19 +3,11 @@
  * counts them in zt_cufft_calls and plans in zt_cufft_plans; makes none while the stream is captured,
  * none of lines of 97 numbers, and has no memory for one of lines of 101; insists on a stream and
  * room to work in; and writes over the room, and over bins that it is given. */
+#include "beside.h"
 #include "fft.h"
 #include "work.h"
 
 #include <map>
-
-#define API extern "C" __attribute__((visibility("default")))
-
-extern "C" {
-int cuModuleLoadData(void **module, const void *image);
-int cuModuleGetFunction(void **function, void *module, const char *name);
-int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **params, void **extra);
-}
 
 enum { OK = 0, INVALID_PLAN = 1, ALLOC_FAILED = 2, INVALID_VALUE = 4, EXEC_FAILED = 6,
        SETUP_FAILED = 7, INVALID_SIZE = 8, UNALIGNED_DATA = 9, NO_WORKSPACE = 13 };
@@ -37,13 +29,10 @@ plan *find(int number)
     return p == plans.end() ? nullptr : &p->second;
 }
 
-int launch(const char *name, emu_fft_args *args, void *stream)
+int run(const char *name, emu_fft_args *args, void *stream)
 {
-    void *module, *function, *params[] = {args};
-    if (cuModuleLoadData(&module, nullptr) || cuModuleGetFunction(&function, module, name))
-        return SETUP_FAILED;
-    return cuLaunchKernel(function, 3, 1, 1, 64, 1, 1, 0, stream, params, nullptr) ? EXEC_FAILED
-                                                                                  : OK;
+    void *function = kernel_named(name);
+    return !function ? SETUP_FAILED : launch(function, 3, args, stream) ? OK : EXEC_FAILED;
 }
 } // namespace
 
@@ -126,6 +115,6 @@ API int cufftXtExec(int number, void *x, void *y, int direction)
     a.room = reinterpret_cast<zt_cu_ptr>(p->room);
     a.direction = direction;
     zt_cufft_calls++;
-    const int r = launch("emu_fft", &a, p->stream);
-    return r ? r : launch("emu_fft_end", &a, p->stream);
+    const int r = run("emu_fft", &a, p->stream);
+    return r ? r : run("emu_fft_end", &a, p->stream);
 }
