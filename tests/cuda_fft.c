@@ -7,22 +7,12 @@
 
 #ifdef ZT_HAVE_CUDA
 #include "lib/engine/cuda/fft.h"
-#include "lib/run/run.h"
-#include "tests/emulated.h"
+#include "tests/beside.h"
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { MOST = 1 << 18, INPUTS = 4 }; /* bytes of a value */
-
-typedef struct transform {
-    const char *text; /* of the program, without its first line and its last */
-    int calls;        /* of cuFFT, while it is captured */
-} transform;
-
-static const transform transforms[] = {
+static const beside_case transforms[] = {
     {"in x: f32[3,60]\ny = rfft x\n", 1},
     {"in x: f32[3,77]\ny = rfft x norm=forward\n", 1},
     {"in x: f64[2,100]\ny = rfft x norm=ortho\n", 1},
@@ -65,28 +55,23 @@ static const transform transforms[] = {
     {"in x: f32[3,60]\nz = rfft x\ny = irfft z\n", 2},
 };
 
-static int *calls, *plans; /* that the emulated cuFFT has counted */
-
 static double number(zt_dtype t, const void *p, int64_t i)
 {
+    const zt_dtype_info *d = zt_dtype_get(t);
     float f = 0;
     if (t == ZT_F64) return ((const double *)p)[i];
-    zt_dtype_get(t)->decode((const char *)p + (size_t)i * (t == ZT_F32 ? 4 : 2), &f, 1);
+    d->decode((const char *)p + (size_t)i * d->block_bytes, &f, 1);
     return (double)f;
 }
 
-static void put(zt_dtype t, float f, void *p, int64_t i)
+static void fill(const zt_type *t, void *to, int input)
 {
-    zt_dtype_get(t)->encode(&f, (char *)p + (size_t)i * (t == ZT_F32 ? 4 : 2), 1);
-}
-
-static void fill(const zt_type *t, void *p, uint64_t seed)
-{
+    const zt_dtype_info *d = zt_dtype_get(t->dtype);
     for (int64_t i = 0; i < zt_type_count(t); i++) {
-        double u = zt_uniform(3, seed, (uint64_t)i) * 2 - 1;
+        double u = zt_uniform(3, (uint64_t)input, (uint64_t)i) * 2 - 1;
         float f = (float)u;
-        if (t->dtype == ZT_F64) ((double *)p)[i] = u;
-        else put(t->dtype, f, p, i);
+        if (t->dtype == ZT_F64) ((double *)to)[i] = u;
+        else d->encode(&f, (char *)to + (size_t)i * d->block_bytes, 1);
     }
 }
 
@@ -105,47 +90,11 @@ static bool near(const zt_type *t, const void *want, const void *got)
     return apart <= bound * (most + 1);
 }
 
-static zt_prog *program(zt_ctx *ctx, const char *text)
-{
-    char whole[512];
-    int n = snprintf(whole, sizeof whole, "zt program 1\n%sout y = y\n", text);
-    return zt_prog_parse(ctx, "made", whole, (size_t)n);
-}
-
-static bool right(zt_ctx *ctx, zt_engine *ref, zt_engine *cuda, const transform *t)
-{
-    static char in[INPUTS][MOST], want[MOST], got[2][MOST];
-    zt_prog *g = program(ctx, t->text);
-    zt_bound *bound = g ? zt_prog_bind(g, NULL, 0) : NULL;
-    if (!bound) return zt_prog_free(g), false;
-    zt_session *by_ref = zt_session_open(ref, g, NULL, NULL);
-    zt_session *by_cuda = zt_session_open(cuda, g, NULL, &(zt_session_opts){.strict = true});
-    const zt_type *y = &bound->type[zt_prog_output(g, 0)->value];
-    const void *at[INPUTS];
-    int before = *calls;
-    for (int i = 0; i < zt_prog_count(g, ZT_VALUE_IN); i++) {
-        fill(&bound->type[zt_prog_nth(g, ZT_VALUE_IN, i)], in[i], (uint64_t)i);
-        at[i] = in[i];
-    }
-    bool good = by_ref && by_cuda && !zt_session_step(by_ref, NULL, 0, at, (void *[]){want});
-    for (int twice = 0; twice < 2 && good; twice++)
-        good = !zt_session_step(by_cuda, NULL, 0, at, (void *[]){got[twice]}) &&
-               near(y, want, got[twice]);
-    good = good && !memcmp(got[0], got[1], zt_type_bytes(y));
-    if (*calls - before != t->calls) diag("%d calls", *calls - before);
-    good = good && *calls - before == t->calls; /* captured once, replayed twice */
-    zt_session_close(by_ref);
-    zt_session_close(by_cuda);
-    zt_bound_free(bound);
-    zt_prog_free(g);
-    return good;
-}
-
 /* Where cuFFT has no memory for a plan the next engine has the op. */
 static void test_memory(zt_ctx *ctx, zt_engine *cuda)
 {
     float x[101], y[102], want[102];
-    zt_prog *g = program(ctx, "in x: f32[101]\ny = rfft x\n");
+    zt_prog *g = beside_program(ctx, "in x: f32[101]\ny = rfft x\n");
     zt_engine *cpu = zt_engine_open(ctx, "cpu", NULL);
     zt_session *s = g ? zt_session_open(cuda, g, NULL, NULL) : NULL;
     zt_session *by_cpu = g && cpu ? zt_session_open(cpu, g, NULL, NULL) : NULL;
@@ -163,49 +112,35 @@ static void test_memory(zt_ctx *ctx, zt_engine *cuda)
 
 static void test_transforms(zt_ctx *ctx)
 {
-    zt_engine *ref = zt_engine_open(ctx, "ref", NULL), *cuda = zt_engine_open(ctx, "cuda", NULL);
-    zt_cu_fft *f = cuda ? ((zt_cu_engine *)cuda)->fft : NULL;
+    beside b = {.ctx = ctx,
+                .judge = zt_engine_open(ctx, "ref", NULL),
+                .cuda = zt_engine_open(ctx, "cuda", NULL),
+                .fill = fill,
+                .near = near};
+    zt_cu_fft *f = b.cuda ? ((zt_cu_engine *)b.cuda)->fft : NULL;
     ok(f != NULL, "it is opened where it is named: %s", zt_ctx_error(ctx));
-    calls = f ? dlsym(f->library, "zt_cufft_calls") : NULL;
-    plans = f ? dlsym(f->library, "zt_cufft_plans") : NULL;
-    for (size_t i = 0; calls && plans && i < sizeof transforms / sizeof transforms[0]; i++) {
-        bool good = right(ctx, ref, cuda, &transforms[i]);
-        ok(good, "transform %zu, %d calls: %s", i, transforms[i].calls, zt_ctx_error(ctx));
-        zt_ctx_clear(ctx);
+    int *plans = f ? dlsym(f->library, "zt_cufft_plans") : NULL; /* as the emulated cuFFT counts */
+    b.calls = f ? dlsym(f->library, "zt_cufft_calls") : NULL;
+    if (b.calls && plans) {
+        beside_walk(&b, "transform", transforms, sizeof transforms / sizeof transforms[0]);
+        test_memory(ctx, b.cuda);
+        dlopen(getenv("ZT_LIBCUFFT"), RTLD_NOW); /* so that the count outlives the engine */
     }
-    if (calls && plans) test_memory(ctx, cuda);
     ok(plans && *plans > 10, "one plan for each sort of lines: %d", plans ? *plans : 0);
-    if (plans) dlopen(getenv("ZT_LIBCUFFT"), RTLD_NOW); /* so that the count outlives the engine */
-    zt_engine_close(cuda);
-    zt_engine_close(ref);
+    zt_engine_close(b.cuda);
+    zt_engine_close(b.judge);
     ok(plans && *plans == 0, "they go with the engine");
 }
 
-static void refused(zt_ctx *ctx, const char *name, const char *why)
+static void test(zt_ctx *ctx, zt_engine *without)
 {
-    setenv("ZT_LIBCUFFT", name, 1);
-    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
-    ok(!e && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), why), "%s",
-       zt_ctx_error(ctx));
-    zt_engine_close(e);
-    zt_ctx_clear(ctx);
+    ok(!((zt_cu_engine *)without)->fft, "where none is named none is opened");
+    test_transforms(ctx);
+    beside_refused(ctx, "ZT_LIBCUFFT", "/nowhere/libcufft.so", "engine cuda: no cuFFT: ");
+    beside_refused(ctx, "ZT_LIBCUFFT", "libc.so.6", "engine cuda: cuFFT lacks cufftCreate");
 }
 
-int main(void)
-{
-    zt_ctx *ctx = zt_ctx_new();
-    const char *library = getenv("ZT_LIBCUDA");
-    unsetenv("ZT_LIBCUFFT");
-    zt_engine *e = device_emulated(ctx);
-    if (e && library) {
-        ok(!((zt_cu_engine *)e)->fft, "where none is named none is opened");
-        setenv("ZT_LIBCUFFT", library, 1);
-        test_transforms(ctx);
-        refused(ctx, "/nowhere/libcufft.so", "engine cuda: no cuFFT: ");
-        refused(ctx, "libc.so.6", "engine cuda: cuFFT lacks cufftCreate");
-    }
-    return device_done(ctx, e);
-}
+int main(void) { return beside_main("ZT_LIBCUFFT", test); }
 #else
 DEVICE_NOT_BUILT("cuda")
 #endif
