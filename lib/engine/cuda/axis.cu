@@ -130,13 +130,7 @@ template <class W> FN void arg_lines(const zt_cu_line_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_arg_lines, zt_cu_line_args, LINE_THREADS)
-{
-    if (is_f64(a.type))
-        arg_lines<double>(a);
-    else
-        arg_lines<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_arg_lines, zt_cu_line_args, LINE_THREADS, a.type, arg_lines)
 
 /* ---- running sums and products --------------------------------------------------------------- */
 

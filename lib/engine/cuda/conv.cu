@@ -69,13 +69,7 @@ template <class W> FN void ones(const zt_cu_conv_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_conv_ones, zt_cu_conv_args, THREADS)
-{
-    if (is_f64(a.type))
-        ones<double>(a);
-    else
-        ones<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_conv_ones, zt_cu_conv_args, THREADS, a.type, ones)
 
 /* ---- tiles ------------------------------------------------------------------------------------- */
 

@@ -61,15 +61,7 @@ template <class W> FN void gather(const zt_cu_parts_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_gather, zt_cu_parts_args, 256)
-{
-    if (is_f64(a.x_type))
-        gather<double>(a);
-    else if (is_f32(a.x_type))
-        gather<float>(a);
-    else
-        gather<int64_t>(a);
-}
+KERNEL_OF_VALUES(zt_cu_gather, zt_cu_parts_args, 256, a.x_type, gather)
 
 /* A thread for an element of the part, a bucket and a batch: it takes the tuples of its batch in
  * order, and of those the ones whose place falls to its bucket. */
@@ -90,15 +82,7 @@ template <class W> FN void scatter(const zt_cu_parts_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_scatter, zt_cu_parts_args, 256)
-{
-    if (is_f64(a.x_type))
-        scatter<double>(a);
-    else if (is_f32(a.x_type))
-        scatter<float>(a);
-    else
-        scatter<int64_t>(a);
-}
+KERNEL_OF_VALUES(zt_cu_scatter, zt_cu_parts_args, 256, a.x_type, scatter)
 
 /* ---- elements along an axis ------------------------------------------------------------------ */
 
@@ -122,15 +106,7 @@ template <class W> FN void gather_elements(const zt_cu_elements_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_gather_elements, zt_cu_elements_args, 256)
-{
-    if (is_f64(a.type))
-        gather_elements<double>(a);
-    else if (is_f32(a.type))
-        gather_elements<float>(a);
-    else
-        gather_elements<int64_t>(a);
-}
+KERNEL_OF_VALUES(zt_cu_gather_elements, zt_cu_elements_args, 256, a.type, gather_elements)
 
 /* A thread a line, whose indices it takes in order. */
 template <class W> FN void scatter_elements(const zt_cu_elements_args &a)
@@ -149,15 +125,7 @@ template <class W> FN void scatter_elements(const zt_cu_elements_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_scatter_elements, zt_cu_elements_args, 256)
-{
-    if (is_f64(a.type))
-        scatter_elements<double>(a);
-    else if (is_f32(a.type))
-        scatter_elements<float>(a);
-    else
-        scatter_elements<int64_t>(a);
-}
+KERNEL_OF_VALUES(zt_cu_scatter_elements, zt_cu_elements_args, 256, a.type, scatter_elements)
 
 /* ---- one_hot --------------------------------------------------------------------------------- */
 

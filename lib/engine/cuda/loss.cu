@@ -204,10 +204,4 @@ template <class W> FN void class_back(const zt_cu_class_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_class_back, zt_cu_class_args, BLOCK)
-{
-    if (is_f64(a.type))
-        class_back<double>(a);
-    else
-        class_back<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_class_back, zt_cu_class_args, BLOCK, a.type, class_back)

@@ -135,12 +135,4 @@ template <class W> FN void columns(const zt_cu_reduce_args &a)
     }
 }
 
-KERNEL_OF(zt_cu_reduce_columns, zt_cu_reduce_args, 256)
-{
-    if (is_f64(a.x_type))
-        columns<double>(a);
-    else if (is_f32(a.x_type))
-        columns<float>(a);
-    else
-        columns<int64_t>(a);
-}
+KERNEL_OF_VALUES(zt_cu_reduce_columns, zt_cu_reduce_args, 256, a.x_type, columns)

@@ -86,13 +86,7 @@ template <class W> FN void lines_before(const zt_cu_dft_args &a)
         PTR(W, a.y)[2 * e + 1] = half && is_end(j, a.n) ? W(0) : (W)(by * x.im);
     }
 }
-KERNEL_OF(zt_cu_fft_before, zt_cu_dft_args, THREADS)
-{
-    if (is_f64(a.type))
-        lines_before<double>(a);
-    else
-        lines_before<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_fft_before, zt_cu_dft_args, THREADS, a.type, lines_before)
 
 /* What it gave, at x, into y: these may be one. */
 template <class W> FN void lines_behind(const zt_cu_dft_args &a)
@@ -105,13 +99,7 @@ template <class W> FN void lines_behind(const zt_cu_dft_args &a)
         put_result(a, e / width, e % width, re, im);
     }
 }
-KERNEL_OF(zt_cu_fft_behind, zt_cu_dft_args, THREADS)
-{
-    if (is_f64(a.type))
-        lines_behind<double>(a);
-    else
-        lines_behind<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_fft_behind, zt_cu_dft_args, THREADS, a.type, lines_behind)
 
 /* ---- any length --------------------------------------------------------------------------------
  */
@@ -236,13 +224,7 @@ template <class W> FN void modes_of(const zt_cu_bins_args &a)
         PTR(double, a.z)[2 * e + 1] = a.weigh && is_end(k, a.n) ? 0 : by * (double)x[1];
     }
 }
-KERNEL_OF(zt_cu_fft_modes, zt_cu_bins_args, THREADS)
-{
-    if (is_f64(a.type))
-        modes_of<double>(a);
-    else
-        modes_of<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_fft_modes, zt_cu_bins_args, THREADS, a.type, modes_of)
 
 /* Whole spectra of the modes at z: bins inside count twice for cuFFT, so here they are halved. */
 template <class W> FN void spectra_of(const zt_cu_bins_args &a)
@@ -256,13 +238,7 @@ template <class W> FN void spectra_of(const zt_cu_bins_args &a)
         PTR(W, a.t)[2 * e + 1] = (W)(there && !end ? 0.5 * z[1] : 0);
     }
 }
-KERNEL_OF(zt_cu_fft_spectra, zt_cu_bins_args, THREADS)
-{
-    if (is_f64(a.type))
-        spectra_of<double>(a);
-    else
-        spectra_of<float>(a);
-}
+KERNEL_OF_FLOATS(zt_cu_fft_spectra, zt_cu_bins_args, THREADS, a.type, spectra_of)
 
 FN pair<double> weight_of(const zt_cu_mix_args &a, int64_t k, int64_t i, int64_t o)
 {

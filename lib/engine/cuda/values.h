@@ -14,6 +14,27 @@ union value {
 FN bool is_f64(int t) { return t == ZT_CU_F64; }
 FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_F8_E8M0; }
 
+/* A kernel that is work<double>(a) where the type, a field of a, is f64, and else work<float>(a). */
+#define KERNEL_OF_FLOATS(name, args, threads, type, work)                                          \
+    KERNEL_OF(name, args, threads)                                                                 \
+    {                                                                                              \
+        if (is_f64(type))                                                                          \
+            work<double>(a);                                                                       \
+        else                                                                                       \
+            work<float>(a);                                                                        \
+    }
+/* The same of integers and bool too, as work<int64_t>(a). */
+#define KERNEL_OF_VALUES(name, args, threads, type, work)                                          \
+    KERNEL_OF(name, args, threads)                                                                 \
+    {                                                                                              \
+        if (is_f64(type))                                                                          \
+            work<double>(a);                                                                       \
+        else if (is_f32(type))                                                                     \
+            work<float>(a);                                                                        \
+        else                                                                                       \
+            work<int64_t>(a);                                                                      \
+    }
+
 /* ---- floats of a byte ------------------------------------------------------------------------ */
 
 /* As lib/tensor/dtype_small.c has them: `most` the code of the largest number, `overflow` what is
