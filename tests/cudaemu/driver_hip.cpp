@@ -1,5 +1,5 @@
 /* driver_hip.cpp - the emulated driver by HIP's names, and with an AMD device's limits: waves of 64,
- * 64 KiB of shared memory a block. The functions are those of driver.cpp, where ZT_CUDA_EMU_* go.
+ * 64 KiB of shared memory a block. The functions are CUDA's, and so ZT_CUDA_EMU_* are: driver.cpp.
  */
 #include "emu.h"
 

@@ -1,7 +1,7 @@
 /* emu.h - the emulated GPU: what the files of tests/cudaemu share.
  *
- * libcuda-emu.so is a libcuda over host memory. driver.cpp has the driver's functions, memory.cpp
- * the device's memory, work.cpp streams and graphs, block.cpp runs a block of threads, check.cpp
+ * libcuda-emu.so is a libcuda over host memory. driver*.cpp have the driver's functions, memory.cpp
+ * the device's memory, work.cpp what streams hold, block.cpp runs a block of threads, check.cpp
  * looks at every load and store, prim_emu.cpp has the primitives, sm90.cpp those of prim_sm90.h,
  * tensormap.cpp what they copy by. One launch runs at a time.
  */
