@@ -4,12 +4,11 @@
  * softmax and one draw. Truncation comes before temperature, as in llama.cpp: a high temperature
  * then flattens only what is worth saying.
  *
- * A candidate is one 64-bit key: the logit as an integer of the same order above, the id turned
- * round below. Keys are all different, so that every order here is total: ties go to the lower id,
- * and equal logits give equal bits whatever was sorted before. Candidates lie in a heap and leave
- * it best first, only as many as are looked at: with all of 262144 tokens few ever are.
+ * Candidates are keys in a heap, ids their places: lib/tensor/ranked.h. They leave it best first, only
+ * as many as are looked at: with all of 262144 tokens few ever are.
  */
 #include "lib/llm/llm.h"
+#include "lib/tensor/ranked.h"
 
 #include <float.h>
 #include <math.h>
@@ -45,96 +44,22 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s)
 
 enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one go */
 
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-static uint64_t key_of(float logit, int64_t id)
-{
-    uint32_t bits;
-    float f = logit + 0.0f; /* -0 is 0 */
-    memcpy(&bits, &f, sizeof bits);
-    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-    return (uint64_t)bits << 32 | (0xffffffffu - (uint32_t)id);
-}
-
-static double logit_of(uint64_t key)
-{
-    uint32_t bits = (uint32_t)(key >> 32);
-    float f;
-    bits = bits >> 31 ? bits & 0x7fffffffu : ~bits;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static int32_t id_of(uint64_t key)
-{
-    return (int32_t)(0xffffffffu - (uint32_t)key);
-}
-
-/* ---- candidates: a max-heap in the scratch memory, which is aligned for floats only ---------- */
-
-typedef struct pool {
-    unsigned char *at;
-    int64_t left; /* still in the heap: keys 0 .. left - 1 */
-    int64_t n;    /* all: those that left lie behind, the best last */
-} pool;
-
-static uint64_t get(const pool *p, int64_t i)
-{
-    uint64_t key;
-    memcpy(&key, p->at + 8 * i, sizeof key);
-    return key;
-}
-
-static void set(pool *p, int64_t i, uint64_t key)
-{
-    memcpy(p->at + 8 * i, &key, sizeof key);
-}
-
-/* `flip` turns the order round: all ones makes the smallest key the top. */
-static void sift_down(pool *p, int64_t n, int64_t i, uint64_t key, uint64_t flip)
-{
-    for (int64_t c; (c = 2 * i + 1) < n; i = c) {
-        if (c + 1 < n && (get(p, c + 1) ^ flip) > (get(p, c) ^ flip))
-            c++;
-        if ((get(p, c) ^ flip) <= (key ^ flip))
-            break;
-        set(p, i, get(p, c));
-    }
-    set(p, i, key);
-}
-
-static void make_heap(pool *p, uint64_t flip)
-{
-    for (int64_t i = p->n / 2; i-- > 0;)
-        sift_down(p, p->n, i, get(p, i), flip);
-}
-
-/* The j-th best candidate. */
-static uint64_t best(pool *p, int64_t j)
-{
-    while (p->left > 0 && p->n - p->left <= j) {
-        uint64_t top = get(p, 0);
-        p->left--;
-        sift_down(p, p->left, 0, get(p, p->left), 0);
-        set(p, p->left, top);
-    }
-    return get(p, p->n - 1 - j);
-}
+/* ---- candidates: a heap in the scratch memory, which is aligned for floats only --------------- */
 
 /* All logits as candidates. x may be the first half of the pool's memory: key i lies at or after
  * logit i, so that going down reads each logit before its place is taken. */
-static void take_all(pool *p, const float *x, int64_t V)
+static void take_all(zt_ranked *p, const float *x, int64_t V)
 {
     p->n = V;
     for (int64_t i = V; i-- > 0;) {
         float f;
         memcpy(&f, (const unsigned char *)x + 4 * i, sizeof f);
-        set(p, i, isnan(f) ? 0 : key_of(f, i));
+        zt_ranked_set(p, i, zt_ranked_key(f, i));
     }
     int64_t n = 0;
     for (int64_t i = 0; i < V; i++)
-        if (get(p, i))
-            set(p, n++, get(p, i));
+        if (zt_ranked_get(p, i))
+            zt_ranked_set(p, n++, zt_ranked_get(p, i));
     p->n = n;
 }
 
@@ -151,24 +76,24 @@ static float largest(const float *x, int64_t n)
 
 /* The k best logits: a min-heap of k keys; most logits fail the one comparison with its top,
  * and most blocks of them that of their largest. */
-static void take_best(pool *p, const float *x, int64_t V, int64_t k)
+static void take_best(zt_ranked *p, const float *x, int64_t V, int64_t k)
 {
     const uint64_t down = ~UINT64_C(0);
     int64_t i = 0;
     for (p->n = 0; p->n < k && i < V; i++)
         if (!isnan(x[i]))
-            set(p, p->n++, key_of(x[i], i));
-    make_heap(p, down);
-    float bar = i < V ? (float)logit_of(get(p, 0)) : 0;
+            zt_ranked_set(p, p->n++, zt_ranked_key(x[i], i));
+    zt_ranked_heap(p, down);
+    float bar = i < V ? (float)zt_ranked_number(zt_ranked_get(p, 0)) : 0;
     for (; i < V; i++) {
         if (i % BLOCK == 0 && V - i >= BLOCK && !(largest(x + i, BLOCK) >= bar)) {
             i += BLOCK - 1;
             continue;
         }
-        if (!(x[i] >= bar) || key_of(x[i], i) < get(p, 0))
+        if (!(x[i] >= bar) || zt_ranked_key(x[i], i) < zt_ranked_get(p, 0))
             continue;
-        sift_down(p, k, 0, key_of(x[i], i), down);
-        bar = (float)logit_of(get(p, 0));
+        zt_ranked_sink(p, 0, zt_ranked_key(x[i], i), down);
+        bar = (float)zt_ranked_number(zt_ranked_get(p, 0));
     }
 }
 
@@ -217,27 +142,27 @@ static int32_t greedy(const float *x, int64_t V)
 /* exp((x - max) / temp); the best weighs 1 even where it is infinite. */
 static double weight(uint64_t key, double max, double temp)
 {
-    double x = logit_of(key);
+    double x = zt_ranked_number(key);
     return x == max ? 1 : exp((x - max) / temp);
 }
 
 /* Sum of the weights of the candidates from `least` up, in the order in which they lie. */
-static double total(const pool *p, uint64_t least, double max, double temp)
+static double total(const zt_ranked *p, uint64_t least, double max, double temp)
 {
     double sum = 0;
     for (int64_t i = p->n; i-- > 0;)
-        if (get(p, i) >= least)
-            sum += weight(get(p, i), max, temp);
+        if (zt_ranked_get(p, i) >= least)
+            sum += weight(zt_ranked_get(p, i), max, temp);
     return sum;
 }
 
 /* The least candidate of the fewest that have top_p of all weight from `least` up. */
-static uint64_t cut_top_p(pool *p, double top_p, uint64_t least, double max)
+static uint64_t cut_top_p(zt_ranked *p, double top_p, uint64_t least, double max)
 {
     double want = top_p * total(p, least, max, 1), sum = 0;
     uint64_t key = least;
-    for (int64_t j = 0; j < p->n && sum < want && best(p, j) >= least; j++) {
-        key = best(p, j);
+    for (int64_t j = 0; j < p->n && sum < want && zt_ranked_best(p, j) >= least; j++) {
+        key = zt_ranked_best(p, j);
         sum += weight(key, max, 1);
     }
     return key;
@@ -252,20 +177,20 @@ static uint64_t cut_min_p(double min_p, double max)
     float f = (float)least;
     if (f < least)
         f = nextafterf(f, INFINITY);
-    return key_of(f, 0xffffffff);
+    return zt_ranked_key(f, 0xffffffff);
 }
 
-static int32_t draw(pool *p, uint64_t least, double max, double temp, double u)
+static int32_t draw(zt_ranked *p, uint64_t least, double max, double temp, double u)
 {
     double want = u * total(p, least, max, temp), sum = 0;
-    uint64_t key = best(p, 0);
-    for (int64_t j = 0; j < p->n && best(p, j) >= least; j++) {
-        key = best(p, j);
+    uint64_t key = zt_ranked_best(p, 0);
+    for (int64_t j = 0; j < p->n && zt_ranked_best(p, j) >= least; j++) {
+        key = zt_ranked_best(p, j);
         sum += weight(key, max, temp);
         if (sum > want)
             break;
     }
-    return id_of(key);
+    return zt_ranked_place(key);
 }
 
 int32_t zt_sample(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
@@ -279,17 +204,16 @@ int32_t zt_sample(const zt_sampler *s, const float *logits, int64_t V, const int
     if (s->temp == 0)
         return greedy(x, V);
     bool some = s->top_k > 0 && s->top_k <= V / 2; /* so that they fit behind the logits */
-    pool p = {.at = (unsigned char *)(some ? scratch + V : scratch)};
+    zt_ranked p = {.at = (unsigned char *)(some ? scratch + V : scratch)};
     if (some)
         take_best(&p, x, V, s->top_k);
     else
         take_all(&p, x, V);
     if (p.n == 0)
         return -1;
-    make_heap(&p, 0);
-    p.left = p.n;
-    double max = logit_of(best(&p, 0));
-    uint64_t least = s->top_k > 0 && s->top_k < p.n ? best(&p, s->top_k - 1) : 0;
+    zt_ranked_heap(&p, 0);
+    double max = zt_ranked_number(zt_ranked_best(&p, 0));
+    uint64_t least = s->top_k > 0 && s->top_k < p.n ? zt_ranked_best(&p, s->top_k - 1) : 0;
     if (s->top_p < 1)
         least = cut_top_p(&p, s->top_p, least, max);
     uint64_t bar = s->min_p > 0 ? cut_min_p(s->min_p, max) : 0;

@@ -1,6 +1,7 @@
 /* order.c - kernels of topk, cumprod and sample_token: a line an item. */
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/simd.h"
+#include "lib/tensor/ranked.h"
 
 #include <math.h>
 #include <string.h>
@@ -125,10 +126,8 @@ static void topk_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 
 /* ---- sample_token: a row an item --------------------------------------------------------------
  *
- * An entry is one key of 64 bits: its number as an integer of the same order above, its place turned
- * round below; all are different, so "best first" is one order. They lie in a heap, and leave it best
- * first to the end of its memory, only as many as are looked at. Weights are whole multiples of
- * 2^-40: what is summed in any order is the same.
+ * Candidates lie in a heap (lib/tensor/ranked.h). Weights are whole multiples of 2^-40: what is summed
+ * in any order is the same.
  */
 
 enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED };
@@ -138,62 +137,6 @@ static void sample_setup(zt_cpu_call *c)
     const zt_type *x = &c->in[X].type;
     c->items[0] = x->dim[0];
     c->local_bytes = (size_t)x->dim[1] * sizeof(uint64_t);
-}
-
-/* 0: NaN, which does not count. */
-static uint64_t key_of(float v, int64_t i)
-{
-    uint32_t bits;
-    float f = v + 0.0f; /* -0 is 0 */
-    if (v != v) return 0;
-    memcpy(&bits, &f, sizeof bits);
-    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-    return (uint64_t)bits << 32 | (0xffffffffu - (uint32_t)i);
-}
-
-static double value_of(uint64_t key)
-{
-    uint32_t bits = (uint32_t)(key >> 32);
-    float f;
-    bits = bits >> 31 ? bits & 0x7fffffffu : ~bits;
-    memcpy(&f, &bits, sizeof f);
-    return (double)f;
-}
-
-static int32_t place_of(uint64_t key) { return (int32_t)(0xffffffffu - (uint32_t)key); }
-
-/* Best first. */
-typedef struct entries {
-    uint64_t *key;   /* n of them: `left` in the heap, those that left it behind, the best last */
-    int64_t n, left;
-} entries;
-
-static void sink_key(uint64_t *key, int64_t n, int64_t at, uint64_t k)
-{
-    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && key[child + 1] > key[child]) child++;
-        if (key[child] <= k) break;
-        key[at] = key[child];
-    }
-    key[at] = k;
-}
-
-static void make_heap(entries *e)
-{
-    for (int64_t i = e->n / 2; i-- > 0;) sink_key(e->key, e->n, i, e->key[i]);
-    e->left = e->n;
-}
-
-/* The j-th best. */
-static uint64_t best(entries *e, int64_t j)
-{
-    while (e->n - e->left <= j) {
-        uint64_t top = e->key[0];
-        e->left--;
-        sink_key(e->key, e->left, 0, e->key[e->left]);
-        e->key[e->left] = top;
-    }
-    return e->key[e->n - 1 - j];
 }
 
 static double of_row(const zt_cpu_call *c, int k, int64_t r, double otherwise)
@@ -211,79 +154,81 @@ static const int32_t *list_of(const zt_cpu_call *c, int k, int64_t r, int64_t *n
 }
 
 /* All that count, in no order. */
-static void gather(const zt_cpu_call *c, int64_t r, entries *e)
+static void gather(const zt_cpu_call *c, int64_t r, zt_ranked *e)
 {
     int64_t n = c->in[X].type.dim[1], h, b;
     const float *x = (const float *)c->in[X].data + r * n;
     const int32_t *recent = list_of(c, RECENT, r, &h), *banned = list_of(c, BANNED, r, &b);
     double by = of_row(c, PENALTY, r, 1);
-    for (int64_t i = 0; i < n; i++) e->key[i] = key_of(x[i], i);
+    for (int64_t i = 0; i < n; i++) zt_ranked_set(e, i, zt_ranked_key(x[i], i));
     for (int64_t k = 0; k < h && by != 1; k++) {
         int64_t i = recent[k];
         if (i < 0 || i >= n) continue;
         double v = (double)x[i];
-        e->key[i] = key_of((float)(v > 0 ? v / by : v * by), i);
+        zt_ranked_set(e, i, zt_ranked_key((float)(v > 0 ? v / by : v * by), i));
     }
     for (int64_t k = 0; k < b; k++)
-        if (banned[k] >= 0 && banned[k] < n) e->key[banned[k]] = 0;
+        if (banned[k] >= 0 && banned[k] < n) zt_ranked_set(e, banned[k], 0);
     e->n = 0;
     for (int64_t i = 0; i < n; i++)
-        if (e->key[i]) e->key[e->n++] = e->key[i];
+        if (zt_ranked_get(e, i)) zt_ranked_set(e, e->n++, zt_ranked_get(e, i));
 }
 
 static uint64_t weight(uint64_t key, double max, double temp)
 {
-    double v = value_of(key), w = v == max ? 1 : exp((v - max) / temp);
+    double v = zt_ranked_number(key), w = v == max ? 1 : exp((v - max) / temp);
     return (uint64_t)(w * 0x1p40 + 0.5);
 }
 
 /* Of the `count` best those that are at least `least`, and the best: their weight. */
-static uint64_t weight_of(entries *e, int64_t count, double least, double temp)
+static uint64_t weight_of(zt_ranked *e, int64_t count, double least, double temp)
 {
-    uint64_t top = best(e, 0), sum = 0;
-    double max = value_of(top);
-    if (count < e->n) best(e, count - 1);
-    for (int64_t i = e->n; i-- > (count < e->n ? e->n - count : 0);)
-        if (e->key[i] == top || value_of(e->key[i]) >= least) sum += weight(e->key[i], max, temp);
+    uint64_t top = zt_ranked_best(e, 0), sum = 0;
+    double max = zt_ranked_number(top);
+    if (count < e->n) zt_ranked_best(e, count - 1);
+    for (int64_t i = e->n; i-- > (count < e->n ? e->n - count : 0);) {
+        uint64_t key = zt_ranked_get(e, i);
+        if (key == top || zt_ranked_number(key) >= least) sum += weight(key, max, temp);
+    }
     return sum;
 }
 
 /* How many of the best have `enough` weight; at least 1, at most `count`. */
-static int64_t reach(entries *e, int64_t count, double temp, uint64_t enough)
+static int64_t reach(zt_ranked *e, int64_t count, double temp, uint64_t enough)
 {
-    double max = value_of(best(e, 0));
+    double max = zt_ranked_number(zt_ranked_best(e, 0));
     uint64_t sum = 0;
     for (int64_t j = 0; j < count; j++) {
-        sum += weight(best(e, j), max, temp);
+        sum += weight(zt_ranked_best(e, j), max, temp);
         if (sum >= enough) return j + 1;
     }
     return count;
 }
 
-static int32_t draw(const zt_cpu_call *c, int64_t r, entries *e)
+static int32_t draw(const zt_cpu_call *c, int64_t r, zt_ranked *e)
 {
     double temp = of_row(c, TEMP, r, 1), top_p = of_row(c, TOP_P, r, 1);
     double min_p = of_row(c, MIN_P, r, 0), u = of_row(c, U, r, 0);
     int64_t k = c->in[TOP_K].data ? ((const int32_t *)c->in[TOP_K].data)[r] : 0;
     if (e->n == 0) return -1;
-    make_heap(e);
-    if (!(temp > 0)) return place_of(best(e, 0));
+    zt_ranked_heap(e, 0);
+    if (!(temp > 0)) return zt_ranked_place(zt_ranked_best(e, 0));
     if (k <= 0 || k > e->n) k = e->n;
     if (top_p < 1) {
         double part = ceil(top_p * (double)weight_of(e, k, -INFINITY, 1));
         k = reach(e, k, 1, part > 1 ? (uint64_t)part : 1);
     }
-    double least = min_p > 0 ? value_of(best(e, 0)) + log(min_p) : -INFINITY;
+    double least = min_p > 0 ? zt_ranked_number(zt_ranked_best(e, 0)) + log(min_p) : -INFINITY;
     uint64_t all = weight_of(e, k, least, temp);
     uint64_t want = (uint64_t)floor((u - floor(u)) * (double)all) + 1;
-    return place_of(best(e, reach(e, k, temp, want < all ? want : all) - 1));
+    return zt_ranked_place(zt_ranked_best(e, reach(e, k, temp, want < all ? want : all) - 1));
 }
 
 static void sample_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        entries e = {.key = local};
+        zt_ranked e = {.at = local};
         gather(c, r, &e);
         ((int32_t *)c->out[0].data)[r] = draw(c, r, &e);
     }
