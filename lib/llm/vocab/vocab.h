@@ -28,7 +28,7 @@ enum {
 /* Longest text of a token that is looked for in raw text. It bounds the work at each byte. */
 #define ZT_SPECIAL_MAX 512
 
-typedef struct zt_merges zt_merges; /* vocab_bpe.c: (left, right) -> rank, merged */
+typedef struct zt_pairs zt_pairs;   /* vocab_pairs.c */
 typedef struct zt_split zt_split;   /* vocab_split.c: compiled pre-tokenizer */
 typedef struct zt_trie zt_trie;     /* vocab_trie.c */
 typedef struct zt_charsmap zt_charsmap; /* vocab_charsmap.c */
@@ -120,7 +120,7 @@ struct zt_vocab {
     /* Bit n - 1 of row c: some special token of n bytes starts with byte c. */
     uint64_t special[256][ZT_SPECIAL_MAX / 64];
     int32_t byte_id[256]; /* the token of a byte, -1: none */
-    zt_merges *merges; /* BPE */
+    zt_pairs *merges;  /* BPE */
     zt_split *split;   /* the rules; NULL: none */
     uint32_t *order;   /* llama, [n]: scores as integers, the best is the smallest */
     /* t5 and bert */
@@ -181,6 +181,12 @@ zt_status zt_merger_reserve(zt_merger *m, size_t n);
 /* Merges until nothing does. What is left is the list from symbol 0 on. O(n log n). */
 void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *m);
+
+/* What two tokens make, and its rank: an id and a number for each pair of ids. Made for at most n
+ * pairs, freed by zt_free. */
+zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t n);
+bool zt_pairs_find(const zt_pairs *t, int32_t left, int32_t right, uint32_t *rank, int32_t *id);
+void zt_pairs_put(zt_pairs *t, int32_t left, int32_t right, uint32_t rank, int32_t id); /* replaces */
 
 /* ---- cutting text into pieces ---------------------------------------------------------------- */
 

@@ -38,56 +38,7 @@ static void printed_bytes(zt_vocab *v)
 
 /* ---- merges ---------------------------------------------------------------------------------- */
 
-typedef struct merge {
-    uint64_t key; /* left id << 32 | right id */
-    uint32_t rank;
-    uint32_t id;  /* one more than the merged token's, 0: a free slot */
-} merge;
-
-struct zt_merges {
-    size_t mask; /* slots - 1 */
-    merge slot[];
-};
-
-enum { MOST_PROBES = 4096 };
-
-static size_t merge_home(const zt_merges *t, uint64_t key)
-{
-    uint64_t h = key * UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: high bits are good */
-    return (size_t)(h ^ h >> 32) & t->mask;
-}
-
-static zt_merges *merges_new(zt_ctx *ctx, int64_t n)
-{
-    size_t slots = 64, bytes;
-    while (slots < 2 * (size_t)n)
-        slots *= 2;
-    if (!zt_mul_size(slots, sizeof(merge), &bytes) ||
-        !zt_add_size(bytes, sizeof(zt_merges), &bytes)) {
-        zt_fail(ctx, ZT_ENOMEM, "%lld merges are too many", (long long)n);
-        return NULL;
-    }
-    zt_merges *t = zt_calloc(ctx, 1, bytes);
-    if (t)
-        t->mask = slots - 1;
-    return t;
-}
-
-/* A pair listed twice keeps its first line. */
-static bool merges_put(zt_merges *t, uint64_t key, uint32_t rank, int32_t id)
-{
-    size_t i = merge_home(t, key);
-    for (int probes = 0; t->slot[i].id; i = (i + 1) & t->mask) {
-        if (t->slot[i].key == key)
-            return true;
-        if (++probes > MOST_PROBES)
-            return false;
-    }
-    t->slot[i] = (merge){key, rank, (uint32_t)id + 1};
-    return true;
-}
-
-/* Both, and both together, must be tokens. */
+/* Both, and both together, must be tokens. A pair listed twice keeps its first line. */
 static zt_status put_merge(zt_vocab *v, const zt_merge_spec *m, uint32_t rank)
 {
     char l[80], r[80];
@@ -100,8 +51,10 @@ static zt_status put_merge(zt_vocab *v, const zt_merge_spec *m, uint32_t rank)
         return zt_fail(v->ctx, ZT_EDATA,
                        "%s: merge %u, '%s %s', is not two tokens that make a third", v->file, rank,
                        zt_escape(l, sizeof l, a.data, a.n), zt_escape(r, sizeof r, b.data, b.n));
-    if (!merges_put(v->merges, (uint64_t)left << 32 | (uint32_t)right, rank, both))
-        return zt_fail(v->ctx, ZT_EDATA, "%s: %d merges all collide", v->file, MOST_PROBES);
+    uint32_t first;
+    int32_t its;
+    if (!zt_pairs_find(v->merges, left, right, &first, &its))
+        zt_pairs_put(v->merges, left, right, rank, both);
     return ZT_OK;
 }
 
@@ -111,7 +64,7 @@ static zt_status open_bpe(zt_vocab *v, const zt_vocab_spec *spec)
         printed_bytes(v);
     else
         zt_vocab_hex_bytes(v);
-    v->merges = merges_new(v->ctx, spec->n_merges);
+    v->merges = zt_pairs_new(v->ctx, (size_t)spec->n_merges);
     zt_status s = v->merges ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; !s && i < spec->n_merges; i++)
         s = put_merge(v, &spec->merge[i], (uint32_t)i);
@@ -127,17 +80,7 @@ static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_
                  uint32_t *rank, int32_t *id)
 {
     (void)text;
-    if (a->id < 0 || b->id < 0)
-        return false;
-    const zt_merges *t = v->merges;
-    uint64_t key = (uint64_t)(uint32_t)a->id << 32 | (uint32_t)b->id;
-    for (size_t i = merge_home(t, key); t->slot[i].id; i = (i + 1) & t->mask)
-        if (t->slot[i].key == key) {
-            *rank = t->slot[i].rank;
-            *id = (int32_t)(t->slot[i].id - 1);
-            return true;
-        }
-    return false;
+    return a->id >= 0 && b->id >= 0 && zt_pairs_find(v->merges, a->id, b->id, rank, id);
 }
 
 /* ---- text to ids ----------------------------------------------------------------------------- */

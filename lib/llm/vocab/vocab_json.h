@@ -137,8 +137,6 @@ uint32_t zt_char_next(const char *s, size_t n, size_t *i);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-typedef struct zt_pairs zt_pairs; /* vocab_json_bpe.c: (left, right) -> rank, merged */
-
 typedef struct zt_model_row {
     const char *name;
     zt_status (*read)(zt_tj_reader *r, const json_t *o, zt_tj *t);

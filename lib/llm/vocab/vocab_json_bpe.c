@@ -8,51 +8,8 @@
 #include "lib/llm/vocab/vocab_json.h"
 
 #include <string.h>
-#include <sys/random.h>
 
 /* ---- merges ---------------------------------------------------------------------------------- */
-
-typedef struct pair {
-    uint64_t key; /* left id << 32 | right id */
-    uint32_t rank;
-    uint32_t id;  /* one more than the merged token's, 0: a free slot */
-} pair;
-
-struct zt_pairs {
-    size_t mask; /* slots - 1 */
-    uint64_t seed;
-    pair slot[];
-};
-
-/* Seeded, so that no file can choose pairs that all meet in one place. */
-static pair *find(const zt_pairs *t, uint64_t key)
-{
-    uint64_t h = (key ^ key >> 29) * t->seed;
-    size_t i = (size_t)((h ^ h >> 32) * t->seed >> 16) & t->mask;
-    while (t->slot[i].id && t->slot[i].key != key)
-        i = (i + 1) & t->mask;
-    return (pair *)&t->slot[i];
-}
-
-static zt_pairs *pairs_new(zt_ctx *ctx, size_t n)
-{
-    size_t slots = 16, bytes;
-    while (slots < 2 * n)
-        slots *= 2;
-    if (!zt_mul_size(slots, sizeof(pair), &bytes) ||
-        !zt_add_size(bytes, sizeof(zt_pairs), &bytes)) {
-        zt_fail(ctx, ZT_ENOMEM, "%zu merges are too many", n);
-        return NULL;
-    }
-    zt_pairs *t = zt_calloc(ctx, 1, bytes);
-    if (!t)
-        return NULL;
-    t->mask = slots - 1;
-    if (getrandom(&t->seed, sizeof t->seed, GRND_NONBLOCK) != (ssize_t)sizeof t->seed)
-        t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0x9e3779b97f4a7c15);
-    t->seed |= 1;
-    return t;
-}
 
 /* ["left", "right"], or "left right" with one blank in all. */
 static bool sides(const json_t *j, zt_bytes *a, zt_bytes *b)
@@ -93,8 +50,7 @@ static zt_status put_merge(zt_tj_reader *r, zt_tj *t, size_t rank, zt_bytes a, z
     if (id < 0)
         return zt_fail(r->ctx, ZT_EDATA, "%s: merge %zu makes '%s', which is no token", r->file,
                        rank, zt_escape(buf, sizeof buf, both->data, both->len));
-    uint64_t key = (uint64_t)left << 32 | (uint32_t)right;
-    *find(t->pairs, key) = (pair){key, (uint32_t)rank, (uint32_t)id + 1};
+    zt_pairs_put(t->pairs, left, right, (uint32_t)rank, id);
     return ZT_OK;
 }
 
@@ -105,7 +61,7 @@ static zt_status read_merges(zt_tj_reader *r, const json_t *o, zt_tj *t)
     zt_str both;
     if (!json_is_array(list) || n > INT32_MAX / 4)
         return zt_fail(r->ctx, ZT_EDATA, "%s: model: 'merges' is no list, or too long", r->file);
-    t->pairs = pairs_new(r->ctx, n);
+    t->pairs = zt_pairs_new(r->ctx, n);
     zt_status s = t->pairs ? ZT_OK : ZT_ENOMEM;
     zt_str_init(&both, r->ctx);
     for (size_t i = 0; !s && i < n; i++) {
@@ -231,10 +187,7 @@ static bool merges(const zt_vocab *v, const char *text, const zt_sym *a, const z
 {
     const zt_tj *t = v->extra;
     (void)text;
-    const pair *p = find(t->pairs, (uint64_t)a->id << 32 | (uint32_t)b->id);
-    *rank = p->rank;
-    *id = (int32_t)p->id - 1;
-    return p->id;
+    return zt_pairs_find(t->pairs, a->id, b->id, rank, id);
 }
 
 static zt_status bpe(const zt_tj *t, zt_tj_work *w, const char *text, size_t n)
