@@ -196,9 +196,8 @@ static void rnn_vjp(zt_vjp *v)
     if (one)
         u.dg = zt_e_rnn_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
                                  &(zt_rnn_backward_attrs){a->act, a->reverse}, &u.dw_hh, &u.dh0);
-    zt_recurrent_vjp(v, made, u.dg);
-    if (made && v->want[2]) v->dx[2] = u.dw_hh;
-    if (made && v->want[4]) v->dx[4] = u.dh0;
+    const int to[] = {2, 4}, dx[] = {u.dw_hh, u.dh0};
+    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_rnn = {
@@ -286,10 +285,8 @@ static void lstm_vjp(zt_vjp *v)
         u.dg = zt_e_lstm_backward(v->e, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
                                   &(zt_lstm_backward_attrs){a->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
                                   &u.dpeep);
-    zt_recurrent_vjp(v, made, u.dg);
     const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
-    for (int i = 0; i < ZT_LEN(to) && made; i++)
-        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
+    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_lstm = {
@@ -391,10 +388,8 @@ static void gru_vjp(zt_vjp *v)
         u.dg = zt_e_gru_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
                                  &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse},
                                  &u.dw_hh, &u.db_hh, &u.dh0);
-    zt_recurrent_vjp(v, made, u.dg);
     const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};
-    for (int i = 0; i < ZT_LEN(to) && made; i++)
-        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
+    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_gru = {

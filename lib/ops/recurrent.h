@@ -46,9 +46,9 @@ bool zt_rnn_unroll(zt_unrolled *u);
 bool zt_lstm_unroll(zt_unrolled *u);
 bool zt_gru_unroll(zt_unrolled *u);
 
-/* From the gradient dg of w_ih x + b: those of x, w_ih and b, inputs 0, 1 and 3; not `made`:
- * refused for the number of steps. */
-void zt_recurrent_vjp(zt_vjp *v, bool made, int dg);
+/* From the gradient dg of w_ih x + b: those of x, w_ih and b, inputs 0, 1 and 3; of the n inputs
+ * to[i] it is dx[i]. Not `made`: refused for the number of steps. */
+void zt_recurrent_vjp(zt_vjp *v, bool made, int dg, int n, const int *to, const int *dx);
 
 /* The i-th shape of cases: T, N, K, H, which optional inputs are there, and flags. */
 typedef struct zt_recurrent_case {

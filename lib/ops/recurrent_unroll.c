@@ -367,7 +367,7 @@ static int flat(const zt_emit *e, int x)
     return zt_e_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
 }
 
-void zt_recurrent_vjp(zt_vjp *v, bool made, int dg)
+void zt_recurrent_vjp(zt_vjp *v, bool made, int dg, int n, const int *to, const int *dx)
 {
     const zt_emit *e = v->e;
     if (!made) {
@@ -382,4 +382,6 @@ void zt_recurrent_vjp(zt_vjp *v, bool made, int dg)
         v->dx[1] = zt_e_reduced(e, dw, v->in[1]);
     }
     if (v->want[3]) v->dx[3] = zt_e_sum_to(e, dg, v->in[3]);
+    for (int i = 0; i < n; i++)
+        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
 }
