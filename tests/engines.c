@@ -42,6 +42,9 @@ static void names(zt_ctx *ctx)
     ok(e && !strcmp(e->vt->name, "cpu"), "auto is cpu");
     zt_engine_close(e);
     zt_engine_close(NULL);
+    ok(!zt_engine_has_devices("cpu") && !zt_engine_has_devices("ref") &&
+           !zt_engine_has_devices("") && zt_engine_has_devices("cuda") == is_listed("cuda"),
+       "which engines have devices is told by name");
     if (!is_listed("cuda")) refused("cuda", ZT_ENOTSUP, "'cuda': this zt was built without cuda");
     refused("cuda:99", ZT_ENOTSUP, "cuda");
     refused("vulkan:99", ZT_ENOTSUP, "vulkan");
@@ -389,6 +392,8 @@ static void traces(zt_ctx *ctx)
     s = (seen){0};
     ok(gather3(e, i, y, NULL) == ZT_OK && gather3(e, i, y, NULL) == ZT_ESYS && s.traced == 1,
        "a trace around a fault");
+    ok(zt_engine_inmost(e)->vt == &zt_engine_ref && zt_engine_inmost(e) == e->inner->inner,
+       "whose inmost engine is told");
     zt_ctx_clear(ctx);
     zt_engine_close(e);
     ok(!zt_engine_trace(NULL, on_trace, NULL), "trace around nothing");

@@ -160,6 +160,7 @@ struct zt_engine {
     const zt_engine_vt *vt;
     zt_ctx *ctx;
     zt_compute compute; /* what lib/run makes of programs for it; a wrapper's is ZT_COMPUTE_F32 */
+    zt_engine *inner;   /* a wrapper's: the engine around which it is, owned; of others NULL */
 };
 
 /* ---- engines there are --------------------------------------------------------------------------- */
@@ -168,6 +169,10 @@ struct zt_engine {
  * there. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 void zt_engine_close(zt_engine *e);
+/* e, or of a wrapper the engine inside all: what it is called, can and has is what its vt says. */
+const zt_engine *zt_engine_inmost(const zt_engine *e);
+/* Does an engine of this name, if there is one, have devices? */
+bool zt_engine_has_devices(const char *name);
 /* Names of engines built in, NULL after the last. */
 const char *zt_engine_list(int i);
 /* Adapters of an engine, in the order of "NAME:i": how many there are, the first `max` of them

@@ -75,12 +75,29 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
     return NULL;
 }
 
-int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max)
+static const zt_engine_vt *named(const char *name)
 {
     for (int i = 0; i < N_BUILT_IN; i++)
-        if (!strcmp(name, built_in[i]->name))
-            return built_in[i]->adapters ? built_in[i]->adapters(ctx, a, max) : 0;
-    return 0;
+        if (!strcmp(name, built_in[i]->name)) return built_in[i];
+    return NULL;
+}
+
+int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max)
+{
+    const zt_engine_vt *vt = named(name);
+    return vt && vt->adapters ? vt->adapters(ctx, a, max) : 0;
+}
+
+bool zt_engine_has_devices(const char *name)
+{
+    const zt_engine_vt *vt = named(name);
+    return vt && vt->devices;
+}
+
+const zt_engine *zt_engine_inmost(const zt_engine *e)
+{
+    while (e->inner) e = e->inner;
+    return e;
 }
 
 void zt_engine_close(zt_engine *e)

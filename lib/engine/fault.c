@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct fault_engine {
-    zt_wrap wrap;
+    zt_engine base;
     zt_fault fault; /* nth: events until the one that fails; 0: none fails any more */
 } fault_engine;
 
@@ -96,7 +96,7 @@ zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault)
     fault_engine *f = zt_wrap_new(inner, &fault_vt, sizeof *f);
     if (!f) return NULL;
     f->fault = *fault;
-    return &f->wrap.base;
+    return &f->base;
 }
 
 zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards)

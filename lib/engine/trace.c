@@ -2,7 +2,7 @@
 #include "lib/engine/wrap.h"
 
 typedef struct trace_engine {
-    zt_wrap wrap;
+    zt_engine base;
     zt_trace_fn *fn;
     void *user;
 } trace_engine;
@@ -37,5 +37,5 @@ zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user)
     if (!t) return NULL;
     t->fn = fn;
     t->user = user;
-    return &t->wrap.base;
+    return &t->base;
 }

@@ -1,24 +1,21 @@
 /* wrap.c - what wrappers share: passing every call on, and one watch around another. */
 #include "lib/engine/wrap.h"
 
-static zt_engine *inner_of(zt_engine *e) { return ((zt_wrap *)e)->inner; }
-
 void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
 {
     if (!inner) return NULL;
-    zt_wrap *w = zt_calloc(inner->ctx, 1, bytes);
+    zt_engine *w = zt_calloc(inner->ctx, 1, bytes);
     if (!w) {
         inner->vt->close(inner);
         return NULL;
     }
-    w->base = (zt_engine){.vt = vt, .ctx = inner->ctx};
-    w->inner = inner;
+    *w = (zt_engine){.vt = vt, .ctx = inner->ctx, .inner = inner};
     return w;
 }
 
 void zt_wrap_close(zt_engine *e)
 {
-    zt_engine *inner = inner_of(e);
+    zt_engine *inner = e->inner;
     zt_free(e->ctx, e);
     inner->vt->close(inner);
 }
@@ -26,47 +23,46 @@ void zt_wrap_close(zt_engine *e)
 bool zt_wrap_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
                  const zt_type out[])
 {
-    return inner_of(e)->vt->has(inner_of(e), op, attrs, in, out);
+    return e->inner->vt->has(e->inner, op, attrs, in, out);
 }
 
 size_t zt_wrap_value_bytes(zt_engine *e, const zt_type *t)
 {
-    return inner_of(e)->vt->value_bytes(inner_of(e), t);
+    return e->inner->vt->value_bytes(e->inner, t);
 }
 
 zt_ebuf *zt_wrap_alloc(zt_engine *e, const zt_type *t)
 {
-    return inner_of(e)->vt->alloc(inner_of(e), t);
+    return e->inner->vt->alloc(e->inner, t);
 }
 
 zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
 {
-    return inner_of(e)->vt->load(inner_of(e), t, s, handle);
+    return e->inner->vt->load(e->inner, t, s, handle);
 }
 
-void zt_wrap_free(zt_engine *e, zt_ebuf *b) { inner_of(e)->vt->free(inner_of(e), b); }
+void zt_wrap_free(zt_engine *e, zt_ebuf *b) { e->inner->vt->free(e->inner, b); }
 
 zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host)
 {
-    return inner_of(e)->vt->upload(inner_of(e), b, host);
+    return e->inner->vt->upload(e->inner, b, host);
 }
 
 zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host)
 {
-    return inner_of(e)->vt->download(inner_of(e), b, host);
+    return e->inner->vt->download(e->inner, b, host);
 }
 
 zt_ready *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
 {
-    return inner_of(e)->vt->prepare(inner_of(e), plan);
+    return e->inner->vt->prepare(e->inner, plan);
 }
 
-void zt_wrap_unprepare(zt_engine *e, zt_ready *r) { inner_of(e)->vt->unprepare(inner_of(e), r); }
+void zt_wrap_unprepare(zt_engine *e, zt_ready *r) { e->inner->vt->unprepare(e->inner, r); }
 
 zt_engine_report zt_wrap_report(const zt_engine *e)
 {
-    const zt_engine *inner = ((const zt_wrap *)e)->inner;
-    return inner->vt->report(inner);
+    return e->inner->vt->report(e->inner);
 }
 
 /* ---- watches --------------------------------------------------------------------------------- */
@@ -106,5 +102,5 @@ zt_status zt_wrap_replay(zt_engine *e, zt_ready *r, const void *const *in, void 
     zt_watch both = {.before = mine->before || c->before ? before_both : NULL,
                      .after = mine->after || c->after ? after_both : NULL,
                      .span = mine->span || c->span ? span_both : NULL, .user = &pair};
-    return inner_of(e)->vt->replay(inner_of(e), r, in, out, &both);
+    return e->inner->vt->replay(e->inner, r, in, out, &both);
 }

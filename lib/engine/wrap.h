@@ -1,17 +1,12 @@
 /* wrap.h - private to lib/engine: an engine around an engine that passes everything on.
  *
- * A wrapper's struct begins with a zt_wrap. Its vtable takes what it does not change from here;
- * buffers and prepared plans are the inner engine's own.
+ * A wrapper's vtable takes what it does not change from here; buffers and prepared plans are the
+ * inner engine's own.
  */
 #ifndef ZT_WRAP_H
 #define ZT_WRAP_H
 
 #include "lib/engine/engine.h"
-
-typedef struct zt_wrap {
-    zt_engine base;
-    zt_engine *inner; /* owned */
-} zt_wrap;
 
 /* A cleared wrapper of `bytes` around inner, which is closed when there is no memory for it; NULL
  * then, and for inner NULL. */

@@ -104,6 +104,5 @@ bool zt_drawing_may(zt_engine *e, int64_t vocab)
                                     &row[0], &row[0], &recent, &banned};
     if (zt_op_infer(NULL, ZT_OP_sample_token, NULL, in, out))
         return false;
-    bool host = !strcmp(e->vt->name, "ref") || !strcmp(e->vt->name, "cpu");
-    return !host && e->vt->has(e, ZT_OP_sample_token, NULL, in, out);
+    return zt_engine_inmost(e)->vt->devices && e->vt->has(e, ZT_OP_sample_token, NULL, in, out);
 }

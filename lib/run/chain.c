@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What an engine falls back to. Wrappers and devices go by way of the CPU. */
+/* What an engine falls back to. Other devices go by way of the CPU. */
 static const struct {
     const char *name;
     const char *next[ZT_MAX_CHAIN - 1];
@@ -19,8 +19,9 @@ static const struct {
 void zt_chain_init(zt_chain *c, zt_engine *e)
 {
     int row = 0;
-    *c = (zt_chain){.engine = {e}, .name = {e->vt->name}, .n = 1};
-    while (fallback[row].name && strcmp(fallback[row].name, e->vt->name) != 0) row++;
+    const char *name = zt_engine_inmost(e)->vt->name;
+    *c = (zt_chain){.engine = {e}, .name = {name}, .n = 1};
+    while (fallback[row].name && strcmp(fallback[row].name, name) != 0) row++;
     for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
         c->name[c->n++] = fallback[row].next[i];
     c->spills = fallback[row].spills;

@@ -40,7 +40,7 @@ typedef struct writer {
 static zt_status put_head(const writer *w)
 {
     zt_status s = zt_str_printf(w->out, "#plan engine %s isa=%s\n#plan passes",
-                                w->o->engine->vt->name, zt_isa_name(w->o->isa));
+                                zt_engine_inmost(w->o->engine)->vt->name, zt_isa_name(w->o->isa));
     for (int i = 0; zt_pass_at(i) && !s; i++)
         if (!(w->o->off >> i & 1)) s = zt_str_printf(w->out, " %s", zt_pass_at(i)->name);
     return s ? s : zt_str_putc(w->out, '\n');

@@ -148,7 +148,7 @@ static zt_status identify(zt_trainer *t, const zt_engine *e, const zt_prog *forw
     zt_str s;
     zt_str_init(&s, t->ctx);
     zt_status st = step ? zt_prog_print(step, &s) : zt_ctx_status(t->ctx);
-    if (!st) st = zt_str_puts(&s, e->vt->name);
+    if (!st) st = zt_str_puts(&s, zt_engine_inmost(e)->vt->name);
     XXH128_hash_t h = XXH3_128bits(s.data, st ? 0 : s.len);
     t->id[0] = h.low64;
     t->id[1] = h.high64;

@@ -419,7 +419,7 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
      * of --jsonl ask for, only they say. */
     bool best = r->o->sampler.temp == 0;
     bool drawn = r->o->jsonl || (may_draw(r) && (!best || changes_logits(r)));
-    opts.draws = drawn && !embed && r->on_device;
+    opts.draws = drawn && !embed && zt_engine_inmost(r->engine)->vt->devices;
     opts.greedy = best && (r->o->jsonl || !changes_logits(r));
     if (s == ZT_OK)
         r->llm = zt_llm_open(r->gguf, &opts);

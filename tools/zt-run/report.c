@@ -95,7 +95,7 @@ zt_status run_put_json(run *r, zt_str *s)
     put_seconds(s, "prompt_s", r->prompted - r->asked);
     put_seconds(s, "generate_s", r->ended - r->prompted);
     zt_str_printf(s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
-                  r->engine_name);
+                  zt_engine_inmost(r->engine)->vt->name);
     zt_str_put_json(s, name, strlen(name));
     zt_str_printf(s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
     return zt_ctx_status(r->ctx);
@@ -160,8 +160,9 @@ void run_report_stats(run *r)
                 (double)info.weight_bytes / 1e6, (double)info.kv_bytes / 1e6,
                 (double)rep.arena_bytes / 1e6);
     zt_cli_note(r->cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
-                r->engine_name, r->cli->threads ? r->cli->threads : zt_cpu_count(),
-                zt_isa_name(r->cli->isa), rep.fallbacks);
+                zt_engine_inmost(r->engine)->vt->name,
+                r->cli->threads ? r->cli->threads : zt_cpu_count(), zt_isa_name(r->cli->isa),
+                rep.fallbacks);
     report_device(r);
     run_report_times(r);
 }

@@ -47,9 +47,7 @@ typedef struct run {
     bool terminal; /* text goes to a terminal */
     zt_planned *plan; /* of --plan; NULL: none */
     zt_engine *engine;
-    const char *engine_name; /* engine may be one around it */
-    bool on_device;          /* that one has devices */
-    run_times *times;        /* NULL: not asked for */
+    run_times *times; /* NULL: not asked for */
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
     size_t n_prompt; /* how many of them are the prompt */

@@ -11,8 +11,8 @@
 /* Whatever gives the cache other bits. */
 static const char *arithmetic(const run *r, char buf[64])
 {
-    snprintf(buf, 64, "zt " ZT_VERSION " %s %s%s", r->engine_name, zt_isa_name(r->cli->isa),
-             r->o->exact ? " exact" : "");
+    snprintf(buf, 64, "zt " ZT_VERSION " %s %s%s", zt_engine_inmost(r->engine)->vt->name,
+             zt_isa_name(r->cli->isa), r->o->exact ? " exact" : "");
     return buf;
 }
 

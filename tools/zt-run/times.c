@@ -40,8 +40,6 @@ zt_status run_open_engine(run *r)
     r->engine = open_engine(r);
     if (!r->engine)
         return zt_ctx_status(r->ctx);
-    r->engine_name = r->engine->vt->name;
-    r->on_device = r->engine->vt->devices;
     if (!r->o->stats || r->cli->verbose < 2)
         return ZT_OK;
     r->times = zt_calloc(r->ctx, 1, sizeof *r->times);

@@ -72,10 +72,8 @@ static void put_tracks(trace *t)
     put_metadata(t, "thread_name", LAYERS, "name", "layers");
     for (int i = 0; i < t->n_tracks; i++) {
         const char *engine = t->track[i].engine;
-        bool device = !strcmp(engine, "vulkan") || !strcmp(engine, "cuda") ||
-                      !strcmp(engine, "hip");
         snprintf(name, sizeof name, "%s %s %d", *engine ? engine : "run",
-                 device ? "queue" : "thread", t->track[i].number);
+                 zt_engine_has_devices(engine) ? "queue" : "thread", t->track[i].number);
         put_metadata(t, "thread_name", FIRST_TRACK + i, "name", name);
         begin_event(t, "thread_sort_index", "M", FIRST_TRACK + i);
         zt_str_printf(t->out, ",\"args\":{\"sort_index\":%d}}", t->track[i].number + 1);
