@@ -27,6 +27,11 @@ exclude|-p hi --raw --template chatml
 exclude|-p hi --raw --system x
 exclude|-p hi --session s --no-kv-cache
 --session|-p hi --session -
+--session names a file|-p hi --session /dev/full
+--session names a file|-p hi --session .
+--stop: the text is empty|-p hi --stop x --stop ''
+--bind is of programs|-p hi --bind n=1
+--data is of programs|-p hi --data x.npz
 needs --json|-p hi --logprobs 3
 exclude|-p hi --perplexity README
 exclude|--tokenize --perplexity README
@@ -295,6 +300,13 @@ END
     exec 5>&-
     wait $pid
     [ "$(wc -l <out)" -eq 2 ]
+}
+
+@test "requests come from a file, not from a directory" {
+    run --separate-stderr bash -c "zt-run -m model.gguf --jsonl -i ."
+    [ "$status" -eq 66 ] && [ "$stderr" = 'zt-run: .: is a directory' ] && [ -z "$output" ]
+    run --separate-stderr zt-run -m model.gguf --jsonl -i <(echo '{')
+    [ "$status" -eq 65 ] && [ "$stderr" = 'zt-run: 1 request could not be answered' ]
 }
 
 @test "a bad request is answered by an error, and the next one by an answer" {

@@ -2,6 +2,7 @@
 #include "tools/zt-run/run.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool from_stdin(const char *path)
@@ -97,6 +98,11 @@ static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
         s = zt_fail(ctx, ZT_EUSAGE, "--all-logits needs --logits FILE.npy");
     if (s == ZT_OK && o->cycles)
         s = zt_fail(ctx, ZT_EUSAGE, "--cycles is of networks");
+    for (int i = 0; s == ZT_OK && i < o->stop.n; i++)
+        if (!*o->stop.item[i])
+            s = zt_fail(ctx, ZT_EUSAGE, "--stop: the text is empty");
+    if (s == ZT_OK && (o->bind || o->data))
+        s = zt_fail(ctx, ZT_EUSAGE, "%s is of programs", o->bind ? "--bind" : "--data");
     if (s == ZT_OK && o->logprobs >= 0 && !o->json && !o->jsonl)
         s = zt_fail(ctx, ZT_EUSAGE, "--logprobs needs --json or --jsonl");
     return s == ZT_OK ? check_job(ctx, o) : s;
@@ -109,7 +115,9 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
     bool piped = !o->prompt && (!o->input || from_stdin(o->input));
     if (!o->model)
         return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (from_stdin(o->session))
+    struct stat st;
+    if (from_stdin(o->session) ||
+        (o->session && stat(o->session, &st) == 0 && !S_ISREG(st.st_mode)))
         return zt_fail(ctx, ZT_EUSAGE, "--session names a file, which is read and written");
     if (o->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is none");

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A line's limit, and that of all lines whose requests are open; jansson's memory is bounded by it. */
@@ -231,7 +232,8 @@ static zt_status serve_all(queue *q)
     if (s == ZT_OK && q->trouble)
         s = zt_fail(q->r->ctx, q->trouble, "%s", q->why);
     if (s == ZT_OK && q->failed)
-        s = zt_fail(q->r->ctx, ZT_EDATA, "%d requests could not be answered", q->failed);
+        s = zt_fail(q->r->ctx, ZT_EDATA, "%d request%s could not be answered",
+                    q->failed, q->failed == 1 ? "" : "s");
     return s;
 }
 
@@ -241,8 +243,14 @@ zt_status run_jsonl(run *r)
     bool named = path && strcmp(path, "-") != 0;
     queue q = {.r = r, .fd = named ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO};
     zt_str_init(&q.in, r->ctx);
-    zt_status s = q.fd < 0 ? zt_fail(r->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno))
-                           : serve_all(&q);
+    struct stat st;
+    zt_status s = ZT_OK;
+    if (q.fd < 0)
+        s = zt_fail(r->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno));
+    else if (fstat(q.fd, &st) == 0 && S_ISDIR(st.st_mode))
+        s = zt_fail(r->ctx, ZT_ENOENT, "%s: is a directory", named ? path : "stdin");
+    else
+        s = serve_all(&q);
     if (named && q.fd >= 0)
         close(q.fd);
     zt_str_fini(&q.in);
