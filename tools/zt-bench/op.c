@@ -62,6 +62,21 @@ static zt_status write_program(const char *line, zt_str *text, zt_str *call)
     return zt_str_printf(text, "%s %s\nout y = y\n", call->data ? call->data : "", at);
 }
 
+/* The parser tells of LINE:N, lines of a program that the caller did not write: what is wrong is enough. */
+static void tell_of_line(zt_ctx *ctx, const char *line)
+{
+    char what[512], shown[128];
+    zt_status s = zt_ctx_status(ctx);
+    size_t n = strlen(line);
+    const char *said = zt_ctx_error(ctx);
+    if (strncmp(said, line, n) || said[n] != ':') return;
+    said += n + 1;
+    said += strspn(said, "0123456789");
+    snprintf(what, sizeof what, "%s", said + strspn(said, ": "));
+    zt_ctx_clear(ctx);
+    zt_fail(ctx, s, "'%s': %s", zt_escape(shown, sizeof shown, line, n), what);
+}
+
 static zt_prog *program_of_line(zt_ctx *ctx, const char *line)
 {
     zt_str text, call;
@@ -69,6 +84,7 @@ static zt_prog *program_of_line(zt_ctx *ctx, const char *line)
     zt_str_init(&call, ctx);
     zt_status s = write_program(line, &text, &call);
     zt_prog *p = s == ZT_OK ? zt_prog_parse(ctx, line, text.data, text.len) : NULL;
+    if (s == ZT_OK && !p) tell_of_line(ctx, line);
     zt_str_fini(&text);
     zt_str_fini(&call);
     return p;
@@ -296,13 +312,17 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *o, bench_list *
     size_t bytes;
     char *text = zt_read_all(cli->ctx, o->input, &bytes);
     zt_status st = text ? ZT_OK : zt_ctx_status(cli->ctx);
+    bool any = false;
     for (char *at = text, *next; st == ZT_OK && at && *at; at = next) {
         size_t len = strcspn(at, "\n");
         next = at + len + (at[len] == '\n');
         at[len] = 0;
         char *line = at + strspn(at, " \t");
-        if (*line && *line != '#') st = measure(cli, o, l, &line, count, n);
+        if (!*line || *line == '#') continue;
+        any = true;
+        st = measure(cli, o, l, &line, count, n);
     }
+    if (st == ZT_OK && !any) st = zt_fail(cli->ctx, ZT_EDATA, "%s: no op is in it", o->input);
     zt_free(cli->ctx, text);
     return st;
 }
