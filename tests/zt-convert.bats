@@ -319,6 +319,8 @@ X
 64|tells no container|model.gguf o.xyz
 64|stdin|- - o.gguf
 64|shards|--shard 1000 model.gguf -
+64|npz has no shards|--shard 1000 model.gguf o.npz
+65|/dev/null: empty file|/dev/null o.gguf
 66|none.gguf|none.gguf o.gguf
 73|exists|model.gguf there.gguf
 X

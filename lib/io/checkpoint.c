@@ -88,6 +88,7 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
     if (!c->container) c->container = zt_container_for(c->name);
     if (c->container) return ZT_OK;
     char text[64];
+    if (n == 0) return zt_fail(c->ctx, ZT_EDATA, "%s: empty file", c->name);
     return zt_fail(c->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", c->name,
                    zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
 }

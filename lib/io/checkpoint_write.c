@@ -175,8 +175,10 @@ zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opt
     zt_status st = w->path ? ZT_OK : ZT_ENOMEM;
     if (st == ZT_OK && !w->to->ops)
         st = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, w->to->name);
-    if (st == ZT_OK && o->shard && (!w->to->shards || strcmp(path, "-") == 0))
-        st = zt_fail(ctx, ZT_EUSAGE, "%s: no shards of that", path);
+    if (st == ZT_OK && o->shard && !w->to->shards)
+        st = zt_fail(ctx, ZT_EUSAGE, "%s: %s has no shards", path, w->to->name);
+    if (st == ZT_OK && o->shard && strcmp(path, "-") == 0)
+        st = zt_fail(ctx, ZT_EUSAGE, "shards are files: they do not go to stdout");
     if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK) return w;
     zt_writer_close(w);
     return NULL;
