@@ -117,7 +117,7 @@ static void run_weighed_part(const zt_encoder *by, const zt_quantizer *q, double
     float w[PIECE];
     /* No weight is 0: where all of a block are, its codes are still those that are nearest. */
     for (int64_t i = 0; i < m; i++) w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
-    for (int64_t i = m; i < many * m; i++) w[i] = w[i - m];
+    for (int64_t r = 1; r < many; r++) memcpy(w + r * m, w, (size_t)m * sizeof *w);
     for (int64_t r = 0; r < rows; r += many)
         by->search(x + r * q->n + at, w, m * (rows - r < many ? rows - r : many),
                    out + (size_t)r * stride + (size_t)(at / d->block * d->block_bytes));

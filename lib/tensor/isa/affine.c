@@ -31,18 +31,26 @@ INLINE vf code_of(vf x, vf low, vf inverse, float top)
     return vf_round(vf_between((x - low) * inverse, 0, top));
 }
 
+/* A code q of a number whose distance from the line's low is x. */
+INLINE void add_code(sums *s, vf x, vf w, vf scale, vf q)
+{
+    vf r = x - scale * q, wq = w * q, wr = w * r;
+    s->q += wq;
+    s->qq += wq * q;
+    s->r += wr;
+    s->rq += wr * q;
+    s->rr += wr * r;
+}
+
+#define NO_SUMS ((sums){vf_set(0), vf_set(0), vf_set(0), vf_set(0), vf_set(0)})
+
 INLINE sums code_sums(const batch *b, vf scale, vf low, float top)
 {
-    vf inverse = vf_ratio(vf_set(1), scale), zero = vf_set(0);
-    sums s = {zero, zero, zero, zero, zero};
+    vf inverse = vf_ratio(vf_set(1), scale);
+    sums s = NO_SUMS;
     for (int j = 0; j < b->size; j++) {
-        vf x = b->x[j] - low, q = vf_round(vf_between(x * inverse, 0, top)), r = x - scale * q;
-        vf wq = b->w[j] * q, wr = b->w[j] * r;
-        s.q += wq;
-        s.qq += wq * q;
-        s.r += wr;
-        s.rq += wr * q;
-        s.rr += wr * r;
+        vf x = b->x[j] - low;
+        add_code(&s, x, b->w[j], scale, vf_round(vf_between(x * inverse, 0, top)));
     }
     return s;
 }
@@ -57,8 +65,9 @@ INLINE line fit(const batch *b, const sums *s, line f, vf ceiling)
     vf most = ceiling - f.low;
     vi over = low > most;
     low = vf_choose(over, most, low);
-    vf scale = vf_choose(one | over, vf_ratio(s->rq - low * s->q, s->qq),
-                         vf_ratio(b->sw * s->rq - s->q * s->r, det));
+    vf scale = vf_ratio(b->sw * s->rq - s->q * s->r, det);
+    if (vi_any(one | over))
+        scale = vf_choose(one | over, vf_ratio(s->rq - low * s->q, s->qq), scale);
     f.error = s->rr + scale * scale * s->qq + low * low * b->sw +
               2 * (scale * low * s->q - scale * s->rq - low * s->r);
     f.error = vf_max(f.error, vf_set(0)) + 2e-6f * s->rr; /* at most, as rounding may have it */
@@ -83,17 +92,38 @@ typedef struct search {
     int steps, turns;
 } search;
 
+/* Of a line from the least number on or from below, for x, the numbers' distances from there; where
+ * the largest is nearest to `top` or below, `whole`, no code is cut off. */
+INLINE sums start_sums(const batch *b, const vf *x, vf scale, float top, bool whole)
+{
+    vf inverse = vf_ratio(vf_set(1), scale);
+    sums s = NO_SUMS;
+    for (int j = 0; j < b->size; j++) {
+        vf q = vf_round(x[j] * inverse);
+        add_code(&s, x[j], b->w[j], scale, whole ? q : vf_between(q, 0, top));
+    }
+    return s;
+}
+
 INLINE line find_line(const batch *b, const search *how, vf ceiling)
 {
-    vf low = vf_min(b->least, ceiling), span = b->most - low;
+    vf low = vf_min(b->least, ceiling), span = b->most - low, x[GROUP], margin = 1e-9f * b->sxx;
+    bool tiny = vi_any((span != 0) & (span < 0x1p-100f)); /* too small to be divided by */
     line best = {span / how->top, low, vf_set(INFINITY)};
-    for (int k = 0; k <= how->steps + how->turns; k++) {
-        line f = best;
-        if (k > 0 && k <= how->steps)
-            f = (line){span / (how->top + how->first + how->step * (float)k), low, low};
-        sums s = code_sums(b, f.scale, f.low, how->top);
+    for (int j = 0; j < b->size; j++) x[j] = b->x[j] - low;
+    for (int k = 0; k <= how->steps; k++) {
+        float top = k ? how->top + how->first + how->step * (float)k : how->top;
+        line f = {span / top, low, low};
+        bool whole = !tiny && top < how->top + 0.4f;
+        sums s = whole ? start_sums(b, x, f.scale, how->top, true)
+                       : start_sums(b, x, f.scale, how->top, false);
         f = fit(b, &s, f, ceiling);
-        take_better(&best, &f, 1e-9f * b->sxx);
+        take_better(&best, &f, margin);
+    }
+    for (int k = 0; k < how->turns; k++) {
+        sums s = code_sums(b, best.scale, best.low, how->top);
+        line f = fit(b, &s, best, ceiling);
+        take_better(&best, &f, margin);
     }
     return best;
 }
@@ -122,17 +152,29 @@ typedef struct part {
     vf d, e, scale, min, error;
 } part;
 
+/* What is left by a small scale and minimum; in *r the sum of w r, which shows a better minimum. */
+INLINE vf small_error(const batch *b, const kind *k, const part *p, vf scale, vf min, vf *r)
+{
+    sums s = code_sums(b, p->d * scale, -p->e * min, k->how.top);
+    *r = s.r;
+    return s.rr;
+}
+
+INLINE void keep_small(part *p, vf scale, vf min, vf error)
+{
+    vi better = error < p->error;
+    p->scale = vf_choose(better, scale, p->scale);
+    p->min = vf_choose(better, min, p->min);
+    p->error = vf_choose(better, error, p->error);
+}
+
 /* For the small scale `scale` the best small minimum, from `min` on; kept where it is better. */
 INLINE void try_scale(const batch *b, const kind *k, part *p, vf scale, vf min)
 {
-    for (int turn = 0; turn < 2; turn++) {
-        sums s = code_sums(b, p->d * scale, -p->e * min, k->how.top);
-        vi better = s.rr < p->error;
-        p->scale = vf_choose(better, scale, p->scale);
-        p->min = vf_choose(better, min, p->min);
-        p->error = vf_choose(better, s.rr, p->error);
-        min = vf_round(vf_between(min - vf_ratio(s.r, b->sw * p->e), 0, k->most));
-    }
+    vf r, none;
+    keep_small(p, scale, min, small_error(b, k, p, scale, min, &r));
+    vf next = vf_round(vf_between(min - vf_ratio(r, b->sw * p->e), 0, k->most));
+    if (vi_any(next != min)) keep_small(p, scale, next, small_error(b, k, p, scale, next, &none));
 }
 
 /* All small scales and minima anew, for the plan's d and e. */
@@ -263,13 +305,7 @@ INLINE void plan_codes(const batch b[PARTS], const kind *k, const plan *p, int g
 
 /* ---- groups that are blocks ------------------------------------------------------------------ */
 
-INLINE vf halves_of(vf a)
-{
-    float v[LANES];
-    vf_store(v, a);
-    for (int l = 0; l < LANES; l++) v[l] = half_of(v[l]);
-    return vf_load(v);
-}
+INLINE vf halves_of(vf a) { return vf_of_halves(vf_halves(a)); }
 
 typedef void put_group(float scale, float low, const uint8_t *code, uint8_t *out);
 

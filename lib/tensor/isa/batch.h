@@ -47,19 +47,25 @@ INLINE void batch_weigh(batch *b, weighing how)
         b->w[j] = vf_choose(mean > 0x1p-100f, b->w[j] + how.flat * mean, vf_set(1));
 }
 
-/* `groups` groups of `size` numbers from x; lanes past them are 0. */
+/* Number j of each of `groups` groups of `size` numbers to to[j]; lanes past them are `rest`. */
+INLINE void batch_spread(vf *to, int size, const float *x, int groups, float rest)
+{
+    for (int j = 0; j < size; j += LANES, to += LANES) {
+        for (int l = 0; l < LANES; l++)
+            to[l] = l < groups ? vf_load(x + l * size + j) : vf_set(rest);
+        vf_transpose(to);
+    }
+}
+
 INLINE void batch_load(batch *b, int size, const float *x, const float *w, weighing how, int groups)
 {
     b->size = size;
-    for (int j = 0; j < size; j++) {
-        float v[LANES] = {0}, u[LANES];
-        for (int l = 0; l < LANES; l++) u[l] = 1;
-        for (int l = 0; l < groups; l++) v[l] = x[l * size + j];
-        for (int l = 0; w && l < groups; l++) u[l] = w[l * size + j];
-        b->x[j] = vf_load(v);
-        b->w[j] = vf_load(u);
-    }
-    if (!w) batch_weigh(b, how);
+    batch_spread(b->x, size, x, groups, 0);
+    for (int j = 0; !w && j < size; j++) b->w[j] = vf_set(1);
+    if (w)
+        batch_spread(b->w, size, w, groups, 1);
+    else
+        batch_weigh(b, how);
     b->sw = b->sx = b->sxx = vf_set(0);
     b->least = b->most = b->x[0];
     for (int j = 0; j < size; j++) {
@@ -76,11 +82,12 @@ INLINE void batch_load(batch *b, int size, const float *x, const float *w, weigh
 /* Codes of each group to bytes, code j of group l to out[l * size + j]. */
 INLINE void batch_codes(const vf *code, int size, int groups, uint8_t *out)
 {
-    for (int j = 0; j < size; j++) {
-        vi c = __builtin_convertvector(code[j], vi);
+    for (int j = 0; j < size; j += 4) {
+        vi four = vi_set(0);
         int32_t v[LANES];
-        memcpy(v, &c, sizeof v);
-        for (int l = 0; l < groups; l++) out[l * size + j] = (uint8_t)v[l];
+        for (int k = 0; k < 4; k++) four |= __builtin_convertvector(code[j + k], vi) << 8 * k;
+        memcpy(v, &four, sizeof v);
+        for (int l = 0; l < groups; l++) memcpy(out + l * size + j, &v[l], 4);
     }
 }
 
@@ -113,9 +120,9 @@ INLINE float half_of(float f)
 /* Makes of batches b, with `units` units, what is written to out. */
 typedef void batch_quantize(const batch *b, int units, uint8_t *out);
 
-/* Units of `groups` groups of `size` numbers; x and w (NULL: no importance) have n of these: as many
- * units at a time as there are lanes, or as sixteen groups are; lanes past the last are 0. `bytes` of
- * out are a unit's. */
+/* Units of `groups` groups of `size` numbers; x and w (NULL: no importance) have n of these: as
+ * many units at a time as there are lanes, or as sixteen groups are; lanes past the last are 0.
+ * `bytes` of out are a unit's. */
 INLINE void batch_each(batch_quantize *quantize, int groups, int size, weighing weigh,
                        const float *x, const float *w, int64_t n, uint8_t *out, int bytes)
 {
@@ -143,9 +150,12 @@ INLINE void put_halves(const uint8_t *code, uint8_t *out)
 
 INLINE void put_fifth_bits(const uint8_t *code, uint8_t *out)
 {
-    uint32_t high = 0;
-    for (int j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4 & 1) << j;
-    memcpy(out, &high, 4);
+    for (int j = 0; j < 32; j += 8) {
+        uint64_t eight;
+        memcpy(&eight, code + j, 8);
+        /* Bit 8 i times 2^(56 - 7 i) is bit 56 + i; the other products are elsewhere. */
+        out[j / 8] = (uint8_t)((eight >> 4 & 0x0101010101010101) * 0x0102040810204080 >> 56);
+    }
 }
 
 #endif

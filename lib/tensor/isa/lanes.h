@@ -8,6 +8,8 @@
 #ifndef ZT_TENSOR_LANES_H
 #define ZT_TENSOR_LANES_H
 
+#include "lib/tensor/tensor.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@
 #include <immintrin.h>
 #define LANES 16
 #elif defined(__AVX2__)
+#include <immintrin.h>
 #define LANES 8
 #else
 #define LANES 4
@@ -53,10 +56,73 @@ INLINE vf vf_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 INLINE vf vf_round(vf a) { return (a + 12582912.0f) - 12582912.0f; }
 INLINE vf vf_between(vf a, float lo, float hi) { return vf_min(vf_max(a, vf_set(lo)), vf_set(hi)); }
 /* a / b, 0 where b is. */
-INLINE vf vf_ratio(vf a, vf b)
+INLINE vf vf_ratio(vf a, vf b) { return (vf)((vi)(a / b) & (b != 0)); }
+
+/* Is a comparison true in any lane? */
+INLINE bool vi_any(vi c)
 {
-    vi none = b == 0;
-    return vf_choose(none, vf_set(0), a / vf_choose(none, vf_set(1), b));
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)c, (__m512i)c) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps((__m256)c) != 0;
+#else
+    return (c[0] | c[1] | c[2] | c[3]) != 0;
+#endif
+}
+
+/* The lanes of a and b in turn: the lower halves' and the upper ones'. */
+#if LANES == 16
+#define TURNS(a, b, i)                                                                             \
+    __builtin_shufflevector(a, b, i, 16 + i, 1 + i, 17 + i, 2 + i, 18 + i, 3 + i, 19 + i, 4 + i,   \
+                            20 + i, 5 + i, 21 + i, 6 + i, 22 + i, 7 + i, 23 + i)
+#elif LANES == 8
+#define TURNS(a, b, i)                                                                             \
+    __builtin_shufflevector(a, b, i, 8 + i, 1 + i, 9 + i, 2 + i, 10 + i, 3 + i, 11 + i)
+#else
+#define TURNS(a, b, i) __builtin_shufflevector(a, b, i, 4 + i, 1 + i, 5 + i)
+#endif
+
+/* Lane j of row i becomes lane i of row j. */
+INLINE void vf_transpose(vf row[LANES])
+{
+    for (int n = 1; n < LANES; n *= 2) {
+        vf to[LANES];
+        for (int i = 0; i < LANES / 2; i++) {
+            to[2 * i] = TURNS(row[i], row[LANES / 2 + i], 0);
+            to[2 * i + 1] = TURNS(row[i], row[LANES / 2 + i], LANES / 2);
+        }
+        memcpy(row, to, sizeof to);
+    }
+}
+
+/* To f16, the largest of which is the end, and back. */
+INLINE vi vf_halves(vf a)
+{
+    vf most = vf_set(65504);
+    a = vf_choose(a > most, most, vf_choose(a < -most, -most, a));
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT));
+#else
+    vi h;
+    for (int l = 0; l < LANES; l++) h[l] = zt_f32_to_f16(a[l]);
+    return h;
+#endif
+}
+
+INLINE vf vf_of_halves(vi h)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
+#elif defined(__AVX2__)
+    __m256i both = _mm256_packus_epi32((__m256i)h, (__m256i)h);
+    return (vf)_mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(both, 8)));
+#else
+    vf a;
+    for (int l = 0; l < LANES; l++) a[l] = zt_f16_to_f32((uint16_t)h[l]);
+    return a;
+#endif
 }
 
 #endif

@@ -31,9 +31,11 @@ typedef struct kind {
     X(-127, -104) X(-104, -83) X(-83, -65) X(-65, -49) X(-49, -35) X(-35, -22) X(-22, -10)         \
     X(-10, 1) X(1, 13) X(13, 25) X(25, 38) X(38, 53) X(53, 69) X(69, 89) X(89, 113)
 
+/* A whole number beyond the last level is cut off after the rounding, which far from it is none: it
+ * stays beyond. */
 INLINE vf level_of(const kind *k, vf x)
 {
-    if (!k->table) return vf_round(vf_between(x, k->least, k->most));
+    if (!k->table) return vf_between(vf_round(x), k->least, k->most);
     vf y = vf_set(-127);
 #define X(a, b) y += (vf)((x > 0.5f * ((a) + (b))) & (vi)vf_set((b) - (a)));
     IQ4(X)
@@ -57,59 +59,114 @@ typedef struct sums {
     vf qq, rq, rr; /* w q^2, w r q; w r^2, the error */
 } sums;
 
+INLINE void add_level(sums *s, vf x, vf w, vf scale, vf q)
+{
+    vf r = x - scale * q, wr = w * r;
+    s->qq += w * q * q;
+    s->rq += wr * q;
+    s->rr += wr * r;
+}
+
 INLINE sums level_sums(const batch *b, const kind *k, vf scale)
 {
-    vf inverse = vf_ratio(vf_set(1), scale), zero = vf_set(0);
-    sums s = {zero, zero, zero};
-    for (int j = 0; j < b->size; j++) {
-        vf x = b->x[j], q = level_of(k, x * inverse), r = x - scale * q;
-        vf wr = b->w[j] * r;
-        s.qq += b->w[j] * q * q;
-        s.rq += wr * q;
-        s.rr += wr * r;
-    }
+    vf inverse = vf_ratio(vf_set(1), scale);
+    sums s = {vf_set(0), vf_set(0), vf_set(0)};
+    for (int j = 0; j < b->size; j++)
+        add_level(&s, b->x[j], b->w[j], scale, level_of(k, b->x[j] * inverse));
     return s;
+}
+
+/* Of `scale` in s[1] and of -scale in s[0]: whose levels, and scale, are taken with the other sign,
+ * which leaves every number as it is but for the sign of rq. */
+INLINE void both_sums(const batch *b, const kind *k, vf scale, sums s[2])
+{
+    vf inverse = vf_ratio(vf_set(1), scale), zero = vf_set(0);
+    s[0] = s[1] = (sums){zero, zero, zero};
+    for (int j = 0; j < b->size; j++) {
+        vf x = b->x[j], y = x * inverse;
+        vf q = k->table ? -level_of(k, -y) : vf_between(vf_round(y), -k->most, -k->least);
+        add_level(&s[0], x, b->w[j], scale, q);
+        add_level(&s[1], x, b->w[j], scale, level_of(k, y));
+    }
+    s[0].rq = -s[0].rq;
+}
+
+/* Of a scale so large that all numbers are nearest to a level, so that none is cut off. */
+INLINE sums whole_sums(const batch *b, vf scale)
+{
+    vf inverse = vf_ratio(vf_set(1), scale);
+    sums s = {vf_set(0), vf_set(0), vf_set(0)};
+    for (int j = 0; j < b->size; j++)
+        add_level(&s, b->x[j], b->w[j], scale, vf_round(b->x[j] * inverse));
+    return s;
+}
+
+/* A scale and the error it leaves. */
+typedef struct found {
+    vf scale, error;
+} found;
+
+/* The best scale for the levels of `scale`, whose sums are s, where it is better. */
+INLINE void take_better(found *best, vf scale, const sums *s, vf margin)
+{
+    vf more = vf_ratio(s->rq, s->qq), left = s->rr - more * s->rq;
+    left = vf_max(left, vf_set(0)) + 2e-6f * s->rr; /* at most, as rounding may have it */
+    vi better = left < best->error - margin;
+    best->scale = vf_choose(better, scale + more, best->scale);
+    best->error = vf_choose(better, left, best->error);
+}
+
+/* Of both signs: the largest magnitude becomes -level, then level. Where no number is cut off by
+ * either they leave the same, and the first is kept. (Of numbers below 2^-120, whose quotients may
+ * be anything, squares are 0: no scale is better than none.) */
+INLINE void try_level(const batch *b, const kind *k, found *best, float level, vf margin)
+{
+    vf scale = b->magnitude / level;
+    sums s[2];
+    if (!k->table && level < k->most + 0.4f && level < 0.4f - k->least) {
+        s[0] = whole_sums(b, scale);
+        s[0].rq = -s[0].rq;
+        take_better(best, -scale, &s[0], margin);
+        return;
+    }
+    both_sums(b, k, scale, s);
+    take_better(best, -scale, &s[0], margin);
+    take_better(best, scale, &s[1], margin);
 }
 
 /* The scales of least error. */
 INLINE vf find_scale(const batch *b, const kind *k)
 {
-    vf best = vf_set(0), error = b->sxx, margin = 1e-9f * b->sxx;
-    int starts = 2 * k->steps + 2;
-    for (int i = 0; i < starts + k->turns; i++) {
-        float level = i < 2 ? -k->least : k->first + k->step * (float)(i / 2 - 1);
-        vf scale = i < starts ? b->magnitude / (i & 1 ? level : -level) : best;
-        sums s = level_sums(b, k, scale);
-        vf more = vf_ratio(s.rq, s.qq), left = s.rr - more * s.rq;
-        left = vf_max(left, vf_set(0)) + 2e-6f * s.rr; /* at most, as rounding may have it */
-        vi better = left < error - margin;
-        best = vf_choose(better, scale + more, best);
-        error = vf_choose(better, left, error);
+    vf margin = 1e-9f * b->sxx;
+    found best = {vf_set(0), b->sxx};
+    try_level(b, k, &best, -k->least, margin);
+    for (int i = 0; i < k->steps; i++) {
+        float level = k->first + k->step * (float)i;
+        if (level != -k->least) try_level(b, k, &best, level, margin);
     }
-    return best;
+    for (int i = 0; i < k->turns; i++) {
+        sums s = level_sums(b, k, best.scale);
+        take_better(&best, best.scale, &s, margin);
+    }
+    return best.scale;
 }
 
 /* ---- groups that are blocks ------------------------------------------------------------------ */
 
 /* The f16 a step above or below; of 0 the same sign's smallest. */
-INLINE vf next_half(vf a, int by)
+INLINE vf next_half(vi h, int by)
 {
-    float v[LANES];
-    vf_store(v, a);
-    for (int l = 0; l < LANES; l++) {
-        uint16_t h = zt_f32_to_f16(half_of(v[l]));
-        v[l] = zt_f16_to_f32(
-            (h & 0x7fff) + by < 0 || (h & 0x7fff) + by > 0x7bff ? h : (uint16_t)(h + by));
-    }
-    return vf_load(v);
+    vi next = (h & 0x7fff) + by, none = (next < 0) | (next > 0x7bff);
+    return vf_of_halves(h + (~none & by));
 }
 
 /* The best of the f16 about a scale. */
 INLINE vf round_scale(const batch *b, const kind *k, vf scale)
 {
     vf best = vf_set(0), error = vf_set(INFINITY);
+    vi half = vf_halves(scale);
     for (int by = -1; by <= 1; by++) {
-        vf s = next_half(scale, by), left = level_sums(b, k, s).rr;
+        vf s = next_half(half, by), left = level_sums(b, k, s).rr;
         vi better = left < error;
         best = vf_choose(better, s, best);
         error = vf_choose(better, left, error);
@@ -281,8 +338,12 @@ static void put_q2_0(float d, const int8_t *scale, const uint8_t *code, uint8_t 
 
 static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
 {
-    memset(out, 0, 108);
-    for (int e = 0; e < 256; e++) out[e % 32] |= (uint8_t)((code[e] >> 2) << e / 32);
+    memset(out + 96, 0, 12);
+    for (int j = 0; j < 32; j++) {
+        unsigned high = 0;
+        for (int i = 0; i < 8; i++) high |= (unsigned)(code[32 * i + j] >> 2) << i;
+        out[j] = (uint8_t)high;
+    }
     for (int i = 0; i < 64; i++) {
         const uint8_t *c = code + i / 32 * 128 + i % 32;
         out[32 + i] =
@@ -298,12 +359,16 @@ static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t 
 
 static void put_q6_k(float d, const int8_t *scale, const uint8_t *code, uint8_t *out)
 {
-    memset(out, 0, 192);
-    for (int e = 0; e < 256; e++) {
-        int half = e / 128, k = e / 32 % 4, j = e % 32;
-        out[64 * half + 32 * (k & 1) + j] |= (uint8_t)((code[e] & 15) << k / 2 * 4);
-        out[128 + 32 * half + j] |= (uint8_t)((code[e] >> 4) << 2 * k);
+    for (int half = 0; half < 2; half++, code += 128, out += 64) {
+        uint8_t *high = out + 128 - 32 * half;
+        for (int j = 0; j < 32; j++) {
+            const uint8_t *c = code + j;
+            out[j] = (uint8_t)((c[0] & 15) | (c[64] & 15) << 4);
+            out[32 + j] = (uint8_t)((c[32] & 15) | (c[96] & 15) << 4);
+            high[j] = (uint8_t)(c[0] >> 4 | c[32] >> 4 << 2 | c[64] >> 4 << 4 | c[96] >> 4 << 6);
+        }
     }
+    out -= 128;
     memcpy(out + 192, scale, 16);
     zt_put_half(out + 208, d);
 }
