@@ -13,6 +13,9 @@
 
 #include <string.h>
 
+/* What each load and store goes through: compiled once for each size. */
+#define EACH static inline __attribute__((always_inline))
+
 enum { ARRAYS = 32, GAP = 256, WORDS = EMU_SHARED_MOST / 4 + ARRAYS * GAP / 4 };
 
 /* Who touched a word of shared memory last. Stamps: emu_is.epoch and .synced then. */
@@ -28,7 +31,7 @@ static word words[WORDS];
 static struct {
     uintptr_t at, bytes;
 } arrays[ARRAYS];
-static int n_arrays;
+static int n_arrays, last_array; /* the last: where the access before was */
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start, _end;
 
@@ -71,19 +74,19 @@ void emu_shared_restore(const emu_shared_image &from)
     if (!from.bytes.empty()) memcpy(shared, from.bytes.data(), from.bytes.size());
 }
 
-static bool same_warp_later(uint16_t other, uint32_t synced)
+EACH bool same_warp_later(uint16_t other, uint32_t synced)
 {
     return other >> 5 == emu_is.warp && synced < emu_is.synced[emu_is.warp];
 }
 
-static void race(uintptr_t p, uint16_t other, const char *what, const char *they)
+[[noreturn]] static __attribute__((cold, noinline)) void race(uintptr_t p, uint16_t other, const char *what, const char *they)
 {
     emu_fail(EMU_ILLEGAL_ADDRESS,
              "%s byte %zu of shared memory, which thread %d %s with no barrier between", what,
              (size_t)(p - arrays[0].at), other, they);
 }
 
-static void read_word(word *w, uintptr_t p, unsigned bytes)
+EACH void read_word(word *w, uintptr_t p, unsigned bytes)
 {
     const int t = emu_is.thread;
     if (w->write_epoch == emu_is.epoch && w->writer != t && (w->bytes & bytes) &&
@@ -103,7 +106,7 @@ static void read_word(word *w, uintptr_t p, unsigned bytes)
     w->read_synced = emu_is.synced[emu_is.warp];
 }
 
-static void write_word(word *w, uintptr_t p, unsigned bytes)
+EACH void write_word(word *w, uintptr_t p, unsigned bytes)
 {
     const int t = emu_is.thread;
     const bool again = w->write_epoch == emu_is.epoch;
@@ -122,24 +125,31 @@ static void write_word(word *w, uintptr_t p, unsigned bytes)
 }
 
 /* Those bytes, as bits, of the word at p that are before `end`. */
-static unsigned bytes_of(uintptr_t p, uintptr_t end)
+EACH unsigned bytes_of(uintptr_t p, uintptr_t end)
 {
     unsigned low = p & 3, high = end - (p - low) < 4 ? (unsigned)(end - (p - low)) : 4;
     return (1u << high) - (1u << low);
 }
 
-/* Is it shared memory? Then in an array of the block's. */
-static bool in_shared(uintptr_t p, size_t n, const char *does)
+static int find_array(uintptr_t p)
 {
-    if (p - reinterpret_cast<uintptr_t>(shared) >= sizeof shared) return false;
     int i = 0;
     while (i < n_arrays && !(p - arrays[i].at < arrays[i].bytes)) i++;
+    return i;
+}
+
+/* Is it shared memory? Then in an array of the block's. */
+EACH bool in_shared(uintptr_t p, size_t n, const char *does)
+{
+    if (p - reinterpret_cast<uintptr_t>(shared) >= sizeof shared) return false;
+    int i = last_array;
+    if (i >= n_arrays || !(p - arrays[i].at < arrays[i].bytes)) last_array = i = find_array(p);
     if (i == n_arrays || n > arrays[i].bytes - (p - arrays[i].at))
         emu_fail(EMU_ILLEGAL_ADDRESS, "%s %zu bytes outside of the shared arrays", does, n);
     return true;
 }
 
-static bool touch_shared(uintptr_t p, size_t n, bool write)
+EACH bool touch_shared(uintptr_t p, size_t n, bool write)
 {
     const uintptr_t from = reinterpret_cast<uintptr_t>(shared);
     if (!in_shared(p, n, write ? "writes" : "reads")) return false;
@@ -156,7 +166,7 @@ static bool touch_shared(uintptr_t p, size_t n, bool write)
 
 /* A word of the device's that another thread of this launch wrote must come with a barrier between,
  * if of this block, or with an atomic, if of another. */
-static void trace_word(emu_trace *t, uintptr_t p, unsigned bytes, bool write)
+EACH void trace_word(emu_trace *t, uintptr_t p, unsigned bytes, bool write)
 {
     const uint32_t me = emu_is.number * emu_is.threads + (uint32_t)emu_is.thread;
     if (t->epoch >= emu_is.launch_epoch && t->who != me && (t->bytes & bytes)) {
@@ -176,7 +186,7 @@ static void trace_word(emu_trace *t, uintptr_t p, unsigned bytes, bool write)
     t->who = me;
 }
 
-static bool touch_device(uintptr_t p, size_t n, bool write)
+EACH bool touch_device(uintptr_t p, size_t n, bool write)
 {
     if (n > emu_memory_behind(p)) return false;
     emu_trace *t = emu_memory_trace(p);
@@ -186,7 +196,7 @@ static bool touch_device(uintptr_t p, size_t n, bool write)
 }
 
 /* Bounds alone. */
-static void touch_loosely(uintptr_t p, size_t n, bool write)
+static __attribute__((noinline)) void touch_loosely(uintptr_t p, size_t n, bool write)
 {
     const uintptr_t mine = reinterpret_cast<uintptr_t>(&__ehdr_start);
     if (p - emu_is.stack < emu_is.stack_bytes) return;
@@ -197,11 +207,13 @@ static void touch_loosely(uintptr_t p, size_t n, bool write)
     emu_fail(EMU_ILLEGAL_ADDRESS, "%s %s", write ? "writes" : "reads", where);
 }
 
-void emu_touch(uintptr_t p, size_t n, bool write)
+EACH void touch_any(uintptr_t p, size_t n, bool write)
 {
     if (p - emu_is.stack < emu_is.stack_bytes || touch_shared(p, n, write)) return;
     if (!touch_device(p, n, write)) touch_loosely(p, n, write);
 }
+
+void emu_touch(uintptr_t p, size_t n, bool write) { touch_any(p, n, write); }
 
 void emu_touch_atomic(uintptr_t p, size_t n)
 {
@@ -217,10 +229,12 @@ void emu_aligned(const void *p, size_t n)
     if (u % n) emu_fail(EMU_ILLEGAL_ADDRESS, "%zu bytes at 0x%zx, not aligned", n, (size_t)u);
 }
 
-static void touch(void *p, size_t n, bool write)
+/* The compiler sees that p is a multiple of n: then the words and their bytes are constants. */
+EACH void touch(void *p, size_t n, bool write)
 {
-    emu_aligned(p, n);
-    emu_touch(reinterpret_cast<uintptr_t>(p), n, write);
+    const uintptr_t u = reinterpret_cast<uintptr_t>(p);
+    if (u % n) emu_aligned(p, n);
+    touch_any(u & ~(n - 1), n, write);
 }
 
 extern "C" {

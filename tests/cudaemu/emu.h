@@ -48,15 +48,42 @@ int emu_memory_alloc(size_t bytes, uint64_t *at);
 int emu_memory_free(uint64_t at);
 size_t emu_memory_used();
 size_t emu_memory_total();
-/* Bytes from `at` that are allocated, 0: none. */
-size_t emu_memory_behind(uint64_t at);
 /* Who wrote a word of device memory last, of four bytes from a multiple of 4 on; null: not kept. */
 struct emu_trace {
     uint32_t epoch, synced; /* emu_is.epoch and .synced then */
     uint32_t who;           /* number * threads + thread */
     uint8_t bytes;          /* of the word */
 };
-emu_trace *emu_memory_trace(uint64_t at);
+struct emu_area {
+    uintptr_t at;
+    size_t bytes;  /* 0: not in use */
+    uint32_t next; /* of those not in use */
+};
+/* Here, because every load and store looks into it. */
+enum : size_t { EMU_PAGE = 4096, EMU_RANGE = (size_t)16 << 30 };
+struct emu_memory_map {
+    uintptr_t base;
+    uint32_t *owner; /* of a page: its area, 0 nobody */
+    emu_area *areas;
+    emu_trace *traces;
+};
+extern emu_memory_map emu_map;
+static inline emu_area *emu_memory_area(uint64_t at)
+{
+    if (at - emu_map.base >= EMU_RANGE) return nullptr;
+    uint32_t i = emu_map.owner[(at - emu_map.base) / EMU_PAGE];
+    return i ? &emu_map.areas[i] : nullptr;
+}
+/* Bytes from `at` that are allocated, 0: none. */
+static inline size_t emu_memory_behind(uint64_t at)
+{
+    const emu_area *a = emu_memory_area(at);
+    return a && at - a->at < a->bytes ? a->bytes - (at - a->at) : 0;
+}
+static inline emu_trace *emu_memory_trace(uint64_t at)
+{
+    return emu_map.traces ? &emu_map.traces[(at - emu_map.base) / 4] : nullptr;
+}
 /* What is wrong with n bytes at p, for the line of a refusal. */
 void emu_memory_say(uintptr_t p, size_t n, char *text, size_t room);
 

@@ -10,19 +10,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum : size_t { PAGE = 4096, RANGE = (size_t)16 << 30, MOST = 1 << 20 };
+enum : size_t { PAGE = EMU_PAGE, RANGE = EMU_RANGE, MOST = 1 << 20 };
 
-struct area {
-    uintptr_t at;
-    size_t bytes;  /* 0: not in use */
-    uint32_t next; /* of those not in use */
-};
+typedef emu_area area;
 
-static uintptr_t base, cursor;
-static uint32_t *owner; /* of a page: its area, 0 nobody */
-static area *areas;
+emu_memory_map emu_map;
+static uintptr_t &base = emu_map.base, cursor;
+static uint32_t *&owner = emu_map.owner;
+static area *&areas = emu_map.areas;
+static emu_trace *&traces = emu_map.traces;
 static uint32_t n_areas, free_areas;
-static emu_trace *traces;
 static size_t used, total;
 
 static void *reserve(size_t bytes, int protection)
@@ -43,17 +40,10 @@ int emu_memory_open(size_t bytes)
     return base && owner && areas ? EMU_OK : EMU_OUT_OF_MEMORY;
 }
 
-emu_trace *emu_memory_trace(uint64_t at) { return traces ? &traces[(at - base) / 4] : nullptr; }
-
 size_t emu_memory_used() { return used; }
 size_t emu_memory_total() { return total; }
 
-static area *area_of(uintptr_t p)
-{
-    if (p - base >= RANGE) return nullptr;
-    uint32_t i = owner[(p - base) / PAGE];
-    return i ? &areas[i] : nullptr;
-}
+static area *area_of(uintptr_t p) { return emu_memory_area(p); }
 
 /* `pages` of nobody's and one more, from the cursor on; 0: there are none. */
 static uintptr_t find(size_t pages)
@@ -115,12 +105,6 @@ void emu_memory_close()
 {
     for (uint32_t i = 1; i <= n_areas; i++)
         if (areas[i].bytes) emu_memory_free(areas[i].at);
-}
-
-size_t emu_memory_behind(uint64_t at)
-{
-    const area *a = area_of(at);
-    return a && at - a->at < a->bytes ? a->bytes - (at - a->at) : 0;
 }
 
 void emu_memory_say(uintptr_t p, size_t n, char *text, size_t room)
