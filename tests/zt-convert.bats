@@ -71,7 +71,8 @@ setup_file() {
         mkfifo in.$c
         size=$(stat -Lc %s $f)
         # The last byte is held back until half of the output is there.
-        { head -c $((size - 1)) $f; until [ -e go.$c ]; do sleep 0.05; done; tail -c 1 $f; } >in.$c &
+        { head -c $((size - 1)) $f; for _ in {1..1200}; do [ -e go.$c ] && break; sleep 0.05; done
+            [ -e go.$c ] && tail -c 1 $f; } >in.$c &
         zt-convert --no-history --to $c in.$c - | { head -c $((size / 2)); touch go.$c; cat; } | cmp - $f
         wait
     done
