@@ -108,7 +108,7 @@ float f16_to_f32(uint16_t h)
     else if (e)
         bits = sign | (e + 112) << 23 | m << 13;
     else {
-        f = ldexpf((float)m, -24);
+        f = (float)m * 0x1p-24f;
         return sign ? -f : f;
     }
     memcpy(&f, &bits, sizeof f);
