@@ -282,8 +282,15 @@ test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
+# Those that take longest, the longest first: else one of them runs alone at the end.
+all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
+long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance device_llm) tests/bits.bats \
+    tests/zt-bench.bats tests/cuda.bats $(BUILD)/tests/vulkan_models \
+    $(addprefix tests/,vulkan.bats zt-convert-golden.bats docs.bats) \
+    $(addprefix $(BUILD)/tests/,grad_engines hostile) tests/zt-bench-history.bats)
+
 run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers
-	@$(test_env) tests/run $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
+	@$(test_env) tests/run $(long_tests) $(filter-out $(long_tests),$(all_tests))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
 SANITIZE := VK_ICD_FILENAMES=none VK_DRIVER_FILES=none ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
