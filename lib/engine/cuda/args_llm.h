@@ -52,6 +52,7 @@ typedef struct zt_cu_product {
 typedef struct zt_cu_linear_args {
     zt_cu_ptr x;        /* [n,K], or its codes */
     zt_cu_ptr x_sums;   /* of codes: scale and sum of each 32 */
+    zt_cu_ptr x_backs;  /* of pairs (pair.cuh), which are two of the n rows: factors of their sums */
     zt_cu_ptr residual; /* [n,M] of y's type */
     zt_cu_ptr grid;     /* of weights that need it: the vectors that codes stand for */
     int64_t n, K;
@@ -71,6 +72,12 @@ typedef struct zt_cu_halves_args { /* n numbers to `type`, f16 or bf16 */
     int64_t n;
     int32_t type, unused;
 } zt_cu_halves_args;
+
+typedef struct zt_cu_pairs_args { /* rows of f32 to twice as many of f16 (pair.cuh) */
+    zt_cu_ptr x, y, backs;
+    int64_t n, K;
+    int32_t wide, unused; /* may four numbers be read, and written, at once */
+} zt_cu_pairs_args;
 
 typedef struct zt_cu_codes_args {
     zt_cu_ptr x, codes, sums;
@@ -212,7 +219,7 @@ typedef struct zt_cu_few_args {
     } of;
     int32_t from;  /* ZT_CU_OF_ */
     int32_t tells; /* what is made of x is also left where its own kernel puts it */
-    /* Where the block's dynamic memory has x (at 0), codes' scales and sums, sums of slices, and 40
+    /* Where the block's dynamic memory has x (at 0), codes' scales and sums, sums of slices, and 48
      * floats; all of it. */
     int32_t sums_at, part_at, room_at, bytes;
     int64_t tile_bytes; /* of the codes of 16 rows of packed w */

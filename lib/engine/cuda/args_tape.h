@@ -6,7 +6,7 @@
 #include "lib/engine/cuda/args_llm.h"
 
 /* Products come last, by type: tape.c has their names. Weights of f32, f16 and bf16 follow the
- * packed ones; half: of bf16, x rounded to it. */
+ * packed ones; pair: of f16, x as pairs of it; half: of bf16, x rounded to it. */
 enum {
     ZT_CU_STAGE_NORM,
     ZT_CU_STAGE_GATE,
@@ -21,7 +21,7 @@ enum {
     ZT_CU_PACKED_TYPES(X)
 #undef X
         ZT_CU_STAGE_FEW_f32,
-    ZT_CU_STAGE_FEW_f16,
+    ZT_CU_STAGE_FEW_pair,
     ZT_CU_STAGE_FEW_bf16,
     ZT_CU_STAGE_FEW_half,
     ZT_CU_STAGES

@@ -22,7 +22,8 @@ static int numbers(int32_t t) { return t == ZT_CU_F32 ? R_32F : t == ZT_CU_F16 ?
 
 static bool takes(const zt_cu_call *c, const zt_cu_linear_args *a, unsigned n)
 {
-    bool all = c->e->blas && c->e->blas->lt && !c->model && a->x_type == a->w_type &&
+    bool all = c->e->blas && c->e->blas->lt && !c->model && !a->x_backs &&
+               a->x_type == a->w_type &&
                zt_cu_is_float((zt_dtype)a->w_type) && a->n > FEW && a->K > 0;
     for (unsigned i = 0; i < n && all; i++)
         all = a->product[i].M > FEW && (!a->product[i].b || a->product[i].b_type == a->y_type);

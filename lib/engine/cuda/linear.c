@@ -44,6 +44,7 @@ typedef struct how {
     int most;        /* rows of x a warp */
     int columns;     /* of w that go together */
     int x_bytes;     /* of a number of x, with few rows */
+    bool pairs;      /* x as pairs of f16 (pair.cuh) */
 } how;
 
 static bool rounds(const zt_word *act) { return strcmp(act->s, "f32") != 0; }
@@ -51,18 +52,21 @@ static bool rounds(const zt_word *act) { return strcmp(act->s, "f32") != 0; }
 /* Rows of codes a row of x. */
 static int codes_of(const zt_word *act) { return strcmp(act->s, "q16") ? 1 : 2; }
 
-static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed)
+/* units: has the device matrix units that are worth two products for one? */
+static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed, bool units)
 {
     int block = packed ? zt_dtype_get(w)->block : 32;
     if (packed && rounds(act))
-        return (how){packed->by_codes, packed->by_few, true, 32, block, codes_of(act)};
-    if (packed) return (how){packed->by_floats, NULL, false, 8, block, 0};
+        return (how){packed->by_codes, packed->by_few, true, 32, block, codes_of(act), false};
+    if (packed) return (how){packed->by_floats, NULL, false, 8, block, 0, false};
     if (w == ZT_BF16 && (x == ZT_BF16 || (x == ZT_F32 && rounds(act))))
-        return (how){"zt_half_bf16", x == ZT_F32 ? "zt_few_half" : NULL, false, 64, 32, 2};
-    if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", NULL, false, 64, 32, 0};
+        return (how){"zt_half_bf16", x == ZT_F32 ? "zt_few_half" : NULL, false, 64, 32, 2, false};
+    if (w == ZT_F16 && x == ZT_F16) return (how){"zt_half_f16", NULL, false, 64, 32, 0, false};
+    if (w == ZT_F16 && x == ZT_F32 && units)
+        return (how){"zt_half_f16", "zt_few_pair", false, 64, 32, 4, true};
     if (w == ZT_F8_E4M3 && x != ZT_F32)
-        return (how){x == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32,
-                     0};
+        return (how){
+            x == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32, 0, false};
     static const struct {
         zt_dtype w;
         const char *kernel, *few;
@@ -71,8 +75,9 @@ static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *
                  {ZT_BF16, "zt_linear_bf16", "zt_few_bf16"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (plain[i].w == w)
-            return (how){plain[i].kernel, x == ZT_F32 ? plain[i].few : NULL, false, 8, 32, 4};
-    return (how){"zt_linear_file", NULL, false, 8, 32, 0};
+            return (how){
+                plain[i].kernel, x == ZT_F32 ? plain[i].few : NULL, false, 8, 32, 4, false};
+    return (how){"zt_linear_file", NULL, false, 8, 32, 0, false};
 }
 
 /* The number of a curve, or a gate's. */
@@ -106,7 +111,11 @@ typedef struct products {
     zt_cu_ptr residual;
     int after, curve;
     zt_cu_ptr codes, sums; /* of x, once made */
+    zt_cu_ptr pairs, backs;
 } products;
+
+/* May 16 bytes of floats (8 of halves) be read at every fourth number of every row? */
+static bool is_wide(zt_cu_ptr at, int64_t K, int by) { return at % 16 == 0 && K % by == 0; }
 
 static zt_status make_codes(products *p)
 {
@@ -128,8 +137,23 @@ static zt_status make_codes(products *p)
                         sizeof a);
 }
 
-/* May 16 bytes of floats (8 of halves) be read at every fourth number of every row? */
-static bool is_wide(zt_cu_ptr at, int64_t K, int by) { return at % 16 == 0 && K % by == 0; }
+static zt_status make_pairs(products *p)
+{
+    zt_cu_call *c = p->c;
+    const int64_t n = c->in[0]->dim[0], K = c->in[0]->dim[1];
+    if (p->pairs || n == 0) return ZT_OK;
+    p->pairs = zt_cu_scratch(c, (size_t)(n * K) * 4);
+    p->backs = zt_cu_scratch(c, (size_t)n * 4);
+    if (!p->pairs || !p->backs) return ZT_ENOMEM;
+    const zt_cu_pairs_args a = {.x = c->x[0],
+                                .y = p->pairs,
+                                .backs = p->backs,
+                                .n = n,
+                                .K = K,
+                                .wide = is_wide(c->x[0], K, 4)};
+    return zt_cu_launch(c, "zt_pairs", (zt_cu_dim){(unsigned)n, 1, 1}, (zt_cu_dim){256, 1, 1}, 0,
+                        &a, sizeof a);
+}
 
 static zt_cu_product product_of(const products *p, int i)
 {
@@ -167,8 +191,9 @@ static bool fill_few(const zt_cu_call *c, how h, zt_cu_few_args *f)
         return false;
     f->sums_at = (int32_t)bytes;
     f->part_at = f->sums_at + (h.codes ? (int32_t)(bytes / 32 * 8) : 0);
-    f->room_at = f->part_at + (int32_t)(2 * WARPS * f->a.n * 16 * (int64_t)sizeof(float));
-    f->bytes = f->room_at + 40 * (int32_t)sizeof(float);
+    const int64_t sums = 2 * WARPS * f->a.n * 16 * (h.pairs ? 2 : 1);
+    f->room_at = f->part_at + (int32_t)(sums * (int64_t)sizeof(float));
+    f->bytes = f->room_at + 48 * (int32_t)sizeof(float);
     return (size_t)f->bytes <= room_of(c->e);
 }
 
@@ -207,8 +232,8 @@ static zt_status halves(zt_cu_call *c, zt_dtype from, zt_dtype to, int64_t n, zt
     zt_cu_halves_args a = {.x = *at, .n = n, .type = (int32_t)to};
     *at = a.y = zt_cu_scratch(c, (size_t)n * 2);
     if (!a.y) return ZT_ENOMEM;
-    return zt_cu_launch(c, from == ZT_F32 ? "zt_halves_f32" : "zt_halves_e4m3",
-                        zt_cu_grid(n, 1024), (zt_cu_dim){256, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch(c, from == ZT_F32 ? "zt_halves_f32" : "zt_halves_e4m3", zt_cu_grid(n, 1024),
+                        (zt_cu_dim){256, 1, 1}, 0, &a, sizeof a);
 }
 
 /* A block a tile of each product. */
@@ -240,6 +265,17 @@ static zt_status launch_large(zt_cu_call *c, zt_dtype t, zt_cu_linear_args *a, u
                         count);
 }
 
+/* x as kernels of many rows want it. */
+static zt_status prepare_x(products *p, how h, zt_dtype w, zt_cu_linear_args *a)
+{
+    zt_status s = h.codes   ? make_codes(p)
+                  : h.pairs ? make_pairs(p)
+                            : zt_cu_vectors(p->c, w, &a->grid);
+    if (h.codes) a->x = p->codes, a->x_sums = p->sums;
+    if (h.pairs) a->x = p->pairs, a->x_backs = p->backs, a->n *= 2, a->x_type = ZT_F16;
+    return s;
+}
+
 /* The products from number `first` on whose weights are of its form, in one launch; which they are.
  */
 static zt_status launch(products *p, int first, unsigned *done)
@@ -248,15 +284,18 @@ static zt_status launch(products *p, int first, unsigned *done)
     const zt_type *x = c->in[0], *w = c->in[p->w[first]];
     const zt_cu_pack *packed = c->packed[p->w[first]];
     const zt_dtype_info *d = zt_dtype_get(w->dtype);
-    how h = how_of(p->act, x->dtype, w->dtype, packed);
-    zt_cu_few_args f = {
-        .a = {.x = c->x[0], .n = x->dim[0], .K = x->dim[1], .each = codes_of(p->act)}};
+    how h = how_of(p->act, x->dtype, w->dtype, packed, zt_cu_has_units(c->e, ZT_CU_GEMM_BYTES));
+    zt_cu_few_args f = {.a = {.x = c->x[0],
+                              .n = x->dim[0],
+                              .K = x->dim[1],
+                              .x_type = (int32_t)x->dtype,
+                              .y_type = (int32_t)x->dtype,
+                              .each = codes_of(p->act)}};
     bool few = fill_few(c, h, &f);
     zt_cu_linear_args a = f.a;
     int64_t tiles = 0;
     unsigned count = 0;
-    zt_status s = few ? ZT_OK : h.codes ? make_codes(p) : zt_cu_vectors(c, w->dtype, &a.grid);
-    if (h.codes && !few) a.x = p->codes, a.x_sums = p->sums;
+    zt_status s = few ? ZT_OK : prepare_x(p, h, w->dtype, &a);
     a.wide_w = 1;
     for (int i = first; i < p->n && !s; i++) {
         if (*done >> i & 1 || c->in[p->w[i]]->dtype != w->dtype || c->packed[p->w[i]] != packed)
@@ -271,11 +310,11 @@ static zt_status launch(products *p, int first, unsigned *done)
     a.units = (a.K + h.columns - 1) / h.columns;
     a.units_slice = (a.units + WARPS - 1) / WARPS;
     a.row_bytes = a.K / d->block * d->block_bytes;
-    a.x_type = a.y_type = (int32_t)x->dtype;
     a.w_type = (int32_t)w->dtype;
     a.block = d->block;
     a.block_bytes = d->block_bytes;
-    a.wide_x = is_wide(c->x[0], a.K, strncmp(h.kernel, "zt_half", 7) ? 4 : 8);
+    a.wide_x =
+        is_wide(h.pairs ? a.x : c->x[0], a.K, few || strncmp(h.kernel, "zt_half", 7) ? 4 : 8);
     a.split = splits(c, a.n, tiles, h.most);
     a.residual = p->residual;
     a.after = p->after;

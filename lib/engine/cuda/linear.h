@@ -13,6 +13,7 @@
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/linear_after.h"
 #include "lib/engine/cuda/packed.h"
+#include "lib/engine/cuda/pair.cuh"
 #include "lib/engine/cuda/unroll.h"
 
 enum { SLICES = 8 }; /* and warps a block */
@@ -81,6 +82,13 @@ FN void finish(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, in
     number_put(p->y, a.y_type, at, v);
 }
 
+/* The same of pair t, whose sums are those of rows 2 t and 2 t + 1 of x. */
+FN void finish_pair(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, int64_t m,
+                    float high, float low)
+{
+    if (2 * t < a.n) finish(a, p, t, m, pair_sum(high, low, PTR(const float, a.x_backs)[t]));
+}
+
 /* A slice's sum of row r (of 16) and token t of the share, for finish_split. */
 FN void keep(float *part, const share &s, int most, int t, int r, float v)
 {
@@ -88,12 +96,25 @@ FN void keep(float *part, const share &s, int most, int t, int r, float v)
 }
 
 /* After a barrier: what the warps kept, added up in the slices' order. */
+FN float kept(const float *part, int most, int t, int r)
+{
+    float sum = 0;
+    for (int k = 0; k < SLICES; k++) sum += part[(k * most + t) * 16 + r];
+    return sum;
+}
+
 FN void finish_split(const zt_cu_linear_args &a, const share &s, int most, const float *part)
 {
-    for (int i = thread(); i < s.tokens * 16; i += threads()) {
-        float sum = 0;
-        for (int k = 0; k < SLICES; k++) sum += part[(k * most + i / 16) * 16 + i % 16];
-        finish(a, s.p, s.token + i / 16, s.tile * 16 + i % 16, sum);
+    for (int i = thread(); i < s.tokens * 16; i += threads())
+        finish(a, s.p, s.token + i / 16, s.tile * 16 + i % 16, kept(part, most, i / 16, i % 16));
+}
+
+FN void finish_split_pairs(const zt_cu_linear_args &a, const share &s, int most, const float *part)
+{
+    for (int i = thread(); i < s.tokens * 8; i += threads()) {
+        const int t = i / 16, r = i % 16;
+        finish_pair(a, s.p, s.token / 2 + t, s.tile * 16 + r, kept(part, most, 2 * t, r),
+                    kept(part, most, 2 * t + 1, r));
     }
 }
 
@@ -116,11 +137,17 @@ template <class Way> FN void by_units(const zt_cu_linear_args &a, float *part)
         if (!s.any || t >= s.tokens) continue;
         if (a.split)
             keep(part, s, s.tokens, t, r, total[j][c]);
-        else
+        else if (!a.x_backs)
             finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
+        else if (c % 2 == 0) /* the lane has both */
+            finish_pair(a, s.p, (s.token + t) / 2, s.tile * 16 + r, total[j][c], total[j][c + 1]);
     }
     barrier();
-    if (a.split && s.any) finish_split(a, s, s.tokens, part);
+    if (!a.split || !s.any) return;
+    if (a.x_backs)
+        finish_split_pairs(a, s, s.tokens, part);
+    else
+        finish_split(a, s, s.tokens, part);
 }
 
 #endif

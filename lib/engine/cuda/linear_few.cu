@@ -26,3 +26,12 @@ PLAIN(f32, false, few_plain_tile<float>)
 PLAIN(f16, false, few_plain_tile<f16>)
 PLAIN(bf16, false, few_plain_tile<bf16>)
 PLAIN(half, true, few_half_tile)
+
+/* Three blocks a processor: left alone, nvcc keeps to the registers of four, and spills. */
+KERNEL_EACH(zt_few_pair, zt_cu_few_args, 32 * SLICES, 3)
+{
+    DYNAMIC_SHARED(char, memory);
+    x_room r = room_of(a, memory);
+    few_pairs<false>(a, r, false);
+    few_pair_tile(a, r, few_share(a.a, block()), 0);
+}

@@ -21,6 +21,7 @@ enum { FEW = ZT_CU_FEW };
 typedef struct x_room {
     uint32_t *codes;
     float *sums, *part, *room, *rstd;
+    uint32_t *top; /* of rows as pairs: their largest sizes */
 } x_room;
 
 FN x_room room_of(const zt_cu_few_args &f, char *at)
@@ -31,6 +32,7 @@ FN x_room room_of(const zt_cu_few_args &f, char *at)
     r.part = (float *)(at + f.part_at);
     r.room = (float *)(at + f.room_at);
     r.rstd = r.room + 32;
+    r.top = (uint32_t *)(r.rstd + FEW);
     return r;
 }
 

@@ -64,9 +64,13 @@ template <class T> struct linear_work {
                           two);
             }
             warp_barrier();
-            for (int r = 0; r < 16; r++)
-                finish(a.l, &a.l.product[product], t.row + warp() * 16 + r, t.column + c + lane(),
-                       own[r * PITCH + lane()]);
+            const int64_t row = t.row + warp() * 16, column = t.column + c + lane();
+            const zt_cu_product *p = &a.l.product[product];
+            for (int r = 0; r < 16 && !a.l.x_backs; r++)
+                finish(a.l, p, row + r, column, own[r * PITCH + lane()]);
+            for (int r = 0; r < 16 && a.l.x_backs; r += 2)
+                finish_pair(a.l, p, (row + r) / 2, column, own[r * PITCH + lane()],
+                            own[(r + 1) * PITCH + lane()]);
         }
     }
 

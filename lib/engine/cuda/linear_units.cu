@@ -1,6 +1,6 @@
 /* linear_units.cu - products of weights of f16 or bf16 with many rows of x of the same type: by slices
  * of K as linear.h has them, so with the bits of linear_half.cu. And what makes its operands of other
- * types: of e4m3, which any of the two holds, and of f32 that is rounded.
+ * types: of e4m3, which any of the two holds, of f32 that is rounded, and of f32 as pairs.
  */
 #include "lib/engine/cuda/gemm.cuh"
 #include "lib/engine/cuda/linear.h"
@@ -25,6 +25,13 @@ template <class T> FN void product(const zt_cu_linear_args &a, uint16_t *room)
         sums[gemm_right(i / 4 % 4, i % 4) * PITCH + gemm_left(i / 16, i % 4)] =
             total[i / 16][i / 4 % 4][i % 4];
     barrier();
+    if (a.x_backs) {
+        for (int i = thread(); i < GEMM_TILE * GEMM_TILE / 2; i += GEMM_THREADS) {
+            const float *at = sums + i / GEMM_TILE * 2 * PITCH + i % GEMM_TILE;
+            finish_pair(a, p, token / 2 + i / GEMM_TILE, row + i % GEMM_TILE, at[0], at[PITCH]);
+        }
+        return;
+    }
     for (int i = thread(); i < GEMM_TILE * GEMM_TILE; i += GEMM_THREADS)
         finish(a, p, token + i / GEMM_TILE, row + i % GEMM_TILE,
                sums[i / GEMM_TILE * PITCH + i % GEMM_TILE]);
@@ -53,6 +60,47 @@ template <class From> FN void halves_of(const zt_cu_halves_args &a)
 }
 KERNEL(zt_halves_f32, zt_cu_halves_args) { halves_of<float>(a); }
 KERNEL(zt_halves_e4m3, zt_cu_halves_args) { halves_of<e4m3>(a); }
+
+/* Columns k .. k + 3 of a row of f32, those past K 0. */
+FN void row_four(const zt_cu_pairs_args &a, const float *x, int64_t k, float v[4])
+{
+    vec<float, 4> four = {{0, 0, 0, 0}};
+    if (a.wide) four = load_vec<4>(x + k);
+    for (int j = 0; j < 4; j++) v[j] = a.wide || k + j >= a.K ? four.v[j] : x[k + j];
+}
+
+FN void put_four(const zt_cu_pairs_args &a, int64_t row, int64_t k, const uint32_t word[2])
+{
+    uint16_t *y = PTR(uint16_t, a.y) + row * a.K + k;
+    if (a.wide) {
+        store_vec((uint32_t *)y, vec<uint32_t, 2>{{word[0], word[1]}});
+        return;
+    }
+    for (int j = 0; j < 4; j++)
+        if (k + j < a.K) y[j] = (uint16_t)(word[j / 2] >> j % 2 * 16);
+}
+
+/* A block a row. */
+KERNEL_OF(zt_pairs, zt_cu_pairs_args, 256)
+{
+    SHARED(uint32_t, room, [32]);
+    const int64_t row = block();
+    const float *x = PTR(const float, a.x) + row * a.K;
+    uint32_t top = 0, high[2], low[2];
+    float v[4];
+    for (int64_t k = thread() * 4; k < a.K; k += threads() * 4) {
+        row_four(a, x, k, v);
+        for (int j = 0; j < 4; j++) top = pair_size(v[j]) > top ? pair_size(v[j]) : top;
+    }
+    top = block_max(top, room);
+    for (int64_t k = thread() * 4; k < a.K; k += threads() * 4) {
+        row_four(a, x, k, v);
+        pair_four(v, pair_scale(top), high, low);
+        put_four(a, 2 * row, k, high);
+        put_four(a, 2 * row + 1, k, low);
+    }
+    if (thread() == 0) PTR(float, a.backs)[row] = pair_back(top);
+}
 
 /* What `finish` does behind the bias, where y has the product, rounded, already (blas_lt.c). */
 KERNEL_OF(zt_linear_after, zt_cu_linear_args, 256)

@@ -55,7 +55,7 @@ static const kind kinds[] = {
 #undef X
     {"zt_attention_join", ZT_CU_STAGE_JOIN, few_heads, sizeof(zt_cu_attention_args)},
 #define X(type) {"zt_few_" #type, ZT_CU_STAGE_FEW_##type, few_rows, sizeof(zt_cu_few_args)},
-    ZT_CU_PACKED_TYPES(X) X(f32) X(f16) X(bf16) X(half)
+    ZT_CU_PACKED_TYPES(X) X(f32) X(pair) X(bf16) X(half)
 #undef X
 };
 

@@ -102,7 +102,7 @@ FN void plain_by_type(int kind, const zt_cu_few_args &f, const x_room &r, const 
 {
     switch (kind) {
     case ZT_CU_STAGE_FEW_f32: few_plain_tile<float>(f, r, s, half); break;
-    case ZT_CU_STAGE_FEW_f16: few_plain_tile<f16>(f, r, s, half); break;
+    case ZT_CU_STAGE_FEW_pair: few_pair_tile(f, r, s, half); break;
     case ZT_CU_STAGE_FEW_bf16: few_plain_tile<bf16>(f, r, s, half); break;
     default: few_half_tile(f, r, s, half);
     }
@@ -111,7 +111,10 @@ FN void plain_by_type(int kind, const zt_cu_few_args &f, const x_room &r, const 
 FN void run_plain(const zt_cu_stage &s, const x_room &r, int64_t v)
 {
     const zt_cu_few_args &f = s.of.few;
-    few_numbers<true>(f, r, s.kind == ZT_CU_STAGE_FEW_half, v == 0);
+    if (s.kind == ZT_CU_STAGE_FEW_pair)
+        few_pairs<true>(f, r, v == 0);
+    else
+        few_numbers<true>(f, r, s.kind == ZT_CU_STAGE_FEW_half, v == 0);
     for (int half = 0; v < s.blocks; v += blocks(), half ^= 1)
         plain_by_type(s.kind, f, r, few_share(f.a, v), half);
 }
