@@ -224,6 +224,50 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
     free_problem(&p);
 }
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+
+/* Row m of weights times token t by vdpbf16ps: words of two columns, even and odd ones apart. */
+static float pairs_of(const problem *p, int64_t t, int64_t m)
+{
+    const uint16_t *w = (const uint16_t *)(const void *)p->file + m * p->K;
+    const float *x = p->x + t * p->K;
+    __m128 sum[2] = {_mm_setzero_ps(), _mm_setzero_ps()};
+    for (int64_t k = 0; k < p->K; k += 2) {
+        uint32_t a = w[k], b = zt_f32_to_bf16(x[k]);
+        if (k + 1 < p->K) a |= (uint32_t)w[k + 1] << 16;
+        if (k + 1 < p->K) b |= (uint32_t)zt_f32_to_bf16(x[k + 1]) << 16;
+        __asm__("vdpbf16ps %2, %1, %0"
+                : "+x"(sum[k / 2 % 2])
+                : "x"(_mm_set1_epi32((int)a)), "x"(_mm_set1_epi32((int)b)));
+    }
+    return _mm_cvtss_f32(sum[0]) + _mm_cvtss_f32(sum[1]);
+}
+
+/* A processor that is slow at vdpbf16ps has its bits from other instructions, those of numbers
+ * below the normal ones too. */
+static void test_pairs(zt_ctx *ctx)
+{
+    problem p = {.dtype = ZT_BF16, .n = 13, .K = 75, .M = 69, .q8 = true};
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = ZT_ISA_AVX512});
+    make_problem(&p);
+    float *y = malloc((size_t)(p.n * p.M) * 4);
+    for (int64_t i = 0; i < p.n * p.K; i++) p.x[i] = ldexpf(p.x[i], (int)(i / p.K % 3) * -62);
+    bool fine = e && multiply(e, &p, 0, p.n, y);
+    int bad = 0, tiny = 0;
+    for (int64_t i = 0; i < p.n * p.M && fine; i++) {
+        float want = pairs_of(&p, i / p.M, i % p.M);
+        bad += memcmp(&want, y + i, 4) != 0;
+        tiny += fabsf(want) < 0x1p-120f;
+    }
+    ok(fine && !bad && tiny > 0, "bf16 pairs: %d of %lld sums have other bits than vdpbf16ps's, %d are tiny",
+       bad, (long long)(p.n * p.M), tiny);
+    zt_engine_close(e);
+    free(y);
+    free_problem(&p);
+}
+#endif
+
 /* ---- golden products ------------------------------------------------------------------------- */
 
 /* formats/quant: T.gemm is act times T's rows, in f64. Rows of all sorts of data, and blocks that
@@ -301,6 +345,9 @@ int main(void)
                     ctx, isa,
                     (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
             }
+#if defined(__x86_64__)
+    if (zt_isa_best() == ZT_ISA_AVX512) test_pairs(ctx);
+#endif
     test_golden(ctx);
     if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

@@ -10,7 +10,8 @@
  * Activations are brought into the form that tiles read, in a phase of their own or, for a few
  * tokens, by every thread for itself, which costs less than a barrier:
  *   ROWS    f32 as they are: x itself, or made from 16 bits
- *   BRAIN   rounded to bfloat16: pairs of columns in a word; without AVX-512 as f32
+ *   BRAIN   rounded to bfloat16: pairs of columns in a word
+ *   WIDE    rounded to bfloat16, as f32: without AVX-512, and where FMAs are faster than its pairs
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
  *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q)
@@ -22,6 +23,7 @@
  */
 #include <math.h>
 
+#include "lib/base/processor.h"
 #include "lib/engine/cpu/isa/product.h"
 #include "lib/engine/cpu/isa/codes.h"
 
@@ -44,14 +46,22 @@ static int64_t tile_of(int64_t t, int64_t n)
     return first;
 }
 
-/* A row of BRAIN: words of two columns, or f32. */
-static int64_t brain_words(int64_t K)
+/* Words of 32 bits in a row of BRAIN, of two columns, or of WIDE, whose columns are even then. */
+static int64_t brain_words(act_form form, int64_t K)
 {
 #if defined(ZT_ISA_avx512)
-    return (K + 1) / 2;
+    return form == BRAIN ? (K + 1) / 2 : K + K % 2;
 #else
+    (void)form;
     return K;
 #endif
+}
+
+/* Activations rounded to bfloat16 in the form that this processor multiplies fastest: the bits are
+ * the same. */
+static act_form fastest(act_form form)
+{
+    return form == BRAIN && zt_cpu_slow_bf16() ? WIDE : form;
 }
 
 /* The upper half of the bits of x rounded to bfloat16 as zt_f32_to_bf16 does it. */
@@ -61,20 +71,22 @@ static inline uint32_t brain_of(uint32_t u)
     return (u & 0x7fffffff) > 0x7f800000 ? nan : rounded;
 }
 
-static void put_brain(const float *x, int64_t K, uint8_t *dst)
+static void put_brain(act_form form, const float *x, int64_t K, uint8_t *dst)
 {
+    const int64_t columns = brain_words(form, K) * (form == BRAIN ? 2 : 1);
     for (int64_t k = 0; k < K; k += 16) {
         uint32_t u[16] = {0};
-        const size_t n = K - k < 16 ? (size_t)(K - k) : 16;
-        memcpy(u, x + k, 4 * n);
-#if defined(ZT_ISA_avx512)
-        uint16_t half[16];
-        for (int i = 0; i < 16; i++) half[i] = (uint16_t)brain_of(u[i]);
-        memcpy(dst + 2 * k, half, 2 * (n + n % 2));
-#else
-        for (int i = 0; i < 16; i++) u[i] = brain_of(u[i]) << 16;
-        memcpy(dst + 4 * k, u, 4 * n);
-#endif
+        const size_t n = columns - k < 16 ? (size_t)(columns - k) : 16;
+        memcpy(u, x + k, 4 * (K - k < 16 ? (size_t)(K - k) : 16));
+        for (int i = 0; i < 16; i++) u[i] = brain_of(u[i]);
+        if (form == BRAIN) {
+            uint16_t half[16];
+            for (int i = 0; i < 16; i++) half[i] = (uint16_t)u[i];
+            memcpy(dst + 2 * k, half, 2 * n);
+        } else {
+            for (int i = 0; i < 16; i++) u[i] <<= 16;
+            memcpy(dst + 4 * k, u, 4 * n);
+        }
     }
 }
 
@@ -97,7 +109,7 @@ static int64_t round_up(int64_t x, int64_t to)
 static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
 {
     if (form == ROWS) return 4 * K;
-    return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(K);
+    return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(form, K);
 }
 
 /* Rows of x in a block, whole steps of MOST: their activations stay in a part of the second-level
@@ -131,7 +143,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     zt_product p = {.x = x, .w = w, .b = b, .shared = shared};
     p.n = x->type.dim[0], p.K = x->type.dim[1], p.M = w->type.dim[0];
     p.exact = strcmp(act, "f32") == 0;
-    act_form form = p.exact ? ROWS : of->fast_form;
+    act_form form = p.exact ? ROWS : fastest(of->fast_form);
     p.form = form;
     p.lies = form == ROWS && x->type.dtype == ZT_F32;
     p.row_bytes = p.lies ? 0 : row_bytes_of(of, form, p.K);
@@ -179,8 +191,8 @@ static void put_token(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *lo
         int64_t row = t * p->parts, first = tile_of(row, p->rows);
         put_codes(w->form, x, p->K, tile_at(first, p->rows), p->parts,
                   acts + first * bytes + 4 * (row - first));
-    } else if (p->form == BRAIN) {
-        put_brain(x, p->K, acts + t * bytes);
+    } else if (p->form == BRAIN || p->form == WIDE) {
+        put_brain((act_form)p->form, x, p->K, acts + t * bytes);
     } else {
         memcpy(acts + t * bytes, x, (size_t)bytes);
     }
@@ -364,14 +376,16 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
                                  int64_t end, uint8_t *local)
 {
     const weights *w = &table[p->w->type.dtype];
+    const tiles *fast = p->form == WIDE ? &wide_tiles : &w->fast;
     job j = {.p = p,
              .out = out,
-             .tiles = p->exact ? &w->exact : p->parts == 2 ? &w->fine : &w->fast,
+             .tiles = p->exact ? &w->exact : p->parts == 2 ? &w->fine : fast,
              .w = p->pack ? p->shared : p->w->data,
              .x = acts,
              .group_bytes = zt_pack_group_bytes(p->w->type.dtype, p->K),
              .row_bytes = (size_t)(p->lies ? 4 * p->K : p->row_bytes),
-             .step = (size_t)(p->form == BRAIN ? brain_words(p->K) : p->K),
+             .step = (size_t)(p->form == BRAIN || p->form == WIDE
+                                  ? brain_words((act_form)p->form, p->K) : p->K),
              .acc = (float *)(void *)local};
     if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);

@@ -265,9 +265,50 @@ INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x,
 }
 #endif
 
+/* ---- tiles: bfloat16 activations as f32 ------------------------------------------------------ */
+
+#if defined(ZT_ISA_avx512)
+/* The bits of tile_brain by FMAs, for processors on which these are faster than vdpbf16ps. That is
+ * an FMA of the pair's odd column, then one of the even, numbers below the normal ones taken and
+ * given as 0. */
+enum { FLUSH = 0x8040 }; /* of mxcsr: FTZ and DAZ */
+
+/* Words k.. of two columns into the chains of sums. volatile: not before or after the flushing. */
+INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const float *x,
+                         size_t step, sums *s)
+{
+    UNROLL for (int c = 0; c < n; c++)
+        UNROLL for (int odd = 1; odd >= 0; odd--) {
+            fv v = fv_of_brain(w + 64 * (k + c) + 4 * r, odd);
+            UNROLL for (int t = 0; t < T; t++)
+                __asm__ volatile("vfmadd231ps %2%{1to16%}, %1, %0"
+                                 : "+v"(s[c].v[0][t])
+                                 : "v"(v), "m"(x[(size_t)t * step + (size_t)(2 * (k + c) + odd)]));
+        }
+}
+
+/* x: columns, an even number of them, rows `step` apart. */
+INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x, size_t step,
+                      float *acc, int64_t down)
+{
+    sums s[CHAINS];
+    int64_t k = 0, words = (K + 1) / 2;
+    const unsigned usual = _mm_getcsr();
+    UNROLL for (int c = 0; c < CHAINS; c++)
+        sums_zero(&s[c], 1, T);
+    _mm_setcsr(usual | FLUSH);
+    for (; k + CHAINS <= words; k += CHAINS) wide_columns(CHAINS, T, r, w, k, x, step, s);
+    for (; k < words; k++) wide_columns(1, T, r, w, k, x, step, s);
+    _mm_setcsr(usual);
+    UNROLL for (int c = 0; c < CHAINS; c++)
+        UNROLL for (int t = 0; t < T; t++) __asm__ volatile("" : "+v"(s[c].v[0][t]));
+    chains_store(s, 1, T, r, acc, down);
+}
+#endif
+
 /* ---- the table of tiles ---------------------------------------------------------------------- */
 
-typedef enum act_form { ROWS, BRAIN, CODES } act_form;
+typedef enum act_form { ROWS, BRAIN, WIDE, CODES } act_form;
 
 typedef struct tiles {
     tile_fn *fn[SIZES];
@@ -276,7 +317,7 @@ typedef struct tiles {
 
 typedef struct weights {
     tiles exact, fast, fine; /* act=f32, act=q8, act=q16 */
-    act_form fast_form;
+    act_form fast_form; /* with BRAIN: of processors that are fast at it, WIDE of the others */
     zt_pack_form form;
 } weights;
 
@@ -299,7 +340,8 @@ typedef struct weights {
 #define DECODED_TILE(NAME, type, G, T)                                                             \
     TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
-    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))
+    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))                        \
+    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
@@ -323,15 +365,17 @@ EACH_SIZE(BRAIN_TILE, BF16, 0)
 #define FINE_TILES(NAME)  TILES(fine, NAME, 1, 1, 1, 1)
 #define DECODED_TILES     TILES(decoded, F32, 1, 1, 1, 1) /* of a group that was decoded to f32 */
 #if defined(ZT_ISA_avx512)
-#define BRAIN_TILES TILES(brain, BF16, PLAIN_GROUPS)
+#define BRAIN_TILES TILES(brain, BF16, PLAIN_GROUPS), TILES(brain, BF16, PLAIN_GROUPS), BRAIN
+static const tiles wide_tiles = TILES(wide, BF16, PLAIN_GROUPS);
 #else
-#define BRAIN_TILES PLAIN_TILES(BF16)
+#define BRAIN_TILES PLAIN_TILES(BF16), PLAIN_TILES(BF16), WIDE
+static const tiles wide_tiles = PLAIN_TILES(BF16);
 #endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
     [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}},
     [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, BRAIN_TILES, BRAIN, {0}},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}},
 #define X(NAME, ...)                                                                               \
     [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), FINE_TILES(NAME), CODES,                   \
                    ZT_PACK_FORM(__VA_ARGS__)},
