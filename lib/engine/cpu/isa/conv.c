@@ -242,7 +242,7 @@ static void add_panel(const zt_cpu_call *c, const item *t, int i, int64_t block,
                     .columns = s->place[i].panel.columns,
                     .more = block > 0};
     g.y = results(c, t, i, s, &g.down);
-    gemm_down(false, &g, (int)t->rows);
+    gemm_down(GEMM_FLOATS, &g, (int)t->rows);
 }
 
 /* Panel i's sums, with their bias, in their places. */

@@ -124,7 +124,7 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
                         .more = more,
                         .y = sums + ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE,
                         .down = GEMM_WIDE};
-        gemm_down(false, &g, (int)rows);
+        gemm_down(GEMM_FLOATS, &g, (int)rows);
     }
 }
 

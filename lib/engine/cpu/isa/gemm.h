@@ -4,12 +4,17 @@
  * constant, which no power of two divides: the rows then lie in different sets of the cache, and
  * need no registers for their addresses), at most GEMM_DEPTH words of it at a time. `b` is a panel
  * of GEMM_WIDE columns, `b_down` words from row to row: GEMM_WIDE when packed for it, else where
- * they lie. A word is a float, or with `pairs` two bfloat16 of neighbouring k, the lower k in the
+ * they lie. A word is a float, or with GEMM_BOTH two bfloat16 of neighbouring k, the lower k in the
  * low half (only where GEMM_PAIRS says so).
  *
  * One value of y is one sum over a block of GEMM_DEPTH words, k in order, begun from zero; blocks
  * are added in order too. So its bits depend on nothing but its row, its column and K: not on the
  * tile it fell into, nor on threads and neighbours.
+ *
+ * GEMM_APART is GEMM_BOTH, to the bit, for processors that are slow at it: the instruction adds the
+ * product of the high halves, then that of the low ones, rounds both times and takes subnormal
+ * numbers for 0. Here its numbers are floats, the odd k of each two first, so a block is twice as
+ * many words, and rows of a are GEMM_FAR apart.
  */
 #ifndef ZT_CPU_GEMM_H
 #define ZT_CPU_GEMM_H
@@ -23,7 +28,13 @@ enum { GEMM_ROWS = 6, GEMM_VECS = 1, GEMM_PAIRS = 0 };
 #else
 enum { GEMM_ROWS = 4, GEMM_VECS = 1, GEMM_PAIRS = 0 };
 #endif
-enum { GEMM_WIDE = GEMM_VECS * LANES, GEMM_DEPTH = 512, GEMM_STRIDE = GEMM_DEPTH + LANES };
+enum {
+    GEMM_WIDE = GEMM_VECS * LANES,
+    GEMM_DEPTH = 512,
+    GEMM_STRIDE = GEMM_DEPTH + LANES,
+    GEMM_FAR = 2 * GEMM_DEPTH + LANES
+};
+typedef enum gemm_way { GEMM_FLOATS, GEMM_BOTH, GEMM_APART } gemm_way;
 
 typedef struct gemm_block {
     const float *a, *b;
@@ -36,16 +47,32 @@ typedef struct gemm_block {
 } gemm_block;
 
 /* c + a b, or c + both products of the pairs. */
-INLINE vf gemm_step(bool pairs, vf a, vf b, vf c)
+INLINE vf gemm_step(gemm_way way, vf a, vf b, vf c)
 {
 #if defined(ZT_ISA_avx512)
-    if (pairs)
+    if (way == GEMM_BOTH)
         return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a),
                                 (__m512bh)_mm512_castps_si512(b));
 #else
-    (void)pairs;
+    (void)way;
 #endif
     return vf_fma(a, b, c);
+}
+
+/* Subnormal numbers are 0 from here on, or are themselves again; `sum` is made before and used
+ * after it: compilers do not know that arithmetic depends on this register. */
+INLINE void gemm_flush(int R, bool on, vf sum[GEMM_ROWS][GEMM_VECS])
+{
+#if defined(ZT_ISA_avx512)
+    enum { FTZ_DAZ = 0x8040 };
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
+    _mm_setcsr(on ? _mm_getcsr() | FTZ_DAZ : _mm_getcsr() & ~(unsigned)FTZ_DAZ);
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
+#else
+    (void)R, (void)on, (void)sum;
+#endif
 }
 
 INLINE void gemm_put(const gemm_block *g, float *y, int n, vf sum)
@@ -56,11 +83,12 @@ INLINE void gemm_put(const gemm_block *g, float *y, int n, vf sum)
         vf_store_n(y, n, g->more ? vf_add(vf_load_n(y, n), sum) : sum);
 }
 
-/* R rows of the tile; R and pairs are constants. What is in y is wanted at the end only, and is
+/* R rows of the tile; R and way are constants. What is in y is wanted at the end only, and is
  * fetched meanwhile: it lies apart, a row each. */
-INLINE void gemm_rows(int R, bool pairs, const gemm_block *g, int row)
+INLINE void gemm_rows(int R, gemm_way way, const gemm_block *g, int row)
 {
-    const float *a = g->a + row * GEMM_STRIDE, *b = g->b;
+    const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE;
+    const float *a = g->a + row * stride, *b = g->b;
     float *y = g->y + row * g->down;
     const int64_t b_down = g->b_down;
     vf sum[GEMM_ROWS][GEMM_VECS];
@@ -70,30 +98,32 @@ INLINE void gemm_rows(int R, bool pairs, const gemm_block *g, int row)
             sum[r][w] = vf_set(0);
             __builtin_prefetch(y + r * g->down + w * LANES, 1);
         }
+    if (way == GEMM_APART) gemm_flush(R, true, sum);
     for (int k = 0, depth = g->depth; k < depth; k++, b += b_down) {
         vf v[GEMM_VECS];
         UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
         UNROLL for (int r = 0; r < R; r++)
         {
-            vf x = vf_set(a[r * GEMM_STRIDE + k]);
+            vf x = vf_set(a[r * stride + k]);
             UNROLL for (int w = 0; w < GEMM_VECS; w++)
-                sum[r][w] = gemm_step(pairs, x, v[w], sum[r][w]);
+                sum[r][w] = gemm_step(way, x, v[w], sum[r][w]);
         }
     }
+    if (way == GEMM_APART) gemm_flush(R, false, sum);
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int w = 0; w < GEMM_VECS; w++)
             gemm_put(g, y + r * g->down + w * LANES, g->columns - w * LANES, sum[r][w]);
 }
 
 /* Any number of rows of a by one panel. */
-INLINE void gemm_down(bool pairs, const gemm_block *g, int rows)
+INLINE void gemm_down(gemm_way way, const gemm_block *g, int rows)
 {
     int i = 0;
-    for (; i + GEMM_ROWS <= rows; i += GEMM_ROWS) gemm_rows(GEMM_ROWS, pairs, g, i);
-    if (GEMM_ROWS > 8 && i + 8 <= rows) gemm_rows(8, pairs, g, i), i += 8;
-    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, pairs, g, i), i += 4;
-    if (i + 2 <= rows) gemm_rows(2, pairs, g, i), i += 2;
-    if (i < rows) gemm_rows(1, pairs, g, i);
+    for (; i + GEMM_ROWS <= rows; i += GEMM_ROWS) gemm_rows(GEMM_ROWS, way, g, i);
+    if (GEMM_ROWS > 8 && i + 8 <= rows) gemm_rows(8, way, g, i), i += 8;
+    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, g, i), i += 4;
+    if (i + 2 <= rows) gemm_rows(2, way, g, i), i += 2;
+    if (i < rows) gemm_rows(1, way, g, i);
 }
 
 #endif

@@ -2,8 +2,8 @@
  *
  * An item is a tile of y, by shapes alone. It goes over k in blocks of GEMM_DEPTH words, for each
  * copies its rows of a side by side, then one panel of b after the other, and multiplies (gemm.h).
- * f16 is made f32 on the way, and bf16 too where the processor does not multiply pairs of it. What
- * is transposed is turned in registers, 16 by 16 words, on the way.
+ * f16 is made f32 on the way, and bf16 too where the processor does not multiply pairs of it, or
+ * slowly. What is transposed is turned in registers, 16 by 16 words, on the way.
  *
  * Wide tiles spare copies: an element of a is copied once for every tile beside it, of b once for
  * every tile above.
@@ -16,7 +16,16 @@ enum { MOST_ROWS = 516, MOST_COLUMNS = 512, LEAST_ROWS = 96, LEAST_COLUMNS = 128
 /* ---- operands as words ----------------------------------------------------------------------- */
 
 /* What a word of the tile (gemm.h) is made of. */
-typedef enum kind { FLOATS, HALVES, BRAINS, PAIRS } kind;
+typedef enum kind { FLOATS, HALVES, BRAINS, PAIRS, APART } kind;
+
+INLINE gemm_way way_of(kind of)
+{
+    return of == PAIRS ? GEMM_BOTH : of == APART ? GEMM_APART : GEMM_FLOATS;
+}
+
+/* From row to row of the packed a; and so deep is a block. */
+INLINE int stride_of(kind of) { return of == APART ? GEMM_FAR : GEMM_STRIDE; }
+INLINE int depth_of(kind of) { return of == APART ? 2 * GEMM_DEPTH : GEMM_DEPTH; }
 
 /* An operand: element (line, k) lies at line * by_line + k * by_k elements from `data`; a line is a
  * row of a, or a column of b. One of the two is 1. */
@@ -48,9 +57,11 @@ INLINE vf neighbours(kind of, const operand *x, int64_t i, int64_t n)
 /* Words k.. of one line, n of them, where k is the direction of neighbours. */
 INLINE vf along(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 {
+    int64_t left = x->K - k < n ? x->K - k : n;
+    if (of == APART) return vf_swap_pairs(neighbours(BRAINS, x, line * x->by_line + k, left));
     if (of != PAIRS) return neighbours(of, x, line * x->by_line + k, n);
     const uint16_t *p = (const uint16_t *)x->data + line * x->by_line + 2 * k;
-    int64_t left = x->K - 2 * k < 2 * n ? x->K - 2 * k : 2 * n;
+    left = x->K - 2 * k < 2 * n ? x->K - 2 * k : 2 * n;
     float both[LANES] = {0};
     if (left >= 2 * LANES) return vf_load((const float *)(const void *)p);
     memcpy(both, p, (size_t)left * sizeof *p);
@@ -60,6 +71,8 @@ INLINE vf along(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 /* Word k of n lines, where lines are the direction of neighbours. */
 INLINE vf across(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 {
+    if (of == APART)
+        return (k ^ 1) < x->K ? neighbours(BRAINS, x, line + (k ^ 1) * x->by_k, n) : vf_set(0);
     if (of != PAIRS) return neighbours(of, x, line + k * x->by_k, n);
     vi first = vi_of_bits(neighbours(BRAINS, x, line + 2 * k * x->by_k, n)), second = vi_set(0);
     if (2 * k + 1 < x->K)
@@ -71,15 +84,16 @@ INLINE vf across(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* `rows` lines of a from `line`, words k..k+depth-1, to rows of GEMM_STRIDE; of these there are as
- * many as 16 divides. */
+/* `rows` lines of a from `line`, words k..k+depth-1, to rows of stride_of(); of these there are
+ * as many as 16 divides. */
 INLINE void pack_rows(kind of, const operand *x, int64_t line, int rows, int64_t k, int depth,
                       float *to)
 {
+    const int stride = stride_of(of);
     if (x->by_k == 1) {
         for (int i = 0; i < rows; i++)
             for (int d = 0; d < depth; d += LANES)
-                vf_store(to + i * GEMM_STRIDE + d,
+                vf_store(to + i * stride + d,
                          along(of, x, line + i, k + d, least(depth - d, LANES)));
         return;
     }
@@ -89,7 +103,7 @@ INLINE void pack_rows(kind of, const operand *x, int64_t line, int rows, int64_t
             for (int l = 0; l < LANES; l++)
                 r[l] = d + l < depth ? across(of, x, line + i, k + d + l, rows - i) : vf_set(0);
             vf_transpose(r);
-            for (int l = 0; l < LANES; l++) vf_store(to + (i + l) * GEMM_STRIDE + d, r[l]);
+            for (int l = 0; l < LANES; l++) vf_store(to + (i + l) * stride + d, r[l]);
         }
 }
 
@@ -162,7 +176,7 @@ INLINE void multiply_panel(kind of, const tile *t, int j, int n, int64_t k, int 
     } else {
         pack_panel(of, &t->b, t->column + j, n, k, depth, t->panel);
     }
-    gemm_down(of == PAIRS, &g, t->rows);
+    gemm_down(way_of(of), &g, t->rows);
     if (of == FLOATS || !last) return;
     for (int r = 0; r < t->rows; r++)
         round_to(of, g.y + r * GEMM_WIDE, t->y + 2 * (r * t->down + j), n);
@@ -170,9 +184,9 @@ INLINE void multiply_panel(kind of, const tile *t, int j, int n, int64_t k, int 
 
 INLINE void multiply(kind of, const tile *t)
 {
-    int64_t words = of == PAIRS ? (t->a.K + 1) / 2 : t->a.K;
-    for (int64_t k = 0; k == 0 || k < words; k += GEMM_DEPTH) {
-        int depth = (int)least(words - k, GEMM_DEPTH);
+    int64_t twos = (t->a.K + 1) / 2, words = of == PAIRS ? twos : of == APART ? 2 * twos : t->a.K;
+    for (int64_t k = 0; k == 0 || k < words; k += depth_of(of)) {
+        int depth = (int)least(words - k, depth_of(of));
         pack_rows(of, &t->a, t->row, t->rows, k, depth, t->packed_a);
         for (int j = 0; j < t->columns; j += GEMM_WIDE)
             multiply_panel(of, t, j, (int)least(t->columns - j, GEMM_WIDE), k, depth,
@@ -183,10 +197,13 @@ INLINE void multiply(kind of, const tile *t)
 static void multiply_floats(const tile *t) { multiply(FLOATS, t); }
 static void multiply_halves(const tile *t) { multiply(HALVES, t); }
 static void multiply_brains(const tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
+static void multiply_apart(const tile *t) { multiply(GEMM_PAIRS ? APART : BRAINS, t); }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-enum { AUX_N, AUX_K, AUX_M, AUX_ROWS, AUX_COLUMNS, AUX_DOWN, AUX_ACROSS }; /* sizes, tile, tiles */
+enum { /* sizes, tile, tiles, how */
+    AUX_N, AUX_K, AUX_M, AUX_ROWS, AUX_COLUMNS, AUX_DOWN, AUX_ACROSS, AUX_APART
+};
 
 static bool matmul_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -203,10 +220,12 @@ static int64_t even(int64_t n, int64_t most, int64_t by)
     return n ? parts(parts(n, pieces), by) * by : by;
 }
 
-/* Wide tiles, or where these would be few, narrower and then lower ones. */
+/* Wide tiles, or where these would be few, narrower and then lower ones. Numbers apart take twice
+ * the room. */
 static void choose_tile(zt_cpu_call *c, int64_t batches)
 {
-    int64_t N = c->aux[AUX_N], M = c->aux[AUX_M], rows = MOST_ROWS, columns = MOST_COLUMNS;
+    int64_t N = c->aux[AUX_N], M = c->aux[AUX_M], columns = MOST_COLUMNS;
+    int64_t rows = c->aux[AUX_APART] ? MOST_ROWS / 2 / GEMM_ROWS * GEMM_ROWS : MOST_ROWS;
     for (;;) {
         c->aux[AUX_ROWS] = even(N, rows, GEMM_ROWS);
         c->aux[AUX_COLUMNS] = even(M, columns, GEMM_WIDE);
@@ -224,7 +243,12 @@ static void choose_tile(zt_cpu_call *c, int64_t batches)
 /* Floats of a thread's scratch: rows of a, a panel, and y where it is not of floats. */
 static int64_t floats_of_rows(const zt_cpu_call *c)
 {
-    return parts(c->aux[AUX_ROWS], LANES) * LANES * GEMM_STRIDE;
+    return parts(c->aux[AUX_ROWS], LANES) * LANES * stride_of(c->aux[AUX_APART] ? APART : FLOATS);
+}
+
+static int64_t floats_of_panel(const zt_cpu_call *c)
+{
+    return GEMM_WIDE * depth_of(c->aux[AUX_APART] ? APART : FLOATS);
 }
 
 static void matmul_setup(zt_cpu_call *c)
@@ -236,8 +260,9 @@ static void matmul_setup(zt_cpu_call *c)
     c->aux[AUX_M] = y->dim[y->rank - 1];
     c->aux[AUX_K] = a->dim[a->rank - (at->ta ? 2 : 1)];
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
+    c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_isa_half_pairs();
     choose_tile(c, batches);
-    floats = floats_of_rows(c) + GEMM_DEPTH * GEMM_WIDE;
+    floats = floats_of_rows(c) + floats_of_panel(c);
     if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
     c->local_bytes = (size_t)floats * sizeof(float);
 }
@@ -272,7 +297,7 @@ static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t o
     t.y = (char *)c->out[0].data +
           ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
     t.down = M;
-    t.sums = t.panel + GEMM_DEPTH * GEMM_WIDE;
+    t.sums = t.panel + floats_of_panel(c);
     return t;
 }
 
@@ -286,7 +311,8 @@ static void matmul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
         tile t = tile_of(c, batch, rest % c->aux[AUX_DOWN], over, local);
         (dtype == ZT_F32 ? multiply_floats
          : dtype == ZT_F16 ? multiply_halves
-                           : multiply_brains)(&t);
+         : c->aux[AUX_APART] ? multiply_apart
+                             : multiply_brains)(&t);
     }
 }
 

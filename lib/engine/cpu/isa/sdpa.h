@@ -122,7 +122,7 @@ INLINE void sdpa_product(const float *left, const float *panel, int64_t cols, in
             .y = y + first * down,
             .down = down,
         };
-        gemm_down(false, &g, last - first);
+        gemm_down(GEMM_FLOATS, &g, last - first);
         k += GEMM_DEPTH;
     } while (k < cols);
 }
@@ -259,7 +259,7 @@ INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *pan
                 .y = acc + r * wide + d,
                 .down = wide,
             };
-            gemm_down(false, &g, rows);
+            gemm_down(GEMM_FLOATS, &g, rows);
         }
     }
 }
