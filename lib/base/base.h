@@ -273,7 +273,6 @@ double zt_seconds(void); /* monotonic clock */
 
 typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } zt_isa;
 zt_isa zt_isa_best(void);           /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
-bool zt_isa_half_pairs(void);       /* do products of bfloat16 pairs take two cycles each? */
 const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
 bool zt_isa_parse(const char *name, zt_isa *out);
 #define ZT_CPU_MODEL 64

@@ -169,14 +169,6 @@ zt_isa zt_isa_best(void)
 
 #if defined(__x86_64__)
 
-/* vdpbf16ps on 512 bits, measured: one a cycle on Zen 4, one in two on Emerald Rapids. What it is
- * on others is taken from the maker. */
-static bool find_half_pairs(void)
-{
-    uint32_t r[4] = {0};
-    return __get_cpuid(0, &r[0], &r[1], &r[2], &r[3]) && r[1] == signature_INTEL_ebx;
-}
-
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */
 static void read_model(char out[ZT_CPU_MODEL])
 {
@@ -198,29 +190,12 @@ static void read_model(char out[ZT_CPU_MODEL])
 
 #else
 
-static bool find_half_pairs(void)
-{
-    return false;
-}
-
 static void read_model(char out[ZT_CPU_MODEL])
 {
     out[0] = '\0';
 }
 
 #endif
-
-/* Asked once: see active(). */
-bool zt_isa_half_pairs(void)
-{
-    static int found = -1;
-    int half = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    if (half < 0) {
-        half = find_half_pairs();
-        __atomic_store_n(&found, half, __ATOMIC_RELAXED);
-    }
-    return half;
-}
 
 const char *zt_cpu_model(char buf[ZT_CPU_MODEL])
 {

@@ -8,6 +8,7 @@
  * Wide tiles spare copies: an element of a is copied once for every tile beside it, of b once for
  * every tile above.
  */
+#include "lib/base/processor.h"
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/gemm.h"
 
@@ -260,7 +261,7 @@ static void matmul_setup(zt_cpu_call *c)
     c->aux[AUX_M] = y->dim[y->rank - 1];
     c->aux[AUX_K] = a->dim[a->rank - (at->ta ? 2 : 1)];
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
-    c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_isa_half_pairs();
+    c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
     choose_tile(c, batches);
     floats = floats_of_rows(c) + floats_of_panel(c);
     if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
