@@ -92,8 +92,7 @@ static zt_status finish(zt_cu_call *c, const zt_cu_linear_args *a, const zt_cu_p
     zt_cu_linear_args one = *a;
     one.product[0] = *p;
     if (a->after == ZT_CU_AFTER_NONE) return ZT_OK;
-    return zt_cu_launch(c, "zt_linear_after", zt_cu_spread(c, a->n * p->M, 256),
-                        (zt_cu_dim){256, 1, 1}, 0, &one, sizeof one);
+    return zt_cu_launch_each(c, "zt_linear_after", a->n * p->M, &one, sizeof one);
 }
 
 /* Where addresses mean nothing, what it would choose is not asked. */

@@ -69,9 +69,7 @@ static zt_status launch(zt_cu_call *c, const zt_cu_conv_args *a, int64_t M, int6
     /* Which kernel must not hang on the batch: a sample's bits do not. */
     const int64_t one = a->kind == ZT_CU_FILTER || !a->N ? J : J / a->N;
     if (M < FEW || one < FEW || a->groups > 65535)
-        return zt_cu_launch(c, "zt_cu_conv_ones",
-                            zt_cu_spread(c, M * J * a->groups * a->parts, THREADS),
-                            (zt_cu_dim){THREADS, 1, 1}, 0, a, sizeof *a);
+        return zt_cu_launch_each(c, "zt_cu_conv_ones", M * J * a->groups * a->parts, a, sizeof *a);
     zt_cu_dim grid = zt_cu_grid(tiles, 1);
     grid.y = (unsigned)a->groups;
     grid.z = (unsigned)a->parts;

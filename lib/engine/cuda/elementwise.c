@@ -153,8 +153,7 @@ static zt_status emit_one(zt_cu_call *c)
                             zt_cu_spread(c, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
                             &two, sizeof two);
     set_walk(&a, c, a.one.fn == ZT_CU_F_fill ? 0 : 3, y); /* which reads nothing */
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
-                        0, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -210,8 +209,7 @@ static zt_status emit_chain(zt_cu_call *c)
     }
     a.ops = zt_cu_table(c, ops, (size_t)a.n_ops * sizeof ops[0]);
     if (!a.ops) return zt_ctx_status(c->e->base.ctx);
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
-                        0, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */

@@ -14,7 +14,6 @@
 /* Numbers of its enumerations, and of CUDA's types of data. */
 enum { ALLOC_FAILED = 2, FORWARD = -1, INVERSE = 1 };
 enum { R_32F = 0, R_64F = 1, C_32F = 4, C_64F = 5 };
-enum { THREADS = 256 };
 enum { SHORT = 32, MODES = 32, GRIDS = 64 }; /* sums are as good up to so many; calls in a row */
 
 static zt_status told(zt_cu_engine *e, int r, const char *call)
@@ -128,12 +127,6 @@ static int64_t width_of(const zt_cu_dft_args *a, bool behind)
     return (a->kind == ZT_CU_TO_BINS) == behind ? 2 * bins(a->n) : a->n;
 }
 
-static zt_status run(zt_cu_call *c, const char *name, int64_t n, const void *args, size_t bytes)
-{
-    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        bytes);
-}
-
 static zt_status exec(zt_cu_call *c, const zt_cu_fft_plan *p, bool inverse, zt_cu_ptr room,
                       zt_cu_ptr x, zt_cu_ptr y)
 {
@@ -172,10 +165,12 @@ static zt_status transform(zt_cu_call *c, const zt_cu_dft_args *a, const zt_cu_f
     if (!s && !lined && a->kind != ZT_CU_OF_PAIRS)
         s = scratch(c, a->lines * width_of(a, true), wide, &behind.x);
     if (!s && !given)
-        s = run(c, "zt_cu_fft_before", a->lines * width_of(a, false), &before, sizeof before);
+        s = zt_cu_launch_each(c, "zt_cu_fft_before", a->lines * width_of(a, false), &before,
+                              sizeof before);
     if (!s) s = exec(c, p, a->inverse != 0, room, before.y, behind.x);
     if (!s && (weighed || !lined))
-        s = run(c, "zt_cu_fft_behind", a->lines * width_of(a, true), &behind, sizeof behind);
+        s = zt_cu_launch_each(c, "zt_cu_fft_behind", a->lines * width_of(a, true), &behind,
+                              sizeof behind);
     return s;
 }
 
@@ -234,9 +229,10 @@ static zt_status by_spectra(zt_cu_call *c, const zt_cu_bins_args *a, int kind, b
     *done = p != NULL;
     if (s || !p) return s;
     s = scratch(c, 2 * n, p->wide, &of.t);
-    if (!s && !to_bins) s = run(c, "zt_cu_fft_spectra", n, &of, sizeof of);
+    if (!s && !to_bins) s = zt_cu_launch_each(c, "zt_cu_fft_spectra", n, &of, sizeof of);
     if (!s) s = exec_grids(c, a, p, of.t);
-    if (!s && to_bins) s = run(c, "zt_cu_fft_modes", a->B * a->modes * a->C, &of, sizeof of);
+    if (!s && to_bins)
+        s = zt_cu_launch_each(c, "zt_cu_fft_modes", a->B * a->modes * a->C, &of, sizeof of);
     return s;
 }
 

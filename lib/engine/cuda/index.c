@@ -6,19 +6,11 @@
 
 #include <string.h>
 
-enum { THREADS = 256 };
-
 static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
                       const zt_type out[])
 {
     (void)e, (void)attrs, (void)out;
     return zt_cu_is_plain(in[0]->dtype);
-}
-
-static zt_status run(zt_cu_call *c, const char *name, int64_t n, const void *args, size_t bytes)
-{
-    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        bytes);
 }
 
 /* ---- sums that are wider than their result --------------------------------------------------- */
@@ -37,7 +29,7 @@ static zt_status cast(zt_cu_call *c, zt_cu_ptr x, zt_dtype from, zt_cu_ptr y, zt
                           .dim = {n},
                           .step = {{1}},
                           .one = {.fn = ZT_CU_F_cast, .of = (uint8_t)from, .to = (uint8_t)to}};
-    return run(c, "zt_cu_chain", n, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_chain", n, &a, sizeof a);
 }
 
 /* Where entries are merged: the output, or an f32 copy of it; x's entries are there already. */
@@ -121,14 +113,14 @@ static zt_status emit_gather(zt_cu_call *c)
 {
     zt_cu_parts_args a = parts_of(c, 0, 1, &((const zt_gather_attrs *)c->attrs)->oob);
     a.per_batch = a.tuples;
-    return run(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
 }
 
 static zt_status emit_gather_nd(zt_cu_call *c)
 {
     const zt_gather_nd_attrs *n = c->attrs;
     zt_cu_parts_args a = tuples_of(c, n->batch, &n->oob);
-    return run(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
 }
 
 /* Few elements a part: more buckets, so that the device is full. */
@@ -144,7 +136,8 @@ static zt_status scatter(zt_cu_call *c, zt_cu_parts_args *a, zt_cu_merge how)
     a->buckets = 1;
     while (a->buckets < 64 && a->buckets * a->rest * a->batches < 65536 && a->buckets < a->tuples)
         a->buckets *= 2;
-    s = run(c, "zt_cu_scatter", (a->rest ? a->rest : 1) * a->buckets * a->batches, a, sizeof *a);
+    s = zt_cu_launch_each(c, "zt_cu_scatter", (a->rest ? a->rest : 1) * a->buckets * a->batches, a,
+                          sizeof *a);
     return s ? s : target_close(c, &t);
 }
 
@@ -190,7 +183,7 @@ static zt_cu_parts_args planes_of(const zt_cu_call *c, const zt_type *large, con
 static zt_status emit_plane_gather(zt_cu_call *c)
 {
     zt_cu_parts_args a = planes_of(c, c->in[0], &((const zt_plane_gather_attrs *)c->attrs)->oob);
-    return run(c, "zt_cu_gather", a.tuples, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples, &a, sizeof a);
 }
 
 static zt_status emit_max_unpool(zt_cu_call *c)
@@ -207,7 +200,7 @@ static zt_status emit_max_unpool(zt_cu_call *c)
     a.buckets = a.batches < 4096 ? 16 : 1;
     if (!a.y) return zt_ctx_status(c->e->base.ctx);
     zt_status s = zt_cu_fill(c, a.y, 0, bytes);
-    if (!s) s = run(c, "zt_cu_scatter", a.buckets * a.batches, &a, sizeof a);
+    if (!s) s = zt_cu_launch_each(c, "zt_cu_scatter", a.buckets * a.batches, &a, sizeof a);
     return s || !apart ? s : cast(c, a.y, ZT_F32, c->y[0], y->dtype, n);
 }
 
@@ -248,7 +241,7 @@ static zt_status emit_gather_elements(zt_cu_call *c)
 {
     const zt_gather_elements_attrs *n = c->attrs;
     zt_cu_elements_args a = elements_of(c, n->axis, &n->oob);
-    return run(c, "zt_cu_gather_elements", a.lines * a.n, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_gather_elements", a.lines * a.n, &a, sizeof a);
 }
 
 static zt_status scatter_elements(zt_cu_call *c, int64_t axis, const zt_word *oob, zt_cu_merge how)
@@ -260,7 +253,7 @@ static zt_status scatter_elements(zt_cu_call *c, int64_t axis, const zt_word *oo
     a.y = t.at;
     a.y_type = t.type;
     a.merge = how;
-    s = run(c, "zt_cu_scatter_elements", a.lines, &a, sizeof a);
+    s = zt_cu_launch_each(c, "zt_cu_scatter_elements", a.lines, &a, sizeof a);
     return s ? s : target_close(c, &t);
 }
 
@@ -284,7 +277,7 @@ static zt_status emit_one_hot(zt_cu_call *c)
                             .n = zt_type_count(c->in[0]),
                             .depth = n->depth,
                             .fails = word_is(&n->oob, "error")};
-    return run(c, "zt_cu_one_hot", a.depth ? a.n * a.depth : a.n, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_one_hot", a.depth ? a.n * a.depth : a.n, &a, sizeof a);
 }
 
 static bool one_hot_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],

@@ -1,8 +1,6 @@
 /* pool.c - pools over windows and their ways back; max_unpool and plane_gather are in index.c. */
 #include "lib/engine/cuda/window.h"
 
-enum { THREADS = 256 };
-
 static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
                       const zt_type out[])
 {
@@ -19,9 +17,8 @@ static zt_status emit(zt_cu_call *c, zt_cu_pool_args *a, const zt_window_lists *
     if (s) return s;
     a->planes = large->dim[0] * large->dim[1];
     a->type = c->in[0]->dtype;
-    return zt_cu_launch(c, names[a->kind == ZT_CU_POOL_MAX ? 2 : back],
-                        zt_cu_spread(c, a->planes * (back ? w.n_in : w.n_out), THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, a, sizeof *a);
+    return zt_cu_launch_each(c, names[a->kind == ZT_CU_POOL_MAX ? 2 : back],
+                             a->planes * (back ? w.n_in : w.n_out), a, sizeof *a);
 }
 
 static zt_status emit_max(zt_cu_call *c)

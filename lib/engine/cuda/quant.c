@@ -2,8 +2,6 @@
 #include "lib/engine/cuda/args_quant.h"
 #include "lib/engine/cuda/walk.h"
 
-enum { THREADS = 256 };
-
 static bool is_code(zt_dtype t)
 {
     return (t > ZT_BF16 && t < ZT_F8_E8M0) || (t >= ZT_I32 && t <= ZT_U8 && t != ZT_U64);
@@ -47,8 +45,7 @@ static zt_status emit(zt_cu_call *c, const char *name, int64_t axis, int64_t blo
         a.blocks = block ? scale->dim[at] : 0;
         for (int d = at + 1; d < x->rank; d++) a.inner *= x->dim[d];
     }
-    return zt_cu_launch(c, name, zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, &a,
-                        sizeof a);
+    return zt_cu_launch_each(c, name, a.n, &a, sizeof a);
 }
 
 static zt_status emit_quantize(zt_cu_call *c)

@@ -2,8 +2,6 @@
 #include "lib/engine/cuda/args_random.h"
 #include "lib/engine/cuda/walk.h"
 
-enum { THREADS = 256 };
-
 static bool any_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
                     const zt_type out[])
 {
@@ -20,8 +18,7 @@ static zt_status emit(zt_cu_call *c, int64_t seed, double a, double b, bool norm
                               .a = a,
                               .b = b,
                               .normal = normal};
-    return zt_cu_launch(c, "zt_cu_random", zt_cu_spread(c, (args.n + 3) / 4, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &args, sizeof args);
+    return zt_cu_launch_each(c, "zt_cu_random", (args.n + 3) / 4, &args, sizeof args);
 }
 
 static zt_status emit_uniform(zt_cu_call *c)

@@ -171,8 +171,7 @@ static zt_status emit_spread(zt_cu_call *c)
     }
     if (!a.n_dims) a.dim[a.n_dims++] = 1;
     a.one.p = s->mean && times ? 1 / (double)times : 1;
-    return zt_cu_launch(c, "zt_cu_chain", zt_cu_spread(c, a.n, THREADS), (zt_cu_dim){THREADS, 1, 1},
-                        0, &a, sizeof a);
+    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
 }
 
 static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],

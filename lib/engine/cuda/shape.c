@@ -80,8 +80,7 @@ static zt_status emit_steps(zt_cu_call *c, zt_cu_ptr x, zt_cu_ptr y, int size, s
         .x = x, .y = y, .n = count_of(&s), .base = s.base, .put = put, .n_dims = s.n};
     memcpy(a.dim, s.dim, sizeof a.dim);
     memcpy(a.step, s.step, sizeof a.step);
-    return zt_cu_launch(c, move_names[size], zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch_each(c, move_names[size], a.n, &a, sizeof a);
 }
 
 /* Elements of all dimensions after `axis`. */
@@ -260,8 +259,7 @@ static zt_status emit_triangle(zt_cu_call *c, int sign, int64_t diagonal)
                              .columns = x->dim[x->rank - 1],
                              .diagonal = diagonal,
                              .sign = sign};
-    return zt_cu_launch(c, triangle_names[size_of(x->dtype)], zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch_each(c, triangle_names[size_of(x->dtype)], a.n, &a, sizeof a);
 }
 static zt_status emit_tril(zt_cu_call *c)
 {
@@ -307,8 +305,7 @@ static zt_status emit_pad(zt_cu_call *c)
         a.size[d] = x->dim[y->rank - 1 - d];
         a.before[d] = before_of(&p->before, y->rank - 1 - d);
     }
-    return zt_cu_launch(c, pad_names[size_of(x->dtype)], zt_cu_spread(c, a.n, THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch_each(c, pad_names[size_of(x->dtype)], a.n, &a, sizeof a);
 }
 
 static bool pad_back_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
@@ -345,8 +342,7 @@ static zt_status emit_pad_back(zt_cu_call *c)
         a.y = at;
         a.y_type = now.dtype;
         a.n = zt_type_count(&now);
-        zt_status s = zt_cu_launch(c, "zt_cu_pad_back", zt_cu_spread(c, a.n, THREADS),
-                                   (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+        zt_status s = zt_cu_launch_each(c, "zt_cu_pad_back", a.n, &a, sizeof a);
         if (s) return s;
     }
     return ZT_OK;

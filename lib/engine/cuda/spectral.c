@@ -13,17 +13,11 @@ static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
     return zt_cu_is_wide_float(in[0]->dtype);
 }
 
-static zt_status run(zt_cu_call *c, const char *name, int64_t n, const void *args, size_t bytes)
-{
-    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        bytes);
-}
-
 /* cos and sin of the n turns, in scratch; 0: an error. */
 static zt_cu_ptr turns(zt_cu_call *c, int64_t n)
 {
     zt_cu_turns_args a = {.t = zt_cu_scratch(c, (size_t)n * 16), .n = n};
-    if (!a.t || run(c, "zt_cu_turns", n, &a, sizeof a)) return 0;
+    if (!a.t || zt_cu_launch_each(c, "zt_cu_turns", n, &a, sizeof a)) return 0;
     return a.t;
 }
 
@@ -53,7 +47,7 @@ static zt_status transform(zt_cu_call *c, zt_cu_dft_args *a)
     if (s || done) return s;
     a->t = turns(c, a->n);
     if (!a->t) return failed(c);
-    if (!fast) return run(c, "zt_cu_dft_sums", a->lines * each, a, sizeof *a);
+    if (!fast) return zt_cu_launch_each(c, "zt_cu_dft_sums", a->lines * each, a, sizeof *a);
     return zt_cu_launch(c, a->type == ZT_F64 ? "zt_cu_fft_f64" : "zt_cu_fft",
                         zt_cu_spread(c, a->lines, 1), (zt_cu_dim){THREADS, 1, 1}, 0, a, sizeof *a);
 }
@@ -135,7 +129,7 @@ static zt_cu_ptr bins_of(zt_cu_call *c, zt_cu_bins_args a, zt_cu_ptr x, int64_t 
     a.z = zt_cu_scratch(c, (size_t)(a.B * a.modes * C) * 16);
     bool done;
     if (!a.z || zt_cu_fft_bins(c, &a, &done)) return 0;
-    if (!done && run(c, "zt_cu_bins", a.B * a.modes * C, &a, sizeof a)) return 0;
+    if (!done && zt_cu_launch_each(c, "zt_cu_bins", a.B * a.modes * C, &a, sizeof a)) return 0;
     return a.z;
 }
 
@@ -146,7 +140,7 @@ static zt_status waves(zt_cu_call *c, zt_cu_bins_args a, zt_cu_ptr z, zt_cu_ptr 
     a.C = C;
     bool done;
     zt_status s = zt_cu_fft_waves(c, &a, &done);
-    return s || done ? s : run(c, "zt_cu_waves", a.B * a.n * C, &a, sizeof a);
+    return s || done ? s : zt_cu_launch_each(c, "zt_cu_waves", a.B * a.n * C, &a, sizeof a);
 }
 
 static zt_status grid_of(zt_cu_call *c, zt_cu_bins_args *g, zt_cu_mix_args *m)
@@ -175,7 +169,7 @@ static zt_status emit_conv(zt_cu_call *c)
     m.x = bins_of(c, g, c->x[0], m.I, false);
     m.z = zt_cu_scratch(c, (size_t)(m.B * m.modes * m.O) * 16);
     if (!m.x || !m.z) return failed(c);
-    s = run(c, "zt_cu_mix", m.B * m.modes * m.O, &m, sizeof m);
+    s = zt_cu_launch_each(c, "zt_cu_mix", m.B * m.modes * m.O, &m, sizeof m);
     return s ? s : waves(c, g, m.z, c->y[0], m.O);
 }
 
@@ -192,9 +186,10 @@ static zt_status emit_conv_backward(zt_cu_call *c)
     if (!w.x || !w.z || !m.x) return failed(c);
     w.w_re = c->y[1];
     w.w_im = c->y[2];
-    if (w.w_re || w.w_im) s = run(c, "zt_cu_mix_weights", m.modes * m.I * m.O, &w, sizeof w);
+    if (w.w_re || w.w_im)
+        s = zt_cu_launch_each(c, "zt_cu_mix_weights", m.modes * m.I * m.O, &w, sizeof w);
     if (s || !c->y[0]) return s;
-    s = run(c, "zt_cu_mix_back", m.B * m.modes * m.I, &m, sizeof m);
+    s = zt_cu_launch_each(c, "zt_cu_mix_back", m.B * m.modes * m.I, &m, sizeof m);
     return s ? s : waves(c, g, m.x, c->y[0], m.I);
 }
 

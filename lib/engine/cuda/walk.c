@@ -51,6 +51,14 @@ zt_cu_dim zt_cu_spread(const zt_cu_call *c, int64_t n, int64_t each)
     return g;
 }
 
+zt_status zt_cu_launch_each(zt_cu_call *c, const char *name, int64_t n, const void *args,
+                            size_t bytes)
+{
+    enum { THREADS = 256 };
+    return zt_cu_launch(c, name, zt_cu_spread(c, n, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
+                        bytes);
+}
+
 bool zt_cu_is_plain(zt_dtype t) { return t <= ZT_BF16 || (t >= ZT_I64 && t <= ZT_BOOL); }
 bool zt_cu_is_wide_float(zt_dtype t) { return t <= ZT_BF16; }
 

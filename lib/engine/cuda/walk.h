@@ -16,6 +16,9 @@ zt_cu_walk zt_cu_walk_of(const zt_type *const in[], int n_in, const zt_type *y);
 bool zt_cu_walk_short(const zt_cu_walk *w, int k, int64_t *each, int64_t *size);
 /* Blocks of `each` threads for n items in a loop that any grid will do for. */
 zt_cu_dim zt_cu_spread(const zt_cu_call *c, int64_t n, int64_t each);
+/* A kernel whose threads take an item each, of n, in such a loop: in blocks of 256. */
+zt_status zt_cu_launch_each(zt_cu_call *c, const char *name, int64_t n, const void *args,
+                            size_t bytes);
 /* f64 f32 f16 bf16, integers of 8 to 64 bits, bool. */
 bool zt_cu_is_plain(zt_dtype t);
 bool zt_cu_is_wide_float(zt_dtype t); /* f64 too */
