@@ -19,6 +19,7 @@
 #ifndef ZT_CPU_GEMM_H
 #define ZT_CPU_GEMM_H
 
+#include "lib/engine/cpu/isa/flush.h"
 #include "lib/engine/cpu/isa/simd.h"
 
 #if defined(ZT_ISA_avx512)
@@ -59,20 +60,31 @@ INLINE vf gemm_step(gemm_way way, vf a, vf b, vf c)
     return vf_fma(a, b, c);
 }
 
-/* Subnormal numbers are 0 from here on, or are themselves again; `sum` is made before and used
- * after it: compilers do not know that arithmetic depends on this register. */
-INLINE void gemm_flush(int R, bool on, vf sum[GEMM_ROWS][GEMM_VECS])
+/* What is summed stays before this, or behind it. */
+INLINE void gemm_hold(int R, vf sum[GEMM_ROWS][GEMM_VECS])
 {
 #if defined(ZT_ISA_avx512)
-    enum { FTZ_DAZ = 0x8040 };
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
-    _mm_setcsr(on ? _mm_getcsr() | FTZ_DAZ : _mm_getcsr() & ~(unsigned)FTZ_DAZ);
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
 #else
-    (void)R, (void)on, (void)sum;
+    (void)R, (void)sum;
 #endif
+}
+
+/* flush_begin() before the sums of GEMM_APART are made, and flush_end() behind them. */
+INLINE unsigned gemm_begin(int R, vf sum[GEMM_ROWS][GEMM_VECS])
+{
+    gemm_hold(R, sum);
+    const unsigned usual = flush_begin();
+    gemm_hold(R, sum);
+    return usual;
+}
+
+INLINE void gemm_end(int R, unsigned usual, vf sum[GEMM_ROWS][GEMM_VECS])
+{
+    gemm_hold(R, sum);
+    flush_end(usual);
+    gemm_hold(R, sum);
 }
 
 INLINE void gemm_put(const gemm_block *g, float *y, int n, vf sum)
@@ -98,7 +110,7 @@ INLINE void gemm_rows(int R, gemm_way way, const gemm_block *g, int row)
             sum[r][w] = vf_set(0);
             __builtin_prefetch(y + r * g->down + w * LANES, 1);
         }
-    if (way == GEMM_APART) gemm_flush(R, true, sum);
+    const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
     for (int k = 0, depth = g->depth; k < depth; k++, b += b_down) {
         vf v[GEMM_VECS];
         UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
@@ -109,7 +121,7 @@ INLINE void gemm_rows(int R, gemm_way way, const gemm_block *g, int row)
                 sum[r][w] = gemm_step(way, x, v[w], sum[r][w]);
         }
     }
-    if (way == GEMM_APART) gemm_flush(R, false, sum);
+    if (way == GEMM_APART) gemm_end(R, usual, sum);
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int w = 0; w < GEMM_VECS; w++)
             gemm_put(g, y + r * g->down + w * LANES, g->columns - w * LANES, sum[r][w]);

@@ -8,6 +8,7 @@
 #define ZT_CPU_TILES_H
 
 #include "lib/engine/cpu/isa/dot.h"
+#include "lib/engine/cpu/isa/flush.h"
 
 enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 
@@ -271,7 +272,6 @@ INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x,
 /* The bits of tile_brain by FMAs, for processors on which these are faster than vdpbf16ps. That is
  * an FMA of the pair's odd column, then one of the even, numbers below the normal ones taken and
  * given as 0. */
-enum { FLUSH = 0x8040 }; /* of mxcsr: FTZ and DAZ */
 
 /* Words k.. of two columns into the chains of sums. volatile: not before or after the flushing. */
 INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const float *x,
@@ -293,13 +293,12 @@ INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x,
 {
     sums s[CHAINS];
     int64_t k = 0, words = (K + 1) / 2;
-    const unsigned usual = _mm_getcsr();
     UNROLL for (int c = 0; c < CHAINS; c++)
         sums_zero(&s[c], 1, T);
-    _mm_setcsr(usual | FLUSH);
+    const unsigned usual = flush_begin();
     for (; k + CHAINS <= words; k += CHAINS) wide_columns(CHAINS, T, r, w, k, x, step, s);
     for (; k < words; k++) wide_columns(1, T, r, w, k, x, step, s);
-    _mm_setcsr(usual);
+    flush_end(usual);
     UNROLL for (int c = 0; c < CHAINS; c++)
         UNROLL for (int t = 0; t < T; t++) __asm__ volatile("" : "+v"(s[c].v[0][t]));
     chains_store(s, 1, T, r, acc, down);
