@@ -2,8 +2,8 @@
  * row the bits of few rows, which other kernels make, for every packed type, sizes that fill
  * no tile and no chunk, and x as one code of 8 bits or two. */
 #include "lib/tensor/quantize.h"
-#include "tests/oneop.h"
-#include "tests/tap.h"
+#include "tests/device.h"
+#include "tests/manyrows.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,35 +22,9 @@ static void draw(float *v, int64_t n)
     for (int64_t i = 0; i < n; i++) v[i] = (float)((s = s * 1664525 + 1013904223) >> 8) / 8e6f - 1;
 }
 
-/* Rows from .. from + n - 1: residual + x w^T + bias. */
 static bool multiply(zt_dtype t, const char *act, int64_t K, int64_t from, int64_t n, float *to)
 {
-    zt_linear_add_attrs attrs = {0};
-    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", act);
-    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {n, K}},
-                     {.dtype = t, .rank = 2, .dim = {M, K}},
-                     {.dtype = ZT_F32, .rank = 2, .dim = {n, M}},
-                     {.dtype = ZT_F32, .rank = 1, .dim = {M}}};
-    oneop o = {.op = ZT_OP_linear_add,
-               .attrs = &attrs,
-               .data = {x + from * K, packed, more + from * M, bias},
-               .result = {to}};
-    for (int i = 0; i < 4; i++) o.in[i] = &in[i];
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
-    diag("%s", zt_ctx_error(ctx));
-    return false;
-}
-
-/* Was there a launch of this kernel, on the emulation? */
-static bool was_launched(const char *kernel)
-{
-    char line[128];
-    bool found = false;
-    FILE *f = fopen(launched, "r");
-    while (f && !found && fgets(line, sizeof line, f))
-        found = !strncmp(line, kernel, strlen(kernel)) && line[strlen(kernel)] == ' ';
-    if (f) fclose(f);
-    return found;
+    return manyrows_made(engine, &(manyrows){act, t, K, M, x, more, bias, packed}, from, n, to);
 }
 
 static bool is_same(zt_dtype t, const char *act, int64_t K, int64_t from, int64_t n)
@@ -95,14 +69,8 @@ int main(void)
     int fd = mkstemp(launched);
     ctx = zt_ctx_new();
     if (fd >= 0) setenv("ZT_CUDA_EMU_LAUNCHES", launched, 1);
-    engine = zt_engine_open(ctx, "cuda", &(zt_engine_opts){.isa = zt_isa_best()});
-    if (engine)
-        test_all();
-    else
-        skip("cuda: %s", zt_ctx_error(ctx));
-    if (engine) zt_engine_close(engine);
-    if (engine) ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
-    zt_ctx_free(ctx);
+    engine = device_open(ctx, "cuda");
+    if (engine) test_all();
     if (fd >= 0) close(fd), unlink(launched);
-    return tap_done();
+    return device_done(ctx, engine);
 }

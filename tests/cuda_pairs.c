@@ -2,7 +2,7 @@
  * pairs of f16 (pair.cuh): near what doubles make of them for rows of any size, what is no number
  * where it belongs, and each row's bits the same by the kernels of few, some and many rows. */
 #include "tests/device.h"
-#include "tests/oneop.h"
+#include "tests/manyrows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,20 +59,9 @@ static void fill(int64_t K)
     for (int i = 0; i < ROWS * M; i++) more[i] = (float)draw() / 8388608.0f - 1;
 }
 
-/* Rows from .. from + n - 1: residual + x w^T + bias. */
 static bool multiply(int64_t K, int64_t from, int64_t n, float *to)
 {
-    static const zt_linear_add_attrs attrs = {.act = {"f32"}};
-    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {n, K}},
-                     {.dtype = ZT_F16, .rank = 2, .dim = {M, K}},
-                     {.dtype = ZT_F32, .rank = 2, .dim = {n, M}},
-                     {.dtype = ZT_F32, .rank = 1, .dim = {M}}};
-    oneop o = {.op = ZT_OP_linear_add,
-               .attrs = &attrs,
-               .data = {x + from * K, w, more + from * M, bias},
-               .result = {to}};
-    for (int i = 0; i < 4; i++) o.in[i] = &in[i];
-    return oneop_made(engine, &o);
+    return manyrows_made(engine, &(manyrows){"f32", ZT_F16, K, M, x, more, bias, w}, from, n, to);
 }
 
 /* By how much of what sums in f32 may lose, and pairs; infinite and NaN is what doubles make so. */
@@ -88,18 +77,6 @@ static double off(int64_t K, int64_t row, int64_t m)
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     if (isinf((float)want)) return got == (double)(float)want ? 0 : INFINITY;
     return fabs(got - want) / (all * 0x1p-20 + top * weights * 0x1p-39);
-}
-
-/* Was there a launch of this kernel, on the emulation? */
-static bool was_launched(const char *kernel)
-{
-    char line[128];
-    bool found = false;
-    FILE *f = fopen(launched, "r");
-    while (f && !found && fgets(line, sizeof line, f))
-        found = !strncmp(line, kernel, strlen(kernel)) && line[strlen(kernel)] == ' ';
-    if (f) fclose(f);
-    return found;
 }
 
 static bool is_same(int64_t K, int64_t from, int64_t n)
