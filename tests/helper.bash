@@ -39,6 +39,25 @@ one_message() { # tool
     [ "${#stderr_lines[@]}" -eq 1 ] && [[ ${stderr_lines[0]} == "$1: "* ]]
 }
 
+# Runs COMMAND and interrupts it alone, as soon as it would catch that and CONDITION (a shell's) holds; ends
+# as it does, 128 + the number of a signal. After a minute it is killed.
+interrupt_when() { # condition command...
+    perl -e '
+        my ($condition, @command) = @ARGV;
+        my $pid = fork // die "fork: $!";
+        if (!$pid) { $SIG{INT} = "DEFAULT"; exec @command; die "$command[0]: $!" }
+        my $signal = "KILL";
+        for (1 .. 1200) {
+            open my $f, "<", "/proc/$pid/status" or last;
+            my ($caught) = join("", <$f>) =~ /^SigCgt:\s*(\w+)/m;
+            $signal = "INT", last if hex(substr $caught, -1) & 2 && !system "bash", "-c", $condition;
+            select undef, undef, undef, .05;
+        }
+        kill $signal, $pid;
+        waitpid $pid, 0;
+        exit($? & 127 ? 128 + ($? & 127) : $? >> 8)' "$@"
+}
+
 # Each line of stdin "status|word|arguments": the command refuses them with that status, one line that
 # holds the word, and nothing on stdout. A shell reads the arguments.
 all_refused() { # tool [command]

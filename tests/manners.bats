@@ -207,24 +207,21 @@ END
     [ "$status" -eq 1 ]
 }
 
-# An interrupt (one: --foreground) SECONDS after the start of: zt-run ARGUMENTS.
-interrupted() {
-    local after=$1
+interrupted() { # condition zt-run's arguments...
+    run --separate-stderr interrupt_when "$1" "$bin/zt-run" "${@:2}"
     shift
-    run --separate-stderr timeout --foreground --preserve-status -s INT "$after" "$bin/zt-run" "$@"
     echo "zt-run $*: $status $stderr"
     [ "$status" -eq 130 ] && one_message zt-run
 }
 
 @test "SIGINT: text so far is kept, half an array is not, waiting ends" {
-    interrupted 0.5 -m model.gguf --raw -p a -c 100000 --ignore-eos -o text
+    interrupted 'sleep 2' -m model.gguf --raw -p a -c 100000 --ignore-eos -o text
     [ -s text ]
     printf 'hello on the she in there %.0s' {1..400} >prompt
-    interrupted 0.5 -m model.gguf --raw -i prompt -c 100000 -n 0 --chunk 1 --engine ref --logits a.npy --all-logits
+    interrupted 'sleep .3' -m model.gguf --raw -i prompt -c 100000 -n 0 --chunk 1 --engine ref --logits a.npy --all-logits
     mkfifo fifo
-    interrupted 0.3 -m fifo -p hi
-    run timeout --foreground --preserve-status -s INT 0.3 "$bin/zt-run" -m - -p hi < <(cat model.gguf; exec sleep 3)
-    [ "$status" -eq 130 ]
+    interrupted true -m fifo -p hi
+    interrupted true -m - -p hi < <(cat model.gguf; exec sleep 20 3>&-)
     clean text prompt fifo
 }
 

@@ -63,7 +63,7 @@ END
 }
 
 @test "run: interrupted, it ends the command and is 130" {
-    run timeout --foreground --preserve-status -s INT 0.5 zt-bench run -- sh -c 'echo $$ >pid; exec sleep 3'
+    run interrupt_when '[ -s pid ]' zt-bench run -- sh -c 'echo $$ >pid; exec sleep 60'
     [ "$status" -eq 130 ]
     run ! kill -0 "$(cat pid)"
 }

@@ -300,8 +300,7 @@ X
     run --separate-stderr bash -c "zt-convert --list '$tiny' >/dev/full"
     [ "$status" -eq 74 ]
     # while it waits for the rest of its input
-    run timeout --foreground --preserve-status -s INT 0.5 "$bin/zt-convert" - out.gguf \
-        < <(head -c 5000 model.gguf; exec sleep 3)
+    run interrupt_when true "$bin/zt-convert" - out.gguf < <(head -c 5000 model.gguf; exec sleep 20 3>&-)
     [ "$status" -eq 130 ]
     ls -A >left; cat left
     run ! grep -qvxE 'model.gguf|left|separate-stderr.*' left
@@ -312,6 +311,7 @@ X
     all_refused zt-convert <<'X'
 64|no input|
 64|output is missing|model.gguf
+64|above 0|--shard 0 model.gguf out/
 64|do not go together|--list --meta model.gguf
 64|one input|--list model.gguf model.gguf
 64|--by|--by layer model.gguf o.gguf

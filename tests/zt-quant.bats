@@ -291,6 +291,9 @@ vectors() { # LETTERS METADATA
 64|--type q8_0 --tensor-type q8_0 model.gguf out.gguf
 64|--type q8_0 --tensor-type '*=q9' model.gguf out.gguf
 64|--type q8_0 --dry-run --measure model.gguf
+64|--target-size 0 model.gguf out.gguf
+64|--type q8_0 --scale row model.gguf out.gguf
+64|--make-imatrix --pure -m model.gguf -i text -o im.gguf
 64|--type q8_0 --to tar model.gguf out.gguf
 64|--type q8_0 -m model.gguf model.gguf out.gguf
 64|--type q8_0 model.gguf out.gguf -o out.gguf
@@ -322,8 +325,7 @@ END
 }
 
 @test "an interrupt leaves nothing behind" {
-    run timeout --foreground --preserve-status -s INT 0.5 "$bin/zt-quant" --type q8_0 - out.gguf \
-        < <(head -c 20000 model.gguf; exec sleep 3)
+    run interrupt_when true "$bin/zt-quant" --type q8_0 - out.gguf < <(head -c 20000 model.gguf; exec sleep 20 3>&-)
     [ "$status" -eq 130 ]
     [ ! -e out.gguf ] && ! ls -A | grep -q 'out\|tmp'
 }

@@ -189,7 +189,7 @@ resume() { # from good and good.before; what is said goes to `said`
     one_message zt-train
     [[ $stderr == *"of another run"* ]]
     rm -f ck ck.before out.npz
-    run -130 --separate-stderr timeout --foreground --preserve-status -s INT .5 zt-train -m net.zt -i train.csv \
+    run -130 --separate-stderr interrupt_when '[ -s ck ]' zt-train -m net.zt -i train.csv \
         --loss cross_entropy --epochs 100000 --checkpoint ck -o out.npz
     one_message zt-train
     [ -f ck ] && [ ! -e out.npz ]

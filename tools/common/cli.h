@@ -29,7 +29,7 @@ typedef enum zt_opt_kind {
     ZT_OPT_I64,  /* int64_t *, in [min, max] */
     ZT_OPT_U64,  /* uint64_t * */
     ZT_OPT_F64,  /* double *, in [fmin, fmax] */
-    ZT_OPT_SIZE, /* size_t *: 512M, 4GiB */
+    ZT_OPT_SIZE, /* size_t *: 512M, 4GiB; min 1: not 0 */
     ZT_OPT_WORD, /* int *: index of the word in `arg` ("auto|always|never") */
     ZT_OPT_COUNT /* int *: how often given (-vv) */
 } zt_opt_kind;
@@ -46,7 +46,7 @@ typedef struct zt_opt {
     void *value;
     const char *arg;  /* the argument's name in --help; for WORD the words */
     const char *help; /* one line */
-    int64_t min, max; /* I64: both 0 means any */
+    int64_t min, max; /* I64: both 0 means any; SIZE: min is 0 or 1 */
     double fmin, fmax; /* F64: likewise */
     bool *given;      /* may be NULL: set true when the option was on the command line */
 } zt_opt;

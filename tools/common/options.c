@@ -301,9 +301,13 @@ static zt_status set_f64(zt_cli_state *st, const zt_opt *o, const char *text)
 
 static zt_status set_size(zt_cli_state *st, const zt_opt *o, const char *text)
 {
-    if (zt_parse_size(text, o->value))
-        return ZT_OK;
-    return bad_value(st, o, text, "a size such as 20000, 512M or 4GiB");
+    size_t n;
+    if (!zt_parse_size(text, &n) || n < (size_t)o->min)
+        return bad_value(st, o, text,
+                         o->min ? "a size above 0, such as 20000, 512M or 4GiB"
+                                : "a size such as 20000, 512M or 4GiB");
+    *(size_t *)o->value = n;
+    return ZT_OK;
 }
 
 static zt_status set_word(zt_cli_state *st, const zt_opt *o, const char *text)

@@ -29,6 +29,7 @@ zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *fn, v
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -114,6 +115,10 @@ static zt_status open_file(history *h, int flags)
 {
     if (!*h->path || *h->path == ':' || !strcmp(h->path, "-")) /* SQLite's own meanings */
         return zt_fail(h->cli->ctx, ZT_EUSAGE, "a history is a file: '%s'", h->path);
+    struct stat st;
+    if (stat(h->path, &st) == 0 && S_ISDIR(st.st_mode)) /* SQLite would speak of its own file in it */
+        return zt_fail(h->cli->ctx, flags & SQLITE_OPEN_READONLY ? ZT_ENOENT : ZT_ECREATE,
+                       "%s: is a directory", h->path);
     int rc = sqlite3_open_v2(h->path, &h->db, flags, NULL);
     if (rc != SQLITE_OK) return failed(h, rc);
     sqlite3_busy_timeout(h->db, PATIENCE);

@@ -123,9 +123,10 @@ static zt_status check_wishes(const net *n)
 static zt_status plan(net *n)
 {
     quant *q = n->q;
-    zt_status s = q->o->imatrix
-                      ? zt_fail(q->ctx, ZT_EUSAGE, "--imatrix is of models, not of networks")
-                      : open_frame(n);
+    if (q->o->imatrix || q->o->scale_given)
+        return zt_fail(q->ctx, ZT_EUSAGE, "%s is of models, not of networks",
+                       q->o->imatrix ? "--imatrix" : "--scale");
+    zt_status s = open_frame(n);
     if (s != ZT_OK)
         return s;
     q->n = zt_checkpoint_count(q->in);

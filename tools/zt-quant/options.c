@@ -15,12 +15,13 @@ static const zt_opt options[] = {
         "the type, or mix of types, of the matrices (--list-types)", ),
     ROW(0, "tensor-type", LIST, wishes, "GLOB=TYPE",
         "another type for such names; the last that matches holds", ),
-    ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one", ),
+    ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one",
+        .given = &opt.scale_given),
     ROW(0, "rule", WORD, rule, "field|loom",
         "of networks: how codes are chosen (default: field)", ),
     FLAG("pure", pure, "all matrices of one type: no mix"),
     ROW(0, "target-size", SIZE, target, "SIZE",
-        "types by measured error, so that the file has this size", ),
+        "types by measured error, so that the file has this size", .min = 1),
     ROW(0, "imatrix", STR, imatrix, "FILE", "how much each column counts (--make-imatrix)", ),
     FLAG("strict", strict, "exit 1 where a tensor cannot have its type and falls back to another"),
     FLAG("dry-run", dry_run, "the types and sizes, as a table; nothing is written"),
@@ -70,7 +71,7 @@ static zt_status check_imatrix_job(quant *q)
 {
     const quant_options *o = q->o;
     if (o->type || o->target || o->imatrix || o->dry_run || o->measure || o->to || o->wishes.n ||
-        q->cli->n_operands)
+        o->scale_given || o->rule || o->pure || o->strict || o->no_history || q->cli->n_operands)
         return misuse(q, "--make-imatrix goes with -m MODEL -i TEXT -o FILE alone");
     if (!o->model || !o->input || !q->cli->output)
         return misuse(q, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
@@ -127,6 +128,15 @@ static zt_status take_wish(quant *q, int i)
     return q->glob[i] ? ZT_OK : ZT_ENOMEM;
 }
 
+/* A type that is asked for has scales of its own beside its codes. */
+static bool has_scales(const quant *q)
+{
+    bool has = q->mix && quant_is_scaled(q->mix->dtype);
+    for (int i = 0; i < q->o->wishes.n; i++)
+        has = has || quant_is_scaled(q->wish[i].dtype);
+    return has;
+}
+
 static zt_status take_types(quant *q)
 {
     const quant_options *o = q->o;
@@ -147,6 +157,8 @@ static zt_status take_types(quant *q)
     zt_status s = q->wish && q->glob && q->net_wish ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; i < n && s == ZT_OK; i++)
         s = take_wish(q, (int)i);
+    if (s == ZT_OK && o->scale_given && !has_scales(q))
+        return misuse(q, "--scale is of FP8: no type that is asked for has scales");
     return s;
 }
 

@@ -13,7 +13,7 @@ typedef struct quant_options {
     int scale;          /* QUANT_SCALE_ */
     int rule;           /* zt_storage_rule, of networks */
     int64_t window;     /* tokens of a text for --make-imatrix */
-    bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history;
+    bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history, scale_given;
 } quant_options;
 
 /* A tensor: as it comes, what it becomes, and what that cost. */
