@@ -3,8 +3,13 @@
 #define ZT_PROCESSOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Is vdpbf16ps slower than the two FMAs that give its bits? */
 bool zt_cpu_slow_bf16(void);
+
+/* Weights are read once, in the order in which they lie. So many bytes ahead of what it reads a kernel
+ * does well to send for lines, to the second cache; 0: the processor does better by itself. */
+size_t zt_cpu_reach(void);
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef ZT_CPU_TILES_H
 #define ZT_CPU_TILES_H
 
+#include "lib/base/processor.h"
 #include "lib/engine/cpu/isa/dot.h"
 #include "lib/engine/cpu/isa/flush.h"
 
@@ -50,7 +51,8 @@ INLINE int together(zt_pack_form f, int64_t left)
     return f.together == 8 ? 8 : zt_pack_together(f, left);
 }
 
-/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. */
+/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie, and where
+ * that is a gain sends for later ones. (Codes of 8 bits come as fast as plain reading without that.) */
 enum { IN_ORDER = 2 };
 TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
 {
@@ -100,6 +102,7 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
                          const uint8_t *x, size_t step, float *acc, int64_t down)
 {
     (void)step;
+    const size_t reach = T <= IN_ORDER && f.bits < 8 && r == 0 ? zt_cpu_reach() : 0;
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
@@ -107,8 +110,11 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         if (T <= IN_ORDER) ask_for_lines(p, f.head);
-        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)T * code_bytes(f))
+        send_for(p, reach, f.head);
+        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)T * code_bytes(f)) {
+            send_for(q, reach, ZT_PACK_CODES(f.bits));
             block_codes(f, T, P, r, p, q, b, x, sum);
+        }
         p = q;
     }
     UNROLL for (int t = 0; t < T / P; t++)
@@ -202,6 +208,9 @@ TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *cons
     sums_store(&s, G, T, r, acc, down);
 }
 
+/* Bytes of a column of a group of plain weights. */
+INLINE int column_bytes(zt_dtype t) { return t == ZT_F32 ? 64 : 32; }
+
 /* Column k of rows r.. of a group of plain weights as f32. */
 INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k, int r)
 {
@@ -227,11 +236,16 @@ TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uin
 TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
                          const float *x, size_t step, float *acc, int64_t down)
 {
+    const size_t reach = T <= IN_ORDER && r == 0 ? zt_cpu_reach() : 0;
     sums s[CHAINS];
     int64_t k = 0;
     UNROLL for (int c = 0; c < CHAINS; c++)
         sums_zero(&s[c], G, T);
-    for (; k + CHAINS <= K; k += CHAINS) plain_columns(type, CHAINS, G, T, r, w, k, x, step, s);
+    for (; k + CHAINS <= K; k += CHAINS) {
+        UNROLL for (int g = 0; g < G; g++)
+            send_for(w[g] + column_bytes(type) * k, reach, CHAINS * column_bytes(type));
+        plain_columns(type, CHAINS, G, T, r, w, k, x, step, s);
+    }
     for (; k < K; k++) plain_columns(type, 1, G, T, r, w, k, x, step, s);
     chains_store(s, G, T, r, acc, down);
 }
@@ -291,12 +305,16 @@ INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const
 INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x, size_t step,
                       float *acc, int64_t down)
 {
+    const size_t reach = T <= IN_ORDER ? zt_cpu_reach() : 0;
     sums s[CHAINS];
     int64_t k = 0, words = (K + 1) / 2;
     UNROLL for (int c = 0; c < CHAINS; c++)
         sums_zero(&s[c], 1, T);
     const unsigned usual = flush_begin();
-    for (; k + CHAINS <= words; k += CHAINS) wide_columns(CHAINS, T, r, w, k, x, step, s);
+    for (; k + CHAINS <= words; k += CHAINS) {
+        send_for(w + 64 * k, reach, CHAINS * 64);
+        wide_columns(CHAINS, T, r, w, k, x, step, s);
+    }
     for (; k < words; k++) wide_columns(1, T, r, w, k, x, step, s);
     flush_end(usual);
     UNROLL for (int c = 0; c < CHAINS; c++)
