@@ -11,7 +11,13 @@ typedef vf pairwise(vf a, vf b);
 INLINE void zip(const float *a, const float *b, float *y, int64_t n, pairwise *f, bool past)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_put(y + i, f(vf_load(a + i), vf_load(b + i)), past);
+    for (; i + LANES <= n; i += LANES) {
+        if (past) {
+            fetch_ahead(a + i);
+            fetch_ahead(b + i);
+        }
+        vf_put(y + i, f(vf_load(a + i), vf_load(b + i)), past);
+    }
     int rest = (int)(n - i);
     if (rest) vf_store_n(y + i, rest, f(vf_load_n(a + i, rest), vf_load_n(b + i, rest)));
 }

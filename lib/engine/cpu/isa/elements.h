@@ -109,16 +109,20 @@ typedef vf curve(vf x, const double *p); /* p: the attributes */
 INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p, bool past)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_put(y + i, f(vf_load(x + i), p), past);
+    for (; i + LANES <= n; i += LANES) {
+        if (past) fetch_ahead(x + i);
+        vf_put(y + i, f(vf_load(x + i), p), past);
+    }
     if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
 }
 
 INLINE void run_map(zt_cpu_call *c, int64_t begin, int64_t end, float *local, curve *f,
                     const double *p)
 {
-    int64_t count = zt_type_count(&c->out[0].type);
-    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
-        int64_t n = count - at < CHUNK ? count - at : CHUNK;
+    int64_t count = zt_type_count(&c->out[0].type), last = end * CHUNK < count ? end * CHUNK : count;
+    bool plain = c->in[0].type.dtype == ZT_F32 && c->out[0].type.dtype == ZT_F32;
+    for (int64_t at = begin * CHUNK, n; at < last; at += n) {
+        n = plain || last - at < CHUNK ? last - at : CHUNK; /* without scratch all at once */
         const float *x = operand(&c->in[0], at, n, local);
         float *y = target(&c->out[0], at, local + CHUNK);
         map(x, y, n, f, p, streamed(&c->out[0], at));

@@ -30,8 +30,13 @@ INLINE vf tanh_slope(vf x)
 INLINE void map_gate(const float *x, const float *up, float *y, int64_t n, gate_curve *f, bool past)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= n; i += LANES) {
+        if (past) {
+            fetch_ahead(x + i);
+            fetch_ahead(up + i);
+        }
         vf_put(y + i, vf_mul(f(vf_load(x + i)), vf_load(up + i)), past);
+    }
     int rest = (int)(n - i);
     if (rest)
         vf_store_n(y + i, rest, vf_mul(f(vf_load_n(x + i, rest)), vf_load_n(up + i, rest)));

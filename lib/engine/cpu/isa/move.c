@@ -168,13 +168,23 @@ static void turn_any(int size, const turning *t, int64_t rows, int64_t columns)
         turn(1, t, rows, columns);
 }
 
+/* A run of whole lines past the caches. */
+static void stream_run(const char *x, char *y, int64_t run, bool on)
+{
+    for (int64_t i = 0; i < run; i += 64) {
+        if (on) fetch_ahead(x + i);
+        vf_stream((float *)(void *)(y + i), vf_load((const float *)(const void *)(x + i)));
+    }
+}
+
 /* n runs of neighbours, so many bytes apart in x and y; `past` the caches. */
 static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t run,
                       int64_t n, bool past)
 {
+    bool on = x_step == run || run >= 4 * AHEAD; /* it reads straight on */
     for (int64_t k = 0; k < n; k++, x += x_step, y += y_step)
         if (past)
-            stream_copy((const float *)(const void *)x, (float *)(void *)y, run / 4);
+            stream_run(x, y, run, on);
         else
             memcpy(y, x, (size_t)run);
 }
@@ -186,15 +196,20 @@ static void transpose_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
     int64_t size = size_of(&c->in[0].type);
     int last = t.n - 1;
     bool plain = t.n == 0 || t.thin == last;
+    int64_t most[ZT_MAX_RANK], pieces[ZT_MAX_RANK];
     (void)phase, (void)local;
+    for (int d = 0; d <= last; d++) pieces[d] = pieces_of(&t, d, &most[d]);
     for (int64_t i = begin; i < end; i++) {
         int64_t from = 0, to = 0, rest = i, n[ZT_MAX_RANK];
         for (int d = last; d >= 0; d--) {
-            int64_t most, pieces = pieces_of(&t, d, &most), k = rest % pieces * most;
-            n[d] = t.dim[d] - k < most ? t.dim[d] - k : most;
+            int64_t k = 0;
+            if (pieces[d] > 1) {
+                k = rest % pieces[d] * most[d];
+                rest /= pieces[d];
+            }
+            n[d] = t.dim[d] - k < most[d] ? t.dim[d] - k : most[d];
             from += k * t.from[d];
             to += k * t.to[d];
-            rest /= pieces;
         }
         const char *x = (const char *)c->in[0].data + from * size;
         char *y = (char *)c->out[0].data + to * size;

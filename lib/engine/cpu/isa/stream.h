@@ -23,6 +23,12 @@ INLINE void vf_put(float *y, vf a, bool past)
         vf_store(y, a);
 }
 
+enum { AHEAD = 2048 };
+
+/* For what is read straight on while such an output is written: the processor foresees no further
+ * than to the end of a page, where each store behind a line that is missing waits too. */
+INLINE void fetch_ahead(const void *p) { __builtin_prefetch((const char *)p + AHEAD); }
+
 /* n floats to where a line begins. */
 INLINE void stream_copy(const float *x, float *y, int64_t n)
 {
