@@ -90,12 +90,14 @@ enum {
     PAST_COLS = 65536 /* a row's scratch: 256 KiB at most */
 };
 
-/* y = exp(x - top) of n <= CHUNK; returns the sum. */
-static float exps(const float *x, float *y, int n, float top)
+/* y = exp(x - top) of n <= CHUNK; returns the sum. Meanwhile `next`, what will be read, comes from
+ * memory, which would rest else. */
+static float exps(const float *x, float *y, int n, float top, const float *next)
 {
     vf sum = vf_set(0), t = vf_set(top);
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
+        __builtin_prefetch(next + i, 0, 2);
         vf e = vf_exp(vf_sub(vf_load(x + i), t));
         vf_store(y + i, e);
         sum = vf_add(sum, e);
@@ -108,17 +110,12 @@ static float exps(const float *x, float *y, int n, float top)
     return vf_sum(sum);
 }
 
-/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. `next` is what is
- * read after it: memory would rest until then. */
-INLINE void times(const float *x, float *y, int64_t n, float by, bool past, const float *next)
+/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. */
+INLINE void times(const float *x, float *y, int64_t n, float by, bool past)
 {
     vf f = vf_set(by);
     int64_t i = 0;
-    for (; past && i + LANES <= n; i += LANES) {
-        __builtin_prefetch(next + i, 0, 2);
-        vf_stream(y + i, vf_mul(vf_load(x + i), f));
-    }
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_mul(vf_load(x + i), f));
+    for (; i + LANES <= n; i += LANES) vf_put(y + i, vf_mul(vf_load(x + i), f), past);
     int rest = (int)(n - i);
     if (rest) vf_store_n(y + i, rest, vf_mul(vf_load_n(x + i, rest), f));
 }
@@ -143,32 +140,32 @@ static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
         float *e = past ? local : y;
         double sum = 0;
         for (int64_t i = 0; i < cols; i += CHUNK)
-            sum += (double)exps(x + i, e + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
-        if (past)
-            times(e, y, cols, (float)(1 / sum), true, x + cols);
-        else
-            times(e, y, cols, (float)(1 / sum), false, x);
+            sum += (double)exps(x + i, e + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top,
+                                past ? x + cols + i : x + i);
+        times(e, y, cols, (float)(1 / sum), past);
     }
 }
 
 /* ---- log_softmax, logsumexp of rows ---------------------------------------------------------- */
 
-/* ln sum exp(x - top) of a row whose largest is top, through CHUNK floats of scratch. */
-static double log_sum(const float *x, int64_t cols, float top, float *scratch)
+/* ln sum exp(x - top) of a row whose largest is top, through CHUNK floats of scratch; `next` as for
+ * exps. */
+static double log_sum(const float *x, int64_t cols, float top, float *scratch, const float *next)
 {
     double sum = 0;
     for (int64_t i = 0; i < cols; i += CHUNK)
-        sum += (double)exps(x + i, scratch, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
+        sum += (double)exps(x + i, scratch, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top,
+                            next + i);
     return log(sum);
 }
 
-/* y = x - top - less */
-static void shift(const float *x, float *y, int64_t n, float top, float less)
+/* y = x - top - less; or with `past` past the caches. */
+INLINE void shift(const float *x, float *y, int64_t n, float top, float less, bool past)
 {
     vf t = vf_set(top), l = vf_set(less);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), t), l));
+        vf_put(y + i, vf_sub(vf_sub(vf_load(x + i), t), l), past);
     for (; i < n; i++) y[i] = x[i] - top - less;
 }
 
@@ -176,6 +173,7 @@ static void log_rows_setup(zt_cpu_call *c)
 {
     rows_setup(c);
     c->local_bytes = CHUNK * sizeof(float);
+    c->aux[0] = cols_of(&c->in[0].type) % LANES == 0 && beyond_caches(&c->in[0].type);
 }
 
 static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
@@ -185,8 +183,8 @@ static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
     for (int64_t r = begin; r < end; r++) {
         const float *x = (const float *)c->in[0].data + r * cols;
         float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
-        float less = (float)log_sum(x, cols, top, local);
-        shift(x, y, cols, top, less);
+        float less = (float)log_sum(x, cols, top, local, c->aux[0] ? x + cols : x);
+        shift(x, y, cols, top, less, c->aux[0] && on_line(y));
     }
 }
 
@@ -209,7 +207,7 @@ static void logsumexp_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
         const float *x = (const float *)c->in[0].data + r * cols;
         float top = largest(x, cols);
         if (!isfinite(top)) top = 0;
-        y[r] = (float)((double)top + log_sum(x, cols, top, local));
+        y[r] = (float)((double)top + log_sum(x, cols, top, local, c->aux[0] ? x + cols : x));
     }
 }
 
