@@ -332,7 +332,8 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
     }
 }
 
-/* Rows t..whole-1, whole tiles, times group g, or as many as a tile takes before `end`. */
+/* Rows t..whole-1, whole tiles, times group g, or as many as a tile takes before `end`. Of one group's
+ * tiles each sends for a part of the next group, where the processor does not by itself. */
 static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
 {
     const int at_once = j->tiles->groups[SIZES - 1];
@@ -344,9 +345,15 @@ static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64
         return;
     }
     const uint8_t *w = j->w + (size_t)g * j->group_bytes, *x = j->x + (size_t)t * j->row_bytes;
+    const size_t part = (size_t)round_up((int64_t)j->group_bytes / ((whole - t) / MOST), 64);
+    const bool send = g + 1 < end && zt_cpu_reach();
+    const uint8_t *packed = w;
     if (j->decoded) w = (const uint8_t *)j->decoded;
-    for (; t < whole; t += MOST, x += MOST * j->row_bytes, y += T * j->out->step)
+    for (size_t reach = j->group_bytes; t < whole; t += MOST, reach += part) {
+        if (send) send_for(packed, reach, (int)part);
         j->tiles->fn[SIZES - 1](&w, j->p->K, x, j->step, y, j->out->step);
+        x += MOST * j->row_bytes, y += T * j->out->step;
+    }
 }
 
 /* Rows t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
