@@ -124,7 +124,7 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
     if (!strcmp(a->form.s, "erf"))
         run_map(c, begin, end, local, single_gelu_erf, NULL);
     else
-        run_map(c, begin, end, local, exact_gelu_tanh, NULL);
+        run_map(c, begin, end, local, single_gelu_tanh, NULL);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
