@@ -117,11 +117,18 @@ static void test_packs(zt_dtype t)
 typedef struct problem {
     zt_dtype dtype;
     int64_t n, K, M;
-    bool q8, bias;
+    bool q8, q16, bias;
     float *x, *b, *w; /* w decoded */
     uint8_t *file;
     double *want;
 } problem;
+
+/* x to a whole number of 256ths of d in two bytes, of which the lower is from -127 on. */
+static float in_two_bytes(float x, float d)
+{
+    int v = (int)lrintf(x * (1 / d) * 256), high = (v + 128) >> 8, low = v - 256 * high;
+    return d / 256 * (float)(256 * high + (low < -127 ? -127 : low));
+}
 
 /* x as an engine may round it before multiplying. */
 static void round_row(const problem *p, const float *x, float *y)
@@ -130,10 +137,12 @@ static void round_row(const problem *p, const float *x, float *y)
     for (int64_t k = 0; k < p->K; k++) {
         y[k] = x[k];
         if (p->q8 && p->dtype == ZT_BF16) y[k] = zt_bf16_to_f32(zt_f32_to_bf16(x[k]));
-        if (!p->q8 || !rounded) continue;
+        if (!(p->q8 || p->q16) || !rounded) continue;
         float top = 0;
         for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; i++) top = fmaxf(top, fabsf(x[i]));
-        y[k] = top > 0 ? top / 127 * (float)lrintf(x[k] * (127 / top)) : 0;
+        y[k] = top <= 0 ? 0
+               : p->q16 ? in_two_bytes(x[k], top / 127)
+                        : top / 127 * (float)lrintf(x[k] * (127 / top));
     }
 }
 
@@ -175,7 +184,7 @@ static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, fl
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){n, p->K});
     zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}),
             b = zt_type_make(ZT_F32, 1, &p->M);
-    if (p->q8) strcpy(attrs.act.s, "q8");
+    if (p->q8 || p->q16) strcpy(attrs.act.s, p->q8 ? "q8" : "q16");
     oneop o = {.op = ZT_OP_linear,
                .attrs = &attrs,
                .in = {&x, &w, p->bias ? &b : NULL},
@@ -216,7 +225,7 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
         }
     /* bfloat16 pairs are added in an order of the processor's, without subnormals */
     ok(fine && error < 1e-11, "%s %s %s: %lld x %lld x %lld, error %.1e", zt_isa_name(isa),
-       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : "f32", (long long)p.n, (long long)p.K,
+       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n, (long long)p.K,
        (long long)p.M, error);
     ok(same, "... and every token has the same bits in any batch, for 1, 2 and 3 threads");
     for (int i = 0; i < 3; i++) zt_engine_close(e[i]);
@@ -345,6 +354,12 @@ int main(void)
                     ctx, isa,
                     (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
             }
+    /* so many columns that groups are opened for their tiles piece by piece */
+    for (int i = 0; i < N_DTYPES; i++)
+        for (int q16 = 0; q16 < 2 && zt_dtype_get(dtypes[i])->kind == 'Q'; q16++)
+            test_product(
+                ctx, zt_isa_best(),
+                (problem){.dtype = dtypes[i], .n = 23, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
 #if defined(__x86_64__)
     if (zt_isa_best() == ZT_ISA_AVX512) test_pairs(ctx);
 #endif

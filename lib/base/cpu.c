@@ -167,6 +167,12 @@ size_t zt_cpu_reach(void)
     return is_amd() ? 0 : 4096;
 }
 
+/* Intel's have two ports for 512 bits, AMD's two that multiply and two that add. */
+bool zt_cpu_shared_ports(void)
+{
+    return !is_amd();
+}
+
 #else
 
 bool zt_cpu_slow_bf16(void)
@@ -177,6 +183,11 @@ bool zt_cpu_slow_bf16(void)
 size_t zt_cpu_reach(void)
 {
     return 0;
+}
+
+bool zt_cpu_shared_ports(void)
+{
+    return false;
 }
 
 zt_isa zt_isa_best(void)

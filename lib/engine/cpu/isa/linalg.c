@@ -18,6 +18,8 @@
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
  * multiply both and put the integers together (codes.h).
  *
+ * For many tokens a group is first opened (tiles.h) where the processor is faster with that.
+ *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
  */
@@ -130,7 +132,14 @@ static void size_scratch(zt_product *p)
     p->shared_bytes = p->packed_bytes + (p->alone ? 0 : p->acts_bytes);
     p->local_bytes = MOST_GROUPS * MOST * 64;
     if (p->decoded) p->local_bytes += zt_pack_group_bytes(ZT_F32, p->K) + 4 * (size_t)p->K;
+    if (p->opens) p->local_bytes += OPEN_BYTES + 64 * (size_t)(p->block * p->parts);
     if (p->x->type.dtype != ZT_F32) p->local_bytes += 4 * (size_t)p->K; /* of x_row, the last */
+}
+
+/* Are groups opened for their tiles? */
+static bool worth_opening(const zt_product *p, const weights *w)
+{
+    return p->form == CODES && w->open && p->rows >= 2 * MOST && zt_cpu_shared_ports();
 }
 
 /* Tokens of an item of the first phase: a tile, which is made at once (put_tile). */
@@ -155,6 +164,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
     p.block = block_of(&p, tile);
+    p.opens = worth_opening(&p, of);
     p.n_first = p.pack ? p.groups : 0;
     if (!p.alone && !p.lies) p.n_first += (p.n + tile_tokens(&p) - 1) / tile_tokens(&p);
     p.n_items = (p.n + p.block - 1) / p.block * p.groups;
@@ -268,6 +278,7 @@ typedef struct job { /* what tiles of one product share */
     size_t group_bytes, row_bytes, step;
     float *acc;
     float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
+    uint8_t *opened; /* OPEN_BYTES, and sums of a block behind them; NULL: as packed */
 } job;
 
 /* T tokens of y from the sums of a group. */
@@ -332,12 +343,50 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
     }
 }
 
-/* Rows t..whole-1, whole tiles, times group g, or as many as a tile takes before `end`. Of one group's
- * tiles each sends for a part of the next group, where the processor does not by itself. */
-static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
+/* Where the processor does not by itself, tile i of n by group g sends for as large a part of the next
+ * group (`bytes` from `at` on): that is this call's, or most often the next one's. With few tiles it
+ * would be so much at once that it holds up what is needed now. */
+static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int64_t i, int64_t n)
+{
+    enum { ENOUGH = 4 };
+    size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
+    if (n < ENOUGH || g + 1 >= j->p->groups || from >= bytes || !zt_cpu_reach()) return;
+    if (part > bytes - from) part = bytes - from;
+    send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + from, (int)part);
+}
+
+#if defined(ZT_ISA_avx512)
+/* Rows t..whole-1, whole tiles, times group g, opened some columns at a time. */
+static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
+{
+    const zt_product *p = j->p;
+    const zt_dtype type = p->w->type.dtype;
+    const zt_pack_form f = table[type].form;
+    opened_fn *tile = opened_tiles[zt_pack_halves(f)][zt_pack_mins(f)][p->parts - 1];
+    float *in_place = sums_in_place(j, t / p->parts, g);
+    float *apart = (float *)(void *)(j->opened + OPEN_BYTES), *y = in_place ? in_place : apart;
+    const int64_t down = in_place ? j->out->step : ZT_PACK_ROWS, T = MOST / p->parts;
+    for (int64_t k = 0; k < p->K; k += OPEN_COLUMNS) {
+        int64_t n = p->K - k < OPEN_COLUMNS ? p->K - k : OPEN_COLUMNS;
+        const uint8_t *x = j->x + k / 32 * MOST * (int64_t)code_bytes(f);
+        size_t at = zt_pack_group_bytes(type, k), bytes = zt_pack_group_bytes(type, k + n) - at;
+        table[type].open(j->w + (size_t)g * j->group_bytes + at, n, j->opened);
+        for (int64_t row = t; row < whole; row += MOST) {
+            send_for_next(j, g, at, bytes, (row - t) / MOST, (whole - t) / MOST);
+            tile(j->opened, n, x + (size_t)row * j->row_bytes, y + (row - t) / MOST * T * down,
+                 down, k > 0);
+        }
+    }
+    for (int64_t row = t; row < whole && !in_place; row += MOST)
+        finish(j, row / p->parts, T, g, apart + (row - t) / MOST * T * ZT_PACK_ROWS);
+}
+#endif
+
+/* The same as packed, or times as many groups as a tile takes before `end`. */
+static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
 {
     const int at_once = j->tiles->groups[SIZES - 1];
-    const int64_t T = MOST / j->p->parts;
+    const int64_t T = MOST / j->p->parts, n = (whole - t) / MOST;
     float *y = at_once == 1 ? sums_in_place(j, t / j->p->parts, g) : NULL;
     if (!y) {
         for (; t < whole; t += MOST)
@@ -345,15 +394,22 @@ static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64
         return;
     }
     const uint8_t *w = j->w + (size_t)g * j->group_bytes, *x = j->x + (size_t)t * j->row_bytes;
-    const size_t part = (size_t)round_up((int64_t)j->group_bytes / ((whole - t) / MOST), 64);
-    const bool send = g + 1 < end && zt_cpu_reach();
-    const uint8_t *packed = w;
     if (j->decoded) w = (const uint8_t *)j->decoded;
-    for (size_t reach = j->group_bytes; t < whole; t += MOST, reach += part) {
-        if (send) send_for(packed, reach, (int)part);
+    for (int64_t i = 0; i < n; i++, x += MOST * j->row_bytes, y += T * j->out->step) {
+        send_for_next(j, g, 0, j->group_bytes, i, n);
         j->tiles->fn[SIZES - 1](&w, j->p->K, x, j->step, y, j->out->step);
-        x += MOST * j->row_bytes, y += T * j->out->step;
     }
+}
+
+static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
+{
+#if defined(ZT_ISA_avx512)
+    if (j->opened) {
+        opened_tiles_of(j, t, whole, g);
+        return;
+    }
+#endif
+    packed_tiles_of(j, t, whole, g, end);
 }
 
 /* Rows t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
@@ -395,6 +451,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
                                   ? brain_words((act_form)p->form, p->K) : p->K),
              .acc = (float *)(void *)local};
     if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
+    if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
 }
 

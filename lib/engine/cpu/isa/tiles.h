@@ -121,6 +121,74 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
         fv_store(acc + down * t + r, sum[t]);
 }
 
+/* ---- opened groups --------------------------------------------------------------------------- */
+
+/* Columns of a group as tiles of 8-bit activations want them, made once for many tiles: for each 32
+ * the eight registers of codes, and f32 scales (two with halves), each with its minima behind it if
+ * there are any. Only where what that saves, shifts and conversions, keeps products waiting. */
+enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+
+typedef void open_fn(const uint8_t *w, int64_t K, uint8_t *to);
+/* w: opened; x: a tile of MOST rows; goes on from what is at acc, or begins. */
+typedef void opened_fn(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,
+                       bool goes_on);
+
+#if defined(ZT_ISA_avx512)
+TEMPLATE uint8_t *open_block(zt_pack_form f, const uint8_t *p, const uint8_t *q, int b, uint8_t *to)
+{
+    cv c[8];
+    cv_unpack(f, false, q, c);
+    UNROLL for (int i = 0; i < 8; i++, to += 64) cv_store(to, c[i]);
+    UNROLL for (int h = 0; h <= zt_pack_halves(f); h++) {
+        cv_store(to, (cv)scale_of(f, p, b, h, 0));
+        to += 64;
+        if (!zt_pack_mins(f)) continue;
+        cv_store(to, (cv)min_of(f, p, b, h, 0));
+        to += 64;
+    }
+    return to;
+}
+
+TEMPLATE void open_codes(zt_pack_form f, const uint8_t *p, int64_t K, uint8_t *to)
+{
+    for (int64_t left = K / 32; left > 0; left -= f.together) {
+        const uint8_t *q = p + f.head;
+        const int n = together(f, left);
+        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits)) to = open_block(f, p, q, b, to);
+        p = q;
+    }
+}
+
+/* tile_codes of an opened group, whatever its type: f says what scales and minima there are. */
+TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
+                          float *acc, int64_t down, bool goes_on)
+{
+    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    fv sum[MOST];
+    UNROLL for (int t = 0; t < MOST / P; t++)
+        sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
+    for (int64_t k = 0; k < K; k += 32, x += (size_t)MOST * code_bytes(f)) {
+        const uint8_t *d = x + 32 * MOST, *s = d + 4 * MOST, *scales = p + 512;
+        UNROLL for (int h = 0; h < parts; h++) {
+            cv c[8];
+            iv dot[MOST];
+            UNROLL for (int i = 0; i < n; i++) c[i] = cv_load(p + 64 * (n * h + i));
+            fv scale = fv_load(scales), min = scale;
+            scales += 64;
+            if (zt_pack_mins(f)) {
+                min = fv_load(scales);
+                scales += 64;
+            }
+            cv_dots(8, n, MOST, c, x + 16 * MOST * h, zt_pack_mins(f) ? NULL : s + 4 * MOST * h,
+                    dot);
+            add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum);
+        }
+        p = scales;
+    }
+    UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
+}
+#endif
+
 /* ---- tiles: f32 activations ------------------------------------------------------------------ */
 
 /* Of every row and token one sum, in order: G groups times T tokens of them are kept going. */
@@ -336,6 +404,7 @@ typedef struct weights {
     tiles exact, fast, fine; /* act=f32, act=q8, act=q16 */
     act_form fast_form; /* with BRAIN: of processors that are fast at it, WIDE of the others */
     zt_pack_form form;
+    open_fn *open; /* NULL: of codes that are bytes, and where it would save nothing */
 } weights;
 
 #define TILE(name, body)                                                                           \
@@ -365,6 +434,36 @@ typedef struct weights {
     EACH_SIZE(CODES_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))
 ZT_PACK_BLOCKS(X)
 #undef X
+#if defined(ZT_ISA_avx512)
+#define X(NAME, ...)                                                                               \
+    static void open_##NAME(const uint8_t *w, int64_t K, uint8_t *to)                              \
+    {                                                                                              \
+        open_codes(ZT_PACK_FORM(__VA_ARGS__), w, K, to);                                           \
+    }
+ZT_PACK_BLOCKS(X)
+#undef X
+#define OPENED_TILE(name, P, scales)                                                               \
+    static void name(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,      \
+                     bool goes_on)                                                                 \
+    {                                                                                              \
+        tile_opened(ZT_PACK_FORM(8, NONE, 0, scales, 0, 1), P, w, K, x, acc, down, goes_on);       \
+    }
+OPENED_TILE(opened, 1, HALF)
+OPENED_TILE(opened_fine, 2, HALF)
+OPENED_TILE(opened_mins, 1, HALF_MIN)
+OPENED_TILE(opened_mins_fine, 2, HALF_MIN)
+OPENED_TILE(opened_halves, 1, I8_16)
+OPENED_TILE(opened_halves_fine, 2, I8_16)
+OPENED_TILE(opened_halves_mins, 1, U4_MIN)
+OPENED_TILE(opened_halves_mins_fine, 2, U4_MIN)
+/* [has scales for 16 columns][has minima][parts - 1] */
+static opened_fn *const opened_tiles[2][2][2] = {
+    {{opened, opened_fine}, {opened_mins, opened_mins_fine}},
+    {{opened_halves, opened_halves_fine}, {opened_halves_mins, opened_halves_mins_fine}}};
+#define OPEN(NAME, bits) (bits) < 8 ? open_##NAME : NULL
+#else
+#define OPEN(NAME, bits) NULL
+#endif
 EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
 EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
 EACH_PLAIN_SIZE(PLAIN_TILE, BF16, ZT_BF16)
@@ -390,15 +489,15 @@ static const tiles wide_tiles = PLAIN_TILES(BF16);
 #endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}},
-    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}},
-#define X(NAME, ...)                                                                               \
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NULL},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NULL},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NULL},
+#define X(NAME, bits, ...)                                                                         \
     [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), FINE_TILES(NAME), CODES,                   \
-                   ZT_PACK_FORM(__VA_ARGS__)},
+                   ZT_PACK_FORM(bits, __VA_ARGS__), OPEN(NAME, bits)},
     ZT_PACK_BLOCKS(X)
 #undef X
-#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}},
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NULL},
     ZT_PACK_WHOLE(X)
 #undef X
 };
