@@ -280,6 +280,60 @@ static void test_continuous(void)
     free(f.bytes);
 }
 
+static int32_t bans[] = {-1, -1, 0, 1 << 30}; /* two that the text would have, and none of it */
+
+/* The likeliest but for the bans. */
+static zt_status next_allowed(void *user, float *logits, int32_t best, bool *more)
+{
+    text *t = user;
+    for (int i = 0; logits && i < 3; i++)
+        logits[bans[i]] = -INFINITY;
+    if (logits)
+        best = zt_sample(&(zt_sampler){.top_p = 1, .repeat_penalty = 1}, logits, t->V, NULL, 0, 0, NULL);
+    *more = --t->make > 0;
+    return zt_ids_push(t->ctx, &t->ids, best);
+}
+
+/* Texts that never get some tokens: whether the batch sees to that or they look for themselves. */
+static void test_banned(void)
+{
+    file f = make("llama", "q4_1", 2, NULL);
+    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3};
+    stage t;
+    bool good = open_stage(&t, &f, &s, false);
+    zt_batch_close(t.b);
+    t.b = zt_batch_open(t.o.m, &(zt_batch_opts){.next = next_allowed});
+    good = good && t.b;
+    size_t n = 0;
+    for (int round = 0; round < 2 && good; round++) {
+        for (int k = 0; k < 3 && good; k++) {
+            zt_ids_fini(t.ctx, &t.got[k].ids);
+            t.got[k] = make_text(t.ctx, 5, t.V);
+            t.got[k].make = 20;
+            n = t.got[k].ids.n;
+        }
+        good = good && zt_batch_add(t.b, &t.got[0], &t.got[0].ids, false) == ZT_OK;
+        if (round) /* the first time the tokens to be banned are not known */
+            good = good && zt_batch_add(t.b, &t.got[1], &t.got[1].ids, true) == ZT_OK &&
+                   zt_batch_add_best(t.b, &t.got[2], &t.got[2].ids, bans, 4) == ZT_OK;
+        while (good && zt_batch_counted(t.b).texts > 0)
+            good = zt_batch_step(t.b) == ZT_OK;
+        for (int i = 0; i < 2 && good; i++)
+            bans[i] = t.got[0].ids.id[n + 7 * (size_t)i];
+    }
+    bool differs = false, none = true;
+    for (size_t i = n; good && i < n + 20; i++) {
+        differs = differs || t.got[0].ids.id[i] != t.got[2].ids.id[i];
+        for (int k = 0; k < 3; k++)
+            none = none && t.got[2].ids.id[i] != bans[k];
+    }
+    ok(good && differs && none && t.got[2].ids.n == n + 20 &&
+           memcmp(t.got[1].ids.id, t.got[2].ids.id, (n + 20) * sizeof(int32_t)) == 0,
+       "of banned tokens the batch gives none, but the likeliest of the others");
+    ok(close_stage(&t), "nothing is left allocated");
+    free(f.bytes);
+}
+
 /* ---- refusals and failures ------------------------------------------------------------------- */
 
 static bool refused(stage *t, zt_ids ids, zt_status want)
@@ -432,6 +486,7 @@ int main(void)
     test_shared();
     test_resumed();
     test_continuous();
+    test_banned();
     test_refused();
     test_failing();
     test_limit();

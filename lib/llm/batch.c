@@ -305,6 +305,13 @@ zt_status zt_batch_add(zt_batch *b, void *user, const zt_ids *ids, bool logits)
     return add(b, (zt_batch_text){.user = user, .ids = ids, .gets = gets});
 }
 
+zt_status zt_batch_add_best(zt_batch *b, void *user, const zt_ids *ids, const int32_t *banned,
+                            size_t n)
+{
+    return add(b, (zt_batch_text){.user = user, .ids = ids, .gets = ZT_GETS_BEST, .banned = banned,
+                                  .n_banned = n});
+}
+
 zt_status zt_batch_add_drawn(zt_batch *b, void *user, const zt_ids *ids, const zt_draw *d)
 {
     if (!b->drawing || !zt_draw_fits(d))

@@ -46,6 +46,10 @@ void zt_batch_close(zt_batch *b);
  * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
  * vocabulary, ZT_ENOMEM with the numbers for more than the context holds. */
 zt_status zt_batch_add(zt_batch *b, void *text, const zt_ids *ids, bool logits);
+/* A text that gets the likeliest token which is none of n `banned`, borrowed as ids are: mostly the
+ * engine's choice, so that nobody looks at its logits. */
+zt_status zt_batch_add_best(zt_batch *b, void *text, const zt_ids *ids, const int32_t *banned,
+                            size_t n);
 /* A text whose tokens the engine draws, as zt_llm_draw does: of a model that draws (zt_llm_draws), and
  * what fits (zt_draw_fits); else ZT_EUSAGE. Of d the sampler is copied and `banned` borrowed as ids
  * are; the history is the ids. */

@@ -12,8 +12,8 @@ typedef struct zt_batch_text {
     void *user;
     const zt_ids *ids;
     zt_batch_gets gets;
-    zt_sampler sampler; /* of DRAWN, and what it never draws */
-    const int32_t *banned;
+    zt_sampler sampler; /* of DRAWN */
+    const int32_t *banned; /* of DRAWN and BEST, what it never is */
     size_t n_banned;
     bool done;
     int seq; /* -1: waits */

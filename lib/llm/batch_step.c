@@ -82,6 +82,17 @@ static bool any_gets(const zt_batch *b, zt_batch_gets a)
     return false;
 }
 
+/* What is banned may turn out to be the likeliest: then the logits say what comes after it. */
+static bool any_bans(const zt_batch *b)
+{
+    for (int64_t k = 0; k < b->n_wanted; k++) {
+        const zt_batch_text *t = &b->text[b->asks[k]];
+        if (t->gets == ZT_GETS_BEST && t->n_banned > 0)
+            return true;
+    }
+    return false;
+}
+
 static zt_status feed_rows(zt_batch *b, const bool wanted[ZT_GETS])
 {
     zt_status s = wanted[ZT_GETS_LOGITS] ? reserve_logits(b, b->n_wanted) : ZT_OK;
@@ -115,6 +126,7 @@ static zt_status feed(zt_batch *b)
     bool wanted[ZT_GETS];
     for (int a = 0; a < ZT_GETS; a++)
         wanted[a] = any_gets(b, (zt_batch_gets)a);
+    wanted[ZT_GETS_LOGITS] = wanted[ZT_GETS_LOGITS] || any_bans(b);
     if (s == ZT_OK && wanted[ZT_GETS_DRAWN])
         describe_draws(b);
     if (s == ZT_OK)
@@ -148,6 +160,24 @@ static zt_status check_zero(zt_batch *b, const zt_batch_text *t, const float *lo
     return ZT_OK;
 }
 
+static bool is_banned(const zt_batch_text *t, int32_t token)
+{
+    for (size_t i = 0; i < t->n_banned; i++)
+        if (t->banned[i] == token)
+            return true;
+    return false;
+}
+
+/* The likeliest of the others. */
+static int32_t best_other(const zt_batch *b, const zt_batch_text *t, float *logits)
+{
+    const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
+    for (size_t i = 0; i < t->n_banned; i++)
+        if (t->banned[i] >= 0 && t->banned[i] < b->info.vocab)
+            logits[t->banned[i]] = -INFINITY;
+    return zt_sample(&greedy, logits, b->info.vocab, t->ids->id, t->ids->n, (int64_t)t->ids->n, NULL);
+}
+
 /* What comes after the tokens of the k-th text that asks. `logits` are of its row, or NULL. */
 static zt_status ask(zt_batch *b, int64_t k, float *logits)
 {
@@ -155,6 +185,8 @@ static zt_status ask(zt_batch *b, int64_t k, float *logits)
     bool looks = t->gets == ZT_GETS_LOGITS, best = t->gets == ZT_GETS_BEST, more = false;
     int32_t token = looks ? -1 : best ? b->best[k] : b->drawn[k];
     zt_status s = best && token == 0 ? check_zero(b, t, logits, &token) : ZT_OK;
+    if (s == ZT_OK && best && logits && is_banned(t, token))
+        token = best_other(b, t, logits);
     if (s == ZT_OK)
         s = b->opts.next(t->user, looks ? logits : NULL, token, &more);
     t->done = !more;
@@ -193,7 +225,7 @@ zt_status zt_batch_step(zt_batch *b)
     for (bool first = true; (s = feed(b)) == ZT_ENOMEM && take_less(b, first); first = false)
         continue;
     int64_t n = b->n_wanted;
-    bool logits = s == ZT_OK && any_gets(b, ZT_GETS_LOGITS);
+    bool logits = s == ZT_OK && (any_gets(b, ZT_GETS_LOGITS) || any_bans(b));
     for (int64_t k = 0; k < n && s == ZT_OK; k++)
         s = ask(b, k, logits ? b->logits + k * b->info.vocab : NULL);
     if (s != ZT_OK)

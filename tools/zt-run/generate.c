@@ -32,12 +32,17 @@ static bool changes_logits(const run *r)
     return r->o->sampler.repeat_penalty != 1 || r->o->ignore_eos;
 }
 
+bool run_wants_best(const run *r)
+{
+    const run_options *o = r->o;
+    return o->sampler.temp == 0 && o->sampler.repeat_penalty == 1 && o->logprobs < 0 &&
+           !o->logits && r->choices == r->vocab_rows;
+}
+
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
 bool run_engine_chooses(const run *r)
 {
-    const run_options *o = r->o;
-    return o->sampler.temp == 0 && !changes_logits(r) && o->logprobs < 0 && !o->logits &&
-           r->choices == r->vocab_rows;
+    return run_wants_best(r) && !changes_logits(r);
 }
 
 static zt_sampler sampler_of(const run *r)
@@ -175,7 +180,7 @@ static int32_t choose(run *r)
 {
     zt_sampler sampler;
     zt_draw d;
-    if (run_engine_chooses(r) || run_engine_draws(r, &sampler, &d))
+    if (!r->logits || run_engine_chooses(r) || run_engine_draws(r, &sampler, &d))
         return r->next[r->row];
     float *logits = run_logits(r);
     for (size_t i = 0; r->o->ignore_eos && i < r->ends.n; i++)

@@ -107,9 +107,11 @@ zt_status run_generate(run *r);
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
 /* r->ids is the prompt: feeds what the cache lacks of it, and answers. */
 zt_status run_answer(run *r);
-/* Choose a token, of r->next where the engine chooses and else of r->logits, and write it; r->stop
- * says why it is the last. */
+/* Choose a token, of r->next where the engine chooses or there are no logits and else of r->logits,
+ * and write it; r->stop says why it is the last. */
 zt_status run_next_token(run *r);
+/* Is all that is asked for the likeliest token, though maybe none of those that end a text? */
+bool run_wants_best(const run *r);
 bool run_engine_chooses(const run *r);
 /* Is the token what the engine draws as *d says? Of what is not fed yet the history lacks the tokens;
  * *s has to live as long as *d. */
