@@ -23,19 +23,34 @@
 #include "lib/engine/cpu/isa/simd.h"
 
 #if defined(ZT_ISA_avx512)
-enum { GEMM_ROWS = 12, GEMM_VECS = 2, GEMM_PAIRS = 1 };
+enum { GEMM_ROWS = 12, GEMM_VECS = 2, GEMM_PAIRS = 1, GEMM_ALONG = 1 };
 #elif defined(ZT_ISA_avx2)
-enum { GEMM_ROWS = 6, GEMM_VECS = 1, GEMM_PAIRS = 0 };
+enum { GEMM_ROWS = 6, GEMM_VECS = 1, GEMM_PAIRS = 0, GEMM_ALONG = 0 };
 #else
-enum { GEMM_ROWS = 4, GEMM_VECS = 1, GEMM_PAIRS = 0 };
+enum { GEMM_ROWS = 4, GEMM_VECS = 1, GEMM_PAIRS = 0, GEMM_ALONG = 0 };
 #endif
 enum {
     GEMM_WIDE = GEMM_VECS * LANES,
     GEMM_DEPTH = 512,
     GEMM_STRIDE = GEMM_DEPTH + LANES,
-    GEMM_FAR = 2 * GEMM_DEPTH + LANES
+    GEMM_FAR = 2 * GEMM_DEPTH + LANES,
+    GEMM_BEAT = 16, /* words between two pieces of what is copied or fetched meanwhile */
+    GEMM_SOON = 4   /* so many pieces ahead: not more, rows of b may all share a set of the first cache */
 };
 typedef enum gemm_way { GEMM_FLOATS, GEMM_BOTH, GEMM_APART } gemm_way;
+
+/* What is copied while a block is multiplied, where GEMM_ALONG says so, for those that come: rows of
+ * a panel, one every GEMM_BEAT words, and with GEMM_ROWS_TOO the GEMM_ROWS rows of a that come next,
+ * of the block's words. Copied by itself, each would wait for the far caches; here sums go on. */
+typedef enum gemm_load { GEMM_NOTHING, GEMM_PANEL, GEMM_ROWS_TOO } gemm_load;
+typedef struct gemm_ride {
+    const float *b; /* the next row, b_down words from row to row; `rows` are left */
+    int64_t b_down, rows;
+    float *panel;
+    const float *a; /* rows a_down apart, to rows of GEMM_STRIDE */
+    int64_t a_down;
+    float *a_to;
+} gemm_ride;
 
 typedef struct gemm_block {
     const float *a, *b;
@@ -45,6 +60,7 @@ typedef struct gemm_block {
     bool more;    /* add to what y holds; else y's old content is not read */
     float *y;
     int64_t down; /* from row to row of y */
+    gemm_ride *ride; /* where there is a load */
 } gemm_block;
 
 /* c + a b, or c + both products of the pairs. */
@@ -95,23 +111,44 @@ INLINE void gemm_put(const gemm_block *g, float *y, int n, vf sum)
         vf_store_n(y, n, g->more ? vf_add(vf_load_n(y, n), sum) : sum);
 }
 
-/* R rows of the tile; R and way are constants. What is in y is wanted at the end only, and is
- * fetched meanwhile: it lies apart, a row each. */
-INLINE void gemm_rows(int R, gemm_way way, const gemm_block *g, int row)
+/* GEMM_WIDE words that are wanted soon; they may begin within a line. */
+INLINE void gemm_fetch(const float *p)
+{
+    UNROLL for (int w = 0; w < GEMM_VECS; w++) __builtin_prefetch(p + w * LANES);
+    __builtin_prefetch(p + GEMM_WIDE - 1);
+}
+
+/* The next row of the panel. */
+INLINE void gemm_copy_b(gemm_ride *c)
+{
+    if (!c->rows) return;
+    gemm_fetch(c->b + GEMM_SOON * c->b_down);
+    UNROLL for (int w = 0; w < GEMM_VECS; w++)
+        vf_store(c->panel + w * LANES, vf_load(c->b + w * LANES));
+    c->b += c->b_down;
+    c->panel += GEMM_WIDE;
+    c->rows--;
+}
+
+/* The rows' words from k, at most GEMM_BEAT. After their last ones come the first of the rows below. */
+INLINE void gemm_copy_a(const gemm_ride *c, int k, int depth)
+{
+    const float *a = c->a + k, *soon = a + GEMM_SOON * GEMM_BEAT;
+    if (k + GEMM_SOON * GEMM_BEAT >= depth) soon += GEMM_ROWS * c->a_down - depth;
+    UNROLL for (int r = 0; r < GEMM_ROWS; r++)
+    {
+        __builtin_prefetch(soon);
+        vf_store(c->a_to + r * GEMM_STRIDE + k, vf_load_n(a, depth - k));
+        a += c->a_down, soon += c->a_down;
+    }
+}
+
+/* Words k..end-1. */
+INLINE void gemm_words(int R, gemm_way way, const float *a, const float *b, int64_t b_down, int k,
+                       int end, vf sum[GEMM_ROWS][GEMM_VECS])
 {
     const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE;
-    const float *a = g->a + row * stride, *b = g->b;
-    float *y = g->y + row * g->down;
-    const int64_t b_down = g->b_down;
-    vf sum[GEMM_ROWS][GEMM_VECS];
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < GEMM_VECS; w++)
-        {
-            sum[r][w] = vf_set(0);
-            __builtin_prefetch(y + r * g->down + w * LANES, 1);
-        }
-    const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
-    for (int k = 0, depth = g->depth; k < depth; k++, b += b_down) {
+    for (; k < end; k++, b += b_down) {
         vf v[GEMM_VECS];
         UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
         UNROLL for (int r = 0; r < R; r++)
@@ -121,21 +158,52 @@ INLINE void gemm_rows(int R, gemm_way way, const gemm_block *g, int row)
                 sum[r][w] = gemm_step(way, x, v[w], sum[r][w]);
         }
     }
+}
+
+/* R rows of the tile; R, way and load are constants. What is in y is wanted at the end only, and
+ * lies apart, a row each: it is fetched meanwhile. */
+INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *g, int row)
+{
+    const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE, depth = g->depth;
+    const bool in_beats = GEMM_ALONG && way == GEMM_FLOATS, one_by_one = depth >= R * GEMM_BEAT;
+    const int beat = one_by_one || load != GEMM_NOTHING ? GEMM_BEAT : depth;
+    const float *a = g->a + row * stride, *b = g->b;
+    float *y = g->y + row * g->down, *coming = y;
+    vf sum[GEMM_ROWS][GEMM_VECS];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        UNROLL for (int w = 0; w < GEMM_VECS; w++) sum[r][w] = vf_set(0);
+        if (!in_beats || !one_by_one) gemm_fetch(y + r * g->down);
+    }
+    const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
+    if (!in_beats) gemm_words(R, way, a, b, g->b_down, 0, depth, sum);
+    for (int k = 0; in_beats && k < depth; k += beat, b += beat * g->b_down) {
+        if (one_by_one && k < R * GEMM_BEAT) gemm_fetch(coming), coming += g->down;
+        if (load != GEMM_NOTHING) gemm_copy_b(g->ride);
+        if (load == GEMM_ROWS_TOO) gemm_copy_a(g->ride, k, depth);
+        gemm_words(R, way, a, b, g->b_down, k, k + beat < depth ? k + beat : depth, sum);
+    }
     if (way == GEMM_APART) gemm_end(R, usual, sum);
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int w = 0; w < GEMM_VECS; w++)
             gemm_put(g, y + r * g->down + w * LANES, g->columns - w * LANES, sum[r][w]);
 }
 
+/* Rows from..rows-1 of a by one panel; whole tiles carry the load. */
+INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *g, int from, int rows)
+{
+    int i = from;
+    for (; i + GEMM_ROWS <= rows; i += GEMM_ROWS) gemm_rows(GEMM_ROWS, way, load, g, i);
+    if (GEMM_ROWS > 8 && i + 8 <= rows) gemm_rows(8, way, GEMM_NOTHING, g, i), i += 8;
+    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, GEMM_NOTHING, g, i), i += 4;
+    if (i + 2 <= rows) gemm_rows(2, way, GEMM_NOTHING, g, i), i += 2;
+    if (i < rows) gemm_rows(1, way, GEMM_NOTHING, g, i);
+}
+
 /* Any number of rows of a by one panel. */
 INLINE void gemm_down(gemm_way way, const gemm_block *g, int rows)
 {
-    int i = 0;
-    for (; i + GEMM_ROWS <= rows; i += GEMM_ROWS) gemm_rows(GEMM_ROWS, way, g, i);
-    if (GEMM_ROWS > 8 && i + 8 <= rows) gemm_rows(8, way, g, i), i += 8;
-    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, g, i), i += 4;
-    if (i + 2 <= rows) gemm_rows(2, way, g, i), i += 2;
-    if (i < rows) gemm_rows(1, way, g, i);
+    gemm_from(way, GEMM_NOTHING, g, 0, rows);
 }
 
 #endif

@@ -2,17 +2,22 @@
  *
  * An item is a tile of y, by shapes alone. It goes over k in blocks of GEMM_DEPTH words, for each
  * copies its rows of a side by side, then one panel of b after the other, and multiplies (gemm.h).
+ * With AVX-512, floats that need no turning are copied while the panel before, or the rows before,
+ * are multiplied: they come from far caches, and copying alone took a seventh of the time.
  * f16 is made f32 on the way, and bf16 too where the processor does not multiply pairs of it, or
  * slowly. What is transposed is turned in registers, 16 by 16 words, on the way.
  *
  * Wide tiles spare copies: an element of a is copied once for every tile beside it, of b once for
- * every tile above.
+ * every tile above. Where copies of b cost little, tiles are low, so that the rows of a leave room
+ * in the second cache.
  */
 #include "lib/base/processor.h"
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/gemm.h"
 
-enum { MOST_ROWS = 516, MOST_COLUMNS = 512, LEAST_ROWS = 96, LEAST_COLUMNS = 128, ENOUGH = 4 };
+enum { MOST_ROWS = GEMM_ALONG ? 264 : 516, MOST_COLUMNS = GEMM_ALONG ? 1024 : 512 };
+enum { LEAST_ROWS = 96, LEAST_COLUMNS = 128 };
+enum { ENOUGH = 4, MANY = 8, WIDE = 512 }; /* tiles; more of them while they are wider than WIDE */
 
 /* ---- operands as words ----------------------------------------------------------------------- */
 
@@ -138,9 +143,24 @@ typedef struct tile {
     int rows, columns;
     char *y;       /* the tile's first element, rows `down` elements apart */
     int64_t down;
-    float *packed_a, *panel;
+    float *packed_a, *panel, *other; /* the panel to multiply by, and the next */
     float *sums;   /* of 16-bit y: panels of `rows` rows of GEMM_WIDE */
 } tile;
+
+/* One panel's part of a tile: n columns from the tile's j-th, words k..k+depth-1, the first `ready` of
+ * which are in the panel already. n 0: there is none. */
+typedef struct step {
+    int64_t k;
+    int j, n, depth, ready;
+} step;
+
+static step step_at(const tile *t, int64_t words, int most, int64_t k, int j)
+{
+    step s = {.k = k, .j = j};
+    if (k == 0 || k < words) s.n = (int)least(t->columns - j, GEMM_WIDE);
+    s.depth = (int)least(words - k, most);
+    return s;
+}
 
 /* Few rows read whole panels of floats where they lie. */
 INLINE bool lies_well(kind of, const tile *t, int n)
@@ -162,43 +182,92 @@ INLINE void round_to(kind of, const float *sum, char *y, int n)
     }
 }
 
-/* The tile's columns from j, n of them: words k..k+depth-1 of the product. */
-INLINE void multiply_panel(kind of, const tile *t, int j, int n, int64_t k, int depth, bool last)
+/* Are whole panels of b copied while those before are multiplied? */
+INLINE bool comes_along(kind of, const tile *t, const step *s)
 {
-    gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = depth,
-                    .columns = n, .more = k > 0, .y = (float *)t->y + j, .down = t->down};
+    return GEMM_ALONG && of == FLOATS && t->b.by_k != 1 && s->n == GEMM_WIDE && t->rows > GEMM_ROWS;
+}
+
+/* What is copied meanwhile; its first lines are sent for. */
+INLINE gemm_ride ride_of(kind of, const tile *t, const step *next)
+{
+    gemm_ride r = {.b_down = t->b.by_k, .panel = t->other, .a_down = t->a.by_line};
+    if (!comes_along(of, t, next)) return r;
+    r.b = (const float *)t->b.data + t->column + next->j + next->k * r.b_down;
+    r.rows = next->depth;
+    for (int i = 0; i < GEMM_SOON && i < next->depth; i++) gemm_fetch(r.b + i * r.b_down);
+    return r;
+}
+
+/* The tile's rows are wanted from its first panel on. Those of floats are copied tile by tile, each
+ * while the one before is multiplied. Returns how many rows are done. */
+INLINE int multiply_first(kind of, const tile *t, const step *s, const gemm_block *g)
+{
+    const bool along = GEMM_ALONG && of == FLOATS && t->a.by_k == 1;
+    int i = 0, ready = along ? (int)least(t->rows, GEMM_ROWS) : t->rows;
+    pack_rows(of, &t->a, t->row, ready, s->k, s->depth, t->packed_a);
+    if (!along) return 0;
+    for (; ready + GEMM_ROWS <= t->rows; i += GEMM_ROWS, ready += GEMM_ROWS) {
+        g->ride->a = (const float *)t->a.data + (t->row + ready) * t->a.by_line + s->k;
+        g->ride->a_to = t->packed_a + ready * GEMM_STRIDE;
+        gemm_rows(GEMM_ROWS, GEMM_FLOATS, GEMM_ROWS_TOO, g, i);
+    }
+    pack_rows(of, &t->a, t->row + ready, t->rows - ready, s->k, s->depth,
+              t->packed_a + ready * GEMM_STRIDE);
+    return i;
+}
+
+/* A panel of sums that are whole. */
+INLINE void round_panel(kind of, const tile *t, const step *s, const float *sum)
+{
+    for (int r = 0; r < t->rows; r++)
+        round_to(of, sum + r * GEMM_WIDE, t->y + 2 * (r * t->down + s->j), s->n);
+}
+
+/* Multiplies one panel; says in `next` how much of its panel was copied meanwhile. */
+INLINE void multiply_step(kind of, tile *t, const step *s, step *next)
+{
+    gemm_ride ride = ride_of(of, t, next);
+    gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = s->depth,
+                    .columns = s->n, .more = s->k > 0, .y = (float *)t->y + s->j, .down = t->down,
+                    .ride = &ride};
     if (of != FLOATS) {
-        g.y = t->sums + (int64_t)j * t->rows;
+        g.y = t->sums + (int64_t)s->j * t->rows;
         g.down = g.columns = GEMM_WIDE;
     }
-    if (lies_well(of, t, n)) {
+    if (lies_well(of, t, s->n)) {
         g.b_down = t->b.by_k;
-        g.b = (const float *)t->b.data + t->column + j + k * g.b_down;
+        g.b = (const float *)t->b.data + t->column + s->j + s->k * g.b_down;
     } else {
-        pack_panel(of, &t->b, t->column + j, n, k, depth, t->panel);
+        pack_panel(of, &t->b, t->column + s->j, s->n, s->k + s->ready, s->depth - s->ready,
+                   t->panel + s->ready * GEMM_WIDE);
     }
-    gemm_down(way_of(of), &g, t->rows);
-    if (of == FLOATS || !last) return;
-    for (int r = 0; r < t->rows; r++)
-        round_to(of, g.y + r * GEMM_WIDE, t->y + 2 * (r * t->down + j), n);
+    gemm_from(way_of(of), GEMM_ALONG && of == FLOATS ? GEMM_PANEL : GEMM_NOTHING, &g,
+              s->j == 0 ? multiply_first(of, t, s, &g) : 0, t->rows);
+    if (of != FLOATS) return;
+    if (comes_along(of, t, next)) next->ready = next->depth - (int)ride.rows;
+    float *was = t->panel;
+    t->panel = t->other;
+    t->other = was;
 }
 
-INLINE void multiply(kind of, const tile *t)
+INLINE void multiply(kind of, tile *t)
 {
     int64_t twos = (t->a.K + 1) / 2, words = of == PAIRS ? twos : of == APART ? 2 * twos : t->a.K;
-    for (int64_t k = 0; k == 0 || k < words; k += depth_of(of)) {
-        int depth = (int)least(words - k, depth_of(of));
-        pack_rows(of, &t->a, t->row, t->rows, k, depth, t->packed_a);
-        for (int j = 0; j < t->columns; j += GEMM_WIDE)
-            multiply_panel(of, t, j, (int)least(t->columns - j, GEMM_WIDE), k, depth,
-                           k + depth == words);
+    const int most = depth_of(of);
+    for (step s = step_at(t, words, most, 0, 0), next; s.n; s = next) {
+        bool over = s.j + s.n == t->columns;
+        next = step_at(t, words, most, over ? s.k + most : s.k, over ? 0 : s.j + GEMM_WIDE);
+        multiply_step(of, t, &s, &next);
+        if (of != FLOATS && s.k + s.depth == words)
+            round_panel(of, t, &s, t->sums + (int64_t)s.j * t->rows);
     }
 }
 
-static void multiply_floats(const tile *t) { multiply(FLOATS, t); }
-static void multiply_halves(const tile *t) { multiply(HALVES, t); }
-static void multiply_brains(const tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
-static void multiply_apart(const tile *t) { multiply(GEMM_PAIRS ? APART : BRAINS, t); }
+static void multiply_floats(tile *t) { multiply(FLOATS, t); }
+static void multiply_halves(tile *t) { multiply(HALVES, t); }
+static void multiply_brains(tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
+static void multiply_apart(tile *t) { multiply(GEMM_PAIRS ? APART : BRAINS, t); }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -221,19 +290,19 @@ static int64_t even(int64_t n, int64_t most, int64_t by)
     return n ? parts(parts(n, pieces), by) * by : by;
 }
 
-/* Wide tiles, or where these would be few, narrower and then lower ones. Numbers apart take twice
- * the room. */
+/* Wide tiles, or where these would be few, narrower and then lower ones. */
 static void choose_tile(zt_cpu_call *c, int64_t batches)
 {
     int64_t N = c->aux[AUX_N], M = c->aux[AUX_M], columns = MOST_COLUMNS;
-    int64_t rows = c->aux[AUX_APART] ? MOST_ROWS / 2 / GEMM_ROWS * GEMM_ROWS : MOST_ROWS;
+    int64_t rows = MOST_ROWS;
     for (;;) {
         c->aux[AUX_ROWS] = even(N, rows, GEMM_ROWS);
         c->aux[AUX_COLUMNS] = even(M, columns, GEMM_WIDE);
         c->aux[AUX_DOWN] = parts(N, c->aux[AUX_ROWS]);
         c->aux[AUX_ACROSS] = parts(M, c->aux[AUX_COLUMNS]);
         c->items[0] = batches * c->aux[AUX_DOWN] * c->aux[AUX_ACROSS];
-        if (c->items[0] >= ENOUGH || (columns <= LEAST_COLUMNS && rows <= LEAST_ROWS)) return;
+        if (c->items[0] >= (columns > WIDE ? MANY : ENOUGH)) return;
+        if (columns <= LEAST_COLUMNS && rows <= LEAST_ROWS) return;
         if (columns > LEAST_COLUMNS)
             columns /= 2;
         else
@@ -247,9 +316,9 @@ static int64_t floats_of_rows(const zt_cpu_call *c)
     return parts(c->aux[AUX_ROWS], LANES) * LANES * stride_of(c->aux[AUX_APART] ? APART : FLOATS);
 }
 
-static int64_t floats_of_panel(const zt_cpu_call *c)
+static int64_t floats_of_panel(void)
 {
-    return GEMM_WIDE * depth_of(c->aux[AUX_APART] ? APART : FLOATS);
+    return GEMM_WIDE * 2 * GEMM_DEPTH;
 }
 
 static void matmul_setup(zt_cpu_call *c)
@@ -263,7 +332,7 @@ static void matmul_setup(zt_cpu_call *c)
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
     c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
     choose_tile(c, batches);
-    floats = floats_of_rows(c) + floats_of_panel(c);
+    floats = floats_of_rows(c) + floats_of_panel();
     if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
     c->local_bytes = (size_t)floats * sizeof(float);
 }
@@ -298,7 +367,8 @@ static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t o
     t.y = (char *)c->out[0].data +
           ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
     t.down = M;
-    t.sums = t.panel + floats_of_panel(c);
+    t.other = t.panel + GEMM_WIDE * GEMM_DEPTH;
+    t.sums = t.panel + floats_of_panel();
     return t;
 }
 
