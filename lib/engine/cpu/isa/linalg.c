@@ -350,9 +350,9 @@ static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int6
 {
     enum { ENOUGH = 4 };
     size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
-    if (n < ENOUGH || g + 1 >= j->p->groups || from >= bytes || !zt_cpu_reach()) return;
-    if (part > bytes - from) part = bytes - from;
-    send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + from, (int)part);
+    if (n < ENOUGH || g + 1 >= j->p->groups || !zt_cpu_reach()) return;
+    for (size_t k = from; k < from + part && k < bytes; k += 64)
+        send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + k, 64);
 }
 
 #if defined(ZT_ISA_avx512)
