@@ -74,22 +74,19 @@ static zt_status reserve_logits(zt_batch *b, int64_t rows)
     return ZT_OK;
 }
 
-static bool any_gets(const zt_batch *b, zt_batch_gets a)
-{
-    for (int64_t k = 0; k < b->n_wanted; k++)
-        if (b->text[b->asks[k]].gets == a)
-            return true;
-    return false;
-}
+static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
 
 /* What is banned may turn out to be the likeliest: then the logits say what comes after it. */
-static bool any_bans(const zt_batch *b)
+static bool needs(const zt_batch_text *t, zt_batch_gets a)
 {
-    for (int64_t k = 0; k < b->n_wanted; k++) {
-        const zt_batch_text *t = &b->text[b->asks[k]];
-        if (t->gets == ZT_GETS_BEST && t->n_banned > 0)
+    return t->gets == a || (a == ZT_GETS_LOGITS && t->gets == ZT_GETS_BEST && t->n_banned > 0);
+}
+
+static bool any_needs(const zt_batch *b, zt_batch_gets a)
+{
+    for (int64_t k = 0; k < b->n_wanted; k++)
+        if (needs(&b->text[b->asks[k]], a))
             return true;
-    }
     return false;
 }
 
@@ -109,10 +106,9 @@ static zt_status feed_rows(zt_batch *b, const bool wanted[ZT_GETS])
 /* How each row is drawn; of rows whose texts get something else the best is, which nobody reads. */
 static void describe_draws(zt_batch *b)
 {
-    static const zt_sampler best = {.top_p = 1, .repeat_penalty = 1};
     for (int64_t k = 0; k < b->n_wanted; k++) {
         const zt_batch_text *t = &b->text[b->asks[k]];
-        zt_draw d = {.sampler = &best};
+        zt_draw d = {.sampler = &greedy};
         if (t->gets == ZT_GETS_DRAWN)
             d = (zt_draw){.sampler = &t->sampler, .history = t->ids->id, .n_history = t->ids->n,
                           .banned = t->banned, .n_banned = t->n_banned};
@@ -125,8 +121,7 @@ static zt_status feed(zt_batch *b)
     zt_status s = plan_rows(b);
     bool wanted[ZT_GETS];
     for (int a = 0; a < ZT_GETS; a++)
-        wanted[a] = any_gets(b, (zt_batch_gets)a);
-    wanted[ZT_GETS_LOGITS] = wanted[ZT_GETS_LOGITS] || any_bans(b);
+        wanted[a] = any_needs(b, (zt_batch_gets)a);
     if (s == ZT_OK && wanted[ZT_GETS_DRAWN])
         describe_draws(b);
     if (s == ZT_OK)
@@ -171,7 +166,6 @@ static bool is_banned(const zt_batch_text *t, int32_t token)
 /* The likeliest of the others. */
 static int32_t best_other(const zt_batch *b, const zt_batch_text *t, float *logits)
 {
-    const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
     for (size_t i = 0; i < t->n_banned; i++)
         if (t->banned[i] >= 0 && t->banned[i] < b->info.vocab)
             logits[t->banned[i]] = -INFINITY;
@@ -225,7 +219,7 @@ zt_status zt_batch_step(zt_batch *b)
     for (bool first = true; (s = feed(b)) == ZT_ENOMEM && take_less(b, first); first = false)
         continue;
     int64_t n = b->n_wanted;
-    bool logits = s == ZT_OK && (any_gets(b, ZT_GETS_LOGITS) || any_bans(b));
+    bool logits = s == ZT_OK && any_needs(b, ZT_GETS_LOGITS);
     for (int64_t k = 0; k < n && s == ZT_OK; k++)
         s = ask(b, k, logits ? b->logits + k * b->info.vocab : NULL);
     if (s != ZT_OK)

@@ -17,6 +17,7 @@
 
 enum { MOST_ROWS = GEMM_ALONG ? 264 : 516, MOST_COLUMNS = GEMM_ALONG ? 1024 : 512 };
 enum { LEAST_ROWS = 96, LEAST_COLUMNS = 128 };
+enum { PANELS = 2 * GEMM_WIDE * GEMM_DEPTH }; /* floats: two of b, or one of numbers apart */
 enum { ENOUGH = 4, MANY = 8, WIDE = 512 }; /* tiles; more of them while they are wider than WIDE */
 
 /* ---- operands as words ----------------------------------------------------------------------- */
@@ -316,11 +317,6 @@ static int64_t floats_of_rows(const zt_cpu_call *c)
     return parts(c->aux[AUX_ROWS], LANES) * LANES * stride_of(c->aux[AUX_APART] ? APART : FLOATS);
 }
 
-static int64_t floats_of_panel(void)
-{
-    return GEMM_WIDE * 2 * GEMM_DEPTH;
-}
-
 static void matmul_setup(zt_cpu_call *c)
 {
     const zt_matmul_attrs *at = c->attrs;
@@ -332,7 +328,7 @@ static void matmul_setup(zt_cpu_call *c)
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
     c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
     choose_tile(c, batches);
-    floats = floats_of_rows(c) + floats_of_panel();
+    floats = floats_of_rows(c) + PANELS;
     if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
     c->local_bytes = (size_t)floats * sizeof(float);
 }
@@ -368,7 +364,7 @@ static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t o
           ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
     t.down = M;
     t.other = t.panel + GEMM_WIDE * GEMM_DEPTH;
-    t.sums = t.panel + floats_of_panel();
+    t.sums = t.panel + PANELS;
     return t;
 }
 
