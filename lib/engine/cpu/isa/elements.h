@@ -86,7 +86,7 @@ INLINE void put(const zt_cpu_arg *a, int64_t i, int64_t n, const float *y)
     else if (t != ZT_F32)
         zt_dtype_get(t)->encode(y, element(a, i), n);
     else if (y != (float *)a->data + i)
-        stream_copy(y, (float *)a->data + i, n, false);
+        stream_copy(y, (float *)a->data + i, n);
 }
 
 INLINE void chunks_setup(zt_cpu_call *c)

@@ -168,6 +168,15 @@ static void turn_any(int size, const turning *t, int64_t rows, int64_t columns)
         turn(1, t, rows, columns);
 }
 
+/* A run of whole lines past the caches. */
+static void stream_run(const char *x, char *y, int64_t run, bool on)
+{
+    for (int64_t i = 0; i < run; i += 64) {
+        if (on) fetch_ahead(x + i);
+        vf_stream((float *)(void *)(y + i), vf_load((const float *)(const void *)(x + i)));
+    }
+}
+
 /* n runs of neighbours, so many bytes apart in x and y; `past` the caches. */
 static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t run,
                       int64_t n, bool past)
@@ -175,7 +184,7 @@ static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, in
     bool on = x_step == run || run >= 4 * AHEAD; /* it reads straight on */
     for (int64_t k = 0; k < n; k++, x += x_step, y += y_step)
         if (past)
-            stream_copy((const float *)(const void *)x, (float *)(void *)y, run / 4, on);
+            stream_run(x, y, run, on);
         else
             memcpy(y, x, (size_t)run);
 }

@@ -294,7 +294,7 @@ static void put_outputs(const tile *t)
         const void *from = data_of(t, t->k->p.out[o]);
         if (!y->data || t->k->slot[t->k->p.out[o]] < 0) continue;
         if (streamed(y, t->at))
-            stream_copy(from, (float *)y->data + t->at, t->n, false);
+            stream_copy(from, (float *)y->data + t->at, t->n);
         else
             memcpy(element(y, t->at), from,
                    (size_t)(t->n * zt_dtype_get(y->type.dtype)->block_bytes));

@@ -29,14 +29,11 @@ enum { AHEAD = 2048 };
  * than to the end of a page, where each store behind a line that is missing waits too. */
 INLINE void fetch_ahead(const void *p) { __builtin_prefetch((const char *)p + AHEAD); }
 
-/* n floats to where a line begins; `on`: x is read straight on, and comes from memory. */
-INLINE void stream_copy(const float *x, float *y, int64_t n, bool on)
+/* n floats to where a line begins. */
+INLINE void stream_copy(const float *x, float *y, int64_t n)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        if (on) fetch_ahead(x + i);
-        vf_stream(y + i, vf_load(x + i));
-    }
+    for (; i + LANES <= n; i += LANES) vf_stream(y + i, vf_load(x + i));
     if (i < n) vf_store_n(y + i, (int)(n - i), vf_load_n(x + i, (int)(n - i)));
 }
 
