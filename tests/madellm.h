@@ -87,6 +87,26 @@ GGUFW_FN void model_close(model *o)
     zt_source_close(o->src);
 }
 
+/* The program of an architecture's model reads back as it was printed. Its text goes into `text`. */
+GGUFW_FN void check_program(const char *arch, const file *f, const setup *s, zt_str *text)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    model o;
+    zt_str again;
+    zt_str_init(&again, ctx);
+    zt_prog *back = NULL;
+    if (model_open(&o, ctx, f, s) == ZT_OK && zt_prog_print(zt_llm_prog(o.m), text) == ZT_OK)
+        back = zt_prog_parse(ctx, "printed", text->data, text->len);
+    ok(back && zt_prog_print(back, &again) == ZT_OK && again.len == text->len &&
+           !memcmp(again.data, text->data, again.len),
+       "%s: the program reads back as it was printed %s", arch, zt_ctx_error(ctx));
+    zt_prog_free(back);
+    zt_str_fini(&again);
+    model_close(&o);
+    ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", arch);
+    zt_ctx_free(ctx);
+}
+
 GGUFW_FN int64_t vocab_of(const file *f)
 {
     zt_ctx *ctx = zt_ctx_new();
