@@ -180,8 +180,9 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 #if defined(ZT_ISA_avx512)
-/* The same of a whole tile at once: x[r] is what row r is made of (twice each with 16 bits). Codes
- * are turned in registers, scales and sums are made side by side. */
+/* The same of a whole tile of 8 rows at once, or of one of 4, which is half of that: x[r] is what row r is
+ * made of (twice each with 16 bits). Codes are turned in registers, scales and sums are made side by
+ * side. */
 
 /* What is left of eight registers, of each in one lane: the largest, or the sum, of its lower four
  * in *low and of its upper four in *high. */
@@ -277,7 +278,25 @@ INLINE __m256i wanted(zt_pack_form f, int parts, __m256i sum, __m256 d)
     return _mm256_castps_si256(_mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)));
 }
 
-INLINE void put_tile_block(zt_pack_form f, int parts, const float *const *x, int64_t k,
+/* Two words of each row of codes, and a number of each row. */
+INLINE void store_codes(int T, uint8_t *dst, __m512i z)
+{
+    if (T == 8)
+        _mm512_storeu_si512(dst, z);
+    else
+        _mm256_storeu_si256((__m256i *)(void *)dst,
+                            _mm512_castsi512_si256(_mm512_shuffle_i64x2(z, z, 0x08)));
+}
+
+INLINE void store_each(int T, uint8_t *dst, __m256i v)
+{
+    if (T == 8)
+        _mm256_storeu_si256((__m256i *)(void *)dst, v);
+    else
+        _mm_storeu_si128((__m128i *)(void *)dst, _mm256_castsi256_si128(v));
+}
+
+INLINE void put_tile_block(zt_pack_form f, int T, int parts, const float *const *x, int64_t k,
                            uint8_t *dst)
 {
     __m256 d, by = inverse_scales(parts, tops(x, k), &d);
@@ -287,23 +306,32 @@ INLINE void put_tile_block(zt_pack_form f, int parts, const float *const *x, int
     UNROLL for (int r = 0; r < 8; r += 2)
         p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
     turn_codes(p, z);
-    UNROLL for (int i = 0; i < 4; i++) _mm512_storeu_si512(dst + 64 * i, z[i]);
-    _mm256_storeu_ps((float *)(void *)(dst + 256), d);
+    UNROLL for (int i = 0; i < 4; i++) store_codes(T, dst + 8 * T * i, z[i]);
+    store_each(T, dst + 32 * T, _mm256_castps_si256(d));
     __m256i a = sums_of(z[0], z[1]), b = sums_of(z[2], z[3]);
     if (!zt_pack_halves(f)) a = _mm256_add_epi32(a, b);
-    _mm256_storeu_si256((__m256i *)(void *)(dst + 288), wanted(f, parts, a, d));
-    if (zt_pack_halves(f))
-        _mm256_storeu_si256((__m256i *)(void *)(dst + 320), wanted(f, parts, b, d));
+    store_each(T, dst + 36 * T, wanted(f, parts, a, d));
+    if (zt_pack_halves(f)) store_each(T, dst + 40 * T, wanted(f, parts, b, d));
 }
 
-static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t parts, uint8_t *dst)
+INLINE void put_tile_of(zt_pack_form f, int T, int parts, const float *const *x, int64_t K,
+                        uint8_t *dst)
 {
-    for (int64_t k = 0; k < K; k += 32, dst += MOST * code_bytes(f)) {
-        if (parts == 2)
-            put_tile_block(f, 2, x, k, dst);
-        else
-            put_tile_block(f, 1, x, k, dst);
-    }
+    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f))
+        put_tile_block(f, T, parts, x, k, dst);
+}
+
+static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t T, int64_t parts,
+                     uint8_t *dst)
+{
+    if (T == 8 && parts == 2)
+        put_tile_of(f, 8, 2, x, K, dst);
+    else if (T == 8)
+        put_tile_of(f, 8, 1, x, K, dst);
+    else if (parts == 2)
+        put_tile_of(f, 4, 2, x, K, dst);
+    else
+        put_tile_of(f, 4, 1, x, K, dst);
 }
 
 /* ---- a row ----------------------------------------------------------------------------------- */

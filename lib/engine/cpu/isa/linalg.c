@@ -18,7 +18,8 @@
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
  * multiply both and put the integers together (codes.h).
  *
- * For many tokens a group is first opened (tiles.h) where the processor is faster with that.
+ * For many tokens a group is first opened (tiles.h) where the processor is faster with that; for fewer it
+ * takes two tiles at once there.
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
@@ -29,7 +30,8 @@
 #include "lib/engine/cpu/isa/product.h"
 #include "lib/engine/cpu/isa/codes.h"
 
-enum { FEW = 4 }; /* rows that every thread brings into their form for itself */
+enum { FEW = 2 }; /* rows that every thread brings into their form for itself, in each of its parts */
+enum { ENOUGH = 4 }; /* tiles by one group, from which on it is opened, and what comes next sent for */
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
@@ -139,7 +141,7 @@ static void size_scratch(zt_product *p)
 /* Are groups opened for their tiles? */
 static bool worth_opening(const zt_product *p, const weights *w)
 {
-    return p->form == CODES && w->open && p->rows >= 2 * MOST && zt_cpu_shared_ports();
+    return p->form == CODES && w->open && p->rows >= ENOUGH * MOST && zt_cpu_shared_ports();
 }
 
 /* Tokens of an item of the first phase: a tile, which is made at once (put_tile). */
@@ -212,13 +214,13 @@ static void put_token(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *lo
 static int64_t put_some(const zt_product *p, int64_t t, int64_t last, uint8_t *acts, uint8_t *local)
 {
 #if defined(ZT_ISA_avx512)
-    int64_t whole = MOST / p->parts;
-    if (p->form == CODES && p->x->type.dtype == ZT_F32 && t % whole == 0 && t + whole <= last) {
+    const int64_t row = t * p->parts, T = tile_at(row, p->rows), whole = T / p->parts;
+    if (p->form == CODES && p->x->type.dtype == ZT_F32 && T >= 4 && row == tile_of(row, p->rows) &&
+        t + whole <= last) {
         const float *x[MOST];
         for (int64_t r = 0; r < MOST; r++)
-            x[r] = (const float *)p->x->data + (t + r / p->parts) * p->K;
-        put_tile(table[p->w->type.dtype].form, x, p->K, p->parts,
-                 acts + t * p->parts * p->row_bytes);
+            x[r] = (const float *)p->x->data + (t + (r < T ? r : T - 1) / p->parts) * p->K;
+        put_tile(table[p->w->type.dtype].form, x, p->K, T, p->parts, acts + row * p->row_bytes);
         return whole;
     }
 #endif
@@ -279,7 +281,15 @@ typedef struct job { /* what tiles of one product share */
     float *acc;
     float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
     uint8_t *opened; /* OPEN_BYTES, and sums of a block behind them; NULL: as packed */
+    twin_fn *twin;   /* NULL: tiles are taken one by one */
+    int64_t first;   /* row, whose tile brings the weights, */
+    size_t reach;    /* and sends for those so far ahead */
 } job;
+
+static size_t reach_of(const job *j, int64_t t)
+{
+    return t == j->first ? j->reach : 0;
+}
 
 /* T tokens of y from the sums of a group. */
 static void finish(const job *j, int64_t t, int64_t T, int64_t g, const float *acc)
@@ -337,20 +347,21 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
         for (int i = 0; i < at_once; i++) /* past the end the last again, not used */
             w[i] = j->w + (size_t)(g + i < end ? g + i : end - 1) * j->group_bytes;
         if (j->decoded) w[0] = (const uint8_t *)j->decoded;
-        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16);
+        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16,
+                           reach_of(j, t));
         for (int i = 0; i < at_once && g + i < end && !y; i++)
             finish(j, token, T, g + i, j->acc + 16 * T * i);
     }
 }
 
-/* Where the processor does not by itself, tile i of n by group g sends for as large a part of the next
- * group (`bytes` from `at` on): that is this call's, or most often the next one's. With few tiles it
- * would be so much at once that it holds up what is needed now. */
+/* With ENOUGH tiles, where the processor does not by itself, tile i of n by group g sends for as large
+ * a part of the next group (`bytes` from `at` on): that is this call's, or most often the next one's. With
+ * fewer it would be so much at once that it holds up what is needed now: there the first tile sends for
+ * what is a little ahead of it. */
 static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int64_t i, int64_t n)
 {
-    enum { ENOUGH = 4 };
-    size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
     if (n < ENOUGH || g + 1 >= j->p->groups || !zt_cpu_reach()) return;
+    size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
     for (size_t k = from; k < from + part && k < bytes; k += 64)
         send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + k, 64);
 }
@@ -382,22 +393,25 @@ static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
 }
 #endif
 
+/* Rows t.., two whole tiles, times group g. */
+static void twin_of(const job *j, int64_t t, int64_t g)
+{
+    const int64_t token = t / j->p->parts, T = 2 * MOST / j->p->parts;
+    float *y = sums_in_place(j, token, g);
+    j->twin(j->w + (size_t)g * j->group_bytes, j->p->K, j->x + (size_t)t * j->row_bytes,
+            MOST * j->row_bytes, y ? y : j->acc, y ? j->out->step : ZT_PACK_ROWS, reach_of(j, t));
+    if (!y) finish(j, token, T, g, j->acc);
+}
+
 /* The same as packed, or times as many groups as a tile takes before `end`. */
 static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
 {
     const int at_once = j->tiles->groups[SIZES - 1];
-    const int64_t T = MOST / j->p->parts, n = (whole - t) / MOST;
-    float *y = at_once == 1 ? sums_in_place(j, t / j->p->parts, g) : NULL;
-    if (!y) {
-        for (; t < whole; t += MOST)
-            tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end);
-        return;
-    }
-    const uint8_t *w = j->w + (size_t)g * j->group_bytes, *x = j->x + (size_t)t * j->row_bytes;
-    if (j->decoded) w = (const uint8_t *)j->decoded;
-    for (int64_t i = 0; i < n; i++, x += MOST * j->row_bytes, y += T * j->out->step) {
+    const int64_t n = (whole - t) / MOST;
+    for (; j->twin && t + 2 * MOST <= whole; t += 2 * MOST) twin_of(j, t, g);
+    for (int64_t i = 0; t < whole; i++, t += MOST) {
         send_for_next(j, g, 0, j->group_bytes, i, n);
-        j->tiles->fn[SIZES - 1](&w, j->p->K, x, j->step, y, j->out->step);
+        tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end);
     }
 }
 
@@ -452,6 +466,10 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
              .acc = (float *)(void *)local};
     if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
     if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
+    const int64_t n = (last - t) * p->parts / MOST;
+    if (n < 2 * ENOUGH && p->form == CODES && zt_cpu_shared_ports()) j.twin = w->twin[p->parts - 1];
+    if (n < (j.twin ? 2 : 1) * ENOUGH && !p->decoded) j.reach = zt_cpu_reach();
+    j.first = t * p->parts;
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
 }
 

@@ -15,9 +15,10 @@ enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 
 /* w: the groups' packed bytes; x: the tile's activations, rows `step` apart where they are rows;
  * acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
- * each other. Each makes its pass for LANES rows of the groups, from row r on. */
+ * each other; reach: how far ahead the first tile by a group sends for weights (send_for), 0 for others.
+ * Each makes its pass for LANES rows of the groups, from row r on. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
-                     int64_t down);
+                     int64_t down, size_t reach);
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
@@ -51,8 +52,8 @@ INLINE int together(zt_pack_form f, int64_t left)
     return f.together == 8 ? 8 : zt_pack_together(f, left);
 }
 
-/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie, and where
- * that is a gain sends for later ones. (Codes of 8 bits come as fast as plain reading without that.) */
+/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. (Codes of 8
+ * bits then come as fast as plain reading without being sent for.) */
 enum { IN_ORDER = 2 };
 TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
 {
@@ -99,10 +100,9 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p,
 }
 
 TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
-                         const uint8_t *x, size_t step, float *acc, int64_t down)
+                         const uint8_t *x, float *acc, int64_t down, size_t reach)
 {
-    (void)step;
-    const size_t reach = T <= IN_ORDER && f.bits < 8 && r == 0 ? zt_cpu_reach() : 0;
+    if (r > 0 || (f.bits == 8 && T <= IN_ORDER)) reach = 0;
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
@@ -120,6 +120,54 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
     UNROLL for (int t = 0; t < T / P; t++)
         fv_store(acc + down * t + r, sum[t]);
 }
+
+/* ---- two whole tiles at once ----------------------------------------------------------------- */
+
+/* x: the first, the second `apart` from it. Codes and scales are unpacked once for both; of the sums half
+ * wait in memory. NULL where there are no registers for it. */
+typedef void twin_fn(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart, float *acc,
+                     int64_t down, size_t reach);
+
+#if defined(ZT_ISA_avx512)
+TEMPLATE void twin_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t *q, int b,
+                         const uint8_t *x, size_t apart, fv *sum)
+{
+    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    cv c[8];
+    cv_unpack(f, false, q, c);
+    UNROLL for (int h = 0; h < parts; h++) {
+        fv scale = scale_of(f, p, b, h, 0), min = scale;
+        if (zt_pack_mins(f)) min = min_of(f, p, b, h, 0);
+        UNROLL for (int u = 0; u < 2; u++) {
+            const uint8_t *xu = x + (u ? apart : 0);
+            __asm__("" : "+r"(xu)); /* else gcc 12 keeps the address of each number by itself */
+            const uint8_t *d = xu + 32 * MOST, *s = d + 4 * MOST;
+            iv dot[MOST];
+            cv_dots(zt_pack_wide(f), n, MOST, c + 4 * h, xu + 16 * MOST * h,
+                    zt_pack_mins(f) ? NULL : s + 4 * MOST * h, dot);
+            add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum + MOST / P * u);
+        }
+    }
+}
+
+TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
+                         size_t apart, float *acc, int64_t down, size_t reach)
+{
+    fv sum[2 * MOST];
+    UNROLL for (int t = 0; t < 2 * MOST / P; t++) sum[t] = fv_zero();
+    for (int64_t left = K / 32; left > 0; left -= f.together) {
+        const uint8_t *q = p + f.head;
+        const int n = together(f, left);
+        send_for(p, reach, f.head);
+        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)MOST * code_bytes(f)) {
+            send_for(q, reach, ZT_PACK_CODES(f.bits));
+            twin_block(f, P, p, q, b, x, apart, sum);
+        }
+        p = q;
+    }
+    UNROLL for (int t = 0; t < 2 * MOST / P; t++) fv_store(acc + down * t, sum[t]);
+}
+#endif
 
 /* ---- opened groups --------------------------------------------------------------------------- */
 
@@ -302,9 +350,9 @@ TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uin
 }
 
 TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
-                         const float *x, size_t step, float *acc, int64_t down)
+                         const float *x, size_t step, float *acc, int64_t down, size_t reach)
 {
-    const size_t reach = T <= IN_ORDER && r == 0 ? zt_cpu_reach() : 0;
+    if (r > 0) reach = 0;
     sums s[CHAINS];
     int64_t k = 0;
     UNROLL for (int c = 0; c < CHAINS; c++)
@@ -371,9 +419,8 @@ INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const
 
 /* x: columns, an even number of them, rows `step` apart. */
 INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x, size_t step,
-                      float *acc, int64_t down)
+                      float *acc, int64_t down, size_t reach)
 {
-    const size_t reach = T <= IN_ORDER ? zt_cpu_reach() : 0;
     sums s[CHAINS];
     int64_t k = 0, words = (K + 1) / 2;
     UNROLL for (int c = 0; c < CHAINS; c++)
@@ -405,12 +452,14 @@ typedef struct weights {
     act_form fast_form; /* with BRAIN: of processors that are fast at it, WIDE of the others */
     zt_pack_form form;
     open_fn *open; /* NULL: of codes that are bytes, and where it would save nothing */
+    twin_fn *twin[2]; /* [parts - 1] */
 } weights;
 
 #define TILE(name, body)                                                                           \
     static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,   \
-                     int64_t down)                                                                 \
+                     int64_t down, size_t reach)                                                   \
     {                                                                                              \
+        (void)step, (void)reach;                                                                   \
         for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
     }
 /* With f32 every sum is a chain of dependent additions, so a call keeps eight of them going. */
@@ -419,15 +468,15 @@ typedef struct weights {
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, step, acc, down))               \
-    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, step, acc, down))
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, reach))               \
+    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, acc, down, reach))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
-    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down))
+    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down, reach))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
-    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down))
+    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down, reach))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
     TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))                        \
-    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down))
+    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down, reach))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
@@ -439,6 +488,16 @@ ZT_PACK_BLOCKS(X)
     static void open_##NAME(const uint8_t *w, int64_t K, uint8_t *to)                              \
     {                                                                                              \
         open_codes(ZT_PACK_FORM(__VA_ARGS__), w, K, to);                                           \
+    }                                                                                              \
+    static void twin_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart,           \
+                            float *acc, int64_t down, size_t reach)                                \
+    {                                                                                              \
+        twin_codes(ZT_PACK_FORM(__VA_ARGS__), 1, w, K, x, apart, acc, down, reach);                \
+    }                                                                                              \
+    static void twin_fine_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart,      \
+                                 float *acc, int64_t down, size_t reach)                           \
+    {                                                                                              \
+        twin_codes(ZT_PACK_FORM(__VA_ARGS__), 2, w, K, x, apart, acc, down, reach);                \
     }
 ZT_PACK_BLOCKS(X)
 #undef X
@@ -461,8 +520,10 @@ static opened_fn *const opened_tiles[2][2][2] = {
     {{opened, opened_fine}, {opened_mins, opened_mins_fine}},
     {{opened_halves, opened_halves_fine}, {opened_halves_mins, opened_halves_mins_fine}}};
 #define OPEN(NAME, bits) (bits) < 8 ? open_##NAME : NULL
+#define TWIN(NAME)       {twin_##NAME, twin_fine_##NAME}
 #else
 #define OPEN(NAME, bits) NULL
+#define TWIN(NAME)       {NULL, NULL}
 #endif
 EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
 EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
@@ -489,15 +550,15 @@ static const tiles wide_tiles = PLAIN_TILES(BF16);
 #endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NULL},
-    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NULL},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NULL},
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NULL, {NULL, NULL}},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NULL, {NULL, NULL}},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NULL, {NULL, NULL}},
 #define X(NAME, bits, ...)                                                                         \
     [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), FINE_TILES(NAME), CODES,                   \
-                   ZT_PACK_FORM(bits, __VA_ARGS__), OPEN(NAME, bits)},
+                   ZT_PACK_FORM(bits, __VA_ARGS__), OPEN(NAME, bits), TWIN(NAME)},
     ZT_PACK_BLOCKS(X)
 #undef X
-#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NULL},
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NULL, {NULL, NULL}},
     ZT_PACK_WHOLE(X)
 #undef X
 };
