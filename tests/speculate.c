@@ -73,6 +73,33 @@ static void costs(zt_ctx *ctx)
        dear.steps, cheap.drafted, cheap.steps);
 }
 
+/* Drafts of a text that goes round when `rows` rows cost so many steps, and no other size was seen. */
+static size_t after(zt_ctx *ctx, size_t rows, double cost)
+{
+    int32_t id[60];
+    const int32_t *draft;
+    size_t k = 0;
+    zt_drafts *d = zt_drafts_open(ctx, VOCAB);
+    for (int i = 0; i < 8; i++) {
+        zt_drafts_took(d, 1, 1);
+        zt_drafts_took(d, rows, cost);
+    }
+    for (size_t i = 0; i < 60; i++)
+        id[i] = (int32_t)(7 + i % 3);
+    for (size_t n = 10; n <= 60; n++)
+        k = zt_drafts_next(d, id, n, 15, &draft);
+    zt_drafts_free(d);
+    return k;
+}
+
+static void measures(zt_ctx *ctx)
+{
+    ok(after(ctx, 16, 8.9) < 15 && after(ctx, 16, 1.5) == 15, "a batch that costs much is not made");
+    ok(after(ctx, 4, 1) == 15 && after(ctx, 4, 1.5) == 7 && after(ctx, 4, 2.7) == 3,
+       "what was measured of one size is held for a hint of the others");
+    ok(after(ctx, 16, 1) == 15, "of the smaller ones too: the largest is the cheapest");
+}
+
 /* A text of few different tokens, at random: places there are
  * everywhere, and they foretell nothing. */
 static void noise(zt_ctx *ctx)
@@ -96,6 +123,8 @@ static void rounds(zt_ctx *ctx)
     size_t k = 0;
     zt_drafts *d = zt_drafts_open(ctx, VOCAB);
     zt_drafts_took(d, 1, 1);
+    for (int i = 0; i < 8; i++)
+        zt_drafts_took(d, 16, 2);
     for (size_t i = 0; i < 64; i++)
         id[i] = (int32_t)(7 + i % 3);
     for (size_t n = 30; n <= 50; n++)
@@ -165,6 +194,7 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     copies(ctx);
     costs(ctx);
+    measures(ctx);
     noise(ctx);
     rounds(ctx);
     changes(ctx);

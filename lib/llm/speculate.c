@@ -27,10 +27,12 @@ static const double usual_cost[SIZES] = {1, 1.5, 2.5, 4.5};
 
 /* A match is believed to come true this often before any was seen, as if seen BELIEF times. */
 static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95};
-#define BELIEF 2.0
-#define KEEP   (31.0 / 32) /* of what was counted, each time more is */
-#define GAIN   1.15        /* a draft must promise this much over single steps, */
-#define FIRST  1.5         /* and the first of a size, which prepares for it, this much */
+#define BELIEF  3.0
+#define SUREST  .95         /* no token is believed to be surer: every copy ends where nobody knows */
+#define KEEP    (31.0 / 32) /* of what was counted, each time more is */
+#define GAIN    1.25        /* a draft must promise this much over single steps, */
+#define FIRST   1.5         /* and the first of a size, which prepares for it, this much */
+#define SETTLED 4           /* measures that a cost is the mean of; later ones push out earlier ones */
 
 typedef struct match {
     size_t at;     /* what follows the place: the first token foretold */
@@ -48,8 +50,9 @@ struct zt_drafts {
     size_t told_n;
     int32_t draft[ZT_DRAFT_ROWS - 1]; /* and all that it foretold */
     double hits[CLASSES], tries[CLASSES];
-    double cost[SIZES]; /* seconds; 0: nothing was measured, and no draft is made */
-    bool seen[SIZES];   /* the first batch of a size is not measured: it prepares the next */
+    double cost[SIZES];  /* seconds, where measured; no draft is made before that of one row is */
+    int measured[SIZES]; /* how often, SETTLED at most; */
+    bool seen[SIZES];    /* the first batch of a size is not: it prepares the next */
 };
 
 zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab)
@@ -155,7 +158,8 @@ static int class_of(size_t length, bool near)
 static double chance(const zt_drafts *d, match m, size_t i)
 {
     int c = class_of(m.length + i, m.near || i > 0);
-    return (d->hits[c] + BELIEF * usual_hits[c / 2]) / (d->tries[c] + BELIEF);
+    double p = (d->hits[c] + BELIEF * usual_hits[c / 2]) / (d->tries[c] + BELIEF);
+    return p < SUREST ? p : SUREST;
 }
 
 /* Hold the last guess to what has come. */
@@ -183,12 +187,27 @@ static void foretell(zt_drafts *d, match m)
 
 /* ---- how far --------------------------------------------------------------------------------- */
 
-/* Of a batch, in single steps: as measured, but neither half nor
- * twice what is usual is believed. */
+/* The size by whose measures another is judged: itself, else the next larger one that has any, else
+ * the next smaller one; 0: there is none. */
+static int judge_of(const zt_drafts *d, int size)
+{
+    int by = size;
+    while (by < SIZES && !d->measured[by])
+        by++;
+    for (by = by < SIZES ? by : size; by > 0 && !d->measured[by];)
+        by--;
+    return by;
+}
+
+/* Of a batch, in single steps: as measured, or what is usual, as much more or less as its judge costs.
+ * Neither less than a step nor twice what is usual is believed. */
 static double cost_of(const zt_drafts *d, int size)
 {
-    double cost = d->cost[size] / d->cost[0], usual = usual_cost[size];
-    return cost < usual / 2 ? usual / 2 : cost > 2 * usual ? 2 * usual : cost;
+    int by = judge_of(d, size);
+    double usual = usual_cost[size], cost = usual;
+    if (by > 0)
+        cost = 1 + (usual - 1) * (d->cost[by] / d->cost[0] - 1) / (usual_cost[by] - 1);
+    return cost < 1 ? 1 : cost > 2 * usual ? 2 * usual : cost;
 }
 
 static size_t worth(const zt_drafts *d, match m, size_t most)
@@ -221,21 +240,28 @@ size_t zt_drafts_next(zt_drafts *d, const int32_t *ids, size_t n, size_t most,
         foretell(d, m);
     d->told = m;
     d->told_n = n;
-    return m.length && d->cost[0] > 0 ? worth(d, m, most) : 0;
+    return m.length && d->measured[0] ? worth(d, m, most) : 0;
 }
 
-/* Measured in noise: a size that was unlucky once comes back to what
- * is usual, and is tried again. */
+/* A batch that took much longer than expected was held up by something else, and counts as twice what was
+ * expected. */
+static void measure(zt_drafts *d, int size, double seconds)
+{
+    double *cost = &d->cost[size];
+    if (!d->measured[size])
+        *cost = size ? cost_of(d, size) * d->cost[0] : seconds;
+    d->measured[size] += d->measured[size] < SETTLED;
+    *cost += ((seconds < 2 * *cost ? seconds : 2 * *cost) - *cost) / d->measured[size];
+}
+
+/* Measured in noise: a size that was unlucky comes back to what is usual, and is tried again. */
 void zt_drafts_took(zt_drafts *d, size_t rows, double seconds)
 {
     for (int i = 0; i < SIZES; i++) {
-        double *cost = &d->cost[i];
-        if (*cost == 0 && rows == 1)
-            *cost = usual_cost[i] * seconds;
-        else if (size_rows[i] != rows)
-            *cost += (usual_cost[i] * d->cost[0] - *cost) / 1024;
+        if (size_rows[i] != rows)
+            d->cost[i] += (usual_cost[i] * d->cost[0] - d->cost[i]) / 1024;
         else if (i == 0 || d->seen[i])
-            *cost += ((seconds < 2 * *cost ? seconds : 2 * *cost) - *cost) / 4;
+            measure(d, i, seconds);
         d->seen[i] |= size_rows[i] == rows;
     }
 }
