@@ -86,107 +86,168 @@ static bool last_has(const void *attrs, const zt_type *const in[], const zt_type
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 enum {
-    CHUNK = 1024,     /* a sum in f32 is at most so long; those are added up in f64 */
-    PAST_COLS = 65536 /* a row's scratch: 256 KiB at most */
+    CHUNK = 1024,      /* a sum in f32 is at most so long; those are added up in f64 */
+    PAST_COLS = 65536, /* a row's scratch: 256 KiB at most */
+    ROWS_AHEAD = 2048  /* floats; to the second cache, for the first has three rows to hold */
 };
 
-/* y = exp(x - top) of n <= CHUNK; returns the sum. Meanwhile `next`, what will be read, comes from
- * memory, which would rest else. */
-static float exps(const float *x, float *y, int n, float top, const float *next)
+/* The sum of exp(x - top) of n <= CHUNK, which are y's with `keep`; top is the largest. */
+INLINE float exps(bool keep, const float *x, float *y, int n, float top)
 {
     vf sum = vf_set(0), t = vf_set(top);
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
-        __builtin_prefetch(next + i, 0, 2);
-        vf e = vf_exp(vf_sub(vf_load(x + i), t));
-        vf_store(y + i, e);
+        vf e = vf_exp_below(vf_sub(vf_load(x + i), t));
+        if (keep) vf_store(y + i, e);
         sum = vf_add(sum, e);
     }
     if (i < n) {
-        vf e = vf_exp(vf_sub(vf_load_n(x + i, n - i), t));
-        vf_store_n(y + i, n - i, e);
+        vf e = vf_exp_below(vf_sub(vf_load_n(x + i, n - i), t));
+        if (keep) vf_store_n(y + i, n - i, e);
         sum = vf_add(sum, vf_first(n - i, e, vf_set(0)));
     }
     return vf_sum(sum);
 }
 
-/* y = x by; or with `past` past the caches, where a row is a multiple of 64 bytes. */
-INLINE void times(const float *x, float *y, int64_t n, float by, bool past)
+INLINE double row_exps(bool keep, const float *x, float *y, int64_t cols, float top)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < cols; i += CHUNK)
+        sum += (double)exps(keep, x + i, keep ? y + i : NULL,
+                            cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
+    return sum;
+}
+
+static void times(const float *x, float *y, int64_t n, float by)
 {
     vf f = vf_set(by);
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_put(y + i, vf_mul(vf_load(x + i), f), past);
+    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_mul(vf_load(x + i), f));
     int rest = (int)(n - i);
     if (rest) vf_store_n(y + i, rest, vf_mul(vf_load_n(x + i, rest), f));
 }
 
-/* Rows of a large result go past the caches: exponentials to scratch, products from there. */
+static void softmax_row(const float *x, float *y, int64_t cols)
+{
+    double sum = row_exps(true, x, y, cols, largest(x, cols));
+    times(y, y, cols, (float)(1 / sum));
+}
+
+/* ln sum exp(x - top) of a row whose largest is top. */
+static double log_sum(const float *x, int64_t cols, float top)
+{
+    return log(row_exps(false, x, NULL, cols, top));
+}
+
+static void log_softmax_row(const float *x, float *y, int64_t n)
+{
+    float top = largest(x, n), less = (float)log_sum(x, n, top);
+    vf t = vf_set(top), l = vf_set(less);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), t), l));
+    for (; i < n; i++) y[i] = x[i] - top - less;
+}
+
+/* ---- rows from memory, and to it past the caches --------------------------------------------- */
+
+/* Three rows at a time, so that reading, computing and storing do not wait for each other: while
+ * the exponentials of one are added up, the largest of the next is found, which comes from memory,
+ * and what is known by now of the one before is stored. */
+typedef struct rows_past {
+    const float *next; /* the next row, or any where there is none */
+    float next_top;    /* found: its largest */
+    float *e;          /* scratch: a row's exponentials take the place of those of the one before */
+    float *before;     /* the result of the row before */
+    float top, by;     /* its largest, and what was made of its sum */
+} rows_past;
+
+/* A vector of the row before, from its x or its exponentials. */
+INLINE void put_before(bool logs, const rows_past *p, const float *x, int64_t i, vf top, vf by)
+{
+    vf y = logs ? vf_sub(vf_sub(vf_load(x + i), top), by) : vf_mul(vf_load(p->e + i), by);
+    vf_stream(p->before + i, y);
+}
+
+/* row_exps where LANES divides cols, to the bit. */
+INLINE double past_exps(bool logs, bool before, rows_past *p, const float *x, int64_t cols,
+                        float top)
+{
+    vf t = vf_set(top), old = vf_set(p->top), by = vf_set(p->by), most = vf_set(-INFINITY);
+    double all = 0;
+    for (int64_t i = 0; i < cols;) {
+        vf sum = vf_set(0);
+        for (int64_t last = cols - i < CHUNK ? cols : i + CHUNK; i < last; i += LANES) {
+            __builtin_prefetch(p->next + i + ROWS_AHEAD, 0, 2);
+            most = vf_max(vf_load(p->next + i), most);
+            if (before) put_before(logs, p, x - cols, i, old, by);
+            vf e = vf_exp_below(vf_sub(vf_load(x + i), t));
+            if (!logs) vf_store(p->e + i, e);
+            sum = vf_add(sum, e);
+        }
+        all += (double)vf_sum(sum);
+    }
+    p->next_top = vf_top(most);
+    return all;
+}
+
+/* All of x to y, where a line begins; y may be x. */
+INLINE void past_rows(bool logs, const float *x, float *y, int64_t rows, int64_t cols, float *e)
+{
+    rows_past p = {.e = e, .next_top = largest(x, cols)};
+    for (int64_t r = 0; r < rows; r++, x += cols, y += cols) {
+        float top = p.next_top;
+        p.next = r + 1 < rows ? x + cols : x;
+        double sum = r ? past_exps(logs, true, &p, x, cols, top)
+                       : past_exps(logs, false, &p, x, cols, top);
+        p.before = y;
+        p.top = top;
+        p.by = (float)(logs ? log(sum) : 1 / sum);
+    }
+    vf top = vf_set(p.top), by = vf_set(p.by);
+    for (int64_t i = 0; i < cols; i += LANES) put_before(logs, &p, x - cols, i, top, by);
+}
+
+static void past_setup(zt_cpu_call *c)
+{
+    rows_setup(c);
+    c->aux[0] = cols_of(&c->in[0].type) % LANES == 0 && beyond_caches(&c->in[0].type);
+}
+
 static void softmax_setup(zt_cpu_call *c)
 {
     int64_t cols = cols_of(&c->in[0].type);
-    rows_setup(c);
-    c->aux[0] = cols % LANES == 0 && cols <= PAST_COLS && beyond_caches(&c->out[0].type);
+    past_setup(c);
+    c->aux[0] = c->aux[0] && cols <= PAST_COLS;
     if (c->aux[0]) c->local_bytes = (size_t)cols * sizeof(float);
+}
+
+typedef void row_run(const float *x, float *y, int64_t cols);
+
+INLINE void softmax_rows(bool logs, zt_cpu_call *c, int64_t begin, int64_t end, void *local)
+{
+    int64_t cols = cols_of(&c->in[0].type);
+    const float *x = (const float *)c->in[0].data + begin * cols;
+    float *y = (float *)c->out[0].data + begin * cols;
+    row_run *row = logs ? log_softmax_row : softmax_row;
+    if (c->aux[0] && on_line(y) && begin < end)
+        past_rows(logs, x, y, end - begin, cols, local);
+    else
+        for (int64_t r = begin; r < end; r++, x += cols, y += cols) row(x, y, cols);
 }
 
 static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t cols = cols_of(&c->in[0].type);
     (void)phase;
-    for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)c->in[0].data + r * cols;
-        float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
-        bool past = c->aux[0] && on_line(y);
-        float *e = past ? local : y;
-        double sum = 0;
-        for (int64_t i = 0; i < cols; i += CHUNK)
-            sum += (double)exps(x + i, e + i, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top,
-                                past ? x + cols + i : x + i);
-        times(e, y, cols, (float)(1 / sum), past);
-    }
-}
-
-/* ---- log_softmax, logsumexp of rows ---------------------------------------------------------- */
-
-/* ln sum exp(x - top) of a row whose largest is top, through CHUNK floats of scratch; `next` as for
- * exps. */
-static double log_sum(const float *x, int64_t cols, float top, float *scratch, const float *next)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < cols; i += CHUNK)
-        sum += (double)exps(x + i, scratch, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top,
-                            next + i);
-    return log(sum);
-}
-
-/* y = x - top - less; or with `past` past the caches. */
-INLINE void shift(const float *x, float *y, int64_t n, float top, float less, bool past)
-{
-    vf t = vf_set(top), l = vf_set(less);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        vf_put(y + i, vf_sub(vf_sub(vf_load(x + i), t), l), past);
-    for (; i < n; i++) y[i] = x[i] - top - less;
-}
-
-static void log_rows_setup(zt_cpu_call *c)
-{
-    rows_setup(c);
-    c->local_bytes = CHUNK * sizeof(float);
-    c->aux[0] = cols_of(&c->in[0].type) % LANES == 0 && beyond_caches(&c->in[0].type);
+    softmax_rows(false, c, begin, end, local);
 }
 
 static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t cols = cols_of(&c->in[0].type);
     (void)phase;
-    for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)c->in[0].data + r * cols;
-        float *y = (float *)c->out[0].data + r * cols, top = largest(x, cols);
-        float less = (float)log_sum(x, cols, top, local, c->aux[0] ? x + cols : x);
-        shift(x, y, cols, top, less, c->aux[0] && on_line(y));
-    }
+    softmax_rows(true, c, begin, end, local);
 }
+
+/* ---- logsumexp of rows ----------------------------------------------------------------------- */
 
 /* One axis, the last. */
 static bool last_only_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -198,16 +259,32 @@ static bool last_only_has(const void *attrs, const zt_type *const in[], const zt
     return in[0]->dtype == ZT_F32 && rank > 0 && last;
 }
 
+/* Of a row whose largest, top, is not finite: that, or a NaN. */
+static float boundless(const float *x, int64_t cols, float top)
+{
+    for (int64_t i = 0; i < cols; i++)
+        if (isnan(x[i])) return NAN;
+    return top;
+}
+
 static void logsumexp_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
     int64_t cols = cols_of(&c->in[0].type);
+    const float *x = (const float *)c->in[0].data + begin * cols;
     float *y = c->out[0].data;
-    (void)phase;
-    for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)c->in[0].data + r * cols;
-        float top = largest(x, cols);
-        if (!isfinite(top)) top = 0;
-        y[r] = (float)((double)top + log_sum(x, cols, top, local, c->aux[0] ? x + cols : x));
+    rows_past p = {.next_top = begin < end ? largest(x, cols) : 0};
+    (void)phase, (void)local;
+    for (int64_t r = begin; r < end; r++, x += cols) {
+        float top = p.next_top;
+        double sum;
+        p.next = r + 1 < end ? x + cols : x;
+        if (c->aux[0]) {
+            sum = past_exps(true, false, &p, x, cols, top);
+        } else {
+            sum = row_exps(false, x, NULL, cols, top);
+            p.next_top = largest(p.next, cols);
+        }
+        y[r] = isfinite(top) ? (float)((double)top + log(sum)) : boundless(x, cols, top);
     }
 }
 
@@ -461,9 +538,9 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
     {.op = ZT_OP_argmin, .has = last_has, .setup = rows_setup, .run = argmin_run},
     {.op = ZT_OP_softmax, .has = last_has, .setup = softmax_setup, .run = softmax_run},
     {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
-    {.op = ZT_OP_log_softmax, .has = last_has, .setup = log_rows_setup, .run = log_softmax_run},
+    {.op = ZT_OP_log_softmax, .has = last_has, .setup = past_setup, .run = log_softmax_run},
     {.op = ZT_OP_log_softmax, .has = f32_has, .setup = columns_setup, .run = log_softmax_columns},
-    {.op = ZT_OP_logsumexp, .has = last_only_has, .setup = log_rows_setup, .run = logsumexp_run},
+    {.op = ZT_OP_logsumexp, .has = last_only_has, .setup = past_setup, .run = logsumexp_run},
     {.op = ZT_OP_sum, .has = f32_has, .setup = groups_setup, .run = sum_run},
     {.op = ZT_OP_mean, .has = f32_has, .setup = groups_setup, .run = mean_run},
     {.op = ZT_OP_amax, .has = f32_has, .setup = groups_setup, .run = amax_run},
