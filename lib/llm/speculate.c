@@ -9,6 +9,7 @@
  */
 #include "lib/llm/speculate.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -187,26 +188,23 @@ static void foretell(zt_drafts *d, match m)
 
 /* ---- how far --------------------------------------------------------------------------------- */
 
-/* The size by whose measures another is judged: itself, else the next larger one that has any, else
- * the next smaller one; 0: there is none. */
-static int judge_of(const zt_drafts *d, int size)
+/* What a size's rows beyond the first cost, by what is usual: as measured, else as of the size that was
+ * found the cheapest so, since who hopes will see. */
+static double by_usual(const zt_drafts *d, int size)
 {
-    int by = size;
-    while (by < SIZES && !d->measured[by])
-        by++;
-    for (by = by < SIZES ? by : size; by > 0 && !d->measured[by];)
-        by--;
-    return by;
+    double least = INFINITY;
+    for (int i = 1; i < SIZES; i++) {
+        double by = (d->cost[i] / d->cost[0] - 1) / (usual_cost[i] - 1);
+        if (d->measured[i] && (i == size || !d->measured[size]) && by < least)
+            least = by;
+    }
+    return least < INFINITY ? least : 1;
 }
 
-/* Of a batch, in single steps: as measured, or what is usual, as much more or less as its judge costs.
- * Neither less than a step nor twice what is usual is believed. */
+/* Of a batch, in single steps. Neither less than a step nor twice what is usual is believed. */
 static double cost_of(const zt_drafts *d, int size)
 {
-    int by = judge_of(d, size);
-    double usual = usual_cost[size], cost = usual;
-    if (by > 0)
-        cost = 1 + (usual - 1) * (d->cost[by] / d->cost[0] - 1) / (usual_cost[by] - 1);
+    double usual = usual_cost[size], cost = 1 + (usual - 1) * by_usual(d, size);
     return cost < 1 ? 1 : cost > 2 * usual ? 2 * usual : cost;
 }
 
