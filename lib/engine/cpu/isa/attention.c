@@ -16,8 +16,8 @@
  * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
  * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
  * tile of values widened once; both then serve all rows and heads of the block. Where these are one
- * row and few heads, keys and values are used as they come into registers, and not stored. Of a
- * block of such rows items are some rows and all heads, and what comes next is sent for:
+ * row and few heads, values are used as they come into registers, and keys are turned as they lie.
+ * Of a block of such rows items are some rows and all heads, and what comes next is sent for:
  * attention_row.h.
  */
 #include "lib/engine/cpu/isa/attention_row.h"
@@ -139,14 +139,11 @@ static bool each_alone(zt_cpu_call *c, int64_t row, int64_t end)
     return true;
 }
 
-/* The next tile of a row and head, else the first of the next head, or of a row before `end`;
- * false: that was the last. */
+/* The next tile of a row, else the first of a row before `end`; false: that was the last. */
 static bool step_on(const stop *from, int64_t end, stop *to)
 {
     run w = from->w;
-    for (int64_t tile = from->tile + TILE; !find_stop(&w, tile, w.s.ctx, to); tile = 0) {
-        if (++w.g < w.s.G) continue;
-        w.g = 0;
+    for (int64_t tile = from->tile + TILE; !find_stop(&w, w.s.G, tile, w.s.ctx, to); tile = 0) {
         if (w.row + 1 >= end) return false;
         begin_run(&w, w.row + 1, w.row + 2);
     }
@@ -156,11 +153,18 @@ static bool step_on(const stop *from, int64_t end, stop *to)
 /* Zeros for those that see nothing. */
 static void write_zeros(run w, int64_t row, int64_t end, part total)
 {
-    part_clear(total, w.s.share, w.s.Dp);
+    part_clear(total, w.s.H, w.s.Dp);
     for (; row < end; row++) {
         begin_run(&w, row, row + 1);
         for (w.g = 0; w.lo[0] >= w.hi[0] && w.g < w.s.G; w.g++) write_out(&w, total);
     }
+}
+
+/* Queries that a thread has sums of: those of a block's rows and one key head, or of one row. */
+static int64_t queries_of(const zt_cpu_call *c, const sizes *s)
+{
+    int64_t M = c->aux[AUX_ROWS] * s->share;
+    return M > s->H ? M : s->H;
 }
 
 /* All heads of the rows from `row` to before `end`, as run_whole. */
@@ -170,25 +174,27 @@ static void run_alone(zt_cpu_call *c, int64_t row, int64_t end, float *local)
     run *w = &stops[1].w;
     if (row >= end) return;
     *w = begin_block(c, 0, local);
-    int64_t M = c->aux[AUX_ROWS] * w->s.share, share = w->s.share, Dp = w->s.Dp;
+    const int64_t M = queries_of(c, &w->s), n = w->s.n, H = w->s.H, Dp = w->s.Dp;
     float *parts = w->score + M * TILE;
     part p = part_at(parts, M), total = part_at(parts + part_floats(M, Dp), M);
     write_zeros(*w, row, end, total);
     begin_run(w, row, row + 1);
     stops[1].tile = -TILE;
-    part_clear(p, share, Dp);
+    part_clear(p, H, Dp);
     bool more = step_on(&stops[1], end, &stops[0]);
     for (int now = 0; more; now = !now) {
-        const stop *at = &stops[now], *next = &stops[!now];
-        more = step_on(at, end, &stops[!now]);
-        bool same = more && next->w.row == at->w.row && next->w.g == at->w.g;
-        attend_stop(at, p, more ? next : NULL);
+        stop *at = &stops[now], *next = &stops[!now];
+        /* the one after the last is of the rows that this thread most likely gets then */
+        bool any = step_on(at, n, next), same = any && next->w.row == at->w.row;
+        more = any && next->w.row < end;
+        attend_stop(at, p, any ? next : NULL);
         if (same && next->tile % CHUNK) continue;
-        for (int64_t i = 0; i < share; i++) combine(total, p, i, Dp);
-        part_clear(p, share, Dp);
+        for (int64_t i = 0; i < H; i++) combine(total, p, i, Dp);
+        part_clear(p, H, Dp);
         if (same) continue;
-        write_out(&at->w, total);
-        part_clear(total, share, Dp);
+        for (; at->w.g < at->w.s.G; at->w.g++)
+            write_out(&at->w, part_from(total, at->w.g * at->w.s.share, Dp));
+        part_clear(total, H, Dp);
     }
 }
 
@@ -348,7 +354,8 @@ static void attention_setup(zt_cpu_call *c)
     c->aux[AUX_ROWS] = rows;
     c->aux[AUX_BLOCKS] = blocks;
     c->items[0] = blocks * s.G;
-    c->local_bytes = ((size_t)(TILE * (2 * s.Dp + M)) + 2 * part_floats(M, s.Dp)) * sizeof(float);
+    const int64_t sums = queries_of(c, &s);
+    c->local_bytes = ((size_t)(TILE * (2 * s.Dp + sums)) + 2 * part_floats(sums, s.Dp)) * sizeof(float);
     if (s.n > FEW || chunks < 2) return;
     c->aux[AUX_CHUNKS] = chunks;
     c->n_phases = 2;
