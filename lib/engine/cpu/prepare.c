@@ -297,7 +297,8 @@ static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
 static int64_t parts_of(const zt_cpu_task *t, int phase, int threads)
 {
     int64_t items = phase < t->call.n_phases ? t->call.items[phase] : 0;
-    int64_t parts = threads == 1 ? 1 : t->work < UNEVEN ? threads : 8 * threads;
+    int64_t each = t->call.kernel->uneven ? 32 : 8;
+    int64_t parts = threads == 1 ? 1 : t->work < UNEVEN ? threads : each * threads;
     return items < parts ? items : parts;
 }
 

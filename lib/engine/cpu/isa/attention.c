@@ -380,6 +380,7 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
      .has = attention_has,
      .setup = attention_setup,
      .run = attention_run,
-     .late = attention_late},
+     .late = attention_late,
+     .uneven = true},
     {0},
 };
