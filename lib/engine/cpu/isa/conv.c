@@ -5,12 +5,18 @@
  * block of (tap, channel), rows of output channels. In phase 1 an item is a few panels of pixels of
  * one view, of one or more images, a few groups, and at most CHANNELS output channels. Sums are cut
  * by shapes alone.
+ *
+ * A panel copies every element of the input as often as there are taps. Where all steps are 1, an
+ * item's part of the input is laid flat instead (conv.h), once: a band of positions of each channel.
+ * Its panels are positions, and rows of the right operand lie in the band. The sums are the same.
  */
 #include "lib/engine/cpu/isa/conv.h"
 
 enum {
     CHANNELS = 128, PANELS = 4, GROUPS = 16, /* of an item, at most */
     WANTED = 16,                             /* items, before one gets more panels */
+    FLAT = 32,                               /* panels of a band, at most */
+    COPY = 8,                                /* a row copied costs as much as so many multiplied */
     DEPTH = 256,                             /* rows of the right operand at a time */
     STRIP = 16,                              /* rows of filters packed together */
     MOST_VIEWS = 1024
@@ -23,6 +29,9 @@ typedef struct part {
     int64_t weights;            /* floats into the packed filters: [groups][blocks][rows][stride] */
     int64_t panels, at_once;    /* of an image; of an item */
     int64_t panel_blocks;       /* items for all images */
+    conv_flat flat;
+    int64_t band, plane;        /* positions of a band, floats of a channel's; 0: no band, packed */
+    int64_t table;              /* its rows' places are from here on in places_of() */
     int64_t first_item;         /* of phase 1 */
 } part;
 
@@ -31,16 +40,21 @@ typedef struct plan {
     int64_t row_step, channel_step;    /* in w, from row to row and channel to channel */
     int64_t row_blocks, group_blocks, n_out, n_in, n_parts;
     size_t weights;
-    int64_t items;
+    int64_t items, band, table;        /* floats of a band, numbers in the table, of all parts */
 } plan;
 
 typedef struct scratch {
     float b[DEPTH * GEMM_WIDE], tile[PANELS][CHANNELS * GEMM_WIDE];
     conv_place place[PANELS];
+    _Alignas(64) float band[];
 } scratch;
 
 static plan *plan_of(const zt_cpu_call *c) { return c->keep; }
 static part *parts_of(const zt_cpu_call *c) { return (part *)(plan_of(c) + 1); }
+static int32_t *places_of(const zt_cpu_call *c)
+{
+    return (int32_t *)(parts_of(c) + plan_of(c)->n_parts);
+}
 
 static zt_window window_of(const zt_cpu_call *c)
 {
@@ -77,6 +91,31 @@ static plan start(const zt_cpu_call *c, const zt_window *w)
     return p;
 }
 
+/* Panels of a flat input, in bands, where that is worth it. */
+static bool lay_flat(const plan *p, part *q)
+{
+    const conv_view *v = &q->v;
+    conv_flat *f = &q->flat;
+    for (int d = 0; d < v->n; d++)
+        if (v->step[d] != 1) return false;
+    if (p->channels < 2 || v->n_taps < 2 || !conv_flat_of(v, f)) return false;
+    int64_t rows = p->rows < CHANNELS ? p->rows : CHANNELS, reach = f->high - f->low;
+    int64_t panels = (f->n + GEMM_WIDE - 1) / GEMM_WIDE, items = p->N * p->group_blocks * p->row_blocks;
+    int64_t most = (CONV_BAND / p->channels - reach - 3 * LANES) / GEMM_WIDE;
+    int64_t flat = panels * rows * (q->K + COPY), packed = q->panels * (rows + COPY) * q->K;
+    if (flat > packed || most < 1) return false;
+    if (most > FLAT) most = FLAT;
+    int64_t bands = (panels + most - 1) / most, least = items ? (WANTED + items - 1) / items : 1;
+    if (bands < least) bands = least;
+    q->at_once = (panels + bands - 1) / bands;
+    q->band = q->at_once * GEMM_WIDE + reach;
+    if (2 * q->band > v->n_taps * q->at_once * GEMM_WIDE) return false;
+    q->panels = panels;
+    q->panel_blocks = p->N * ((panels + q->at_once - 1) / q->at_once);
+    q->plane = ((q->band + 2 * LANES) / LANES | 1) * LANES; /* channels lie in different sets of a cache */
+    return true;
+}
+
 static void add_part(const zt_cpu_call *c, const zt_window *w, int64_t i, plan *p, part *q)
 {
     *q = (part){.v = c->kernel->op == ZT_OP_conv ? conv_view_forward(w) : conv_view_data(w, i)};
@@ -86,9 +125,15 @@ static void add_part(const zt_cpu_call *c, const zt_window *w, int64_t i, plan *
     q->weights = (int64_t)p->weights;
     q->panels = (q->v.n_pixels + GEMM_WIDE - 1) / GEMM_WIDE;
     int64_t blocks = p->group_blocks * p->row_blocks, spare = p->N * q->panels * blocks / WANTED;
-    q->at_once = spare < 1 ? 1 : spare < PANELS ? spare : PANELS;
-    q->panel_blocks = (p->N * q->panels + q->at_once - 1) / q->at_once;
     q->first_item = p->items;
+    q->table = p->table;
+    if (lay_flat(p, q)) {
+        p->table += q->K;
+        if (p->band < p->channels * q->plane) p->band = p->channels * q->plane;
+    } else {
+        q->at_once = spare < 1 ? 1 : spare < PANELS ? spare : PANELS;
+        q->panel_blocks = (p->N * q->panels + q->at_once - 1) / q->at_once;
+    }
     p->weights += (size_t)(p->groups * q->blocks * p->rows) * GEMM_STRIDE;
     p->items += blocks * q->panel_blocks;
 }
@@ -118,9 +163,18 @@ static void conv_setup(zt_cpu_call *c)
     c->n_phases = 2;
     c->items[0] = p.n_parts * p.groups * ((p.rows + STRIP - 1) / STRIP);
     c->items[1] = p.items;
-    c->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part);
+    c->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part) + (size_t)p.table * sizeof(int32_t);
     c->shared_bytes = p.weights * sizeof(float);
-    c->local_bytes = sizeof(scratch);
+    c->local_bytes = sizeof(scratch) + (size_t)p.band * sizeof(float);
+}
+
+/* Where the right operand's rows begin in a band, for its first position. */
+static void list_places(const plan *p, const part *q, int32_t *at)
+{
+    for (int64_t tap = 0; tap < q->v.n_taps; tap++) {
+        int64_t from = conv_flat_shift(&q->v, &q->flat, tap) - q->flat.low;
+        for (int64_t i = 0; i < p->channels; i++) *at++ = (int32_t)(i * q->plane + from);
+    }
 }
 
 static void conv_prime(zt_cpu_call *c)
@@ -129,7 +183,11 @@ static void conv_prime(zt_cpu_call *c)
     plan *p = plan_of(c);
     *p = start(c, &w);
     if (zt_type_count(&c->out[0].type) == 0) p->n_parts = 0;
-    for (int64_t i = 0; i < p->n_parts; i++) add_part(c, &w, i, p, &parts_of(c)[i]);
+    for (int64_t i = 0; i < p->n_parts; i++) {
+        part *q = &parts_of(c)[i];
+        add_part(c, &w, i, p, q);
+        if (q->plane) list_places(p, q, places_of(c) + q->table);
+    }
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
@@ -171,19 +229,36 @@ static void pack_strip(const zt_cpu_call *c, const part *q, int64_t group, int64
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
+/* Where the run's first pixel is in a plane of y. */
+static int64_t first_of(const conv_view *v, const conv_run *r, const int64_t *out)
+{
+    int64_t at = 0;
+    for (int d = 0; d < v->n; d++) at = at * out[d] + v->first[d] + r->at[d] * v->spread[d];
+    return at;
+}
+
+/* n <= LANES neighbours of every row. */
+INLINE void put_rows(const float *from, int n, int64_t rows, float *to, int64_t down)
+{
+    for (int64_t m = 0; m < rows; m++, from += GEMM_WIDE, to += down)
+        vf_store_n(to, n, vf_load_n(from, n));
+}
+
 /* The panel's rows of results from a tile to where the view spreads them. */
 static void spread(const conv_view *v, const conv_panel *panel, const int64_t *out, int64_t n_out,
                    const float *tile, int64_t rows, float *y)
 {
-    int last = v->n - 1;
+    const int64_t step = v->spread[v->n - 1];
     for (int k = 0; k < panel->n_runs; k++) {
         const conv_run *r = &panel->run[k];
-        int64_t at = 0;
-        for (int d = 0; d < v->n; d++)
-            at = at * out[d] + v->first[d] + r->at[d] * v->spread[d];
-        for (int64_t m = 0; m < rows; m++)
-            for (int i = 0; i < r->len; i++)
-                y[m * n_out + at + i * v->spread[last]] = tile[m * GEMM_WIDE + r->slot + i];
+        const float *from = tile + r->slot;
+        float *to = y + first_of(v, r, out);
+        for (int i = 0; step == 1 && i < r->len; i += LANES) {
+            int n = r->len - i < LANES ? r->len - i : LANES;
+            put_rows(from + i, n, rows, to + i, n_out);
+        }
+        for (int64_t m = 0; step != 1 && m < rows; m++)
+            for (int i = 0; i < r->len; i++) to[m * n_out + i * step] = from[m * GEMM_WIDE + i];
     }
 }
 
@@ -200,8 +275,10 @@ static void add_bias(const float *b, float *y, int64_t down, int64_t rows, int c
 typedef struct item {
     const part *q;
     int64_t group, row, rows;              /* the group at hand; the first row */
-    int64_t image[PANELS], pixel[PANELS];  /* of n panels, the first pixel of each */
+    int64_t image[PANELS], pixel[PANELS];  /* of n panels, the first pixel (position) of each */
     int n;
+    int64_t from;                          /* of a band: its first position */
+    const float *soon;                     /* what of x the next one is made of; NULL: there is none */
 } item;
 
 /* The first row's plane of y, for panel i. */
@@ -212,12 +289,17 @@ static float *plane(const zt_cpu_call *c, const item *t, int i)
            ((t->image[i] * p->groups + t->group) * p->rows + t->row) * p->n_out;
 }
 
-/* Where panel i's results go, and from row to row of them. */
-static float *results(const zt_cpu_call *c, const item *t, int i, scratch *s, int64_t *down)
+/* Are the panels' pixels neighbours in y? Packed ones are, of the only grid. */
+static bool in_place(const zt_cpu_call *c, const item *t)
 {
-    const plan *p = plan_of(c);
-    *down = p->n_parts == 1 ? p->n_out : GEMM_WIDE; /* one grid is the output */
-    return p->n_parts == 1 ? plane(c, t, i) + t->pixel[i] : s->tile[i];
+    return plan_of(c)->n_parts == 1 && !t->q->plane;
+}
+
+/* Where panel i's results go, and from row to row of them. */
+INLINE float *results(const zt_cpu_call *c, const item *t, int i, scratch *s, int64_t *down)
+{
+    *down = in_place(c, t) ? plan_of(c)->n_out : GEMM_WIDE;
+    return in_place(c, t) ? plane(c, t, i) + t->pixel[i] : s->tile[i];
 }
 
 static const float *channels(const zt_cpu_call *c, const item *t, int i)
@@ -227,22 +309,58 @@ static const float *channels(const zt_cpu_call *c, const item *t, int i)
            (t->image[i] * p->groups + t->group) * p->channels * p->n_in;
 }
 
-/* Block k of panel i's sums, from rows of the right operand in b. */
-static void add_panel(const zt_cpu_call *c, const item *t, int i, int64_t block, const float *b,
-                      scratch *s)
+/* Block k of panel i's sums; b is to be said. */
+INLINE gemm_block sums_of(const zt_cpu_call *c, const item *t, int i, int64_t block, scratch *s)
 {
     const plan *p = plan_of(c);
     const part *q = t->q;
     int64_t k = block * q->depth, depth = q->K - k < q->depth ? q->K - k : q->depth;
     gemm_block g = {.a = (const float *)c->shared + q->weights +
                          ((t->group * q->blocks + block) * p->rows + t->row) * GEMM_STRIDE,
-                    .b = b,
                     .b_down = GEMM_WIDE,
                     .depth = (int)depth,
                     .columns = s->place[i].panel.columns,
                     .more = block > 0};
     g.y = results(c, t, i, s, &g.down);
+    return g;
+}
+
+/* From rows of the right operand in b. */
+static void add_packed(const zt_cpu_call *c, const item *t, int i, int64_t block, const float *b,
+                       scratch *s)
+{
+    gemm_block g = sums_of(c, t, i, block, s);
+    g.b = b;
     gemm_down(GEMM_FLOATS, &g, (int)t->rows);
+}
+
+/* What is fetched during a block of panel i of a band, in rows *down apart: y, before it is written;
+ * else as many channels of the next band as there are rows. */
+static const float *coming(const zt_cpu_call *c, const item *t, int i, int64_t block,
+                           const scratch *s, int64_t *down)
+{
+    const plan *p = plan_of(c);
+    const conv_panel *panel = &s->place[i].panel;
+    const int64_t channel = block * t->rows;
+    if (block + 1 < t->q->blocks) {
+        *down = p->n_in;
+        return t->soon && channel < p->channels ? t->soon + channel * p->n_in + t->pixel[i] - t->from
+                                                : NULL;
+    }
+    *down = p->n_out;
+    if (!panel->n_runs) return NULL;
+    return plane(c, t, i) + first_of(&t->q->v, &panel->run[0], c->out[0].type.dim + 2);
+}
+
+/* From rows of the right operand in the band. */
+static void add_flat(const zt_cpu_call *c, const item *t, int i, int64_t block, scratch *s)
+{
+    const part *q = t->q;
+    gemm_block g = sums_of(c, t, i, block, s);
+    g.b = s->band + t->pixel[i] - t->from;
+    g.at = places_of(c) + q->table + block * q->depth;
+    g.soon = coming(c, t, i, block, s, &g.soon_down);
+    gemm_down(GEMM_LISTED, &g, (int)t->rows);
 }
 
 /* Panel i's sums, with their bias, in their places. */
@@ -257,7 +375,7 @@ static void finish(const zt_cpu_call *c, const item *t, int i, scratch *s)
     if (c->in[2].data)
         add_bias((const float *)c->in[2].data + t->group * p->rows + t->row, y, down, t->rows,
                  panel->columns);
-    if (p->n_parts > 1)
+    if (!in_place(c, t))
         spread(&t->q->v, panel, c->out[0].type.dim + 2, p->n_out, y, t->rows, plane(c, t, i));
 }
 
@@ -271,9 +389,84 @@ static void run_groups(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
                 int64_t at = k * q->depth, depth = q->K - at < q->depth ? q->K - at : q->depth;
                 conv_pack(&q->v, &s->place[i], channels(c, t, i), plan_of(c)->channels, at, depth,
                           s->b);
-                add_panel(c, t, i, k, s->b, s);
+                add_packed(c, t, i, k, s->b, s);
             }
         for (int i = 0; i < t->n; i++) finish(c, t, i, s);
+    }
+}
+
+/* Where in a channel a position is, or one near it. */
+static int64_t around(const part *q, int64_t position)
+{
+    const conv_view *v = &q->v;
+    int64_t at[ZT_WINDOW_RANK], i = 0;
+    int len;
+    conv_flat_line(v, &q->flat, v->in, position, position + 1, at, &len);
+    for (int d = 0; d < v->n; d++) i = i * v->in[d] + (at[d] < v->in[d] ? at[d] : v->in[d] - 1);
+    return i;
+}
+
+/* n numbers and zeros behind them, up to `room`; what comes after is not kept. */
+INLINE void lay_line(const float *x, int n, float *to, int room)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) vf_store(to + i, vf_load(x + i));
+    for (; i < room; i += LANES) vf_store(to + i, vf_load_n(x + i, n - i));
+}
+
+/* Positions from..from+n-1 of the group's channels, and what taps reach around them. */
+static void fill_band(const zt_cpu_call *c, const item *t, int64_t from, int64_t n, float *band)
+{
+    const part *q = t->q;
+    const conv_flat *f = &q->flat;
+    const int64_t first = from + f->low, end = from + n + f->high;
+    conv_piece piece[CONV_LINES + 1];
+    for (int64_t at = first; at < end;) {
+        int lines = conv_lines(&q->v, f, first, &at, end, piece);
+        const float *x = channels(c, t, 0);
+        float *to = band;
+        for (int64_t k = 0; k < plan_of(c)->channels; k++, x += q->v.n_in, to += q->plane)
+            for (const conv_piece *l = piece; l < piece + lines; l++)
+                lay_line(x + l->from, l->len, to + l->slot, l[1].slot - l->slot);
+    }
+}
+
+/* The panels of one band, a few at a time as above. */
+static void run_band(const zt_cpu_call *c, item *t, int64_t panel, int64_t n, scratch *s)
+{
+    const part *q = t->q;
+    t->from = panel * GEMM_WIDE;
+    fill_band(c, t, t->from, n * GEMM_WIDE, s->band);
+    for (; n > 0; panel += t->n, n -= t->n) {
+        t->n = n < PANELS ? (int)n : PANELS;
+        for (int i = 0; i < t->n; i++) {
+            t->image[i] = t->image[0];
+            t->pixel[i] = (panel + i) * GEMM_WIDE;
+            conv_panel_flat(&q->v, &q->flat, t->pixel[i], &s->place[i].panel);
+        }
+        for (int64_t k = 0; k < q->blocks; k++)
+            for (int i = 0; i < t->n; i++) {
+                add_flat(c, t, i, k, s);
+                if (k + 1 == q->blocks) finish(c, t, i, s);
+            }
+    }
+}
+
+/* Groups from t->group to end, of the part's `at`-th band. */
+static void run_flat(const zt_cpu_call *c, item *t, int64_t end, int64_t at, scratch *s)
+{
+    const part *q = t->q;
+    const int64_t bands = (q->panels + q->at_once - 1) / q->at_once, panel = at % bands * q->at_once;
+    const int64_t left = q->panels - panel, panels = left < q->at_once ? left : q->at_once;
+    const int64_t first = t->group, next = at + 1;
+    t->image[0] = at / bands;
+    for (; t->group < end; t->group++) {
+        bool last = t->group + 1 == end;
+        int64_t then = last ? next : at; /* the band that comes next */
+        item its = {.group = last ? first : t->group + 1, .image = {then / bands}};
+        int64_t from = then % bands * q->at_once * GEMM_WIDE;
+        t->soon = then == q->panel_blocks ? NULL : channels(c, &its, 0) + around(q, from + q->flat.high);
+        run_band(c, t, panel, panels, s);
     }
 }
 
@@ -295,7 +488,7 @@ static void run_single(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
         t->group = first;
         conv_pack_groups(&t->q->v, &s->place[i], channels(c, t, i), end - first, s->b);
         for (; t->group < end; t->group++) {
-            add_panel(c, t, i, 0, s->b + (t->group - first) * t->q->K * GEMM_WIDE, s);
+            add_packed(c, t, i, 0, s->b + (t->group - first) * t->q->K * GEMM_WIDE, s);
             finish(c, t, i, s);
         }
     }
@@ -304,12 +497,16 @@ static void run_single(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
 static void run_item(const zt_cpu_call *c, const part *q, int64_t at, scratch *s)
 {
     const plan *p = plan_of(c);
-    int64_t panel = at % q->panel_blocks * q->at_once, rest = at / q->panel_blocks;
+    int64_t block = at % q->panel_blocks, rest = at / q->panel_blocks, panel = block * q->at_once;
     item t = {.q = q, .group = rest % p->group_blocks * GROUPS};
     int64_t end = t.group + GROUPS < p->groups ? t.group + GROUPS : p->groups;
     bool single = p->channels == 1 && q->blocks == 1 && (end - t.group) * q->K <= DEPTH;
     t.row = rest / p->group_blocks * CHANNELS;
     t.rows = p->rows - t.row < CHANNELS ? p->rows - t.row : CHANNELS;
+    if (q->plane) {
+        run_flat(c, &t, end, block, s);
+        return;
+    }
     for (; t.n < q->at_once && panel < p->N * q->panels; t.n++, panel++) {
         t.image[t.n] = panel / q->panels;
         t.pixel[t.n] = panel % q->panels * GEMM_WIDE;

@@ -122,6 +122,73 @@ static inline int64_t conv_tap(const conv_view *v, int64_t t, int64_t *shift)
     return at;
 }
 
+/* ---- a flat input ---------------------------------------------------------------------------- */
+
+/* The input with zeros between its lines, planes and so on, as many as taps reach beyond them, and
+ * these joined end to end, each one's zeros behind it also before the next. So a tap shifts every
+ * pixel by as many positions, and with step 1 neighbouring positions are neighbouring pixels, but
+ * for some that no pixel is at. Pixel 0 is at position 0. */
+typedef struct conv_flat {
+    int64_t size[ZT_WINDOW_RANK], unit[ZT_WINDOW_RANK]; /* positions along; from one to the next */
+    int64_t low, high;                                  /* the least and the most that taps shift by */
+    int64_t n;                                          /* positions from the first to the last pixel */
+} conv_flat;
+
+enum { CONV_BAND = 1 << 17, CONV_LINES = 64 }; /* floats of a band; lines at a time */
+
+/* False where taps reach too far for it. */
+static inline bool conv_flat_of(const conv_view *v, conv_flat *f)
+{
+    const int64_t most = 1 << 30;
+    int64_t unit = 1;
+    *f = (conv_flat){.n = 1};
+    for (int d = v->n - 1; d >= 0; d--) {
+        int64_t first = v->shift0[d], last = first + (v->taps[d] - 1) * v->shift_step[d];
+        int64_t low = first < last ? first : last, high = first < last ? last : first;
+        if (v->step[d] > most || low < -most || high > most || v->grid[d] > most) return false;
+        int64_t pixels = (v->grid[d] - 1) * v->step[d], after = pixels + high - (v->in[d] - 1);
+        int64_t more = after > -low ? after : -low, size = v->in[d] + (more > 0 ? more : 0);
+        if (size <= pixels) size = pixels + 1;
+        if (size > most / unit) return false;
+        f->size[d] = size;
+        f->unit[d] = unit;
+        f->low += low * unit;
+        f->high += high * unit;
+        f->n += pixels * unit;
+        unit *= size;
+    }
+    return true;
+}
+
+/* What a tap shifts by, in positions. */
+static inline int64_t conv_flat_shift(const conv_view *v, const conv_flat *f, int64_t tap)
+{
+    int64_t shift[ZT_WINDOW_RANK], all = 0;
+    conv_tap(v, tap, shift);
+    for (int d = 0; d < v->n; d++) all += shift[d] * f->unit[d];
+    return all;
+}
+
+/* The rest of a line from position q on, up to `end`: returns its positions, of which the first *len
+ * are within `limit` along each dimension; at[] is where q is. */
+static int conv_flat_line(const conv_view *v, const conv_flat *f, const int64_t *limit, int64_t q,
+                          int64_t end, int64_t *at, int *len)
+{
+    int last = v->n - 1;
+    int64_t rest = q;
+    bool inside = true;
+    for (int d = last; d >= 0; d--) {
+        at[d] = rest % f->size[d];
+        if (at[d] < 0) at[d] += f->size[d];
+        rest = (rest - at[d]) / f->size[d];
+        if (at[d] >= limit[d]) inside = false;
+    }
+    int64_t span = f->size[last] - at[last], left = limit[last] - at[last];
+    if (span > end - q) span = end - q;
+    *len = !inside || rest != 0 ? 0 : (int)(left < span ? left : span);
+    return (int)span;
+}
+
 /* ---- a panel --------------------------------------------------------------------------------- */
 
 /* GEMM_WIDE pixels of the grid from one on, row-major; a run is those of one line. */
@@ -156,6 +223,19 @@ static void conv_panel_at(const conv_view *v, int64_t pixel, int columns, conv_p
             if (++at[d] < v->grid[d]) break;
             at[d] = 0;
         }
+    }
+}
+
+/* GEMM_WIDE positions of a flat input from q on: runs of those that pixels are at. */
+static inline void conv_panel_flat(const conv_view *v, const conv_flat *f, int64_t q, conv_panel *p)
+{
+    p->n_runs = 0;
+    p->columns = GEMM_WIDE;
+    for (int slot = 0; slot < GEMM_WIDE;) {
+        conv_run *r = &p->run[p->n_runs];
+        r->slot = slot;
+        slot += conv_flat_line(v, f, v->grid, q + slot, q + GEMM_WIDE, r->at, &r->len);
+        if (r->len) p->n_runs++;
     }
 }
 
@@ -255,6 +335,24 @@ static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t
         for (int64_t c = 0; c < rows; c++, x += n_in, to += down)
             vf_store_n(to, room, vf_load_n(x, q->len));
     }
+}
+
+/* Lines of a flat input, positions *q..end-1, CONV_LINES of them at most: pieces with zeros behind
+ * them up to the next one's slot, counted from `from`. piece[] has one more than are returned, the
+ * end, which *q becomes. */
+static int conv_lines(const conv_view *v, const conv_flat *f, int64_t from, int64_t *q, int64_t end,
+                      conv_piece *piece)
+{
+    int n = 0;
+    for (; n < CONV_LINES && *q < end; n++) {
+        int64_t at[ZT_WINDOW_RANK], i = 0;
+        piece[n].slot = (int)(*q - from);
+        *q += conv_flat_line(v, f, v->in, *q, end, at, &piece[n].len);
+        for (int d = 0; d < v->n; d++) i = i * v->in[d] + at[d];
+        piece[n].from = piece[n].len ? i : 0;
+    }
+    piece[n].slot = (int)(*q - from);
+    return n;
 }
 
 /* A panel with its pieces of the first taps, which all channels of all groups share. */

@@ -4,6 +4,9 @@
  * The pixels of all images come in units of at most DEPTH of one image, and the units in chunks, by
  * shapes alone. In phase 0 an item sums up one chunk for some groups, output channels and columns;
  * phase 1 adds the chunks up, in order, and puts them where dw has them.
+ *
+ * Where panels are of whole columns of one tap, a unit's part of the input is laid flat instead (conv.h),
+ * with all channels of a position side by side: rows of panels lie in it, for every tap.
  */
 #include "lib/engine/cpu/isa/conv.h"
 
@@ -22,11 +25,15 @@ typedef struct filter {
     int64_t N, groups, rows, channels, K; /* of a group; K columns */
     int64_t tiles, row_blocks, tile_blocks, group_blocks;
     int64_t depth, each, units, chunks; /* pixels a unit, units an image, of all images */
+    conv_flat flat;
+    int64_t band, stride; /* positions of a unit, floats of a position; 0: panels are packed */
 } filter;
 
 typedef struct scratch {
     float a[CHANNELS * GEMM_STRIDE], panel[DEPTH * GEMM_WIDE], rows[GEMM_WIDE * GEMM_WIDE];
     conv_place at[PANELS];
+    int32_t place[DEPTH]; /* where the pixels' rows begin in the band, for its first position */
+    _Alignas(64) float band[];
 } scratch;
 
 static int64_t cuts(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -34,6 +41,23 @@ static int64_t cuts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static size_t chunk_floats(const filter *f)
 {
     return (size_t)(f->groups * f->tiles * f->rows) * GEMM_WIDE;
+}
+
+/* A unit's part of a flat input, where that is worth it: an element that is turned costs as much as some
+ * that are packed. Its pixels are taken for as far apart as if they ended a line in every dimension. */
+static void lay_flat(filter *f)
+{
+    const conv_view *v = &f->v;
+    if (f->channels % GEMM_WIDE || f->depth == 0 || v->n_taps < 2 || !conv_flat_of(v, &f->flat)) return;
+    int64_t band = 1 + f->flat.high - f->flat.low, stride = f->channels + LANES, lines = f->depth - 1;
+    for (int d = v->n - 1; d >= 0; d--) {
+        int64_t most = lines < v->grid[d] - 1 ? lines : v->grid[d] - 1;
+        band += most * v->step[d] * f->flat.unit[d];
+        lines = lines / v->grid[d] + 1;
+    }
+    if (band + LANES > CONV_BAND / stride || 3 * band > v->n_taps * f->depth) return;
+    f->band = band;
+    f->stride = stride;
 }
 
 static filter filter_of(const zt_cpu_call *c)
@@ -55,6 +79,7 @@ static filter filter_of(const zt_cpu_call *c)
     f.each = cuts(f.w.n_out, DEPTH);
     f.depth = f.each ? cuts(f.w.n_out, f.each) : 0;
     f.units = f.N * f.each;
+    lay_flat(&f);
     int64_t items = f.group_blocks * f.row_blocks * f.tile_blocks;
     int64_t fit = (int64_t)((64 << 20) / (chunk_floats(&f) * sizeof(float) + 1));
     f.chunks = items ? cuts(WANTED, items) : 0;
@@ -77,6 +102,7 @@ static void filter_setup(zt_cpu_call *c)
     c->items[1] = f.groups * f.rows;
     c->shared_bytes = (size_t)f.chunks * chunk_floats(&f) * sizeof(float);
     c->local_bytes = sizeof(scratch);
+    if (f.band) c->local_bytes += (size_t)((f.band + LANES) * f.stride) * sizeof(float);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -100,8 +126,65 @@ static void fill_panel(const filter *f, const float *x, int64_t tile, int64_t de
     }
 }
 
+/* Up to LANES positions of all channels, `n` of which are of the input and zeros else. */
+static void turn(const filter *f, const float *x, int n, float *to)
+{
+    for (int64_t c = 0; c < f->channels; c += LANES) {
+        vf r[LANES];
+        UNROLL for (int j = 0; j < LANES; j++) r[j] = vf_load_n(x + (c + j) * f->v.n_in, n);
+        vf_transpose(r);
+        UNROLL for (int j = 0; j < LANES; j++) vf_store(to + j * f->stride + c, r[j]);
+    }
+}
+
+/* Positions first..end-1; those after them are not kept. */
+static void fill_band(const filter *f, const float *x, int64_t first, int64_t end, float *band)
+{
+    conv_piece piece[CONV_LINES + 1];
+    for (int64_t at = first; at < end;) {
+        int lines = conv_lines(&f->v, &f->flat, first, &at, end, piece);
+        for (const conv_piece *l = piece; l < piece + lines; l++)
+            for (int i = 0; i < l[1].slot - l->slot; i += LANES) {
+                int n = l->len - i;
+                turn(f, x + l->from + i, n < 0 ? 0 : n, band + (l->slot + i) * f->stride);
+            }
+    }
+}
+
+/* Where pixels pixel..pixel+depth-1 are in a band that begins at the first one; returns that one's
+ * position, and the last one's in *last. */
+static int64_t place_pixels(const filter *f, int64_t pixel, int64_t depth, int32_t *place, int64_t *last)
+{
+    const conv_view *v = &f->v;
+    int64_t at[ZT_WINDOW_RANK], first = 0;
+    for (int d = v->n - 1; d >= 0; d--) {
+        at[d] = pixel % v->grid[d];
+        pixel /= v->grid[d];
+        first += at[d] * v->step[d] * f->flat.unit[d];
+    }
+    *last = first;
+    for (int64_t i = 0, q = first; i < depth; i++) {
+        place[i] = (int32_t)((q - first) * f->stride);
+        *last = q;
+        for (int d = v->n - 1; d >= 0; d--) {
+            q += v->step[d] * f->flat.unit[d];
+            if (++at[d] < v->grid[d]) break;
+            q -= v->grid[d] * v->step[d] * f->flat.unit[d];
+            at[d] = 0;
+        }
+    }
+    return first;
+}
+
+/* Where the first of the unit's pixels has the first of a tile's columns in the band. */
+static const float *columns(const filter *f, int64_t tile, const scratch *s)
+{
+    int64_t tap = tile * GEMM_WIDE / f->channels, channel = tile * GEMM_WIDE % f->channels;
+    return s->band + (conv_flat_shift(&f->v, &f->flat, tap) - f->flat.low) * f->stride + channel;
+}
+
 /* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums; s->at[] are its
- * panels. */
+ * panels, or s->place[] its pixels. */
 static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t group, int64_t row,
                      int64_t first, int64_t end, bool more, float *sums, scratch *s)
 {
@@ -114,8 +197,11 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
                       ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
     for (int64_t m = 0; m < rows; m++)
         memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
+    if (f->band) {
+        int64_t last, from = place_pixels(f, pixel, depth, s->place, &last);
+        fill_band(f, x, from + f->flat.low, last + f->flat.high + 1, s->band);
+    }
     for (int64_t tile = first; tile < end; tile++) {
-        fill_panel(f, x, tile, depth, s);
         gemm_block g = {.a = s->a,
                         .b = s->panel,
                         .b_down = GEMM_WIDE,
@@ -124,7 +210,14 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
                         .more = more,
                         .y = sums + ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE,
                         .down = GEMM_WIDE};
-        gemm_down(GEMM_FLOATS, &g, (int)rows);
+        if (f->band) {
+            g.b = columns(f, tile, s);
+            g.at = s->place;
+            gemm_down(GEMM_LISTED, &g, (int)rows);
+        } else {
+            fill_panel(f, x, tile, depth, s);
+            gemm_down(GEMM_FLOATS, &g, (int)rows);
+        }
     }
 }
 
@@ -140,7 +233,7 @@ static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scrat
     for (int64_t u = begin; u < end; u++) {
         int64_t pixel = u % f->each * f->depth, stop = pixel + f->depth;
         if (stop > f->w.n_out) stop = f->w.n_out;
-        for (int64_t p = pixel; p < stop; p += GEMM_WIDE)
+        for (int64_t p = pixel; p < stop && !f->band; p += GEMM_WIDE)
             conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
         for (int64_t g = group * GROUPS; g < last_group; g++)
             add_unit(c, f, u, g, row, first, last, u > begin, sums, s);

@@ -4,8 +4,9 @@
  * constant, which no power of two divides: the rows then lie in different sets of the cache, and
  * need no registers for their addresses), at most GEMM_DEPTH words of it at a time. `b` is a panel
  * of GEMM_WIDE columns, `b_down` words from row to row: GEMM_WIDE when packed for it, else where
- * they lie. A word is a float, or with GEMM_BOTH two bfloat16 of neighbouring k, the lower k in the
- * low half (only where GEMM_PAIRS says so).
+ * they lie; with GEMM_LISTED, whose words are floats, row k begins at b + at[k]. A word is a float,
+ * or with GEMM_BOTH two bfloat16 of neighbouring k, the lower k in the low half (only where
+ * GEMM_PAIRS says so).
  *
  * One value of y is one sum over a block of GEMM_DEPTH words, k in order, begun from zero; blocks
  * are added in order too. So its bits depend on nothing but its row, its column and K: not on the
@@ -37,7 +38,7 @@ enum {
     GEMM_BEAT = 16, /* words between two pieces of what is copied or fetched meanwhile */
     GEMM_SOON = 4   /* so many pieces ahead: not more, rows of b may all share a set of the first cache */
 };
-typedef enum gemm_way { GEMM_FLOATS, GEMM_BOTH, GEMM_APART } gemm_way;
+typedef enum gemm_way { GEMM_FLOATS, GEMM_LISTED, GEMM_BOTH, GEMM_APART } gemm_way;
 
 /* What is copied while a block is multiplied, where GEMM_ALONG says so, for those that come: rows of
  * a panel, one every GEMM_BEAT words, and with GEMM_ROWS_TOO the GEMM_ROWS rows of a that come next,
@@ -55,11 +56,14 @@ typedef struct gemm_ride {
 typedef struct gemm_block {
     const float *a, *b;
     int64_t b_down;
+    const int32_t *at; /* of GEMM_LISTED */
     int depth;    /* words */
     int columns;  /* of y to write, at most GEMM_WIDE; b has GEMM_WIDE all the same */
     bool more;    /* add to what y holds; else y's old content is not read */
     float *y;
     int64_t down; /* from row to row of y */
+    const float *soon; /* NULL: y. What is fetched meanwhile, rows soon_down apart */
+    int64_t soon_down;
     gemm_ride *ride; /* where there is a load */
 } gemm_block;
 
@@ -144,11 +148,13 @@ INLINE void gemm_copy_a(const gemm_ride *c, int k, int depth)
 }
 
 /* Words k..end-1. */
-INLINE void gemm_words(int R, gemm_way way, const float *a, const float *b, int64_t b_down, int k,
-                       int end, vf sum[GEMM_ROWS][GEMM_VECS])
+INLINE void gemm_words(int R, gemm_way way, const gemm_block *g, const float *a, int k, int end,
+                       vf sum[GEMM_ROWS][GEMM_VECS])
 {
     const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE;
-    for (; k < end; k++, b += b_down) {
+    const float *next = g->b + k * g->b_down;
+    for (; k < end; k++, next += g->b_down) {
+        const float *b = way == GEMM_LISTED ? g->b + g->at[k] : next;
         vf v[GEMM_VECS];
         UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
         UNROLL for (int r = 0; r < R; r++)
@@ -161,27 +167,29 @@ INLINE void gemm_words(int R, gemm_way way, const float *a, const float *b, int6
 }
 
 /* R rows of the tile; R, way and load are constants. What is in y is wanted at the end only, and
- * lies apart, a row each: it is fetched meanwhile. */
+ * lies apart, a row each: it is fetched meanwhile, or what else is wanted soon. */
 INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *g, int row)
 {
     const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE, depth = g->depth;
-    const bool in_beats = GEMM_ALONG && way == GEMM_FLOATS, one_by_one = depth >= R * GEMM_BEAT;
+    const bool of_floats = way == GEMM_FLOATS || way == GEMM_LISTED;
+    const bool in_beats = GEMM_ALONG && of_floats, one_by_one = depth >= R * GEMM_BEAT;
     const int beat = one_by_one || load != GEMM_NOTHING ? GEMM_BEAT : depth;
-    const float *a = g->a + row * stride, *b = g->b;
-    float *y = g->y + row * g->down, *coming = y;
+    const int64_t coming_down = g->soon ? g->soon_down : g->down;
+    const float *a = g->a + row * stride, *coming = (g->soon ? g->soon : g->y) + row * coming_down;
+    float *y = g->y + row * g->down;
     vf sum[GEMM_ROWS][GEMM_VECS];
     UNROLL for (int r = 0; r < R; r++)
     {
         UNROLL for (int w = 0; w < GEMM_VECS; w++) sum[r][w] = vf_set(0);
-        if (!in_beats || !one_by_one) gemm_fetch(y + r * g->down);
+        if (!in_beats || !one_by_one) gemm_fetch(coming + r * coming_down);
     }
     const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
-    if (!in_beats) gemm_words(R, way, a, b, g->b_down, 0, depth, sum);
-    for (int k = 0; in_beats && k < depth; k += beat, b += beat * g->b_down) {
-        if (one_by_one && k < R * GEMM_BEAT) gemm_fetch(coming), coming += g->down;
+    if (!in_beats) gemm_words(R, way, g, a, 0, depth, sum);
+    for (int k = 0; in_beats && k < depth; k += beat) {
+        if (one_by_one && k < R * GEMM_BEAT) gemm_fetch(coming), coming += coming_down;
         if (load != GEMM_NOTHING) gemm_copy_b(g->ride);
         if (load == GEMM_ROWS_TOO) gemm_copy_a(g->ride, k, depth);
-        gemm_words(R, way, a, b, g->b_down, k, k + beat < depth ? k + beat : depth, sum);
+        gemm_words(R, way, g, a, k, k + beat < depth ? k + beat : depth, sum);
     }
     if (way == GEMM_APART) gemm_end(R, usual, sum);
     UNROLL for (int r = 0; r < R; r++)
@@ -189,12 +197,14 @@ INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *g, 
             gemm_put(g, y + r * g->down + w * LANES, g->columns - w * LANES, sum[r][w]);
 }
 
-/* Rows from..rows-1 of a by one panel; whole tiles carry the load. */
+/* Rows from..rows-1 of a by one panel; tiles of 8 rows and more carry the load. The last 16 are 8 and
+ * 8, not 12 and 4: four rows are as many loads as sums. */
 INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *g, int from, int rows)
 {
     int i = from;
-    for (; i + GEMM_ROWS <= rows; i += GEMM_ROWS) gemm_rows(GEMM_ROWS, way, load, g, i);
-    if (GEMM_ROWS > 8 && i + 8 <= rows) gemm_rows(8, way, GEMM_NOTHING, g, i), i += 8;
+    for (; i + GEMM_ROWS <= rows && (GEMM_ROWS < 8 || rows - i != 16); i += GEMM_ROWS)
+        gemm_rows(GEMM_ROWS, way, load, g, i);
+    for (; GEMM_ROWS > 8 && i + 8 <= rows; i += 8) gemm_rows(8, way, load, g, i);
     if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, GEMM_NOTHING, g, i), i += 4;
     if (i + 2 <= rows) gemm_rows(2, way, GEMM_NOTHING, g, i), i += 2;
     if (i < rows) gemm_rows(1, way, GEMM_NOTHING, g, i);
