@@ -282,18 +282,12 @@ static void score_tile(const run *w, int64_t tile)
     }
 }
 
-/* Scale, cap, and -inf outside the span; returns the largest in one of the lanes. */
-static vf finish_scores(const run *w, float *y, span s)
+/* Scores j..j+15 of a query: capped, and -inf outside its span. */
+INLINE vf limited(const run *w, vf x, span s, int j)
 {
-    vf top = vf_set(-INFINITY), least = vf_set(-INFINITY);
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
-        if (w->cap > 0) x = vf_mul(vf_set(w->cap), vf_tanh(vf_div(x, vf_set(w->cap))));
-        x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
-        vf_store(y + j, x);
-        top = vf_max(x, top);
-    }
-    return top;
+    const vf least = vf_set(-INFINITY), cap = vf_set(w->cap);
+    if (w->cap > 0) x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
+    return vf_first(s.first - j, least, vf_first(s.last - j, x, least));
 }
 
 /* What m queries from the i-th have summed is brought to their new largest scores: lane r of `top`
@@ -314,52 +308,45 @@ static void raise_tops(const run *w, part p, int64_t i, int m, vf top)
     }
 }
 
-/* Scores of R queries become weights, in the keys of their spans. Query by query each step would
- * wait for the one before. Whole: they see all of the tile, and nothing is capped. */
-INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, int64_t i)
+/* Scores of R queries become weights, in the keys that any of them sees (`all`); side by side, for
+ * query by query each step would wait for the one before. Whole: each sees all of the tile, and
+ * nothing is capped. */
+INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, span all, int64_t i)
 {
-    vf top[ROWS], sum[ROWS];
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        float *y = w->score + (i + r) * TILE;
-        if (!whole) {
-            top[r] = finish_scores(w, y, s[r]);
-            continue;
-        }
-        top[r] = vf_set(-INFINITY);
-        UNROLL for (int j = 0; j < TILE; j += LANES)
+    const int begin = whole ? 0 : all.first / LANES * LANES, end = whole ? TILE : all.last;
+    float *y = w->score + i * TILE;
+    vf top[ROWS], sum[ROWS], t[ROWS];
+    UNROLL for (int r = 0; r < R; r++) top[r] = vf_set(-INFINITY), sum[r] = vf_set(0);
+    for (int j = begin; j < end; j += LANES)
+        UNROLL for (int r = 0; r < R; r++)
         {
-            vf x = vf_mul(vf_load(y + j), vf_set(w->scale));
-            vf_store(y + j, x);
+            vf x = vf_mul(vf_load(y + r * TILE + j), vf_set(w->scale));
+            if (!whole) x = limited(w, x, s[r], j);
+            vf_store(y + r * TILE + j, x);
             top[r] = vf_max(x, top[r]);
         }
-    }
     raise_tops(w, p, i, R, vf_tops(R, top));
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        float *y = w->score + (i + r) * TILE;
-        const vf t = vf_set(p.top[i + r]);
-        const int end = whole ? TILE : s[r].last;
-        sum[r] = vf_set(0);
-        for (int j = whole ? 0 : s[r].first / LANES * LANES; j < end; j += LANES) {
-            vf e = vf_exp_below(vf_sub(vf_load(y + j), t));
-            vf_store(y + j, e);
+    UNROLL for (int r = 0; r < R; r++) t[r] = vf_max(vf_set(p.top[i + r]), vf_set(-FLT_MAX));
+    for (int j = begin; j < end; j += LANES)
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            vf e = vf_exp_below(vf_sub(vf_load(y + r * TILE + j), t[r]));
+            vf_store(y + r * TILE + j, e);
             sum[r] = vf_add(sum[r], e);
         }
-    }
     vf_store_n(p.sum + i, R, vf_add(vf_load_n(p.sum + i, R), vf_sums(R, sum)));
 }
 
-typedef void weigh_fn(const run *w, part p, const span *s, int64_t i);
+typedef void weigh_fn(const run *w, part p, const span *s, span all, int64_t i);
 
 #define WEIGH(R)                                                                                   \
-    static void weigh##R(const run *w, part p, const span *s, int64_t i)                           \
+    static void weigh##R(const run *w, part p, const span *s, span all, int64_t i)                 \
     {                                                                                              \
-        weigh(R, false, w, p, s, i);                                                               \
+        weigh(R, false, w, p, s, all, i);                                                          \
     }                                                                                              \
-    static void weigh_whole##R(const run *w, part p, const span *s, int64_t i)                     \
+    static void weigh_whole##R(const run *w, part p, const span *s, span all, int64_t i)           \
     {                                                                                              \
-        weigh(R, true, w, p, s, i);                                                                \
+        weigh(R, true, w, p, s, all, i);                                                           \
     }
 WEIGH(1)
 WEIGH(2)
@@ -377,14 +364,14 @@ static weigh_fn *const weighs[2][ROWS + 1] = {{NULL, weigh1, weigh2},
 /* Scores of m queries of a tile become weights. */
 static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
 {
-    span s[ROWS];
+    span s[ROWS], all = seen_by_any(w, i / w->s.share, (i + m - 1) / w->s.share + 1, tile);
     bool whole = w->cap <= 0;
     for (int r = 0; r < m; r++) {
         s[r] = seen(w, (i + r) / w->s.share, tile);
         if (s[r].first >= s[r].last) s[r] = (span){0, 0};
         whole = whole && s[r].first == 0 && s[r].last == TILE;
     }
-    weighs[whole][m](w, p, s, i);
+    if (all.first < all.last) weighs[whole][m](w, p, s, all, i);
 }
 
 /* acc += weights times values, for the keys from `first` to below `last` of m queries from i on. */
