@@ -31,7 +31,7 @@ static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95
 #define BELIEF  3.0
 #define SUREST  .95         /* no token is believed to be surer: every copy ends where nobody knows */
 #define KEEP    (31.0 / 32) /* of what was counted, each time more is */
-#define GAIN    1.15        /* a draft must promise this much over single steps, */
+#define GAIN    1.3         /* a draft must promise this much over single steps, */
 #define FIRST   1.5         /* and the first of a size, which prepares for it, this much */
 #define SETTLED 4           /* measures that a cost is the mean of; later ones push out earlier ones */
 
