@@ -68,7 +68,7 @@ typedef struct zt_cpu_kernel {
      * what that is: asked while a replay runs, if those are there from its beginning. The next piece;
      * *turn is 0 for the first and the kernel's own after that. False: there is none. */
     bool (*late)(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn, zt_cpu_ahead *a);
-    bool uneven; /* items differ in what they cost: threads take them one at a time */
+    bool uneven; /* items differ in what they cost: cut into more parts, of one item if they are few */
 } zt_cpu_kernel; /* lists end with run NULL */
 
 struct zt_cpu_call {

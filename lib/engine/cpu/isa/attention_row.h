@@ -144,7 +144,7 @@ INLINE void score_turned(int R, int N, const run *w, int j, const uint16_t *keys
     }
 }
 
-/* All scores of a tile. */
+/* All scores of a tile, of keys turned so. */
 INLINE void score_halves(int R, const run *w, span s, const size_t *at, const char *base,
                          sender *next)
 {
@@ -217,15 +217,22 @@ INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, c
     }
 }
 
-/* Are keys turned while they are of 16 bits? */
-INLINE bool turns_halves(bool half, int64_t D)
+/* All scores of a tile, of keys in registers or, where they can be, turned while they are of 16 bits. */
+INLINE void score_stop(int R, bool half, const run *w, span s, const size_t *at, const char *base,
+                       sender *next)
 {
+    const int64_t D = w->s.D;
 #if defined(ZT_ISA_avx512)
-    return half && D % TURNED == 0;
-#else
-    (void)half, (void)D;
-    return false;
+    if (half && D % TURNED == 0) {
+        score_halves(R, w, s, at, base, next);
+        return;
+    }
 #endif
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
+        send_some(next, turn_work(D));
+        score_keys(R, half, w, at, base, j);
+    }
+    send_some(next, score_work(D));
 }
 
 /* Head w.g of a stop, whose keys and values lie `h` heads behind the places. */
@@ -236,14 +243,7 @@ INLINE void attend_head(int R, bool half, const stop *at, int64_t h, part p, sen
     const int64_t D = w->s.D, shift = h * D * (half ? 2 : 4);
     const char *k = (const char *)w->c->in[1].data + shift, *v = (const char *)w->c->in[2].data + shift;
     int64_t d = 0;
-#if defined(ZT_ISA_avx512)
-    if (turns_halves(half, D)) score_halves(R, w, s, at->at, k, next);
-#endif
-    for (int j = s.first / LANES * LANES; j < s.last && !turns_halves(half, D); j += LANES) {
-        send_some(next, turn_work(D));
-        score_keys(R, half, w, at->at, k, j);
-    }
-    if (!turns_halves(half, D)) send_some(next, score_work(D));
+    score_stop(R, half, w, s, at->at, k, next);
     send_some(next, WEIGH);
     weigh_rows(w, p, at->tile, 0, R);
     send_some(next, WEIGH);

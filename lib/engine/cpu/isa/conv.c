@@ -30,7 +30,7 @@ typedef struct part {
     int64_t panels, at_once;    /* of an image; of an item */
     int64_t panel_blocks;       /* items for all images */
     conv_flat flat;
-    int64_t band, plane;        /* positions of a band, floats of a channel's; 0: no band, packed */
+    int64_t plane;              /* floats of a channel's part of a band; 0: no band, packed */
     int64_t table;              /* its rows' places are from here on in places_of() */
     int64_t first_item;         /* of phase 1 */
 } part;
@@ -108,11 +108,11 @@ static bool lay_flat(const plan *p, part *q)
     int64_t bands = (panels + most - 1) / most, least = items ? (WANTED + items - 1) / items : 1;
     if (bands < least) bands = least;
     q->at_once = (panels + bands - 1) / bands;
-    q->band = q->at_once * GEMM_WIDE + reach;
-    if (2 * q->band > v->n_taps * q->at_once * GEMM_WIDE) return false;
+    int64_t band = q->at_once * GEMM_WIDE + reach; /* positions */
+    if (2 * band > v->n_taps * q->at_once * GEMM_WIDE) return false;
     q->panels = panels;
     q->panel_blocks = p->N * ((panels + q->at_once - 1) / q->at_once);
-    q->plane = ((q->band + 2 * LANES) / LANES | 1) * LANES; /* channels lie in different sets of a cache */
+    q->plane = ((band + 2 * LANES) / LANES | 1) * LANES; /* channels lie in different sets of a cache */
     return true;
 }
 
@@ -497,16 +497,17 @@ static void run_single(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
 static void run_item(const zt_cpu_call *c, const part *q, int64_t at, scratch *s)
 {
     const plan *p = plan_of(c);
-    int64_t block = at % q->panel_blocks, rest = at / q->panel_blocks, panel = block * q->at_once;
+    int64_t block = at % q->panel_blocks, rest = at / q->panel_blocks;
     item t = {.q = q, .group = rest % p->group_blocks * GROUPS};
     int64_t end = t.group + GROUPS < p->groups ? t.group + GROUPS : p->groups;
-    bool single = p->channels == 1 && q->blocks == 1 && (end - t.group) * q->K <= DEPTH;
     t.row = rest / p->group_blocks * CHANNELS;
     t.rows = p->rows - t.row < CHANNELS ? p->rows - t.row : CHANNELS;
     if (q->plane) {
         run_flat(c, &t, end, block, s);
         return;
     }
+    bool single = p->channels == 1 && q->blocks == 1 && (end - t.group) * q->K <= DEPTH;
+    int64_t panel = block * q->at_once;
     for (; t.n < q->at_once && panel < p->N * q->panels; t.n++, panel++) {
         t.image[t.n] = panel / q->panels;
         t.pixel[t.n] = panel % q->panels * GEMM_WIDE;

@@ -33,6 +33,7 @@ typedef struct scratch {
     float a[CHANNELS * GEMM_STRIDE], panel[DEPTH * GEMM_WIDE], rows[GEMM_WIDE * GEMM_WIDE];
     conv_place at[PANELS];
     int32_t place[DEPTH]; /* where the pixels' rows begin in the band, for its first position */
+    int64_t from, to;     /* positions of the first pixel and the last */
     _Alignas(64) float band[];
 } scratch;
 
@@ -151,9 +152,8 @@ static void fill_band(const filter *f, const float *x, int64_t first, int64_t en
     }
 }
 
-/* Where pixels pixel..pixel+depth-1 are in a band that begins at the first one; returns that one's
- * position, and the last one's in *last. */
-static int64_t place_pixels(const filter *f, int64_t pixel, int64_t depth, int32_t *place, int64_t *last)
+/* Where pixels pixel..pixel+depth-1 are in a band that begins at the first one. */
+static void place_pixels(const filter *f, int64_t pixel, int64_t depth, scratch *s)
 {
     const conv_view *v = &f->v;
     int64_t at[ZT_WINDOW_RANK], first = 0;
@@ -162,10 +162,10 @@ static int64_t place_pixels(const filter *f, int64_t pixel, int64_t depth, int32
         pixel /= v->grid[d];
         first += at[d] * v->step[d] * f->flat.unit[d];
     }
-    *last = first;
+    s->from = s->to = first;
     for (int64_t i = 0, q = first; i < depth; i++) {
-        place[i] = (int32_t)((q - first) * f->stride);
-        *last = q;
+        s->place[i] = (int32_t)((q - first) * f->stride);
+        s->to = q;
         for (int d = v->n - 1; d >= 0; d--) {
             q += v->step[d] * f->flat.unit[d];
             if (++at[d] < v->grid[d]) break;
@@ -173,7 +173,6 @@ static int64_t place_pixels(const filter *f, int64_t pixel, int64_t depth, int32
             at[d] = 0;
         }
     }
-    return first;
 }
 
 /* Where the first of the unit's pixels has the first of a tile's columns in the band. */
@@ -197,10 +196,7 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
                       ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
     for (int64_t m = 0; m < rows; m++)
         memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
-    if (f->band) {
-        int64_t last, from = place_pixels(f, pixel, depth, s->place, &last);
-        fill_band(f, x, from + f->flat.low, last + f->flat.high + 1, s->band);
-    }
+    if (f->band) fill_band(f, x, s->from + f->flat.low, s->to + f->flat.high + 1, s->band);
     for (int64_t tile = first; tile < end; tile++) {
         gemm_block g = {.a = s->a,
                         .b = s->panel,
@@ -233,6 +229,7 @@ static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scrat
     for (int64_t u = begin; u < end; u++) {
         int64_t pixel = u % f->each * f->depth, stop = pixel + f->depth;
         if (stop > f->w.n_out) stop = f->w.n_out;
+        if (f->band) place_pixels(f, pixel, stop - pixel, s);
         for (int64_t p = pixel; p < stop && !f->band; p += GEMM_WIDE)
             conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
         for (int64_t g = group * GROUPS; g < last_group; g++)

@@ -468,7 +468,7 @@ typedef struct weights {
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, reach))               \
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, reach))              \
     TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, acc, down, reach))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
     TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down, reach))
