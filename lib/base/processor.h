@@ -11,7 +11,8 @@ bool zt_cpu_slow_bf16(void);
 bool zt_cpu_shared_ports(void);
 
 /* Weights are read once, in the order in which they lie. So many bytes ahead of what it reads a kernel
- * does well to send for lines, to the second cache; 0: the processor does better by itself. */
-size_t zt_cpu_reach(void);
+ * does well to send for lines, to the second cache; 0: the processor does better by itself. Few: the kernel
+ * takes a row or two of activations, and does little but read. */
+size_t zt_cpu_reach(bool few);
 
 #endif

@@ -283,12 +283,13 @@ typedef struct job { /* what tiles of one product share */
     uint8_t *opened; /* OPEN_BYTES, and sums of a block behind them; NULL: as packed */
     twin_fn *twin;   /* NULL: tiles are taken one by one */
     int64_t first;   /* row, whose tile brings the weights, */
-    size_t reach;    /* and sends for those so far ahead */
+    size_t reach[2]; /* and sends for those so far ahead: one of more rows than IN_ORDER, and of fewer */
 } job;
 
-static size_t reach_of(const job *j, int64_t t)
+/* Of a tile of so many rows from t on. */
+static size_t reach_of(const job *j, int64_t t, int64_t rows)
 {
-    return t == j->first ? j->reach : 0;
+    return t == j->first ? j->reach[rows <= IN_ORDER] : 0;
 }
 
 /* T tokens of y from the sums of a group. */
@@ -348,7 +349,7 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
             w[i] = j->w + (size_t)(g + i < end ? g + i : end - 1) * j->group_bytes;
         if (j->decoded) w[0] = (const uint8_t *)j->decoded;
         j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16,
-                           reach_of(j, t));
+                           reach_of(j, t, (int64_t)1 << size));
         for (int i = 0; i < at_once && g + i < end && !y; i++)
             finish(j, token, T, g + i, j->acc + 16 * T * i);
     }
@@ -360,7 +361,7 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
  * what is a little ahead of it. */
 static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int64_t i, int64_t n)
 {
-    if (n < ENOUGH || g + 1 >= j->p->groups || !zt_cpu_reach()) return;
+    if (n < ENOUGH || g + 1 >= j->p->groups || !zt_cpu_reach(false)) return;
     size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
     for (size_t k = from; k < from + part && k < bytes; k += 64)
         send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + k, 64);
@@ -399,7 +400,8 @@ static void twin_of(const job *j, int64_t t, int64_t g)
     const int64_t token = t / j->p->parts, T = 2 * MOST / j->p->parts;
     float *y = sums_in_place(j, token, g);
     j->twin(j->w + (size_t)g * j->group_bytes, j->p->K, j->x + (size_t)t * j->row_bytes,
-            MOST * j->row_bytes, y ? y : j->acc, y ? j->out->step : ZT_PACK_ROWS, reach_of(j, t));
+            MOST * j->row_bytes, y ? y : j->acc, y ? j->out->step : ZT_PACK_ROWS,
+            reach_of(j, t, 2 * MOST));
     if (!y) finish(j, token, T, g, j->acc);
 }
 
@@ -468,7 +470,8 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
     const int64_t n = (last - t) * p->parts / MOST;
     if (n < 2 * ENOUGH && p->form == CODES && zt_cpu_shared_ports()) j.twin = w->twin[p->parts - 1];
-    if (n < (j.twin ? 2 : 1) * ENOUGH && !p->decoded) j.reach = zt_cpu_reach();
+    for (int few = 0; few < 2 && n < (j.twin ? 2 : 1) * ENOUGH && !p->decoded; few++)
+        j.reach[few] = zt_cpu_reach(few);
     j.first = t * p->parts;
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
 }
