@@ -24,7 +24,7 @@ enum {
 static const uint8_t size_rows[SIZES] = {1, 4, 8, ZT_DRAFT_ROWS};
 
 /* What a batch costs before any was measured, in steps of one token. */
-static const double usual_cost[SIZES] = {1, 1.5, 2.5, 4.5};
+static const double usual_cost[SIZES] = {1, 1.7, 2.8, 5.2};
 
 /* A match is believed to come true this often before any was seen, as if seen BELIEF times. */
 static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95};
