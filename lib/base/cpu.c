@@ -170,6 +170,13 @@ size_t zt_cpu_reach(bool few)
     return 4096;
 }
 
+/* On Intel's such rows read as fast as plain reading does. On a Zen 4 short groups do not (576 columns,
+ * 10 KB: 3 to 10 per cent more tokens a second), long ones do either way. */
+size_t zt_cpu_reach_of_bytes(void)
+{
+    return is_amd() ? 512 : 0;
+}
+
 /* Intel's have two ports for 512 bits, AMD's two that multiply and two that add. */
 bool zt_cpu_shared_ports(void)
 {
@@ -186,6 +193,11 @@ bool zt_cpu_slow_bf16(void)
 size_t zt_cpu_reach(bool few)
 {
     (void)few;
+    return 0;
+}
+
+size_t zt_cpu_reach_of_bytes(void)
+{
     return 0;
 }
 

@@ -15,4 +15,7 @@ bool zt_cpu_shared_ports(void);
  * takes a row or two of activations, and does little but read. */
 size_t zt_cpu_reach(bool few);
 
+/* The same for one or two rows by codes of 8 bits, which are more bytes for as much work. */
+size_t zt_cpu_reach_of_bytes(void);
+
 #endif

@@ -52,8 +52,8 @@ INLINE int together(zt_pack_form f, int64_t left)
     return f.together == 8 ? 8 : zt_pack_together(f, left);
 }
 
-/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. (Codes of 8
- * bits then come as fast as plain reading without being sent for.) */
+/* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. (How far
+ * ahead codes of 8 bits are then sent for is zt_cpu_reach_of_bytes.) */
 enum { IN_ORDER = 2 };
 TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
 {
@@ -102,7 +102,7 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p,
 TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
                          const uint8_t *x, float *acc, int64_t down, size_t reach)
 {
-    if (r > 0 || (f.bits == 8 && T <= IN_ORDER)) reach = 0;
+    if (r > 0) reach = 0;
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
