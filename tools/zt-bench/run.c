@@ -1,16 +1,15 @@
 /* run.c - zt-bench run: what a command takes: wall time, processor time, memory.
  *
- * A command is started by posix_spawnp, without a shell; with --vs there are two, each a line of
+ * A command is started as execvp does, without a shell; with --vs there are two, each a line of
  * text that a shell reads where it has something for a shell in it.
  * Input is empty, output is thrown away (under -v it goes to stderr).
- * Wall time is from before that until the end was waited for.
+ * Wall time is from before the fork until the end was waited for.
  */
 #include "tools/zt-bench/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -73,47 +72,57 @@ void bench_line_free(bench_line *c)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
+/* In the child: input, output, the program. Only what a signal handler may call. */
+static void become(const bench_line *c, int out, bool loud, int told)
+{
+    int null = open("/dev/null", O_RDWR);
+    signal(SIGPIPE, SIG_DFL);
+    if (null >= 0) {
+        dup2(null, 0);
+        dup2(out >= 0 ? out : loud ? 2 : null, 1);
+        if (!loud) dup2(null, 2);
+        execvp(c->argv[0], c->argv);
+    }
+    int why = errno;
+    ssize_t n = write(told, &why, sizeof why); /* cut off, the parent sees an exit status of 127 */
+    _exit(n == sizeof why ? 0 : 127);
+}
+
 static zt_status no_start(const bench_line *c, int why)
 {
     bool absent = why == ENOENT || why == EACCES || why == ENOTDIR || why == ENOEXEC;
     return zt_fail(c->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", c->argv[0], strerror(why));
 }
 
-/* Input, output and what is said of a command. False: no memory. */
-static bool set_files(posix_spawn_file_actions_t *f, int out, bool loud)
+/* Why the program could not be begun, as the child tells it; 0 when the program's beginning closes
+ * the child's end of the pipe. */
+static int hear(int told)
 {
-    if (posix_spawn_file_actions_addopen(f, 0, "/dev/null", O_RDWR, 0)) return false;
-    if (posix_spawn_file_actions_adddup2(f, out >= 0 ? out : loud ? 2 : 0, 1)) return false;
-    return loud || !posix_spawn_file_actions_adddup2(f, 0, 2);
-}
-
-/* Not fork: nothing of ours need be copied for it, and why there is no program comes back. */
-static int spawn(const bench_line *c, const posix_spawn_file_actions_t *f, pid_t *pid)
-{
-    posix_spawnattr_t a;
-    sigset_t usual;
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    int why = posix_spawnattr_init(&a);
-    if (why) return why;
-    posix_spawnattr_setsigdefault(&a, &usual);
-    posix_spawnattr_setflags(&a, POSIX_SPAWN_SETSIGDEF);
-    why = posix_spawnp(pid, c->argv[0], f, &a, c->argv, environ);
-    posix_spawnattr_destroy(&a);
-    return why;
+    int why = 0;
+    ssize_t n;
+    do
+        n = read(told, &why, sizeof why);
+    while (n < 0 && errno == EINTR);
+    return n == sizeof why ? why : 0;
 }
 
 int bench_start(const bench_line *c, int out, bool loud)
 {
-    posix_spawn_file_actions_t f;
-    pid_t pid = -1;
-    int why = posix_spawn_file_actions_init(&f);
-    if (!why) {
-        why = set_files(&f, out, loud) ? spawn(c, &f, &pid) : ENOMEM;
-        posix_spawn_file_actions_destroy(&f);
+    int told[2];
+    if (pipe2(told, O_CLOEXEC)) {
+        no_start(c, errno);
+        return -1;
     }
-    if (why) no_start(c, why);
-    return why ? -1 : pid;
+    pid_t pid = fork();
+    if (pid == 0) become(c, out, loud, told[1]);
+    if (pid < 0) no_start(c, errno);
+    close(told[1]);
+    int why = pid > 0 ? hear(told[0]) : 0;
+    close(told[0]);
+    if (!why) return pid;
+    waitpid(pid, NULL, 0);
+    no_start(c, why);
+    return -1;
 }
 
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u)
