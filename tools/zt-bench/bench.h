@@ -159,8 +159,9 @@ zt_status bench_line_of(zt_ctx *ctx, const char *text, bench_line *c);
 void bench_line_free(bench_line *c);
 struct rusage;
 /* Starts it with no input; its output goes to the descriptor `out`, or is thrown away (-1), or goes
- * with its messages to stderr (`loud`). -1: it cannot be started, and the context says why. */
-int bench_start(const bench_line *c, int out, bool loud);
+ * with its messages to stderr (`loud`). -1: it cannot be started, and the context says why.
+ * `when`: zt_seconds at its beginning. */
+int bench_start(const bench_line *c, int out, bool loud, double *when);
 /* Waits for its end, which is an error unless it is well or any end will do. */
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u);
 

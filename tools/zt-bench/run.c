@@ -3,7 +3,9 @@
  * A command is started as execvp does, without a shell; with --vs there are two, each a line of
  * text that a shell reads where it has something for a shell in it.
  * Input is empty, output is thrown away (under -v it goes to stderr).
- * Wall time is from before the fork until the end was waited for.
+ * Wall time is from when the child lets the program take its place until its end was waited for:
+ * without the fork, which copies our page tables. (A child begun by posix_spawn would need no copy,
+ * and be held to have had our memory, so that no command's peak could be less than ours.)
  */
 #include "tools/zt-bench/bench.h"
 
@@ -72,20 +74,28 @@ void bench_line_free(bench_line *c)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
+/* What the child tells: when it let the program begin; errno, if there is none to begin. */
+typedef struct told {
+    double when; /* by zt_seconds, whose clock all processes share */
+    int why;
+} told;
+
 /* In the child: input, output, the program. Only what a signal handler may call. */
-static void become(const bench_line *c, int out, bool loud, int told)
+static void become(const bench_line *c, int out, bool loud, int to)
 {
+    told t = {0};
     int null = open("/dev/null", O_RDWR);
     signal(SIGPIPE, SIG_DFL);
     if (null >= 0) {
         dup2(null, 0);
         dup2(out >= 0 ? out : loud ? 2 : null, 1);
         if (!loud) dup2(null, 2);
-        execvp(c->argv[0], c->argv);
+        t.when = zt_seconds();
+        if (write(to, &t, sizeof t) == sizeof t) execvp(c->argv[0], c->argv);
     }
-    int why = errno;
-    ssize_t n = write(told, &why, sizeof why); /* cut off, the parent sees an exit status of 127 */
-    _exit(n == sizeof why ? 0 : 127);
+    t.why = errno;
+    ssize_t n = write(to, &t, sizeof t); /* cut off, the parent sees an exit status of 127 */
+    _exit(n == sizeof t ? 0 : 127);
 }
 
 static zt_status no_start(const bench_line *c, int why)
@@ -94,43 +104,42 @@ static zt_status no_start(const bench_line *c, int why)
     return zt_fail(c->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", c->argv[0], strerror(why));
 }
 
-/* Why the program could not be begun, as the child tells it; 0 when the program's beginning closes
- * the child's end of the pipe. */
-static int hear(int told)
+/* The last that the child tells; the program's beginning closes the child's end of the pipe. */
+static told hear(int from)
 {
-    int why = 0;
+    told last = {0}, t;
     ssize_t n;
-    do
-        n = read(told, &why, sizeof why);
-    while (n < 0 && errno == EINTR);
-    return n == sizeof why ? why : 0;
+    while ((n = read(from, &t, sizeof t)) == sizeof t || (n < 0 && errno == EINTR))
+        if (n > 0) last = t;
+    return last;
 }
 
-int bench_start(const bench_line *c, int out, bool loud)
+int bench_start(const bench_line *c, int out, bool loud, double *when)
 {
-    int told[2];
-    if (pipe2(told, O_CLOEXEC)) {
+    int fd[2];
+    if (pipe2(fd, O_CLOEXEC)) {
         no_start(c, errno);
         return -1;
     }
     pid_t pid = fork();
-    if (pid == 0) become(c, out, loud, told[1]);
+    if (pid == 0) become(c, out, loud, fd[1]);
     if (pid < 0) no_start(c, errno);
-    close(told[1]);
-    int why = pid > 0 ? hear(told[0]) : 0;
-    close(told[0]);
-    if (!why) return pid;
+    close(fd[1]);
+    told t = pid > 0 ? hear(fd[0]) : (told){0};
+    close(fd[0]);
+    *when = t.when;
+    if (!t.why) return pid;
     waitpid(pid, NULL, 0);
-    no_start(c, why);
+    no_start(c, t.why);
     return -1;
 }
 
 zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u)
 {
     int status = 0;
-    bool told = false;
+    bool passed_on = false;
     while (wait4(pid, &status, 0, u) < 0 && errno == EINTR)
-        if (zt_cli_interrupted() && !told) told = !kill(pid, SIGINT);
+        if (zt_cli_interrupted() && !passed_on) passed_on = !kill(pid, SIGINT);
     if (zt_cli_interrupted()) return ZT_EINTR;
     if (any_end) return ZT_OK;
     if (WIFSIGNALED(status))
@@ -147,8 +156,8 @@ static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t
 static zt_status run_once(zt_cli *cli, const bench_options *o, const bench_line *c, spent *s)
 {
     struct rusage u = {0};
-    double start = zt_seconds();
-    pid_t pid = bench_start(c, -1, cli->verbose > 0);
+    double start;
+    pid_t pid = bench_start(c, -1, cli->verbose > 0, &start);
     if (pid < 0) return zt_ctx_status(cli->ctx);
     zt_status st = bench_wait(c, pid, o->ignore_failure, &u);
     s->wall = zt_seconds() - start;

@@ -56,9 +56,10 @@ static zt_status read_pipe(zt_ctx *ctx, int fd, zt_str *s)
 static zt_status catch_output(const bench_line *c, zt_str *s)
 {
     int fd[2];
+    double when;
     struct rusage u;
     if (pipe2(fd, O_CLOEXEC)) return zt_fail(c->ctx, ZT_ESYS, "a pipe: %s", strerror(errno));
-    int pid = bench_start(c, fd[1], false);
+    int pid = bench_start(c, fd[1], false, &when);
     close(fd[1]);
     zt_status st = pid < 0 ? zt_ctx_status(c->ctx) : read_pipe(c->ctx, fd[0], s);
     close(fd[0]); /* what still writes ends by SIGPIPE */
