@@ -74,8 +74,8 @@ static int weight(builder *b, zt_weight w)
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
  * and to bf16 where it is bf16; with f16 and f32 weights they stay f32. `fine`: to 16 bits, not 8.
- * So it is for q, k and v, which steer what all later tokens see, and for the logits: of the
- * distance from exact arithmetic these make more than half (bench/results/perplexity.md). */
+ * So it is for k and v, which steer what all later tokens see, and for the logits: of the distance
+ * from exact arithmetic these make more than half, and q next to nothing (bench/results/perplexity.md). */
 static int linear(builder *b, const char *what, int x, int w, int bias, bool fine)
 {
     zt_linear_attrs a = zt_linear_defaults();
@@ -90,7 +90,7 @@ static int linear(builder *b, const char *what, int x, int w, int bias, bool fin
 static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_weight bias)
 {
     int data = weight(b, w), more = weight(b, bias);
-    bool fine = w == ZT_W_Q || w == ZT_W_K || w == ZT_W_V || w == ZT_W_QKV;
+    bool fine = w == ZT_W_K || w == ZT_W_V || w == ZT_W_QKV;
     return linear(b, named(b, what), x, data, more, fine);
 }
 

@@ -4,16 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bits that activations go to against block types: 8, 16; 0: they stay as they are. */
+/* Bits that activations go to against block types: 8, 16; 0: they stay as they are. Where a row has
+ * several such words (act, act1), the fewest. */
 static int activation_bits(const zt_opinfo *info, const void *attrs)
 {
-    zt_word act;
+    int fewest = 0;
     for (int k = 0; k < info->n_attrs; k++) {
-        if (info->attrs[k].kind != ZT_ATTR_word || strcmp(info->attrs[k].name, "act")) continue;
+        zt_word act;
+        if (info->attrs[k].kind != ZT_ATTR_word || strncmp(info->attrs[k].name, "act", 3)) continue;
         memcpy(&act, (const char *)attrs + info->attrs[k].offset, sizeof act);
-        return act.s[0] == 'q' ? atoi(act.s + 1) : 0;
+        int bits = act.s[0] == 'q' ? atoi(act.s + 1) : 0;
+        if (bits && (!fewest || bits < fewest)) fewest = bits;
     }
-    return 0;
+    return fewest;
 }
 
 /* Is an input after the first, and no vector, of block type (bf16: of bf16)? */

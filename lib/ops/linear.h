@@ -12,6 +12,9 @@ zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, co
 /* sum_k x[r,k] w[m,k] + b[m] */
 double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r, int64_t m);
 
+/* The word of act for product k (from 0) of a row `linears`. */
+const zt_word *zt_linears_act(const zt_linears_attrs *a, int k);
+
 /* What a fused row does with the products, by the word of its attribute: an elementwise op. */
 typedef struct zt_after {
     const char *word;

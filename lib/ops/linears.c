@@ -108,12 +108,21 @@ static zt_word word_of(const char *s)
 
 enum { MOST = 3 };
 
+/* act1: of y1 alone. */
+static bool has_own(const zt_linears_attrs *a) { return strcmp(a->act1.s, "act") != 0; }
+
+const zt_word *zt_linears_act(const zt_linears_attrs *a, int k)
+{
+    return k == 0 && has_own(a) ? &a->act1 : &a->act;
+}
+
 static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
     static const char *const w[] = {"w1", "w2", "w3"}, *const b[] = {"b1", "b2", "b3"};
     const zt_linears_attrs *a = attrs;
     zt_status s = zt_linear_want_x(ctx, &a->act, in[0]);
+    if (!s && has_own(a)) s = zt_linear_want_x(ctx, &a->act1, in[0]);
     for (int k = 0; k < MOST && !s; k++) {
         out[k] = zt_type_make(in[0]->dtype, 2, (int64_t[]){0, 0});
         if (!in[1 + k] && in[4 + k])
@@ -162,15 +171,19 @@ static const product_case linears_shapes[] = {
     {ZT_F32, 1, 576, {ZT_Q4_1, ZT_Q4_1, ZT_Q4_1}, {576, 192, 192}, 1},
 };
 
-/* Every shape; then two products and three, with every choice of biases. */
+/* Every shape; then two products and three, with every choice of biases, with one act and with one
+ * of its own for the first. */
 static bool linears_cases(int i, zt_case *c)
 {
+    const int choices = 4 + 8;
     int at = i < ZT_LEN(linears_shapes) ? i : (i - ZT_LEN(linears_shapes)) % 4;
-    int choice = i - ZT_LEN(linears_shapes), n = choice >= 0 && choice < 4 ? 2 : 3;
-    if (choice >= 4 + 8) return false;
-    unsigned biases = choice < 0 ? (unsigned)i : (unsigned)(choice < 4 ? choice : choice - 4);
+    int more = i - ZT_LEN(linears_shapes), choice = more % choices;
+    int n = more >= 0 && choice < 4 ? 2 : 3;
+    if (more >= 2 * choices) return false;
+    unsigned biases = more < 0 ? (unsigned)i : (unsigned)(choice < 4 ? choice : choice - 4);
     const product_case *p = &linears_shapes[at];
-    zt_linears_attrs a = {word_of(act_words[p->act])};
+    zt_linears_attrs a = {word_of(act_words[p->act]), word_of("act")};
+    if (more >= choices) a.act1 = word_of(act_words[p->act == 1 ? 2 : 1]);
     zt_case_attrs(c, &a, sizeof a);
     case_products(c, p, n, 1, 4, biases);
     return true;
@@ -180,12 +193,12 @@ static void linears_expand(const zt_emit *e, const void *attrs, const int *in, i
 {
     const zt_linears_attrs *a = attrs;
     for (int k = 0; k < MOST; k++)
-        if (in[1 + k] != ZT_NONE) out[k] = emit_linear(e, &a->act, in[0], in[1 + k], in[4 + k]);
+        if (in[1 + k] != ZT_NONE) out[k] = emit_linear(e, zt_linears_act(a, k), in[0], in[1 + k], in[4 + k]);
 }
 
 const zt_opdef zt_op_linears = {
-    .synopsis = "yk = linear of x by wk and bk with this act, k = 1 to 3: products of one x; w3 may "
-                "be absent (y3 is then [0,0]), and so may each bk; x [n,K] of f32, f16 or bf16, wk "
+    .synopsis = "yk = linear of x by wk and bk with this act, k = 1 to 3: products of one x; act1: "
+                "that of y1 alone (act: the same); w3 may be absent (y3 is then [0,0]), and so may each bk; x [n,K] of f32, f16 or bf16, wk "
                 "any float or block type but f64 [Mk,K], bk [Mk] of f32 or x's type, yk [n,Mk] of x's",
     .n_required = 3,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,

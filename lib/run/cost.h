@@ -25,7 +25,7 @@ typedef struct zt_cost {
     double data; /* bytes of data and states, read */
     double rest; /* bytes of all else, read and written */
     zt_roof_kind kind;
-    int passes;  /* how often the arithmetic of `kind` is done: 2 for act=q16 */
+    double passes; /* how often the arithmetic of `kind` is done: 2 for act=q16 */
 } zt_cost;
 /* A step's. filled: rows of a cache (a state) that positions reach, which are all that is read; -1:
  * not known, all of it. */

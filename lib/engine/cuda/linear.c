@@ -393,14 +393,17 @@ static zt_status emit_linear(zt_cu_call *c)
 static zt_status emit_linears(zt_cu_call *c)
 {
     const zt_linears_attrs *a = c->attrs;
-    products p = {.c = c, .act = &a->act};
+    products own = {.c = c, .act = zt_linears_act(a, 0)}, rest = {.c = c, .act = &a->act};
+    bool alone = strcmp(own.act->s, a->act.s) != 0;
     for (int k = 0; k < 3; k++) {
+        products *p = k == 0 && alone ? &own : &rest;
         if (!c->in[1 + k]) continue;
-        p.w[p.n] = 1 + k;
-        p.b[p.n] = 4 + k;
-        p.y[p.n++] = c->y[k];
+        p->w[p->n] = 1 + k;
+        p->b[p->n] = 4 + k;
+        p->y[p->n++] = c->y[k];
     }
-    return multiply(&p);
+    zt_status s = multiply(&own);
+    return s ? s : multiply(&rest);
 }
 
 static zt_status emit_gated(zt_cu_call *c)

@@ -31,16 +31,17 @@ static int64_t first_of(const set *s, int k)
     return s->made_by[k] == k ? p->n_first : p->pack ? p->groups : 0;
 }
 
-/* Products of in[0] by the weights that are there of n from in[w] on, with biases from in[b] on. */
-static set set_of(const zt_cpu_call *c, int n, int w, int b, const char *act)
+/* Products of in[0] by the weights that are there of n from in[w] on, with biases from in[b] on; the
+ * first with an act of its own. */
+static set set_of(const zt_cpu_call *c, int n, int w, int b, const char *act, const char *first_act)
 {
     set s = {0};
     size_t shared = 0, scratch = 0;
     for (int k = 0; k < n; k++) {
         if (!c->in[w + k].data) continue;
         zt_product *p = &s.p[s.n];
-        *p = ZT_SYM(zt_product_make)(&c->in[0], &c->in[w + k], &c->in[b + k], act,
-                                     c->tile, (uint8_t *)c->shared + shared);
+        *p = ZT_SYM(zt_product_make)(&c->in[0], &c->in[w + k], &c->in[b + k],
+                                     k ? act : first_act, c->tile, (uint8_t *)c->shared + shared);
         shared += lines(p->shared_bytes);
         if (lines(p->local_bytes) > scratch) scratch = lines(p->local_bytes);
         s.made_by[s.n] = s.n;
@@ -105,7 +106,8 @@ static bool linears_has(const void *attrs, const zt_type *const in[], const zt_t
 
 static set linears_set(const zt_cpu_call *c)
 {
-    return set_of(c, MOST, 1, 4, ((const zt_linears_attrs *)c->attrs)->act.s);
+    const zt_linears_attrs *a = c->attrs;
+    return set_of(c, MOST, 1, 4, a->act.s, zt_linears_act(a, 0)->s);
 }
 
 static void linears_setup(zt_cpu_call *c)
@@ -321,19 +323,19 @@ static bool gated_has(const void *attrs, const zt_type *const in[], const zt_typ
 static after_set gated_set(const zt_cpu_call *c)
 {
     const zt_gated_linear_attrs *a = c->attrs;
-    return after_of(c, set_of(c, 2, 1, 3, a->act.s), zt_gate_after(&a->gate), 0);
+    return after_of(c, set_of(c, 2, 1, 3, a->act.s, a->act.s), zt_gate_after(&a->gate), 0);
 }
 
 static after_set act_set(const zt_cpu_call *c)
 {
     const zt_linear_act_attrs *a = c->attrs;
-    return after_of(c, set_of(c, 1, 1, 2, a->act.s), zt_curve_after(&a->curve), 0);
+    return after_of(c, set_of(c, 1, 1, 2, a->act.s, a->act.s), zt_curve_after(&a->curve), 0);
 }
 
 static after_set add_set(const zt_cpu_call *c)
 {
     const zt_linear_add_attrs *a = c->attrs;
-    return after_of(c, set_of(c, 1, 1, 3, a->act.s), &sum, 2);
+    return after_of(c, set_of(c, 1, 1, 3, a->act.s, a->act.s), &sum, 2);
 }
 
 #define AFTER(name)                                                                                \
