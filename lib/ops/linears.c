@@ -193,13 +193,15 @@ static void linears_expand(const zt_emit *e, const void *attrs, const int *in, i
 {
     const zt_linears_attrs *a = attrs;
     for (int k = 0; k < MOST; k++)
-        if (in[1 + k] != ZT_NONE) out[k] = emit_linear(e, zt_linears_act(a, k), in[0], in[1 + k], in[4 + k]);
+        if (in[1 + k] != ZT_NONE)
+            out[k] = emit_linear(e, zt_linears_act(a, k), in[0], in[1 + k], in[4 + k]);
 }
 
 const zt_opdef zt_op_linears = {
     .synopsis = "yk = linear of x by wk and bk with this act, k = 1 to 3: products of one x; act1: "
-                "that of y1 alone (act: the same); w3 may be absent (y3 is then [0,0]), and so may each bk; x [n,K] of f32, f16 or bf16, wk "
-                "any float or block type but f64 [Mk,K], bk [Mk] of f32 or x's type, yk [n,Mk] of x's",
+                "that of y1 alone (act: the same); w3 may be absent (y3 is then [0,0]), and so may "
+                "each bk; x [n,K] of f32, f16 or bf16, wk any float or block type but f64 [Mk,K], bk "
+                "[Mk] of f32 or x's type, yk [n,Mk] of x's",
     .n_required = 3,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,
     .infer = linears_infer,

@@ -142,12 +142,12 @@ INLINE void put_k_head(uint8_t *dst, int r, const uint8_t *src)
     const uint8_t *s = src + 4;
     put16(dst, r, src);
     put16(dst + 32, r, src + 2);
-    uint8_t *sc = dst + 64 + r, *mn = dst + 192 + r;
+    uint8_t *sc = dst + 64 + r, *mn = dst + 192 + 4 * r;
     for (int j = 0; j < 4; j++) {
         sc[16 * j] = s[j] & 63;
-        mn[16 * j] = s[j + 4] & 63;
+        mn[j] = s[j + 4] & 63;
         sc[16 * (j + 4)] = (uint8_t)((s[j + 8] & 15) | s[j] >> 6 << 4);
-        mn[16 * (j + 4)] = (uint8_t)(s[j + 8] >> 4 | s[j + 4] >> 6 << 4);
+        mn[64 + j] = (uint8_t)(s[j + 8] >> 4 | s[j + 4] >> 6 << 4);
     }
 }
 

@@ -28,11 +28,14 @@
  *   HALF_MIN  n 1  f16 d[16], f16 m[16]                                 d code + m
  *   E8M0      n 4  u8 d[4][16]                                          2^(d-128) (code - offset)
  *   E4M3      n 2  u8 d[2][2][16], one a 16 columns, bias 7, half of it d (code - offset)
- *   U6_MIN    n 8  f16 d[16], f16 dmin[16], u8 sc[8][16], u8 mn[8][16]  d sc code - dmin mn
+ *   U6_MIN    n 8  f16 d[16], f16 dmin[16], u8 sc[8][16], mn            d sc code - dmin mn
  *   U4_MIN    n 8  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
  *   ONE       n 8  f16 d[16]                                            d (code - offset)
  *   I8        n 8  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
  *   I8_16     n 8  f16 d[16], i8 sc[16][16], one a 16 columns           the same
+ *
+ * mn is 8 columns of minima as codes of 8 bits lie: u8 [2][64], byte 4*r+j of the i-th 64 that of row
+ * r and the 4i+j-th 32 columns.
  *
  * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k, q5_k, q3_k
  * and iq4_xs, the scale that q2_0 has for 64 columns, and what fills up lines.
@@ -107,12 +110,15 @@ static inline int zt_pack_together(zt_pack_form f, int64_t left)
     return left < f.together ? (int)left : f.together;
 }
 
-/* Has it minima; is a scale for 16 columns, not 32; bits of what the codes stand for. */
+/* Has it minima (of 256 columns in one, zt_pack_folds); is a scale for 16 columns, not 32; bits of what
+ * the codes stand for. */
 static inline bool zt_pack_mins(zt_pack_form f)
 {
     return f.scales == ZT_SCALES_HALF_MIN || f.scales == ZT_SCALES_U6_MIN ||
            f.scales == ZT_SCALES_U4_MIN;
 }
+/* Are the minima of 256 columns whole numbers, multiplied by what sums of activations are rounded to? */
+static inline bool zt_pack_folds(zt_pack_form f) { return f.scales == ZT_SCALES_U6_MIN; }
 static inline bool zt_pack_halves(zt_pack_form f)
 {
     return f.scales == ZT_SCALES_E4M3 || f.scales == ZT_SCALES_U4_MIN ||

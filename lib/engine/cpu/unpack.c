@@ -68,7 +68,7 @@ SCALE(one) { return (void)b, (void)h, (void)min, half_at(p, r); }
 SCALE(u6_min)
 {
     (void)h;
-    *min = -(half_at(p + 32, r) * (float)p[192 + 16 * b + r]);
+    *min = -(half_at(p + 32, r) * (float)p[192 + 64 * (b / 4) + 4 * r + b % 4]);
     return half_at(p, r) * (float)p[64 + 16 * b + r];
 }
 SCALE(u4_min)

@@ -9,6 +9,11 @@
  * With 16 bits, rows 2u and 2u+1 of a tile are the upper and lower half of token u: whole numbers
  * 256 hi + lo in units of d = the largest |x| / (127 * 256), lo from -127 to 127. d and the sums
  * with minima are at row 2u, for both.
+ *
+ * Where minima fold (pack.h: Q4_K, Q5_K), the sums d sum(q) of 8 times 32 columns are rounded to such
+ * numbers of 16 bits too: of a product with minima of 6 bits they bring an error of 2^-16 of the
+ * largest, where codes of 8 bits brought 2^-8. In their places are i8 hi[4] of the first four and of
+ * the others, lo[4] of the same, and what they are multiples of.
  */
 #ifndef ZT_CPU_CODES_H
 #define ZT_CPU_CODES_H
@@ -114,6 +119,41 @@ INLINE void whole_256(const float *x, float inv, int32_t *y)
 }
 #endif
 
+/* ---- sums that fold --------------------------------------------------------------------------- */
+
+/* A word of four bytes. */
+INLINE uint32_t word_of_bytes(const int32_t *v)
+{
+    return (uint32_t)(v[0] & 255) | (uint32_t)(v[1] & 255) << 8 | (uint32_t)(v[2] & 255) << 16 |
+           (uint32_t)v[3] << 24;
+}
+
+/* Of one row of T, whose 256 columns begin at dst. Not finite: any number will do, as the unit is
+ * not. */
+INLINE void fold_row(int64_t T, uint8_t *dst)
+{
+    uint8_t *s = dst + 36 * T;
+    const size_t next = 40 * (size_t)T;
+    int32_t top = 0, hi[8], lo[8];
+    float unit;
+    for (int b = 0; b < 8; b++) {
+        int32_t bits = load_i32(s + (size_t)b * next) & 0x7fffffff;
+        top = bits > top ? bits : top;
+    }
+    float inv = inverse_scale(top, &unit);
+    unit *= 1 / 256.0f;
+    for (int b = 0; b < 8; b++) {
+        float v = load_f32(s + (size_t)b * next) * inv * 256;
+        int32_t y = v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0;
+        hi[b] = (y + 128) >> 8;
+        lo[b] = y - 256 * hi[b];
+    }
+    const uint32_t word[4] = {word_of_bytes(hi), word_of_bytes(hi + 4), word_of_bytes(lo),
+                              word_of_bytes(lo + 4)};
+    for (int i = 0; i < 4; i++) memcpy(s + (size_t)i * next, &word[i], 4);
+    memcpy(s + 4 * next, &unit, 4);
+}
+
 /* ---- a row ----------------------------------------------------------------------------------- */
 
 /* Token u, or its half: codes to rows of T tokens, d, and what each row of weights wants beside. */
@@ -163,6 +203,7 @@ INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
                       uint8_t *dst)
 {
+    uint8_t *const row = dst;
     for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
         int8_t q[32];
         float d;
@@ -174,6 +215,7 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
         quantize(x + k, q, &d, sum);
         put_block(f, T, q, d, sum, dst);
     }
+    for (int64_t k = 0; k < K && zt_pack_folds(f); k += 256) fold_row(T, row + k / 32 * T * 40);
 }
 #endif
 
@@ -296,6 +338,39 @@ INLINE void store_each(int T, uint8_t *dst, __m256i v)
         _mm_storeu_si128((__m128i *)(void *)dst, _mm256_castsi256_si128(v));
 }
 
+INLINE __m256 load_each(int T, const uint8_t *p)
+{
+    if (T == 8) return _mm256_loadu_ps((const float *)(const void *)p);
+    return _mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)p));
+}
+
+/* fold_row of all T rows. */
+INLINE void fold_tile(int T, uint8_t *dst)
+{
+    uint8_t *s = dst + 36 * T;
+    const int next = 40 * T;
+    const __m256i abs = _mm256_set1_epi32(0x7fffffff), byte = _mm256_set1_epi32(255);
+    __m256i top = _mm256_setzero_si256(), word[4] = {top, top, top, top};
+    __m256 unit;
+    UNROLL for (int b = 0; b < 8; b++) {
+        __m256i bits = _mm256_castps_si256(load_each(T, s + b * next));
+        top = _mm256_max_epi32(top, _mm256_and_si256(bits, abs));
+    }
+    __m256 by = inverse_scales(2, _mm256_castsi256_ps(top), &unit);
+    UNROLL for (int b = 0; b < 8; b++) {
+        __m256 v = _mm256_mul_ps(load_each(T, s + b * next), by);
+        __m256i y = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(256)));
+        __m256i hi = _mm256_srai_epi32(_mm256_add_epi32(y, _mm256_set1_epi32(128)), 8);
+        __m256i lo = _mm256_sub_epi32(y, _mm256_slli_epi32(hi, 8));
+        hi = _mm256_slli_epi32(_mm256_and_si256(hi, byte), 8 * (b % 4));
+        lo = _mm256_slli_epi32(_mm256_and_si256(lo, byte), 8 * (b % 4));
+        word[b / 4] = _mm256_or_si256(word[b / 4], hi);
+        word[2 + b / 4] = _mm256_or_si256(word[2 + b / 4], lo);
+    }
+    UNROLL for (int i = 0; i < 4; i++) store_each(T, s + i * next, word[i]);
+    store_each(T, s + 4 * next, _mm256_castps_si256(unit));
+}
+
 INLINE void put_tile_block(zt_pack_form f, int T, int parts, const float *const *x, int64_t k,
                            uint8_t *dst)
 {
@@ -317,8 +392,10 @@ INLINE void put_tile_block(zt_pack_form f, int T, int parts, const float *const 
 INLINE void put_tile_of(zt_pack_form f, int T, int parts, const float *const *x, int64_t K,
                         uint8_t *dst)
 {
-    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f))
+    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
         put_tile_block(f, T, parts, x, k, dst);
+        if (zt_pack_folds(f) && k % 256 == 224) fold_tile(T, dst - 7 * T * 40);
+    }
 }
 
 static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t T, int64_t parts,
@@ -397,6 +474,7 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
             put_eight_halves(f, at, n, T, dst);
         else
             put_eight(f, at, n, T, dst);
+        if (zt_pack_folds(f)) fold_row(T, dst);
     }
 }
 #endif

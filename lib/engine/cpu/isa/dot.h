@@ -142,6 +142,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm512_sub_epi32(a, b); }
+INLINE iv iv_add(iv a, iv b) { return _mm512_add_epi32(a, b); }
 INLINE iv iv_join(iv a, iv b) { return _mm512_add_epi32(_mm512_slli_epi32(a, 8), b); }
 INLINE iv iv_byte(const void *p, int j) /* byte j of each 32-bit word of a stored cv */
 {
@@ -251,6 +252,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { return _mm256_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm256_sub_epi32(a, b); }
+INLINE iv iv_add(iv a, iv b) { return _mm256_add_epi32(a, b); }
 INLINE iv iv_join(iv a, iv b) { return _mm256_add_epi32(_mm256_slli_epi32(a, 8), b); }
 INLINE iv iv_byte(const void *p, int j)
 {
@@ -369,6 +371,7 @@ INLINE fv fv_of_brain(const void *p, int second)
 }
 INLINE iv iv_set(int32_t x) { iv y; ROWS(x); }
 INLINE iv iv_sub(iv a, iv b) { iv y; ROWS(a.v[r] - b.v[r]); }
+INLINE iv iv_add(iv a, iv b) { iv y; ROWS(a.v[r] + b.v[r]); }
 INLINE iv iv_join(iv a, iv b) { iv y; ROWS(256 * a.v[r] + b.v[r]); }
 INLINE iv iv_byte(const void *p, int j) { iv y; const uint8_t *b = p; ROWS(b[4 * r + j]); }
 #undef ROWS

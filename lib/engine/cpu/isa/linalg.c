@@ -14,7 +14,8 @@
  *   WIDE    rounded to bfloat16, as f32: without AVX-512, and where FMAs are faster than its pairs
  *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
  *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
- *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q)
+ *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q), or with minima
+ *             that fold (codes.h) a part of 8 of these as whole numbers
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
  * multiply both and put the integers together (codes.h).
  *
@@ -179,7 +180,7 @@ bool ZT_SYM(zt_product_alike)(const zt_product *a, const zt_product *b)
     const zt_pack_form *f = &table[a->w->type.dtype].form, *g = &table[b->w->type.dtype].form;
     return a->form == b->form && a->lies == b->lies && a->parts == b->parts &&
            f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
-           zt_pack_halves(*f) == zt_pack_halves(*g);
+           zt_pack_folds(*f) == zt_pack_folds(*g) && zt_pack_halves(*f) == zt_pack_halves(*g);
 }
 
 /* Row t of x as f32. */
@@ -374,7 +375,8 @@ static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
     const zt_product *p = j->p;
     const zt_dtype type = p->w->type.dtype;
     const zt_pack_form f = table[type].form;
-    opened_fn *tile = opened_tiles[zt_pack_halves(f)][zt_pack_mins(f)][p->parts - 1];
+    opened_fn *tile =
+        opened_tiles[zt_pack_halves(f)][zt_pack_mins(f) + zt_pack_folds(f)][p->parts - 1];
     float *in_place = sums_in_place(j, t / p->parts, g);
     float *apart = (float *)(void *)(j->opened + OPEN_BYTES), *y = in_place ? in_place : apart;
     const int64_t down = in_place ? j->out->step : ZT_PACK_ROWS, T = MOST / p->parts;

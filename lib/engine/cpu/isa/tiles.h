@@ -43,7 +43,7 @@ INLINE fv min_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
     if (f.scales == ZT_SCALES_HALF_MIN) return d;
     if (f.scales == ZT_SCALES_U4_MIN)
         return fv_neg(fv_mul(d, fv_of_high4(p + 64 + 16 * (2 * b + h) + r)));
-    return fv_neg(fv_mul(d, fv_of_u8(p + 192 + 16 * b + r)));
+    return fv_neg(fv_mul(d, fv_of_iv(iv_byte(p + 192 + 64 * (b / 4) + 4 * r, b % 4))));
 }
 
 /* zt_pack_together; a constant for blocks of 256 columns, which are always whole. */
@@ -72,8 +72,34 @@ TEMPLATE void add_part(zt_pack_form f, int T, int P, const iv *dot, fv scale, fv
         iv whole = P == 2 ? iv_join(dot[P * t], dot[P * t + 1]) : dot[t];
         fv dx = fv_set(load_f32(d + 4 * P * t));
         sum[t] = fv_fma(fv_of_iv(whole), fv_mul(scale, dx), sum[t]);
-        if (zt_pack_mins(f)) sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * P * t)), sum[t]);
+        if (zt_pack_mins(f) && !zt_pack_folds(f))
+            sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * P * t)), sum[t]);
     }
+}
+
+/* Minima of 256 columns (zt_pack_folds) for T rows of activations, which begin at x: m[2] are columns
+ * of codes like others, the sums of activations numbers of 16 bits (codes.h). dmin: less what the
+ * minima are multiples of. 7: that many bits would fit. */
+TEMPLATE void add_mins(zt_pack_form f, int T, int P, const cv *m, fv dmin, const uint8_t *x, fv *sum)
+{
+    const size_t next = (size_t)T * code_bytes(f);
+    const uint8_t *s = x + 36 * T;
+    iv part[4][MOST];
+    UNROLL for (int i = 0; i < 4; i++)
+        cv_dots(7, 1, T, m + i % 2, s + (size_t)i * next, NULL, part[i]);
+    UNROLL for (int t = 0; t < T; t += P) {
+        iv whole = iv_join(iv_add(part[0][t], part[1][t]), iv_add(part[2][t], part[3][t]));
+        fv unit = fv_mul(dmin, fv_set(load_f32(s + 4 * next + 4 * t)));
+        sum[t / P] = fv_fma(fv_of_iv(whole), unit, sum[t / P]);
+    }
+}
+
+/* The same of the head p, rows from r on. */
+TEMPLATE void head_mins(zt_pack_form f, int T, int P, int r, const uint8_t *p, const uint8_t *x,
+                        fv *sum)
+{
+    const cv m[2] = {cv_load(p + 192 + 4 * r), cv_load(p + 256 + 4 * r)};
+    add_mins(f, T, P, m, fv_neg(fv_of_half(p + 32 + 2 * r)), x, sum);
 }
 
 /* 32 columns, the b-th after the head p, codes at q. */
@@ -92,7 +118,7 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p,
     cv_unpack(f, T <= IN_ORDER, q + 4 * r, c);
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, b, h, r), min = scale;
-        if (zt_pack_mins(f)) min = min_of(f, p, b, h, r);
+        if (zt_pack_mins(f) && !zt_pack_folds(f)) min = min_of(f, p, b, h, r);
         cv_dots(zt_pack_wide(f), n, T, c + 4 * h, x + 16 * T * h,
                 zt_pack_mins(f) ? NULL : s + 4 * T * h, dot);
         add_part(f, T, P, dot, scale, min, d, s + 4 * T * h, sum);
@@ -111,6 +137,7 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
         const int n = together(f, left);
         if (T <= IN_ORDER) ask_for_lines(p, f.head);
         send_for(p, reach, f.head);
+        if (zt_pack_folds(f)) head_mins(f, T, P, r, p, x, sum);
         for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)T * code_bytes(f)) {
             send_for(q, reach, ZT_PACK_CODES(f.bits));
             block_codes(f, T, P, r, p, q, b, x, sum);
@@ -137,7 +164,7 @@ TEMPLATE void twin_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t 
     cv_unpack(f, false, q, c);
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, b, h, 0), min = scale;
-        if (zt_pack_mins(f)) min = min_of(f, p, b, h, 0);
+        if (zt_pack_mins(f) && !zt_pack_folds(f)) min = min_of(f, p, b, h, 0);
         UNROLL for (int u = 0; u < 2; u++) {
             const uint8_t *xu = x + (u ? apart : 0);
             __asm__("" : "+r"(xu)); /* else gcc 12 keeps the address of each number by itself */
@@ -159,6 +186,8 @@ TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, con
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         send_for(p, reach, f.head);
+        for (int u = 0; u < 2 && zt_pack_folds(f); u++)
+            head_mins(f, MOST, P, 0, p, x + (u ? apart : 0), sum + MOST / P * u);
         for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)MOST * code_bytes(f)) {
             send_for(q, reach, ZT_PACK_CODES(f.bits));
             twin_block(f, P, p, q, b, x, apart, sum);
@@ -173,8 +202,9 @@ TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, con
 
 /* Columns of a group as tiles of 8-bit activations want them, made once for many tiles: for each 32
  * the eight registers of codes, and f32 scales (two with halves), each with its minima behind it if
- * there are any. Only where what that saves, shifts and conversions, keeps products waiting. */
-enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+ * there are any; where they fold, the minima of 256 columns and what they are multiples of come after
+ * these. Only where what that saves, shifts and conversions, keeps products waiting. */
+enum { OPEN_MINS = 3 * 64, OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
 
 typedef void open_fn(const uint8_t *w, int64_t K, uint8_t *to);
 /* w: opened; x: a tile of MOST rows; goes on from what is at acc, or begins. */
@@ -190,11 +220,19 @@ TEMPLATE uint8_t *open_block(zt_pack_form f, const uint8_t *p, const uint8_t *q,
     UNROLL for (int h = 0; h <= zt_pack_halves(f); h++) {
         cv_store(to, (cv)scale_of(f, p, b, h, 0));
         to += 64;
-        if (!zt_pack_mins(f)) continue;
+        if (!zt_pack_mins(f) || zt_pack_folds(f)) continue;
         cv_store(to, (cv)min_of(f, p, b, h, 0));
         to += 64;
     }
     return to;
+}
+
+INLINE uint8_t *open_mins(const uint8_t *p, uint8_t *to)
+{
+    cv_store(to, cv_load(p + 192));
+    cv_store(to + 64, cv_load(p + 256));
+    cv_store(to + 128, (cv)fv_neg(fv_of_half(p + 32)));
+    return to + OPEN_MINS;
 }
 
 TEMPLATE void open_codes(zt_pack_form f, const uint8_t *p, int64_t K, uint8_t *to)
@@ -203,35 +241,52 @@ TEMPLATE void open_codes(zt_pack_form f, const uint8_t *p, int64_t K, uint8_t *t
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits)) to = open_block(f, p, q, b, to);
+        if (zt_pack_folds(f)) to = open_mins(p, to);
         p = q;
     }
+}
+
+/* 32 opened columns; what comes after them. */
+TEMPLATE const uint8_t *opened_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t *x,
+                                     fv *sum)
+{
+    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    const uint8_t *d = x + 32 * MOST, *s = d + 4 * MOST, *scales = p + 512;
+    UNROLL for (int h = 0; h < parts; h++) {
+        cv c[8];
+        iv dot[MOST];
+        UNROLL for (int i = 0; i < n; i++) c[i] = cv_load(p + 64 * (n * h + i));
+        fv scale = fv_load(scales), min = scale;
+        scales += 64;
+        if (zt_pack_mins(f) && !zt_pack_folds(f)) {
+            min = fv_load(scales);
+            scales += 64;
+        }
+        cv_dots(8, n, MOST, c, x + 16 * MOST * h, zt_pack_mins(f) ? NULL : s + 4 * MOST * h, dot);
+        add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum);
+    }
+    return scales;
+}
+
+/* Minima that lie behind 8 blocks which begin at p. */
+TEMPLATE void opened_mins_of(zt_pack_form f, int P, const uint8_t *p, const uint8_t *x, fv *sum)
+{
+    const uint8_t *at = p + 8 * (512 + 64);
+    const cv m[2] = {cv_load(at), cv_load(at + 64)};
+    add_mins(f, MOST, P, m, fv_load(at + 128), x, sum);
 }
 
 /* tile_codes of an opened group, whatever its type: f says what scales and minima there are. */
 TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
                           float *acc, int64_t down, bool goes_on)
 {
-    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
     fv sum[MOST];
     UNROLL for (int t = 0; t < MOST / P; t++)
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
     for (int64_t k = 0; k < K; k += 32, x += (size_t)MOST * code_bytes(f)) {
-        const uint8_t *d = x + 32 * MOST, *s = d + 4 * MOST, *scales = p + 512;
-        UNROLL for (int h = 0; h < parts; h++) {
-            cv c[8];
-            iv dot[MOST];
-            UNROLL for (int i = 0; i < n; i++) c[i] = cv_load(p + 64 * (n * h + i));
-            fv scale = fv_load(scales), min = scale;
-            scales += 64;
-            if (zt_pack_mins(f)) {
-                min = fv_load(scales);
-                scales += 64;
-            }
-            cv_dots(8, n, MOST, c, x + 16 * MOST * h, zt_pack_mins(f) ? NULL : s + 4 * MOST * h,
-                    dot);
-            add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum);
-        }
-        p = scales;
+        if (zt_pack_folds(f) && k % 256 == 0) opened_mins_of(f, P, p, x, sum);
+        p = opened_block(f, P, p, x, sum);
+        if (zt_pack_folds(f) && k % 256 == 224) p += OPEN_MINS;
     }
     UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
 }
@@ -511,14 +566,18 @@ OPENED_TILE(opened, 1, HALF)
 OPENED_TILE(opened_fine, 2, HALF)
 OPENED_TILE(opened_mins, 1, HALF_MIN)
 OPENED_TILE(opened_mins_fine, 2, HALF_MIN)
+OPENED_TILE(opened_folds, 1, U6_MIN)
+OPENED_TILE(opened_folds_fine, 2, U6_MIN)
 OPENED_TILE(opened_halves, 1, I8_16)
 OPENED_TILE(opened_halves_fine, 2, I8_16)
 OPENED_TILE(opened_halves_mins, 1, U4_MIN)
 OPENED_TILE(opened_halves_mins_fine, 2, U4_MIN)
-/* [has scales for 16 columns][has minima][parts - 1] */
-static opened_fn *const opened_tiles[2][2][2] = {
-    {{opened, opened_fine}, {opened_mins, opened_mins_fine}},
-    {{opened_halves, opened_halves_fine}, {opened_halves_mins, opened_halves_mins_fine}}};
+/* [has scales for 16 columns][has minima: 1, that fold: 2][parts - 1] */
+static opened_fn *const opened_tiles[2][3][2] = {
+    {{opened, opened_fine}, {opened_mins, opened_mins_fine}, {opened_folds, opened_folds_fine}},
+    {{opened_halves, opened_halves_fine},
+     {opened_halves_mins, opened_halves_mins_fine},
+     {NULL, NULL}}};
 #define OPEN(NAME, bits) (bits) < 8 ? open_##NAME : NULL
 #define TWIN(NAME)       {twin_##NAME, twin_fine_##NAME}
 #else
