@@ -1,19 +1,17 @@
 /* bound.c - how far from an op's meaning an engine's result may be. */
-#include "lib/ops/ops.h"
+#include "lib/ops/linear.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bits that activations go to against block types: 8, 16; 0: they stay as they are. Where a row has
- * several such words (act, act1), the fewest. */
-static int activation_bits(const zt_opinfo *info, const void *attrs)
+/* Bits that activations go to against block types: 8, 16; 0: they stay as they are. The fewest of all
+ * outputs. */
+static int activation_bits(zt_op op, const void *attrs)
 {
     int fewest = 0;
-    for (int k = 0; k < info->n_attrs; k++) {
-        zt_word act;
-        if (info->attrs[k].kind != ZT_ATTR_word || strncmp(info->attrs[k].name, "act", 3)) continue;
-        memcpy(&act, (const char *)attrs + info->attrs[k].offset, sizeof act);
-        int bits = act.s[0] == 'q' ? atoi(act.s + 1) : 0;
+    for (int k = 0; k < zt_op_info(op)->n_out; k++) {
+        const zt_word *act = zt_op_act(op, attrs, k);
+        int bits = act && act->s[0] == 'q' ? atoi(act->s + 1) : 0;
         if (bits && (!fewest || bits < fewest)) fewest = bits;
     }
     return fewest;
@@ -39,7 +37,7 @@ static double roundings(const zt_opinfo *info, const void *attrs)
 int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[])
 {
     const zt_opinfo *info = zt_op_info(op);
-    return has_weight(info, in, false) ? activation_bits(info, attrs ? attrs : info->defaults) : 0;
+    return has_weight(info, in, false) ? activation_bits(op, attrs ? attrs : info->defaults) : 0;
 }
 
 /* f32 arithmetic has 2^-24 = 6e-8, squared 4e-15, a step; a value in 16 bits may round to the other
@@ -48,7 +46,7 @@ double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_dtype_info *d = zt_dtype_get(out->dtype);
-    int bits = activation_bits(info, attrs ? attrs : info->defaults);
+    int bits = activation_bits(op, attrs ? attrs : info->defaults);
     double narrow = out->dtype == ZT_F16 ? 1e-6 : out->dtype == ZT_BF16 ? 4e-6 : 0;
     if (info->def->flags & (ZT_OPF_EXACT | ZT_OPF_VIEW) || !zt_dtype_is_float(out->dtype)) return 0;
     if (bits && has_weight(info, in, false)) /* x in blocks of 32: (amax/127)^2/12 of 1 is 3e-5 */

@@ -14,6 +14,8 @@ double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r
 
 /* The word of act for product k (from 0) of a row `linears`. */
 const zt_word *zt_linears_act(const zt_linears_attrs *a, int k);
+/* The word of act by which any op rounds x for its output k; NULL: it has no such attribute. */
+const zt_word *zt_op_act(zt_op op, const void *attrs, int k);
 
 /* What a fused row does with the products, by the word of its attribute: an elementwise op. */
 typedef struct zt_after {

@@ -116,6 +116,16 @@ const zt_word *zt_linears_act(const zt_linears_attrs *a, int k)
     return k == 0 && has_own(a) ? &a->act1 : &a->act;
 }
 
+const zt_word *zt_op_act(zt_op op, const void *attrs, int k)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    if (op == ZT_OP_linears) return zt_linears_act(attrs, k);
+    for (int i = 0; i < info->n_attrs; i++)
+        if (info->attrs[i].kind == ZT_ATTR_word && !strcmp(info->attrs[i].name, "act"))
+            return (const zt_word *)(const void *)((const char *)attrs + info->attrs[i].offset);
+    return NULL;
+}
+
 static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {

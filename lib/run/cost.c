@@ -2,6 +2,7 @@
  * zt_op_bytes), held against a roof.
  */
 #include "lib/run/cost.h"
+#include "lib/ops/linear.h"
 
 #include <string.h>
 
@@ -18,32 +19,22 @@ int *zt_cost_roots(zt_ctx *ctx, const zt_prog *p)
     return root;
 }
 
-/* A word attribute of an op; NULL: it has none of that name. */
-static const zt_word *word_of(const zt_opinfo *info, const void *attrs, const char *name)
+/* How often the products of all outputs are made, on the average. */
+static double passes_of(zt_op op, const void *attrs, const zt_type out[])
 {
-    for (int i = 0; i < info->n_attrs; i++)
-        if (!strcmp(info->attrs[i].name, name) && info->attrs[i].kind == ZT_ATTR_word)
-            return (const zt_word *)((const char *)attrs + info->attrs[i].offset);
-    return NULL;
-}
-
-static int passes_by(const zt_word *act) { return strcmp(act->s, "q16") ? 1 : 2; }
-
-/* How often it multiplies: by `act`, and its first output by `act1` where it has one of its own. */
-static double passes_of(const zt_opinfo *info, const void *attrs, const zt_type out[])
-{
-    const zt_word *act = word_of(info, attrs, "act"), *own = word_of(info, attrs, "act1");
-    double first = 0, all = 0;
-    if (!own || !strcmp(own->s, "act")) return passes_by(act);
-    for (int k = 0; k < info->n_out; k++) all += (double)zt_type_count(&out[k]);
-    if (all > 0) first = (double)zt_type_count(&out[0]) / all;
-    return first * passes_by(own) + (1 - first) * passes_by(act);
+    double all = 0, passes = 0;
+    for (int k = 0; k < zt_op_info(op)->n_out; k++) {
+        double n = (double)zt_type_count(&out[k]);
+        all += n;
+        passes += n * (strcmp(zt_op_act(op, attrs, k)->s, "q16") ? 1 : 2);
+    }
+    return all > 0 ? passes / all : 1;
 }
 
 /* By the op's attribute `act`: what weights of blocks are multiplied with. */
-static zt_roof_kind kind_of(const zt_opinfo *info, const void *attrs, const zt_type *const in[])
+static zt_roof_kind kind_of(zt_op op, const void *attrs, const zt_type *const in[])
 {
-    const zt_word *act = word_of(info, attrs, "act");
+    const zt_word *act = zt_op_act(op, attrs, 0);
     if (!act || !in[1]) return ZT_ROOF_F32;
     if (in[1]->dtype == ZT_BF16) return ZT_ROOF_BF16;
     bool blocks = zt_dtype_get(in[1]->dtype)->block > 1;
@@ -98,8 +89,8 @@ zt_cost zt_cost_of(const zt_bound *b, const int *root, int64_t filled, int step)
     c.flops = zt_op_flops(o.step->op, o.attrs, o.in, o.out);
     c.data = c.data < bytes ? c.data : bytes;
     c.rest = bytes - c.data;
-    c.kind = kind_of(o.info, o.attrs, o.in);
-    c.passes = c.kind == ZT_ROOF_INT8 ? passes_of(o.info, o.attrs, o.out) : 1;
+    c.kind = kind_of(o.step->op, o.attrs, o.in);
+    c.passes = c.kind == ZT_ROOF_INT8 ? passes_of(o.step->op, o.attrs, o.out) : 1;
     if (o.info->def->flags & ZT_OPF_VIEW) c.flops = 0;
     return c;
 }

@@ -119,6 +119,11 @@ static inline bool zt_pack_mins(zt_pack_form f)
 }
 /* Are the minima of 256 columns whole numbers, multiplied by what sums of activations are rounded to? */
 static inline bool zt_pack_folds(zt_pack_form f) { return f.scales == ZT_SCALES_U6_MIN; }
+/* Is there a minimum beside each scale, for its columns alone? */
+static inline bool zt_pack_mins_apart(zt_pack_form f)
+{
+    return zt_pack_mins(f) && !zt_pack_folds(f);
+}
 static inline bool zt_pack_halves(zt_pack_form f)
 {
     return f.scales == ZT_SCALES_E4M3 || f.scales == ZT_SCALES_U4_MIN ||

@@ -33,6 +33,20 @@ INLINE float inverse_scale(int32_t bits, float *d)
     return top > 1e-35f ? 127 / top : 0; /* below, 127 / top might be infinite: all codes 0 */
 }
 
+/* The bits of the largest |x| of n, as integers. */
+INLINE int32_t top_bits(const float *x, int n)
+{
+    int32_t top = 0;
+    for (int i = 0; i < n; i++) {
+        int32_t bits = load_i32(x + i) & 0x7fffffff;
+        top = bits > top ? bits : top;
+    }
+    return top;
+}
+
+/* round(v); what no number of 16 bits is, is any. */
+INLINE int32_t whole_of(float v) { return v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0; }
+
 #if defined(ZT_ISA_avx512)
 /* Sixteen to whole numbers; what is none (of infinity and NaN) is the smallest byte. */
 INLINE __m512i whole(const float *x, __m512 inv)
@@ -94,12 +108,7 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 #else
 INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 {
-    int32_t top = 0;
-    for (int i = 0; i < 32; i++) {
-        int32_t bits = load_i32(x + i) & 0x7fffffff;
-        top = bits > top ? bits : top;
-    }
-    float inv = inverse_scale(top, d);
+    float inv = inverse_scale(top_bits(x, 32), d);
     for (int h = 0; h < 2; h++) {
         sum[h] = 0;
         for (int i = 16 * h; i < 16 * h + 16; i++) {
@@ -112,10 +121,7 @@ INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 /* Not finite: any number will do, as d is not. */
 INLINE void whole_256(const float *x, float inv, int32_t *y)
 {
-    for (int i = 0; i < 32; i++) {
-        float v = x[i] * inv * 256;
-        y[i] = v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0;
-    }
+    for (int i = 0; i < 32; i++) y[i] = whole_of(x[i] * inv * 256);
 }
 #endif
 
@@ -134,17 +140,13 @@ INLINE void fold_row(int64_t T, uint8_t *dst)
 {
     uint8_t *s = dst + 36 * T;
     const size_t next = 40 * (size_t)T;
-    int32_t top = 0, hi[8], lo[8];
-    float unit;
-    for (int b = 0; b < 8; b++) {
-        int32_t bits = load_i32(s + (size_t)b * next) & 0x7fffffff;
-        top = bits > top ? bits : top;
-    }
-    float inv = inverse_scale(top, &unit);
+    int32_t hi[8], lo[8];
+    float sum[8], unit;
+    for (int b = 0; b < 8; b++) sum[b] = load_f32(s + (size_t)b * next);
+    float inv = inverse_scale(top_bits(sum, 8), &unit);
     unit *= 1 / 256.0f;
     for (int b = 0; b < 8; b++) {
-        float v = load_f32(s + (size_t)b * next) * inv * 256;
-        int32_t y = v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0;
+        int32_t y = whole_of(sum[b] * inv * 256);
         hi[b] = (y + 128) >> 8;
         lo[b] = y - 256 * hi[b];
     }
@@ -180,12 +182,7 @@ INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
     int8_t hi[32], lo[32];
     int32_t y[32], high[2] = {0}, low[2] = {0}, both[2];
     float d, inv;
-    int32_t top = 0;
-    for (int i = 0; i < 32; i++) {
-        int32_t bits = load_i32(x + i) & 0x7fffffff;
-        top = bits > top ? bits : top;
-    }
-    inv = inverse_scale(top, &d);
+    inv = inverse_scale(top_bits(x, 32), &d);
     whole_256(x, inv, y);
     for (int i = 0; i < 32; i++) {
         int32_t v = y[i] > -32768 ? y[i] : -32768, h = (v + 128) >> 8, l = v - 256 * h;
@@ -203,19 +200,18 @@ INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
                       uint8_t *dst)
 {
-    uint8_t *const row = dst;
     for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
         int8_t q[32];
         float d;
         int32_t sum[2];
         if (parts == 2) {
             put_halves(f, T, x + k, dst);
-            continue;
+        } else {
+            quantize(x + k, q, &d, sum);
+            put_block(f, T, q, d, sum, dst);
         }
-        quantize(x + k, q, &d, sum);
-        put_block(f, T, q, d, sum, dst);
+        if (zt_pack_folds(f) && k % 256 == 224) fold_row(T, dst - 7 * T * 40);
     }
-    for (int64_t k = 0; k < K && zt_pack_folds(f); k += 256) fold_row(T, row + k / 32 * T * 40);
 }
 #endif
 

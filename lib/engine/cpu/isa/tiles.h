@@ -72,7 +72,7 @@ TEMPLATE void add_part(zt_pack_form f, int T, int P, const iv *dot, fv scale, fv
         iv whole = P == 2 ? iv_join(dot[P * t], dot[P * t + 1]) : dot[t];
         fv dx = fv_set(load_f32(d + 4 * P * t));
         sum[t] = fv_fma(fv_of_iv(whole), fv_mul(scale, dx), sum[t]);
-        if (zt_pack_mins(f) && !zt_pack_folds(f))
+        if (zt_pack_mins_apart(f))
             sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * P * t)), sum[t]);
     }
 }
@@ -118,7 +118,7 @@ TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p,
     cv_unpack(f, T <= IN_ORDER, q + 4 * r, c);
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, b, h, r), min = scale;
-        if (zt_pack_mins(f) && !zt_pack_folds(f)) min = min_of(f, p, b, h, r);
+        if (zt_pack_mins_apart(f)) min = min_of(f, p, b, h, r);
         cv_dots(zt_pack_wide(f), n, T, c + 4 * h, x + 16 * T * h,
                 zt_pack_mins(f) ? NULL : s + 4 * T * h, dot);
         add_part(f, T, P, dot, scale, min, d, s + 4 * T * h, sum);
@@ -164,7 +164,7 @@ TEMPLATE void twin_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t 
     cv_unpack(f, false, q, c);
     UNROLL for (int h = 0; h < parts; h++) {
         fv scale = scale_of(f, p, b, h, 0), min = scale;
-        if (zt_pack_mins(f) && !zt_pack_folds(f)) min = min_of(f, p, b, h, 0);
+        if (zt_pack_mins_apart(f)) min = min_of(f, p, b, h, 0);
         UNROLL for (int u = 0; u < 2; u++) {
             const uint8_t *xu = x + (u ? apart : 0);
             __asm__("" : "+r"(xu)); /* else gcc 12 keeps the address of each number by itself */
@@ -220,7 +220,7 @@ TEMPLATE uint8_t *open_block(zt_pack_form f, const uint8_t *p, const uint8_t *q,
     UNROLL for (int h = 0; h <= zt_pack_halves(f); h++) {
         cv_store(to, (cv)scale_of(f, p, b, h, 0));
         to += 64;
-        if (!zt_pack_mins(f) || zt_pack_folds(f)) continue;
+        if (!zt_pack_mins_apart(f)) continue;
         cv_store(to, (cv)min_of(f, p, b, h, 0));
         to += 64;
     }
@@ -258,7 +258,7 @@ TEMPLATE const uint8_t *opened_block(zt_pack_form f, int P, const uint8_t *p, co
         UNROLL for (int i = 0; i < n; i++) c[i] = cv_load(p + 64 * (n * h + i));
         fv scale = fv_load(scales), min = scale;
         scales += 64;
-        if (zt_pack_mins(f) && !zt_pack_folds(f)) {
+        if (zt_pack_mins_apart(f)) {
             min = fv_load(scales);
             scales += 64;
         }
