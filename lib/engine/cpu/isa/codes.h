@@ -76,32 +76,23 @@ INLINE __m256i rounded(const float *x, __m256 inv)
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inv));
 }
 
-/* The sum, or the largest, of 8. */
-INLINE int32_t fold(__m256i v, int largest)
+/* The sum of 8. */
+INLINE int32_t sum_of(__m256i v)
 {
-    __m128i a = _mm256_castsi256_si128(v), b = _mm256_extracti128_si256(v, 1);
-    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
-    b = _mm_shuffle_epi32(a, 0x4e);
-    a = largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b);
-    b = _mm_shuffle_epi32(a, 0xb1);
-    return _mm_cvtsi128_si32(largest ? _mm_max_epi32(a, b) : _mm_add_epi32(a, b));
+    __m128i a = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    a = _mm_add_epi32(a, _mm_shuffle_epi32(a, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
 }
 
 INLINE void quantize(const float *x, int8_t *q, float *d, int32_t *sum)
 {
-    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
-    __m256i top = _mm256_setzero_si256();
-    for (int i = 0; i < 32; i += 8) {
-        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i));
-        top = _mm256_max_epi32(top, _mm256_and_si256(bits, abs));
-    }
-    __m256 inv = _mm256_set1_ps(inverse_scale(fold(top, 1), d));
+    __m256 inv = _mm256_set1_ps(inverse_scale(top_bits(x, 32), d));
     for (int h = 0; h < 2; h++) {
         __m256i a = rounded(x + 16 * h, inv), b = rounded(x + 16 * h + 8, inv);
         __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
         __m128i low = _mm256_castsi256_si128(w), high = _mm256_extracti128_si256(w, 1);
         _mm_storeu_si128((__m128i *)(q + 16 * h), _mm_packs_epi16(low, high));
-        sum[h] = fold(_mm256_add_epi32(a, b), 0);
+        sum[h] = sum_of(_mm256_add_epi32(a, b));
     }
 }
 
