@@ -194,14 +194,25 @@ static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, fl
     return oneop_run(e, &o) == ZT_OK;
 }
 
-static double error_of(const problem *p, const float *y)
+/* *lean: how much of that is the same in all, as a share. */
+static double error_of(const problem *p, const float *y, double *lean)
 {
-    double wrong = 0, all = 1e-300;
+    double wrong = 0, all = 1e-300, sum = 0;
+    const double n = (double)(p->n * p->M);
     for (int64_t i = 0; i < p->n * p->M; i++) {
+        sum += y[i] - p->want[i];
         wrong += (y[i] - p->want[i]) * (y[i] - p->want[i]);
         all += p->want[i] * p->want[i];
     }
+    *lean = wrong > 0 ? sum * sum / n / wrong : 0;
     return wrong / all;
+}
+
+/* With 8 bits block types' scales and sums may be rounded to 16 bits, with twice 8 the scales of the weights. */
+static double allowed(const problem *p)
+{
+    bool block = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_whole(p->dtype);
+    return !block ? 1e-11 : p->q8 ? 2e-7 : p->q16 ? 1e-8 : 1e-11;
 }
 
 static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
@@ -215,7 +226,7 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
         fine = fine && e[i];
     }
     fine = fine && multiply(e[0], &p, 0, p.n, y);
-    double error = fine ? error_of(&p, y) : 1;
+    double lean = 0, error = fine ? error_of(&p, y, &lean) : 1;
     const int64_t parts[] = {p.n, 1, 2, 3, 5, 9};
     for (int i = 0; i < 6 && fine; i++)
         for (int64_t t = 0; t < p.n && same; t += parts[i]) {
@@ -224,9 +235,10 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
                    !memcmp(z, y + t * p.M, (size_t)(n * p.M) * 4);
         }
     /* bfloat16 pairs are added in an order of the processor's, without subnormals */
-    ok(fine && error < 1e-11, "%s %s %s: %lld x %lld x %lld, error %.1e", zt_isa_name(isa),
-       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n, (long long)p.K,
-       (long long)p.M, error);
+    ok(fine && error < allowed(&p) && (lean < .05 || p.K < 512),
+       "%s %s %s: %lld x %lld x %lld, error %.1e, %.4f of it everywhere", zt_isa_name(isa),
+       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n,
+       (long long)p.K, (long long)p.M, error, lean);
     ok(same, "... and every token has the same bits in any batch, for 1, 2 and 3 threads");
     for (int i = 0; i < 3; i++) zt_engine_close(e[i]);
     free(y), free(z);
@@ -311,7 +323,7 @@ static void test_golden_type(zt_engine *e, const npz *z, const char *type)
     double error[2] = {1, 1};
     for (int q8 = 0; q8 < 2 && there; q8++) {
         p.q8 = q8;
-        if (multiply(e, &p, 0, p.n, y)) error[q8] = error_of(&p, y);
+        if (multiply(e, &p, 0, p.n, y)) error[q8] = error_of(&p, y, &(double){0});
     }
     ok(error[0] < 1e-11 && error[1] < 5e-4, "%s: golden products, error %.1e, 8-bit %.1e", type,
        error[0], error[1]);
@@ -342,6 +354,16 @@ static void test_golden(zt_ctx *ctx)
     json_decref(m);
 }
 
+/* Tiles take blocks of 32 columns in twos. */
+static void test_odd_blocks(zt_ctx *ctx)
+{
+    for (int i = 0; i < N_DTYPES; i++)
+        for (zt_isa isa = ZT_ISA_SCALAR; isa <= zt_isa_best(); isa++)
+            for (int q16 = 0; q16 < 2 && zt_dtype_get(dtypes[i])->block == 32; q16++)
+                test_product(ctx, isa, (problem){.dtype = dtypes[i], .n = 43, .K = 32 + 64 * q16,
+                                                 .M = 21, .q8 = !q16, .q16 = q16});
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -359,7 +381,8 @@ int main(void)
         for (int q16 = 0; q16 < 2 && zt_dtype_get(dtypes[i])->kind == 'Q'; q16++)
             test_product(
                 ctx, zt_isa_best(),
-                (problem){.dtype = dtypes[i], .n = 23, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
+                (problem){.dtype = dtypes[i], .n = 43, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
+    test_odd_blocks(ctx);
 #if defined(__x86_64__)
     if (zt_isa_best() == ZT_ISA_AVX512) test_pairs(ctx);
 #endif

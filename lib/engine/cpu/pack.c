@@ -7,6 +7,7 @@
  */
 #include "lib/engine/cpu/pack.h"
 
+#include <math.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
@@ -30,6 +31,9 @@ INLINE void put32(uint8_t *dst, int i, int r, uint32_t v) { memcpy(dst + 64 * i 
 
 /* Row r's half of a line of 16 halves. */
 INLINE void put16(uint8_t *dst, int r, const uint8_t *half) { memcpy(dst + 2 * r, half, 2); }
+
+/* Row r's j-th scale of a byte, at zt_pack_scale_at. */
+INLINE void put_scale(uint8_t *dst, int j, int r, uint8_t v) { dst[zt_pack_scale_at(j, r)] = v; }
 
 /* ---- one row of one block -------------------------------------------------------------------- */
 
@@ -79,7 +83,7 @@ INLINE void put_q4_1(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
 {
     put_nibbles(dst, r, src + 4);
     put16(scale, r, src);
-    put16(scale + 32, r, src + 2);
+    put16(scale + 64, r, src + 2);
 }
 
 INLINE void put_q5_0(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
@@ -94,7 +98,7 @@ INLINE void put_q5_1(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
     put_nibbles(dst, r, src + 8);
     put32(dst + 256, 0, r, spread_fifth_bits(load32(src + 4)));
     put16(scale, r, src);
-    put16(scale + 32, r, src + 2);
+    put16(scale + 64, r, src + 2);
 }
 
 INLINE void put_q8_0(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src)
@@ -142,12 +146,12 @@ INLINE void put_k_head(uint8_t *dst, int r, const uint8_t *src)
     const uint8_t *s = src + 4;
     put16(dst, r, src);
     put16(dst + 32, r, src + 2);
-    uint8_t *sc = dst + 64 + r, *mn = dst + 192 + 4 * r;
+    uint8_t *sc = dst + 64, *mn = dst + 192;
     for (int j = 0; j < 4; j++) {
-        sc[16 * j] = s[j] & 63;
-        mn[j] = s[j + 4] & 63;
-        sc[16 * (j + 4)] = (uint8_t)((s[j + 8] & 15) | s[j] >> 6 << 4);
-        mn[64 + j] = (uint8_t)(s[j + 8] >> 4 | s[j + 4] >> 6 << 4);
+        put_scale(sc, j, r, s[j] & 63);
+        put_scale(mn, j, r, s[j + 4] & 63);
+        put_scale(sc, j + 4, r, (uint8_t)((s[j + 8] & 15) | s[j] >> 6 << 4));
+        put_scale(mn, j + 4, r, (uint8_t)(s[j + 8] >> 4 | s[j + 4] >> 6 << 4));
     }
 }
 
@@ -191,7 +195,7 @@ INLINE uint32_t gather_two_bits(const uint8_t *two, int shift)
 INLINE void put_q6_k(uint8_t *dst, int r, const uint8_t *src)
 {
     put16(dst, r, src + 208);
-    for (int j = 0; j < 16; j++) dst[32 + 16 * j + r] = src[192 + j];
+    for (int j = 0; j < 16; j++) put_scale(dst + 32, j, r, src[192 + j]);
     for (int c = 0; c < 8; c++) {
         int q = c % 4;
         const uint8_t *high = src + 128 + c / 4 * 32;
@@ -207,7 +211,7 @@ INLINE void put_q2_k(uint8_t *dst, int r, const uint8_t *src)
 {
     put16(dst, r, src + 80);
     put16(dst + 32, r, src + 82);
-    for (int j = 0; j < 16; j++) dst[64 + 16 * j + r] = src[j];
+    for (int j = 0; j < 16; j++) put_scale(dst + 64, j, r, src[j]);
     for (int c = 0; c < 8; c++)
         for (int h = 0; h < 2; h++)
             put32(dst + 320 + 128 * c, h, r,
@@ -250,7 +254,7 @@ INLINE void put_q3_k(uint8_t *dst, int r, const uint8_t *src)
     put16(dst, r, src + 108);
     for (int j = 0; j < 16; j++) {
         int low = s[j % 8] >> j / 8 * 4 & 15, high = s[8 + j % 4] >> j / 4 * 2 & 3;
-        dst[32 + 16 * j + r] = (uint8_t)((low | high << 4) - 32);
+        put_scale(dst + 32, j, r, (uint8_t)((low | high << 4) - 32));
     }
     for (int c = 0; c < 8; c++) {
         uint8_t *d = dst + 320 + 192 * c;
@@ -266,7 +270,7 @@ INLINE void put_iq4_xs(uint8_t *dst, int r, const uint8_t *src)
     put16(dst, r, src);
     for (int c = 0; c < 8; c++) {
         int low = src[4 + c / 2] >> c % 2 * 4 & 15, high = src[2 + c / 4] >> c % 4 * 2 & 3;
-        dst[32 + 16 * c + r] = (uint8_t)((low | high << 4) - 32);
+        put_scale(dst + 32, c, r, (uint8_t)((low | high << 4) - 32));
         put_nibbles(dst + 192 + 256 * c, r, src + 8 + 16 * c);
     }
 }
@@ -293,16 +297,16 @@ INLINE void pack_rows(int64_t n, size_t row_bytes, int rows, const uint8_t *src,
 
 typedef void put_small_fn(uint8_t *dst, uint8_t *scale, int r, const uint8_t *src);
 
-/* Blocks of 32 columns: `together` of them share a line of scales. */
+/* Blocks of 32 columns: `together` of them share a head, of whose scales each has so many bytes. */
 INLINE void pack_small(int64_t n, size_t row_bytes, int rows, const uint8_t *src, size_t src_step,
-                       uint8_t *dst, int codes, int together, put_small_fn *put)
+                       uint8_t *dst, int codes, int head, int together, int each, put_small_fn *put)
 {
     for (int64_t b = 0; b < n;) {
         uint8_t *scale = dst;
-        dst += 64;
+        dst += head;
         for (int i = 0; i < together && b < n; i++, b++, src += src_step, dst += codes)
             for (int r = 0; r < rows; r++)
-                put(dst, scale + i * (64 / together), r, src + (size_t)r * row_bytes);
+                put(dst, scale + i * each, r, src + (size_t)r * row_bytes);
     }
 }
 
@@ -315,23 +319,23 @@ typedef void pack_fn(int64_t n, size_t row_bytes, int rows, const uint8_t *src, 
     {                                                                                              \
         pack_rows(n, row_bytes, rows, src, from, dst, to, put_##name);                             \
     }
-/* The same of blocks of 32 columns, to so many bytes of codes. */
-#define PACK_SMALL(name, from, codes, together)                                                    \
+/* The same of blocks of 32 columns, to so many bytes of codes and of heads, for so many together. */
+#define PACK_SMALL(name, from, codes, head, together, each)                                        \
     static void pack_##name(int64_t n, size_t row_bytes, int rows, const uint8_t *src,             \
                             uint8_t *dst)                                                          \
     {                                                                                              \
-        pack_small(n, row_bytes, rows, src, from, dst, codes, together, put_##name);               \
+        pack_small(n, row_bytes, rows, src, from, dst, codes, head, together, each, put_##name);   \
     }
 PACK(f32, 4, 64)
 PACK(f16, 2, 32)
 PACK(bf16, 4, 64)
-PACK_SMALL(q4_0, 18, 256, 2)
-PACK_SMALL(q4_1, 20, 256, 1)
-PACK_SMALL(q5_0, 22, 320, 2)
-PACK_SMALL(q5_1, 24, 320, 1)
-PACK_SMALL(q8_0, 34, 512, 2)
-PACK_SMALL(iq4_nl, 18, 256, 2)
-PACK_SMALL(mxfp4, 17, 256, 4)
+PACK_SMALL(q4_0, 18, 256, 64, 2, 32)
+PACK_SMALL(q4_1, 20, 256, 128, 2, 32)
+PACK_SMALL(q5_0, 22, 320, 64, 2, 32)
+PACK_SMALL(q5_1, 24, 320, 128, 2, 32)
+PACK_SMALL(q8_0, 34, 512, 64, 2, 32)
+PACK_SMALL(iq4_nl, 18, 256, 64, 2, 32)
+PACK_SMALL(mxfp4, 17, 256, 64, 4, 16)
 PACK(nvfp4, 36, 576)
 PACK(q2_0, 18, 320)
 PACK(tq2_0, 66, 1088)
@@ -410,9 +414,83 @@ size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
         size_t steps = (size_t)((K + w->columns - 1) / w->columns);
         return (steps * (size_t)w->bytes + 63) & ~(size_t)63;
     }
-    int64_t blocks = K / 32, heads = (blocks + f.together - 1) / f.together;
-    return (size_t)(heads * f.head + blocks * ZT_PACK_CODES(f.bits));
+    int64_t blocks = zt_pack_blocks(f, K), heads = (blocks + f.together - 1) / f.together;
+    return ZT_PACK_POWERS + (size_t)(heads * f.head + blocks * ZT_PACK_CODES(f.bits));
 }
+
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+/* What a head has of scales and minima, and what they are multiplied by, which is less. */
+typedef struct head {
+    int n, n_mins, bytes; /* times 16 of each, after each other, of so many bytes */
+    float times;
+} head;
+
+static const head heads[] = {
+    [ZT_SCALES_HALF] = {2, 0, 2, 1},    [ZT_SCALES_HALF_MIN] = {2, 2, 2, 1},
+    [ZT_SCALES_E8M0] = {4, 0, 1, 1},    [ZT_SCALES_E4M3] = {4, 0, 1, 1},
+    [ZT_SCALES_U6_MIN] = {1, 1, 2, 64}, [ZT_SCALES_U4_MIN] = {1, 1, 2, 16},
+    [ZT_SCALES_ONE] = {1, 0, 2, 1},     [ZT_SCALES_I8] = {1, 0, 2, 32},
+    [ZT_SCALES_I8_16] = {1, 0, 2, 128},
+};
+
+/* The largest of n times 16 numbers without their signs, whose bits keep the order, NaN on top. */
+INLINE void top_of(const uint8_t *p, int n, int bytes, int16_t top[16])
+{
+    for (int i = 0; i < n; i++, p += 16 * bytes) {
+        int16_t h[16];
+        uint8_t b[16];
+        memcpy(b, p, 16);
+        if (bytes == 2) memcpy(h, p, 32);
+        for (int r = 0; r < 16; r++) {
+            int16_t v = (int16_t)(bytes == 2 ? h[r] & 0x7fff : b[r]);
+            top[r] = v > top[r] ? v : top[r];
+        }
+    }
+}
+
+static float number_of(zt_pack_scales s, int16_t bits)
+{
+    if (s == ZT_SCALES_E8M0) return zt_pack_e8m0((uint8_t)bits);
+    if (s == ZT_SCALES_E4M3) return zt_pack_e4m3((uint8_t)bits);
+    return zt_f16_to_f32((uint16_t)bits);
+}
+
+/* The power of two by which `top` is a number of 15 bits; 2^126 at most. */
+static float power_of(float top)
+{
+    int e;
+    if (!isfinite(top)) return NAN;
+    if (top <= 0) return 1;
+    frexpf(top, &e);
+    float power = ldexpf(1, e < 15 - 126 ? 126 : 15 - e);
+    return rintf(top * power) > INT16_MAX ? power / 2 : power;
+}
+
+/* In front of a group whose rows are there. */
+static void put_powers(zt_pack_form f, int64_t K, uint8_t *group)
+{
+    const head h = heads[f.scales];
+    const uint8_t *p = group + ZT_PACK_POWERS;
+    int16_t d[16] = {0}, m[16] = {0};
+    for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
+        if (h.bytes == 2)
+            top_of(p, h.n, 2, d);
+        else
+            top_of(p, h.n, 1, d);
+        top_of(p + 32 * h.n, h.n_mins, 2, m);
+        p += f.head + zt_pack_together(f, left) * ZT_PACK_CODES(f.bits);
+    }
+    for (int r = 0; r < 16; r++) {
+        float scale = number_of(f.scales, d[r]);
+        float min = zt_f16_to_f32((uint16_t)m[r]) + scale * (float)zt_pack_middle(f);
+        min = zt_pack_mins(f) ? ldexpf(min, -zt_pack_min_power(f)) : 0;
+        float power = isnan(scale + min) ? NAN : power_of(h.times * fmaxf(scale, min));
+        memcpy(group + 4 * r, &power, 4);
+    }
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
                        uint8_t *dst)
@@ -423,19 +501,31 @@ static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_byt
     memset(dst + used, 0, zt_pack_group_bytes(t, K) - used);
 }
 
+/* Rows of a block type, with their powers; what is behind an odd block is zero. */
+static void pack_block_rows(const row *w, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
+                            uint8_t *dst, size_t bytes)
+{
+    const zt_pack_form f = w->form;
+    if (rows < ZT_PACK_ROWS || K / 32 < zt_pack_blocks(f, K)) memset(dst, 0, bytes);
+    w->pack(K / w->columns, row_bytes, rows, src, dst + ZT_PACK_POWERS);
+    put_powers(f, K, dst);
+}
+
 void zt_pack_group(zt_dtype t, int64_t K, const void *src, size_t row_bytes, int rows, void *dst)
 {
     const row *w = &table[t];
+    const size_t all = zt_pack_group_bytes(t, K);
     if (whole[t]) {
         pack_whole(t, K, src, row_bytes, rows, dst);
         return;
     }
+    if (w->form.bits) {
+        pack_block_rows(w, K, src, row_bytes, rows, dst, all);
+        return;
+    }
     int64_t steps = K / w->columns;
-    size_t used = (size_t)steps * (size_t)w->bytes, all = zt_pack_group_bytes(t, K);
-    if (rows < ZT_PACK_ROWS)
-        memset(dst, 0, all);
-    else if (!w->form.bits) /* what fills up a line of scales is never looked at */
-        memset((uint8_t *)dst + used, 0, all - used);
+    size_t used = (size_t)steps * (size_t)w->bytes, from = rows < ZT_PACK_ROWS ? 0 : used;
+    memset((uint8_t *)dst + from, 0, all - from);
     w->pack(steps, row_bytes, rows, src, dst);
     if (K % w->columns) /* the last column of an odd number of bf16 */
         for (int r = 0; r < rows; r++)

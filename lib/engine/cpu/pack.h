@@ -10,8 +10,8 @@
  *   f32         [K][16] float
  *   f16         [K][16] half
  *   bf16        [K/2 up][16][2] bfloat16 (pairs, for vdpbf16ps; odd K padded with zero)
- *   block types per 32 columns: codes of 16 rows, unsigned, as 8 registers of 64 bytes: byte 4*r+j
- *   of register i is the code of row r, column 4*i+j.
+ *   block types a line of f32 power[16] (below), then per 32 columns: codes of 16 rows, unsigned,
+ *   as 8 registers of 64 bytes: byte 4*r+j of register i is the code of row r, column 4*i+j.
  *     2 bits    u8 two[2][64]: bits 2*i of byte b of two[h] are byte b of register 4*h+i
  *     3 bits    the same, then u8 hi[64]: bit i of byte b is the third bit of byte b of register i
  *     4 bits    u8 nib[4][64]: nib[i] has register i in the low and register 4+i in the high halves
@@ -25,17 +25,20 @@
  * they lie: memory then comes as fast as it can.
  *
  *   HALF      n 2  f16 d[2][16]                                         d (code - offset)
- *   HALF_MIN  n 1  f16 d[16], f16 m[16]                                 d code + m
+ *   HALF_MIN  n 2  f16 d[2][16], f16 m[2][16]                           d code + m
  *   E8M0      n 4  u8 d[4][16]                                          2^(d-128) (code - offset)
  *   E4M3      n 2  u8 d[2][2][16], one a 16 columns, bias 7, half of it d (code - offset)
- *   U6_MIN    n 8  f16 d[16], f16 dmin[16], u8 sc[8][16], mn            d sc code - dmin mn
- *   U4_MIN    n 8  f16 d[16], f16 dmin[16], u8 both[16][16]: sc low, mn high, one a 16 columns
+ *   U6_MIN    n 8  f16 d[16], f16 dmin[16], u8 sc[4][16][2], mn like it d sc code - dmin mn
+ *   U4_MIN    n 8  f16 d[16], f16 dmin[16], u8 both[8][16][2]: sc low, mn high, one a 16 columns
  *   ONE       n 8  f16 d[16]                                            d (code - offset)
- *   I8        n 8  f16 d[16], i8 sc[8][16]                              d sc (code - offset)
- *   I8_16     n 8  f16 d[16], i8 sc[16][16], one a 16 columns           the same
+ *   I8        n 8  f16 d[16], i8 sc[4][16][2]                           d sc (code - offset)
+ *   I8_16     n 8  f16 d[16], i8 sc[8][16][2], one a 16 columns         the same
  *
- * mn is 8 columns of minima as codes of 8 bits lie: u8 [2][64], byte 4*r+j of the i-th 64 that of row
- * r and the 4i+j-th 32 columns.
+ * With activations of 8 bits tiles take two scales at a time, of two times 32 columns or of the
+ * halves of 32, as whole numbers of 16 bits (isa/tiles.h). power[r] is the power of two by which all
+ * scales of row r are such, rounded, and what its minima are over 2^zt_pack_min_power; NaN where
+ * one of them is not finite. So that all come in twos, an odd number of times 32 columns has one
+ * more behind it, of zeros.
  *
  * These are the sizes of the files' own types but for the unpacked 6-bit scales of q4_k, q5_k, q3_k
  * and iq4_xs, the scale that q2_0 has for 64 columns, and what fills up lines.
@@ -45,6 +48,8 @@
  */
 #ifndef ZT_CPU_PACK_H
 #define ZT_CPU_PACK_H
+
+#include <string.h>
 
 #include "lib/tensor/tensor.h"
 
@@ -71,9 +76,9 @@ extern const uint8_t zt_pack_values[3][16];
  * above) */
 #define ZT_PACK_BLOCKS(X)                                                                          \
     X(Q4_0, 4, NONE, 8, HALF, 64, 2)                                                               \
-    X(Q4_1, 4, NONE, 0, HALF_MIN, 64, 1)                                                           \
+    X(Q4_1, 4, NONE, 0, HALF_MIN, 128, 2)                                                          \
     X(Q5_0, 5, NONE, 16, HALF, 64, 2)                                                              \
-    X(Q5_1, 5, NONE, 0, HALF_MIN, 64, 1)                                                           \
+    X(Q5_1, 5, NONE, 0, HALF_MIN, 128, 2)                                                          \
     X(Q8_0, 8, NONE, 128, HALF, 64, 2)                                                             \
     X(IQ4_NL, 4, IQ4, 128, HALF, 64, 2)                                                            \
     X(MXFP4, 4, E2M1, 12, E8M0, 64, 4)                                                             \
@@ -101,6 +106,23 @@ typedef struct zt_pack_form {
 #define ZT_PACK_FORM(bits, look, offset, scales, head, together)                                   \
     ((zt_pack_form){bits, ZT_LOOK_##look, offset, ZT_SCALES_##scales, head, together})
 
+#define ZT_PACK_POWERS 64 /* bytes before the first head */
+
+/* 2^(e - 128); subnormal below 2. */
+static inline float zt_pack_e8m0(uint8_t e)
+{
+    uint32_t bits = e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* As f16, whose exponent's bias is 8 more. */
+static inline float zt_pack_e4m3(uint8_t e) { return zt_f16_to_f32((uint16_t)(e << 7)) * 0x1p7f; }
+
+/* Where row r's j-th scale of a byte is: two of each row beside each other. */
+static inline int zt_pack_scale_at(int j, int r) { return 32 * (j / 2) + 2 * r + j % 2; }
+
 /* Bytes of the codes of 32 columns of 16 rows. */
 #define ZT_PACK_CODES(bits) ((bits) * 64)
 
@@ -110,19 +132,11 @@ static inline int zt_pack_together(zt_pack_form f, int64_t left)
     return left < f.together ? (int)left : f.together;
 }
 
-/* Has it minima (of 256 columns in one, zt_pack_folds); is a scale for 16 columns, not 32; bits of what
- * the codes stand for. */
+/* Has it minima; is a scale for 16 columns, not 32; bits of what the codes stand for. */
 static inline bool zt_pack_mins(zt_pack_form f)
 {
     return f.scales == ZT_SCALES_HALF_MIN || f.scales == ZT_SCALES_U6_MIN ||
            f.scales == ZT_SCALES_U4_MIN;
-}
-/* Are the minima of 256 columns whole numbers, multiplied by what sums of activations are rounded to? */
-static inline bool zt_pack_folds(zt_pack_form f) { return f.scales == ZT_SCALES_U6_MIN; }
-/* Is there a minimum beside each scale, for its columns alone? */
-static inline bool zt_pack_mins_apart(zt_pack_form f)
-{
-    return zt_pack_mins(f) && !zt_pack_folds(f);
 }
 static inline bool zt_pack_halves(zt_pack_form f)
 {
@@ -132,6 +146,35 @@ static inline bool zt_pack_halves(zt_pack_form f)
 static inline int zt_pack_wide(zt_pack_form f)
 {
     return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;
+}
+
+/* Times 32 columns that share two scales; of K columns, how many with what is behind an odd one. */
+static inline int zt_pack_step(zt_pack_form f) { return zt_pack_halves(f) ? 1 : 2; }
+static inline int64_t zt_pack_blocks(zt_pack_form f, int64_t K)
+{
+    return (K / 32 + zt_pack_step(f) - 1) / zt_pack_step(f) * zt_pack_step(f);
+}
+
+/* What tiles take from codes: with minima the middle, and that much more is then in them. */
+static inline int zt_pack_middle(zt_pack_form f)
+{
+    return zt_pack_mins(f) ? 1 << (f.bits - 1) : f.offset;
+}
+
+/* Bits that a sum of these times numbers of 8 bits, of the columns of one scale, has beyond 16. */
+static inline int zt_pack_beyond(zt_pack_form f)
+{
+    const int last = f.look == ZT_LOOK_E2M1 ? 24 : (1 << zt_pack_wide(f)) - 1;
+    const int middle = zt_pack_middle(f), most = middle > last - middle ? middle : last - middle;
+    const int sum = most * 127 * (zt_pack_halves(f) ? 16 : 32);
+    return (sum >> 15 > 0) + (sum >> 16 > 0) + (sum >> 17 > 0) + (sum >> 18 > 0);
+}
+
+/* log2 of the unit of minima in that of scales, by what products lose in tiles (isa/tiles.h): sums
+ * zt_pack_beyond, scales of 32 columns 15 bits, and then what minima are multiplied by 12. */
+static inline int zt_pack_min_power(zt_pack_form f)
+{
+    return zt_pack_beyond(f) + (zt_pack_halves(f) ? 0 : 15 - 12);
 }
 
 /* Of a type of ZT_PACK_BLOCKS its form; bits 0: of others. */

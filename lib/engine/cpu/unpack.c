@@ -41,46 +41,31 @@ INLINE void codes_of(zt_pack_form f, const uint8_t *p, int r, uint8_t *code)
     for (int i = 0; i < 32 && f.look; i++) code[i] = zt_pack_values[f.look][code[i]];
 }
 
-/* 2^(e - 128); subnormal below 2. */
-INLINE float e8m0_at(const uint8_t *line, int r)
-{
-    uint32_t e = line[r], bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
-/* As f16, whose exponent's bias is 8 more. */
-INLINE float e4m3_at(const uint8_t *line, int r)
-{
-    return zt_f16_to_f32((uint16_t)(line[r] << 7)) * 0x1p7f;
-}
-
 /* Scale and minimum of row r for columns 16h..16h+15 of the b-th 32 columns after the head p. */
 typedef float scale_fn(const uint8_t *p, int b, int h, int r, float *min);
 
 #define SCALE(name) static float scale_##name(const uint8_t *p, int b, int h, int r, float *min)
 SCALE(half) { return (void)h, (void)min, half_at(p + 32 * b, r); }
-SCALE(half_min) { return *min = half_at(p + 32, r), scale_half(p, b, h, r, min); }
-SCALE(e8m0) { return (void)h, (void)min, e8m0_at(p + 16 * b, r); }
-SCALE(e4m3) { return (void)min, e4m3_at(p + 32 * b + 16 * h, r); }
+SCALE(half_min) { return *min = half_at(p + 64 + 32 * b, r), scale_half(p, b, h, r, min); }
+SCALE(e8m0) { return (void)h, (void)min, zt_pack_e8m0(p[16 * b + r]); }
+SCALE(e4m3) { return (void)min, zt_pack_e4m3(p[32 * b + 16 * h + r]); }
 SCALE(one) { return (void)b, (void)h, (void)min, half_at(p, r); }
 SCALE(u6_min)
 {
     (void)h;
-    *min = -(half_at(p + 32, r) * (float)p[192 + 64 * (b / 4) + 4 * r + b % 4]);
-    return half_at(p, r) * (float)p[64 + 16 * b + r];
+    *min = -(half_at(p + 32, r) * (float)p[192 + zt_pack_scale_at(b, r)]);
+    return half_at(p, r) * (float)p[64 + zt_pack_scale_at(b, r)];
 }
 SCALE(u4_min)
 {
-    uint8_t both = p[64 + 16 * (2 * b + h) + r];
+    uint8_t both = p[64 + zt_pack_scale_at(2 * b + h, r)];
     *min = -(half_at(p + 32, r) * (float)(both >> 4));
     return half_at(p, r) * (float)(both & 15);
 }
 SCALE(i8)
 {
     (void)h, (void)min;
-    return half_at(p, r) * (float)(int8_t)p[32 + 16 * b + r];
+    return half_at(p, r) * (float)(int8_t)p[32 + zt_pack_scale_at(b, r)];
 }
 SCALE(i8_16) { return scale_i8(p, 2 * b + h, h, r, min); }
 
@@ -118,7 +103,7 @@ void zt_unpack_row(zt_dtype t, int64_t K, const void *group, int r, float *dst)
         return;
     }
     if (f.bits) {
-        unpack_blocks(f, K, p, r, dst);
+        unpack_blocks(f, K, p + ZT_PACK_POWERS, r, dst);
         return;
     }
     size_t size = t == ZT_F32 ? 4 : 2;

@@ -2,18 +2,14 @@
  * lie.
  *
  * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even;
- * sum[h] is that of q[16h..16h+15]. Infinity or NaN makes d so, and with it every sum that it
- * enters.
+ * sum[h] is that of q[16h..16h+15].
  * whole_256: 32 f32 to whole numbers round(256 x / d), given 1 / d.
  *
  * With 16 bits, rows 2u and 2u+1 of a tile are the upper and lower half of token u: whole numbers
- * 256 hi + lo in units of d = the largest |x| / (127 * 256), lo from -127 to 127. d and the sums
- * with minima are at row 2u, for both.
+ * 256 hi + lo in units of d / 256, lo from -127 to 127. Scales are f32.
  *
- * Where minima fold (pack.h: Q4_K, Q5_K), the sums d sum(q) of 8 times 32 columns are rounded to such
- * numbers of 16 bits too: of a product with minima of 6 bits they bring an error of 2^-16 of the
- * largest, where codes of 8 bits brought 2^-8. In their places are i8 hi[4] of the first four and of
- * the others, lo[4] of the same, and what they are multiples of.
+ * With 8 bits two scales are whole numbers, in units of a 16383rd of the larger. Infinity or NaN makes
+ * the unit so, and with it every sum that it enters.
  */
 #ifndef ZT_CPU_CODES_H
 #define ZT_CPU_CODES_H
@@ -34,18 +30,15 @@ INLINE float inverse_scale(int32_t bits, float *d)
 }
 
 /* The bits of the largest |x| of n, as integers. */
-INLINE int32_t top_bits(const float *x, int n)
+INLINE int32_t top_bits(const float *x, int64_t n)
 {
     int32_t top = 0;
-    for (int i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int32_t bits = load_i32(x + i) & 0x7fffffff;
         top = bits > top ? bits : top;
     }
     return top;
 }
-
-/* round(v); what no number of 16 bits is, is any. */
-INLINE int32_t whole_of(float v) { return v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0; }
 
 #if defined(ZT_ISA_avx512)
 /* Sixteen to whole numbers; what is none (of infinity and NaN) is the smallest byte. */
@@ -116,92 +109,114 @@ INLINE void whole_256(const float *x, float inv, int32_t *y)
 }
 #endif
 
-/* ---- sums that fold --------------------------------------------------------------------------- */
-
-/* A word of four bytes. */
-INLINE uint32_t word_of_bytes(const int32_t *v)
-{
-    return (uint32_t)(v[0] & 255) | (uint32_t)(v[1] & 255) << 8 | (uint32_t)(v[2] & 255) << 16 |
-           (uint32_t)v[3] << 24;
-}
-
-/* Of one row of T, whose 256 columns begin at dst. Not finite: any number will do, as the unit is
- * not. */
-INLINE void fold_row(int64_t T, uint8_t *dst)
-{
-    uint8_t *s = dst + 36 * T;
-    const size_t next = 40 * (size_t)T;
-    int32_t hi[8], lo[8];
-    float sum[8], unit;
-    for (int b = 0; b < 8; b++) sum[b] = load_f32(s + (size_t)b * next);
-    float inv = inverse_scale(top_bits(sum, 8), &unit);
-    unit *= 1 / 256.0f;
-    for (int b = 0; b < 8; b++) {
-        int32_t y = whole_of(sum[b] * inv * 256);
-        hi[b] = (y + 128) >> 8;
-        lo[b] = y - 256 * hi[b];
-    }
-    const uint32_t word[4] = {word_of_bytes(hi), word_of_bytes(hi + 4), word_of_bytes(lo),
-                              word_of_bytes(lo + 4)};
-    for (int i = 0; i < 4; i++) memcpy(s + (size_t)i * next, &word[i], 4);
-    memcpy(s + 4 * next, &unit, 4);
-}
-
 /* ---- a row ----------------------------------------------------------------------------------- */
 
-/* Token u, or its half: codes to rows of T tokens, d, and what each row of weights wants beside. */
-INLINE void put_block(zt_pack_form f, int64_t T, const int8_t *q, float d, const int32_t *sum,
-                      uint8_t *dst)
+/* 32 columns of a token: codes, what they sum up to in 16 columns each, and the scale. With 16 bits
+ * upper halves, then lower. */
+typedef struct block {
+    int8_t q[2][32];
+    int32_t sum[2][2];
+    float scale;
+} block;
+
+/* What a sum of codes is multiplied by, beside their scale, for minima. */
+INLINE float min_unit(zt_pack_form f, int parts)
+{
+    return parts == 1 && !zt_pack_halves(f) ? 0x1p-12f : 1;
+}
+
+INLINE void put_words(int64_t T, const int8_t *q, uint8_t *dst)
 {
     if (T == 1)
         memcpy(dst, q, 32);
     else
         for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
-    uint8_t *p = dst + 32 * T;
-    memcpy(p, &d, 4);
-    for (int h = 0; h <= zt_pack_halves(f); h++) {
-        int32_t all = zt_pack_halves(f) ? sum[h] : sum[0] + sum[1], whole = -f.offset * all;
-        float product = d * (float)all;
-        memcpy(p + 4 * T * (1 + h), zt_pack_mins(f) ? (void *)&product : (void *)&whole, 4);
+}
+
+/* Of a token two numbers: whole ones in a word, or f32 in two rows. */
+INLINE void put_two(int parts, float a, float b, uint8_t *dst)
+{
+    const uint32_t whole = (uint32_t)(whole_of(a) & 0xffff) | (uint32_t)whole_of(b) << 16;
+    const float each[2] = {a, b};
+    if (parts == 1)
+        memcpy(dst, &whole, 4);
+    else
+        memcpy(dst, each, 8);
+}
+
+/* Two scales to numbers of 14 bits, given the bits of the larger, and what unit these are in; with 16
+ * columns a scale both are one, and activations of 16 bits keep them. */
+INLINE float scale_unit(zt_pack_form f, int parts, int32_t top, float *d)
+{
+    float unit = load_f32(&top), inverse = unit > 1e-35f ? 16383 / unit : 0;
+    if (parts == 2) return 1;
+    if (zt_pack_halves(f)) return d[0] = d[1] = 1, unit;
+    for (int i = 0; i < 2; i++) d[i] = rintf(d[i] * inverse);
+    return unit / 16383;
+}
+
+/* A pair, of zt_pack_step blocks, to where it lies among rows of T tokens. */
+INLINE void put_pair(zt_pack_form f, int64_t T, int parts, const block *b, uint8_t *dst)
+{
+    const int last = zt_pack_step(f) - 1;
+    uint8_t *p = dst + pair_columns(f) * T;
+    int32_t sum[2][2];
+    float d[2] = {b[0].scale, b[last].scale}, product[2];
+    float unit = scale_unit(f, parts, top_bits(d, 2), d) * sums_unit(f);
+    for (int u = 0; u < parts; u++)
+        for (int i = 0; i < 2; i++)
+            sum[u][i] = last ? b[i].sum[u][0] + b[i].sum[u][1] : b[0].sum[u][i];
+    for (int u = 0; u < parts; u++)
+        for (int i = 0; i <= last; i++) put_words(T, b[i].q[u], dst + 32 * T * i + 4 * u);
+    if (parts == 2 || last) put_two(parts, d[0], d[1], p);
+    p += last ? 4 * T : 0;
+    if (parts == 1) memcpy(p, &unit, 4);
+    p += 4 * T;
+    for (int u = 0; u < parts; u++)
+        for (int i = 0; i < 2; i++) {
+            int32_t whole = from_of_form(f, parts, i, NULL).whole - zt_pack_middle(f) * sum[u][i];
+            memcpy(p + 4 * T * i + 4 * u, &whole, 4);
+        }
+    if (!zt_pack_mins(f)) return;
+    for (int i = 0; i < 2; i++) {
+        int32_t whole = parts == 1 ? sum[0][i] : 256 * sum[0][i] + sum[1][i];
+        product[i] = d[i] * (float)whole * min_unit(f, parts);
     }
+    put_two(parts, product[0], product[1], p + 8 * T);
 }
 
 #if !defined(ZT_ISA_avx512)
-/* Both halves; not finite: any codes will do, as d is not. */
-INLINE void put_halves(zt_pack_form f, int64_t T, const float *x, uint8_t *dst)
+/* Not finite: any codes will do, as the scale is not. */
+INLINE void make_block(int parts, const float *x, block *b)
 {
-    int8_t hi[32], lo[32];
-    int32_t y[32], high[2] = {0}, low[2] = {0}, both[2];
-    float d, inv;
-    inv = inverse_scale(top_bits(x, 32), &d);
+    int32_t y[32];
+    float inv;
+    if (parts == 1) {
+        quantize(x, b->q[0], &b->scale, b->sum[0]);
+        return;
+    }
+    inv = inverse_scale(top_bits(x, 32), &b->scale);
     whole_256(x, inv, y);
+    memset(b->sum, 0, sizeof b->sum);
     for (int i = 0; i < 32; i++) {
         int32_t v = y[i] > -32768 ? y[i] : -32768, h = (v + 128) >> 8, l = v - 256 * h;
         l = l > -127 ? l : -127;
-        hi[i] = (int8_t)h, lo[i] = (int8_t)l;
-        high[i / 16] += h, low[i / 16] += l;
+        b->q[0][i] = (int8_t)h, b->q[1][i] = (int8_t)l;
+        b->sum[0][i / 16] += h, b->sum[1][i / 16] += l;
     }
-    for (int h = 0; h < 2; h++) both[h] = 256 * high[h] + low[h];
-    d *= 1 / 256.0f;
-    put_block(f, T, hi, d, zt_pack_mins(f) ? both : high, dst);
-    put_block(f, T, lo, d, low, dst + 4);
+    b->scale *= 1 / 256.0f;
 }
 
 /* A row of x to where its first (or only) row of a tile of T lies. */
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
                       uint8_t *dst)
 {
-    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
-        int8_t q[32];
-        float d;
-        int32_t sum[2];
-        if (parts == 2) {
-            put_halves(f, T, x + k, dst);
-        } else {
-            quantize(x + k, q, &d, sum);
-            put_block(f, T, q, d, sum, dst);
-        }
-        if (zt_pack_folds(f) && k % 256 == 224) fold_row(T, dst - 7 * T * 40);
+    const block none = {.scale = 0};
+    for (int64_t k = 0; k < K; dst += (size_t)T * pair_bytes(f)) {
+        block b[2] = {none, none};
+        for (int i = 0; i < zt_pack_step(f) && k < K; i++, k += 32)
+            make_block((int)parts, x + k, &b[i]);
+        put_pair(f, T, (int)parts, b, dst);
     }
 }
 #endif
@@ -297,16 +312,6 @@ INLINE __m256i sums_of(__m512i a, __m512i b)
     return _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
 }
 
-/* What weights want of a row: see put_block. */
-INLINE __m256i wanted(zt_pack_form f, int parts, __m256i sum, __m256 d)
-{
-    if (!zt_pack_mins(f)) return _mm256_mullo_epi32(sum, _mm256_set1_epi32(-f.offset));
-    if (parts == 2)
-        sum = _mm256_blend_epi32(
-            _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32)), sum, 0xaa);
-    return _mm256_castps_si256(_mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)));
-}
-
 /* Two words of each row of codes, and a number of each row. */
 INLINE void store_codes(int T, uint8_t *dst, __m512i z)
 {
@@ -325,41 +330,13 @@ INLINE void store_each(int T, uint8_t *dst, __m256i v)
         _mm_storeu_si128((__m128i *)(void *)dst, _mm256_castsi256_si128(v));
 }
 
-INLINE __m256 load_each(int T, const uint8_t *p)
-{
-    if (T == 8) return _mm256_loadu_ps((const float *)(const void *)p);
-    return _mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)p));
-}
+/* 32 columns of each row: scales, and what the codes of each 16 sum up to. */
+typedef struct tile_part {
+    __m256 scale;
+    __m256i sum[2];
+} tile_part;
 
-/* fold_row of all T rows. */
-INLINE void fold_tile(int T, uint8_t *dst)
-{
-    uint8_t *s = dst + 36 * T;
-    const int next = 40 * T;
-    const __m256i abs = _mm256_set1_epi32(0x7fffffff), byte = _mm256_set1_epi32(255);
-    __m256i top = _mm256_setzero_si256(), word[4] = {top, top, top, top};
-    __m256 unit;
-    UNROLL for (int b = 0; b < 8; b++) {
-        __m256i bits = _mm256_castps_si256(load_each(T, s + b * next));
-        top = _mm256_max_epi32(top, _mm256_and_si256(bits, abs));
-    }
-    __m256 by = inverse_scales(2, _mm256_castsi256_ps(top), &unit);
-    UNROLL for (int b = 0; b < 8; b++) {
-        __m256 v = _mm256_mul_ps(load_each(T, s + b * next), by);
-        __m256i y = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(256)));
-        __m256i hi = _mm256_srai_epi32(_mm256_add_epi32(y, _mm256_set1_epi32(128)), 8);
-        __m256i lo = _mm256_sub_epi32(y, _mm256_slli_epi32(hi, 8));
-        hi = _mm256_slli_epi32(_mm256_and_si256(hi, byte), 8 * (b % 4));
-        lo = _mm256_slli_epi32(_mm256_and_si256(lo, byte), 8 * (b % 4));
-        word[b / 4] = _mm256_or_si256(word[b / 4], hi);
-        word[2 + b / 4] = _mm256_or_si256(word[2 + b / 4], lo);
-    }
-    UNROLL for (int i = 0; i < 4; i++) store_each(T, s + i * next, word[i]);
-    store_each(T, s + 4 * next, _mm256_castps_si256(unit));
-}
-
-INLINE void put_tile_block(zt_pack_form f, int T, int parts, const float *const *x, int64_t k,
-                           uint8_t *dst)
+INLINE tile_part put_tile_part(int T, int parts, const float *const *x, int64_t k, uint8_t *dst)
 {
     __m256 d, by = inverse_scales(parts, tops(x, k), &d);
     float inv[8];
@@ -369,20 +346,88 @@ INLINE void put_tile_block(zt_pack_form f, int T, int parts, const float *const 
         p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
     turn_codes(p, z);
     UNROLL for (int i = 0; i < 4; i++) store_codes(T, dst + 8 * T * i, z[i]);
-    store_each(T, dst + 32 * T, _mm256_castps_si256(d));
-    __m256i a = sums_of(z[0], z[1]), b = sums_of(z[2], z[3]);
-    if (!zt_pack_halves(f)) a = _mm256_add_epi32(a, b);
-    store_each(T, dst + 36 * T, wanted(f, parts, a, d));
-    if (zt_pack_halves(f)) store_each(T, dst + 40 * T, wanted(f, parts, b, d));
+    return (tile_part){d, {sums_of(z[0], z[1]), sums_of(z[2], z[3])}};
+}
+
+/* put_two of each row. */
+INLINE void store_two(int T, int parts, uint8_t *dst, __m256 a, __m256 b)
+{
+    if (parts == 1) {
+        __m256i high = _mm256_slli_epi32(_mm256_cvtps_epi32(b), 16);
+        store_each(T, dst, _mm256_blend_epi16(_mm256_cvtps_epi32(a), high, 0xaa));
+    } else {
+        store_each(T, dst, _mm256_castps_si256(_mm256_blend_ps(a, _mm256_moveldup_ps(b), 0xaa)));
+    }
+}
+
+/* scale_unit of each row. */
+INLINE __m256 scale_units(zt_pack_form f, int parts, __m256 *d)
+{
+    const __m256 one = _mm256_set1_ps(1), most = _mm256_set1_ps(16383);
+    __m256i top = _mm256_max_epi32(_mm256_castps_si256(d[0]), _mm256_castps_si256(d[1]));
+    __m256 unit = _mm256_castsi256_ps(top);
+    if (parts == 2) return one;
+    if (zt_pack_halves(f)) return d[0] = d[1] = one, unit;
+    __mmask8 some = _mm256_cmp_ps_mask(unit, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
+    __m256 inverse = _mm256_maskz_div_ps(some, most, unit);
+    UNROLL for (int i = 0; i < 2; i++)
+        d[i] = _mm256_roundscale_ps(_mm256_mul_ps(d[i], inverse), _MM_FROUND_TO_NEAREST_INT);
+    return _mm256_div_ps(unit, most);
+}
+
+/* What minima of each row are multiplied by. */
+INLINE __m256 for_mins(zt_pack_form f, int parts, __m256 d, __m256i sum)
+{
+    if (parts == 2)
+        sum = _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32));
+    return _mm256_mul_ps(_mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)),
+                         _mm256_set1_ps(min_unit(f, parts)));
+}
+
+/* What lies behind the codes, as put_pair puts it. */
+INLINE void put_tile_scales(zt_pack_form f, int T, int parts, __m256 *d, const __m256i *sum,
+                            uint8_t *p)
+{
+    const __m256 unit = scale_units(f, parts, d);
+    if (parts == 2 || !zt_pack_halves(f)) store_two(T, parts, p, d[0], d[1]);
+    p += zt_pack_halves(f) ? 0 : 4 * T;
+    if (parts == 1)
+        store_each(T, p, _mm256_castps_si256(_mm256_mul_ps(unit, _mm256_set1_ps(sums_unit(f)))));
+    p += 4 * T;
+    UNROLL for (int i = 0; i < 2; i++) {
+        const __m256i whole = _mm256_set1_epi32(from_of_form(f, parts, i, NULL).whole);
+        __m256i off = _mm256_mullo_epi32(sum[i], _mm256_set1_epi32(-zt_pack_middle(f)));
+        store_each(T, p + 4 * T * i, _mm256_add_epi32(whole, off));
+    }
+    if (zt_pack_mins(f))
+        store_two(T, parts, p + 8 * T, for_mins(f, parts, d[0], sum[0]),
+                  for_mins(f, parts, d[1], sum[1]));
+}
+
+INLINE void put_tile_pair(zt_pack_form f, int T, int parts, const float *const *x, int64_t k,
+                          int64_t K, uint8_t *dst)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    tile_part a = put_tile_part(T, parts, x, k, dst), b = {_mm256_setzero_ps(), {zero, zero}};
+    __m256i sum[2] = {a.sum[0], a.sum[1]};
+    if (zt_pack_halves(f)) {
+        b.scale = a.scale;
+    } else {
+        if (k + 32 < K)
+            b = put_tile_part(T, parts, x, k + 32, dst + 32 * T);
+        else
+            memset(dst + 32 * T, 0, 32 * (size_t)T);
+        sum[0] = _mm256_add_epi32(a.sum[0], a.sum[1]);
+        sum[1] = _mm256_add_epi32(b.sum[0], b.sum[1]);
+    }
+    put_tile_scales(f, T, parts, (__m256[]){a.scale, b.scale}, sum, dst + pair_columns(f) * T);
 }
 
 INLINE void put_tile_of(zt_pack_form f, int T, int parts, const float *const *x, int64_t K,
                         uint8_t *dst)
 {
-    for (int64_t k = 0; k < K; k += 32, dst += (size_t)T * code_bytes(f)) {
-        put_tile_block(f, T, parts, x, k, dst);
-        if (zt_pack_folds(f) && k % 256 == 224) fold_tile(T, dst - 7 * T * 40);
-    }
+    for (int64_t k = 0; k < K; k += pair_columns(f), dst += (size_t)T * pair_bytes(f))
+        put_tile_pair(f, T, parts, x, k, K, dst);
 }
 
 static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t T, int64_t parts,
@@ -400,52 +445,49 @@ static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t T
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
-/* Up to eight blocks of 32 of a row, which begin at x[r], as quantize makes them. */
-INLINE void put_eight(zt_pack_form f, const float *const *x, int n, int64_t T, uint8_t *dst)
+/* Eight blocks of a row, which begin at x[r], as quantize makes them. */
+INLINE void make_eight(const float *const *x, block *b)
 {
-    __m256 scale, by = inverse_scales(1, tops(x, 0), &scale);
+    __m256 d, by = inverse_scales(1, tops(x, 0), &d);
     __m256i v[8], low, high;
-    int8_t q[8][32];
-    float inv[8], d[8];
+    float inv[8], scale[8];
     int32_t sum[2][8];
     _mm256_storeu_ps(inv, by);
-    _mm256_storeu_ps(d, scale);
+    _mm256_storeu_ps(scale, d);
     UNROLL for (int r = 0; r < 8; r++) {
         const __m512 i = _mm512_set1_ps(inv[r]);
         v[r] = _mm256_inserti128_si256(
             _mm256_castsi128_si256(_mm512_cvtepi32_epi8(whole(x[r], i))),
             _mm512_cvtepi32_epi8(whole(x[r] + 16, i)), 1);
-        _mm256_storeu_si256((__m256i *)(void *)q[r], v[r]);
+        _mm256_storeu_si256((__m256i *)(void *)b[r].q[0], v[r]);
         v[r] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), v[r]);
     }
     across(false, v, &low, &high);
     _mm256_storeu_si256((__m256i *)(void *)sum[0], low);
     _mm256_storeu_si256((__m256i *)(void *)sum[1], high);
-    for (int r = 0; r < n; r++, dst += (size_t)T * code_bytes(f))
-        put_block(f, T, q[r], d[r], (int32_t[]){sum[0][r], sum[1][r]}, dst);
+    for (int r = 0; r < 8; r++) {
+        for (int h = 0; h < 2; h++) b[r].sum[0][h] = sum[h][r];
+        b[r].scale = scale[r];
+    }
 }
 
 /* The same of both halves. */
-INLINE void put_eight_halves(zt_pack_form f, const float *const *x, int n, int64_t T, uint8_t *dst)
+INLINE void make_eight_halves(const float *const *x, block *b)
 {
     const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m256 scale, by = inverse_scales(2, tops(x, 0), &scale);
-    float inv[8], d[8];
+    __m256 d, by = inverse_scales(2, tops(x, 0), &d);
+    float inv[8], scale[8];
     _mm256_storeu_ps(inv, by);
-    _mm256_storeu_ps(d, scale);
-    for (int r = 0; r < n; r++, dst += (size_t)T * code_bytes(f)) {
-        int8_t q[64];
-        int32_t sum[4], both[2]; /* of the upper halves, 16 columns each, then of the lower */
+    _mm256_storeu_ps(scale, d);
+    for (int r = 0; r < 8; r++) {
         __m512i v = both_halves(x[r], _mm512_set1_ps(inv[r]));
-        _mm512_storeu_si512(q, _mm512_permutexvar_epi32(turn, v));
+        _mm512_storeu_si512(b[r].q, _mm512_permutexvar_epi32(turn, v));
         v = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), v);
         __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
-        _mm_storeu_si128((__m128i *)(void *)sum,
+        _mm_storeu_si128((__m128i *)(void *)b[r].sum,
                          _mm_add_epi32(_mm256_castsi256_si128(half),
                                        _mm256_extracti128_si256(half, 1)));
-        for (int h = 0; h < 2; h++) both[h] = 256 * sum[h] + sum[2 + h];
-        put_block(f, T, q, d[r], zt_pack_mins(f) ? both : sum, dst);
-        put_block(f, T, q + 32, d[r], sum + 2, dst + 4);
+        b[r].scale = scale[r];
     }
 }
 
@@ -453,15 +495,19 @@ INLINE void put_eight_halves(zt_pack_form f, const float *const *x, int n, int64
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
                       uint8_t *dst)
 {
-    for (int64_t k = 0; k < K; k += 256, dst += 8 * (size_t)T * code_bytes(f)) {
+    const int step = zt_pack_step(f);
+    for (int64_t k = 0; k < K; k += 256) {
         const float *at[8];
+        block b[8];
         int n = K - k < 256 ? (int)((K - k) / 32) : 8;
         for (int r = 0; r < 8; r++) at[r] = x + k + 32 * (r < n ? r : n - 1);
         if (parts == 2)
-            put_eight_halves(f, at, n, T, dst);
+            make_eight_halves(at, b);
         else
-            put_eight(f, at, n, T, dst);
-        if (zt_pack_folds(f)) fold_row(T, dst);
+            make_eight(at, b);
+        if (n % step) b[n] = (block){.scale = 0};
+        for (int r = 0; r < n; r += step, dst += (size_t)T * pair_bytes(f))
+            put_pair(f, T, (int)parts, b + r, dst);
     }
 }
 #endif

@@ -4,18 +4,23 @@
  *   fv  f32, one a row            iv  i32, one a row
  *   cv  bytes of codes: four columns of each row (pack.h)
  *
- * fv_of_half, _u8, _i8, _e8m0, _e4m3 read so many scales of pack.h, fv_of_low4 and _high4 the
- * halves of bytes; cv_look(table, a) has table[a] for every byte below 16.
+ * fv_of_half, _e8m0, _e4m3 read so many scales of pack.h; cv_look(table, a) has table[a] for every
+ * byte below 16.
  * fv_fma(a, b, c) is a * b + c, rounded once where the processor has it (scalar rounds twice).
- * cv_dots(bits, n, T, c, x, init, y): for every token t and row, y[t] = init[t] + the sum of code
- * times x over the 4 n columns of registers c[0..n-1]. x is i8[n][T][4], init i32[T] or NULL for
- * zeros. bits, n and T are constants; bits says how far sums stay exact in 16 bits. All of it is
- * exact integer arithmetic.
+ * fv_scaled(a, p) is a times a power of two, fv_unscaled a over it, where p = fv_power of that.
+ * cv_dots(bits, n, T, c, x, from, y): for every token t and row, y[t] = from + the sum of code
+ * times x over the 4 n columns of registers c[0..n-1]. x is i8[n][T][4]. bits, n and T are
+ * constants; bits says how far sums stay exact in 16 bits. All of it is exact integer arithmetic. (With
+ * AVX2 codes of 8 bits are made signed, which is what from.each else does: they begin at from.whole.)
  *
- * iv_join(a, b) is 256 a + b.
+ * iv_join(a, b) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
+ * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
+ * bytes. Of such, each with each: iv_times(a, n) a 2^n, iv_over and iv_rest what is above n bits and
+ * below, iv_adds a + b, iv_subs a - b, iv_scales a b / 2^15, rounded. iv_first and iv_second are the one
+ * and the other, iv_products(a, b) the sum of their products, iv_add_products(y, a, b) y more.
  * ask_for and cv_load_next ask for their lines in the order in which they stand in the program: the
  * compiler moves other loads about, and memory is read at 60 to 85 per cent of its rate for that.
- * cv_dots_next(T, p, x, init, y) is cv_dots of the eight registers of 8-bit codes at p, each asked
+ * cv_dots_next(T, p, x, from, y) is cv_dots of the eight registers of 8-bit codes at p, each asked
  * for between products, and nothing that stands after it before them: to ask for all eight at once,
  * or for the scales first, costs a tenth of the rate.
  */
@@ -64,6 +69,17 @@ INLINE float load_f32(const void *p)
     return v;
 }
 
+/* round(v); what no number of 16 bits is, is any. */
+INLINE int32_t whole_of(float v) { return v >= -33000 && v <= 33000 ? (int32_t)lrintf(v) : 0; }
+
+/* What sums begin with. */
+typedef struct sums_from {
+    const uint8_t *each; /* i32[T], or NULL: */
+    int32_t whole;
+} sums_from;
+
+INLINE int32_t from_of(sums_from f, int t) { return f.each ? load_i32(f.each + 4 * t) : f.whole; }
+
 INLINE void ask_for(const void *p)
 {
 #if defined(__x86_64__)
@@ -104,23 +120,6 @@ INLINE fv fv_fma(fv a, fv b, fv c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE fv fv_neg(fv a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 INLINE fv fv_of_iv(iv a) { return _mm512_cvtepi32_ps(a); }
 INLINE fv fv_of_half(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
-INLINE fv fv_of_u8(const void *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p)));
-}
-INLINE fv fv_of_i8(const void *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
-}
-INLINE fv fv_of_low4(const void *p)
-{
-    __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
-    return _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32(15)));
-}
-INLINE fv fv_of_high4(const void *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(p)), 4));
-}
 INLINE fv fv_of_e8m0(const void *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p)), one = _mm512_set1_epi32(1);
@@ -143,7 +142,31 @@ INLINE fv fv_of_brain(const void *p, int second)
 INLINE iv iv_set(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm512_sub_epi32(a, b); }
 INLINE iv iv_add(iv a, iv b) { return _mm512_add_epi32(a, b); }
+INLINE iv iv_of_fv(fv a) { return _mm512_cvtps_epi32(a); }
+INLINE fv fv_power(fv a) { return _mm512_getexp_ps(a); }
+INLINE fv fv_scaled(fv a, fv p) { return _mm512_scalef_ps(a, p); }
+INLINE fv fv_unscaled(fv a, fv p) { return _mm512_scalef_ps(a, fv_neg(p)); }
 INLINE iv iv_join(iv a, iv b) { return _mm512_add_epi32(_mm512_slli_epi32(a, 8), b); }
+INLINE iv iv_pair(iv a, iv b, int n)
+{
+    a = n ? _mm512_srli_epi32(a, (unsigned)n) : a;
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, a, _mm512_slli_epi32(b, (unsigned)(16 - n)));
+}
+INLINE iv iv_unsigned(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256(p)); }
+INLINE iv iv_signed(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256(p)); }
+INLINE iv iv_times(iv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+INLINE iv iv_over(iv a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+INLINE iv iv_rest(iv a, int n)
+{
+    return _mm512_and_si512(a, _mm512_set1_epi16((short)((1 << n) - 1)));
+}
+INLINE iv iv_adds(iv a, iv b) { return _mm512_add_epi16(a, b); }
+INLINE iv iv_subs(iv a, iv b) { return _mm512_sub_epi16(a, b); }
+INLINE iv iv_first(iv a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 16), 16); }
+INLINE iv iv_second(iv a) { return _mm512_srai_epi32(a, 16); }
+INLINE iv iv_scales(iv a, iv b) { return _mm512_mulhrs_epi16(a, b); }
+INLINE iv iv_products(iv a, iv b) { return _mm512_madd_epi16(a, b); }
+INLINE iv iv_add_products(iv y, iv a, iv b) { return _mm512_dpwssd_epi32(y, a, b); }
 INLINE iv iv_byte(const void *p, int j) /* byte j of each 32-bit word of a stored cv */
 {
     return _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(p), (unsigned)(8 * j)),
@@ -172,11 +195,10 @@ INLINE cv cv_look(const uint8_t *table, cv a)
 typedef int32_t __attribute__((may_alias)) four;
 
 /* All tokens side by side: their chains are independent, and each register of codes is used up. */
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sums_from from, iv *y)
 {
     (void)bits;
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(init ? load_i32(init + 4 * t) : 0);
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(from_of(from, t));
     UNROLL for (int i = 0; i < n; i++)
         UNROLL for (int t = 0; t < T; t++)
             __asm__("vpdpbusd %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
@@ -184,9 +206,9 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, con
                     : "v"(c[i]), "m"(*(const four *)(x + 4 * (i * T + t))));
 }
 
-TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)
 {
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(load_i32(init + 4 * t));
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(from_of(from, t));
     UNROLL for (int i = 0; i < 8; i++) {
         cv c = cv_load_next(p + 64 * i);
         UNROLL for (int t = 0; t < T; t++)
@@ -215,23 +237,6 @@ INLINE fv fv_fma(fv a, fv b, fv c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE fv fv_neg(fv a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 INLINE fv fv_of_iv(iv a) { return _mm256_cvtepi32_ps(a); }
 INLINE fv fv_of_half(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
-INLINE fv fv_of_u8(const void *p)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)));
-}
-INLINE fv fv_of_i8(const void *p)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
-}
-INLINE fv fv_of_low4(const void *p)
-{
-    __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
-    return _mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(15)));
-}
-INLINE fv fv_of_high4(const void *p)
-{
-    return _mm256_cvtepi32_ps(_mm256_srli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), 4));
-}
 INLINE fv fv_of_e8m0(const void *p)
 {
     __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), one = _mm256_set1_epi32(1);
@@ -253,7 +258,30 @@ INLINE fv fv_of_brain(const void *p, int second)
 INLINE iv iv_set(int32_t x) { return _mm256_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm256_sub_epi32(a, b); }
 INLINE iv iv_add(iv a, iv b) { return _mm256_add_epi32(a, b); }
+INLINE iv iv_of_fv(fv a) { return _mm256_cvtps_epi32(a); }
+INLINE fv fv_power(fv a) { return a; }
+INLINE fv fv_scaled(fv a, fv p) { return fv_mul(a, p); }
+INLINE fv fv_unscaled(fv a, fv p) { return _mm256_div_ps(a, p); }
 INLINE iv iv_join(iv a, iv b) { return _mm256_add_epi32(_mm256_slli_epi32(a, 8), b); }
+INLINE iv iv_pair(iv a, iv b, int n)
+{
+    return _mm256_blend_epi16(_mm256_srli_epi32(a, n), _mm256_slli_epi32(b, 16 - n), 0xaa);
+}
+INLINE iv iv_unsigned(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
+INLINE iv iv_signed(const void *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(p)); }
+INLINE iv iv_times(iv a, int n) { return _mm256_slli_epi16(a, n); }
+INLINE iv iv_over(iv a, int n) { return _mm256_srli_epi16(a, n); }
+INLINE iv iv_rest(iv a, int n)
+{
+    return _mm256_and_si256(a, _mm256_set1_epi16((short)((1 << n) - 1)));
+}
+INLINE iv iv_adds(iv a, iv b) { return _mm256_add_epi16(a, b); }
+INLINE iv iv_subs(iv a, iv b) { return _mm256_sub_epi16(a, b); }
+INLINE iv iv_first(iv a) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 16), 16); }
+INLINE iv iv_second(iv a) { return _mm256_srai_epi32(a, 16); }
+INLINE iv iv_scales(iv a, iv b) { return _mm256_mulhrs_epi16(a, b); }
+INLINE iv iv_products(iv a, iv b) { return _mm256_madd_epi16(a, b); }
+INLINE iv iv_add_products(iv y, iv a, iv b) { return iv_add(y, _mm256_madd_epi16(a, b)); }
 INLINE iv iv_byte(const void *p, int j)
 {
     return _mm256_and_si256(_mm256_srli_epi32(_mm256_loadu_si256(p), 8 * j),
@@ -288,15 +316,14 @@ INLINE __m256i pairs(int bits, __m256i c, const uint8_t *x)
 }
 
 /* Four tokens side by side: there are 16 registers. */
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sums_from from, iv *y)
 {
     /* How many pair sums fit in 16 bits: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
     const int run = bits <= 4 ? n : bits == 5 ? 4 : bits == 6 ? 2 : 1, side = T < 4 ? T : 4;
     const __m256i one = _mm256_set1_epi16(1);
     UNROLL for (int u = 0; u < T; u += side) {
         UNROLL for (int t = u; t < u + side; t++)
-            y[t] = iv_set(init && bits < 8 ? load_i32(init + 4 * t) : 0);
+            y[t] = iv_set(bits < 8 ? from_of(from, t) : from.whole);
         UNROLL for (int i = 0; i < n; i += run) {
             __m256i s[4];
             UNROLL for (int t = 0; t < side; t++) s[t] = pairs(bits, c[i], x + 4 * (i * T + u + t));
@@ -346,10 +373,6 @@ INLINE fv fv_of_half(const void *p)
     memcpy(h, p, sizeof h);
     ROWS(zt_f16_to_f32(h[r]));
 }
-INLINE fv fv_of_u8(const void *p) { fv y; const uint8_t *b = p; ROWS((float)b[r]); }
-INLINE fv fv_of_i8(const void *p) { fv y; const int8_t *b = p; ROWS((float)b[r]); }
-INLINE fv fv_of_low4(const void *p) { fv y; const uint8_t *b = p; ROWS((float)(b[r] & 15)); }
-INLINE fv fv_of_high4(const void *p) { fv y; const uint8_t *b = p; ROWS((float)(b[r] >> 4)); }
 INLINE float of_e8m0(uint32_t e)
 {
     int32_t bits = (int32_t)(e < 2 ? 0x200000u << e : (e - 1) << 23);
@@ -373,6 +396,56 @@ INLINE iv iv_set(int32_t x) { iv y; ROWS(x); }
 INLINE iv iv_sub(iv a, iv b) { iv y; ROWS(a.v[r] - b.v[r]); }
 INLINE iv iv_add(iv a, iv b) { iv y; ROWS(a.v[r] + b.v[r]); }
 INLINE iv iv_join(iv a, iv b) { iv y; ROWS(256 * a.v[r] + b.v[r]); }
+INLINE iv iv_of_fv(fv a) { iv y; ROWS(whole_of(a.v[r])); }
+INLINE fv fv_power(fv a) { return a; }
+INLINE fv fv_scaled(fv a, fv p) { return fv_mul(a, p); }
+INLINE fv fv_unscaled(fv a, fv p) { fv y; ROWS(a.v[r] / p.v[r]); }
+INLINE int32_t low_of(int32_t a) { return (int16_t)(a & 0xffff); }
+INLINE int32_t high_of(int32_t a) { return (int16_t)((uint32_t)a >> 16); }
+INLINE int32_t both_of(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)(a & 0xffff) | (uint32_t)b << 16);
+}
+INLINE iv iv_pair(iv a, iv b, int n) { iv y; ROWS(both_of(a.v[r] >> n, b.v[r] >> n)); }
+INLINE iv iv_unsigned(const void *p)
+{
+    iv y;
+    const uint8_t *b = p;
+    ROWS(both_of(b[2 * r], b[2 * r + 1]));
+}
+INLINE iv iv_signed(const void *p)
+{
+    iv y;
+    const int8_t *b = p;
+    ROWS(both_of(b[2 * r], b[2 * r + 1]));
+}
+#define EACH(l, h) ROWS(both_of(l, h))
+#define LOW(a)     low_of(a.v[r])
+#define HIGH(a)    high_of(a.v[r])
+INLINE iv iv_times(iv a, int n) { iv y; EACH(LOW(a) * (1 << n), HIGH(a) * (1 << n)); }
+INLINE iv iv_over(iv a, int n) { iv y; EACH((LOW(a) & 0xffff) >> n, (HIGH(a) & 0xffff) >> n); }
+INLINE iv iv_rest(iv a, int n) { iv y; EACH(LOW(a) & ((1 << n) - 1), HIGH(a) & ((1 << n) - 1)); }
+INLINE iv iv_adds(iv a, iv b) { iv y; EACH(LOW(a) + LOW(b), HIGH(a) + HIGH(b)); }
+INLINE iv iv_subs(iv a, iv b) { iv y; EACH(LOW(a) - LOW(b), HIGH(a) - HIGH(b)); }
+INLINE iv iv_first(iv a) { iv y; ROWS(LOW(a)); }
+INLINE iv iv_second(iv a) { iv y; ROWS(HIGH(a)); }
+INLINE int32_t scale_by(int32_t a, int32_t b) { return (a * b + (1 << 14)) >> 15; }
+INLINE iv iv_scales(iv a, iv b) { iv y; EACH(scale_by(LOW(a), LOW(b)), scale_by(HIGH(a), HIGH(b))); }
+/* As in vectors, what is too large wraps. */
+INLINE int32_t wrapped(int64_t a) { return (int32_t)(uint32_t)(uint64_t)a; }
+INLINE int64_t products_of(int32_t a, int32_t b)
+{
+    return (int64_t)low_of(a) * low_of(b) + (int64_t)high_of(a) * high_of(b);
+}
+INLINE iv iv_products(iv a, iv b) { iv y; ROWS(wrapped(products_of(a.v[r], b.v[r]))); }
+INLINE iv iv_add_products(iv x, iv a, iv b)
+{
+    iv y;
+    ROWS(wrapped(x.v[r] + products_of(a.v[r], b.v[r])));
+}
+#undef EACH
+#undef LOW
+#undef HIGH
 INLINE iv iv_byte(const void *p, int j) { iv y; const uint8_t *b = p; ROWS(b[4 * r + j]); }
 #undef ROWS
 
@@ -391,12 +464,11 @@ INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
 INLINE cv cv_look(const uint8_t *table, cv a) { cv y; BYTES(table[a.v[b]]); }
 #undef BYTES
 
-TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, const uint8_t *init,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sums_from from, iv *y)
 {
     (void)bits;
     for (int t = 0; t < T; t++) {
-        iv acc = iv_set(init ? load_i32(init + 4 * t) : 0);
+        iv acc = iv_set(from_of(from, t));
         for (int i = 0; i < n; i++) {
             int8_t v[4];
             memcpy(v, x + 4 * (i * T + t), 4);
@@ -418,11 +490,11 @@ INLINE cv cv_shift(cv a, int n)
 }
 
 #if !defined(ZT_ISA_avx512)
-TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, const uint8_t *init, iv *y)
+TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)
 {
     cv c[8];
     UNROLL for (int i = 0; i < 8; i++) c[i] = cv_load_next(p + 64 * i);
-    cv_dots(8, 8, T, c, x, init, y);
+    cv_dots(8, 8, T, c, x, from, y);
 }
 #endif
 

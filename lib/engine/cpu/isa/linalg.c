@@ -12,10 +12,10 @@
  *   ROWS    f32 as they are: x itself, or made from 16 bits
  *   BRAIN   rounded to bfloat16: pairs of columns in a word
  *   WIDE    rounded to bfloat16, as f32: without AVX-512, and where FMAs are faster than its pairs
- *   CODES   8 bits: tokens of a tile (T) side by side, for each 32 columns
- *             i8 q[8][T][4], f32 d[T], and per 32 columns (or twice, per 16, as the weights have
- *             scales) [T] of i32 -offset * sum(q), or with minima f32 d * sum(q), or with minima
- *             that fold (codes.h) a part of 8 of these as whole numbers
+ *   CODES   8 bits: tokens of a tile (T) side by side, for each pair of columns (tiles.h): i8
+ *             q[columns / 4][T][4], i16 scale[T][2] unless both are one, f32 unit[T], i32 [2][T]
+ *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
+ *             these are multiplied by
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
  * multiply both and put the integers together (codes.h).
  *
@@ -114,7 +114,8 @@ static int64_t round_up(int64_t x, int64_t to)
 static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
 {
     if (form == ROWS) return 4 * K;
-    return form == CODES ? K / 32 * (int64_t)code_bytes(w->form) : 4 * brain_words(form, K);
+    if (form != CODES) return 4 * brain_words(form, K);
+    return zt_pack_blocks(w->form, K) / zt_pack_step(w->form) * pair_bytes(w->form);
 }
 
 /* Rows of x in a block, whole steps of MOST: their activations stay in a part of the second-level
@@ -139,10 +140,12 @@ static void size_scratch(zt_product *p)
     if (p->x->type.dtype != ZT_F32) p->local_bytes += 4 * (size_t)p->K; /* of x_row, the last */
 }
 
-/* Are groups opened for their tiles? */
+/* Are groups opened for their tiles? (With a scale for 16 columns half as many products hide what that
+ * saves.) */
 static bool worth_opening(const zt_product *p, const weights *w)
 {
-    return p->form == CODES && w->open && p->rows >= ENOUGH * MOST && zt_cpu_shared_ports();
+    return p->form == CODES && w->open[0] && p->rows >= ENOUGH * MOST &&
+           (zt_cpu_shared_ports() || zt_pack_halves(w->form));
 }
 
 /* Tokens of an item of the first phase: a tile, which is made at once (put_tile). */
@@ -179,8 +182,8 @@ bool ZT_SYM(zt_product_alike)(const zt_product *a, const zt_product *b)
 {
     const zt_pack_form *f = &table[a->w->type.dtype].form, *g = &table[b->w->type.dtype].form;
     return a->form == b->form && a->lies == b->lies && a->parts == b->parts &&
-           f->offset == g->offset && zt_pack_mins(*f) == zt_pack_mins(*g) &&
-           zt_pack_folds(*f) == zt_pack_folds(*g) && zt_pack_halves(*f) == zt_pack_halves(*g);
+           zt_pack_middle(*f) == zt_pack_middle(*g) && zt_pack_mins(*f) == zt_pack_mins(*g) &&
+           zt_pack_beyond(*f) == zt_pack_beyond(*g) && zt_pack_halves(*f) == zt_pack_halves(*g);
 }
 
 /* Row t of x as f32. */
@@ -375,20 +378,20 @@ static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
     const zt_product *p = j->p;
     const zt_dtype type = p->w->type.dtype;
     const zt_pack_form f = table[type].form;
-    opened_fn *tile =
-        opened_tiles[zt_pack_halves(f)][zt_pack_mins(f) + zt_pack_folds(f)][p->parts - 1];
+    const uint8_t *group = j->w + (size_t)g * j->group_bytes;
+    opened_fn *tile = table[type].opened[p->parts - 1];
     float *in_place = sums_in_place(j, t / p->parts, g);
     float *apart = (float *)(void *)(j->opened + OPEN_BYTES), *y = in_place ? in_place : apart;
     const int64_t down = in_place ? j->out->step : ZT_PACK_ROWS, T = MOST / p->parts;
     for (int64_t k = 0; k < p->K; k += OPEN_COLUMNS) {
         int64_t n = p->K - k < OPEN_COLUMNS ? p->K - k : OPEN_COLUMNS;
-        const uint8_t *x = j->x + k / 32 * MOST * (int64_t)code_bytes(f);
+        const uint8_t *x = j->x + k / pair_columns(f) * MOST * pair_bytes(f);
         size_t at = zt_pack_group_bytes(type, k), bytes = zt_pack_group_bytes(type, k + n) - at;
-        table[type].open(j->w + (size_t)g * j->group_bytes + at, n, j->opened);
+        table[type].open[p->parts - 1](group, group + at, n, j->opened);
         for (int64_t row = t; row < whole; row += MOST) {
             send_for_next(j, g, at, bytes, (row - t) / MOST, (whole - t) / MOST);
             tile(j->opened, n, x + (size_t)row * j->row_bytes, y + (row - t) / MOST * T * down,
-                 down, k > 0);
+                 down, k > 0, k + n < p->K ? NULL : group);
         }
     }
     for (int64_t row = t; row < whole && !in_place; row += MOST)

@@ -22,28 +22,79 @@ typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t s
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
+/* A pair is two times 32 columns, or the halves of 32: what two scales of the weights are for.
+ *
+ * Scales are whole numbers of 16 bits, those of weights in a unit of the row (pack.h), those of
+ * activations, of 14 bits, in one of the pair. A product of two loses 15 bits; a sum of codes times
+ * activations loses what it has beyond 16. Then two sums times two scales are one product of pairs, and two
+ * minima times what belongs to them one more, in the same unit; f32 sums take these whole numbers,
+ * pair by pair. (With a scale for 16 columns both are for the same activations, whose scale is the
+ * pair's unit.) What all this rounds is a hundredth of what codes of 8 bits round.
+ *
+ * On Zen 4, where all that multiplies is one instruction a cycle, that is 19 for the 16 that multiply
+ * codes, where f32 scales are 20; with minima 20, not 22; for 16 columns 10, not 12
+ * (bench/results/prompt.md). */
+
+/* Columns of a pair, and the bytes that a token has for them: codes, two scales if they are not
+ * one, a unit, what two sums begin with, and with minima two numbers that these are multiplied by.
+ * The two rows of 16 bits have f32 there: of the first columns in the upper, of the second in the
+ * lower. */
+INLINE int pair_columns(zt_pack_form f) { return 32 * zt_pack_step(f); }
+INLINE int pair_scales(zt_pack_form f) { return zt_pack_halves(f) ? 4 : 8; }
+INLINE int pair_bytes(zt_pack_form f)
+{
+    return pair_columns(f) + pair_scales(f) + (zt_pack_mins(f) ? 12 : 8);
+}
+
+/* What a pair's whole numbers have lost. */
+INLINE float sums_unit(zt_pack_form f)
+{
+    return (float)(1 << (zt_pack_beyond(f) + (zt_pack_halves(f) ? 0 : 15)));
+}
+
+/* Sums of codes begin with -zt_pack_middle * sum(q), and with half of what they lose: the second of a
+ * pair with one less, so that halves go up in one and down in the other. (Both up would be half a
+ * unit in each sum, the same in all rows, which costs a model twice what 8 bits do.) each: both together,
+ * where a token has them. */
+INLINE sums_from from_of_form(zt_pack_form f, int P, int i, const uint8_t *each)
+{
+    const int beyond = P == 1 ? zt_pack_beyond(f) : 0;
+    return (sums_from){each, beyond ? (1 << (beyond - 1)) - i : 0};
+}
+
+/* The scale, among those that are bytes, for columns 16h.. of the b-th 32; where it and the other of
+ * its two are; that one alone. */
+INLINE int scale_place(zt_pack_form f, int b, int h) { return zt_pack_halves(f) ? 2 * b + h : b; }
+INLINE const uint8_t *scale_bytes(const uint8_t *at, int place, int r)
+{
+    return at + zt_pack_scale_at(place / 2 * 2, r);
+}
+INLINE fv one_of(iv two, int place) { return fv_of_iv(place % 2 ? iv_second(two) : iv_first(two)); }
+
 /* Scales for columns 16h.. of the b-th 32 after the head p, and minima. */
 INLINE fv scale_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
 {
-    const int fine = 16 * (2 * b + h) + r, coarse = 16 * b + r;
-    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(p + coarse);
-    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(p + fine);
-    if (f.scales == ZT_SCALES_HALF) return fv_of_half(p + 32 * b + 2 * r);
+    const int place = scale_place(f, b, h);
+    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(p + 16 * b + r);
+    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(p + 16 * place + r);
+    if (f.scales == ZT_SCALES_HALF || f.scales == ZT_SCALES_HALF_MIN)
+        return fv_of_half(p + 32 * b + 2 * r);
     fv d = fv_of_half(p + 2 * r);
-    if (f.scales == ZT_SCALES_ONE || f.scales == ZT_SCALES_HALF_MIN) return d;
-    if (f.scales == ZT_SCALES_I8) return fv_mul(d, fv_of_i8(p + 32 + coarse));
-    if (f.scales == ZT_SCALES_I8_16) return fv_mul(d, fv_of_i8(p + 32 + fine));
-    if (f.scales == ZT_SCALES_U4_MIN) return fv_mul(d, fv_of_low4(p + 64 + fine));
-    return fv_mul(d, fv_of_u8(p + 64 + coarse));
+    if (f.scales == ZT_SCALES_ONE) return d;
+    if (f.scales == ZT_SCALES_I8 || f.scales == ZT_SCALES_I8_16)
+        return fv_mul(d, one_of(iv_signed(scale_bytes(p + 32, place, r)), place));
+    iv two = iv_unsigned(scale_bytes(p + 64, place, r));
+    return fv_mul(d, one_of(f.scales == ZT_SCALES_U4_MIN ? iv_rest(two, 4) : two, place));
 }
 
 INLINE fv min_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
 {
-    fv d = fv_of_half(p + 32 + 2 * r);
-    if (f.scales == ZT_SCALES_HALF_MIN) return d;
+    const int place = scale_place(f, b, h);
+    if (f.scales == ZT_SCALES_HALF_MIN) return fv_of_half(p + 64 + 32 * b + 2 * r);
+    fv d = fv_neg(fv_of_half(p + 32 + 2 * r));
     if (f.scales == ZT_SCALES_U4_MIN)
-        return fv_neg(fv_mul(d, fv_of_high4(p + 64 + 16 * (2 * b + h) + r)));
-    return fv_neg(fv_mul(d, fv_of_iv(iv_byte(p + 192 + 64 * (b / 4) + 4 * r, b % 4))));
+        return fv_mul(d, one_of(iv_over(iv_unsigned(scale_bytes(p + 64, place, r)), 4), place));
+    return fv_mul(d, one_of(iv_unsigned(scale_bytes(p + 192, place, r)), place));
 }
 
 /* zt_pack_together; a constant for blocks of 256 columns, which are always whole. */
@@ -60,92 +111,196 @@ TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
     UNROLL for (int i = 0; i < bytes; i += 64) ask_for(p + i);
 }
 
-/* Bytes of CODES for 32 columns of one token. */
-INLINE size_t code_bytes(zt_pack_form f) { return zt_pack_halves(f) ? 44 : 40; }
-
-/* 32 or 16 columns for T rows of activations: sum[t] += what each row of weights gives. dot: their
- * products with codes, d and s their scales and what they sum up to. With P = 2 a token is two. */
-TEMPLATE void add_part(zt_pack_form f, int T, int P, const iv *dot, fv scale, fv min,
-                       const uint8_t *d, const uint8_t *s, fv *sum)
+/* p; else gcc 12 keeps the address of each number behind it by itself. */
+INLINE const uint8_t *alone(const uint8_t *p)
 {
-    UNROLL for (int t = 0; t < T / P; t++) {
-        iv whole = P == 2 ? iv_join(dot[P * t], dot[P * t + 1]) : dot[t];
-        fv dx = fv_set(load_f32(d + 4 * P * t));
-        sum[t] = fv_fma(fv_of_iv(whole), fv_mul(scale, dx), sum[t]);
-        if (zt_pack_mins_apart(f))
-            sum[t] = fv_fma(min, fv_set(load_f32(s + 4 * P * t)), sum[t]);
+    __asm__("" : "+r"(p));
+    return p;
+}
+
+/* Powers of a group's rows from r on, as fv_scaled wants them: for scales, and for minima. */
+typedef struct powers {
+    fv scale, min;
+} powers;
+
+INLINE powers powers_of(zt_pack_form f, const uint8_t *group, int r)
+{
+    const fv power = fv_load(group + 4 * r);
+    const float unit = 1.0f / (float)(1 << zt_pack_min_power(f));
+    return (powers){fv_power(power), fv_power(fv_mul(power, fv_set(unit)))};
+}
+
+/* Bits of scales that are bytes, or halves of them, without their sign; 0: they are no bytes. */
+INLINE int scale_bits(zt_pack_form f)
+{
+    if (f.scales == ZT_SCALES_I8) return 5;
+    if (f.scales == ZT_SCALES_I8_16) return 7;
+    return f.scales == ZT_SCALES_U6_MIN ? 6 : f.scales == ZT_SCALES_U4_MIN ? 4 : 0;
+}
+
+/* Two numbers times a power. */
+INLINE iv two_of(fv a, fv b, fv power)
+{
+    return iv_pair(iv_of_fv(fv_scaled(a, power)), iv_of_fv(fv_scaled(b, power)), 0);
+}
+
+/* What those of a head are multiples of, times 2^scale_bits, as whole numbers of 16 bits, twice. */
+typedef struct multiples {
+    iv scale, min;
+} multiples;
+
+INLINE multiples multiples_of(zt_pack_form f, const uint8_t *p, int r, powers by)
+{
+    multiples y = {iv_set(0), iv_set(0)};
+    if (!scale_bits(f)) return y;
+    const fv up = fv_set((float)(1 << scale_bits(f)));
+    const fv d = fv_mul(fv_of_half(p + 2 * r), up);
+    y.scale = two_of(d, d, by.scale);
+    if (!zt_pack_mins(f)) return y;
+    const fv m = fv_mul(fv_of_half(p + 32 + 2 * r), up);
+    y.min = two_of(m, m, by.min);
+    return y;
+}
+
+/* Two scales from the b-th 32 columns on, as whole numbers. */
+INLINE iv scales_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, multiples of)
+{
+    const int last = zt_pack_step(f) - 1, place = scale_place(f, b, 0);
+    if (!scale_bits(f))
+        return two_of(scale_of(f, p, b, 0, r), scale_of(f, p, b + last, 1 - last, r), by.scale);
+    iv two = zt_pack_mins(f) ? iv_unsigned(scale_bytes(p + 64, place, r))
+                             : iv_signed(scale_bytes(p + 32, place, r));
+    if (f.scales == ZT_SCALES_U4_MIN) two = iv_rest(two, 4);
+    return iv_scales(of.scale, iv_times(two, 15 - scale_bits(f)));
+}
+
+/* Two minima, given the scales: of codes less zt_pack_middle. */
+INLINE iv mins_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, multiples of, iv scale)
+{
+    const int place = scale_place(f, b, 0), middle = zt_pack_middle(f) >> zt_pack_min_power(f);
+    if (!zt_pack_mins(f)) return iv_set(0);
+    if (middle == 2) scale = iv_times(scale, 1); /* else it is 1 */
+    if (!scale_bits(f))
+        return iv_adds(scale, two_of(min_of(f, p, b, 0, r), min_of(f, p, b + 1, 0, r), by.min));
+    const uint8_t *both = p + 64, *apart = p + 192;
+    iv two = f.scales == ZT_SCALES_U4_MIN ? iv_over(iv_unsigned(scale_bytes(both, place, r)), 4)
+                                          : iv_unsigned(scale_bytes(apart, place, r));
+    return iv_subs(scale, iv_scales(of.min, iv_times(two, 15 - scale_bits(f))));
+}
+
+/* Of a pair the scales, and minima if there are any: whole numbers, or with P = 2 f32. */
+typedef struct pair {
+    iv scale, min;
+    fv scales[2], mins[2];
+} pair;
+
+INLINE pair pair_of(zt_pack_form f, int P, const uint8_t *p, int b, int r, powers by, multiples of)
+{
+    pair y = {.scale = iv_set(0)};
+    const int last = zt_pack_step(f) - 1;
+    if (P == 1) {
+        y.scale = scales_of(f, p, b, r, by, of);
+        y.min = mins_of(f, p, b, r, by, of, y.scale);
+        return y;
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        const int at = b + last * i, h = (1 - last) * i;
+        y.scales[i] = scale_of(f, p, at, h, r);
+        if (!zt_pack_mins(f)) continue;
+        fv middle = fv_mul(y.scales[i], fv_set((float)zt_pack_middle(f)));
+        y.mins[i] = fv_add(middle, min_of(f, p, at, h, r));
+    }
+    return y;
+}
+
+/* A pair for T rows of activations: sum[t] += what each row of weights gives. dot: the two sums of
+ * each; at: what comes behind the codes of x. */
+TEMPLATE void add_pair(zt_pack_form f, int T, iv (*dot)[MOST], pair by, const uint8_t *at, fv *sum)
+{
+    const uint8_t *unit = at + (pair_scales(f) - 4) * T, *more = unit + 12 * T;
+    UNROLL for (int t = 0; t < T; t++) {
+        iv scale = zt_pack_halves(f) ? by.scale : iv_scales(by.scale, iv_set(load_i32(at + 4 * t)));
+        iv whole = iv_products(iv_pair(dot[0][t], dot[1][t], zt_pack_beyond(f)), scale);
+        if (zt_pack_mins(f)) whole = iv_add_products(whole, by.min, iv_set(load_i32(more + 4 * t)));
+        sum[t] = fv_fma(fv_of_iv(whole), fv_set(load_f32(unit + 4 * t)), sum[t]);
     }
 }
 
-/* Minima of 256 columns (zt_pack_folds) for T rows of activations, which begin at x: m[2] are columns
- * of codes like others, the sums of activations numbers of 16 bits (codes.h). dmin: less what the
- * minima are multiples of. 7: that many bits would fit. */
-TEMPLATE void add_mins(zt_pack_form f, int T, int P, const cv *m, fv dmin, const uint8_t *x, fv *sum)
+/* The same of activations of 16 bits, of which whole numbers of so few would leave little. */
+TEMPLATE void add_fine(zt_pack_form f, int T, iv (*dot)[MOST], pair by, const uint8_t *at, fv *sum)
 {
-    const size_t next = (size_t)T * code_bytes(f);
-    const uint8_t *s = x + 36 * T;
-    iv part[4][MOST];
-    UNROLL for (int i = 0; i < 4; i++)
-        cv_dots(7, 1, T, m + i % 2, s + (size_t)i * next, NULL, part[i]);
-    UNROLL for (int t = 0; t < T; t += P) {
-        iv whole = iv_join(iv_add(part[0][t], part[1][t]), iv_add(part[2][t], part[3][t]));
-        fv unit = fv_mul(dmin, fv_set(load_f32(s + 4 * next + 4 * t)));
-        sum[t / P] = fv_fma(fv_of_iv(whole), unit, sum[t / P]);
-    }
+    const uint8_t *more = at + (pair_scales(f) + 8) * T;
+    UNROLL for (int t = 0; t < T; t += 2)
+        UNROLL for (int i = 0; i < 2; i++) {
+            fv whole = fv_of_iv(iv_join(dot[i][t], dot[i][t + 1])), y = sum[t / 2];
+            y = fv_fma(whole, fv_mul(by.scales[i], fv_set(load_f32(at + 4 * (t + i)))), y);
+            if (zt_pack_mins(f)) y = fv_fma(by.mins[i], fv_set(load_f32(more + 4 * (t + i))), y);
+            sum[t / 2] = y;
+        }
 }
 
-/* The same of the head p, rows from r on. */
-TEMPLATE void head_mins(zt_pack_form f, int T, int P, int r, const uint8_t *p, const uint8_t *x,
-                        fv *sum)
+TEMPLATE void add_dots(zt_pack_form f, int T, int P, iv (*dot)[MOST], pair by, const uint8_t *at,
+                       fv *sum)
 {
-    const cv m[2] = {cv_load(p + 192 + 4 * r), cv_load(p + 256 + 4 * r)};
-    add_mins(f, T, P, m, fv_neg(fv_of_half(p + 32 + 2 * r)), x, sum);
+    if (P == 2)
+        add_fine(f, T, dot, by, at, sum);
+    else
+        add_pair(f, T, dot, by, at, sum);
 }
 
-/* 32 columns, the b-th after the head p, codes at q. */
-TEMPLATE void block_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, const uint8_t *q,
-                          int b, const uint8_t *x, fv *sum)
+/* Their two sums, of codes packed at q. */
+TEMPLATE void pair_dots(zt_pack_form f, int T, int P, const uint8_t *q, const uint8_t *x,
+                        iv (*dot)[MOST])
 {
-    const uint8_t *d = x + 32 * T, *s = d + 4 * T;
-    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    const int halves = zt_pack_halves(f), n = halves ? 4 : 8;
+    const uint8_t *each = x + (pair_columns(f) + pair_scales(f)) * T;
     cv c[8];
-    iv dot[MOST];
-    if (f.bits == 8 && T <= IN_ORDER) {
-        cv_dots_next(T, q + 4 * r, x, s, dot);
-        add_part(f, T, P, dot, scale_of(f, p, b, 0, r), fv_zero(), d, s, sum);
-        return;
+    UNROLL for (int i = 0; i < 2; i++) {
+        const sums_from from = from_of_form(f, P, i, each + 4 * T * i);
+        if (f.bits == 8 && T <= IN_ORDER) {
+            cv_dots_next(T, q + ZT_PACK_CODES(8) * i, x + 32 * T * i, from, dot[i]);
+            continue;
+        }
+        if (!halves || i == 0) cv_unpack(f, T <= IN_ORDER, q + ZT_PACK_CODES(f.bits) * i, c);
+        cv_dots(zt_pack_wide(f), n, T, c + (halves ? 4 * i : 0), x + 4 * n * T * i, from, dot[i]);
     }
-    cv_unpack(f, T <= IN_ORDER, q + 4 * r, c);
-    UNROLL for (int h = 0; h < parts; h++) {
-        fv scale = scale_of(f, p, b, h, r), min = scale;
-        if (zt_pack_mins_apart(f)) min = min_of(f, p, b, h, r);
-        cv_dots(zt_pack_wide(f), n, T, c + 4 * h, x + 16 * T * h,
-                zt_pack_mins(f) ? NULL : s + 4 * T * h, dot);
-        add_part(f, T, P, dot, scale, min, d, s + 4 * T * h, sum);
-    }
+}
+
+/* Of f32 sums what they stand for. */
+TEMPLATE void store_sums(int T, int P, const fv *sum, powers by, float *acc, int64_t down)
+{
+    UNROLL for (int t = 0; t < T; t++)
+        fv_store(acc + down * t, P == 2 ? sum[t] : fv_unscaled(sum[t], by.scale));
 }
 
 TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
                          const uint8_t *x, float *acc, int64_t down, size_t reach)
 {
     if (r > 0) reach = 0;
+    const int step = zt_pack_step(f);
+    const powers by = powers_of(f, p, r);
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
-    for (int64_t left = K / 32; left > 0; left -= f.together) {
+    send_for(p, reach, ZT_PACK_POWERS);
+    p += ZT_PACK_POWERS;
+    for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         if (T <= IN_ORDER) ask_for_lines(p, f.head);
         send_for(p, reach, f.head);
-        if (zt_pack_folds(f)) head_mins(f, T, P, r, p, x, sum);
-        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)T * code_bytes(f)) {
-            send_for(q, reach, ZT_PACK_CODES(f.bits));
-            block_codes(f, T, P, r, p, q, b, x, sum);
+        const multiples of = multiples_of(f, p, r, by);
+        for (int b = 0; b < n; b += step, q += ZT_PACK_CODES(f.bits) * step) {
+            iv dot[2][MOST];
+            const uint8_t *at = alone(x), *codes = alone(q);
+            send_for(codes, reach, ZT_PACK_CODES(f.bits) * step);
+            pair_dots(f, T, P, codes + 4 * r, at, dot);
+            add_dots(f, T, P, dot, pair_of(f, P, p, b, r, by, of), at + pair_columns(f) * T, sum);
+            x += (size_t)T * pair_bytes(f);
         }
         p = q;
     }
-    UNROLL for (int t = 0; t < T / P; t++)
-        fv_store(acc + down * t + r, sum[t]);
+    store_sums(T / P, P, sum, by, acc + r, down);
 }
 
 /* ---- two whole tiles at once ----------------------------------------------------------------- */
@@ -156,23 +311,22 @@ typedef void twin_fn(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart
                      int64_t down, size_t reach);
 
 #if defined(ZT_ISA_avx512)
-TEMPLATE void twin_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t *q, int b,
-                         const uint8_t *x, size_t apart, fv *sum)
+/* The second sums of a tile wait in memory as well. */
+TEMPLATE void twin_pair(zt_pack_form f, int P, const uint8_t *p, const uint8_t *q, int b, powers by,
+                        multiples of, const uint8_t *x, size_t apart, fv *sum)
 {
-    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
+    const int halves = zt_pack_halves(f), n = halves ? 4 : 8;
+    const pair scales = pair_of(f, P, p, b, 0, by, of);
+    iv dot[2][2][MOST];
     cv c[8];
-    cv_unpack(f, false, q, c);
-    UNROLL for (int h = 0; h < parts; h++) {
-        fv scale = scale_of(f, p, b, h, 0), min = scale;
-        if (zt_pack_mins_apart(f)) min = min_of(f, p, b, h, 0);
+    UNROLL for (int i = 0; i < 2; i++) {
+        if (!halves || i == 0) cv_unpack(f, false, q + ZT_PACK_CODES(f.bits) * i, c);
         UNROLL for (int u = 0; u < 2; u++) {
-            const uint8_t *xu = x + (u ? apart : 0);
-            __asm__("" : "+r"(xu)); /* else gcc 12 keeps the address of each number by itself */
-            const uint8_t *d = xu + 32 * MOST, *s = d + 4 * MOST;
-            iv dot[MOST];
-            cv_dots(zt_pack_wide(f), n, MOST, c + 4 * h, xu + 16 * MOST * h,
-                    zt_pack_mins(f) ? NULL : s + 4 * MOST * h, dot);
-            add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum + MOST / P * u);
+            const uint8_t *xu = alone(x + (u ? apart : 0)), *at = xu + pair_columns(f) * MOST;
+            const uint8_t *each = at + (pair_scales(f) + 4 * i) * MOST;
+            cv_dots(zt_pack_wide(f), n, MOST, c + (halves ? 4 * i : 0), xu + 4 * n * MOST * i,
+                    from_of_form(f, P, i, each), dot[u][i]);
+            if (i == 1) add_dots(f, MOST, P, dot[u], scales, at, sum + MOST / P * u);
         }
     }
 }
@@ -180,115 +334,118 @@ TEMPLATE void twin_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t 
 TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
                          size_t apart, float *acc, int64_t down, size_t reach)
 {
+    const int step = zt_pack_step(f);
+    const powers by = powers_of(f, p, 0);
     fv sum[2 * MOST];
     UNROLL for (int t = 0; t < 2 * MOST / P; t++) sum[t] = fv_zero();
-    for (int64_t left = K / 32; left > 0; left -= f.together) {
+    p += ZT_PACK_POWERS;
+    for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         send_for(p, reach, f.head);
-        for (int u = 0; u < 2 && zt_pack_folds(f); u++)
-            head_mins(f, MOST, P, 0, p, x + (u ? apart : 0), sum + MOST / P * u);
-        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits), x += (size_t)MOST * code_bytes(f)) {
-            send_for(q, reach, ZT_PACK_CODES(f.bits));
-            twin_block(f, P, p, q, b, x, apart, sum);
+        const multiples of = multiples_of(f, p, 0, by);
+        for (int b = 0; b < n; b += step, q += ZT_PACK_CODES(f.bits) * step) {
+            send_for(q, reach, ZT_PACK_CODES(f.bits) * step);
+            twin_pair(f, P, p, q, b, by, of, x, apart, sum);
+            x += (size_t)MOST * pair_bytes(f);
         }
         p = q;
     }
-    UNROLL for (int t = 0; t < 2 * MOST / P; t++) fv_store(acc + down * t, sum[t]);
+    store_sums(2 * MOST / P, P, sum, by, acc, down);
 }
 #endif
 
 /* ---- opened groups --------------------------------------------------------------------------- */
 
-/* Columns of a group as tiles of 8-bit activations want them, made once for many tiles: for each 32
- * the eight registers of codes, and f32 scales (two with halves), each with its minima behind it if
- * there are any; where they fold, the minima of 256 columns and what they are multiples of come after
- * these. Only where what that saves, shifts and conversions, keeps products waiting. */
-enum { OPEN_MINS = 3 * 64, OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+/* Columns of a group as tiles of 8-bit activations want them, made once for many tiles: of each pair
+ * the registers of codes, and what pair_of gives, one after the other. Only where what that saves,
+ * shifts and conversions, keeps products waiting. */
+enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
 
-typedef void open_fn(const uint8_t *w, int64_t K, uint8_t *to);
-/* w: opened; x: a tile of MOST rows; goes on from what is at acc, or begins. */
+/* w: heads and codes; group: where its powers are. */
+typedef void open_fn(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t *to);
+/* w: opened; x: a tile of MOST rows; goes on from what is at acc, or begins; group: of the last columns
+ * where its powers are, of others NULL. */
 typedef void opened_fn(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,
-                       bool goes_on);
+                       bool goes_on, const uint8_t *group);
 
 #if defined(ZT_ISA_avx512)
-TEMPLATE uint8_t *open_block(zt_pack_form f, const uint8_t *p, const uint8_t *q, int b, uint8_t *to)
+INLINE uint8_t *open_scales(zt_pack_form f, int P, pair by, uint8_t *to)
 {
-    cv c[8];
-    cv_unpack(f, false, q, c);
-    UNROLL for (int i = 0; i < 8; i++, to += 64) cv_store(to, c[i]);
-    UNROLL for (int h = 0; h <= zt_pack_halves(f); h++) {
-        cv_store(to, (cv)scale_of(f, p, b, h, 0));
-        to += 64;
-        if (!zt_pack_mins_apart(f)) continue;
-        cv_store(to, (cv)min_of(f, p, b, h, 0));
-        to += 64;
+    if (P == 1) {
+        cv_store(to, by.scale);
+        if (zt_pack_mins(f)) cv_store(to += 64, by.min);
+        return to + 64;
     }
+    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.scales[i]);
+    if (!zt_pack_mins(f)) return to;
+    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.mins[i]);
     return to;
 }
 
-INLINE uint8_t *open_mins(const uint8_t *p, uint8_t *to)
+/* What open_scales stored at p; *next is behind it. */
+INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p, const uint8_t **next)
 {
-    cv_store(to, cv_load(p + 192));
-    cv_store(to + 64, cv_load(p + 256));
-    cv_store(to + 128, (cv)fv_neg(fv_of_half(p + 32)));
-    return to + OPEN_MINS;
+    const int mins = zt_pack_mins(f);
+    pair y = {.scale = cv_load(p)};
+    *next = p + 64 * (1 + mins) * P;
+    if (P == 1) {
+        if (mins) y.min = cv_load(p + 64);
+        return y;
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        y.scales[i] = fv_load(p + 64 * i);
+        if (mins) y.mins[i] = fv_load(p + 128 + 64 * i);
+    }
+    return y;
 }
 
-TEMPLATE void open_codes(zt_pack_form f, const uint8_t *p, int64_t K, uint8_t *to)
+TEMPLATE void open_codes(zt_pack_form f, int P, const uint8_t *group, const uint8_t *p, int64_t K,
+                         uint8_t *to)
 {
-    for (int64_t left = K / 32; left > 0; left -= f.together) {
+    const int step = zt_pack_step(f);
+    const powers by = powers_of(f, group, 0);
+    for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
-        for (int b = 0; b < n; b++, q += ZT_PACK_CODES(f.bits)) to = open_block(f, p, q, b, to);
-        if (zt_pack_folds(f)) to = open_mins(p, to);
+        const multiples of = multiples_of(f, p, 0, by);
+        for (int b = 0; b < n; b += step) {
+            UNROLL for (int i = 0; i < step; i++, q += ZT_PACK_CODES(f.bits)) {
+                cv c[8];
+                cv_unpack(f, false, q, c);
+                UNROLL for (int j = 0; j < 8; j++, to += 64) cv_store(to, c[j]);
+            }
+            to = open_scales(f, P, pair_of(f, P, p, b, 0, by, of), to);
+        }
         p = q;
     }
 }
 
-/* 32 opened columns; what comes after them. */
-TEMPLATE const uint8_t *opened_block(zt_pack_form f, int P, const uint8_t *p, const uint8_t *x,
-                                     fv *sum)
-{
-    const int parts = zt_pack_halves(f) ? 2 : 1, n = 8 / parts;
-    const uint8_t *d = x + 32 * MOST, *s = d + 4 * MOST, *scales = p + 512;
-    UNROLL for (int h = 0; h < parts; h++) {
-        cv c[8];
-        iv dot[MOST];
-        UNROLL for (int i = 0; i < n; i++) c[i] = cv_load(p + 64 * (n * h + i));
-        fv scale = fv_load(scales), min = scale;
-        scales += 64;
-        if (zt_pack_mins_apart(f)) {
-            min = fv_load(scales);
-            scales += 64;
-        }
-        cv_dots(8, n, MOST, c, x + 16 * MOST * h, zt_pack_mins(f) ? NULL : s + 4 * MOST * h, dot);
-        add_part(f, MOST, P, dot, scale, min, d, s + 4 * MOST * h, sum);
-    }
-    return scales;
-}
-
-/* Minima that lie behind 8 blocks which begin at p. */
-TEMPLATE void opened_mins_of(zt_pack_form f, int P, const uint8_t *p, const uint8_t *x, fv *sum)
-{
-    const uint8_t *at = p + 8 * (512 + 64);
-    const cv m[2] = {cv_load(at), cv_load(at + 64)};
-    add_mins(f, MOST, P, m, fv_load(at + 128), x, sum);
-}
-
-/* tile_codes of an opened group, whatever its type: f says what scales and minima there are. */
+/* tile_codes of an opened group. */
 TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
-                          float *acc, int64_t down, bool goes_on)
+                          float *acc, int64_t down, bool goes_on, const uint8_t *group)
 {
+    const int columns = pair_columns(f);
     fv sum[MOST];
     UNROLL for (int t = 0; t < MOST / P; t++)
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
-    for (int64_t k = 0; k < K; k += 32, x += (size_t)MOST * code_bytes(f)) {
-        if (zt_pack_folds(f) && k % 256 == 0) opened_mins_of(f, P, p, x, sum);
-        p = opened_block(f, P, p, x, sum);
-        if (zt_pack_folds(f) && k % 256 == 224) p += OPEN_MINS;
+    for (int64_t k = 0; k < K; k += columns, x += (size_t)MOST * pair_bytes(f)) {
+        const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
+        iv dot[2][MOST];
+        UNROLL for (int i = 0; i < 2; i++) {
+            const int n = columns / 8;
+            cv c[8];
+            UNROLL for (int j = 0; j < n; j++) c[j] = cv_load(p + 64 * (n * i + j));
+            cv_dots(8, n, MOST, c, at + 4 * n * MOST * i,
+                    from_of_form(f, P, i, each + 4 * MOST * i), dot[i]);
+        }
+        const pair by = opened_scales(f, P, p + 16 * columns, &p);
+        add_dots(f, MOST, P, dot, by, at + columns * MOST, sum);
     }
-    UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
+    if (group)
+        store_sums(MOST / P, P, sum, powers_of(f, group, 0), acc, down);
+    else
+        UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
 }
 #endif
 
@@ -351,7 +508,7 @@ TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64],
 TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *const *w, int64_t K,
                         const float *x, size_t step, float *acc, int64_t down)
 {
-    size_t at = 0;
+    size_t at = ZT_PACK_POWERS;
     fv scale[MOST_GROUPS], min[MOST_GROUPS];
     uint8_t codes[MOST_GROUPS][8][64];
     sums s;
@@ -506,8 +663,9 @@ typedef struct weights {
     tiles exact, fast, fine; /* act=f32, act=q8, act=q16 */
     act_form fast_form; /* with BRAIN: of processors that are fast at it, WIDE of the others */
     zt_pack_form form;
-    open_fn *open; /* NULL: of codes that are bytes, and where it would save nothing */
-    twin_fn *twin[2]; /* [parts - 1] */
+    open_fn *open[2]; /* [parts - 1]; NULL: of codes that are bytes, and where it would save nothing */
+    opened_fn *opened[2];
+    twin_fn *twin[2];
 } weights;
 
 #define TILE(name, body)                                                                           \
@@ -540,9 +698,23 @@ ZT_PACK_BLOCKS(X)
 #undef X
 #if defined(ZT_ISA_avx512)
 #define X(NAME, ...)                                                                               \
-    static void open_##NAME(const uint8_t *w, int64_t K, uint8_t *to)                              \
+    static void open_##NAME(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t *to)        \
     {                                                                                              \
-        open_codes(ZT_PACK_FORM(__VA_ARGS__), w, K, to);                                           \
+        open_codes(ZT_PACK_FORM(__VA_ARGS__), 1, group, w, K, to);                                 \
+    }                                                                                              \
+    static void open_fine_##NAME(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t *to)   \
+    {                                                                                              \
+        open_codes(ZT_PACK_FORM(__VA_ARGS__), 2, group, w, K, to);                                 \
+    }                                                                                              \
+    static void opened_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, float *acc,           \
+                              int64_t down, bool goes_on, const uint8_t *group)                    \
+    {                                                                                              \
+        tile_opened(ZT_PACK_FORM(__VA_ARGS__), 1, w, K, x, acc, down, goes_on, group);             \
+    }                                                                                              \
+    static void opened_fine_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, float *acc,      \
+                                   int64_t down, bool goes_on, const uint8_t *group)               \
+    {                                                                                              \
+        tile_opened(ZT_PACK_FORM(__VA_ARGS__), 2, w, K, x, acc, down, goes_on, group);             \
     }                                                                                              \
     static void twin_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart,           \
                             float *acc, int64_t down, size_t reach)                                \
@@ -556,33 +728,14 @@ ZT_PACK_BLOCKS(X)
     }
 ZT_PACK_BLOCKS(X)
 #undef X
-#define OPENED_TILE(name, P, scales)                                                               \
-    static void name(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,      \
-                     bool goes_on)                                                                 \
-    {                                                                                              \
-        tile_opened(ZT_PACK_FORM(8, NONE, 0, scales, 0, 1), P, w, K, x, acc, down, goes_on);       \
-    }
-OPENED_TILE(opened, 1, HALF)
-OPENED_TILE(opened_fine, 2, HALF)
-OPENED_TILE(opened_mins, 1, HALF_MIN)
-OPENED_TILE(opened_mins_fine, 2, HALF_MIN)
-OPENED_TILE(opened_folds, 1, U6_MIN)
-OPENED_TILE(opened_folds_fine, 2, U6_MIN)
-OPENED_TILE(opened_halves, 1, I8_16)
-OPENED_TILE(opened_halves_fine, 2, I8_16)
-OPENED_TILE(opened_halves_mins, 1, U4_MIN)
-OPENED_TILE(opened_halves_mins_fine, 2, U4_MIN)
-/* [has scales for 16 columns][has minima: 1, that fold: 2][parts - 1] */
-static opened_fn *const opened_tiles[2][3][2] = {
-    {{opened, opened_fine}, {opened_mins, opened_mins_fine}, {opened_folds, opened_folds_fine}},
-    {{opened_halves, opened_halves_fine},
-     {opened_halves_mins, opened_halves_mins_fine},
-     {NULL, NULL}}};
-#define OPEN(NAME, bits) (bits) < 8 ? open_##NAME : NULL
-#define TWIN(NAME)       {twin_##NAME, twin_fine_##NAME}
+#define OPEN(NAME, bits)                                                                           \
+    {(bits) < 8 ? open_##NAME : NULL, (bits) < 8 ? open_fine_##NAME : NULL}
+#define OPENED(NAME) {opened_##NAME, opened_fine_##NAME}
+#define TWIN(NAME)   {twin_##NAME, twin_fine_##NAME}
 #else
-#define OPEN(NAME, bits) NULL
-#define TWIN(NAME)       {NULL, NULL}
+#define OPEN(NAME, bits) {NULL, NULL}
+#define OPENED(NAME) {NULL, NULL}
+#define TWIN(NAME)   {NULL, NULL}
 #endif
 EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
 EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
@@ -608,16 +761,18 @@ static const tiles wide_tiles = TILES(wide, BF16, PLAIN_GROUPS);
 static const tiles wide_tiles = PLAIN_TILES(BF16);
 #endif
 
+#define NO_MORE {NULL, NULL}, {NULL, NULL}, {NULL, NULL}
+
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NULL, {NULL, NULL}},
-    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NULL, {NULL, NULL}},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NULL, {NULL, NULL}},
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NO_MORE},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NO_MORE},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NO_MORE},
 #define X(NAME, bits, ...)                                                                         \
     [ZT_##NAME] = {ROWS_TILES(NAME), CODES_TILES(NAME), FINE_TILES(NAME), CODES,                   \
-                   ZT_PACK_FORM(bits, __VA_ARGS__), OPEN(NAME, bits), TWIN(NAME)},
+                   ZT_PACK_FORM(bits, __VA_ARGS__), OPEN(NAME, bits), OPENED(NAME), TWIN(NAME)},
     ZT_PACK_BLOCKS(X)
 #undef X
-#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NULL, {NULL, NULL}},
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NO_MORE},
     ZT_PACK_WHOLE(X)
 #undef X
 };
