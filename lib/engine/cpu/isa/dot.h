@@ -89,17 +89,22 @@ INLINE void ask_for(const void *p)
 #endif
 }
 
-/* Of a stream that is at p the next `bytes`, `reach` further on (zt_cpu_reach; 0: nothing). That may be
- * past its end: the processor passes over addresses that nobody has. */
-INLINE void send_for(const uint8_t *p, size_t reach, int bytes)
+/* Sends for lines, to the second-level cache. They may be past the end of what is there: the processor passes
+ * over addresses that nobody has. */
+INLINE void send_lines(uintptr_t at, int bytes)
 {
-    if (!reach) return;
 #if defined(__x86_64__)
     UNROLL for (int i = 0; i < bytes; i += 64)
-        __asm__ volatile("prefetcht1 %0" : : "m"(*(const char *)((uintptr_t)p + reach + (size_t)i)));
+        __asm__ volatile("prefetcht1 %0" : : "m"(*(const char *)(at + (size_t)i)));
 #else
-    (void)p, (void)bytes;
+    (void)at, (void)bytes;
 #endif
+}
+
+/* Of a stream that is at p the next `bytes`, `reach` further on (zt_cpu_reach; 0: nothing). */
+INLINE void send_for(const uint8_t *p, size_t reach, int bytes)
+{
+    if (reach) send_lines((uintptr_t)p + reach, bytes);
 }
 
 #if defined(ZT_ISA_avx512)

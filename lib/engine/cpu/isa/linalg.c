@@ -32,6 +32,7 @@
 #include "lib/engine/cpu/isa/codes.h"
 
 enum { FEW = 2 }; /* rows that every thread brings into their form for itself, in each of its parts */
+enum { AT_ONCE = 1024 }; /* bytes to send for, from which on it is done while a tile goes on */
 enum { ENOUGH = 4 }; /* tiles by one group, from which on it is opened, and what comes next sent for */
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -342,7 +343,7 @@ static float *sums_in_place(const job *j, int64_t t, int64_t g)
 
 /* The T (size'th size) rows of activations from t times groups g..end-1, of which one call takes a
  * few. */
-static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end)
+static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end, tile_sends sends)
 {
     const int64_t parts = j->p->parts, token = t / parts, T = ((int64_t)1 << size) / parts;
     const uint8_t *x = j->x + (size_t)t * j->row_bytes;
@@ -352,8 +353,8 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
         for (int i = 0; i < at_once; i++) /* past the end the last again, not used */
             w[i] = j->w + (size_t)(g + i < end ? g + i : end - 1) * j->group_bytes;
         if (j->decoded) w[0] = (const uint8_t *)j->decoded;
-        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16,
-                           reach_of(j, t, (int64_t)1 << size));
+        sends.reach = reach_of(j, t, (int64_t)1 << size);
+        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16, sends);
         for (int i = 0; i < at_once && g + i < end && !y; i++)
             finish(j, token, T, g + i, j->acc + 16 * T * i);
     }
@@ -369,6 +370,20 @@ static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int6
     size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
     for (size_t k = from; k < from + part && k < bytes; k += 64)
         send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + k, 64);
+}
+
+/* The same of a part that is so large that its lines would wait for each other: while the tile goes on,
+ * a few with each pair of columns. (A few lines at once cost less than to ask for them in the tile.) */
+static tile_sends sends_of(const job *j, int64_t g, int64_t i, int64_t n)
+{
+    const size_t part = (size_t)round_up((int64_t)j->group_bytes / n, 64);
+    const uint8_t *next = j->w + (size_t)(g + 1) * j->group_bytes, *end = next + j->group_bytes;
+    if (j->p->form != CODES || part < AT_ONCE || n < ENOUGH || g + 1 >= j->p->groups) {
+        send_for_next(j, g, 0, j->group_bytes, i, n);
+        return (tile_sends){0};
+    }
+    next += part * (size_t)i;
+    return (tile_sends){.next = next, .end = next + part < end ? next + part : end};
 }
 
 #if defined(ZT_ISA_avx512)
@@ -417,8 +432,8 @@ static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, i
     const int64_t n = (whole - t) / MOST;
     for (; j->twin && t + 2 * MOST <= whole; t += 2 * MOST) twin_of(j, t, g);
     for (int64_t i = 0; t < whole; i++, t += MOST) {
-        send_for_next(j, g, 0, j->group_bytes, i, n);
-        tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end);
+        const tile_sends sends = sends_of(j, g, i, n);
+        tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end, sends);
     }
 }
 
@@ -441,7 +456,7 @@ static void block_groups(const job *j, int64_t t, int64_t last, int64_t g, int64
     for (int64_t i = g; i < end && whole > t; i += at_once) whole_tiles(j, t, whole, i, end);
     for (int size = SIZES - 2; size >= 0; size--) {
         if (!((last - whole) >> size & 1)) continue;
-        tile_groups(j, whole, size, g, end);
+        tile_groups(j, whole, size, g, end, (tile_sends){0});
         whole += (int64_t)1 << size;
     }
 }

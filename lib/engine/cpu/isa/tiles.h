@@ -13,12 +13,19 @@
 
 enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 
+/* What a tile sends for: of the group that it multiplies by what is so far ahead (send_for; 0: nothing), and
+ * of another from `next` to `end`, two lines with each pair of columns (of codes by 8 rows). */
+typedef struct tile_sends {
+    size_t reach;
+    const uint8_t *next, *end;
+} tile_sends;
+
 /* w: the groups' packed bytes; x: the tile's activations, rows `step` apart where they are rows;
  * acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
- * each other; reach: how far ahead the first tile by a group sends for weights (send_for), 0 for others.
+ * each other; sends: for which weights.
  * Each makes its pass for LANES rows of the groups, from row r on. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
-                     int64_t down, size_t reach);
+                     int64_t down, tile_sends sends);
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
@@ -274,9 +281,9 @@ TEMPLATE void store_sums(int T, int P, const fv *sum, powers by, float *acc, int
 }
 
 TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
-                         const uint8_t *x, float *acc, int64_t down, size_t reach)
+                         const uint8_t *x, float *acc, int64_t down, tile_sends sends)
 {
-    if (r > 0) reach = 0;
+    const size_t reach = r > 0 ? 0 : sends.reach;
     const int step = zt_pack_step(f);
     const powers by = powers_of(f, p, r);
     fv sum[MOST];
@@ -294,6 +301,10 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, 
             iv dot[2][MOST];
             const uint8_t *at = alone(x), *codes = alone(q);
             send_for(codes, reach, ZT_PACK_CODES(f.bits) * step);
+            if (T == MOST && r == 0 && sends.next < sends.end) {
+                send_lines((uintptr_t)sends.next, 128);
+                sends.next += 128;
+            }
             pair_dots(f, T, P, codes + 4 * r, at, dot);
             add_dots(f, T, P, dot, pair_of(f, P, p, b, r, by, of), at + pair_columns(f) * T, sum);
             x += (size_t)T * pair_bytes(f);
@@ -670,9 +681,9 @@ typedef struct weights {
 
 #define TILE(name, body)                                                                           \
     static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,   \
-                     int64_t down, size_t reach)                                                   \
+                     int64_t down, tile_sends sends)                                               \
     {                                                                                              \
-        (void)step, (void)reach;                                                                   \
+        (void)step, (void)sends;                                                                   \
         for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
     }
 /* With f32 every sum is a chain of dependent additions, so a call keeps eight of them going. */
@@ -681,15 +692,15 @@ typedef struct weights {
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, reach))              \
-    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, acc, down, reach))
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, sends))              \
+    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, acc, down, sends))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
-    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down, reach))
+    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down, sends.reach))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
-    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down, reach))
+    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down, sends.reach))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
     TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))                        \
-    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down, reach))
+    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down, sends.reach))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
