@@ -76,6 +76,21 @@ static void fill(zt_dtype t, uint8_t *p, size_t bytes)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
+/* Powers, in front of a group, come from what was packed, not from what memory held. */
+static void test_powers(zt_dtype t, int64_t K, const uint8_t *file, int rows)
+{
+    size_t group = zt_pack_group_bytes(t, K);
+    uint8_t *packed[2];
+    for (int i = 0; i < 2; i++) {
+        packed[i] = aligned_alloc(64, group);
+        memset(packed[i], i ? 0x11 : 0xee, group);
+        zt_pack_group(t, K, file, row_bytes(t, K), rows, packed[i]);
+    }
+    ok(!memcmp(packed[0], packed[1], ZT_PACK_POWERS), "%s: powers of %lld columns",
+       zt_dtype_get(t)->name, (long long)K);
+    free(packed[0]), free(packed[1]);
+}
+
 static void test_pack(zt_dtype t, int64_t K, int rows)
 {
     const zt_dtype_info *d = zt_dtype_get(t);
@@ -100,6 +115,7 @@ static void test_pack(zt_dtype t, int64_t K, int rows)
     for (int i = 0; i < 64; i++) bad += packed[group + (size_t)i] != 0xee;
     ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", d->name,
        rows, (long long)K);
+    if (zt_pack_form_of(t).bits) test_powers(t, K, file, rows);
     free(file), free(packed), free(want), free(got);
 }
 
@@ -107,6 +123,7 @@ static void test_packs(zt_dtype t)
 {
     int block = zt_dtype_get(t)->block;
     test_pack(t, block, 16);
+    test_pack(t, 2 * block, 16);
     test_pack(t, 3 * block, 5);
     if (block == 1) test_pack(t, 33, 16);
     if (t == ZT_MXFP4) test_pack(t, 16 * block, 16);

@@ -501,12 +501,13 @@ static void pack_whole(zt_dtype t, int64_t K, const uint8_t *src, size_t row_byt
     memset(dst + used, 0, zt_pack_group_bytes(t, K) - used);
 }
 
-/* Rows of a block type, with their powers; what is behind an odd block is zero. */
+/* Rows of a block type, with their powers; what is behind an odd block is zero, and what the last
+ * head has for columns that are not there. */
 static void pack_block_rows(const row *w, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
                             uint8_t *dst, size_t bytes)
 {
     const zt_pack_form f = w->form;
-    if (rows < ZT_PACK_ROWS || K / 32 < zt_pack_blocks(f, K)) memset(dst, 0, bytes);
+    if (rows < ZT_PACK_ROWS || K / 32 % f.together) memset(dst, 0, bytes);
     w->pack(K / w->columns, row_bytes, rows, src, dst + ZT_PACK_POWERS);
     put_powers(f, K, dst);
 }
