@@ -420,18 +420,16 @@ size_t zt_pack_group_bytes(zt_dtype t, int64_t K)
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* What a head has of scales and minima, and what they are multiplied by, which is less. */
+/* What a head has of scales and minima that are no whole numbers: times 16 of each, after each
+ * other, of so many bytes. */
 typedef struct head {
-    int n, n_mins, bytes; /* times 16 of each, after each other, of so many bytes */
-    float times;
+    int n, n_mins, bytes;
 } head;
 
 static const head heads[] = {
-    [ZT_SCALES_HALF] = {2, 0, 2, 1},    [ZT_SCALES_HALF_MIN] = {2, 2, 2, 1},
-    [ZT_SCALES_E8M0] = {4, 0, 1, 1},    [ZT_SCALES_E4M3] = {4, 0, 1, 1},
-    [ZT_SCALES_U6_MIN] = {1, 1, 2, 64}, [ZT_SCALES_U4_MIN] = {1, 1, 2, 16},
-    [ZT_SCALES_ONE] = {1, 0, 2, 1},     [ZT_SCALES_I8] = {1, 0, 2, 32},
-    [ZT_SCALES_I8_16] = {1, 0, 2, 128},
+    [ZT_SCALES_HALF] = {2, 0, 2},   [ZT_SCALES_HALF_MIN] = {2, 2, 2}, [ZT_SCALES_E8M0] = {4, 0, 1},
+    [ZT_SCALES_E4M3] = {4, 0, 1},   [ZT_SCALES_U6_MIN] = {1, 1, 2},   [ZT_SCALES_U4_MIN] = {1, 1, 2},
+    [ZT_SCALES_ONE] = {1, 0, 2},    [ZT_SCALES_I8] = {1, 0, 2},       [ZT_SCALES_I8_16] = {1, 0, 2},
 };
 
 /* The largest of n times 16 numbers without their signs, whose bits keep the order, NaN on top. */
@@ -471,6 +469,7 @@ static float power_of(float top)
 static void put_powers(zt_pack_form f, int64_t K, uint8_t *group)
 {
     const head h = heads[f.scales];
+    const float times = (float)(1 << zt_pack_scale_bits(f)); /* whole numbers are less */
     const uint8_t *p = group + ZT_PACK_POWERS;
     int16_t d[16] = {0}, m[16] = {0};
     for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
@@ -485,7 +484,7 @@ static void put_powers(zt_pack_form f, int64_t K, uint8_t *group)
         float scale = number_of(f.scales, d[r]);
         float min = zt_f16_to_f32((uint16_t)m[r]) + scale * (float)zt_pack_middle(f);
         min = zt_pack_mins(f) ? ldexpf(min, -zt_pack_min_power(f)) : 0;
-        float power = isnan(scale + min) ? NAN : power_of(h.times * fmaxf(scale, min));
+        float power = isnan(scale + min) ? NAN : power_of(times * fmaxf(scale, min));
         memcpy(group + 4 * r, &power, 4);
     }
 }

@@ -148,6 +148,14 @@ static inline int zt_pack_wide(zt_pack_form f)
     return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;
 }
 
+/* Bits of scales that are bytes, or halves of them, without their sign; 0: they are no bytes. */
+static inline int zt_pack_scale_bits(zt_pack_form f)
+{
+    if (f.scales == ZT_SCALES_I8) return 5;
+    if (f.scales == ZT_SCALES_I8_16) return 7;
+    return f.scales == ZT_SCALES_U6_MIN ? 6 : f.scales == ZT_SCALES_U4_MIN ? 4 : 0;
+}
+
 /* Times 32 columns that share two scales; of K columns, how many with what is behind an odd one. */
 static inline int zt_pack_step(zt_pack_form f) { return zt_pack_halves(f) ? 1 : 2; }
 static inline int64_t zt_pack_blocks(zt_pack_form f, int64_t K)

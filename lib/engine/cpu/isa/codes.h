@@ -30,10 +30,10 @@ INLINE float inverse_scale(int32_t bits, float *d)
 }
 
 /* The bits of the largest |x| of n, as integers. */
-INLINE int32_t top_bits(const float *x, int64_t n)
+INLINE int32_t top_bits(const float *x, int n)
 {
     int32_t top = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         int32_t bits = load_i32(x + i) & 0x7fffffff;
         top = bits > top ? bits : top;
     }
@@ -174,7 +174,7 @@ INLINE void put_pair(zt_pack_form f, int64_t T, int parts, const block *b, uint8
     p += 4 * T;
     for (int u = 0; u < parts; u++)
         for (int i = 0; i < 2; i++) {
-            int32_t whole = from_of_form(f, parts, i, NULL).whole - zt_pack_middle(f) * sum[u][i];
+            int32_t whole = half_lost(f, parts, i) - zt_pack_middle(f) * sum[u][i];
             memcpy(p + 4 * T * i + 4 * u, &whole, 4);
         }
     if (!zt_pack_mins(f)) return;
@@ -395,7 +395,7 @@ INLINE void put_tile_scales(zt_pack_form f, int T, int parts, __m256 *d, const _
         store_each(T, p, _mm256_castps_si256(_mm256_mul_ps(unit, _mm256_set1_ps(sums_unit(f)))));
     p += 4 * T;
     UNROLL for (int i = 0; i < 2; i++) {
-        const __m256i whole = _mm256_set1_epi32(from_of_form(f, parts, i, NULL).whole);
+        const __m256i whole = _mm256_set1_epi32(half_lost(f, parts, i));
         __m256i off = _mm256_mullo_epi32(sum[i], _mm256_set1_epi32(-zt_pack_middle(f)));
         store_each(T, p + 4 * T * i, _mm256_add_epi32(whole, off));
     }

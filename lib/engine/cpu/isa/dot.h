@@ -74,11 +74,9 @@ INLINE int32_t whole_of(float v) { return v >= -33000 && v <= 33000 ? (int32_t)l
 
 /* What sums begin with. */
 typedef struct sums_from {
-    const uint8_t *each; /* i32[T], or NULL: */
-    int32_t whole;
+    const uint8_t *each; /* i32[T] */
+    int32_t whole;       /* of signed codes of all tokens */
 } sums_from;
-
-INLINE int32_t from_of(sums_from f, int t) { return f.each ? load_i32(f.each + 4 * t) : f.whole; }
 
 INLINE void ask_for(const void *p)
 {
@@ -203,7 +201,7 @@ typedef int32_t __attribute__((may_alias)) four;
 TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sums_from from, iv *y)
 {
     (void)bits;
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(from_of(from, t));
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(load_i32(from.each + 4 * t));
     UNROLL for (int i = 0; i < n; i++)
         UNROLL for (int t = 0; t < T; t++)
             __asm__("vpdpbusd %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
@@ -213,7 +211,7 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sum
 
 TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)
 {
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(from_of(from, t));
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(load_i32(from.each + 4 * t));
     UNROLL for (int i = 0; i < 8; i++) {
         cv c = cv_load_next(p + 64 * i);
         UNROLL for (int t = 0; t < T; t++)
@@ -328,7 +326,7 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sum
     const __m256i one = _mm256_set1_epi16(1);
     UNROLL for (int u = 0; u < T; u += side) {
         UNROLL for (int t = u; t < u + side; t++)
-            y[t] = iv_set(bits < 8 ? from_of(from, t) : from.whole);
+            y[t] = iv_set(bits < 8 ? load_i32(from.each + 4 * t) : from.whole);
         UNROLL for (int i = 0; i < n; i += run) {
             __m256i s[4];
             UNROLL for (int t = 0; t < side; t++) s[t] = pairs(bits, c[i], x + 4 * (i * T + u + t));
@@ -378,18 +376,8 @@ INLINE fv fv_of_half(const void *p)
     memcpy(h, p, sizeof h);
     ROWS(zt_f16_to_f32(h[r]));
 }
-INLINE float of_e8m0(uint32_t e)
-{
-    int32_t bits = (int32_t)(e < 2 ? 0x200000u << e : (e - 1) << 23);
-    return load_f32(&bits);
-}
-INLINE fv fv_of_e8m0(const void *p) { fv y; const uint8_t *b = p; ROWS(of_e8m0(b[r])); }
-INLINE fv fv_of_e4m3(const void *p)
-{
-    fv y;
-    const uint8_t *b = p;
-    ROWS(zt_f16_to_f32((uint16_t)(b[r] << 7)) * 0x1p7f);
-}
+INLINE fv fv_of_e8m0(const void *p) { fv y; const uint8_t *b = p; ROWS(zt_pack_e8m0(b[r])); }
+INLINE fv fv_of_e4m3(const void *p) { fv y; const uint8_t *b = p; ROWS(zt_pack_e4m3(b[r])); }
 INLINE fv fv_of_brain(const void *p, int second)
 {
     fv y;
@@ -473,7 +461,7 @@ TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sum
 {
     (void)bits;
     for (int t = 0; t < T; t++) {
-        iv acc = iv_set(from_of(from, t));
+        iv acc = iv_set(load_i32(from.each + 4 * t));
         for (int i = 0; i < n; i++) {
             int8_t v[4];
             memcpy(v, x + 4 * (i * T + t), 4);

@@ -59,14 +59,20 @@ INLINE float sums_unit(zt_pack_form f)
     return (float)(1 << (zt_pack_beyond(f) + (zt_pack_halves(f) ? 0 : 15)));
 }
 
-/* Sums of codes begin with -zt_pack_middle * sum(q), and with half of what they lose: the second of a
- * pair with one less, so that halves go up in one and down in the other. (Both up would be half a
- * unit in each sum, the same in all rows, which costs a model twice what 8 bits do.) each: both together,
- * where a token has them. */
-INLINE sums_from from_of_form(zt_pack_form f, int P, int i, const uint8_t *each)
+/* Half of what a pair's sums lose: of the second one less, so that halves go up in one and down in
+ * the other. (Both up would be half a unit in each sum, the same in all rows, which costs a model
+ * twice what 8 bits do.) */
+INLINE int32_t half_lost(zt_pack_form f, int P, int i)
 {
     const int beyond = P == 1 ? zt_pack_beyond(f) : 0;
-    return (sums_from){each, beyond ? (1 << (beyond - 1)) - i : 0};
+    return beyond ? (1 << (beyond - 1)) - i : 0;
+}
+
+/* Sums of codes begin with that less zt_pack_middle * sum(q). each: both together, where a token has
+ * them. */
+INLINE sums_from from_of_form(zt_pack_form f, int P, int i, const uint8_t *each)
+{
+    return (sums_from){each, half_lost(f, P, i)};
 }
 
 /* The scale, among those that are bytes, for columns 16h.. of the b-th 32; where it and the other of
@@ -137,21 +143,13 @@ INLINE powers powers_of(zt_pack_form f, const uint8_t *group, int r)
     return (powers){fv_power(power), fv_power(fv_mul(power, fv_set(unit)))};
 }
 
-/* Bits of scales that are bytes, or halves of them, without their sign; 0: they are no bytes. */
-INLINE int scale_bits(zt_pack_form f)
-{
-    if (f.scales == ZT_SCALES_I8) return 5;
-    if (f.scales == ZT_SCALES_I8_16) return 7;
-    return f.scales == ZT_SCALES_U6_MIN ? 6 : f.scales == ZT_SCALES_U4_MIN ? 4 : 0;
-}
-
 /* Two numbers times a power. */
 INLINE iv two_of(fv a, fv b, fv power)
 {
     return iv_pair(iv_of_fv(fv_scaled(a, power)), iv_of_fv(fv_scaled(b, power)), 0);
 }
 
-/* What those of a head are multiples of, times 2^scale_bits, as whole numbers of 16 bits, twice. */
+/* What those of a head are multiples of, times 2^zt_pack_scale_bits, as whole numbers of 16 bits, twice. */
 typedef struct multiples {
     iv scale, min;
 } multiples;
@@ -159,8 +157,8 @@ typedef struct multiples {
 INLINE multiples multiples_of(zt_pack_form f, const uint8_t *p, int r, powers by)
 {
     multiples y = {iv_set(0), iv_set(0)};
-    if (!scale_bits(f)) return y;
-    const fv up = fv_set((float)(1 << scale_bits(f)));
+    if (!zt_pack_scale_bits(f)) return y;
+    const fv up = fv_set((float)(1 << zt_pack_scale_bits(f)));
     const fv d = fv_mul(fv_of_half(p + 2 * r), up);
     y.scale = two_of(d, d, by.scale);
     if (!zt_pack_mins(f)) return y;
@@ -173,12 +171,12 @@ INLINE multiples multiples_of(zt_pack_form f, const uint8_t *p, int r, powers by
 INLINE iv scales_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, multiples of)
 {
     const int last = zt_pack_step(f) - 1, place = scale_place(f, b, 0);
-    if (!scale_bits(f))
+    if (!zt_pack_scale_bits(f))
         return two_of(scale_of(f, p, b, 0, r), scale_of(f, p, b + last, 1 - last, r), by.scale);
     iv two = zt_pack_mins(f) ? iv_unsigned(scale_bytes(p + 64, place, r))
                              : iv_signed(scale_bytes(p + 32, place, r));
     if (f.scales == ZT_SCALES_U4_MIN) two = iv_rest(two, 4);
-    return iv_scales(of.scale, iv_times(two, 15 - scale_bits(f)));
+    return iv_scales(of.scale, iv_times(two, 15 - zt_pack_scale_bits(f)));
 }
 
 /* Two minima, given the scales: of codes less zt_pack_middle. */
@@ -187,12 +185,12 @@ INLINE iv mins_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, mul
     const int place = scale_place(f, b, 0), middle = zt_pack_middle(f) >> zt_pack_min_power(f);
     if (!zt_pack_mins(f)) return iv_set(0);
     if (middle == 2) scale = iv_times(scale, 1); /* else it is 1 */
-    if (!scale_bits(f))
+    if (!zt_pack_scale_bits(f))
         return iv_adds(scale, two_of(min_of(f, p, b, 0, r), min_of(f, p, b + 1, 0, r), by.min));
     const uint8_t *both = p + 64, *apart = p + 192;
     iv two = f.scales == ZT_SCALES_U4_MIN ? iv_over(iv_unsigned(scale_bytes(both, place, r)), 4)
                                           : iv_unsigned(scale_bytes(apart, place, r));
-    return iv_subs(scale, iv_scales(of.min, iv_times(two, 15 - scale_bits(f))));
+    return iv_subs(scale, iv_scales(of.min, iv_times(two, 15 - zt_pack_scale_bits(f))));
 }
 
 /* Of a pair the scales, and minima if there are any: whole numbers, or with P = 2 f32. */
