@@ -193,22 +193,28 @@ static void free_problem(problem *p)
     free(p->x), free(p->w), free(p->b), free(p->file), free(p->want);
 }
 
-/* Tokens from..from+n-1 on an engine; the weight is loaded (and packed), or comes as plain input.
- */
-static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, float *y)
+/* Tokens from..from+n-1 on an engine, x and y of a type; the weight is loaded (and packed), or comes as
+ * plain input. */
+static bool multiply_as(zt_engine *e, const problem *p, zt_dtype type, const void *from, int64_t n,
+                        void *y)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
-    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){n, p->K});
+    zt_type x = zt_type_make(type, 2, (int64_t[]){n, p->K});
     zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}),
             b = zt_type_make(ZT_F32, 1, &p->M);
     if (p->q8 || p->q16) strcpy(attrs.act.s, p->q8 ? "q8" : "q16");
     oneop o = {.op = ZT_OP_linear,
                .attrs = &attrs,
                .in = {&x, &w, p->bias ? &b : NULL},
-               .data = {p->x + from * p->K, p->file, p->b},
-               .out = {zt_type_make(ZT_F32, 2, (int64_t[]){n, p->M})},
+               .data = {from, p->file, p->b},
+               .out = {zt_type_make(type, 2, (int64_t[]){n, p->M})},
                .result = {y}};
     return oneop_run(e, &o) == ZT_OK;
+}
+
+static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, float *y)
+{
+    return multiply_as(e, p, ZT_F32, p->x + from * p->K, n, y);
 }
 
 /* *lean: how much of that is the same in all, as a share. */
@@ -239,13 +245,14 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
     make_problem(&p);
     float *y = malloc((size_t)(p.n * p.M) * 4), *z = malloc((size_t)(p.n * p.M) * 4);
     for (int i = 0; i < 3; i++) {
-        e[i] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = isa});
+        e[i] = zt_engine_open(
+            ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = isa, .tile = 8 * i});
         fine = fine && e[i];
     }
     fine = fine && multiply(e[0], &p, 0, p.n, y);
     double lean = 0, error = fine ? error_of(&p, y, &lean) : 1;
-    const int64_t parts[] = {p.n, 1, 2, 3, 5, 9};
-    for (int i = 0; i < 6 && fine; i++)
+    const int64_t parts[] = {p.n, p.n, p.n, 1, 2, 3, 5, 9, 17};
+    for (int i = 0; i < 9 && fine; i++)
         for (int64_t t = 0; t < p.n && same; t += parts[i]) {
             int64_t n = p.n - t < parts[i] ? p.n - t : parts[i];
             same = multiply(e[(i + t) % 3], &p, t, n, z) &&
@@ -256,7 +263,7 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
        "%s %s %s: %lld x %lld x %lld, error %.1e, %.4f of it everywhere", zt_isa_name(isa),
        zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n,
        (long long)p.K, (long long)p.M, error, lean);
-    ok(same, "... and every token has the same bits in any batch, for 1, 2 and 3 threads");
+    ok(same, "... and every token has the same bits in any batch and tile, for 1, 2 and 3 threads");
     for (int i = 0; i < 3; i++) zt_engine_close(e[i]);
     free(y), free(z);
     free_problem(&p);
@@ -371,6 +378,26 @@ static void test_golden(zt_ctx *ctx)
     json_decref(m);
 }
 
+/* Activations of 16 bits give what the same numbers in f32 give, rounded. */
+static void test_narrow(zt_ctx *ctx, zt_dtype type, problem p)
+{
+    const zt_dtype_info *d = zt_dtype_get(type);
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+    make_problem(&p);
+    const int64_t n_x = p.n * p.K, n_y = p.n * p.M;
+    uint16_t *x = malloc((size_t)n_x * 2), *y = malloc((size_t)n_y * 2), *want = malloc((size_t)n_y * 2);
+    float *wide = malloc((size_t)n_y * 4);
+    d->encode(p.x, x, n_x);
+    d->decode(x, p.x, n_x);
+    bool fine = e && multiply(e, &p, 0, p.n, wide) && multiply_as(e, &p, type, x, p.n, y);
+    d->encode(wide, want, n_y);
+    ok(fine && !memcmp(y, want, (size_t)n_y * 2), "%s %s: x of %s", zt_dtype_get(p.dtype)->name,
+       p.q8 ? "q8" : "q16", d->name);
+    zt_engine_close(e);
+    free(x), free(y), free(want), free(wide);
+    free_problem(&p);
+}
+
 /* Tiles take blocks of 32 columns in twos. */
 static void test_odd_blocks(zt_ctx *ctx)
 {
@@ -400,6 +427,11 @@ int main(void)
                 ctx, zt_isa_best(),
                 (problem){.dtype = dtypes[i], .n = 43, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
     test_odd_blocks(ctx);
+    for (int q8 = 0; q8 < 2; q8++) {
+        problem p = {.dtype = ZT_Q5_1, .n = 43, .K = 96, .M = 37, .q8 = q8, .q16 = !q8};
+        test_narrow(ctx, ZT_F16, p);
+        test_narrow(ctx, ZT_BF16, p);
+    }
 #if defined(__x86_64__)
     if (zt_isa_best() == ZT_ISA_AVX512) test_pairs(ctx);
 #endif

@@ -12,6 +12,8 @@
 #if __has_include(<sys/platform/x86.h>) /* glibc 2.33 and later */
 #define ASKS_LIBC
 #include <sys/platform/x86.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 #endif
 
@@ -177,6 +179,14 @@ size_t zt_cpu_reach_of_bytes(void)
     return is_amd() ? 512 : 0;
 }
 
+/* Linux lends them to those who ask, as frames of signals grow by 8 KiB. */
+bool zt_cpu_amx(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM of arch_prctl(2) */
+    static const unsigned amx[] = {x86_cpu_AMX_TILE, x86_cpu_AMX_INT8, 0};
+    return all_active(amx) && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
 /* Intel's have two ports for 512 bits, AMD's two that multiply and two that add. */
 bool zt_cpu_shared_ports(void)
 {
@@ -186,6 +196,11 @@ bool zt_cpu_shared_ports(void)
 #else
 
 bool zt_cpu_slow_bf16(void)
+{
+    return false;
+}
+
+bool zt_cpu_amx(void)
 {
     return false;
 }

@@ -9,6 +9,8 @@
 bool zt_cpu_slow_bf16(void);
 /* Have 512-bit shifts, conversions and the like no ports but those that multiply? */
 bool zt_cpu_shared_ports(void);
+/* Tile registers that multiply bytes (AMX): are there, and this process may use them; it asks for that. */
+bool zt_cpu_amx(void);
 
 /* Weights are read once, in the order in which they lie. So many bytes ahead of what it reads a kernel
  * does well to send for lines, to the second cache; 0: the processor does better by itself. Few: the kernel

@@ -1,5 +1,6 @@
 /* cpu.c - the cpu engine: its vtable, the choice of kernels, and its memory. */
 #include "lib/engine/cpu/caches.h"
+#include "lib/base/processor.h"
 #include "lib/engine/cpu/own.h"
 
 #include <string.h>
@@ -206,7 +207,7 @@ static zt_cpu_tile choose_tile(int64_t rows)
     int64_t bytes = 1 << 20;
     for (int n = rows ? 0 : zt_cpu_caches(c, 8), i = 0; i < n; i++)
         if (!strcmp(c[i].name, "L2")) bytes = (int64_t)(c[i].bytes / (size_t)c[i].sharers);
-    return (zt_cpu_tile){rows, bytes / 16 * 3};
+    return (zt_cpu_tile){rows, bytes / 16 * 3, zt_cpu_amx()};
 }
 
 /* ---- the vtable ------------------------------------------------------------------------------ */

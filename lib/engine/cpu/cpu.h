@@ -41,6 +41,7 @@ enum { ZT_CPU_AHEAD = 3 };
 typedef struct zt_cpu_tile {
     int64_t rows;  /* asked for; 0: those whose activations `bytes` hold */
     int64_t bytes; /* of the second-level cache, a part */
+    bool amx;      /* may it use AMX's registers (zt_cpu_amx) */
 } zt_cpu_tile;
 
 typedef struct zt_cpu_kernel {

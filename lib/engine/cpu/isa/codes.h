@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#include "lib/engine/cpu/isa/tiles.h"
+#include "lib/engine/cpu/isa/opened.h"
 
 /* ---- 32 values ------------------------------------------------------------------------------- */
 
@@ -125,12 +125,44 @@ INLINE float min_unit(zt_pack_form f, int parts)
     return parts == 1 && !zt_pack_halves(f) ? 0x1p-12f : 1;
 }
 
-INLINE void put_words(int64_t T, const int8_t *q, uint8_t *dst)
+/* Where a row lies: of a first pair its codes and what comes behind them, of the next ones `step`
+ * further; in a tile of T rows side by side, or for AMX by itself, only the rest side by side. */
+typedef struct place {
+    uint8_t *codes, *rest;
+    size_t step;
+    int T;
+    bool amx;
+} place;
+
+/* Row r of the tile at p. */
+INLINE place place_in_tile(zt_pack_form f, int T, int64_t r, uint8_t *p)
 {
-    if (T == 1)
-        memcpy(dst, q, 32);
-    else
-        for (int i = 0; i < 8; i++) memcpy(dst + 4 * T * i, q + 4 * i, 4);
+    const size_t step = (size_t)T * pair_bytes(f);
+    return (place){p + 4 * r, p + pair_columns(f) * T + 4 * r, step, T, false};
+}
+
+INLINE place place_in_amx(zt_pack_form f, int64_t r, uint8_t *p)
+{
+    uint8_t *rest = p + 64 * AMX_ROWS + (pair_bytes(f) - 64) * MOST * (r / MOST);
+    const size_t step = (size_t)AMX_ROWS * pair_bytes(f);
+    return (place){p + 64 * r, rest + 4 * (r % MOST), step, MOST, true};
+}
+
+INLINE place next_pair(place p)
+{
+    p.codes += p.step, p.rest += p.step;
+    return p;
+}
+
+/* Of the i-th 32 columns the codes of the u-th row from there. */
+INLINE void put_words(place p, int i, int u, const int8_t *q)
+{
+    if (p.amx || p.T == 1) { /* then u is 0 */
+        memcpy(p.codes + 32 * i + 64 * u, q, 32);
+        return;
+    }
+    uint8_t *dst = p.codes + 32 * p.T * i + 4 * u;
+    for (int j = 0; j < 8; j++) memcpy(dst + 4 * p.T * j, q + 4 * j, 4);
 }
 
 /* Of a token two numbers: whole ones in a word, or f32 in two rows. */
@@ -155,11 +187,11 @@ INLINE float scale_unit(zt_pack_form f, int parts, int32_t top, float *d)
     return unit / 16383;
 }
 
-/* A pair, of zt_pack_step blocks, to where it lies among rows of T tokens. */
-INLINE void put_pair(zt_pack_form f, int64_t T, int parts, const block *b, uint8_t *dst)
+/* A pair, of zt_pack_step blocks. */
+INLINE void put_pair(zt_pack_form f, place to, int parts, const block *b)
 {
-    const int last = zt_pack_step(f) - 1;
-    uint8_t *p = dst + pair_columns(f) * T;
+    const int last = zt_pack_step(f) - 1, T = to.T;
+    uint8_t *p = to.rest;
     int32_t sum[2][2];
     float d[2] = {b[0].scale, b[last].scale}, product[2];
     float unit = scale_unit(f, parts, top_bits(d, 2), d) * sums_unit(f);
@@ -167,7 +199,7 @@ INLINE void put_pair(zt_pack_form f, int64_t T, int parts, const block *b, uint8
         for (int i = 0; i < 2; i++)
             sum[u][i] = last ? b[i].sum[u][0] + b[i].sum[u][1] : b[0].sum[u][i];
     for (int u = 0; u < parts; u++)
-        for (int i = 0; i <= last; i++) put_words(T, b[i].q[u], dst + 32 * T * i + 4 * u);
+        for (int i = 0; i <= last; i++) put_words(to, i, u, b[i].q[u]);
     if (parts == 2 || last) put_two(parts, d[0], d[1], p);
     p += last ? 4 * T : 0;
     if (parts == 1) memcpy(p, &unit, 4);
@@ -207,16 +239,15 @@ INLINE void make_block(int parts, const float *x, block *b)
     b->scale *= 1 / 256.0f;
 }
 
-/* A row of x to where its first (or only) row of a tile of T lies. */
-static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
-                      uint8_t *dst)
+/* A row of x to where its first (or only) row lies. */
+static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, place to)
 {
     const block none = {.scale = 0};
-    for (int64_t k = 0; k < K; dst += (size_t)T * pair_bytes(f)) {
+    for (int64_t k = 0; k < K; to = next_pair(to)) {
         block b[2] = {none, none};
         for (int i = 0; i < zt_pack_step(f) && k < K; i++, k += 32)
             make_block((int)parts, x + k, &b[i]);
-        put_pair(f, T, (int)parts, b, dst);
+        put_pair(f, to, (int)parts, b);
     }
 }
 #endif
@@ -312,8 +343,19 @@ INLINE __m256i sums_of(__m512i a, __m512i b)
     return _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
 }
 
+/* Pairs of rows as two_rows gives them, to lines of 64 bytes. */
+INLINE void store_rows(const __m512i *p, uint8_t *dst)
+{
+    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    UNROLL for (int r = 0; r < 4; r++, dst += 128) {
+        __m512i v = _mm512_permutexvar_epi32(turn, p[r]);
+        _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_castsi512_si256(v));
+        _mm256_storeu_si256((__m256i *)(void *)(dst + 64), _mm512_extracti64x4_epi64(v, 1));
+    }
+}
+
 /* Two words of each row of codes, and a number of each row. */
-INLINE void store_codes(int T, uint8_t *dst, __m512i z)
+INLINE void store_words(int T, uint8_t *dst, __m512i z)
 {
     if (T == 8)
         _mm512_storeu_si512(dst, z);
@@ -336,7 +378,8 @@ typedef struct tile_part {
     __m256i sum[2];
 } tile_part;
 
-INLINE tile_part put_tile_part(int T, int parts, const float *const *x, int64_t k, uint8_t *dst)
+/* i: of the pair's. */
+INLINE tile_part put_tile_part(place to, int i, int parts, const float *const *x, int64_t k)
 {
     __m256 d, by = inverse_scales(parts, tops(x, k), &d);
     float inv[8];
@@ -345,7 +388,11 @@ INLINE tile_part put_tile_part(int T, int parts, const float *const *x, int64_t 
     UNROLL for (int r = 0; r < 8; r += 2)
         p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
     turn_codes(p, z);
-    UNROLL for (int i = 0; i < 4; i++) store_codes(T, dst + 8 * T * i, z[i]);
+    if (to.amx)
+        store_rows(p, to.codes + 32 * i);
+    else
+        UNROLL for (int j = 0; j < 4; j++)
+            store_words(to.T, to.codes + 32 * to.T * i + 8 * to.T * j, z[j]);
     return (tile_part){d, {sums_of(z[0], z[1]), sums_of(z[2], z[3])}};
 }
 
@@ -404,44 +451,60 @@ INLINE void put_tile_scales(zt_pack_form f, int T, int parts, __m256 *d, const _
                   for_mins(f, parts, d[1], sum[1]));
 }
 
-INLINE void put_tile_pair(zt_pack_form f, int T, int parts, const float *const *x, int64_t k,
-                          int64_t K, uint8_t *dst)
+/* Codes of zeros, for the second 32 columns of a pair that has only the first. */
+INLINE void clear_second(place to)
+{
+    for (int r = 0; r < MOST && to.amx; r++) memset(to.codes + 64 * r + 32, 0, 32);
+    if (!to.amx) memset(to.codes + 32 * to.T, 0, 32 * (size_t)to.T);
+}
+
+INLINE void put_tile_pair(zt_pack_form f, place to, int parts, const float *const *x, int64_t k,
+                          int64_t K)
 {
     const __m256i zero = _mm256_setzero_si256();
-    tile_part a = put_tile_part(T, parts, x, k, dst), b = {_mm256_setzero_ps(), {zero, zero}};
+    tile_part a = put_tile_part(to, 0, parts, x, k), b = {_mm256_setzero_ps(), {zero, zero}};
     __m256i sum[2] = {a.sum[0], a.sum[1]};
     if (zt_pack_halves(f)) {
         b.scale = a.scale;
     } else {
         if (k + 32 < K)
-            b = put_tile_part(T, parts, x, k + 32, dst + 32 * T);
+            b = put_tile_part(to, 1, parts, x, k + 32);
         else
-            memset(dst + 32 * T, 0, 32 * (size_t)T);
+            clear_second(to);
         sum[0] = _mm256_add_epi32(a.sum[0], a.sum[1]);
         sum[1] = _mm256_add_epi32(b.sum[0], b.sum[1]);
     }
-    put_tile_scales(f, T, parts, (__m256[]){a.scale, b.scale}, sum, dst + pair_columns(f) * T);
+    put_tile_scales(f, to.T, parts, (__m256[]){a.scale, b.scale}, sum, to.rest);
 }
 
-INLINE void put_tile_of(zt_pack_form f, int T, int parts, const float *const *x, int64_t K,
-                        uint8_t *dst)
+INLINE void put_tile_of(zt_pack_form f, place to, int parts, const float *const *x, int64_t K)
 {
-    for (int64_t k = 0; k < K; k += pair_columns(f), dst += (size_t)T * pair_bytes(f))
-        put_tile_pair(f, T, parts, x, k, K, dst);
+    for (int64_t k = 0; k < K; k += pair_columns(f), to = next_pair(to))
+        put_tile_pair(f, to, parts, x, k, K);
 }
 
-static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t T, int64_t parts,
-                     uint8_t *dst)
+/* The same with what the compiler may know of T and amx. */
+#define PUT_TILE(T_, amx_, parts)                                                                  \
+    do {                                                                                           \
+        to.T = T_, to.amx = amx_;                                                                  \
+        put_tile_of(f, to, parts, x, K);                                                           \
+    } while (0)
+static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t parts, place to)
 {
-    if (T == 8 && parts == 2)
-        put_tile_of(f, 8, 2, x, K, dst);
-    else if (T == 8)
-        put_tile_of(f, 8, 1, x, K, dst);
+    if (to.amx && parts == 2)
+        PUT_TILE(8, true, 2);
+    else if (to.amx)
+        PUT_TILE(8, true, 1);
+    else if (to.T == 8 && parts == 2)
+        PUT_TILE(8, false, 2);
+    else if (to.T == 8)
+        PUT_TILE(8, false, 1);
     else if (parts == 2)
-        put_tile_of(f, 4, 2, x, K, dst);
+        PUT_TILE(4, false, 2);
     else
-        put_tile_of(f, 4, 1, x, K, dst);
+        PUT_TILE(4, false, 1);
 }
+#undef PUT_TILE
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
@@ -491,9 +554,8 @@ INLINE void make_eight_halves(const float *const *x, block *b)
     }
 }
 
-/* A row of x to where its first (or only) row of a tile of T lies. */
-static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int64_t parts,
-                      uint8_t *dst)
+/* A row of x to where its first (or only) row lies. */
+static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, place to)
 {
     const int step = zt_pack_step(f);
     for (int64_t k = 0; k < K; k += 256) {
@@ -506,8 +568,7 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t T, int6
         else
             make_eight(at, b);
         if (n % step) b[n] = (block){.scale = 0};
-        for (int r = 0; r < n; r += step, dst += (size_t)T * pair_bytes(f))
-            put_pair(f, T, (int)parts, b + r, dst);
+        for (int r = 0; r < n; r += step, to = next_pair(to)) put_pair(f, to, (int)parts, b + r);
     }
 }
 #endif

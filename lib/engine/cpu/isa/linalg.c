@@ -15,11 +15,12 @@
  *   CODES   8 bits: tokens of a tile (T) side by side, for each pair of columns (tiles.h): i8
  *             q[columns / 4][T][4], i16 scale[T][2] unless both are one, f32 unit[T], i32 [2][T]
  *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
- *             these are multiplied by
+ *             these are multiplied by. For AMX 16 tokens have their i8 q[16][64] one after the
+ *             other (opened.h)
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
  * multiply both and put the integers together (codes.h).
  *
- * For many tokens a group is first opened (tiles.h) where the processor is faster with that; for fewer it
+ * For many tokens a group is first opened (opened.h) where the processor is faster with that; for fewer it
  * takes two tiles at once there.
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
@@ -30,6 +31,7 @@
 #include "lib/base/processor.h"
 #include "lib/engine/cpu/isa/product.h"
 #include "lib/engine/cpu/isa/codes.h"
+#include "lib/engine/cpu/isa/tile_table.h"
 
 enum { FEW = 2 }; /* rows that every thread brings into their form for itself, in each of its parts */
 enum { AT_ONCE = 1024 }; /* bytes to send for, from which on it is done while a tile goes on */
@@ -44,7 +46,7 @@ static int64_t tile_at(int64_t t, int64_t n)
     return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-/* The tile that token t of n belongs to: its first token. */
+/* The tile that token t of n belongs to: its first token. (Those of AMX come before all others.) */
 static int64_t tile_of(int64_t t, int64_t n)
 {
     int64_t first = t / MOST * MOST;
@@ -125,7 +127,8 @@ static int64_t block_of(const zt_product *p, zt_cpu_tile tile)
 {
     int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = tile.bytes / (bytes + 1);
     int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
-    return tile.rows ? round_up(tile.rows, MOST) : rows / p->parts / MOST * MOST;
+    const int64_t step = tile.amx ? AMX_ROWS : MOST;
+    return tile.rows ? round_up(tile.rows, step) : rows / p->parts / step * step;
 }
 
 static void size_scratch(zt_product *p)
@@ -145,8 +148,14 @@ static void size_scratch(zt_product *p)
  * saves.) */
 static bool worth_opening(const zt_product *p, const weights *w)
 {
-    return p->form == CODES && w->open[0] && p->rows >= ENOUGH * MOST &&
+    return p->form == CODES && w->by_vectors[0].open && p->rows >= ENOUGH * MOST &&
            (zt_cpu_shared_ports() || zt_pack_halves(w->form));
+}
+
+/* Does AMX multiply opened groups by this row, as one of AMX_ROWS? */
+static bool by_amx(const zt_product *p, int64_t row)
+{
+    return p->amx && row < p->rows / AMX_ROWS * AMX_ROWS;
 }
 
 /* Tokens of an item of the first phase: a tile, which is made at once (put_tile). */
@@ -171,7 +180,8 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
     p.block = block_of(&p, tile);
-    p.opens = worth_opening(&p, of);
+    p.amx = tile.amx && form == CODES && of->by_amx[0].open && p.rows >= AMX_ROWS;
+    p.opens = p.amx || worth_opening(&p, of);
     p.n_first = p.pack ? p.groups : 0;
     if (!p.alone && !p.lies) p.n_first += (p.n + tile_tokens(&p) - 1) / tile_tokens(&p);
     p.n_items = (p.n + p.block - 1) / p.block * p.groups;
@@ -182,7 +192,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
 bool ZT_SYM(zt_product_alike)(const zt_product *a, const zt_product *b)
 {
     const zt_pack_form *f = &table[a->w->type.dtype].form, *g = &table[b->w->type.dtype].form;
-    return a->form == b->form && a->lies == b->lies && a->parts == b->parts &&
+    return a->form == b->form && a->lies == b->lies && a->parts == b->parts && a->amx == b->amx &&
            zt_pack_middle(*f) == zt_pack_middle(*g) && zt_pack_mins(*f) == zt_pack_mins(*g) &&
            zt_pack_beyond(*f) == zt_pack_beyond(*g) && zt_pack_halves(*f) == zt_pack_halves(*g);
 }
@@ -198,21 +208,26 @@ static const float *x_row(const zt_product *p, int64_t t, uint8_t *local)
     return row;
 }
 
+/* Where a row of CODES lies. */
+static place place_of(const zt_product *p, int64_t row, uint8_t *acts)
+{
+    const zt_pack_form f = table[p->w->type.dtype].form;
+    const int64_t amx = row / AMX_ROWS * AMX_ROWS, tile = tile_of(row, p->rows);
+    if (by_amx(p, row)) return place_in_amx(f, row - amx, acts + amx * p->row_bytes);
+    return place_in_tile(f, (int)tile_at(tile, p->rows), row - tile, acts + tile * p->row_bytes);
+}
+
 /* Token t. */
 static void put_token(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *local)
 {
-    const weights *w = &table[p->w->type.dtype];
     int64_t bytes = p->row_bytes;
     const float *x = x_row(p, t, local);
-    if (p->form == CODES) {
-        int64_t row = t * p->parts, first = tile_of(row, p->rows);
-        put_codes(w->form, x, p->K, tile_at(first, p->rows), p->parts,
-                  acts + first * bytes + 4 * (row - first));
-    } else if (p->form == BRAIN || p->form == WIDE) {
+    if (p->form == CODES)
+        put_codes(table[p->w->type.dtype].form, x, p->K, p->parts, place_of(p, t * p->parts, acts));
+    else if (p->form == BRAIN || p->form == WIDE)
         put_brain((act_form)p->form, x, p->K, acts + t * bytes);
-    } else {
+    else
         memcpy(acts + t * bytes, x, (size_t)bytes);
-    }
 }
 
 /* Tokens from t to below last: the first of them, or a whole tile; how many. */
@@ -225,7 +240,7 @@ static int64_t put_some(const zt_product *p, int64_t t, int64_t last, uint8_t *a
         const float *x[MOST];
         for (int64_t r = 0; r < MOST; r++)
             x[r] = (const float *)p->x->data + (t + (r < T ? r : T - 1) / p->parts) * p->K;
-        put_tile(table[p->w->type.dtype].form, x, p->K, T, p->parts, acts + row * p->row_bytes);
+        put_tile(table[p->w->type.dtype].form, x, p->K, p->parts, place_of(p, row, acts));
         return whole;
     }
 #endif
@@ -387,30 +402,31 @@ static tile_sends sends_of(const job *j, int64_t g, int64_t i, int64_t n)
 }
 
 #if defined(ZT_ISA_avx512)
-/* Rows t..whole-1, whole tiles, times group g, opened some columns at a time. */
+/* Rows t..whole-1, whole tiles, AMX's or others, times group g, opened some columns at a time. */
 static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
 {
     const zt_product *p = j->p;
-    const zt_dtype type = p->w->type.dtype;
-    const zt_pack_form f = table[type].form;
+    const weights *w = &table[p->w->type.dtype];
+    const opened by = (p->amx ? w->by_amx : w->by_vectors)[p->parts - 1];
     const uint8_t *group = j->w + (size_t)g * j->group_bytes;
-    opened_fn *tile = table[type].opened[p->parts - 1];
     float *in_place = sums_in_place(j, t / p->parts, g);
     float *apart = (float *)(void *)(j->opened + OPEN_BYTES), *y = in_place ? in_place : apart;
-    const int64_t down = in_place ? j->out->step : ZT_PACK_ROWS, T = MOST / p->parts;
+    const int64_t rows = p->amx ? AMX_ROWS : MOST, n_tiles = (whole - t) / rows;
+    const int64_t down = in_place ? j->out->step : ZT_PACK_ROWS, T = rows / p->parts;
     for (int64_t k = 0; k < p->K; k += OPEN_COLUMNS) {
         int64_t n = p->K - k < OPEN_COLUMNS ? p->K - k : OPEN_COLUMNS;
-        const uint8_t *x = j->x + k / pair_columns(f) * MOST * pair_bytes(f);
-        size_t at = zt_pack_group_bytes(type, k), bytes = zt_pack_group_bytes(type, k + n) - at;
-        table[type].open[p->parts - 1](group, group + at, n, j->opened);
-        for (int64_t row = t; row < whole; row += MOST) {
-            send_for_next(j, g, at, bytes, (row - t) / MOST, (whole - t) / MOST);
-            tile(j->opened, n, x + (size_t)row * j->row_bytes, y + (row - t) / MOST * T * down,
-                 down, k > 0, k + n < p->K ? NULL : group);
+        const uint8_t *x = j->x + k / pair_columns(w->form) * rows * pair_bytes(w->form);
+        size_t at = zt_pack_group_bytes(p->w->type.dtype, k);
+        size_t bytes = zt_pack_group_bytes(p->w->type.dtype, k + n) - at;
+        by.open(group, group + at, n, j->opened, n_tiles < ENOUGH ? j->reach[false] : 0);
+        for (int64_t i = 0; i < n_tiles; i++) {
+            send_for_next(j, g, at, bytes, i, n_tiles);
+            by.tile(j->opened, n, x + (size_t)(t + i * rows) * j->row_bytes, y + i * T * down, down,
+                    k > 0, k + n < p->K ? NULL : group);
         }
     }
-    for (int64_t row = t; row < whole && !in_place; row += MOST)
-        finish(j, row / p->parts, T, g, apart + (row - t) / MOST * T * ZT_PACK_ROWS);
+    for (int64_t i = 0; i < n_tiles && !in_place; i++)
+        finish(j, t / p->parts + i * T, T, g, apart + i * T * ZT_PACK_ROWS);
 }
 #endif
 
@@ -440,12 +456,13 @@ static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, i
 static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
 {
 #if defined(ZT_ISA_avx512)
-    if (j->opened) {
-        opened_tiles_of(j, t, whole, g);
-        return;
+    const int64_t rows = j->p->amx ? AMX_ROWS : MOST, until = t + (whole - t) / rows * rows;
+    if (j->opened && until > t) {
+        opened_tiles_of(j, t, until, g);
+        t = until;
     }
 #endif
-    packed_tiles_of(j, t, whole, g, end);
+    if (t < whole) packed_tiles_of(j, t, whole, g, end);
 }
 
 /* Rows t..last-1 times groups g..end-1: a group stays in the first-level cache for all tiles. */
@@ -494,7 +511,9 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
         j.reach[few] = zt_cpu_reach(few);
     if (p->form == CODES && w->form.bits == 8) j.reach[true] = zt_cpu_reach_of_bytes();
     j.first = t * p->parts;
+    if (p->amx) amx_begin();
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
+    if (p->amx) amx_end();
 }
 
 int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_ahead *a)

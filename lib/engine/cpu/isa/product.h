@@ -25,6 +25,7 @@ typedef struct zt_product {
     bool lies;            /* x is in its form already */
     bool decoded;         /* weights are decoded to f32 group by group */
     bool opens;           /* or unpacked for many tiles */
+    bool amx;             /* which AMX multiplies */
     size_t packed_bytes;  /* of weights packed here, at the beginning of `shared` */
     size_t shared_bytes, local_bytes;
     size_t acts_bytes;    /* of activations, in `shared` after those, or with `alone` by each thread */

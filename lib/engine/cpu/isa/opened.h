@@ -1,0 +1,202 @@
+/* opened.h - private to isa/linalg.c: groups that are opened once for many tiles of 8-bit
+ * activations: what add_dots wants of their codes and scales, one pair of columns after the other.
+ * They are multiplied by vectors, or by the tile registers of AMX.
+ */
+#ifndef ZT_CPU_OPENED_H
+#define ZT_CPU_OPENED_H
+
+#include "lib/engine/cpu/isa/tiles.h"
+
+/* Of each pair the registers of codes, and what pair_of gives. For AMX codes are signed: less
+ * zt_pack_middle. By vectors only where what that saves, shifts and conversions, keeps products
+ * waiting. */
+enum { AMX_ROWS = 16 };
+enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+
+/* w: heads and codes, of which it sends for what is so far ahead (0: nothing); group: where its powers
+ * are. */
+typedef void open_fn(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t *to, size_t reach);
+/* w: opened; x: a tile of MOST rows, or by AMX of AMX_ROWS; goes on from what is at acc, or begins;
+ * group: of the last columns where its powers are, of others NULL. */
+typedef void opened_fn(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,
+                       bool goes_on, const uint8_t *group);
+
+#if defined(ZT_ISA_avx512)
+/* ---- by vectors ------------------------------------------------------------------------------ */
+
+INLINE uint8_t *open_scales(zt_pack_form f, int P, pair by, uint8_t *to)
+{
+    if (P == 1) {
+        cv_store(to, by.scale);
+        if (zt_pack_mins(f)) cv_store(to += 64, by.min);
+        return to + 64;
+    }
+    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.scales[i]);
+    if (!zt_pack_mins(f)) return to;
+    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.mins[i]);
+    return to;
+}
+
+/* What open_scales stored at p; *next is behind it. */
+INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p, const uint8_t **next)
+{
+    const int mins = zt_pack_mins(f);
+    pair y = {.scale = cv_load(p)};
+    *next = p + 64 * (1 + mins) * P;
+    if (P == 1) {
+        if (mins) y.min = cv_load(p + 64);
+        return y;
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        y.scales[i] = fv_load(p + 64 * i);
+        if (mins) y.mins[i] = fv_load(p + 128 + 64 * i);
+    }
+    return y;
+}
+
+TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, const uint8_t *p,
+                         int64_t K, uint8_t *to, size_t reach)
+{
+    const int step = zt_pack_step(f);
+    const cv middle = _mm512_set1_epi8((char)(amx ? zt_pack_middle(f) : 0));
+    const powers by = powers_of(f, group, 0);
+    for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
+        const uint8_t *q = p + f.head;
+        const int n = together(f, left);
+        send_for(p, reach, f.head);
+        const multiples of = multiples_of(f, p, 0, by);
+        for (int b = 0; b < n; b += step) {
+            UNROLL for (int i = 0; i < step; i++, q += ZT_PACK_CODES(f.bits)) {
+                cv c[8];
+                send_for(q, reach, ZT_PACK_CODES(f.bits));
+                cv_unpack(f, false, q, c);
+                UNROLL for (int j = 0; j < 8; j++, to += 64)
+                    cv_store(to, amx ? _mm512_sub_epi8(c[j], middle) : c[j]);
+            }
+            to = open_scales(f, P, pair_of(f, P, p, b, 0, by, of), to);
+        }
+        p = q;
+    }
+}
+
+/* tile_codes of an opened group. */
+TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
+                          float *acc, int64_t down, bool goes_on, const uint8_t *group)
+{
+    const int columns = pair_columns(f);
+    fv sum[MOST];
+    UNROLL for (int t = 0; t < MOST / P; t++)
+        sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
+    for (int64_t k = 0; k < K; k += columns, x += (size_t)MOST * pair_bytes(f)) {
+        const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
+        iv dot[2][MOST];
+        UNROLL for (int i = 0; i < 2; i++) {
+            const int n = columns / 8;
+            cv c[8];
+            UNROLL for (int j = 0; j < n; j++) c[j] = cv_load(p + 64 * (n * i + j));
+            cv_dots(8, n, MOST, c, at + 4 * n * MOST * i,
+                    from_of_form(f, P, i, each + 4 * MOST * i), dot[i]);
+        }
+        const pair by = opened_scales(f, P, p + 16 * columns, &p);
+        add_dots(f, MOST, P, dot, by, at + columns * MOST, sum);
+    }
+    if (group)
+        store_sums(MOST / P, P, sum, powers_of(f, group, 0), acc, down);
+    else
+        UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
+}
+
+/* ---- by AMX ---------------------------------------------------------------------------------- */
+
+/* Sixteen rows of activations at a time. Of each pair they lie as i8 q[16][64], and then, twice, what
+ * comes behind the codes in a tile of MOST rows. A tile register has 32 columns of the codes of 16
+ * rows of x, another those of 16 rows of weights just as they are packed, a third their 256 sums,
+ * which are those of cv_dots: all that follows, and so the bits, are the same. Only where a scale is
+ * for 32 columns: 16 take a tile register as long.
+ *
+ * Tile registers are written as asm: Debian 12's gcc takes only 8 bytes of what _tile_loadconfig
+ * reads as read, and leaves the others out. */
+enum { AMX_SUMS = 64 * AMX_ROWS }; /* bytes of 16 rows by 16 */
+
+typedef struct amx_shapes {
+    uint8_t palette, start, zero[14];
+    uint16_t bytes[16]; /* of a line */
+    uint8_t lines[16];
+} amx_shapes;
+
+/* From here on, until amx_end: tmm0 and 1 are sums, 2 and 3 rows of x, 4 and 5 codes. */
+INLINE void amx_begin(void)
+{
+    static const amx_shapes shapes = {.palette = 1,
+                                      .bytes = {64, 64, 32, 32, 64, 64},
+                                      .lines = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, 8, 8}};
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+}
+INLINE void amx_end(void) { __asm__ volatile("tilerelease" : : : "memory"); }
+
+/* The two sums of a pair begin. */
+INLINE void amx_dots(const uint8_t *codes, const uint8_t *x)
+{
+    __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\t"
+                     "tileloadd (%1,%2,1), %%tmm2\n\ttileloadd (%0,%2,1), %%tmm4\n\t"
+                     "tdpbssd %%tmm4, %%tmm2, %%tmm0\n\t"
+                     "tileloadd 32(%1,%2,1), %%tmm3\n\ttileloadd 512(%0,%2,1), %%tmm5\n\t"
+                     "tdpbssd %%tmm5, %%tmm3, %%tmm1"
+                     :
+                     : "r"(codes), "r"(x), "r"((size_t)64)
+                     : "memory");
+}
+
+/* They are there: i32[2][16 rows of x][16]. */
+INLINE void amx_sums(uint8_t *dot)
+{
+    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 1024(%0,%1,1)"
+                     :
+                     : "r"(dot), "r"((size_t)64)
+                     : "memory");
+}
+
+/* Those of MOST rows, with what they begin with. */
+TEMPLATE void amx_half(zt_pack_form f, int P, const uint8_t *dot, iv (*to)[MOST])
+{
+    UNROLL for (int t = 0; t < MOST; t++)
+        UNROLL for (int i = 0; i < 2; i++) {
+            const int32_t lost = half_lost(f, P, i);
+            to[i][t] = cv_load(dot + AMX_SUMS * i + 64 * t);
+            if (lost) to[i][t] = iv_add(to[i][t], iv_set(lost));
+        }
+}
+
+/* Tile registers are at the next pair while vectors are at one. */
+TEMPLATE void tile_amx(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
+                       float *acc, int64_t down, bool goes_on, const uint8_t *group)
+{
+    const int behind = (pair_bytes(f) - 64) * MOST;
+    uint8_t dot[2 * AMX_SUMS] __attribute__((aligned(64)));
+    fv sum[AMX_ROWS];
+    UNROLL for (int t = 0; t < AMX_ROWS / P; t++)
+        sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
+    amx_dots(p, x);
+    for (int64_t k = 0; k < K; k += 64) {
+        const uint8_t *at = x + 64 * AMX_ROWS, *next;
+        const pair by = opened_scales(f, P, p + 1024, &next);
+        amx_sums(dot);
+        p = next, x += AMX_ROWS * pair_bytes(f);
+        if (k + 64 < K) amx_dots(p, x);
+        UNROLL for (int u = 0; u < 2; u++) {
+            iv d[2][MOST];
+            amx_half(f, P, dot + 64 * MOST * u, d);
+            add_dots(f, MOST, P, d, by, alone(at + behind * u), sum + MOST / P * u);
+        }
+    }
+    if (group)
+        store_sums(AMX_ROWS / P, P, sum, powers_of(f, group, 0), acc, down);
+    else
+        UNROLL for (int t = 0; t < AMX_ROWS / P; t++) fv_store(acc + down * t, sum[t]);
+}
+#else
+INLINE void amx_begin(void) {}
+INLINE void amx_end(void) {}
+#endif
+
+#endif
