@@ -30,7 +30,7 @@ static void test_peaks(const zt_roof *r, zt_isa isa, bool brief)
     int f32 = 0;
     for (int i = 0; i < r->n_peaks; i++) {
         const zt_roof_peak *p = &r->peak[i];
-        sound = sound && rates(p->rate) && p->how[0] && p->isa <= isa;
+        sound = sound && rates(p->rate) && p->how[0] && p->set[0] && p->isa <= isa;
         only = only && (!brief || p->isa == isa);
         f32 += p->kind == ZT_ROOF_F32;
     }

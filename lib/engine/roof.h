@@ -32,6 +32,7 @@ typedef enum zt_roof_kind { ZT_ROOF_F32, ZT_ROOF_BF16, ZT_ROOF_INT8, ZT_ROOF_KIN
 typedef struct zt_roof_peak {
     zt_isa isa;
     zt_roof_kind kind;
+    const char *set; /* the name of isa, or "amx", which avx512 uses where it is there */
     const char *how; /* "vfmadd231ps zmm": the instructions */
     double rate[2];  /* operations a second */
 } zt_roof_peak;

@@ -93,7 +93,7 @@ static zt_status add_roof(subject *s)
     }
     for (int i = 0; i < s->roof.n_peaks && !st; i++) {
         const zt_roof_peak *p = &s->roof.peak[i];
-        snprintf(test, sizeof test, "%s %s", zt_roof_kind_name(p->kind), zt_isa_name(p->isa));
+        snprintf(test, sizeof test, "%s %s", zt_roof_kind_name(p->kind), p->set);
         st = add_pair(s, test, p->kind == ZT_ROOF_INT8 ? "GOP/s" : "GFLOP/s", p->rate);
     }
     return st;
@@ -191,8 +191,7 @@ static const char *how_of(const zt_roof *r, const char *test)
 {
     char name[64];
     for (int i = 0; i < r->n_peaks; i++) {
-        snprintf(name, sizeof name, "%s %s", zt_roof_kind_name(r->peak[i].kind),
-                 zt_isa_name(r->peak[i].isa));
+        snprintf(name, sizeof name, "%s %s", zt_roof_kind_name(r->peak[i].kind), r->peak[i].set);
         if (!strcmp(name, test)) return r->peak[i].how;
     }
     return NULL;

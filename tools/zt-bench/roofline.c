@@ -113,7 +113,7 @@ static void put_names(drawing *d)
                 if (fabs(used[k] - y) < LINE - 5) y = used[k] + LINE - 4;
         used[i] = y;
         snprintf(text, sizeof text, "%s %s %.0f", zt_roof_kind_name(r->peak[i].kind),
-                 zt_isa_name(r->peak[i].isa), rate / 1e9);
+                 r->peak[i].set, rate / 1e9);
         zt_svg_text(&d->out, x, y, ZT_SVG_SMALL, ZT_SVG_START, false, text);
     }
 }

@@ -4,6 +4,7 @@
  * another round and round, so that a sample is short and yet finds nothing in the caches; the first
  * round does not count.
  */
+#include "lib/base/processor.h"
 #include "lib/engine/roof.h"
 #include "lib/engine/cpu/caches.h"
 #include "lib/engine/cpu/isa/roof.h"
@@ -206,9 +207,11 @@ static const zt_cpu_roof *const loops_of[ZT_ISA_COUNT] = {
 static void measure_peaks(meter *m, zt_roof *roof, zt_isa isa, double seconds)
 {
     for (const zt_cpu_peak *p = loops_of[isa]->peak; p->run && roof->n_peaks < ZT_ROOF_PEAKS; p++) {
+        if (p->amx && !zt_cpu_amx()) continue;
         zt_roof_peak *to = &roof->peak[roof->n_peaks++];
         job j = {.work = COMPUTE, .peak = p, .rounds = 20000}; /* 65 us at 3.7 GHz */
         *to = (zt_roof_peak){.isa = isa, .kind = p->kind, .how = p->how};
+        to->set = p->amx ? "amx" : zt_isa_name(isa);
         to->rate[0] = best(m, j, 1, seconds);
         to->rate[1] = m->threads == 1 ? to->rate[0] : best_of_all(m, j, to->rate[0], seconds);
     }

@@ -511,7 +511,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
         j.reach[few] = zt_cpu_reach(few);
     if (p->form == CODES && w->form.bits == 8) j.reach[true] = zt_cpu_reach_of_bytes();
     j.first = t * p->parts;
-    if (p->amx) amx_begin();
+    if (p->amx) amx_begin_tiles();
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);
     if (p->amx) amx_end();
 }

@@ -5,6 +5,7 @@
 #ifndef ZT_CPU_OPENED_H
 #define ZT_CPU_OPENED_H
 
+#include "lib/engine/cpu/isa/amx.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
 /* Of each pair the registers of codes, and what pair_of gives. For AMX codes are signed: less
@@ -112,27 +113,17 @@ TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, co
  * comes behind the codes in a tile of MOST rows. A tile register has 32 columns of the codes of 16
  * rows of x, another those of 16 rows of weights just as they are packed, a third their 256 sums,
  * which are those of cv_dots: all that follows, and so the bits, are the same. Only where a scale is
- * for 32 columns: 16 take a tile register as long.
- *
- * Tile registers are written as asm: Debian 12's gcc takes only 8 bytes of what _tile_loadconfig
- * reads as read, and leaves the others out. */
+ * for 32 columns: 16 take a tile register as long. */
 enum { AMX_SUMS = 64 * AMX_ROWS }; /* bytes of 16 rows by 16 */
 
-typedef struct amx_shapes {
-    uint8_t palette, start, zero[14];
-    uint16_t bytes[16]; /* of a line */
-    uint8_t lines[16];
-} amx_shapes;
-
 /* From here on, until amx_end: tmm0 and 1 are sums, 2 and 3 rows of x, 4 and 5 codes. */
-INLINE void amx_begin(void)
+INLINE void amx_begin_tiles(void)
 {
     static const amx_shapes shapes = {.palette = 1,
                                       .bytes = {64, 64, 32, 32, 64, 64},
                                       .lines = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, 8, 8}};
-    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+    amx_begin(&shapes);
 }
-INLINE void amx_end(void) { __asm__ volatile("tilerelease" : : : "memory"); }
 
 /* The two sums of a pair begin. */
 INLINE void amx_dots(const uint8_t *codes, const uint8_t *x)
@@ -195,8 +186,7 @@ TEMPLATE void tile_amx(zt_pack_form f, int P, const uint8_t *p, int64_t K, const
         UNROLL for (int t = 0; t < AMX_ROWS / P; t++) fv_store(acc + down * t, sum[t]);
 }
 #else
-INLINE void amx_begin(void) {}
-INLINE void amx_end(void) {}
+INLINE void amx_begin_tiles(void) {}
 #endif
 
 #endif

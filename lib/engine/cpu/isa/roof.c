@@ -6,6 +6,8 @@
  */
 #include "lib/engine/cpu/isa/roof.h"
 
+#include "lib/engine/cpu/isa/amx.h"
+
 #if !defined(ZT_ISA_scalar)
 #include <immintrin.h>
 #endif
@@ -93,10 +95,24 @@ static void run_bf16(int64_t n)
         }
 }
 
+/* Four sums of 16 by 16, of 64 products each. */
+static void run_amx(int64_t n)
+{
+    static const amx_shapes whole = {.palette = 1,
+                                     .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                                     .lines = {16, 16, 16, 16, 16, 16, 16, 16}};
+    amx_begin(&whole);
+    for (int64_t i = 0; i < n; i++)
+        __asm__ volatile("tdpbssd %tmm6, %tmm4, %tmm0\n\ttdpbssd %tmm7, %tmm4, %tmm1\n\t"
+                         "tdpbssd %tmm6, %tmm5, %tmm2\n\ttdpbssd %tmm7, %tmm5, %tmm3");
+    amx_end();
+}
+
 static const zt_cpu_peak peaks[] = {
-    {ZT_ROOF_F32, "vfmadd231ps zmm", 32 * CHAINS, run_f32},
-    {ZT_ROOF_BF16, "vdpbf16ps zmm", 64 * CHAINS, run_bf16},
-    {ZT_ROOF_INT8, "vpdpbusd zmm", 128 * CHAINS, run_int8},
+    {ZT_ROOF_F32, "vfmadd231ps zmm", 32 * CHAINS, run_f32, false},
+    {ZT_ROOF_BF16, "vdpbf16ps zmm", 64 * CHAINS, run_bf16, false},
+    {ZT_ROOF_INT8, "vpdpbusd zmm", 128 * CHAINS, run_int8, false},
+    {ZT_ROOF_INT8, "tdpbssd tmm", 4 * 2 * 16 * 16 * 64, run_amx, true},
     {0}};
 
 #elif defined(ZT_ISA_avx2)
@@ -110,8 +126,8 @@ PEAK_LOOP(run_f32, __m256, _mm256_setzero_ps(), FMA)
 PEAK_LOOP(run_int8, __m256i, _mm256_setzero_si256(), DOT8)
 
 static const zt_cpu_peak peaks[] = {
-    {ZT_ROOF_F32, "vfmadd231ps ymm", 16 * CHAINS, run_f32},
-    {ZT_ROOF_INT8, "vpmaddubsw+vpmaddwd+vpaddd ymm", 64 * CHAINS, run_int8},
+    {ZT_ROOF_F32, "vfmadd231ps ymm", 16 * CHAINS, run_f32, false},
+    {ZT_ROOF_INT8, "vpmaddubsw+vpmaddwd+vpaddd ymm", 64 * CHAINS, run_int8, false},
     {0}};
 
 #else
@@ -122,8 +138,8 @@ typedef float four __attribute__((vector_size(16)));
     IN_REGISTER(a)
 PEAK_LOOP(run_f32, four, ((four){0}), MUL_ADD)
 
-static const zt_cpu_peak peaks[] = {{ZT_ROOF_F32, "multiply+add, 4 lanes", 8 * CHAINS, run_f32},
-                                    {0}};
+static const zt_cpu_peak peaks[] = {
+    {ZT_ROOF_F32, "multiply+add, 4 lanes", 8 * CHAINS, run_f32, false}, {0}};
 #endif
 
 /* ---- memory ---------------------------------------------------------------------------------- */

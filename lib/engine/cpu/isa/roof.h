@@ -10,6 +10,7 @@ typedef struct zt_cpu_peak {
     const char *how;
     double ops;             /* of one round */
     void (*run)(int64_t n); /* n rounds; NULL ends a list */
+    bool amx;               /* only where zt_cpu_amx */
 } zt_cpu_peak;
 
 typedef struct zt_cpu_roof {
