@@ -90,6 +90,24 @@ static zt_status wait_for_interrupt(zt_cli *cli)
     return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_EBUG;
 }
 
+/* A line editor's write fails while a SIGINT comes, which ends no more than a line. */
+static zt_status go_on(zt_cli *cli)
+{
+    int usual = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
+    dup2(full, STDOUT_FILENO);
+    fputs("line, ", stdout);
+    bool failed = fflush(stdout) != 0;
+    dup2(usual, STDOUT_FILENO);
+    close(usual), close(full);
+    kill(getpid(), SIGINT);
+    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++)
+        usleep(1000);
+    zt_cli_resume();
+    if (!failed || zt_cli_interrupted())
+        return ZT_EBUG;
+    return zt_cli_write(cli, "next\n", 5);
+}
+
 static zt_status body(zt_cli *cli)
 {
     const char *what = cli->n_operands ? cli->operands[0] : "nothing";
@@ -108,6 +126,8 @@ static zt_status body(zt_cli *cli)
         return zt_cli_refuse_terminal(cli, "a tensor");
     if (!strcmp(what, "int"))
         return wait_for_interrupt(cli);
+    if (!strcmp(what, "on"))
+        return go_on(cli);
     if (!strcmp(what, "die")) {
         wait_for_interrupt(cli);
         kill(getpid(), SIGINT);
@@ -303,6 +323,7 @@ static void test_exit(void)
        "--mem-limit");
     ok(run("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),
        "SIGINT: 130, and what was written is there");
+    ok(run("-q on") == 0 && has(out, "next\n"), "an interrupted line editor fails nothing");
     ok(run("-q die") == 1000 + SIGINT, "the second SIGINT kills");
 
     to = "/dev/full";

@@ -128,10 +128,13 @@ static void catch_interrupt(void)
         sigaction(SIGINT, &now, NULL);
 }
 
+/* A write of ours that it cut short was told of; one of a line editor's leaves its mark on stdout. */
 void zt_cli_resume(void)
 {
-    if (zt_cli_interrupted())
+    if (zt_cli_interrupted()) {
+        clearerr(stdout);
         catch_interrupt();
+    }
     atomic_store(&interrupted, 0);
 }
 
