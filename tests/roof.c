@@ -66,6 +66,8 @@ static void test_asked(void)
     r.peak[2] = (zt_roof_peak){.isa = ZT_ISA_AVX2, .kind = ZT_ROOF_INT8, .rate = {8, 15}};
     ok(zt_roof_rate(&r, ZT_ROOF_F32) == 7 && zt_roof_rate(&r, ZT_ROOF_INT8) == 15, "the best rate");
     ok(zt_roof_rate(&r, ZT_ROOF_BF16) == 7, "no instructions for it: f32's");
+    r.peak[2].kind = ZT_ROOF_BF16, r.peak[2].rate[1] = 3;
+    ok(zt_roof_rate(&r, ZT_ROOF_BF16) == 7, "slow ones: f32's");
 }
 
 static void test_refused(zt_ctx *ctx)

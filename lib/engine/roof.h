@@ -59,8 +59,8 @@ typedef struct zt_roof_opts {
 zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof);
 
 const char *zt_roof_kind_name(zt_roof_kind k); /* "f32" "bf16" "int8" */
-/* The rate of one kind with all threads, of the best instruction set measured; of what there are no
- * instructions for, that of f32. */
+/* The rate of one kind with all threads, of the best instruction set measured; where f32 is faster, as
+ * every kind may be done in it, or there are no instructions for it, that of f32. */
 double zt_roof_rate(const zt_roof *r, zt_roof_kind kind);
 /* The level that holds `bytes`, which all threads share: memory if no cache does. */
 const zt_roof_level *zt_roof_level_of(const zt_roof *r, size_t bytes);

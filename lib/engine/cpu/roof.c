@@ -301,7 +301,7 @@ double zt_roof_rate(const zt_roof *r, zt_roof_kind kind)
         if (r->peak[i].kind == kind && rate > of_kind) of_kind = rate;
         if (r->peak[i].kind == ZT_ROOF_F32 && rate > plain) plain = rate;
     }
-    return of_kind > 0 ? of_kind : plain;
+    return of_kind > plain ? of_kind : plain;
 }
 
 const zt_roof_level *zt_roof_level_of(const zt_roof *r, size_t bytes)
