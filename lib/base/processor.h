@@ -17,7 +17,7 @@ bool zt_cpu_amx(void);
  * takes a row or two of activations, and does little but read. */
 size_t zt_cpu_reach(bool few);
 
-/* The same for one or two rows by codes of 8 bits, which are more bytes for as much work. */
-size_t zt_cpu_reach_of_bytes(void);
+/* The same for one or two rows by codes of so many bits, in which there is more to do for a byte. */
+size_t zt_cpu_reach_of_codes(int bits);
 
 #endif

@@ -197,16 +197,44 @@ INLINE cv cv_look(const uint8_t *table, cv a)
 
 typedef int32_t __attribute__((may_alias)) four;
 
-/* All tokens side by side: their chains are independent, and each register of codes is used up. */
+/* y += the products of four columns of each row by those of a token at x. */
+INLINE iv add_dots_of(iv y, cv c, const uint8_t *x)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
+            : "+v"(y)
+            : "v"(c), "m"(*(const four *)x));
+    return y;
+}
+
+/* All tokens side by side: their chains are independent, and each register of codes is used up. One or
+ * two have each two chains, even and odd columns: one would keep the scheduler full of what waits. */
 TEMPLATE void cv_dots(int bits, int n, int T, const cv *c, const uint8_t *x, sums_from from, iv *y)
 {
+    iv odd[2] = {iv_set(0), iv_set(0)};
     (void)bits;
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(load_i32(from.each + 4 * t));
     UNROLL for (int i = 0; i < n; i++)
-        UNROLL for (int t = 0; t < T; t++)
-            __asm__("vpdpbusd %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
-                    : "+v"(y[t])
-                    : "v"(c[i]), "m"(*(const four *)(x + 4 * (i * T + t))));
+        UNROLL for (int t = 0; t < T; t++) {
+            iv *to = T <= 2 && i % 2 ? &odd[t] : &y[t];
+            *to = add_dots_of(*to, c[i], x + 4 * (i * T + t));
+        }
+    UNROLL for (int t = 0; t < T && T <= 2; t++) y[t] = iv_add(y[t], odd[t]);
+}
+
+/* The same of codes of 4 bits packed at p, the upper ones as 16 times what they are: shifted once, as
+ * sums. */
+TEMPLATE void cv_dots_nibbles(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)
+{
+    iv upper[2] = {iv_set(0), iv_set(0)};
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(load_i32(from.each + 4 * t));
+    UNROLL for (int i = 0; i < 4; i++) {
+        const cv c = cv_load_next(p + 64 * i), low = cv_and(c, 15), high = cv_and(c, 0xf0);
+        UNROLL for (int t = 0; t < T; t++) {
+            y[t] = add_dots_of(y[t], low, x + 4 * (i * T + t));
+            upper[t] = add_dots_of(upper[t], high, x + 4 * ((4 + i) * T + t));
+        }
+    }
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], _mm512_srai_epi32(upper[t], 4));
 }
 
 TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)

@@ -509,7 +509,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     if (n < 2 * ENOUGH && p->form == CODES && zt_cpu_shared_ports()) j.twin = w->twin[p->parts - 1];
     for (int few = 0; few < 2 && n < (j.twin ? 2 : 1) * ENOUGH && !p->decoded; few++)
         j.reach[few] = zt_cpu_reach(few);
-    if (p->form == CODES && w->form.bits == 8) j.reach[true] = zt_cpu_reach_of_bytes();
+    if (p->form == CODES) j.reach[true] = zt_cpu_reach_of_codes(w->form.bits);
     j.first = t * p->parts;
     if (p->amx) amx_begin_tiles();
     (p->decoded ? decoded_groups : block_groups)(&j, t * p->parts, last * p->parts, g, end);

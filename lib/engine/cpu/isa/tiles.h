@@ -117,7 +117,7 @@ INLINE int together(zt_pack_form f, int64_t left)
 }
 
 /* A tile of so few rows waits for memory: it asks for lines in the order in which they lie. (How far
- * ahead codes of 8 bits are then sent for is zt_cpu_reach_of_bytes.) */
+ * ahead codes are then sent for is zt_cpu_reach_of_codes.) */
 enum { IN_ORDER = 2 };
 TEMPLATE void ask_for_lines(const uint8_t *p, int bytes)
 {
@@ -266,6 +266,12 @@ TEMPLATE void pair_dots(zt_pack_form f, int T, int P, const uint8_t *q, const ui
             cv_dots_next(T, q + ZT_PACK_CODES(8) * i, x + 32 * T * i, from, dot[i]);
             continue;
         }
+#if defined(ZT_ISA_avx512)
+        if (f.bits == 4 && !f.look && T <= IN_ORDER) {
+            cv_dots_nibbles(T, q + ZT_PACK_CODES(4) * i, x + 32 * T * i, from, dot[i]);
+            continue;
+        }
+#endif
         if (!halves || i == 0) cv_unpack(f, T <= IN_ORDER, q + ZT_PACK_CODES(f.bits) * i, c);
         cv_dots(zt_pack_wide(f), n, T, c + (halves ? 4 * i : 0), x + 4 * n * T * i, from, dot[i]);
     }
