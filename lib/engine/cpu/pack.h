@@ -138,11 +138,9 @@ static inline bool zt_pack_mins(zt_pack_form f)
     return f.scales == ZT_SCALES_HALF_MIN || f.scales == ZT_SCALES_U6_MIN ||
            f.scales == ZT_SCALES_U4_MIN;
 }
-static inline bool zt_pack_halves(zt_pack_form f)
-{
-    return f.scales == ZT_SCALES_E4M3 || f.scales == ZT_SCALES_U4_MIN ||
-           f.scales == ZT_SCALES_I8_16;
-}
+#define ZT_PACK_HALVES(scales) /* for constants */                                                 \
+    ((scales) == ZT_SCALES_E4M3 || (scales) == ZT_SCALES_U4_MIN || (scales) == ZT_SCALES_I8_16)
+static inline bool zt_pack_halves(zt_pack_form f) { return ZT_PACK_HALVES(f.scales); }
 static inline int zt_pack_wide(zt_pack_form f)
 {
     return f.look == ZT_LOOK_IQ4 ? 8 : f.look == ZT_LOOK_E2M1 ? 5 : f.bits;

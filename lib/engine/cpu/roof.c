@@ -204,10 +204,13 @@ static const zt_cpu_roof *const loops_of[ZT_ISA_COUNT] = {
 #endif
 };
 
+/* One that this processor has? */
+static bool is_there(const zt_cpu_peak *p) { return !p->amx || zt_cpu_amx(); }
+
 static void measure_peaks(meter *m, zt_roof *roof, zt_isa isa, double seconds)
 {
     for (const zt_cpu_peak *p = loops_of[isa]->peak; p->run && roof->n_peaks < ZT_ROOF_PEAKS; p++) {
-        if (p->amx && !zt_cpu_amx()) continue;
+        if (!is_there(p)) continue;
         zt_roof_peak *to = &roof->peak[roof->n_peaks++];
         job j = {.work = COMPUTE, .peak = p, .rounds = 20000}; /* 65 us at 3.7 GHz */
         *to = (zt_roof_peak){.isa = isa, .kind = p->kind, .how = p->how};
@@ -258,7 +261,7 @@ static void measure(meter *m, zt_roof *roof, zt_isa isa, const zt_roof_opts *o, 
 {
     int first = o->brief ? (int)isa : 0, both = m->threads > 1 ? 2 : 1, jobs = 0;
     for (int i = first; i <= (int)isa; i++)
-        for (const zt_cpu_peak *p = loops_of[i]->peak; p->run; p++) jobs++;
+        for (const zt_cpu_peak *p = loops_of[i]->peak; p->run; p++) jobs += is_there(p);
     double each = seconds / ((jobs + roof->n_levels * (o->brief ? 1 : 2)) * both);
     for (int i = roof->n_levels; i-- > 0;)
         measure_level(m, &roof->level[i], i == roof->n_levels - 1, o->brief, each);

@@ -334,6 +334,13 @@ INLINE void turn_codes(const __m512i *p, __m512i *z)
     }
 }
 
+/* What two_rows gives, row by row. */
+INLINE __m512i by_rows(__m512i v)
+{
+    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(turn, v);
+}
+
 /* The sums of each row's codes in two registers, which are 16 columns. */
 INLINE __m256i sums_of(__m512i a, __m512i b)
 {
@@ -346,9 +353,8 @@ INLINE __m256i sums_of(__m512i a, __m512i b)
 /* Pairs of rows as two_rows gives them, to lines of 64 bytes. */
 INLINE void store_rows(const __m512i *p, uint8_t *dst)
 {
-    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     UNROLL for (int r = 0; r < 4; r++, dst += 128) {
-        __m512i v = _mm512_permutexvar_epi32(turn, p[r]);
+        __m512i v = by_rows(p[r]);
         _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_castsi512_si256(v));
         _mm256_storeu_si256((__m256i *)(void *)(dst + 64), _mm512_extracti64x4_epi64(v, 1));
     }
@@ -454,8 +460,10 @@ INLINE void put_tile_scales(zt_pack_form f, int T, int parts, __m256 *d, const _
 /* Codes of zeros, for the second 32 columns of a pair that has only the first. */
 INLINE void clear_second(place to)
 {
-    for (int r = 0; r < MOST && to.amx; r++) memset(to.codes + 64 * r + 32, 0, 32);
-    if (!to.amx) memset(to.codes + 32 * to.T, 0, 32 * (size_t)to.T);
+    if (to.amx)
+        for (int r = 0; r < MOST; r++) memset(to.codes + 64 * r + 32, 0, 32);
+    else
+        memset(to.codes + 32 * to.T, 0, 32 * (size_t)to.T);
 }
 
 INLINE void put_tile_pair(zt_pack_form f, place to, int parts, const float *const *x, int64_t k,
@@ -537,14 +545,13 @@ INLINE void make_eight(const float *const *x, block *b)
 /* The same of both halves. */
 INLINE void make_eight_halves(const float *const *x, block *b)
 {
-    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m256 d, by = inverse_scales(2, tops(x, 0), &d);
     float inv[8], scale[8];
     _mm256_storeu_ps(inv, by);
     _mm256_storeu_ps(scale, d);
     for (int r = 0; r < 8; r++) {
         __m512i v = both_halves(x[r], _mm512_set1_ps(inv[r]));
-        _mm512_storeu_si512(b[r].q, _mm512_permutexvar_epi32(turn, v));
+        _mm512_storeu_si512(b[r].q, by_rows(v));
         v = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), v);
         __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
         _mm_storeu_si128((__m128i *)(void *)b[r].sum,

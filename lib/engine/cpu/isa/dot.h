@@ -13,6 +13,8 @@
  * constants; bits says how far sums stay exact in 16 bits. All of it is exact integer arithmetic. (With
  * AVX2 codes of 8 bits are made signed, which is what from.each else does: they begin at from.whole.)
  *
+ * cv_dots_nibbles (avx512) is cv_dots of codes of 4 bits as they are packed.
+ *
  * iv_join(a, b) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
  * bytes. Of such, each with each: iv_times(a, n) a 2^n, iv_over and iv_rest what is above n bits and

@@ -55,6 +55,16 @@ INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p, const uint8_t
     return y;
 }
 
+/* Sums of so many columns of a group: what they stand for after the last, else as they are. */
+TEMPLATE void store_opened(zt_pack_form f, int T, int P, const fv *sum, const uint8_t *group,
+                           float *acc, int64_t down)
+{
+    if (group)
+        store_sums(T, P, sum, powers_of(f, group, 0), acc, down);
+    else
+        UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * t, sum[t]);
+}
+
 TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, const uint8_t *p,
                          int64_t K, uint8_t *to, size_t reach)
 {
@@ -101,10 +111,7 @@ TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, co
         const pair by = opened_scales(f, P, p + 16 * columns, &p);
         add_dots(f, MOST, P, dot, by, at + columns * MOST, sum);
     }
-    if (group)
-        store_sums(MOST / P, P, sum, powers_of(f, group, 0), acc, down);
-    else
-        UNROLL for (int t = 0; t < MOST / P; t++) fv_store(acc + down * t, sum[t]);
+    store_opened(f, MOST / P, P, sum, group, acc, down);
 }
 
 /* ---- by AMX ---------------------------------------------------------------------------------- */
@@ -180,10 +187,7 @@ TEMPLATE void tile_amx(zt_pack_form f, int P, const uint8_t *p, int64_t K, const
             add_dots(f, MOST, P, d, by, alone(at + behind * u), sum + MOST / P * u);
         }
     }
-    if (group)
-        store_sums(AMX_ROWS / P, P, sum, powers_of(f, group, 0), acc, down);
-    else
-        UNROLL for (int t = 0; t < AMX_ROWS / P; t++) fv_store(acc + down * t, sum[t]);
+    store_opened(f, AMX_ROWS / P, P, sum, group, acc, down);
 }
 #else
 INLINE void amx_begin_tiles(void) {}

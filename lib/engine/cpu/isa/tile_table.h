@@ -84,15 +84,12 @@ ZT_PACK_BLOCKS(X)
     }
 ZT_PACK_BLOCKS(X)
 #undef X
-/* A scale for 16 columns? */
-#define HALVES(scales)                                                                             \
-    (ZT_SCALES_##scales == ZT_SCALES_E4M3 || ZT_SCALES_##scales == ZT_SCALES_U4_MIN ||             \
-     ZT_SCALES_##scales == ZT_SCALES_I8_16)
 #define OPENED(what, NAME, is) {(is) ? open_##what##_##NAME : NULL, (is) ? what##_##NAME : NULL}
 #define BY_VECTORS(NAME, bits)                                                                     \
     {OPENED(opened, NAME, (bits) < 8), OPENED(opened_fine, NAME, (bits) < 8)}
 #define BY_AMX(NAME, scales)                                                                       \
-    {OPENED(amx, NAME, !HALVES(scales)), OPENED(amx_fine, NAME, !HALVES(scales))}
+    {OPENED(amx, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales)),                                       \
+     OPENED(amx_fine, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales))}
 #define TWIN(NAME) {twin_##NAME, twin_fine_##NAME}
 #else
 #define BY_VECTORS(NAME, bits) {{NULL, NULL}, {NULL, NULL}}
