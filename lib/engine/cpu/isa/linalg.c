@@ -148,8 +148,12 @@ static void size_scratch(zt_product *p)
  * saves.) */
 static bool worth_opening(const zt_product *p, const weights *w)
 {
-    return p->form == CODES && w->by_vectors[0].open && p->rows >= ENOUGH * MOST &&
-           (zt_cpu_shared_ports() || zt_pack_halves(w->form));
+#if defined(ZT_ISA_avx2)
+    const bool waits = true; /* for the ports of shifts and conversions */
+#else
+    const bool waits = zt_cpu_shared_ports() || zt_pack_halves(w->form);
+#endif
+    return waits && p->form == CODES && w->by_vectors[0].open && p->rows >= ENOUGH * MOST;
 }
 
 /* Does AMX multiply opened groups by this row, as one of AMX_ROWS? */
@@ -324,12 +328,10 @@ static void finish(const job *j, int64_t t, int64_t T, int64_t g, const float *a
     const float *b = bias_at(p->b, m, rows, room);
     for (int64_t u = 0; u < T; u++, y += o->step * d->block_bytes, acc += ZT_PACK_ROWS) {
         float sum[ZT_PACK_ROWS], *to = d == zt_dtype_get(ZT_F32) ? (float *)(void *)y : sum;
-        for (int64_t r = 0; r < rows; r += LANES) {
-            if (r + LANES <= rows)
-                fv_store(to + r, b ? fv_add(fv_load(acc + r), fv_load(b + r)) : fv_load(acc + r));
-            else
-                for (int64_t i = r; i < rows; i++) to[i] = b ? acc[i] + b[i] : acc[i];
-        }
+        if (rows == ZT_PACK_ROWS)
+            fv_store(to, b ? fv_add(fv_load(acc), fv_load(b)) : fv_load(acc));
+        else
+            for (int64_t i = 0; i < rows; i++) to[i] = b ? acc[i] + b[i] : acc[i];
         if (to == sum) d->encode(sum, y, rows);
     }
 }
@@ -401,7 +403,7 @@ static tile_sends sends_of(const job *j, int64_t g, int64_t i, int64_t n)
     return (tile_sends){.next = next, .end = next + part < end ? next + part : end};
 }
 
-#if defined(ZT_ISA_avx512)
+#if !defined(ZT_ISA_scalar)
 /* Rows t..whole-1, whole tiles, AMX's or others, times group g, opened some columns at a time. */
 static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
 {
@@ -455,7 +457,7 @@ static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, i
 
 static void whole_tiles(const job *j, int64_t t, int64_t whole, int64_t g, int64_t end)
 {
-#if defined(ZT_ISA_avx512)
+#if !defined(ZT_ISA_scalar)
     const int64_t rows = j->p->amx ? AMX_ROWS : MOST, until = t + (whole - t) / rows * rows;
     if (j->opened && until > t) {
         opened_tiles_of(j, t, until, g);

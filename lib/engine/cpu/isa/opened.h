@@ -9,8 +9,8 @@
 #include "lib/engine/cpu/isa/tiles.h"
 
 /* Of each pair the registers of codes, and what pair_of gives. For AMX codes are signed: less
- * zt_pack_middle. By vectors only where what that saves, shifts and conversions, keeps products
- * waiting. */
+ * zt_pack_middle; so are those of 8 bits with AVX2, which multiplies no others. By vectors only where
+ * what that saves, shifts and conversions, keeps products waiting. */
 enum { AMX_ROWS = 16 };
 enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
 
@@ -22,7 +22,7 @@ typedef void open_fn(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t 
 typedef void opened_fn(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,
                        bool goes_on, const uint8_t *group);
 
-#if defined(ZT_ISA_avx512)
+#if !defined(ZT_ISA_scalar)
 /* ---- by vectors ------------------------------------------------------------------------------ */
 
 INLINE uint8_t *open_scales(zt_pack_form f, int P, pair by, uint8_t *to)
@@ -32,18 +32,19 @@ INLINE uint8_t *open_scales(zt_pack_form f, int P, pair by, uint8_t *to)
         if (zt_pack_mins(f)) cv_store(to += 64, by.min);
         return to + 64;
     }
-    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.scales[i]);
+    UNROLL for (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.scales[i]);
     if (!zt_pack_mins(f)) return to;
-    UNROLL for (int i = 0; i < 2; i++, to += 64) cv_store(to, (cv)by.mins[i]);
+    UNROLL for (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.mins[i]);
     return to;
 }
 
-/* What open_scales stored at p; *next is behind it. */
-INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p, const uint8_t **next)
+INLINE int scales_bytes(zt_pack_form f, int P) { return 64 * (zt_pack_mins(f) ? 2 : 1) * P; }
+
+/* What open_scales stored at p. */
+INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p)
 {
     const int mins = zt_pack_mins(f);
     pair y = {.scale = cv_load(p)};
-    *next = p + 64 * (1 + mins) * P;
     if (P == 1) {
         if (mins) y.min = cv_load(p + 64);
         return y;
@@ -60,31 +61,42 @@ TEMPLATE void store_opened(zt_pack_form f, int T, int P, const fv *sum, const ui
                            float *acc, int64_t down)
 {
     if (group)
-        store_sums(T, P, sum, powers_of(f, group, 0), acc, down);
+        store_sums(T, P, sum, powers_of(f, group), acc, down);
     else
         UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * t, sum[t]);
+}
+
+/* Codes as they are opened. */
+INLINE cv open_code(zt_pack_form f, int P, bool amx, cv code)
+{
+#if defined(ZT_ISA_avx512)
+    (void)P;
+    return amx ? _mm512_sub_epi8(code, _mm512_set1_epi8((char)zt_pack_middle(f))) : code;
+#else
+    (void)amx;
+    return P == 1 && zt_pack_wide(f) == 8 ? cv_signed(code) : code;
+#endif
 }
 
 TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, const uint8_t *p,
                          int64_t K, uint8_t *to, size_t reach)
 {
     const int step = zt_pack_step(f);
-    const cv middle = _mm512_set1_epi8((char)(amx ? zt_pack_middle(f) : 0));
-    const powers by = powers_of(f, group, 0);
+    const powers by = powers_of(f, group);
     for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         send_for(p, reach, f.head);
-        const multiples of = multiples_of(f, p, 0, by);
+        const multiples of = multiples_of(f, p, by);
         for (int b = 0; b < n; b += step) {
             UNROLL for (int i = 0; i < step; i++, q += ZT_PACK_CODES(f.bits)) {
                 cv c[8];
                 send_for(q, reach, ZT_PACK_CODES(f.bits));
                 cv_unpack(f, false, q, c);
                 UNROLL for (int j = 0; j < 8; j++, to += 64)
-                    cv_store(to, amx ? _mm512_sub_epi8(c[j], middle) : c[j]);
+                    cv_store(to, open_code(f, P, amx, c[j]));
             }
-            to = open_scales(f, P, pair_of(f, P, p, b, 0, by, of), to);
+            to = open_scales(f, P, pair_of(f, P, p, b, by, of), to);
         }
         p = q;
     }
@@ -94,26 +106,32 @@ TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, 
 TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, const uint8_t *x,
                           float *acc, int64_t down, bool goes_on, const uint8_t *group)
 {
-    const int columns = pair_columns(f);
+    const int columns = pair_columns(f), n = columns / 8, side = side_of(MOST, P);
     fv sum[MOST];
     UNROLL for (int t = 0; t < MOST / P; t++)
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
     for (int64_t k = 0; k < K; k += columns, x += (size_t)MOST * pair_bytes(f)) {
         const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
-        iv dot[2][MOST];
-        UNROLL for (int i = 0; i < 2; i++) {
-            const int n = columns / 8;
-            cv c[8];
-            UNROLL for (int j = 0; j < n; j++) c[j] = cv_load(p + 64 * (n * i + j));
-            cv_dots(8, n, MOST, c, at + 4 * n * MOST * i,
-                    from_of_form(f, P, i, each + 4 * MOST * i), dot[i]);
+        UNROLL for (int t = 0; t < MOST; t += side) {
+            iv dot[2][MOST];
+            UNROLL for (int i = 0; i < 2; i++) {
+                const uint8_t *codes = p + 64 * n * i, *xi = at + 4 * n * MOST * i + 4 * t;
+                const sums_from from = from_of_form(f, P, i, each + 4 * MOST * i + 4 * t);
+                if (P == 2)
+                    cv_dots_opened_fine(n, side, MOST, codes, xi, from, dot[i]);
+                else
+                    cv_dots_opened(zt_pack_wide(f), n, side, MOST, codes, xi, from, dot[i]);
+            }
+            const pair by = opened_scales(f, P, p + 16 * columns);
+            add_dots(f, MOST, t, side, P, dot, by, at + columns * MOST, sum);
         }
-        const pair by = opened_scales(f, P, p + 16 * columns, &p);
-        add_dots(f, MOST, P, dot, by, at + columns * MOST, sum);
+        p += 16 * columns + scales_bytes(f, P);
     }
     store_opened(f, MOST / P, P, sum, group, acc, down);
 }
+#endif
 
+#if defined(ZT_ISA_avx512)
 /* ---- by AMX ---------------------------------------------------------------------------------- */
 
 /* Sixteen rows of activations at a time. Of each pair they lie as i8 q[16][64], and then, twice, what
@@ -154,15 +172,19 @@ INLINE void amx_sums(uint8_t *dot)
                      : "memory");
 }
 
-/* Those of MOST rows, with what they begin with. */
+/* Those of MOST rows, or of their tokens, with what they begin with. */
 TEMPLATE void amx_half(zt_pack_form f, int P, const uint8_t *dot, iv (*to)[MOST])
 {
-    UNROLL for (int t = 0; t < MOST; t++)
-        UNROLL for (int i = 0; i < 2; i++) {
-            const int32_t lost = half_lost(f, P, i);
-            to[i][t] = cv_load(dot + AMX_SUMS * i + 64 * t);
-            if (lost) to[i][t] = iv_add(to[i][t], iv_set(lost));
+    UNROLL for (int i = 0; i < 2; i++) {
+        const int32_t lost = half_lost(f, P, i);
+        iv row[MOST];
+        UNROLL for (int t = 0; t < MOST; t++) {
+            row[t] = cv_load(dot + AMX_SUMS * i + 64 * t);
+            if (lost) row[t] = iv_add(row[t], iv_set(lost));
+            if (P == 1) to[i][t] = row[t];
         }
+        if (P == 2) join_rows(MOST, row, to[i]);
+    }
 }
 
 /* Tile registers are at the next pair while vectors are at one. */
@@ -176,15 +198,15 @@ TEMPLATE void tile_amx(zt_pack_form f, int P, const uint8_t *p, int64_t K, const
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
     amx_dots(p, x);
     for (int64_t k = 0; k < K; k += 64) {
-        const uint8_t *at = x + 64 * AMX_ROWS, *next;
-        const pair by = opened_scales(f, P, p + 1024, &next);
+        const uint8_t *at = x + 64 * AMX_ROWS;
+        const pair by = opened_scales(f, P, p + 1024);
         amx_sums(dot);
-        p = next, x += AMX_ROWS * pair_bytes(f);
+        p += 1024 + scales_bytes(f, P), x += AMX_ROWS * pair_bytes(f);
         if (k + 64 < K) amx_dots(p, x);
         UNROLL for (int u = 0; u < 2; u++) {
             iv d[2][MOST];
             amx_half(f, P, dot + 64 * MOST * u, d);
-            add_dots(f, MOST, P, d, by, alone(at + behind * u), sum + MOST / P * u);
+            add_dots(f, MOST, 0, MOST, P, d, by, alone(at + behind * u), sum + MOST / P * u);
         }
     }
     store_opened(f, AMX_ROWS / P, P, sum, group, acc, down);

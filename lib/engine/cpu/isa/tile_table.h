@@ -32,30 +32,26 @@ typedef struct weights {
                      int64_t down, tile_sends sends)                                               \
     {                                                                                              \
         (void)step, (void)sends;                                                                   \
-        for (int r = 0; r < ZT_PACK_ROWS; r += LANES) body;                                        \
+        body;                                                                                      \
     }
-/* With f32 every sum is a chain of dependent additions, so a call keeps eight of them going. */
-#define EACH_SIZE(X, NAME, arg)                                                                    \
-    X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
 #define ROWS_TILE(NAME, form, G, T)                                                                \
-    TILE(rows_##NAME##_##T, tile_rows(form, G, T, r, w, K, x, step, acc, down))
+    TILE(rows_##NAME##_##T, tile_rows(form, G, T, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, r, w[0], K, x, acc, down, sends))              \
-    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, r, w[0], K, x, acc, down, sends))
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, w[0], K, x, acc, down, sends))              \
+    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, w[0], K, x, acc, down, sends))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
-    TILE(rows_##NAME##_##T, tile_plain(type, G, T, r, w, K, x, step, acc, down, sends.reach))
+    TILE(rows_##NAME##_##T, tile_plain(type, G, T, w, K, x, step, acc, down, sends.reach))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
-    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, r, w, K, x, step, acc, down, sends.reach))
+    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, w, K, x, step, acc, down, sends.reach))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
-    TILE(brain_##NAME##_##T, tile_brain(T, r, w[0], K, x, step, acc, down))                        \
-    TILE(wide_##NAME##_##T, tile_wide(T, r, w[0], K, x, step, acc, down, sends.reach))
+    TILE(brain_##NAME##_##T, tile_brain(T, w[0], K, x, step, acc, down))                        \
+    TILE(wide_##NAME##_##T, tile_wide(T, w[0], K, x, step, acc, down, sends.reach))
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
     EACH_SIZE(CODES_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))
 ZT_PACK_BLOCKS(X)
 #undef X
-#if defined(ZT_ISA_avx512)
 #define OPENED_TILE(NAME, what, P, amx, tile, ...)                                                 \
     static void open_##what##_##NAME(const uint8_t *group, const uint8_t *w, int64_t K,            \
                                      uint8_t *to, size_t reach)                                    \
@@ -67,9 +63,24 @@ ZT_PACK_BLOCKS(X)
     {                                                                                              \
         tile(ZT_PACK_FORM(__VA_ARGS__), P, w, K, x, acc, down, goes_on, group);                    \
     }
+#define OPENED(what, NAME, is) {(is) ? open_##what##_##NAME : NULL, (is) ? what##_##NAME : NULL}
+#if defined(ZT_ISA_scalar)
+#define BY_VECTORS(NAME, bits) {{NULL, NULL}, {NULL, NULL}}
+#else
 #define X(NAME, ...)                                                                               \
     OPENED_TILE(NAME, opened, 1, false, tile_opened, __VA_ARGS__)                                  \
-    OPENED_TILE(NAME, opened_fine, 2, false, tile_opened, __VA_ARGS__)                             \
+    OPENED_TILE(NAME, opened_fine, 2, false, tile_opened, __VA_ARGS__)
+ZT_PACK_BLOCKS(X)
+#undef X
+#if defined(ZT_ISA_avx2)
+#define BY_VECTORS(NAME, bits) {OPENED(opened, NAME, true), OPENED(opened_fine, NAME, true)}
+#else
+#define BY_VECTORS(NAME, bits)                                                                     \
+    {OPENED(opened, NAME, (bits) < 8), OPENED(opened_fine, NAME, (bits) < 8)}
+#endif
+#endif
+#if defined(ZT_ISA_avx512)
+#define X(NAME, ...)                                                                               \
     OPENED_TILE(NAME, amx, 1, true, tile_amx, __VA_ARGS__)                                         \
     OPENED_TILE(NAME, amx_fine, 2, true, tile_amx, __VA_ARGS__)                                    \
     static void twin_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart,           \
@@ -84,17 +95,13 @@ ZT_PACK_BLOCKS(X)
     }
 ZT_PACK_BLOCKS(X)
 #undef X
-#define OPENED(what, NAME, is) {(is) ? open_##what##_##NAME : NULL, (is) ? what##_##NAME : NULL}
-#define BY_VECTORS(NAME, bits)                                                                     \
-    {OPENED(opened, NAME, (bits) < 8), OPENED(opened_fine, NAME, (bits) < 8)}
 #define BY_AMX(NAME, scales)                                                                       \
     {OPENED(amx, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales)),                                       \
      OPENED(amx_fine, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales))}
 #define TWIN(NAME) {twin_##NAME, twin_fine_##NAME}
 #else
-#define BY_VECTORS(NAME, bits) {{NULL, NULL}, {NULL, NULL}}
-#define BY_AMX(NAME, scales)   {{NULL, NULL}, {NULL, NULL}}
-#define TWIN(NAME)             {NULL, NULL}
+#define BY_AMX(NAME, scales) {{NULL, NULL}, {NULL, NULL}}
+#define TWIN(NAME)           {NULL, NULL}
 #endif
 EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
 EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
@@ -107,7 +114,7 @@ EACH_SIZE(BRAIN_TILE, BF16, 0)
 /* `kind` of tiles, and how many groups those of each size take. */
 #define TILES(kind, NAME, ...)                                                                     \
     {{kind##_##NAME##_1, kind##_##NAME##_2, kind##_##NAME##_4, kind##_##NAME##_8}, {__VA_ARGS__}}
-#define ROWS_TILES(NAME)  TILES(rows, NAME, 4, 4, 2, 1)
+#define ROWS_TILES(NAME)  TILES(rows, NAME, ROWS_GROUPS)
 #define PLAIN_TILES(NAME) TILES(rows, NAME, PLAIN_GROUPS)
 #define CODES_TILES(NAME) TILES(codes, NAME, 1, 1, 1, 1)
 #define FINE_TILES(NAME)  TILES(fine, NAME, 1, 1, 1, 1)

@@ -22,8 +22,7 @@ typedef struct tile_sends {
 
 /* w: the groups' packed bytes; x: the tile's activations, rows `step` apart where they are rows;
  * acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
- * each other; sends: for which weights.
- * Each makes its pass for LANES rows of the groups, from row r on. */
+ * each other; sends: for which weights. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
                      int64_t down, tile_sends sends);
 
@@ -78,36 +77,36 @@ INLINE sums_from from_of_form(zt_pack_form f, int P, int i, const uint8_t *each)
 /* The scale, among those that are bytes, for columns 16h.. of the b-th 32; where it and the other of
  * its two are; that one alone. */
 INLINE int scale_place(zt_pack_form f, int b, int h) { return zt_pack_halves(f) ? 2 * b + h : b; }
-INLINE const uint8_t *scale_bytes(const uint8_t *at, int place, int r)
+INLINE const uint8_t *scale_bytes(const uint8_t *at, int place)
 {
-    return at + zt_pack_scale_at(place / 2 * 2, r);
+    return at + zt_pack_scale_at(place / 2 * 2, 0);
 }
 INLINE fv one_of(iv two, int place) { return fv_of_iv(place % 2 ? iv_second(two) : iv_first(two)); }
 
 /* Scales for columns 16h.. of the b-th 32 after the head p, and minima. */
-INLINE fv scale_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
+INLINE fv scale_of(zt_pack_form f, const uint8_t *p, int b, int h)
 {
     const int place = scale_place(f, b, h);
-    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(p + 16 * b + r);
-    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(p + 16 * place + r);
+    if (f.scales == ZT_SCALES_E8M0) return fv_of_e8m0(p + 16 * b);
+    if (f.scales == ZT_SCALES_E4M3) return fv_of_e4m3(p + 16 * place);
     if (f.scales == ZT_SCALES_HALF || f.scales == ZT_SCALES_HALF_MIN)
-        return fv_of_half(p + 32 * b + 2 * r);
-    fv d = fv_of_half(p + 2 * r);
+        return fv_of_half(p + 32 * b);
+    fv d = fv_of_half(p);
     if (f.scales == ZT_SCALES_ONE) return d;
     if (f.scales == ZT_SCALES_I8 || f.scales == ZT_SCALES_I8_16)
-        return fv_mul(d, one_of(iv_signed(scale_bytes(p + 32, place, r)), place));
-    iv two = iv_unsigned(scale_bytes(p + 64, place, r));
+        return fv_mul(d, one_of(iv_signed(scale_bytes(p + 32, place)), place));
+    iv two = iv_unsigned(scale_bytes(p + 64, place));
     return fv_mul(d, one_of(f.scales == ZT_SCALES_U4_MIN ? iv_rest(two, 4) : two, place));
 }
 
-INLINE fv min_of(zt_pack_form f, const uint8_t *p, int b, int h, int r)
+INLINE fv min_of(zt_pack_form f, const uint8_t *p, int b, int h)
 {
     const int place = scale_place(f, b, h);
-    if (f.scales == ZT_SCALES_HALF_MIN) return fv_of_half(p + 64 + 32 * b + 2 * r);
-    fv d = fv_neg(fv_of_half(p + 32 + 2 * r));
+    if (f.scales == ZT_SCALES_HALF_MIN) return fv_of_half(p + 64 + 32 * b);
+    fv d = fv_neg(fv_of_half(p + 32));
     if (f.scales == ZT_SCALES_U4_MIN)
-        return fv_mul(d, one_of(iv_over(iv_unsigned(scale_bytes(p + 64, place, r)), 4), place));
-    return fv_mul(d, one_of(iv_unsigned(scale_bytes(p + 192, place, r)), place));
+        return fv_mul(d, one_of(iv_over(iv_unsigned(scale_bytes(p + 64, place)), 4), place));
+    return fv_mul(d, one_of(iv_unsigned(scale_bytes(p + 192, place)), place));
 }
 
 /* zt_pack_together; a constant for blocks of 256 columns, which are always whole. */
@@ -131,14 +130,14 @@ INLINE const uint8_t *alone(const uint8_t *p)
     return p;
 }
 
-/* Powers of a group's rows from r on, as fv_scaled wants them: for scales, and for minima. */
+/* Powers of a group's rows, as fv_scaled wants them: for scales, and for minima. */
 typedef struct powers {
     fv scale, min;
 } powers;
 
-INLINE powers powers_of(zt_pack_form f, const uint8_t *group, int r)
+INLINE powers powers_of(zt_pack_form f, const uint8_t *group)
 {
-    const fv power = fv_load(group + 4 * r);
+    const fv power = fv_load(group);
     const float unit = 1.0f / (float)(1 << zt_pack_min_power(f));
     return (powers){fv_power(power), fv_power(fv_mul(power, fv_set(unit)))};
 }
@@ -154,42 +153,42 @@ typedef struct multiples {
     iv scale, min;
 } multiples;
 
-INLINE multiples multiples_of(zt_pack_form f, const uint8_t *p, int r, powers by)
+INLINE multiples multiples_of(zt_pack_form f, const uint8_t *p, powers by)
 {
     multiples y = {iv_set(0), iv_set(0)};
     if (!zt_pack_scale_bits(f)) return y;
     const fv up = fv_set((float)(1 << zt_pack_scale_bits(f)));
-    const fv d = fv_mul(fv_of_half(p + 2 * r), up);
+    const fv d = fv_mul(fv_of_half(p), up);
     y.scale = two_of(d, d, by.scale);
     if (!zt_pack_mins(f)) return y;
-    const fv m = fv_mul(fv_of_half(p + 32 + 2 * r), up);
+    const fv m = fv_mul(fv_of_half(p + 32), up);
     y.min = two_of(m, m, by.min);
     return y;
 }
 
 /* Two scales from the b-th 32 columns on, as whole numbers. */
-INLINE iv scales_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, multiples of)
+INLINE iv scales_of(zt_pack_form f, const uint8_t *p, int b, powers by, multiples of)
 {
     const int last = zt_pack_step(f) - 1, place = scale_place(f, b, 0);
     if (!zt_pack_scale_bits(f))
-        return two_of(scale_of(f, p, b, 0, r), scale_of(f, p, b + last, 1 - last, r), by.scale);
-    iv two = zt_pack_mins(f) ? iv_unsigned(scale_bytes(p + 64, place, r))
-                             : iv_signed(scale_bytes(p + 32, place, r));
+        return two_of(scale_of(f, p, b, 0), scale_of(f, p, b + last, 1 - last), by.scale);
+    iv two = zt_pack_mins(f) ? iv_unsigned(scale_bytes(p + 64, place))
+                             : iv_signed(scale_bytes(p + 32, place));
     if (f.scales == ZT_SCALES_U4_MIN) two = iv_rest(two, 4);
     return iv_scales(of.scale, iv_times(two, 15 - zt_pack_scale_bits(f)));
 }
 
 /* Two minima, given the scales: of codes less zt_pack_middle. */
-INLINE iv mins_of(zt_pack_form f, const uint8_t *p, int b, int r, powers by, multiples of, iv scale)
+INLINE iv mins_of(zt_pack_form f, const uint8_t *p, int b, powers by, multiples of, iv scale)
 {
     const int place = scale_place(f, b, 0), middle = zt_pack_middle(f) >> zt_pack_min_power(f);
     if (!zt_pack_mins(f)) return iv_set(0);
     if (middle == 2) scale = iv_times(scale, 1); /* else it is 1 */
     if (!zt_pack_scale_bits(f))
-        return iv_adds(scale, two_of(min_of(f, p, b, 0, r), min_of(f, p, b + 1, 0, r), by.min));
+        return iv_adds(scale, two_of(min_of(f, p, b, 0), min_of(f, p, b + 1, 0), by.min));
     const uint8_t *both = p + 64, *apart = p + 192;
-    iv two = f.scales == ZT_SCALES_U4_MIN ? iv_over(iv_unsigned(scale_bytes(both, place, r)), 4)
-                                          : iv_unsigned(scale_bytes(apart, place, r));
+    iv two = f.scales == ZT_SCALES_U4_MIN ? iv_over(iv_unsigned(scale_bytes(both, place)), 4)
+                                          : iv_unsigned(scale_bytes(apart, place));
     return iv_subs(scale, iv_scales(of.min, iv_times(two, 15 - zt_pack_scale_bits(f))));
 }
 
@@ -199,81 +198,124 @@ typedef struct pair {
     fv scales[2], mins[2];
 } pair;
 
-INLINE pair pair_of(zt_pack_form f, int P, const uint8_t *p, int b, int r, powers by, multiples of)
+INLINE pair pair_of(zt_pack_form f, int P, const uint8_t *p, int b, powers by, multiples of)
 {
     pair y = {.scale = iv_set(0)};
     const int last = zt_pack_step(f) - 1;
     if (P == 1) {
-        y.scale = scales_of(f, p, b, r, by, of);
-        y.min = mins_of(f, p, b, r, by, of, y.scale);
+        y.scale = scales_of(f, p, b, by, of);
+        y.min = mins_of(f, p, b, by, of, y.scale);
         return y;
     }
     UNROLL for (int i = 0; i < 2; i++) {
         const int at = b + last * i, h = (1 - last) * i;
-        y.scales[i] = scale_of(f, p, at, h, r);
+        y.scales[i] = scale_of(f, p, at, h);
         if (!zt_pack_mins(f)) continue;
         fv middle = fv_mul(y.scales[i], fv_set((float)zt_pack_middle(f)));
-        y.mins[i] = fv_add(middle, min_of(f, p, at, h, r));
+        y.mins[i] = fv_add(middle, min_of(f, p, at, h));
     }
     return y;
 }
 
-/* A pair for T rows of activations: sum[t] += what each row of weights gives. dot: the two sums of
- * each; at: what comes behind the codes of x. */
-TEMPLATE void add_pair(zt_pack_form f, int T, iv (*dot)[MOST], pair by, const uint8_t *at, fv *sum)
+/* How many rows of a tile are multiplied side by side: as many as there are registers for. (Two rows of
+ * halves have one sum with AVX2.) */
+INLINE int side_of(int T, int P)
+{
+#if defined(ZT_ISA_avx2)
+    const int most = SIDE * P;
+#else
+    const int most = SIDE;
+    (void)P;
+#endif
+    return T < most ? T : most;
+}
+
+/* A pair for rows t to t + n - 1 of a tile of T rows of activations: to the sum of each comes what the
+ * rows of weights give. dot: the two sums of each; at: what comes behind the codes of x. */
+TEMPLATE void add_pair(zt_pack_form f, int T, int t, int n, iv (*dot)[MOST], pair by,
+                       const uint8_t *at, fv *sum)
 {
     const uint8_t *unit = at + (pair_scales(f) - 4) * T, *more = unit + 12 * T;
-    UNROLL for (int t = 0; t < T; t++) {
-        iv scale = zt_pack_halves(f) ? by.scale : iv_scales(by.scale, iv_set(load_i32(at + 4 * t)));
-        iv whole = iv_products(iv_pair(dot[0][t], dot[1][t], zt_pack_beyond(f)), scale);
-        if (zt_pack_mins(f)) whole = iv_add_products(whole, by.min, iv_set(load_i32(more + 4 * t)));
-        sum[t] = fv_fma(fv_of_iv(whole), fv_set(load_f32(unit + 4 * t)), sum[t]);
+    UNROLL for (int u = t; u < t + n; u++) {
+        iv scale = zt_pack_halves(f) ? by.scale : iv_scales(by.scale, iv_set(load_i32(at + 4 * u)));
+        iv whole = iv_products(iv_pair(dot[0][u - t], dot[1][u - t], zt_pack_beyond(f)), scale);
+        if (zt_pack_mins(f)) whole = iv_add_products(whole, by.min, iv_set(load_i32(more + 4 * u)));
+        sum[u] = fv_fma(fv_of_iv(whole), fv_set(load_f32(unit + 4 * u)), sum[u]);
     }
 }
 
-/* The same of activations of 16 bits, of which whole numbers of so few would leave little. */
-TEMPLATE void add_fine(zt_pack_form f, int T, iv (*dot)[MOST], pair by, const uint8_t *at, fv *sum)
+/* The same of activations of 16 bits, of which whole numbers of so few would leave little. dot: the two
+ * sums of each token, which is two rows. */
+TEMPLATE void add_fine(zt_pack_form f, int T, int t, int n, iv (*dot)[MOST], pair by,
+                       const uint8_t *at, fv *sum)
 {
     const uint8_t *more = at + (pair_scales(f) + 8) * T;
-    UNROLL for (int t = 0; t < T; t += 2)
+    UNROLL for (int u = t; u < t + n; u += 2)
         UNROLL for (int i = 0; i < 2; i++) {
-            fv whole = fv_of_iv(iv_join(dot[i][t], dot[i][t + 1])), y = sum[t / 2];
-            y = fv_fma(whole, fv_mul(by.scales[i], fv_set(load_f32(at + 4 * (t + i)))), y);
-            if (zt_pack_mins(f)) y = fv_fma(by.mins[i], fv_set(load_f32(more + 4 * (t + i))), y);
-            sum[t / 2] = y;
+            fv whole = fv_of_iv(dot[i][(u - t) / 2]), y = sum[u / 2];
+            y = fv_fma(whole, fv_mul(by.scales[i], fv_set(load_f32(at + 4 * (u + i)))), y);
+            if (zt_pack_mins(f)) y = fv_fma(by.mins[i], fv_set(load_f32(more + 4 * (u + i))), y);
+            sum[u / 2] = y;
         }
 }
 
-TEMPLATE void add_dots(zt_pack_form f, int T, int P, iv (*dot)[MOST], pair by, const uint8_t *at,
-                       fv *sum)
+TEMPLATE void add_dots(zt_pack_form f, int T, int t, int n, int P, iv (*dot)[MOST], pair by,
+                       const uint8_t *at, fv *sum)
 {
     if (P == 2)
-        add_fine(f, T, dot, by, at, sum);
+        add_fine(f, T, t, n, dot, by, at, sum);
     else
-        add_pair(f, T, dot, by, at, sum);
+        add_pair(f, T, t, n, dot, by, at, sum);
 }
 
-/* Their two sums, of codes packed at q. */
-TEMPLATE void pair_dots(zt_pack_form f, int T, int P, const uint8_t *q, const uint8_t *x,
-                        iv (*dot)[MOST])
+/* The sums of a tile of one row, or two, of codes that lie in memory in the order in which they are
+ * wanted; false: not of such codes. */
+TEMPLATE bool dots_in_order(zt_pack_form f, int T, int P, const uint8_t *q, const uint8_t *x,
+                            sums_from from, iv *dot)
 {
-    const int halves = zt_pack_halves(f), n = halves ? 4 : 8;
-    const uint8_t *each = x + (pair_columns(f) + pair_scales(f)) * T;
+#if defined(ZT_ISA_avx2)
+    const bool joined = P == 2;
+#else
+    const bool joined = false;
+#endif
+    if (T > IN_ORDER || joined) return false;
+    iv row[IN_ORDER];
+    if (f.bits == 8)
+        cv_dots_next(T, q, x, from, row);
+#if defined(ZT_ISA_avx512)
+    else if (f.bits == 4 && !f.look)
+        cv_dots_nibbles(T, q, x, from, row);
+#endif
+    else
+        return false;
+#if !defined(ZT_ISA_avx2)
+    if (P == 2) {
+        join_rows(T, row, dot);
+        return true;
+    }
+#endif
+    UNROLL for (int t = 0; t < T; t++) dot[t] = row[t];
+    return true;
+}
+
+/* The two sums of rows t to t + n - 1 (with P = 2 of their tokens), of codes packed at q. */
+TEMPLATE void pair_dots(zt_pack_form f, int T, int t, int n, int P, const uint8_t *q,
+                        const uint8_t *x, iv (*dot)[MOST])
+{
+    const int halves = zt_pack_halves(f), words = halves ? 4 : 8;
+    const uint8_t *each = x + (pair_columns(f) + pair_scales(f)) * T + 4 * t;
     cv c[8];
     UNROLL for (int i = 0; i < 2; i++) {
         const sums_from from = from_of_form(f, P, i, each + 4 * T * i);
-        if (f.bits == 8 && T <= IN_ORDER) {
-            cv_dots_next(T, q + ZT_PACK_CODES(8) * i, x + 32 * T * i, from, dot[i]);
+        const uint8_t *xi = x + 4 * words * T * i + 4 * t;
+        if (dots_in_order(f, T, P, q + ZT_PACK_CODES(f.bits) * i, x + 32 * T * i, from, dot[i]))
             continue;
-        }
-#if defined(ZT_ISA_avx512)
-        if (f.bits == 4 && !f.look && T <= IN_ORDER) {
-            cv_dots_nibbles(T, q + ZT_PACK_CODES(4) * i, x + 32 * T * i, from, dot[i]);
-            continue;
-        }
-#endif
         if (!halves || i == 0) cv_unpack(f, T <= IN_ORDER, q + ZT_PACK_CODES(f.bits) * i, c);
-        cv_dots(zt_pack_wide(f), n, T, c + (halves ? 4 * i : 0), x + 4 * n * T * i, from, dot[i]);
+        const cv *ci = c + (halves ? 4 * i : 0);
+        if (P == 2)
+            cv_dots_fine(zt_pack_wide(f), words, n, T, ci, xi, from, dot[i]);
+        else
+            cv_dots(zt_pack_wide(f), words, n, T, ci, xi, from, dot[i]);
     }
 }
 
@@ -284,38 +326,40 @@ TEMPLATE void store_sums(int T, int P, const fv *sum, powers by, float *acc, int
         fv_store(acc + down * t, P == 2 ? sum[t] : fv_unscaled(sum[t], by.scale));
 }
 
-TEMPLATE void tile_codes(zt_pack_form f, int T, int P, int r, const uint8_t *p, int64_t K,
+TEMPLATE void tile_codes(zt_pack_form f, int T, int P, const uint8_t *p, int64_t K,
                          const uint8_t *x, float *acc, int64_t down, tile_sends sends)
 {
-    const size_t reach = r > 0 ? 0 : sends.reach;
-    const int step = zt_pack_step(f);
-    const powers by = powers_of(f, p, r);
+    const int step = zt_pack_step(f), side = side_of(T, P);
+    const powers by = powers_of(f, p);
     fv sum[MOST];
     UNROLL for (int t = 0; t < T / P; t++)
         sum[t] = fv_zero();
-    send_for(p, reach, ZT_PACK_POWERS);
+    send_for(p, sends.reach, ZT_PACK_POWERS);
     p += ZT_PACK_POWERS;
     for (int64_t left = zt_pack_blocks(f, K); left > 0; left -= f.together) {
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         if (T <= IN_ORDER) ask_for_lines(p, f.head);
-        send_for(p, reach, f.head);
-        const multiples of = multiples_of(f, p, r, by);
+        send_for(p, sends.reach, f.head);
+        const multiples of = multiples_of(f, p, by);
         for (int b = 0; b < n; b += step, q += ZT_PACK_CODES(f.bits) * step) {
-            iv dot[2][MOST];
             const uint8_t *at = alone(x), *codes = alone(q);
-            send_for(codes, reach, ZT_PACK_CODES(f.bits) * step);
-            if (T == MOST && r == 0 && sends.next < sends.end) {
+            send_for(codes, sends.reach, ZT_PACK_CODES(f.bits) * step);
+            if (T == MOST && sends.next < sends.end) {
                 send_lines((uintptr_t)sends.next, 128);
                 sends.next += 128;
             }
-            pair_dots(f, T, P, codes + 4 * r, at, dot);
-            add_dots(f, T, P, dot, pair_of(f, P, p, b, r, by, of), at + pair_columns(f) * T, sum);
+            UNROLL for (int t = 0; t < T; t += side) {
+                iv dot[2][MOST];
+                pair_dots(f, T, t, side, P, codes, at, dot);
+                add_dots(f, T, t, side, P, dot, pair_of(f, P, p, b, by, of),
+                         at + pair_columns(f) * T, sum);
+            }
             x += (size_t)T * pair_bytes(f);
         }
         p = q;
     }
-    store_sums(T / P, P, sum, by, acc + r, down);
+    store_sums(T / P, P, sum, by, acc, down);
 }
 
 /* ---- two whole tiles at once ----------------------------------------------------------------- */
@@ -331,7 +375,7 @@ TEMPLATE void twin_pair(zt_pack_form f, int P, const uint8_t *p, const uint8_t *
                         multiples of, const uint8_t *x, size_t apart, fv *sum)
 {
     const int halves = zt_pack_halves(f), n = halves ? 4 : 8;
-    const pair scales = pair_of(f, P, p, b, 0, by, of);
+    const pair scales = pair_of(f, P, p, b, by, of);
     iv dot[2][2][MOST];
     cv c[8];
     UNROLL for (int i = 0; i < 2; i++) {
@@ -339,9 +383,13 @@ TEMPLATE void twin_pair(zt_pack_form f, int P, const uint8_t *p, const uint8_t *
         UNROLL for (int u = 0; u < 2; u++) {
             const uint8_t *xu = alone(x + (u ? apart : 0)), *at = xu + pair_columns(f) * MOST;
             const uint8_t *each = at + (pair_scales(f) + 4 * i) * MOST;
-            cv_dots(zt_pack_wide(f), n, MOST, c + (halves ? 4 * i : 0), xu + 4 * n * MOST * i,
-                    from_of_form(f, P, i, each), dot[u][i]);
-            if (i == 1) add_dots(f, MOST, P, dot[u], scales, at, sum + MOST / P * u);
+            const cv *ci = c + (halves ? 4 * i : 0);
+            const uint8_t *xi = xu + 4 * n * MOST * i;
+            if (P == 2)
+                cv_dots_fine(8, n, MOST, MOST, ci, xi, from_of_form(f, P, i, each), dot[u][i]);
+            else
+                cv_dots(8, n, MOST, MOST, ci, xi, from_of_form(f, P, i, each), dot[u][i]);
+            if (i == 1) add_dots(f, MOST, 0, MOST, P, dot[u], scales, at, sum + MOST / P * u);
         }
     }
 }
@@ -350,7 +398,7 @@ TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, con
                          size_t apart, float *acc, int64_t down, size_t reach)
 {
     const int step = zt_pack_step(f);
-    const powers by = powers_of(f, p, 0);
+    const powers by = powers_of(f, p);
     fv sum[2 * MOST];
     UNROLL for (int t = 0; t < 2 * MOST / P; t++) sum[t] = fv_zero();
     p += ZT_PACK_POWERS;
@@ -358,7 +406,7 @@ TEMPLATE void twin_codes(zt_pack_form f, int P, const uint8_t *p, int64_t K, con
         const uint8_t *q = p + f.head;
         const int n = together(f, left);
         send_for(p, reach, f.head);
-        const multiples of = multiples_of(f, p, 0, by);
+        const multiples of = multiples_of(f, p, by);
         for (int b = 0; b < n; b += step, q += ZT_PACK_CODES(f.bits) * step) {
             send_for(q, reach, ZT_PACK_CODES(f.bits) * step);
             twin_pair(f, P, p, q, b, by, of, x, apart, sum);
@@ -383,10 +431,10 @@ TEMPLATE void sums_zero(sums *s, int G, int T)
         UNROLL for (int t = 0; t < T; t++) s->v[g][t] = fv_zero();
 }
 
-TEMPLATE void sums_store(const sums *s, int G, int T, int r, float *acc, int64_t down)
+TEMPLATE void sums_store(const sums *s, int G, int T, float *acc, int64_t down)
 {
     UNROLL for (int g = 0; g < G; g++)
-        UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * (g * T + t) + r, s->v[g][t]);
+        UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * (g * T + t), s->v[g][t]);
 }
 
 /* Plain weights come from memory as fast as it gives them where one group is read from its
@@ -399,16 +447,27 @@ enum { CHAINS = 2 };
     X(NAME, arg, 1, 1) X(NAME, arg, 1, 2) X(NAME, arg, 1, 4) X(NAME, arg, 1, 8)
 #else
 enum { CHAINS = 1 };
-#define PLAIN_GROUPS    4, 4, 2, 1
+#define PLAIN_GROUPS    ROWS_GROUPS
 #define EACH_PLAIN_SIZE EACH_SIZE
 #endif
 
-TEMPLATE void chains_store(sums *s, int G, int T, int r, float *acc, int64_t down)
+/* With f32 every sum is a chain of dependent additions, so a call keeps eight registers of them going. */
+#if defined(ZT_ISA_avx2)
+#define ROWS_GROUPS 4, 2, 1, 1
+#define EACH_SIZE(X, NAME, arg)                                                                    \
+    X(NAME, arg, 4, 1) X(NAME, arg, 2, 2) X(NAME, arg, 1, 4) X(NAME, arg, 1, 8)
+#else
+#define ROWS_GROUPS 4, 4, 2, 1
+#define EACH_SIZE(X, NAME, arg)                                                                    \
+    X(NAME, arg, 4, 1) X(NAME, arg, 4, 2) X(NAME, arg, 2, 4) X(NAME, arg, 1, 8)
+#endif
+
+TEMPLATE void chains_store(sums *s, int G, int T, float *acc, int64_t down)
 {
     UNROLL for (int c = 1; c < CHAINS; c++)
         UNROLL for (int g = 0; g < G; g++)
             UNROLL for (int t = 0; t < T; t++) s[0].v[g][t] = fv_add(s[0].v[g][t], s[c].v[g][t]);
-    sums_store(&s[0], G, T, r, acc, down);
+    sums_store(&s[0], G, T, acc, down);
 }
 
 /* 16 columns of G groups as f32 weights, times T tokens. c: their codes, stored. */
@@ -426,7 +485,7 @@ TEMPLATE void half_rows(zt_pack_form f, int G, int T, const uint8_t (*c)[8][64],
     }
 }
 
-TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *const *w, int64_t K,
+TEMPLATE void side_rows(zt_pack_form f, int G, int T, const uint8_t *const *w, int64_t K,
                         const float *x, size_t step, float *acc, int64_t down)
 {
     size_t at = ZT_PACK_POWERS;
@@ -440,41 +499,50 @@ TEMPLATE void tile_rows(zt_pack_form f, int G, int T, int r, const uint8_t *cons
         for (int b = 0; b < n; b++, k += 32, q += ZT_PACK_CODES(f.bits)) {
             for (int g = 0; g < G; g++) {
                 cv c[8];
-                cv_unpack(f, false, w[g] + q + 4 * r, c);
+                cv_unpack(f, false, w[g] + q, c);
                 UNROLL for (int i = 0; i < 8; i++)
                     cv_store(codes[g][i], c[i]);
             }
             for (int h = 0; h < 2; h++) {
                 UNROLL for (int g = 0; g < G; g++) {
-                    scale[g] = scale_of(f, w[g] + at, b, h, r);
-                    if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, b, h, r);
+                    scale[g] = scale_of(f, w[g] + at, b, h);
+                    if (zt_pack_mins(f)) min[g] = min_of(f, w[g] + at, b, h);
                 }
                 half_rows(f, G, T, codes, h, scale, min, x + k + 16 * h, step, &s);
             }
         }
         at = q;
     }
-    sums_store(&s, G, T, r, acc, down);
+    sums_store(&s, G, T, acc, down);
+}
+
+/* Rows side by side: of more than there are registers for, which G is one for, some after others. */
+TEMPLATE void tile_rows(zt_pack_form f, int G, int T, const uint8_t *const *w, int64_t K,
+                        const float *x, size_t step, float *acc, int64_t down)
+{
+    const int side = side_of(T, 1);
+    UNROLL for (int t = 0; t < T; t += side)
+        side_rows(f, G, side, w, K, x + (size_t)t * step, step, acc + down * t, down);
 }
 
 /* Bytes of a column of a group of plain weights. */
 INLINE int column_bytes(zt_dtype t) { return t == ZT_F32 ? 64 : 32; }
 
-/* Column k of rows r.. of a group of plain weights as f32. */
-INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k, int r)
+/* Column k of a group of plain weights as f32. */
+INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k)
 {
-    if (t == ZT_F32) return fv_load(w + 64 * k + 4 * r);
-    if (t == ZT_F16) return fv_of_half(w + 32 * k + 2 * r);
-    return fv_of_brain(w + 64 * (k / 2) + 4 * r, (int)(k % 2));
+    if (t == ZT_F32) return fv_load(w + 64 * k);
+    if (t == ZT_F16) return fv_of_half(w + 32 * k);
+    return fv_of_brain(w + 64 * (k / 2), (int)(k % 2));
 }
 
 /* Columns k.. into the chains of sums, as many as there are chains. */
-TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uint8_t *const *w,
+TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, const uint8_t *const *w,
                             int64_t k, const float *x, size_t step, sums *s)
 {
     UNROLL for (int c = 0; c < n; c++) {
         UNROLL for (int g = 0; g < G; g++) {
-            fv v = plain_column(type, w[g], k + c, r);
+            fv v = plain_column(type, w[g], k + c);
             UNROLL for (int t = 0; t < T; t++)
                 s[c].v[g][t] =
                     fv_fma(v, fv_set(x[(size_t)t * step + (size_t)(k + c)]), s[c].v[g][t]);
@@ -482,10 +550,9 @@ TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, int r, const uin
     }
 }
 
-TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *const *w, int64_t K,
+TEMPLATE void side_plain(zt_dtype type, int G, int T, const uint8_t *const *w, int64_t K,
                          const float *x, size_t step, float *acc, int64_t down, size_t reach)
 {
-    if (r > 0) reach = 0;
     sums s[CHAINS];
     int64_t k = 0;
     UNROLL for (int c = 0; c < CHAINS; c++)
@@ -493,21 +560,30 @@ TEMPLATE void tile_plain(zt_dtype type, int G, int T, int r, const uint8_t *cons
     for (; k + CHAINS <= K; k += CHAINS) {
         UNROLL for (int g = 0; g < G; g++)
             send_for(w[g] + column_bytes(type) * k, reach, CHAINS * column_bytes(type));
-        plain_columns(type, CHAINS, G, T, r, w, k, x, step, s);
+        plain_columns(type, CHAINS, G, T, w, k, x, step, s);
     }
-    for (; k < K; k++) plain_columns(type, 1, G, T, r, w, k, x, step, s);
-    chains_store(s, G, T, r, acc, down);
+    for (; k < K; k++) plain_columns(type, 1, G, T, w, k, x, step, s);
+    chains_store(s, G, T, acc, down);
+}
+
+TEMPLATE void tile_plain(zt_dtype type, int G, int T, const uint8_t *const *w, int64_t K,
+                         const float *x, size_t step, float *acc, int64_t down, size_t reach)
+{
+    const int side = side_of(T, 1);
+    UNROLL for (int t = 0; t < T; t += side)
+        side_plain(type, G, side, w, K, x + (size_t)t * step, step, acc + down * t, down,
+                   t ? 0 : reach);
 }
 
 /* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
 
 #if defined(ZT_ISA_avx512)
 /* Words k.. of two columns into the chains of sums. */
-INLINE void brain_columns(int n, int T, int r, const uint8_t *w, int64_t k, const four *x,
+INLINE void brain_columns(int n, int T, const uint8_t *w, int64_t k, const four *x,
                           size_t step, sums *s)
 {
     UNROLL for (int c = 0; c < n; c++) {
-        __m512i v = _mm512_loadu_si512(w + 64 * (k + c) + 4 * r);
+        __m512i v = _mm512_loadu_si512(w + 64 * (k + c));
         UNROLL for (int t = 0; t < T; t++)
             __asm__("vdpbf16ps %2%{1to16%}, %1, %0" /* gcc 12 takes two instructions for it */
                     : "+v"(s[c].v[0][t])
@@ -516,16 +592,16 @@ INLINE void brain_columns(int n, int T, int r, const uint8_t *w, int64_t k, cons
 }
 
 /* x: words of two columns, rows `step` words apart. */
-INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x, size_t step,
-                       float *acc, int64_t down)
+INLINE void tile_brain(int T, const uint8_t *w, int64_t K, const four *x, size_t step, float *acc,
+                       int64_t down)
 {
     sums s[CHAINS];
     int64_t k = 0, words = (K + 1) / 2;
     UNROLL for (int c = 0; c < CHAINS; c++)
         sums_zero(&s[c], 1, T);
-    for (; k + CHAINS <= words; k += CHAINS) brain_columns(CHAINS, T, r, w, k, x, step, s);
-    for (; k < words; k++) brain_columns(1, T, r, w, k, x, step, s);
-    chains_store(s, 1, T, r, acc, down);
+    for (; k + CHAINS <= words; k += CHAINS) brain_columns(CHAINS, T, w, k, x, step, s);
+    for (; k < words; k++) brain_columns(1, T, w, k, x, step, s);
+    chains_store(s, 1, T, acc, down);
 }
 #endif
 
@@ -537,12 +613,12 @@ INLINE void tile_brain(int T, int r, const uint8_t *w, int64_t K, const four *x,
  * given as 0. */
 
 /* Words k.. of two columns into the chains of sums. volatile: not before or after the flushing. */
-INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const float *x,
+INLINE void wide_columns(int n, int T, const uint8_t *w, int64_t k, const float *x,
                          size_t step, sums *s)
 {
     UNROLL for (int c = 0; c < n; c++)
         UNROLL for (int odd = 1; odd >= 0; odd--) {
-            fv v = fv_of_brain(w + 64 * (k + c) + 4 * r, odd);
+            fv v = fv_of_brain(w + 64 * (k + c), odd);
             UNROLL for (int t = 0; t < T; t++)
                 __asm__ volatile("vfmadd231ps %2%{1to16%}, %1, %0"
                                  : "+v"(s[c].v[0][t])
@@ -551,7 +627,7 @@ INLINE void wide_columns(int n, int T, int r, const uint8_t *w, int64_t k, const
 }
 
 /* x: columns, an even number of them, rows `step` apart. */
-INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x, size_t step,
+INLINE void tile_wide(int T, const uint8_t *w, int64_t K, const float *x, size_t step,
                       float *acc, int64_t down, size_t reach)
 {
     sums s[CHAINS];
@@ -561,13 +637,13 @@ INLINE void tile_wide(int T, int r, const uint8_t *w, int64_t K, const float *x,
     const unsigned usual = flush_begin();
     for (; k + CHAINS <= words; k += CHAINS) {
         send_for(w + 64 * k, reach, CHAINS * 64);
-        wide_columns(CHAINS, T, r, w, k, x, step, s);
+        wide_columns(CHAINS, T, w, k, x, step, s);
     }
-    for (; k < words; k++) wide_columns(1, T, r, w, k, x, step, s);
+    for (; k < words; k++) wide_columns(1, T, w, k, x, step, s);
     flush_end(usual);
     UNROLL for (int c = 0; c < CHAINS; c++)
         UNROLL for (int t = 0; t < T; t++) __asm__ volatile("" : "+v"(s[c].v[0][t]));
-    chains_store(s, 1, T, r, acc, down);
+    chains_store(s, 1, T, acc, down);
 }
 #endif
 
