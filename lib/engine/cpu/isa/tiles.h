@@ -528,24 +528,25 @@ TEMPLATE void tile_rows(zt_pack_form f, int G, int T, const uint8_t *const *w, i
 /* Bytes of a column of a group of plain weights. */
 INLINE int column_bytes(zt_dtype t) { return t == ZT_F32 ? 64 : 32; }
 
-/* Column k of a group of plain weights as f32. */
-INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k)
+/* Column k + c of a group of plain weights as f32; k is even. */
+INLINE fv plain_column(zt_dtype t, const uint8_t *w, int64_t k, int c)
 {
-    if (t == ZT_F32) return fv_load(w + 64 * k);
-    if (t == ZT_F16) return fv_of_half(w + 32 * k);
-    return fv_of_brain(w + 64 * (k / 2), (int)(k % 2));
+    if (t == ZT_F32) return fv_load(w + 64 * (k + c));
+    if (t == ZT_F16) return fv_of_half(w + 32 * (k + c));
+    return fv_of_brain(w + 64 * (k / 2), c);
 }
 
-/* Columns k.. into the chains of sums, as many as there are chains. */
+/* n columns from k on, of a pair. */
 TEMPLATE void plain_columns(zt_dtype type, int n, int G, int T, const uint8_t *const *w,
                             int64_t k, const float *x, size_t step, sums *s)
 {
     UNROLL for (int c = 0; c < n; c++) {
+        sums *to = &s[c % CHAINS];
         UNROLL for (int g = 0; g < G; g++) {
-            fv v = plain_column(type, w[g], k + c);
+            fv v = plain_column(type, w[g], k, c);
             UNROLL for (int t = 0; t < T; t++)
-                s[c].v[g][t] =
-                    fv_fma(v, fv_set(x[(size_t)t * step + (size_t)(k + c)]), s[c].v[g][t]);
+                to->v[g][t] =
+                    fv_fma(v, fv_set(x[(size_t)t * step + (size_t)(k + c)]), to->v[g][t]);
         }
     }
 }
@@ -557,12 +558,12 @@ TEMPLATE void side_plain(zt_dtype type, int G, int T, const uint8_t *const *w, i
     int64_t k = 0;
     UNROLL for (int c = 0; c < CHAINS; c++)
         sums_zero(&s[c], G, T);
-    for (; k + CHAINS <= K; k += CHAINS) {
+    for (; k + 2 <= K; k += 2) {
         UNROLL for (int g = 0; g < G; g++)
-            send_for(w[g] + column_bytes(type) * k, reach, CHAINS * column_bytes(type));
-        plain_columns(type, CHAINS, G, T, w, k, x, step, s);
+            send_for(w[g] + column_bytes(type) * k, reach, 2 * column_bytes(type));
+        plain_columns(type, 2, G, T, w, k, x, step, s);
     }
-    for (; k < K; k++) plain_columns(type, 1, G, T, w, k, x, step, s);
+    if (k < K) plain_columns(type, 1, G, T, w, k, x, step, s);
     chains_store(s, G, T, acc, down);
 }
 
