@@ -17,7 +17,8 @@
  * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
  * cv_dots_opened, cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
  *
- * cv_dots_nibbles (avx512) is cv_dots of codes of 4 bits as they are packed.
+ * cv_dots_nibbles (not scalar) is cv_dots of codes of 4 bits as they are packed, cv_dots_bytes (AVX2) of those
+ * of 8 bits.
  *
  * iv_join(a, b) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
@@ -26,7 +27,7 @@
  * and the other, iv_products(a, b) the sum of their products, iv_add_products(y, a, b) y more.
  * ask_for and cv_load_next ask for their lines in the order in which they stand in the program: the
  * compiler moves other loads about, and memory is read at 60 to 85 per cent of its rate for that.
- * cv_dots_next(T, p, x, from, y) is cv_dots of the eight registers of 8-bit codes at p, each asked
+ * cv_dots_next(T, p, x, from, y) (not AVX2) is cv_dots of the eight registers of 8-bit codes at p, each asked
  * for between products, and nothing that stands after it before them: to ask for all eight at once,
  * or for the scales first, costs a tenth of the rate.
  */
@@ -133,7 +134,7 @@ INLINE cv cv_shift(cv a, int n)
     return n > 0 ? cv_left(a, n) : n < 0 ? cv_right(a, -n) : a;
 }
 
-#if !defined(ZT_ISA_avx512)
+#if defined(ZT_ISA_scalar)
 TEMPLATE void cv_dots_next(int T, const uint8_t *p, const uint8_t *x, sums_from from, iv *y)
 {
     cv c[8];

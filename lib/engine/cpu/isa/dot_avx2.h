@@ -152,10 +152,14 @@ INLINE iv pairs_of_signed(cv c, cv abs, __m256i x)
     return (iv){_mm256_maddubs_epi16(abs.lo, _mm256_sign_epi8(x, c.lo)),
                 _mm256_maddubs_epi16(abs.hi, _mm256_sign_epi8(x, c.hi))};
 }
-INLINE iv sum_pairs(iv a) { return TWO(iv, _mm256_madd_epi16, a, TWICE(iv, _mm256_set1_epi16(1))); }
+INLINE iv sum_pairs(iv a) { return iv_products(a, TWICE(iv, _mm256_set1_epi16(1))); }
 
 /* Codes of 8 bits less 128. */
-INLINE cv cv_signed(cv c) { return TWO(cv, _mm256_xor_si256, c, TWICE(cv, _mm256_set1_epi8((char)128))); }
+INLINE cv cv_signed(cv c)
+{
+    const cv sign = TWICE(cv, _mm256_set1_epi8((char)128));
+    return TWO(cv, _mm256_xor_si256, c, sign);
+}
 
 /* These: |code| * 127 * 2 fits 16 bits, two of them do not. */
 TEMPLATE void add_signed(int T, cv c, const uint8_t *x, iv *y)
@@ -177,13 +181,15 @@ TEMPLATE void add_pairs(int T, bool begins, cv c, const uint8_t *x, iv *s)
     }
 }
 
-/* How many registers of codes have sums that 16 bits hold: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4, 63 * 127 * 2 * 2. */
+/* How many registers of codes have sums that 16 bits hold: 15 * 127 * 2 * 8, 31 * 127 * 2 * 4,
+ * 63 * 127 * 2 * 2. */
 INLINE int run_of(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : 2; }
 
 /* What sums begin with. */
 TEMPLATE void begin_dots(int bits, int T, sums_from from, iv *y)
 {
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_set(bits < 8 ? load_i32(from.each + 4 * t) : from.whole);
+    UNROLL for (int t = 0; t < T; t++)
+        y[t] = iv_set(bits < 8 ? load_i32(from.each + 4 * t) : from.whole);
 }
 
 /* Register i of n of codes; those of 8 bits are signed. s: sums of a run. */
@@ -199,8 +205,8 @@ TEMPLATE void dots_of(int bits, int n, int T, int i, cv c, const uint8_t *x, iv 
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
-TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x, sums_from from,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x,
+                      sums_from from, iv *y)
 {
     iv s[SIDE];
     begin_dots(bits, T, from, y);
@@ -215,6 +221,27 @@ TEMPLATE void cv_dots_opened(int bits, int n, int T, int step, const uint8_t *p,
     begin_dots(bits, T, from, y);
     UNROLL for (int i = 0; i < n; i++)
         dots_of(bits, n, T, i, cv_load_next(p + 64 * i), x + 4 * step * i, s, y);
+}
+
+TEMPLATE void cv_dots_bytes(int T, int step, const uint8_t *p, const uint8_t *x, sums_from from,
+                            iv *y)
+{
+    begin_dots(8, T, from, y);
+    UNROLL for (int i = 0; i < 8; i++)
+        add_signed(T, cv_signed(cv_load_next(p + 64 * i)), x + 4 * step * i, y);
+}
+
+TEMPLATE void cv_dots_nibbles(int T, int step, const uint8_t *p, const uint8_t *x, sums_from from,
+                              iv *y)
+{
+    iv s[SIDE];
+    begin_dots(4, T, from, y);
+    UNROLL for (int i = 0; i < 4; i++) {
+        const cv c = cv_load_next(p + 64 * i);
+        add_pairs(T, i == 0, cv_and(c, 15), x + 4 * step * i, s);
+        add_pairs(T, false, cv_and(cv_right(c, 4), 15), x + 4 * step * (4 + i), s);
+    }
+    UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
 /* Two numbers of 16 bits by even codes, two by odd ones. */

@@ -103,8 +103,8 @@ INLINE iv add_dots_of(iv y, cv c, const uint8_t *x)
 
 /* All tokens side by side: their chains are independent, and each register of codes is used up. One or
  * two have each two chains, even and odd columns: one would keep the scheduler full of what waits. */
-TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x, sums_from from,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x,
+                      sums_from from, iv *y)
 {
     iv odd[2] = {iv_set(0), iv_set(0)};
     (void)bits;

@@ -115,8 +115,8 @@ INLINE cv cv_left(cv a, int n) { cv y; BYTES(a.v[b] << n); }
 INLINE cv cv_look(const uint8_t *table, cv a) { cv y; BYTES(table[a.v[b]]); }
 #undef BYTES
 
-TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x, sums_from from,
-                      iv *y)
+TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x,
+                      sums_from from, iv *y)
 {
     (void)bits;
     for (int t = 0; t < T; t++) {

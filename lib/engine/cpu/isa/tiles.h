@@ -268,33 +268,41 @@ TEMPLATE void add_dots(zt_pack_form f, int T, int t, int n, int P, iv (*dot)[MOS
         add_pair(f, T, t, n, dot, by, at, sum);
 }
 
-/* The sums of a tile of one row, or two, of codes that lie in memory in the order in which they are
- * wanted; false: not of such codes. */
-TEMPLATE bool dots_in_order(zt_pack_form f, int T, int P, const uint8_t *q, const uint8_t *x,
-                            sums_from from, iv *dot)
+/* The sums of n rows of a tile, where codes are best multiplied as they come, each register for itself: of
+ * a tile of few rows in the order in which they lie in memory; with AVX2, which has no registers for them
+ * all, of one of more (few wait for memory, which comes faster to loads that stand together). false: not
+ * so. */
+TEMPLATE bool dots_as_packed(zt_pack_form f, int T, int n, int P, const uint8_t *q, const uint8_t *x,
+                             sums_from from, iv *dot)
 {
+    const bool nibbles = f.bits == 4 && !f.look;
 #if defined(ZT_ISA_avx2)
-    const bool joined = P == 2;
+    if (T <= IN_ORDER) return false;
+    if (f.bits == 8 && P == 2)
+        cv_dots_opened_fine(8, n, T, q, x, from, dot);
+    else if (f.bits == 8)
+        cv_dots_bytes(n, T, q, x, from, dot);
+    else if (nibbles && P == 1)
+        cv_dots_nibbles(n, T, q, x, from, dot);
+    else
+        return false;
 #else
-    const bool joined = false;
-#endif
-    if (T > IN_ORDER || joined) return false;
     iv row[IN_ORDER];
+    if (T > IN_ORDER) return false;
     if (f.bits == 8)
-        cv_dots_next(T, q, x, from, row);
+        cv_dots_next(n, q, x, from, row);
 #if defined(ZT_ISA_avx512)
-    else if (f.bits == 4 && !f.look)
-        cv_dots_nibbles(T, q, x, from, row);
+    else if (nibbles)
+        cv_dots_nibbles(n, q, x, from, row);
 #endif
     else
         return false;
-#if !defined(ZT_ISA_avx2)
-    if (P == 2) {
-        join_rows(T, row, dot);
-        return true;
-    }
+    if (P == 2)
+        join_rows(n, row, dot);
+    else
+        UNROLL for (int t = 0; t < n; t++) dot[t] = row[t];
+    (void)nibbles;
 #endif
-    UNROLL for (int t = 0; t < T; t++) dot[t] = row[t];
     return true;
 }
 
@@ -308,8 +316,7 @@ TEMPLATE void pair_dots(zt_pack_form f, int T, int t, int n, int P, const uint8_
     UNROLL for (int i = 0; i < 2; i++) {
         const sums_from from = from_of_form(f, P, i, each + 4 * T * i);
         const uint8_t *xi = x + 4 * words * T * i + 4 * t;
-        if (dots_in_order(f, T, P, q + ZT_PACK_CODES(f.bits) * i, x + 32 * T * i, from, dot[i]))
-            continue;
+        if (dots_as_packed(f, T, n, P, q + ZT_PACK_CODES(f.bits) * i, xi, from, dot[i])) continue;
         if (!halves || i == 0) cv_unpack(f, T <= IN_ORDER, q + ZT_PACK_CODES(f.bits) * i, c);
         const cv *ci = c + (halves ? 4 * i : 0);
         if (P == 2)
