@@ -20,7 +20,7 @@
  * cv_dots_nibbles (not scalar) is cv_dots of codes of 4 bits as they are packed, cv_dots_bytes (AVX2) of those
  * of 8 bits.
  *
- * iv_join(a, b) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
+ * iv_join(a, b) (not AVX2) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
  * bytes. Of such, each with each: iv_times(a, n) a 2^n, iv_over and iv_rest what is above n bits and
  * below, iv_adds a + b, iv_subs a - b, iv_scales a b / 2^15, rounded. iv_first and iv_second are the one

@@ -244,6 +244,12 @@ TEMPLATE void cv_dots_nibbles(int T, int step, const uint8_t *p, const uint8_t *
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
+/* The sum of both rows of a token is the second one's (codes.h). */
+TEMPLATE void begin_fine(int T, sums_from from, iv *y)
+{
+    UNROLL for (int u = 0; u < T / 2; u++) y[u] = iv_set(load_i32(from.each + 8 * u + 4));
+}
+
 /* Two numbers of 16 bits by even codes, two by odd ones. */
 TEMPLATE void add_fine_dots(int T, cv c, const uint8_t *x, iv *y)
 {
@@ -260,14 +266,14 @@ TEMPLATE void cv_dots_fine(int bits, int n, int T, int step, const cv *c, const 
                            sums_from from, iv *y)
 {
     (void)bits;
-    UNROLL for (int u = 0; u < T / 2; u++) y[u] = iv_set(load_i32(from.each + 8 * u + 4));
+    begin_fine(T, from, y);
     UNROLL for (int i = 0; i < n; i++) add_fine_dots(T, c[i], x + 4 * step * i, y);
 }
 
 TEMPLATE void cv_dots_opened_fine(int n, int T, int step, const uint8_t *p, const uint8_t *x,
                                   sums_from from, iv *y)
 {
-    UNROLL for (int u = 0; u < T / 2; u++) y[u] = iv_set(load_i32(from.each + 8 * u + 4));
+    begin_fine(T, from, y);
     UNROLL for (int i = 0; i < n; i++)
         add_fine_dots(T, cv_load_next(p + 64 * i), x + 4 * step * i, y);
 }

@@ -17,8 +17,8 @@
  *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
  *             these are multiplied by. For AMX 16 tokens have their i8 q[16][64] one after the
  *             other (opened.h)
- * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles
- * multiply both and put the integers together (codes.h).
+ * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply both
+ * and put the integers together. (With AVX2 they are words of 16 bits: codes.h.)
  *
  * For many tokens a group is first opened (opened.h) where the processor is faster with that; for fewer it
  * takes two tiles at once there.

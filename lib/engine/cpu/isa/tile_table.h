@@ -37,14 +37,14 @@ typedef struct weights {
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, w, K, x, step, acc, down))
 #define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, w[0], K, x, acc, down, sends))              \
+    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, w[0], K, x, acc, down, sends))                 \
     TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, w[0], K, x, acc, down, sends))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
     TILE(rows_##NAME##_##T, tile_plain(type, G, T, w, K, x, step, acc, down, sends.reach))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
     TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, w, K, x, step, acc, down, sends.reach))
 #define BRAIN_TILE(NAME, unused, G, T)                                                             \
-    TILE(brain_##NAME##_##T, tile_brain(T, w[0], K, x, step, acc, down))                        \
+    TILE(brain_##NAME##_##T, tile_brain(T, w[0], K, x, step, acc, down))                           \
     TILE(wide_##NAME##_##T, tile_wide(T, w[0], K, x, step, acc, down, sends.reach))
 
 #define X(NAME, ...)                                                                               \
