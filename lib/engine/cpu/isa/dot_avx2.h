@@ -51,11 +51,17 @@ INLINE __m256 eight_of_e4m3(const void *p)
     return _mm256_mul_ps(_mm256_cvtph_ps(h), _mm256_set1_ps(0x1p7f));
 }
 INLINE fv fv_of_e4m3(const void *p) { return (fv){eight_of_e4m3(p), eight_of_e4m3(AT(p, 8))}; }
+/* The second ones are loaded anew and their mask comes from memory: tiles have no registers for them. */
 INLINE __m256 eight_of_brain(const void *p, int second)
 {
-    __m256i v = _mm256_loadu_si256(p);
-    return _mm256_castsi256_ps(second ? _mm256_and_si256(v, _mm256_set1_epi32(-65536))
-                                      : _mm256_slli_epi32(v, 16));
+    static const uint32_t upper[8] = {0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000,
+                                      0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000};
+    __m256 v;
+    if (!second) return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(p), 16));
+    __asm__("vmovups %1, %0\n\tvandps %2, %0, %0"
+            : "=x"(v)
+            : "m"(*(const __m256i_u *)p), "m"(upper));
+    return v;
 }
 INLINE fv fv_of_brain(const void *p, int second)
 {

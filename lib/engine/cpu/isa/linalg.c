@@ -21,7 +21,7 @@
  * and put the integers together. (With AVX2 they are words of 16 bits: codes.h.)
  *
  * For many tokens a group is first opened (opened.h) where the processor is faster with that; for fewer it
- * takes two tiles at once there.
+ * takes two tiles at once there. (Of plain weights with AVX2 always three.)
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread
  * for itself, and then multiplied by all tokens of an item as f32 weights are.
@@ -121,13 +121,15 @@ static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
     return zt_pack_blocks(w->form, K) / zt_pack_step(w->form) * pair_bytes(w->form);
 }
 
-/* Rows of x in a block, whole steps of MOST: their activations stay in a part of the second-level
- * cache while groups pass by; what must be decoded passes seldom. */
+/* Rows of x in a block, whole steps of what is multiplied at once: their activations stay in a part of the
+ * second-level cache while groups pass by; what must be decoded passes seldom. */
 static int64_t block_of(const zt_product *p, zt_cpu_tile tile)
 {
+    const zt_dtype t = p->w->type.dtype;
+    const int64_t at_once = narrow(t) && table[t].many[0].n ? table[t].many[0].n : 1;
+    const int64_t step = tile.amx ? AMX_ROWS : MOST * at_once;
     int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = tile.bytes / (bytes + 1);
     int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
-    const int64_t step = tile.amx ? AMX_ROWS : MOST;
     return tile.rows ? round_up(tile.rows, step) : rows / p->parts / step * step;
 }
 
@@ -305,7 +307,7 @@ typedef struct job { /* what tiles of one product share */
     float *acc;
     float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
     uint8_t *opened; /* OPEN_BYTES, and sums of a block behind them; NULL: as packed */
-    twin_fn *twin;   /* NULL: tiles are taken one by one */
+    many many;       /* 0: tiles are taken one by one */
     int64_t first;   /* row, whose tile brings the weights, */
     size_t reach[2]; /* and sends for those so far ahead: one of more rows than IN_ORDER, and of fewer */
 } job;
@@ -432,15 +434,15 @@ static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
 }
 #endif
 
-/* Rows t.., two whole tiles, times group g. */
-static void twin_of(const job *j, int64_t t, int64_t g)
+/* Rows t.., of as many tiles as are taken at once, times group g. */
+static void many_of(const job *j, int64_t t, int64_t g)
 {
-    const int64_t token = t / j->p->parts, T = 2 * MOST / j->p->parts;
+    const int64_t token = t / j->p->parts, rows = j->many.n * MOST;
     float *y = sums_in_place(j, token, g);
-    j->twin(j->w + (size_t)g * j->group_bytes, j->p->K, j->x + (size_t)t * j->row_bytes,
-            MOST * j->row_bytes, y ? y : j->acc, y ? j->out->step : ZT_PACK_ROWS,
-            reach_of(j, t, 2 * MOST));
-    if (!y) finish(j, token, T, g, j->acc);
+    j->many.fn(j->w + (size_t)g * j->group_bytes, j->p->K, j->x + (size_t)t * j->row_bytes,
+               MOST * j->row_bytes, y ? y : j->acc, y ? j->out->step : ZT_PACK_ROWS,
+               reach_of(j, t, rows));
+    if (!y) finish(j, token, rows / j->p->parts, g, j->acc);
 }
 
 /* The same as packed, or times as many groups as a tile takes before `end`. */
@@ -448,8 +450,13 @@ static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, i
 {
     const int at_once = j->tiles->groups[SIZES - 1];
     const int64_t n = (whole - t) / MOST;
-    for (; j->twin && t + 2 * MOST <= whole; t += 2 * MOST) twin_of(j, t, g);
-    for (int64_t i = 0; t < whole; i++, t += MOST) {
+    int64_t i = 0;
+    for (; j->many.n && i + j->many.n <= n; t += j->many.n * MOST) {
+        many_of(j, t, g);
+        for (int k = 0; k < j->many.n; k++, i++)
+            if (!j->reach[false]) send_for_next(j, g, 0, j->group_bytes, i, n);
+    }
+    for (; t < whole; i++, t += MOST) {
         const tile_sends sends = sends_of(j, g, i, n);
         tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end, sends);
     }
@@ -508,8 +515,9 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
     if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
     const int64_t n = (last - t) * p->parts / MOST;
-    if (n < 2 * ENOUGH && p->form == CODES && zt_cpu_shared_ports()) j.twin = w->twin[p->parts - 1];
-    for (int few = 0; few < 2 && n < (j.twin ? 2 : 1) * ENOUGH && !p->decoded; few++)
+    const bool twins = p->form == CODES && n < 2 * ENOUGH && zt_cpu_shared_ports();
+    if (twins || narrow(p->w->type.dtype)) j.many = w->many[p->parts - 1];
+    for (int few = 0; few < 2 && n < (twins && j.many.n ? 2 : 1) * ENOUGH && !p->decoded; few++)
         j.reach[few] = zt_cpu_reach(few);
     if (p->form == CODES) j.reach[true] = zt_cpu_reach_of_codes(w->form.bits);
     j.first = t * p->parts;

@@ -24,8 +24,10 @@ typedef struct weights {
     act_form fast_form; /* with BRAIN: of processors that are fast at it, WIDE of the others */
     zt_pack_form form;
     opened by_vectors[2], by_amx[2]; /* [parts - 1] */
-    twin_fn *twin[2];
+    many many[2];
 } weights;
+
+#define ONE_BY_ONE {{0, NULL}, {0, NULL}}
 
 #define TILE(name, body)                                                                           \
     static void name(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,   \
@@ -98,10 +100,10 @@ ZT_PACK_BLOCKS(X)
 #define BY_AMX(NAME, scales)                                                                       \
     {OPENED(amx, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales)),                                       \
      OPENED(amx_fine, NAME, !ZT_PACK_HALVES(ZT_SCALES_##scales))}
-#define TWIN(NAME) {twin_##NAME, twin_fine_##NAME}
+#define TWIN(NAME) {{2, twin_##NAME}, {2, twin_fine_##NAME}}
 #else
 #define BY_AMX(NAME, scales) {{NULL, NULL}, {NULL, NULL}}
-#define TWIN(NAME)           {NULL, NULL}
+#define TWIN(NAME) ONE_BY_ONE
 #endif
 EACH_PLAIN_SIZE(PLAIN_TILE, F32, ZT_F32)
 EACH_PLAIN_SIZE(PLAIN_TILE, F16, ZT_F16)
@@ -109,6 +111,17 @@ EACH_PLAIN_SIZE(PLAIN_TILE, BF16, ZT_BF16)
 EACH_SIZE(DECODED_TILE, F32, ZT_F32)
 #if defined(ZT_ISA_avx512)
 EACH_SIZE(BRAIN_TILE, BF16, 0)
+#elif defined(ZT_ISA_avx2)
+#define PLAIN_MANY_TILE(NAME)                                                                      \
+    static void many_##NAME(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart,           \
+                            float *acc, int64_t down, size_t reach)                                \
+    {                                                                                              \
+        many_plain(ZT_##NAME, w, K, (const float *)(const void *)x,                                \
+                   apart / (MOST * sizeof(float)), acc, down, reach);                              \
+    }
+PLAIN_MANY_TILE(F32)
+PLAIN_MANY_TILE(F16)
+PLAIN_MANY_TILE(BF16)
 #endif
 
 /* `kind` of tiles, and how many groups those of each size take. */
@@ -127,12 +140,19 @@ static const tiles wide_tiles = TILES(wide, BF16, PLAIN_GROUPS);
 static const tiles wide_tiles = PLAIN_TILES(BF16);
 #endif
 
-#define NO_MORE {{NULL, NULL}}, {{NULL, NULL}}, {NULL, NULL}
+#define NOT_OPENED {{NULL, NULL}}, {{NULL, NULL}}
+#if defined(ZT_ISA_avx2)
+#define PLAIN_MANY(NAME) {{PLAIN_TILES_AT_ONCE, many_##NAME}, {0, NULL}}
+#else
+#define PLAIN_MANY(NAME) ONE_BY_ONE
+#endif
 
 static const weights table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NO_MORE},
-    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NO_MORE},
-    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NO_MORE},
+    [ZT_F32] = {PLAIN_TILES(F32), PLAIN_TILES(F32), PLAIN_TILES(F32), ROWS, {0}, NOT_OPENED,
+                PLAIN_MANY(F32)},
+    [ZT_F16] = {PLAIN_TILES(F16), PLAIN_TILES(F16), PLAIN_TILES(F16), ROWS, {0}, NOT_OPENED,
+                PLAIN_MANY(F16)},
+    [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NOT_OPENED, PLAIN_MANY(BF16)},
 #define X(NAME, bits, look, offset, scales, head, n)                                               \
     [ZT_##NAME] = {ROWS_TILES(NAME),                                                               \
                    CODES_TILES(NAME),                                                              \
@@ -144,7 +164,8 @@ static const weights table[ZT_DTYPE_COUNT] = {
                    TWIN(NAME)},
     ZT_PACK_BLOCKS(X)
 #undef X
-#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NO_MORE},
+#define X(NAME) [ZT_##NAME] = {DECODED_TILES, DECODED_TILES, DECODED_TILES, ROWS, {0}, NOT_OPENED,  \
+                ONE_BY_ONE},
     ZT_PACK_WHOLE(X)
 #undef X
 };

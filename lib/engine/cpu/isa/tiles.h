@@ -369,15 +369,19 @@ TEMPLATE void tile_codes(zt_pack_form f, int T, int P, const uint8_t *p, int64_t
     store_sums(T / P, P, sum, by, acc, down);
 }
 
-/* ---- two whole tiles at once ----------------------------------------------------------------- */
+/* ---- some whole tiles at once ---------------------------------------------------------------- */
 
-/* x: the first, the second `apart` from it. Codes and scales are unpacked once for both; of the sums half
- * wait in memory. NULL where there are no registers for it. */
-typedef void twin_fn(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart, float *acc,
+/* x: the first of n, the next `apart` from it. */
+typedef void many_fn(const uint8_t *w, int64_t K, const uint8_t *x, size_t apart, float *acc,
                      int64_t down, size_t reach);
+typedef struct many { /* 0, NULL: taken one by one */
+    int n;
+    many_fn *fn;
+} many;
 
 #if defined(ZT_ISA_avx512)
-/* The second sums of a tile wait in memory as well. */
+/* Codes and scales are unpacked once for two; of the sums half wait in memory, and the second ones of a
+ * tile as well. */
 TEMPLATE void twin_pair(zt_pack_form f, int P, const uint8_t *p, const uint8_t *q, int b, powers by,
                         multiples of, const uint8_t *x, size_t apart, fv *sum)
 {
@@ -582,6 +586,19 @@ TEMPLATE void tile_plain(zt_dtype type, int G, int T, const uint8_t *const *w, i
         side_plain(type, G, side, w, K, x + (size_t)t * step, step, acc + down * t, down,
                    t ? 0 : reach);
 }
+
+#if defined(ZT_ISA_avx2)
+/* Three tiles, 6 rows after 6. 4 rows have just the 8 sums that two FMAs a cycle need, and wait for whatever
+ * else is done. */
+enum { PLAIN_TILES_AT_ONCE = 3, PLAIN_SIDE = 6 };
+TEMPLATE void many_plain(zt_dtype type, const uint8_t *w, int64_t K, const float *x, size_t step,
+                         float *acc, int64_t down, size_t reach)
+{
+    UNROLL for (int t = 0; t < PLAIN_TILES_AT_ONCE * MOST; t += PLAIN_SIDE)
+        side_plain(type, 1, PLAIN_SIDE, &w, K, x + (size_t)t * step, step, acc + down * t, down,
+                   t ? 0 : reach);
+}
+#endif
 
 /* ---- tiles: bfloat16 activations ------------------------------------------------------------- */
 
