@@ -181,7 +181,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.parts = form == CODES && strcmp(act, "q16") == 0 ? 2 : 1;
     p.rows = p.n * p.parts;
     p.groups = (p.M + ZT_PACK_ROWS - 1) / ZT_PACK_ROWS;
-    p.at_once = (p.exact ? &of->exact : &of->fast)->groups[0];
+    p.at_once = p.exact ? of->exact.groups[0] : p.parts == 2 ? of->fine.groups[1] : of->fast.groups[0];
     p.pack = !w->packed;
     p.alone = p.rows <= FEW;
     p.decoded = form == ROWS && zt_pack_whole(w->type.dtype);
@@ -360,23 +360,32 @@ static float *sums_in_place(const job *j, int64_t t, int64_t g)
     return (float *)(void *)o->at + (t - o->t0) * o->step + m - o->m0;
 }
 
-/* The T (size'th size) rows of activations from t times groups g..end-1, of which one call takes a
- * few. */
-static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end, tile_sends sends)
+/* The T (size'th size) rows of activations from t times n groups from g on, `apart` from each other; of fewer
+ * than a call takes the last again, not used. */
+static void tile_some(const job *j, int64_t t, int size, int64_t g, int64_t apart, int n,
+                      tile_sends sends)
 {
     const int64_t parts = j->p->parts, token = t / parts, T = ((int64_t)1 << size) / parts;
-    const uint8_t *x = j->x + (size_t)t * j->row_bytes;
-    for (int at_once = j->tiles->groups[size]; g < end; g += at_once) {
-        const uint8_t *w[MOST_GROUPS];
-        float *y = at_once == 1 ? sums_in_place(j, token, g) : NULL;
-        for (int i = 0; i < at_once; i++) /* past the end the last again, not used */
-            w[i] = j->w + (size_t)(g + i < end ? g + i : end - 1) * j->group_bytes;
-        if (j->decoded) w[0] = (const uint8_t *)j->decoded;
-        sends.reach = reach_of(j, t, (int64_t)1 << size);
-        j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16, sends);
-        for (int i = 0; i < at_once && g + i < end && !y; i++)
-            finish(j, token, T, g + i, j->acc + 16 * T * i);
-    }
+    const int at_once = j->tiles->groups[size];
+    const uint8_t *x = j->x + (size_t)t * j->row_bytes, *w[MOST_GROUPS];
+    float *y = at_once == 1 ? sums_in_place(j, token, g) : NULL;
+    for (int i = 0; i < at_once; i++)
+        w[i] = j->w + (size_t)(g + (i < n ? i : n - 1) * apart) * j->group_bytes;
+    if (j->decoded) w[0] = (const uint8_t *)j->decoded;
+    j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16, sends);
+    for (int i = 0; i < n && !y; i++) finish(j, token, T, g + i * apart, j->acc + 16 * T * i);
+}
+
+/* The same of all groups g..end-1. Those of one call are as far from each other as can be, so that each is a
+ * long stream. */
+static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t end, tile_sends sends)
+{
+    const int at_once = j->tiles->groups[size];
+    const int64_t apart = (end - g) / at_once, last = g + apart;
+    sends.reach = reach_of(j, t, (int64_t)1 << size);
+    for (; g < last; g++) tile_some(j, t, size, g, apart, at_once, sends);
+    g += apart * (at_once - 1);
+    if (g < end) tile_some(j, t, size, g, 1, (int)(end - g), sends);
 }
 
 /* With ENOUGH tiles, where the processor does not by itself, tile i of n by group g sends for as large

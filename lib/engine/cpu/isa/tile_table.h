@@ -38,9 +38,13 @@ typedef struct weights {
     }
 #define ROWS_TILE(NAME, form, G, T)                                                                \
     TILE(rows_##NAME##_##T, tile_rows(form, G, T, w, K, x, step, acc, down))
-#define CODES_TILE(NAME, form, G, T)                                                               \
-    TILE(codes_##NAME##_##T, tile_codes(form, T, 1, w[0], K, x, acc, down, sends))                 \
-    TILE(fine_##NAME##_##T, tile_codes(form, T, T > 1 ? 2 : 1, w[0], K, x, acc, down, sends))
+#define ALONE_TILE(NAME, form)                                                                     \
+    TILE(codes_##NAME##_1, tile_alone(form, 1, w, K, x, acc, down, sends))                         \
+    TILE(fine_##NAME##_2, tile_alone(form, 2, w, K, x, acc, down, sends))
+#define CODES_TILE(NAME, form, T)                                                                  \
+    TILE(codes_##NAME##_##T, tile_codes(form, 1, T, 1, w, K, x, acc, down, sends))
+#define FINE_TILE(NAME, form, T)                                                                   \
+    TILE(fine_##NAME##_##T, tile_codes(form, 1, T, 2, w, K, x, acc, down, sends))
 #define PLAIN_TILE(NAME, type, G, T)                                                               \
     TILE(rows_##NAME##_##T, tile_plain(type, G, T, w, K, x, step, acc, down, sends.reach))
 #define DECODED_TILE(NAME, type, G, T)                                                             \
@@ -51,7 +55,12 @@ typedef struct weights {
 
 #define X(NAME, ...)                                                                               \
     EACH_SIZE(ROWS_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))                                          \
-    EACH_SIZE(CODES_TILE, NAME, ZT_PACK_FORM(__VA_ARGS__))
+    ALONE_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__))                                                    \
+    CODES_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__), 2)                                                 \
+    CODES_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__), 4)                                                 \
+    CODES_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__), 8)                                                 \
+    FINE_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__), 4)                                                  \
+    FINE_TILE(NAME, ZT_PACK_FORM(__VA_ARGS__), 8)
 ZT_PACK_BLOCKS(X)
 #undef X
 #define OPENED_TILE(NAME, what, P, amx, tile, ...)                                                 \
@@ -129,8 +138,10 @@ PLAIN_MANY_TILE(BF16)
     {{kind##_##NAME##_1, kind##_##NAME##_2, kind##_##NAME##_4, kind##_##NAME##_8}, {__VA_ARGS__}}
 #define ROWS_TILES(NAME)  TILES(rows, NAME, ROWS_GROUPS)
 #define PLAIN_TILES(NAME) TILES(rows, NAME, PLAIN_GROUPS)
-#define CODES_TILES(NAME) TILES(codes, NAME, 1, 1, 1, 1)
-#define FINE_TILES(NAME)  TILES(fine, NAME, 1, 1, 1, 1)
+#define CODES_TILES(NAME, bits) TILES(codes, NAME, CODES_GROUPS(bits), 1, 1, 1)
+/* A token is two rows. */
+#define FINE_TILES(NAME, bits)                                                                     \
+    {{NULL, fine_##NAME##_2, fine_##NAME##_4, fine_##NAME##_8}, {1, CODES_GROUPS(bits), 1, 1}}
 #define DECODED_TILES     TILES(decoded, F32, 1, 1, 1, 1) /* of a group that was decoded to f32 */
 #if defined(ZT_ISA_avx512)
 #define BRAIN_TILES TILES(brain, BF16, PLAIN_GROUPS), TILES(brain, BF16, PLAIN_GROUPS), BRAIN
@@ -155,8 +166,8 @@ static const weights table[ZT_DTYPE_COUNT] = {
     [ZT_BF16] = {PLAIN_TILES(BF16), BRAIN_TILES, {0}, NOT_OPENED, PLAIN_MANY(BF16)},
 #define X(NAME, bits, look, offset, scales, head, n)                                               \
     [ZT_##NAME] = {ROWS_TILES(NAME),                                                               \
-                   CODES_TILES(NAME),                                                              \
-                   FINE_TILES(NAME),                                                               \
+                   CODES_TILES(NAME, bits),                                                        \
+                   FINE_TILES(NAME, bits),                                                         \
                    CODES,                                                                          \
                    ZT_PACK_FORM(bits, look, offset, scales, head, n),                              \
                    BY_VECTORS(NAME, bits),                                                         \
