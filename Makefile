@@ -27,8 +27,10 @@ LIBS += $(if $(filter 1,$(HAVE_YAML)),-lyaml)
 
 # Kernels in lib/engine/cpu/isa/ and lib/tensor/isa/ are compiled once for each instruction set.
 ISA_FLAGS_scalar :=
-ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c -mbmi2
-ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
+AVX2_ALONE       := -mavx2 -mfma -mf16c -mbmi2
+# Where a loop begins is worth 6 per cent of a prompt on a Zen 3, and else changes with all code before it.
+ISA_FLAGS_avx2   := $(AVX2_ALONE) -falign-functions=64 -falign-loops=32
+ISA_FLAGS_avx512 := $(AVX2_ALONE) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
                     -mavx512bf16 -mavx512vbmi -mprefer-vector-width=512
 ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512)
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
