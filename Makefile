@@ -82,7 +82,8 @@ $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE)
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) \
+         $(ISA_FLAGS_avx512) $(FLAGS_linalg.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))
