@@ -121,13 +121,15 @@ static int64_t row_bytes_of(const weights *w, act_form form, int64_t K)
     return zt_pack_blocks(w->form, K) / zt_pack_step(w->form) * pair_bytes(w->form);
 }
 
+/* What is always taken at once; codes only sometimes are (zt_product_multiply). */
+static many always(zt_dtype t) { return narrow(t) ? table[t].many[0] : (many){0, NULL}; }
+
 /* Rows of x in a block, whole steps of what is multiplied at once: their activations stay in a part of the
  * second-level cache while groups pass by; what must be decoded passes seldom. */
 static int64_t block_of(const zt_product *p, zt_cpu_tile tile)
 {
-    const zt_dtype t = p->w->type.dtype;
-    const int64_t at_once = narrow(t) && table[t].many[0].n ? table[t].many[0].n : 1;
-    const int64_t step = tile.amx ? AMX_ROWS : MOST * at_once;
+    const int64_t at_once = always(p->w->type.dtype).n;
+    const int64_t step = tile.amx ? AMX_ROWS : MOST * (at_once ? at_once : 1);
     int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit = tile.bytes / (bytes + 1);
     int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
     return tile.rows ? round_up(tile.rows, step) : rows / p->parts / step * step;
@@ -525,7 +527,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
     const int64_t n = (last - t) * p->parts / MOST;
     const bool twins = p->form == CODES && n < 2 * ENOUGH && zt_cpu_shared_ports();
-    if (twins || narrow(p->w->type.dtype)) j.many = w->many[p->parts - 1];
+    j.many = twins ? w->many[p->parts - 1] : always(p->w->type.dtype);
     for (int few = 0; few < 2 && n < (twins && j.many.n ? 2 : 1) * ENOUGH && !p->decoded; few++)
         j.reach[few] = zt_cpu_reach(few);
     if (p->form == CODES) j.reach[true] = zt_cpu_reach_of_codes(w->form.bits);

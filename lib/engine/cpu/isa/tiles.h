@@ -20,8 +20,8 @@ typedef struct tile_sends {
     const uint8_t *next, *end;
 } tile_sends;
 
-/* w: the groups' packed bytes, of fewer than it takes the last again; x: the tile's activations, rows `step` apart where they are rows;
- * acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
+/* w: the groups' packed bytes, of fewer than it takes the last again; x: the tile's activations, rows `step`
+ * apart where they are rows; acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
  * each other; sends: for which weights. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
                      int64_t down, tile_sends sends);
@@ -379,8 +379,8 @@ TEMPLATE void tile_codes(zt_pack_form f, int G, int T, int P, const uint8_t *con
         store_sums(T / P, P, sum[g], by[g], acc + 16 * (T / P) * g, down);
 }
 
-/* A token alone waits for memory, which a Zen 3 gives faster where some groups are read side by side (of an
- * eighth of a matrix and more, as each begins anew): of 8 bits 4, with nothing sent for, of others 2. Of 576
+/* A token alone waits for memory, which a Zen 3 gives faster where some groups are read side by side
+ * (tile_groups takes them far apart, as streams that begin anew with each are slow): of 8 bits 4, with nothing sent for, of others 2. Of 576
  * columns 24 GB/s where one has 19, or 15 without sending (Q8_0), and 24 for 20 (Q4_1), 22 for 20 (Q5_0);
  * reading alone has 19 then. */
 #if defined(ZT_ISA_avx2)
