@@ -17,8 +17,8 @@
  * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
  * cv_dots_opened, cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
  *
- * cv_dots_nibbles (not scalar) is cv_dots of codes of 4 bits as they are packed, cv_dots_bytes (AVX2) of those
- * of 8 bits.
+ * cv_dots_packed (AVX2, which has no others) is both of codes as they are packed, cv_dots_nibbles (AVX-512) the
+ * first of those of 4 bits.
  *
  * iv_join(a, b) (not AVX2) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
@@ -169,37 +169,61 @@ TEMPLATE void cv_dots_opened_fine(int n, int T, int step, const uint8_t *p, cons
 }
 #endif
 
-/* The eight registers of codes packed at p or what they stand for. */
+/* Codes, or what they stand for, lie in up to two of the f.bits registers that they are packed in. */
+INLINE int packed_in(zt_pack_form f, int i) { return f.bits == 8 ? i : f.bits < 4 ? i / 4 : i % 4; }
+INLINE int upper_in(zt_pack_form f, int i)
+{
+    return f.bits == 3 ? 2 : f.bits == 5 ? 4 : f.bits == 6 ? 4 + i / 4 : packed_in(f, i);
+}
+
+/* The i-th of eight registers of codes of those packed in v. */
+INLINE cv cv_code(zt_pack_form f, const cv *v, int i)
+{
+    const cv low = v[packed_in(f, i)], up = v[upper_in(f, i)];
+    cv c = low;
+    if (f.bits < 4) c = cv_and(cv_shift(low, -2 * (i % 4)), 3);
+    if (f.bits >= 4 && f.bits < 8) c = cv_and(cv_shift(low, i / 4 * -4), 15);
+    if (f.bits == 3) c = cv_or_and(c, cv_shift(up, 2 - i), 4);
+    if (f.bits == 5) c = cv_or_and(c, cv_shift(up, 4 - i), 16);
+    if (f.bits == 6) c = cv_or_and(c, cv_shift(up, 4 - 2 * (i % 4)), 48);
+    return f.look ? cv_look(zt_pack_values[f.look], c) : c;
+}
+
+/* All eight of those packed at p. */
 TEMPLATE void cv_unpack(zt_pack_form f, bool in_order, const uint8_t *p, cv c[8])
 {
     cv v[8];
     UNROLL for (int i = 0; i < f.bits; i++)
         v[i] = in_order ? cv_load_next(p + 64 * i) : cv_load(p + 64 * i);
-    if (f.bits == 8) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = v[i];
-        return;
-    }
-    if (f.bits < 4) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_and(cv_shift(v[i / 4], -2 * (i % 4)), 3);
-    } else {
-        UNROLL for (int i = 0; i < 4; i++) {
-            c[i] = cv_and(v[i], 15);
-            c[4 + i] = cv_and(cv_right(v[i], 4), 15);
-        }
-    }
-    if (f.bits == 3) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(v[2], 2 - i), 4);
-    }
-    if (f.bits == 5) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_or_and(c[i], cv_shift(v[4], 4 - i), 16);
-    }
-    if (f.bits == 6) {
-        UNROLL for (int i = 0; i < 8; i++)
-            c[i] = cv_or_and(c[i], cv_shift(v[4 + i / 4], 4 - 2 * (i % 4)), 48);
-    }
-    if (f.look) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = cv_look(zt_pack_values[f.look], c[i]);
+    UNROLL for (int i = 0; i < 8; i++) c[i] = cv_code(f, v, i);
+}
+
+#if defined(ZT_ISA_avx2)
+/* cv_dots, with P = 2 cv_dots_fine, of n registers of the codes packed at p, from `first` on. Each is unpacked
+ * where it is multiplied: there are no registers for all. */
+TEMPLATE void cv_dots_packed(zt_pack_form f, int first, int n, int T, int P, int step, const uint8_t *p,
+                             const uint8_t *x, sums_from from, iv *y)
+{
+    const int bits = zt_pack_wide(f);
+    const bool twos = n == 8 && f.bits >= 4 && f.bits < 8; /* the i-th lies where the i + 4-th does */
+    cv v[8];
+    iv s[SIDE];
+    if (P == 2)
+        begin_fine(T, from, y);
+    else
+        begin_dots(bits, T, from, y);
+    UNROLL for (int k = 0; k < n; k++) {
+        const int i = first + (twos ? k % 2 * 4 + k / 2 : k), low = packed_in(f, i), up = upper_in(f, i);
+        if (!twos || k % 2 == 0) v[low] = cv_load_next(p + 64 * low);
+        if (up != low) v[up] = cv_load(p + 64 * up);
+        const cv c = cv_code(f, v, i);
+        const uint8_t *xi = x + 4 * step * (i - first);
+        if (P == 2)
+            add_fine_dots(T, c, xi, y);
+        else
+            dots_of(bits, n, T, k, bits == 8 ? cv_signed(c) : c, xi, s, y);
     }
 }
+#endif
 
 #endif

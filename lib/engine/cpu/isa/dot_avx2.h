@@ -211,15 +211,6 @@ TEMPLATE void dots_of(int bits, int n, int T, int i, cv c, const uint8_t *x, iv 
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
-TEMPLATE void cv_dots(int bits, int n, int T, int step, const cv *c, const uint8_t *x,
-                      sums_from from, iv *y)
-{
-    iv s[SIDE];
-    begin_dots(bits, T, from, y);
-    UNROLL for (int i = 0; i < n; i++)
-        dots_of(bits, n, T, i, bits == 8 ? cv_signed(c[i]) : c[i], x + 4 * step * i, s, y);
-}
-
 TEMPLATE void cv_dots_opened(int bits, int n, int T, int step, const uint8_t *p, const uint8_t *x,
                              sums_from from, iv *y)
 {
@@ -227,27 +218,6 @@ TEMPLATE void cv_dots_opened(int bits, int n, int T, int step, const uint8_t *p,
     begin_dots(bits, T, from, y);
     UNROLL for (int i = 0; i < n; i++)
         dots_of(bits, n, T, i, cv_load_next(p + 64 * i), x + 4 * step * i, s, y);
-}
-
-TEMPLATE void cv_dots_bytes(int T, int step, const uint8_t *p, const uint8_t *x, sums_from from,
-                            iv *y)
-{
-    begin_dots(8, T, from, y);
-    UNROLL for (int i = 0; i < 8; i++)
-        add_signed(T, cv_signed(cv_load_next(p + 64 * i)), x + 4 * step * i, y);
-}
-
-TEMPLATE void cv_dots_nibbles(int T, int step, const uint8_t *p, const uint8_t *x, sums_from from,
-                              iv *y)
-{
-    iv s[SIDE];
-    begin_dots(4, T, from, y);
-    UNROLL for (int i = 0; i < 4; i++) {
-        const cv c = cv_load_next(p + 64 * i);
-        add_pairs(T, i == 0, cv_and(c, 15), x + 4 * step * i, s);
-        add_pairs(T, false, cv_and(cv_right(c, 4), 15), x + 4 * step * (4 + i), s);
-    }
-    UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
 /* The sum of both rows of a token is the second one's (codes.h). */
@@ -266,14 +236,6 @@ TEMPLATE void add_fine_dots(int T, cv c, const uint8_t *x, iv *y)
         y[u] = iv_add(y[u], iv_add(iv_products(even, a), iv_products(odd, b)));
         keep(&y[u]);
     }
-}
-
-TEMPLATE void cv_dots_fine(int bits, int n, int T, int step, const cv *c, const uint8_t *x,
-                           sums_from from, iv *y)
-{
-    (void)bits;
-    begin_fine(T, from, y);
-    UNROLL for (int i = 0; i < n; i++) add_fine_dots(T, c[i], x + 4 * step * i, y);
 }
 
 TEMPLATE void cv_dots_opened_fine(int n, int T, int step, const uint8_t *p, const uint8_t *x,

@@ -268,31 +268,18 @@ TEMPLATE void add_dots(zt_pack_form f, int T, int t, int n, int P, iv (*dot)[MOS
         add_pair(f, T, t, n, dot, by, at, sum);
 }
 
-/* The sums of n rows of a tile, where codes are best multiplied as they come, each register for itself: of
- * a tile of few rows in the order in which they lie in memory; with AVX2, which has no registers for them
- * all, of one of more (few wait for memory, which comes faster to loads that stand together). false: not
- * so. */
-TEMPLATE bool dots_as_packed(zt_pack_form f, int T, int n, int P, const uint8_t *q, const uint8_t *x,
-                             sums_from from, iv *dot)
+#if !defined(ZT_ISA_avx2)
+/* The sums of n rows of a tile of few, which takes codes in the order in which they lie in memory, each
+ * register for itself. false: not so. */
+TEMPLATE bool dots_in_order(zt_pack_form f, int T, int n, int P, const uint8_t *q, const uint8_t *x,
+                            sums_from from, iv *dot)
 {
-    const bool nibbles = f.bits == 4 && !f.look;
-#if defined(ZT_ISA_avx2)
-    if (T <= IN_ORDER) return false;
-    if (f.bits == 8 && P == 2)
-        cv_dots_opened_fine(8, n, T, q, x, from, dot);
-    else if (f.bits == 8)
-        cv_dots_bytes(n, T, q, x, from, dot);
-    else if (nibbles && P == 1)
-        cv_dots_nibbles(n, T, q, x, from, dot);
-    else
-        return false;
-#else
     iv row[IN_ORDER];
     if (T > IN_ORDER) return false;
     if (f.bits == 8)
         cv_dots_next(n, q, x, from, row);
 #if defined(ZT_ISA_avx512)
-    else if (nibbles)
+    else if (f.bits == 4 && !f.look)
         cv_dots_nibbles(n, q, x, from, row);
 #endif
     else
@@ -301,10 +288,9 @@ TEMPLATE bool dots_as_packed(zt_pack_form f, int T, int n, int P, const uint8_t 
         join_rows(n, row, dot);
     else
         UNROLL for (int t = 0; t < n; t++) dot[t] = row[t];
-    (void)nibbles;
-#endif
     return true;
 }
+#endif
 
 /* The two sums of rows t to t + n - 1 (with P = 2 of their tokens), of codes packed at q. */
 TEMPLATE void pair_dots(zt_pack_form f, int T, int t, int n, int P, const uint8_t *q,
@@ -312,17 +298,23 @@ TEMPLATE void pair_dots(zt_pack_form f, int T, int t, int n, int P, const uint8_
 {
     const int halves = zt_pack_halves(f), words = halves ? 4 : 8;
     const uint8_t *each = x + (pair_columns(f) + pair_scales(f)) * T + 4 * t;
+#if !defined(ZT_ISA_avx2)
     cv c[8];
+#endif
     UNROLL for (int i = 0; i < 2; i++) {
         const sums_from from = from_of_form(f, P, i, each + 4 * T * i);
-        const uint8_t *xi = x + 4 * words * T * i + 4 * t;
-        if (dots_as_packed(f, T, n, P, q + ZT_PACK_CODES(f.bits) * i, xi, from, dot[i])) continue;
-        if (!halves || i == 0) cv_unpack(f, T <= IN_ORDER, q + ZT_PACK_CODES(f.bits) * i, c);
-        const cv *ci = c + (halves ? 4 * i : 0);
+        const uint8_t *xi = x + 4 * words * T * i + 4 * t, *qi = q + (halves ? 0 : ZT_PACK_CODES(f.bits) * i);
+        const int first = halves ? 4 * i : 0; /* register of the codes at qi */
+#if defined(ZT_ISA_avx2)
+        cv_dots_packed(f, first, words, n, P, T, qi, xi, from, dot[i]);
+#else
+        if (dots_in_order(f, T, n, P, qi, xi, from, dot[i])) continue;
+        if (first == 0) cv_unpack(f, T <= IN_ORDER, qi, c);
         if (P == 2)
-            cv_dots_fine(zt_pack_wide(f), words, n, T, ci, xi, from, dot[i]);
+            cv_dots_fine(zt_pack_wide(f), words, n, T, c + first, xi, from, dot[i]);
         else
-            cv_dots(zt_pack_wide(f), words, n, T, ci, xi, from, dot[i]);
+            cv_dots(zt_pack_wide(f), words, n, T, c + first, xi, from, dot[i]);
+#endif
     }
 }
 
