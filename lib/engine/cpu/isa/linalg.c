@@ -369,12 +369,14 @@ static void tile_some(const job *j, int64_t t, int size, int64_t g, int64_t apar
 {
     const int64_t parts = j->p->parts, token = t / parts, T = ((int64_t)1 << size) / parts;
     const int at_once = j->tiles->groups[size];
+    const bool alone = T == 1 && n == at_once && sums_in_place(j, token, g + (n - 1) * apart);
     const uint8_t *x = j->x + (size_t)t * j->row_bytes, *w[MOST_GROUPS];
-    float *y = at_once == 1 ? sums_in_place(j, token, g) : NULL;
+    float *y = at_once == 1 || alone ? sums_in_place(j, token, g) : NULL;
     for (int i = 0; i < at_once; i++)
         w[i] = j->w + (size_t)(g + (i < n ? i : n - 1) * apart) * j->group_bytes;
     if (j->decoded) w[0] = (const uint8_t *)j->decoded;
-    j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, y ? j->out->step : 16, sends);
+    const int64_t down = !y ? ZT_PACK_ROWS : alone ? ZT_PACK_ROWS * apart : j->out->step;
+    j->tiles->fn[size](w, j->p->K, x, j->step, y ? y : j->acc, down, sends);
     for (int i = 0; i < n && !y; i++) finish(j, token, T, g + i * apart, j->acc + 16 * T * i);
 }
 

@@ -21,8 +21,8 @@ typedef struct tile_sends {
 } tile_sends;
 
 /* w: the groups' packed bytes, of fewer than it takes the last again; x: the tile's activations, rows `step`
- * apart where they are rows; acc: 16 values of each token, `down` apart; of more groups than one down is 16, and they follow
- * each other; sends: for which weights. */
+ * apart where they are rows; acc: 16 values of each token, `down` apart, of each group after those of the one
+ * before; sends: for which weights. */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
                      int64_t down, tile_sends sends);
 
@@ -368,7 +368,7 @@ TEMPLATE void tile_codes(zt_pack_form f, int G, int T, int P, const uint8_t *con
         p = q;
     }
     UNROLL for (int g = 0; g < G; g++)
-        store_sums(T / P, P, sum[g], by[g], acc + 16 * (T / P) * g, down);
+        store_sums(T / P, P, sum[g], by[g], acc + down * (T / P) * g, down);
 }
 
 /* A token alone waits for memory, which a Zen 3 gives faster where some groups are read side by side
@@ -390,7 +390,7 @@ TEMPLATE void tile_alone(zt_pack_form f, int P, const uint8_t *const *w, int64_t
         return;
     }
     for (int g = 0; g < G && (g == 0 || w[g] != w[g - 1]); g++)
-        tile_codes(f, 1, P, P, w + g, K, x, acc + 16 * g, down, sends);
+        tile_codes(f, 1, P, P, w + g, K, x, acc + down * g, down, sends);
 }
 
 /* ---- some whole tiles at once ---------------------------------------------------------------- */
