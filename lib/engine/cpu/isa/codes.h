@@ -259,15 +259,31 @@ INLINE void make_block(int parts, const float *x, block *b)
     b->scale *= 1 / 256.0f;
 }
 
-/* A row of x to where its first (or only) row lies. */
+INLINE void put_row(zt_pack_form f, const float *x, int64_t K, int parts, place to)
+{
+    const int step = zt_pack_step(f);
+    for (int64_t k = 0; k < K; k += 32 * step, to = next_pair(to)) {
+        block b[2];
+        make_block(parts, x + k, &b[0]);
+        if (step == 2 && k + 32 < K)
+            make_block(parts, x + k + 32, &b[1]);
+        else if (step == 2)
+            b[1] = (block){.scale = 0};
+        put_pair(f, to, parts, b);
+    }
+}
+
+/* A row of x to where its first (or only) row lies: the same, with what the compiler may know of it. */
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, place to)
 {
-    const block none = {.scale = 0};
-    for (int64_t k = 0; k < K; to = next_pair(to)) {
-        block b[2] = {none, none};
-        for (int i = 0; i < zt_pack_step(f) && k < K; i++, k += 32)
-            make_block((int)parts, x + k, &b[i]);
-        put_pair(f, to, (int)parts, b);
+    to.amx = false;
+    if (parts == 2) {
+        put_row(f, x, K, 2, to);
+    } else if (to.T == MOST) {
+        to.T = MOST;
+        put_row(f, x, K, 1, to);
+    } else {
+        put_row(f, x, K, 1, to);
     }
 }
 #endif
