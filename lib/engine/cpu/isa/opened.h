@@ -111,6 +111,9 @@ TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, co
     UNROLL for (int t = 0; t < MOST / P; t++)
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
     for (int64_t k = 0; k < K; k += columns, x += (size_t)MOST * pair_bytes(f)) {
+#if defined(ZT_ISA_avx2)
+        loop_begins();
+#endif
         const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
         UNROLL for (int t = 0; t < MOST; t += side) {
             iv dot[2][MOST];
