@@ -17,8 +17,8 @@
  * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
  * cv_dots_opened, cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
  *
- * cv_dots_packed (AVX2, which has no others) is both of codes as they are packed, cv_dots_nibbles (AVX-512) the
- * first of those of 4 bits.
+ * cv_dots_packed (AVX2, in place of cv_dots and cv_dots_fine) takes codes as they are packed, cv_dots_nibbles
+ * (AVX-512) those of 4 bits.
  *
  * iv_join(a, b) (not AVX2) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from

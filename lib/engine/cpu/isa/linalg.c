@@ -130,12 +130,12 @@ static int64_t block_of(const zt_product *p, zt_cpu_tile tile)
 {
     const int64_t at_once = always(p->w->type.dtype).n;
     const int64_t step = tile.amx ? AMX_ROWS : MOST * (at_once ? at_once : 1);
-    int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes, fit;
+    int64_t bytes = p->form == ROWS ? 4 * p->K : p->row_bytes;
 #if defined(ZT_ISA_avx2)
     /* Of opened groups all rows meet so many columns before the next ones. (Elsewhere not measured.) */
     if (p->opens && p->K > OPEN_COLUMNS) bytes = bytes * OPEN_COLUMNS / p->K;
 #endif
-    fit = tile.bytes / (bytes + 1);
+    const int64_t fit = tile.bytes / (bytes + 1);
     int64_t rows = p->decoded || fit > 128 ? 128 : fit < 32 ? 32 : fit;
     return tile.rows ? round_up(tile.rows, step) : rows / p->parts / step * step;
 }

@@ -372,9 +372,9 @@ TEMPLATE void tile_codes(zt_pack_form f, int G, int T, int P, const uint8_t *con
 }
 
 /* A token alone waits for memory, which a Zen 3 gives faster where some groups are read side by side
- * (tile_groups takes them far apart, as streams that begin anew with each are slow): of 8 bits 4, with nothing sent for, of others 2. Of 576
- * columns 24 GB/s where one has 19, or 15 without sending (Q8_0), and 24 for 20 (Q4_1), 22 for 20 (Q5_0);
- * reading alone has 19 then. */
+ * (tile_groups takes them far apart, as streams that begin anew with each are slow): of 8 bits 4, with
+ * nothing sent for, of others 2. Of 576 columns 24 GB/s where one has 19, or 15 without sending (Q8_0), and
+ * 24 for 20 (Q4_1), 22 for 20 (Q5_0); reading alone has 19 then. */
 #if defined(ZT_ISA_avx2)
 #define CODES_GROUPS(bits) ((bits) == 8 ? 4 : 2)
 #else
