@@ -174,6 +174,56 @@ INLINE float scale_unit(zt_pack_form f, int parts, int32_t top, float *d)
     return unit / 16383;
 }
 
+#if defined(ZT_ISA_avx2)
+/* 16 or 32 bytes of q's halves, or of two q: words of two columns of each. */
+INLINE void cross_words(const int8_t *a, const int8_t *b, uint8_t *dst)
+{
+    const __m128i x = _mm_loadu_si128((const void *)a), y = _mm_loadu_si128((const void *)b);
+    int32_t words[8];
+    _mm_storeu_si128((void *)words, _mm_unpacklo_epi16(x, y));
+    _mm_storeu_si128((void *)(words + 4), _mm_unpackhi_epi16(x, y));
+    UNROLL for (int j = 0; j < 8; j++) memcpy(dst + 4 * MOST * j, words + j, 4);
+}
+
+INLINE int32_t sum_of_8(const int8_t *q)
+{
+    const __m128i up = _mm_set1_epi8((char)128), x = _mm_loadl_epi64((const void *)q);
+    const __m128i sum = _mm_sad_epu8(_mm_xor_si128(x, up), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(sum) - 8 * 128;
+}
+
+/* What sums of crossed words begin with, which are from `first` and from `second` columns. */
+INLINE void put_begins(zt_pack_form f, const int32_t first[2], const int32_t second[2], uint8_t *dst)
+{
+    const int beyond = zt_pack_beyond(f), middle = beyond > 1 ? 8 : zt_pack_middle(f);
+    const int32_t more = beyond == 1 ? 1 << 15 : 0; /* of which vpavgw adds one */
+    UNROLL for (int i = 0; i < 2; i++) {
+        const int32_t lost = half_lost(f, 1, i) - (beyond == 1);
+        const uint16_t a = (uint16_t)(more - middle * first[i]);
+        const uint16_t b = (uint16_t)(more - middle * second[i] + lost);
+        memcpy(dst + 2 * i, &a, 2);
+        memcpy(dst + 4 * MOST + 2 * i, &b, 2);
+    }
+}
+
+/* A pair of a tile whose words are crossed: codes, and at dst what sums begin with. sum: of all of them. */
+INLINE void put_crossed(zt_pack_form f, place to, const block *b, const int32_t sum[2], uint8_t *dst)
+{
+    const int8_t *q[2] = {b[0].q[0], zt_pack_halves(f) ? b[0].q[0] + 16 : b[1].q[0]};
+    const int half = zt_pack_halves(f) ? 8 : 16;
+    int32_t first[2], second[2];
+    cross_words(q[0], q[1], to.codes);
+    if (half == 16) cross_words(q[0] + 16, q[1] + 16, to.codes + 4 * MOST * 8);
+    UNROLL for (int i = 0; i < 2; i++) {
+        first[i] = second[i] = sum[i];
+        if (zt_pack_beyond(f) != 1) continue;
+        first[i] = sum_of_8(q[i]) + (half == 16 ? sum_of_8(q[i] + 8) : 0);
+        second[i] = sum[i] - first[i];
+    }
+    put_begins(f, first, second, dst);
+}
+#endif
+
 /* A pair, of zt_pack_step blocks. */
 INLINE void put_pair(zt_pack_form f, place to, int parts, const block *b)
 {
@@ -185,13 +235,21 @@ INLINE void put_pair(zt_pack_form f, place to, int parts, const block *b)
     for (int u = 0; u < parts; u++)
         for (int i = 0; i < 2; i++)
             sum[u][i] = last ? b[i].sum[u][0] + b[i].sum[u][1] : b[0].sum[u][i];
-    for (int u = 0; u < parts; u++)
+#if defined(ZT_ISA_avx2)
+    const bool cross = crossed(T, parts);
+#else
+    const bool cross = false;
+#endif
+    for (int u = 0; u < parts && !cross; u++)
         for (int i = 0; i <= last; i++) put_words(to, i, u, b[i].q[u]);
     if (parts == 2 || last) put_two(parts, d[0], d[1], p);
     p += last ? 4 * T : 0;
     if (parts == 1) memcpy(p, &unit, 4);
     p += 4 * T;
-    for (int u = 0; u < parts; u++)
+#if defined(ZT_ISA_avx2)
+    if (cross) put_crossed(f, to, b, sum[0], p);
+#endif
+    for (int u = 0; u < parts && !cross; u++)
         for (int i = 0; i < 2; i++) {
             int32_t whole = half_lost(f, parts, i) - zt_pack_middle(f) * sum[u][i];
             memcpy(p + 4 * T * i + 4 * u, &whole, 4);

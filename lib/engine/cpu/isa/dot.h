@@ -15,10 +15,11 @@
  * arithmetic. (With AVX2 codes of 8 bits are made signed, which is what from.each else does: they begin
  * at from.whole.)
  * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
- * cv_dots_opened, cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
+ * cv_dots_opened (AVX-512), cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
  *
  * cv_dots_packed (AVX2, in place of cv_dots and cv_dots_fine) takes codes as they are packed, cv_dots_nibbles
- * (AVX-512) those of 4 bits.
+ * (AVX-512) those of 4 bits. cv_dots_crossed(beyond, n, T, step, p, x, from, y) (AVX2) is both sums of a pair at
+ * once, less `beyond` bits: of n words of x, crossed (tiles.h), by codes that cv_cross has put at p.
  *
  * iv_join(a, b) (not AVX2) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
@@ -222,6 +223,20 @@ TEMPLATE void cv_dots_packed(zt_pack_form f, int first, int n, int T, int P, int
             add_fine_dots(T, c, xi, y);
         else
             dots_of(bits, n, T, k, bits == 8 ? cv_signed(c) : c, xi, s, y);
+    }
+}
+
+/* The codes packed at p, crossed, to 16 n registers (of 8 bits twice as many). */
+TEMPLATE void cv_cross(zt_pack_form f, const uint8_t *p, uint8_t *to)
+{
+    const int halves = zt_pack_halves(f), n = halves ? 4 : 8;
+    cv a[8], b[8];
+    cv_unpack(f, false, p, a);
+    if (!halves) cv_unpack(f, false, p + ZT_PACK_CODES(f.bits), b);
+    UNROLL for (int i = 0; i < 2 * n; i++, to += 64) {
+        const cv c = iv_pair(a[i / 2], halves ? a[4 + i / 2] : b[i / 2], i % 2 * 16);
+        cv_store(to, zt_pack_wide(f) == 8 ? cv_upper(c) : c);
+        if (zt_pack_wide(f) == 8) cv_store(to + 64 * 2 * n, cv_lower(c));
     }
 }
 #endif

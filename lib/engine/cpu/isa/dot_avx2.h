@@ -216,13 +216,51 @@ TEMPLATE void dots_of(int bits, int n, int T, int i, cv c, const uint8_t *x, iv 
     UNROLL for (int t = 0; t < T; t++) y[t] = iv_add(y[t], sum_pairs(s[t]));
 }
 
-TEMPLATE void cv_dots_opened(int bits, int n, int T, int step, const uint8_t *p, const uint8_t *x,
-                             sums_from from, iv *y)
+/* n registers of crossed codes, which lie at p, from what is at `from` on. */
+TEMPLATE void sum_crossed(int n, int T, int step, const uint8_t *p, const uint8_t *x,
+                          const uint8_t *from, iv *s)
 {
-    iv s[SIDE];
-    begin_dots(bits, T, from, y);
+    UNROLL for (int t = 0; t < T; t++) s[t] = iv_set(load_i32(from + 4 * t));
     UNROLL for (int i = 0; i < n; i++)
-        dots_of(bits, n, T, i, cv_load_next(p + 64 * i), x + 4 * step * i, s, y);
+        add_pairs(T, false, cv_load_next(p + 64 * i), x + 4 * step * i, s);
+}
+
+/* Codes of 8 bits as 16 upper + lower - 8. */
+INLINE cv cv_upper(cv c)
+{
+    const cv round = TWICE(cv, _mm256_set1_epi8(7)); /* the sum of both and 1 is halved */
+    return cv_and(cv_right(TWO(cv, _mm256_avg_epu8, c, round), 3), 31);
+}
+INLINE cv cv_lower(cv c)
+{
+    const cv eight = TWICE(cv, _mm256_set1_epi8(8));
+    return cv_and(TWO(cv, _mm256_add_epi8, c, eight), 15);
+}
+
+/* What sums of more bits are put together of (tiles.h). */
+INLINE iv join_crossed(int beyond, iv a, iv b)
+{
+    const iv middle = TWICE(iv, _mm256_set1_epi16(-32768));
+    if (beyond == 1) {
+        a = TWO(iv, _mm256_avg_epu16, a, b);
+        return TWO(iv, _mm256_xor_si256, a, middle);
+    }
+    return iv_adds(a, SHIFT(iv, _mm256_srai_epi16, b, 4));
+}
+
+/* The first of two waits in memory: there are no registers for both, and the compiler would move them about. */
+TEMPLATE void cv_dots_crossed(int beyond, int n, int T, int step, const uint8_t *p, const uint8_t *x,
+                              const uint8_t *from, iv *y)
+{
+    const int each = beyond == 1 ? n / 2 : n;
+    uint8_t first[SIDE * 64] __attribute__((aligned(64)));
+    const uint8_t *kept = first;
+    sum_crossed(each, T, step, p, x, from, y);
+    if (beyond == 0) return;
+    UNROLL for (int t = 0; t < T; t++) cv_store(first + 64 * t, y[t]);
+    __asm__ volatile("" : "+r"(kept) : : "memory");
+    sum_crossed(each, T, step, p + 64 * each, beyond == 1 ? x + 4 * step * each : x, from + 4 * step, y);
+    UNROLL for (int t = 0; t < T; t++) y[t] = join_crossed(beyond, cv_load(kept + 64 * t), y[t]);
 }
 
 /* The sum of both rows of a token is the second one's (codes.h). */

@@ -16,7 +16,7 @@
  *             q[columns / 4][T][4], i16 scale[T][2] unless both are one, f32 unit[T], i32 [2][T]
  *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
  *             these are multiplied by. For AMX 16 tokens have their i8 q[16][64] one after the
- *             other (opened.h)
+ *             other (opened.h); with AVX2 words of a tile of 8 are crossed (tiles.h)
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply both
  * and put the integers together. (With AVX2 they are words of 16 bits: codes.h.)
  *

@@ -8,11 +8,11 @@
 #include "lib/engine/cpu/isa/amx.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
-/* Of each pair the registers of codes, and what pair_of gives. For AMX codes are signed: less
- * zt_pack_middle; so are those of 8 bits with AVX2, which multiplies no others. By vectors only where
- * what that saves, shifts and conversions, keeps products waiting. */
+/* Of each pair the registers of codes, with AVX2 crossed (tiles.h), and what pair_of gives. For AMX codes
+ * are signed: less zt_pack_middle. By vectors only where what that saves, shifts and conversions, keeps
+ * products waiting. */
 enum { AMX_ROWS = 16 };
-enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+enum { OPEN_COLUMNS = 768, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };
 
 /* w: heads and codes, of which it sends for what is so far ahead (0: nothing); group: where its powers
  * are. */
@@ -67,15 +67,42 @@ TEMPLATE void store_opened(zt_pack_form f, int T, int P, const fv *sum, const ui
 }
 
 /* Codes as they are opened. */
-INLINE cv open_code(zt_pack_form f, int P, bool amx, cv code)
+INLINE cv open_code(zt_pack_form f, bool amx, cv code)
 {
 #if defined(ZT_ISA_avx512)
-    (void)P;
     return amx ? _mm512_sub_epi8(code, _mm512_set1_epi8((char)zt_pack_middle(f))) : code;
 #else
-    (void)amx;
-    return P == 1 && zt_pack_wide(f) == 8 ? cv_signed(code) : code;
+    (void)f, (void)amx;
+    return code;
 #endif
+}
+
+/* A pair's codes, packed at q, and how many bytes they are then. */
+TEMPLATE void open_pair(zt_pack_form f, int P, bool amx, const uint8_t *q, uint8_t *to, size_t reach)
+{
+#if defined(ZT_ISA_avx2)
+    if (crossed(MOST, P)) {
+        send_for(q, reach, ZT_PACK_CODES(f.bits) * zt_pack_step(f));
+        cv_cross(f, q, to);
+        return;
+    }
+#endif
+    (void)P;
+    UNROLL for (int i = 0; i < zt_pack_step(f); i++, q += ZT_PACK_CODES(f.bits)) {
+        cv c[8];
+        send_for(q, reach, ZT_PACK_CODES(f.bits));
+        cv_unpack(f, false, q, c);
+        UNROLL for (int j = 0; j < 8; j++, to += 64) cv_store(to, open_code(f, amx, c[j]));
+    }
+}
+
+INLINE int opened_bytes(zt_pack_form f, int P)
+{
+#if defined(ZT_ISA_avx2)
+    if (crossed(MOST, P)) return crossed_bytes(f);
+#endif
+    (void)P;
+    return 16 * pair_columns(f);
 }
 
 TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, const uint8_t *p,
@@ -88,15 +115,9 @@ TEMPLATE void open_codes(zt_pack_form f, int P, bool amx, const uint8_t *group, 
         const int n = together(f, left);
         send_for(p, reach, f.head);
         const multiples of = multiples_of(f, p, by);
-        for (int b = 0; b < n; b += step) {
-            UNROLL for (int i = 0; i < step; i++, q += ZT_PACK_CODES(f.bits)) {
-                cv c[8];
-                send_for(q, reach, ZT_PACK_CODES(f.bits));
-                cv_unpack(f, false, q, c);
-                UNROLL for (int j = 0; j < 8; j++, to += 64)
-                    cv_store(to, open_code(f, P, amx, c[j]));
-            }
-            to = open_scales(f, P, pair_of(f, P, p, b, by, of), to);
+        for (int b = 0; b < n; b += step, q += ZT_PACK_CODES(f.bits) * step) {
+            open_pair(f, P, amx, q, to, reach);
+            to = open_scales(f, P, pair_of(f, P, p, b, by, of), to + opened_bytes(f, P));
         }
         p = q;
     }
@@ -116,19 +137,27 @@ TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, co
 #endif
         const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
         UNROLL for (int t = 0; t < MOST; t += side) {
+#if defined(ZT_ISA_avx2)
+            if (crossed(MOST, P)) {
+                add_crossed(f, t, side, p, at, opened_scales(f, P, p + opened_bytes(f, P)), sum);
+                continue;
+            }
+#endif
             iv dot[2][MOST];
             UNROLL for (int i = 0; i < 2; i++) {
                 const uint8_t *codes = p + 64 * n * i, *xi = at + 4 * n * MOST * i + 4 * t;
                 const sums_from from = from_of_form(f, P, i, each + 4 * MOST * i + 4 * t);
                 if (P == 2)
                     cv_dots_opened_fine(n, side, MOST, codes, xi, from, dot[i]);
+#if !defined(ZT_ISA_avx2)
                 else
                     cv_dots_opened(zt_pack_wide(f), n, side, MOST, codes, xi, from, dot[i]);
+#endif
             }
-            const pair by = opened_scales(f, P, p + 16 * columns);
+            const pair by = opened_scales(f, P, p + opened_bytes(f, P));
             add_dots(f, MOST, t, side, P, dot, by, at + columns * MOST, sum);
         }
-        p += 16 * columns + scales_bytes(f, P);
+        p += opened_bytes(f, P) + scales_bytes(f, P);
     }
     store_opened(f, MOST / P, P, sum, group, acc, down);
 }

@@ -52,6 +52,20 @@ INLINE int pair_bytes(zt_pack_form f)
     return pair_columns(f) + pair_scales(f) + (zt_pack_mins(f) ? 12 : 8);
 }
 
+/* With AVX2 tiles of MOST rows of 8 bits have a pair's words crossed: two columns of the first scale's, two
+ * of the second's. A word of 32 bits then has both sums side by side, which are whole numbers of 16 bits in
+ * the end: it does not matter what they are beyond on the way. Where sums have more bits, which
+ * zt_pack_beyond says are lost, they are put together of two that have not:
+ *   1 bit   those of the first and of the second half of the words; beginning with 2^15 more
+ *           they are halved by vpavgw, which rounds up
+ *   4 bits  those of the upper and of the lower 4 bits of codes, which are 16 upper + lower - 8
+ * Of a pair a token has two words there which these begin with. */
+#if defined(ZT_ISA_avx2)
+enum { CROSSED_BYTES = 32 * 64 }; /* codes of a pair, at most */
+INLINE bool crossed(int T, int P) { return T == MOST && P == 1; }
+INLINE int crossed_bytes(zt_pack_form f) { return 16 * pair_columns(f) * (zt_pack_wide(f) == 8 ? 2 : 1); }
+#endif
+
 /* What a pair's whole numbers have lost. */
 INLINE float sums_unit(zt_pack_form f)
 {
@@ -230,18 +244,23 @@ INLINE int side_of(int T, int P)
     return T < most ? T : most;
 }
 
-/* A pair for rows t to t + n - 1 of a tile of T rows of activations: to the sum of each comes what the
- * rows of weights give. dot: the two sums of each; at: what comes behind the codes of x. */
+/* A pair for row u of a tile of T rows of activations: to its sum comes what the rows of weights give. two:
+ * their two sums, as whole numbers; at: what comes behind the codes of x. */
+INLINE void add_two(zt_pack_form f, int T, int u, iv two, pair by, const uint8_t *at, fv *sum)
+{
+    const uint8_t *unit = at + (pair_scales(f) - 4) * T, *more = unit + 12 * T;
+    iv scale = zt_pack_halves(f) ? by.scale : iv_scales(by.scale, iv_set(load_i32(at + 4 * u)));
+    iv whole = iv_products(two, scale);
+    if (zt_pack_mins(f)) whole = iv_add_products(whole, by.min, iv_set(load_i32(more + 4 * u)));
+    sum[u] = fv_fma(fv_of_iv(whole), fv_set(load_f32(unit + 4 * u)), sum[u]);
+}
+
+/* The same for rows t to t + n - 1; dot: the two sums of each. */
 TEMPLATE void add_pair(zt_pack_form f, int T, int t, int n, iv (*dot)[MOST], pair by,
                        const uint8_t *at, fv *sum)
 {
-    const uint8_t *unit = at + (pair_scales(f) - 4) * T, *more = unit + 12 * T;
-    UNROLL for (int u = t; u < t + n; u++) {
-        iv scale = zt_pack_halves(f) ? by.scale : iv_scales(by.scale, iv_set(load_i32(at + 4 * u)));
-        iv whole = iv_products(iv_pair(dot[0][u - t], dot[1][u - t], zt_pack_beyond(f)), scale);
-        if (zt_pack_mins(f)) whole = iv_add_products(whole, by.min, iv_set(load_i32(more + 4 * u)));
-        sum[u] = fv_fma(fv_of_iv(whole), fv_set(load_f32(unit + 4 * u)), sum[u]);
-    }
+    UNROLL for (int u = t; u < t + n; u++)
+        add_two(f, T, u, iv_pair(dot[0][u - t], dot[1][u - t], zt_pack_beyond(f)), by, at, sum);
 }
 
 /* The same of activations of 16 bits, of which whole numbers of so few would leave little. dot: the two
@@ -318,6 +337,20 @@ TEMPLATE void pair_dots(zt_pack_form f, int T, int t, int n, int P, const uint8_
     }
 }
 
+#if defined(ZT_ISA_avx2)
+/* Both sums of rows t to t + n - 1 of a tile of crossed words, by codes that lie crossed at p, and what they give.
+ * x: the tile's activations of the pair. */
+TEMPLATE void add_crossed(zt_pack_form f, int t, int n, const uint8_t *p, const uint8_t *x, pair by,
+                          fv *sum)
+{
+    const int columns = pair_columns(f);
+    const uint8_t *at = x + columns * MOST, *from = at + pair_scales(f) * MOST + 4 * t;
+    iv two[SIDE];
+    cv_dots_crossed(zt_pack_beyond(f), columns / 4, n, MOST, p, x + 4 * t, from, two);
+    UNROLL for (int u = 0; u < n; u++) add_two(f, MOST, t + u, two[u], by, at, sum);
+}
+#endif
+
 /* Of f32 sums what they stand for. */
 TEMPLATE void store_sums(int T, int P, const fv *sum, powers by, float *acc, int64_t down)
 {
@@ -356,6 +389,15 @@ TEMPLATE void tile_codes(zt_pack_form f, int G, int T, int P, const uint8_t *con
                     send_lines((uintptr_t)sends.next, 128);
                     sends.next += 128;
                 }
+#if defined(ZT_ISA_avx2)
+                if (crossed(T, P)) {
+                    uint8_t to[CROSSED_BYTES];
+                    cv_cross(f, codes, to);
+                    UNROLL for (int t = 0; t < T; t += side)
+                        add_crossed(f, t, side, to, at, pair_of(f, P, w[g] + p, b, by[g], of[g]), sum[g]);
+                    continue;
+                }
+#endif
                 UNROLL for (int t = 0; t < T; t += side) {
                     iv dot[2][MOST];
                     pair_dots(f, T, t, side, P, codes, at, dot);
