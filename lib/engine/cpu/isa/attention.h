@@ -112,10 +112,17 @@ INLINE void product(int R, int N, const float *const *a, const float *b, int64_t
     }
 }
 
+/* Rows that are multiplied side by side, at most, by so many registers: 3 have the 12 sums that two
+ * FMAs a cycle are busy with, and AVX2 just the registers for them. */
 #if defined(ZT_ISA_avx512)
 enum { ROWS = 4, WIDE = 4 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#elif defined(ZT_ISA_avx2)
+enum { ROWS = 3, WIDE = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3)
 #else
 enum { ROWS = 2, WIDE = 2 };
+#define EACH_ROWS(X) X(1) X(2)
 #endif
 
 typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L,
@@ -130,15 +137,10 @@ typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int6
             product(R, WIDE, a, b, ldb, L, c, first, add);                                         \
         for (; first < last; first += LANES) product(R, 1, a, b, ldb, L, c, first, add);           \
     }
-PRODUCT(1)
-PRODUCT(2)
-#if defined(ZT_ISA_avx512)
-PRODUCT(3)
-PRODUCT(4)
-static product_fn *const products[] = {NULL, product1, product2, product3, product4};
-#else
-static product_fn *const products[] = {NULL, product1, product2};
-#endif
+EACH_ROWS(PRODUCT)
+#define X(R) [R] = product##R,
+static product_fn *const products[] = {EACH_ROWS(X)};
+#undef X
 
 /* ---- one run: rows of a block that follow each other in one sequence ------------------------- */
 
@@ -348,18 +350,10 @@ typedef void weigh_fn(const run *w, part p, const span *s, span all, int64_t i);
     {                                                                                              \
         weigh(R, true, w, p, s, all, i);                                                           \
     }
-WEIGH(1)
-WEIGH(2)
-#if defined(ZT_ISA_avx512)
-WEIGH(3)
-WEIGH(4)
-static weigh_fn *const weighs[2][ROWS + 1] = {
-    {NULL, weigh1, weigh2, weigh3, weigh4},
-    {NULL, weigh_whole1, weigh_whole2, weigh_whole3, weigh_whole4}};
-#else
-static weigh_fn *const weighs[2][ROWS + 1] = {{NULL, weigh1, weigh2},
-                                              {NULL, weigh_whole1, weigh_whole2}};
-#endif
+EACH_ROWS(WEIGH)
+#define X(R) [0][R] = weigh##R, [1][R] = weigh_whole##R,
+static weigh_fn *const weighs[2][ROWS + 1] = {EACH_ROWS(X)};
+#undef X
 
 /* Scores of m queries of a tile become weights. */
 static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)

@@ -277,17 +277,10 @@ typedef void row_fn(stop *at, part p, const stop *next);
     {                                                                                              \
         attend_row(R, false, at, p, next);                                                         \
     }
-ROW(1)
-ROW(2)
-#if defined(ZT_ISA_avx512)
-ROW(3)
-ROW(4)
-static row_fn *const row_fns[2][ROWS + 1] = {{NULL, row1_f32, row2_f32, row3_f32, row4_f32},
-                                             {NULL, row1_f16, row2_f16, row3_f16, row4_f16}};
-#else
-static row_fn *const row_fns[2][ROWS + 1] = {{NULL, row1_f32, row2_f32},
-                                             {NULL, row1_f16, row2_f16}};
-#endif
+EACH_ROWS(ROW)
+#define X(R) [0][R] = row##R##_f32, [1][R] = row##R##_f16,
+static row_fn *const row_fns[2][ROWS + 1] = {EACH_ROWS(X)};
+#undef X
 
 /* ---- from tile to tile ----------------------------------------------------------------------- */
 
