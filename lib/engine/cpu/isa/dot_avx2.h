@@ -143,11 +143,6 @@ INLINE cv cv_look(const uint8_t *table, cv a)
     return (cv){_mm256_shuffle_epi8(values, a.lo), _mm256_shuffle_epi8(values, a.hi)};
 }
 
-/* A loop begins 24 bytes behind the beginning of a line. Of opened groups it is a thousand instructions, four and a
- * half a cycle, and how they fall on lines is worth up to 10 per cent on a Zen 3; else that is what code stands
- * before them. Of 0, 16 and 24 (by gcc 12) this is best or within 2 per cent of it for all models. */
-INLINE void loop_begins(void) { __asm__ volatile(".p2align 6\n\t.nops 24"); }
-
 /* Here and not elsewhere: the compiler puts such sums off, and then has no registers for them. */
 INLINE void keep(iv *a) { __asm__("" : "+x"(a->lo), "+x"(a->hi)); }
 

@@ -12,7 +12,11 @@
  * are signed: less zt_pack_middle. By vectors only where what that saves, shifts and conversions, keeps
  * products waiting. */
 enum { AMX_ROWS = 16 };
-enum { OPEN_COLUMNS = 768, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };
+#if defined(ZT_ISA_avx2)
+enum { OPEN_COLUMNS = 1024, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };
+#else
+enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
+#endif
 
 /* w: heads and codes, of which it sends for what is so far ahead (0: nothing); group: where its powers
  * are. */
@@ -132,9 +136,6 @@ TEMPLATE void tile_opened(zt_pack_form f, int P, const uint8_t *p, int64_t K, co
     UNROLL for (int t = 0; t < MOST / P; t++)
         sum[t] = goes_on ? fv_load(acc + down * t) : fv_zero();
     for (int64_t k = 0; k < K; k += columns, x += (size_t)MOST * pair_bytes(f)) {
-#if defined(ZT_ISA_avx2)
-        loop_begins();
-#endif
         const uint8_t *at = alone(x), *each = at + (columns + pair_scales(f)) * MOST;
         UNROLL for (int t = 0; t < MOST; t += side) {
 #if defined(ZT_ISA_avx2)
