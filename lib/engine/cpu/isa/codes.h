@@ -192,15 +192,20 @@ INLINE int32_t sum_of_8(const int8_t *q)
     return _mm_cvtsi128_si32(sum) - 8 * 128;
 }
 
-/* What sums of crossed words begin with, which are from `first` and from `second` columns. */
+/* What sums of crossed words begin with, less so much times the sum of their columns. */
+INLINE int crossed_middle(zt_pack_form f) { return zt_pack_beyond(f) > 1 ? 8 : zt_pack_middle(f); }
+INLINE int first_begins(zt_pack_form f) { return zt_pack_beyond(f) == 1 ? 1 << 15 : 0; }
+INLINE int second_begins(zt_pack_form f, int i)
+{
+    const bool halved = zt_pack_beyond(f) == 1; /* vpavgw adds one */
+    return first_begins(f) + half_lost(f, 1, i) - halved;
+}
+
 INLINE void put_begins(zt_pack_form f, const int32_t first[2], const int32_t second[2], uint8_t *dst)
 {
-    const int beyond = zt_pack_beyond(f), middle = beyond > 1 ? 8 : zt_pack_middle(f);
-    const int32_t more = beyond == 1 ? 1 << 15 : 0; /* of which vpavgw adds one */
     UNROLL for (int i = 0; i < 2; i++) {
-        const int32_t lost = half_lost(f, 1, i) - (beyond == 1);
-        const uint16_t a = (uint16_t)(more - middle * first[i]);
-        const uint16_t b = (uint16_t)(more - middle * second[i] + lost);
+        const uint16_t a = (uint16_t)(first_begins(f) - crossed_middle(f) * first[i]);
+        const uint16_t b = (uint16_t)(second_begins(f, i) - crossed_middle(f) * second[i]);
         memcpy(dst + 2 * i, &a, 2);
         memcpy(dst + 4 * MOST + 2 * i, &b, 2);
     }
@@ -306,6 +311,67 @@ INLINE void make_fine(const float *x, block *b)
 }
 #endif
 
+#if !defined(ZT_ISA_scalar)
+/* ---- eight blocks of 32 values --------------------------------------------------------------- */
+
+/* What is left of eight registers, of each in one lane: the largest, or the sum, of its lower four
+ * in *low and of its upper four in *high. */
+INLINE void across(bool largest, __m256i *v, __m256i *low, __m256i *high)
+{
+#define BOTH(a, b) (largest ? _mm256_max_epi32(a, b) : _mm256_add_epi32(a, b))
+    UNROLL for (int r = 0; r < 8; r += 2)
+        v[r] = BOTH(_mm256_unpacklo_epi32(v[r], v[r + 1]), _mm256_unpackhi_epi32(v[r], v[r + 1]));
+    UNROLL for (int r = 0; r < 8; r += 4)
+        v[r] = BOTH(_mm256_unpacklo_epi64(v[r], v[r + 2]), _mm256_unpackhi_epi64(v[r], v[r + 2]));
+#undef BOTH
+    *low = _mm256_permute2x128_si256(v[0], v[4], 0x20);
+    *high = _mm256_permute2x128_si256(v[0], v[4], 0x31);
+}
+
+/* The largest |x| of 32 for each of eight rows. */
+#if defined(ZT_ISA_avx512)
+INLINE __m256 tops(const float *const *x, int64_t k)
+{
+    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
+    __m256i v[8], low, high;
+    UNROLL for (int r = 0; r < 8; r++) {
+        __m512i a = _mm512_and_si512(_mm512_loadu_si512(x[r] + k), abs);
+        a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x[r] + k + 16), abs));
+        v[r] = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    }
+    across(true, v, &low, &high);
+    return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
+}
+#else
+INLINE __m256 tops(const float *const *x, int64_t k)
+{
+    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+    __m256i v[8], low, high;
+    UNROLL for (int r = 0; r < 8; r++) {
+        v[r] = _mm256_setzero_si256();
+        UNROLL for (int i = 0; i < 32; i += 8) {
+            const __m256i a = _mm256_loadu_si256((const void *)(x[r] + k + i));
+            v[r] = _mm256_max_epi32(v[r], _mm256_and_si256(a, abs));
+        }
+    }
+    across(true, v, &low, &high);
+    return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
+}
+#endif
+
+/* inverse_scale of eight. */
+INLINE __m256 inverse_scales(int parts, __m256 top, __m256 *d)
+{
+    const __m256 most = _mm256_set1_ps(127);
+    const __m256 some = _mm256_cmp_ps(top, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
+    *d = _mm256_div_ps(top, most);
+    if (parts == 2) *d = _mm256_mul_ps(*d, _mm256_set1_ps(1 / 256.0f));
+    return _mm256_and_ps(some, _mm256_div_ps(most, top));
+}
+#endif
+
+/* ---- all of a row ---------------------------------------------------------------------------- */
+
 #if !defined(ZT_ISA_avx512)
 INLINE void make_block(int parts, const float *x, block *b)
 {
@@ -346,51 +412,7 @@ static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, 
 }
 #endif
 
-/* ---- a tile ---------------------------------------------------------------------------------- */
-
 #if defined(ZT_ISA_avx512)
-/* The same of a whole tile of 8 rows at once, or of one of 4, which is half of that: x[r] is what row r is
- * made of (twice each with 16 bits). Codes are turned in registers, scales and sums are made side by
- * side. */
-
-/* What is left of eight registers, of each in one lane: the largest, or the sum, of its lower four
- * in *low and of its upper four in *high. */
-INLINE void across(bool largest, __m256i *v, __m256i *low, __m256i *high)
-{
-#define BOTH(a, b) (largest ? _mm256_max_epi32(a, b) : _mm256_add_epi32(a, b))
-    UNROLL for (int r = 0; r < 8; r += 2)
-        v[r] = BOTH(_mm256_unpacklo_epi32(v[r], v[r + 1]), _mm256_unpackhi_epi32(v[r], v[r + 1]));
-    UNROLL for (int r = 0; r < 8; r += 4)
-        v[r] = BOTH(_mm256_unpacklo_epi64(v[r], v[r + 2]), _mm256_unpackhi_epi64(v[r], v[r + 2]));
-#undef BOTH
-    *low = _mm256_permute2x128_si256(v[0], v[4], 0x20);
-    *high = _mm256_permute2x128_si256(v[0], v[4], 0x31);
-}
-
-/* The largest |x| of 32 for each of eight rows. */
-INLINE __m256 tops(const float *const *x, int64_t k)
-{
-    const __m512i abs = _mm512_set1_epi32(0x7fffffff);
-    __m256i v[8], low, high;
-    UNROLL for (int r = 0; r < 8; r++) {
-        __m512i a = _mm512_and_si512(_mm512_loadu_si512(x[r] + k), abs);
-        a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x[r] + k + 16), abs));
-        v[r] = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    }
-    across(true, v, &low, &high);
-    return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
-}
-
-/* inverse_scale of eight. */
-INLINE __m256 inverse_scales(int parts, __m256 top, __m256 *d)
-{
-    const __m256 most = _mm256_set1_ps(127);
-    __mmask8 some = _mm256_cmp_ps_mask(top, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
-    *d = _mm256_div_ps(top, most);
-    if (parts == 2) *d = _mm256_mul_ps(*d, _mm256_set1_ps(1 / 256.0f));
-    return _mm256_maskz_div_ps(some, most, top);
-}
-
 /* 32 numbers to 16 bits: in lane L of four, words L and 4+L of the upper halves, then of the
  * lower. */
 INLINE __m512i both_halves(const float *x, __m512 inv)
@@ -402,211 +424,12 @@ INLINE __m512i both_halves(const float *x, __m512 inv)
     return _mm512_packs_epi16(hi, _mm512_max_epi16(lo, least));
 }
 
-/* 32 codes of two rows: in lane L of four, words L and 4+L of the first, then of the second. */
-INLINE __m512i two_rows(int parts, const float *a, const float *b, float inv_a, float inv_b)
-{
-    const __m512 ia = _mm512_set1_ps(inv_a), ib = _mm512_set1_ps(inv_b);
-    if (parts == 1)
-        return _mm512_packs_epi16(_mm512_packs_epi32(whole(a, ia), whole(a + 16, ia)),
-                                  _mm512_packs_epi32(whole(b, ib), whole(b + 16, ib)));
-    return both_halves(a, ia);
-}
-
-/* Four pairs of rows to q[8][8 rows][4], two columns of words a register. */
-INLINE void turn_codes(const __m512i *p, __m512i *z)
-{
-    const __m512i first =
-        _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
-    const __m512i later = _mm512_add_epi32(first, _mm512_set1_epi32(1));
-    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
-    UNROLL for (int h = 0; h < 2; h++) {
-        __m512i a = _mm512_permutex2var_epi32(p[0], h ? later : first, p[1]);
-        __m512i b = _mm512_permutex2var_epi32(p[2], h ? later : first, p[3]);
-        z[2 * h] = _mm512_permutex2var_epi64(a, low, b);
-        z[2 * h + 1] = _mm512_permutex2var_epi64(a, high, b);
-    }
-}
-
-/* What two_rows gives, row by row. */
+/* The same row by row. */
 INLINE __m512i by_rows(__m512i v)
 {
     const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(turn, v);
 }
-
-/* The sums of each row's codes in two registers, which are 16 columns. */
-INLINE __m256i sums_of(__m512i a, __m512i b)
-{
-    const __m512i one = _mm512_set1_epi8(1);
-    __m512i s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), one, a);
-    s = _mm512_dpbusd_epi32(s, one, b);
-    return _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
-}
-
-/* Pairs of rows as two_rows gives them, to lines of 64 bytes. */
-INLINE void store_rows(const __m512i *p, uint8_t *dst)
-{
-    UNROLL for (int r = 0; r < 4; r++, dst += 128) {
-        __m512i v = by_rows(p[r]);
-        _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_castsi512_si256(v));
-        _mm256_storeu_si256((__m256i *)(void *)(dst + 64), _mm512_extracti64x4_epi64(v, 1));
-    }
-}
-
-/* Two words of each row of codes, and a number of each row. */
-INLINE void store_words(int T, uint8_t *dst, __m512i z)
-{
-    if (T == 8)
-        _mm512_storeu_si512(dst, z);
-    else
-        _mm256_storeu_si256((__m256i *)(void *)dst,
-                            _mm512_castsi512_si256(_mm512_shuffle_i64x2(z, z, 0x08)));
-}
-
-INLINE void store_each(int T, uint8_t *dst, __m256i v)
-{
-    if (T == 8)
-        _mm256_storeu_si256((__m256i *)(void *)dst, v);
-    else
-        _mm_storeu_si128((__m128i *)(void *)dst, _mm256_castsi256_si128(v));
-}
-
-/* 32 columns of each row: scales, and what the codes of each 16 sum up to. */
-typedef struct tile_part {
-    __m256 scale;
-    __m256i sum[2];
-} tile_part;
-
-/* i: of the pair's. */
-INLINE tile_part put_tile_part(place to, int i, int parts, const float *const *x, int64_t k)
-{
-    __m256 d, by = inverse_scales(parts, tops(x, k), &d);
-    float inv[8];
-    __m512i p[4], z[4];
-    _mm256_storeu_ps(inv, by);
-    UNROLL for (int r = 0; r < 8; r += 2)
-        p[r / 2] = two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
-    turn_codes(p, z);
-    if (to.amx)
-        store_rows(p, to.codes + 32 * i);
-    else
-        UNROLL for (int j = 0; j < 4; j++)
-            store_words(to.T, to.codes + 32 * to.T * i + 8 * to.T * j, z[j]);
-    return (tile_part){d, {sums_of(z[0], z[1]), sums_of(z[2], z[3])}};
-}
-
-/* put_two of each row. */
-INLINE void store_two(int T, int parts, uint8_t *dst, __m256 a, __m256 b)
-{
-    if (parts == 1) {
-        __m256i high = _mm256_slli_epi32(_mm256_cvtps_epi32(b), 16);
-        store_each(T, dst, _mm256_blend_epi16(_mm256_cvtps_epi32(a), high, 0xaa));
-    } else {
-        store_each(T, dst, _mm256_castps_si256(_mm256_blend_ps(a, _mm256_moveldup_ps(b), 0xaa)));
-    }
-}
-
-/* scale_unit of each row. */
-INLINE __m256 scale_units(zt_pack_form f, int parts, __m256 *d)
-{
-    const __m256 one = _mm256_set1_ps(1), most = _mm256_set1_ps(16383);
-    __m256i top = _mm256_max_epi32(_mm256_castps_si256(d[0]), _mm256_castps_si256(d[1]));
-    __m256 unit = _mm256_castsi256_ps(top);
-    if (parts == 2) return one;
-    if (zt_pack_halves(f)) return d[0] = d[1] = one, unit;
-    __mmask8 some = _mm256_cmp_ps_mask(unit, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
-    __m256 inverse = _mm256_maskz_div_ps(some, most, unit);
-    UNROLL for (int i = 0; i < 2; i++)
-        d[i] = _mm256_roundscale_ps(_mm256_mul_ps(d[i], inverse), _MM_FROUND_TO_NEAREST_INT);
-    return _mm256_div_ps(unit, most);
-}
-
-/* What minima of each row are multiplied by. */
-INLINE __m256 for_mins(zt_pack_form f, int parts, __m256 d, __m256i sum)
-{
-    if (parts == 2)
-        sum = _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32));
-    return _mm256_mul_ps(_mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)),
-                         _mm256_set1_ps(min_unit(f, parts)));
-}
-
-/* What lies behind the codes, as put_pair puts it. */
-INLINE void put_tile_scales(zt_pack_form f, int T, int parts, __m256 *d, const __m256i *sum,
-                            uint8_t *p)
-{
-    const __m256 unit = scale_units(f, parts, d);
-    if (parts == 2 || !zt_pack_halves(f)) store_two(T, parts, p, d[0], d[1]);
-    p += zt_pack_halves(f) ? 0 : 4 * T;
-    if (parts == 1)
-        store_each(T, p, _mm256_castps_si256(_mm256_mul_ps(unit, _mm256_set1_ps(sums_unit(f)))));
-    p += 4 * T;
-    UNROLL for (int i = 0; i < 2; i++) {
-        const __m256i whole = _mm256_set1_epi32(half_lost(f, parts, i));
-        __m256i off = _mm256_mullo_epi32(sum[i], _mm256_set1_epi32(-zt_pack_middle(f)));
-        store_each(T, p + 4 * T * i, _mm256_add_epi32(whole, off));
-    }
-    if (zt_pack_mins(f))
-        store_two(T, parts, p + 8 * T, for_mins(f, parts, d[0], sum[0]),
-                  for_mins(f, parts, d[1], sum[1]));
-}
-
-/* Codes of zeros, for the second 32 columns of a pair that has only the first. */
-INLINE void clear_second(place to)
-{
-    if (to.amx)
-        for (int r = 0; r < MOST; r++) memset(to.codes + 64 * r + 32, 0, 32);
-    else
-        memset(to.codes + 32 * to.T, 0, 32 * (size_t)to.T);
-}
-
-INLINE void put_tile_pair(zt_pack_form f, place to, int parts, const float *const *x, int64_t k,
-                          int64_t K)
-{
-    const __m256i zero = _mm256_setzero_si256();
-    tile_part a = put_tile_part(to, 0, parts, x, k), b = {_mm256_setzero_ps(), {zero, zero}};
-    __m256i sum[2] = {a.sum[0], a.sum[1]};
-    if (zt_pack_halves(f)) {
-        b.scale = a.scale;
-    } else {
-        if (k + 32 < K)
-            b = put_tile_part(to, 1, parts, x, k + 32);
-        else
-            clear_second(to);
-        sum[0] = _mm256_add_epi32(a.sum[0], a.sum[1]);
-        sum[1] = _mm256_add_epi32(b.sum[0], b.sum[1]);
-    }
-    put_tile_scales(f, to.T, parts, (__m256[]){a.scale, b.scale}, sum, to.rest);
-}
-
-INLINE void put_tile_of(zt_pack_form f, place to, int parts, const float *const *x, int64_t K)
-{
-    for (int64_t k = 0; k < K; k += pair_columns(f), to = next_pair(to))
-        put_tile_pair(f, to, parts, x, k, K);
-}
-
-/* The same with what the compiler may know of T and amx. */
-#define PUT_TILE(T_, amx_, parts)                                                                  \
-    do {                                                                                           \
-        to.T = T_, to.amx = amx_;                                                                  \
-        put_tile_of(f, to, parts, x, K);                                                           \
-    } while (0)
-static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t parts, place to)
-{
-    if (to.amx && parts == 2)
-        PUT_TILE(8, true, 2);
-    else if (to.amx)
-        PUT_TILE(8, true, 1);
-    else if (to.T == 8 && parts == 2)
-        PUT_TILE(8, false, 2);
-    else if (to.T == 8)
-        PUT_TILE(8, false, 1);
-    else if (parts == 2)
-        PUT_TILE(4, false, 2);
-    else
-        PUT_TILE(4, false, 1);
-}
-#undef PUT_TILE
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 

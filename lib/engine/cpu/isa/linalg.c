@@ -30,7 +30,7 @@
 
 #include "lib/base/processor.h"
 #include "lib/engine/cpu/isa/product.h"
-#include "lib/engine/cpu/isa/codes.h"
+#include "lib/engine/cpu/isa/codes_tile.h"
 #include "lib/engine/cpu/isa/tile_table.h"
 
 enum { FEW = 2 }; /* rows that every thread brings into their form for itself, in each of its parts */
@@ -246,10 +246,10 @@ static void put_token(const zt_product *p, int64_t t, uint8_t *acts, uint8_t *lo
 /* Tokens from t to below last: the first of them, or a whole tile; how many. */
 static int64_t put_some(const zt_product *p, int64_t t, int64_t last, uint8_t *acts, uint8_t *local)
 {
-#if defined(ZT_ISA_avx512)
+#if !defined(ZT_ISA_scalar)
     const int64_t row = t * p->parts, T = tile_at(row, p->rows), whole = T / p->parts;
-    if (p->form == CODES && p->x->type.dtype == ZT_F32 && T >= 4 && row == tile_of(row, p->rows) &&
-        t + whole <= last) {
+    if (p->form == CODES && p->x->type.dtype == ZT_F32 && takes_tile(T, p->parts) &&
+        row == tile_of(row, p->rows) && t + whole <= last) {
         const float *x[MOST];
         for (int64_t r = 0; r < MOST; r++)
             x[r] = (const float *)p->x->data + (t + (r < T ? r : T - 1) / p->parts) * p->K;
