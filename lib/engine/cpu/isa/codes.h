@@ -328,36 +328,33 @@ INLINE void across(bool largest, __m256i *v, __m256i *low, __m256i *high)
     *high = _mm256_permute2x128_si256(v[0], v[4], 0x31);
 }
 
-/* The largest |x| of 32 for each of eight rows. */
+/* Eight of the largest |x| of 32, as integers. */
+INLINE __m256i top_eight(const float *x)
+{
 #if defined(ZT_ISA_avx512)
-INLINE __m256 tops(const float *const *x, int64_t k)
-{
     const __m512i abs = _mm512_set1_epi32(0x7fffffff);
-    __m256i v[8], low, high;
-    UNROLL for (int r = 0; r < 8; r++) {
-        __m512i a = _mm512_and_si512(_mm512_loadu_si512(x[r] + k), abs);
-        a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x[r] + k + 16), abs));
-        v[r] = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    }
-    across(true, v, &low, &high);
-    return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
-}
+    __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), abs);
+    a = _mm512_max_epi32(a, _mm512_and_si512(_mm512_loadu_si512(x + 16), abs));
+    return _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
 #else
+    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+    __m256i top = _mm256_setzero_si256();
+    UNROLL for (int i = 0; i < 32; i += 8) {
+        const __m256i a = _mm256_loadu_si256((const void *)(x + i));
+        top = _mm256_max_epi32(top, _mm256_and_si256(a, abs));
+    }
+    return top;
+#endif
+}
+
+/* The largest |x| of 32 for each of eight rows. */
 INLINE __m256 tops(const float *const *x, int64_t k)
 {
-    const __m256i abs = _mm256_set1_epi32(0x7fffffff);
     __m256i v[8], low, high;
-    UNROLL for (int r = 0; r < 8; r++) {
-        v[r] = _mm256_setzero_si256();
-        UNROLL for (int i = 0; i < 32; i += 8) {
-            const __m256i a = _mm256_loadu_si256((const void *)(x[r] + k + i));
-            v[r] = _mm256_max_epi32(v[r], _mm256_and_si256(a, abs));
-        }
-    }
+    UNROLL for (int r = 0; r < 8; r++) v[r] = top_eight(x[r] + k);
     across(true, v, &low, &high);
     return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
 }
-#endif
 
 /* inverse_scale of eight. */
 INLINE __m256 inverse_scales(int parts, __m256 top, __m256 *d)
@@ -397,18 +394,14 @@ INLINE void put_row(zt_pack_form f, const float *x, int64_t K, int parts, place 
     }
 }
 
-/* A row of x to where its first (or only) row lies: the same, with what the compiler may know of it. */
+/* A row of x to where its first (or only) row lies: the same, with `parts` known to the compiler. (Most rows come
+ * a tile at once: codes_tile.h.) */
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, place to)
 {
-    to.amx = false;
-    if (parts == 2) {
+    if (parts == 2)
         put_row(f, x, K, 2, to);
-    } else if (to.T == MOST) {
-        to.T = MOST;
+    else
         put_row(f, x, K, 1, to);
-    } else {
-        put_row(f, x, K, 1, to);
-    }
 }
 #endif
 
