@@ -54,12 +54,15 @@
 #endif
 #if defined(ZT_ISA_scalar) || defined(ONE_FOR_ALL)
 #define UNROLL
+#define ROLLED
 #define TEMPLATE static __attribute__((noinline, unused))
 #elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #define TEMPLATE INLINE
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED _Pragma("GCC unroll 1")
 #define TEMPLATE INLINE
 #endif
 
