@@ -315,6 +315,7 @@ typedef struct job { /* what tiles of one product share */
     float *decoded; /* [K][16], and a row of K; NULL: tiles read the packed form */
     uint8_t *opened; /* OPEN_BYTES, and sums of a block behind them; NULL: as packed */
     many many;       /* 0: tiles are taken one by one */
+    bool sends;      /* for what comes next: the processor does not */
     int64_t first;   /* row, whose tile brings the weights, */
     size_t reach[2]; /* and sends for those so far ahead: one of more rows than IN_ORDER, and of fewer */
 } job;
@@ -397,30 +398,47 @@ static void tile_groups(const job *j, int64_t t, int size, int64_t g, int64_t en
     if (g < end) tile_some(j, t, size, g, 1, (int)(end - g), sends);
 }
 
-/* With ENOUGH tiles, where the processor does not by itself, tile i of n by group g sends for as large
- * a part of the next group (`bytes` from `at` on): that is this call's, or most often the next one's. With
- * fewer it would be so much at once that it holds up what is needed now: there the first tile sends for
- * what is a little ahead of it. */
-static void send_for_next(const job *j, int64_t g, size_t at, size_t bytes, int64_t i, int64_t n)
+/* What tiles by a group send for, each a part: of the next group, which is this call's, or most often the next
+ * one's. Only ENOUGH do: with fewer it would be so much at once that it holds up what is needed now. There the
+ * first tile sends for what is a little ahead of it. */
+typedef struct coming {
+    const uint8_t *next, *end;
+    size_t part;
+} coming;
+
+/* Of n tiles by group g: `bytes` of the next from `at` on. */
+static coming coming_of(const job *j, int64_t g, size_t at, size_t bytes, int64_t n)
 {
-    if (n < ENOUGH || g + 1 >= j->p->groups || !zt_cpu_reach(false)) return;
-    size_t part = (size_t)round_up((int64_t)bytes / n, 64), from = part * (size_t)i;
-    for (size_t k = from; k < from + part && k < bytes; k += 64)
-        send_for(j->w + (size_t)g * j->group_bytes, j->group_bytes + at + k, 64);
+    if (n < ENOUGH || g + 1 >= j->p->groups) return (coming){0};
+    const uint8_t *next = j->w + (size_t)(g + 1) * j->group_bytes + at;
+    return (coming){next, next + bytes, (size_t)round_up((int64_t)bytes / n, 64)};
 }
 
-/* The same of a part that is so large that its lines would wait for each other: while the tile goes on,
- * a few with each pair of columns. (A few lines at once cost less than to ask for them in the tile.) */
-static tile_sends sends_of(const job *j, int64_t g, int64_t i, int64_t n)
+/* Where the next part ends. */
+static const uint8_t *part_end(const coming *c)
 {
-    const size_t part = (size_t)round_up((int64_t)j->group_bytes / n, 64);
-    const uint8_t *next = j->w + (size_t)(g + 1) * j->group_bytes, *end = next + j->group_bytes;
-    if (j->p->form != CODES || part < AT_ONCE || n < ENOUGH || g + 1 >= j->p->groups) {
-        send_for_next(j, g, 0, j->group_bytes, i, n);
+    return (size_t)(c->end - c->next) <= c->part ? c->end : c->next + c->part;
+}
+
+/* A part is sent for at once, where the processor does not by itself. */
+static void send_part(const job *j, coming *c)
+{
+    const uint8_t *end = part_end(c);
+    for (const uint8_t *p = c->next; j->sends && p < end; p += 64) send_lines((uintptr_t)p, 64);
+    c->next = end;
+}
+
+/* One that is so large that its lines would wait for each other: while the tile goes on, a few with each pair
+ * of columns. (A few lines at once cost less than to ask for them in the tile.) */
+static tile_sends sends_of(const job *j, coming *c)
+{
+    if (j->p->form != CODES || c->part < AT_ONCE) {
+        send_part(j, c);
         return (tile_sends){0};
     }
-    next += part * (size_t)i;
-    return (tile_sends){.next = next, .end = next + part < end ? next + part : end};
+    const tile_sends sends = {.next = c->next, .end = part_end(c)};
+    c->next = sends.end;
+    return sends;
 }
 
 #if !defined(ZT_ISA_scalar)
@@ -440,9 +458,10 @@ static void opened_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g)
         const uint8_t *x = j->x + k / pair_columns(w->form) * rows * pair_bytes(w->form);
         size_t at = zt_pack_group_bytes(p->w->type.dtype, k);
         size_t bytes = zt_pack_group_bytes(p->w->type.dtype, k + n) - at;
+        coming c = coming_of(j, g, at, bytes, n_tiles);
         by.open(group, group + at, n, j->opened, n_tiles < ENOUGH ? j->reach[false] : 0);
         for (int64_t i = 0; i < n_tiles; i++) {
-            send_for_next(j, g, at, bytes, i, n_tiles);
+            send_part(j, &c);
             by.tile(j->opened, n, x + (size_t)(t + i * rows) * j->row_bytes, y + i * T * down, down,
                     k > 0, k + n < p->K ? NULL : group);
         }
@@ -468,14 +487,13 @@ static void packed_tiles_of(const job *j, int64_t t, int64_t whole, int64_t g, i
 {
     const int at_once = j->tiles->groups[SIZES - 1];
     const int64_t n = (whole - t) / MOST;
-    int64_t i = 0;
-    for (; j->many.n && i + j->many.n <= n; t += j->many.n * MOST) {
+    coming c = coming_of(j, g, 0, j->group_bytes, n);
+    for (; j->many.n && t + j->many.n * MOST <= whole; t += j->many.n * MOST) {
         many_of(j, t, g);
-        for (int k = 0; k < j->many.n; k++, i++)
-            if (!j->reach[false]) send_for_next(j, g, 0, j->group_bytes, i, n);
+        for (int k = 0; k < j->many.n && !j->reach[false]; k++) send_part(j, &c);
     }
-    for (; t < whole; i++, t += MOST) {
-        const tile_sends sends = sends_of(j, g, i, n);
+    for (; t < whole; t += MOST) {
+        const tile_sends sends = sends_of(j, &c);
         tile_groups(j, t, SIZES - 1, g, g + at_once < end ? g + at_once : end, sends);
     }
 }
@@ -529,7 +547,8 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
              .row_bytes = (size_t)(p->lies ? 4 * p->K : p->row_bytes),
              .step = (size_t)(p->form == BRAIN || p->form == WIDE
                                   ? brain_words((act_form)p->form, p->K) : p->K),
-             .acc = (float *)(void *)local};
+             .acc = (float *)(void *)local,
+             .sends = zt_cpu_reach(false) > 0};
     if (p->decoded) j.decoded = (float *)(void *)(local + MOST_GROUPS * MOST * 64);
     if (p->opens) j.opened = local + MOST_GROUPS * MOST * 64;
     const int64_t n = (last - t) * p->parts / MOST;
