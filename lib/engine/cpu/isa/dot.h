@@ -42,8 +42,9 @@
 #include "lib/engine/cpu/pack.h"
 
 #define INLINE static inline __attribute__((always_inline))
-/* Tiles are made anew for every type and size, with all loops unrolled. Plain C gains little from
- * that, and sanitizers take minutes to compile it: they get one loop for all sizes. */
+/* Tiles are made anew for every type and size, with all loops UNROLLed but for those that are better short
+ * (ROLLED, which the compiler would unroll by itself). Plain C gains little from that, and sanitizers take
+ * minutes to compile it: they get one loop for all sizes. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define ONE_FOR_ALL 1
