@@ -110,6 +110,38 @@ static void test_held(void)
     ok(held(plain, 20, true, .5) >= .91, "a machine half as slow again at the end: pairs hold it");
 }
 
+/* As compare --vs takes pairs: 20, 40, 80, until the interval lies on one side of a twentieth slower
+ * than before, which here it is: what it says then holds the truth, though it was waited for. */
+static void test_looks(void)
+{
+    enum { EXPERIMENTS = 200, FIRST = 20, LAST = FIRST << (BENCH_MOST_LOOKS - 1) };
+    double a[LAST], b[LAST];
+    int in = 0;
+    for (uint64_t e = 0; e < EXPERIMENTS; e++) {
+        bench_ratio r = {1, {0, INFINITY}};
+        for (int i = 0; i < LAST; i++) {
+            a[i] = plain(2 * e, (uint64_t)i);
+            b[i] = 1.05 * plain(2 * e + 1, (uint64_t)i);
+        }
+        for (int n = FIRST; n <= LAST && r.ci95[0] <= 1.05 && r.ci95[1] >= 1.05; n *= 2) {
+            bench_samples old = {a, n}, now = {b, n};
+            if (bench_ratio_of(ctx, old, now, BENCH_MOST_LOOKS, e, &r)) break;
+        }
+        in += r.ci95[0] <= 1.05 && 1.05 <= r.ci95[1];
+    }
+    ok(in >= .93 * EXPERIMENTS, "at the threshold, up to %d looks: the truth is within in %d of %d",
+       BENCH_MOST_LOOKS, in, EXPERIMENTS);
+    double width[BENCH_MOST_LOOKS];
+    for (int looks = 1; looks <= BENCH_MOST_LOOKS; looks++) {
+        bench_ratio r;
+        bench_samples old = {a, 40}, now = {b, 40};
+        bench_ratio_of(ctx, old, now, looks, 7, &r);
+        width[looks - 1] = r.ci95[1] - r.ci95[0];
+    }
+    ok(width[0] < width[1] && width[1] < width[2], "an interval of more looks is wider: %g, %g, %g",
+       width[0], width[1], width[2]);
+}
+
 /* A machine that becomes slower hides a tenth from two heaps of samples, not from pairs. */
 static void test_drift(void)
 {
@@ -149,6 +181,7 @@ int main(void)
     test_known();
     test_draws();
     test_held();
+    test_looks();
     test_drift();
     test_memory();
     zt_ctx_free(ctx);

@@ -242,3 +242,36 @@ END
     run -75 --separate-stderr zt-bench compare --vs yes 'cat a' --mem-limit 10M
     one_message zt-bench
 }
+
+@test "compare --vs: rounds go on while a row is unsure, to 80 pairs; not with -r" {
+    # of round n (from 0) 12 where the number of n's group of 20 has the bit n % 2, else 10
+    printf '%s\n' '#!/bin/bash' 'n=$(cat n 2>/dev/null) || n=0; echo $((n + 1)) >n; groups=("$@")' \
+        'cat $(((groups[n / 20] >> n % 2 & 1) ? 12 : 10))' >turn
+    chmod +x turn
+    results 10 us 10
+    results 12 us 12
+    while read -r code verdict pairs groups; do
+        rm -f n
+        run -"$code" zt-bench compare --vs 'cat 10' "./turn $groups" --format json
+        json "\$j->{comparisons}[0]{verdict} eq '$verdict' && @{\$j->{results}[1]{samples}} == $pairs" <<<"$output" ||
+            { echo "$groups: $output"; false; }
+    done <<'END'
+0 same 20 0 3 3 3
+1 slower 20 3 0 0 0
+1 slower 40 1 3 0 0
+0 same 40 1 0 3 3
+1 slower 80 1 1 3 3
+0 unsure 80 1 1 3 0
+END
+    rm -f n
+    run -0 zt-bench compare --vs 'cat 10' './turn 1 3 3 3' -r 20
+    [[ $output == *unsure ]]
+    # of two rows one that is unsure is enough
+    sed 's/]}]}/]},{"test":"x","threads":1,"unit":"us","samples":[1]}]}/' 10 >ten
+    sed 's/]}]}/]},{"test":"x","threads":1,"unit":"us","samples":[1]}]}/' 12 >twelve
+    mv ten 10
+    mv twelve 12
+    rm -f n
+    run -1 zt-bench compare --vs 'cat 10' './turn 1 3 0 0' --format json
+    json 'join(",", map { $_->{verdict} } @{$j->{comparisons}}) eq "slower,same" && @{$j->{results}[3]{samples}} == 40' <<<"$output"
+}

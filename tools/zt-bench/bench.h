@@ -11,6 +11,7 @@ typedef struct bench_options {
     const char *model;
     int64_t prompt, generate;
     int64_t reps; /* samples of a row: by -r, else the command's own number */
+    int looks;    /* how often pairs are judged, each time of twice as many as before */
     const char *threads; /* "1,2"; NULL: as many as there are processors */
     const char *input;   /* a file of op lines; the text of kld */
     int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
@@ -51,8 +52,11 @@ typedef struct bench_ratio {
     double ci95[2]; /* 0 and infinity: too few samples for any */
 } bench_ratio;
 
-/* Of samples above 0, n >= 1 (ratio.c). paired: sample i of both was taken side by side. */
-zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool paired,
+/* Of samples above 0, n >= 1 (ratio.c). pairs: 0, or sample i of both was taken side by side, and
+ * the interval is one of so many of growing numbers of pairs, up to BENCH_MOST_LOOKS, which all
+ * hold the true ratio with 95 per cent. */
+enum { BENCH_MOST_LOOKS = 3 };
+zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, int pairs,
                          uint64_t seed, bench_ratio *r);
 
 /* ---- results (report.c) ---------------------------------------------------------------------- */
@@ -95,9 +99,9 @@ typedef struct bench_list {
     const void *user;
 } bench_list;
 
-/* A result with room for `reps` samples, at the list's end; NULL without memory. */
+/* A result with room for `most` samples, at the list's end; NULL without memory. */
 bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
-                        const char *unit, int64_t reps);
+                        const char *unit, int64_t most);
 zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */
@@ -144,6 +148,13 @@ zt_status bench_versus(zt_cli *cli, const bench_options *o);
  * has the better place: side at a turn of a round. */
 int bench_sides(const bench_options *o);
 int bench_turn(int sides, int64_t round, int turn);
+/* After the last of `rounds`: twice as many, if -r did not say how many, these can be doubled as
+ * yet, and what the two rows (a row of the two lists) say is unsure. */
+int64_t bench_most(const bench_options *o); /* samples that a row can come to */
+zt_status bench_more(zt_cli *cli, const bench_options *o, const bench_result *old,
+                     const bench_result *now, int64_t *rounds);
+zt_status bench_more_of(zt_cli *cli, const bench_options *o, const bench_list l[2],
+                        int64_t *rounds);
 
 /* ---- commands (run.c) ------------------------------------------------------------------------ */
 

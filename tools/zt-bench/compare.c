@@ -33,7 +33,7 @@ typedef struct judgement {
     zt_cli *cli;
     const bench_list *old, *now;
     double threshold; /* .05 */
-    bool paired;
+    int pairs; /* looks at pairs, 0 of files (bench_ratio_of) */
     comparison *row; /* [n] */
     int64_t n;
 } judgement;
@@ -152,27 +152,36 @@ static double ratio_of_best(const comparison *c, bool paired, double *scratch)
     return best_of(scratch, c->now->n, rate) / old;
 }
 
-static zt_status compare_row(judgement *j, const bench_result *now, double *scratch)
+/* What the two rows of c say. scratch: room for the samples of one. */
+static zt_status compare_two(const judgement *j, comparison *c, double *scratch)
 {
-    const bench_result *old = find(j->old, now, j->paired);
-    if (!old) {
-        zt_cli_note(j->cli, "only in the new: %s", now->test);
-        return ZT_OK;
-    }
-    comparison *c = &j->row[j->n++];
-    *c = (comparison){.old = old, .now = now, .is = {NAN, {0, INFINITY}}};
+    const bench_result *old = c->old, *now = c->now;
+    c->is = (bench_ratio){NAN, {0, INFINITY}};
     c->median[0] = bench_summarize(old->samples, old->n, scratch).median;
     c->median[1] = bench_summarize(now->samples, now->n, scratch).median;
     zt_status s = ZT_OK; /* a ratio of what may be 0 says nothing */
     if (positive(old) && positive(now))
         s = bench_ratio_of(j->cli->ctx, (bench_samples){old->samples, old->n},
-                           (bench_samples){now->samples, now->n}, j->paired, j->cli->seed, &c->is);
-    c->best = isnan(c->is.ratio) ? 1 : ratio_of_best(c, j->paired, scratch);
-    if (!j->paired) {
+                           (bench_samples){now->samples, now->n}, j->pairs, j->cli->seed, &c->is);
+    c->best = isnan(c->is.ratio) ? 1 : ratio_of_best(c, j->pairs, scratch);
+    if (!j->pairs) {
         c->is.ci95[0] /= 1 + BETWEEN_RUNS;
         c->is.ci95[1] *= 1 + BETWEEN_RUNS;
     }
     c->verdict = verdict_of(c, j->threshold);
+    return s;
+}
+
+static zt_status compare_row(judgement *j, const bench_result *now, double *scratch)
+{
+    const bench_result *old = find(j->old, now, j->pairs);
+    if (!old) {
+        zt_cli_note(j->cli, "only in the new: %s", now->test);
+        return ZT_OK;
+    }
+    comparison *c = &j->row[j->n++];
+    *c = (comparison){.old = old, .now = now};
+    zt_status s = compare_two(j, c, scratch);
     if (c->verdict == SLOWER) zt_cli_no(j->cli);
     return s;
 }
@@ -187,7 +196,7 @@ static zt_status compare_rows(judgement *j)
     for (const bench_result *r = j->now->first; r && !s; r = r->next)
         s = compare_row(j, r, scratch);
     for (const bench_result *r = j->old->first; r && !s; r = r->next)
-        if (!find(j->now, r, j->paired)) zt_cli_note(j->cli, "only in the old: %s", r->test);
+        if (!find(j->now, r, j->pairs)) zt_cli_note(j->cli, "only in the old: %s", r->test);
     zt_free(j->cli->ctx, scratch);
     if (!s && j->n == 0) s = zt_fail(j->cli->ctx, ZT_EDATA, "nothing that both have measured");
     return s;
@@ -244,7 +253,7 @@ static zt_status print_json(const judgement *j)
     zt_str s;
     zt_str_init(&s, j->cli->ctx);
     zt_str_printf(&s, "\"threshold\":%.9g,\"paired\":%s,\"seed\":%" PRIu64 ",\"comparisons\":[",
-                  j->threshold, j->paired ? "true" : "false", j->cli->seed);
+                  j->threshold, j->pairs ? "true" : "false", j->cli->seed);
     for (int64_t i = 0; i < j->n; i++) {
         zt_str_puts(&s, i ? "," : "");
         put_row(&s, &j->row[i]);
@@ -286,12 +295,48 @@ static zt_status print_junit(const judgement *j)
     return s;
 }
 
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+int bench_sides(const bench_options *o) { return o->vs ? 2 : 1; }
+
+int bench_turn(int sides, int64_t round, int turn)
+{
+    return sides == 2 && round & 1 ? 1 - turn : turn;
+}
+
+int64_t bench_most(const bench_options *o) { return o->reps << (o->looks - 1); }
+
+zt_status bench_more(zt_cli *cli, const bench_options *o, const bench_result *old,
+                     const bench_result *now, int64_t *rounds)
+{
+    judgement j = {.cli = cli, .threshold = o->beyond, .pairs = o->looks};
+    comparison c = {.old = old, .now = now};
+    if (*rounds >= bench_most(o)) return ZT_OK;
+    double *scratch = zt_calloc(cli->ctx, (size_t)*rounds, sizeof *scratch);
+    zt_status s = scratch ? compare_two(&j, &c, scratch) : zt_ctx_status(cli->ctx);
+    if (!s && c.verdict == UNSURE && !isnan(c.is.ratio)) *rounds *= 2;
+    zt_free(cli->ctx, scratch);
+    return s;
+}
+
+zt_status bench_more_of(zt_cli *cli, const bench_options *o, const bench_list l[2],
+                        int64_t *rounds)
+{
+    zt_status s = ZT_OK;
+    int64_t had = *rounds;
+    for (const bench_result *now = l[1].first; now && !s && *rounds == had; now = now->next) {
+        const bench_result *old = find(&l[0], now, true);
+        if (old) s = bench_more(cli, o, old, now, rounds);
+    }
+    return s;
+}
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static zt_status judge(zt_cli *cli, const bench_options *o, const bench_list *old,
-                       const bench_list *now, bool paired)
+                       const bench_list *now, int pairs)
 {
-    judgement j = {.cli = cli, .old = old, .now = now, .threshold = o->beyond, .paired = paired};
+    judgement j = {.cli = cli, .old = old, .now = now, .threshold = o->beyond, .pairs = pairs};
     zt_status s = compare_rows(&j);
     if (!s)
         s = cli->format == ZT_FMT_JSON    ? print_json(&j)
@@ -301,19 +346,12 @@ static zt_status judge(zt_cli *cli, const bench_options *o, const bench_list *ol
     return s;
 }
 
-int bench_sides(const bench_options *o) { return o->vs ? 2 : 1; }
-
-int bench_turn(int sides, int64_t round, int turn)
-{
-    return sides == 2 && round & 1 ? 1 - turn : turn;
-}
-
 zt_status bench_answer(zt_cli *cli, const bench_options *o, const bench_list l[2])
 {
     zt_status s = ZT_OK;
     for (int k = 0; k < bench_sides(o) && !s; k++) s = bench_keep(cli, o, &l[k]);
     if (s) return s;
-    return o->vs ? judge(cli, o, &l[0], &l[1], true) : bench_print(cli, &l[0]);
+    return o->vs ? judge(cli, o, &l[0], &l[1], o->looks) : bench_print(cli, &l[0]);
 }
 
 zt_status bench_compare(zt_cli *cli, const bench_options *o)
@@ -327,7 +365,7 @@ zt_status bench_compare(zt_cli *cli, const bench_options *o)
     if (!s) s = bench_read(cli->ctx, cli->operands[2], &now);
     if (!s && !cli->force) s = check_machines(cli, &old, &now);
     if (!s) note_models(cli, &old, &now);
-    if (!s) s = judge(cli, o, &old, &now, false);
+    if (!s) s = judge(cli, o, &old, &now, 0);
     bench_list_free(cli->ctx, &old);
     bench_list_free(cli->ctx, &now);
     return s;

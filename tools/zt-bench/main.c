@@ -30,7 +30,7 @@ static const zt_opt options[N_OPTIONS + 1] = {
     ROW(THREADS, 't', "threads", STR, threads, "N,...",
         "numbers of threads, a row each (default: all processors)", ),
     ROW(REPS, 'r', "reps", I64, reps, "N",
-        "samples of each row (default: 5; of a command 10; pairs 20)", .min = 1,
+        "samples of each row (default: 5; of a command 10; pairs 20 to 80)", .min = 1,
         .max = BENCH_MAX_REPS),
     ROW(INPUT, 'i', "input", STR, input, "FILE",
         "op lines to measure, a line each; the text of kld", ),
@@ -120,6 +120,7 @@ static zt_status dispatch(zt_cli *cli)
     if (!s) s = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!s) s = refuse_existing(cli);
     if (!s) s = bench_check_plot(cli, &opt);
+    opt.looks = opt.vs && !opt.reps ? BENCH_MOST_LOOKS : 1;
     if (!s && !opt.reps) opt.reps = opt.vs ? PAIRS : commands[i].reps;
     return s ? s : commands[i].run(cli, &opt);
 }

@@ -63,7 +63,7 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
     bench_result *r[2] = {NULL, NULL};
     snprintf(test, sizeof test, "%s%" PRId64, w->kind, w->tokens);
     for (int k = 0; k < sides; k++)
-        if (!(r[k] = bench_add(cli->ctx, &l[k], test, threads, "tokens/s", reps))) break;
+        if (!(r[k] = bench_add(cli->ctx, &l[k], test, threads, "tokens/s", bench_most(s->o)))) break;
     zt_status st = zt_ctx_status(cli->ctx);
     for (int64_t i = -1; i < reps && st == ZT_OK; i++) {
         if (i == 0) bench_counters_start(&s->counters, s->engine);
@@ -75,6 +75,7 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
                 r[k]->samples[r[k]->n++] = (double)w->tokens / (seconds > 0 ? seconds : 1e-9);
         }
         zt_progress(cli, test, (double)(i + 2), (double)(reps + 1));
+        if (st == ZT_OK && i + 1 == reps) st = bench_more(cli, s->o, r[0], r[1], &reps);
     }
     bench_counters_stop(&s->counters, s->engine, (double)(reps * w->fed));
     if (st == ZT_OK) bench_set_counts(r[0], &s->counters);

@@ -192,7 +192,8 @@ typedef struct rig {
     way way;
     bench_counters counters;
     int64_t times;   /* runs a sample */
-    double *seconds; /* [reps] a run */
+    double *seconds; /* [n] a run */
+    int64_t n;
 } rig;
 
 static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
@@ -205,7 +206,7 @@ static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
     zt_engine *e = r->engine =
         zt_cli_engine_for(s->cli, threads, s->prog, s->bind.at, s->bind.n);
     zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
-    r->seconds = zt_calloc(ctx, (size_t)s->o->reps, sizeof *r->seconds);
+    r->seconds = zt_calloc(ctx, (size_t)bench_most(s->o), sizeof *r->seconds);
     if (e && replay) r->ready = zt_prog_passes(ctx, s->prog, &po, NULL);
     if (r->ready)
         r->way.session = zt_session_open(e, r->ready, &s->feed->store, &so);
@@ -239,11 +240,11 @@ static zt_status add_rows(rig *r, bench_list *l, int64_t threads)
     const zt_roof *roof = bench_roof(s->cli, s->o, l, (int)threads);
     for (int u = 0; u < (s->o->vs ? 1 : 3); u++) {
         if (u && unit[u].per == 0) continue;
-        bench_result *row = bench_add(s->cli->ctx, l, r->name, threads, unit[u].unit, s->o->reps);
+        bench_result *row = bench_add(s->cli->ctx, l, r->name, threads, unit[u].unit, r->n);
         if (!row) return zt_ctx_status(s->cli->ctx);
         if (roof) bench_set_roof(row, &s->cost, roof);
         bench_set_counts(row, &r->counters);
-        for (row->n = 0; row->n < s->o->reps; row->n++)
+        for (row->n = 0; row->n < r->n; row->n++)
             row->samples[row->n] =
                 u ? unit[u].per / r->seconds[row->n] : r->seconds[row->n] * 1e6;
     }
@@ -263,6 +264,15 @@ static zt_status warm_up(rig *r)
     return st;
 }
 
+/* More rounds, of two sides? */
+static zt_status more(const rig *r, int64_t *rounds)
+{
+    bench_result row[2];
+    for (int k = 0; k < 2; k++)
+        row[k] = (bench_result){.test = "", .unit = "us", .samples = r[k].seconds, .n = r[k].n};
+    return bench_more(r->s->cli, r->s->o, &row[0], &row[1], rounds);
+}
+
 static zt_status sample(rig *r, int sides)
 {
     int64_t reps = r->s->o->reps;
@@ -272,9 +282,10 @@ static zt_status sample(rig *r, int sides)
     for (int64_t i = 0; i < reps && st == ZT_OK; i++) {
         for (int turn = 0; turn < sides && st == ZT_OK; turn++) {
             rig *now = &r[bench_turn(sides, i, turn)];
-            st = run_times(now->s, &now->way, now->times, &now->seconds[i]);
+            st = run_times(now->s, &now->way, now->times, &now->seconds[now->n++]);
         }
         zt_progress(r->s->cli, "op", (double)(i + 1), (double)reps);
+        if (st == ZT_OK && i + 1 == reps) st = more(r, &reps);
     }
     bench_counters_stop(&r->counters, r->engine, (double)(reps * r->times));
     return st;

@@ -7,6 +7,8 @@
  *   - Blocks. What follows another in time is like it (a busy neighbour stays for some samples), so
  *     from 15 samples on runs of them are drawn, cbrt(n) long, around the end (Politis and Romano,
  *     1992: the circular block bootstrap).
+ *   - Looks. Where more pairs are taken because of what some said, the last interval is one of
+ *     several that were looked at, and each leaves out its part of the 5 per cent (Bonferroni).
  *   - Few samples. Percentiles are taken as far out as Student's t asks for (Hesterberg, 2015: the
  *     expanded percentile interval), and what no interval of medians can hold at 95 per cent, fewer
  *     than 4 samples on each side or than 6 pairs, has none: it goes from 0 to infinity.
@@ -91,24 +93,28 @@ static double draw(side *s, uint64_t seed, uint64_t sequence)
     return median_drawn(s);
 }
 
-/* Student's t at 97.5 per cent: the first by table, the rest by Fisher and Cornish's series. */
-static double student(int64_t freedom)
+/* Student's t at 97.5 per cent: the first by table, the rest by Fisher and Cornish's series. Of one
+ * of several looks at pairs, of which there are enough for the series, where a part of the 2.5 per
+ * cent is left out. */
+static double student(int64_t freedom, int looks)
 {
     static const double first[] = {12.706, 4.303, 3.182, 2.776};
-    double z = 1.959964, v = (double)freedom;
+    static const double normal[BENCH_MOST_LOOKS] = {1.959964, 2.241403, 2.393980};
+    double z = normal[looks - 1], v = (double)freedom;
     if (freedom <= 4) return first[freedom - 1];
     return z + (pow(z, 3) + z) / (4 * v) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * v * v);
 }
 
 /* The share of drawings that is left out at each end. */
-static double left_out(int64_t n)
+static double left_out(int64_t n, int looks)
 {
-    double z = sqrt((double)n / (double)(n - 1)) * student(n - 1);
+    double z = sqrt((double)n / (double)(n - 1)) * student(n - 1, looks);
     return erfc(z / sqrt(2)) / 2;
 }
 
 /* One side (of ratios), or the second over the first. */
-static zt_status interval(zt_ctx *ctx, side *s, int sides, uint64_t seed, double ci95[2])
+static zt_status interval(zt_ctx *ctx, side *s, int sides, int looks, uint64_t seed,
+                          double ci95[2])
 {
     int64_t least = sides == 2 && s[1].n < s[0].n ? s[1].n : s[0].n;
     int64_t most = sides == 2 && s[1].n > s[0].n ? s[1].n : s[0].n, draws = WORK / most;
@@ -120,17 +126,18 @@ static zt_status interval(zt_ctx *ctx, side *s, int sides, uint64_t seed, double
         if (sides == 2) x[i] /= draw(&s[0], seed, 2 * (uint64_t)i + 1);
     }
     bench_sort(x, x, draws);
-    int64_t out = (int64_t)(left_out(least) * (double)draws);
+    int64_t out = (int64_t)(left_out(least, looks) * (double)draws);
     ci95[0] = x[out];
     ci95[1] = x[draws - 1 - out];
     zt_free(ctx, x);
     return ZT_OK;
 }
 
-zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool paired,
+zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, int pairs,
                          uint64_t seed, bench_ratio *r)
 {
     side s[2] = {{0}, {0}};
+    bool paired = pairs > 0;
     int sides = paired ? 1 : 2;
     int64_t least = old.n < now.n ? old.n : now.n;
     zt_status st = paired ? side_init(ctx, &s[0], now.x, old.x, least)
@@ -139,7 +146,7 @@ zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, bool
     *r = (bench_ratio){1, {0, INFINITY}};
     if (!st) r->ratio = paired ? median(&s[0]) : median(&s[1]) / median(&s[0]);
     if (!st && least >= (paired ? LEAST_PAIRS : LEAST_SAMPLES))
-        st = interval(ctx, s, sides, seed, r->ci95);
+        st = interval(ctx, s, sides, paired ? pairs : 1, seed, r->ci95);
     for (int i = 0; i < 2; i++) side_fini(ctx, &s[i]);
     return st;
 }

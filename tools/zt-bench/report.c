@@ -8,12 +8,12 @@
 #include <sys/utsname.h>
 
 bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
-                        const char *unit, int64_t reps)
+                        const char *unit, int64_t most)
 {
     bench_result *r = zt_calloc(ctx, 1, sizeof *r);
     if (!r) return NULL;
     r->threads = threads;
-    r->samples = zt_calloc(ctx, (size_t)reps, sizeof *r->samples);
+    r->samples = zt_calloc(ctx, (size_t)most, sizeof *r->samples);
     r->test = zt_strdup(ctx, test);
     r->unit = zt_strdup(ctx, unit);
     if (!l->first) l->last = &l->first;

@@ -174,12 +174,12 @@ static const struct {
     const char *test, *unit;
 } rows[N_ROWS] = {{"wall", "s"}, {"user", "s"}, {"sys", "s"}, {"peak", "bytes"}};
 
-static zt_status add_rows(zt_ctx *ctx, bench_list *l, const char *name, int64_t reps,
+static zt_status add_rows(zt_ctx *ctx, bench_list *l, const char *name, int64_t most,
                           bench_result *row[N_ROWS])
 {
     l->command = zt_strdup(ctx, name);
     for (int i = 0; i < N_ROWS && l->command; i++)
-        if (!(row[i] = bench_add(ctx, l, rows[i].test, 0, rows[i].unit, reps))) break;
+        if (!(row[i] = bench_add(ctx, l, rows[i].test, 0, rows[i].unit, most))) break;
     return zt_ctx_status(ctx);
 }
 
@@ -196,7 +196,7 @@ static zt_status sample(zt_cli *cli, const bench_options *o, const bench_line *c
     int64_t reps = o->reps;
     bench_result *row[2][N_ROWS] = {{0}};
     zt_status s = ZT_OK;
-    for (int k = 0; k < sides && !s; k++) s = add_rows(cli->ctx, &l[k], c[k].name, reps, row[k]);
+    for (int k = 0; k < sides && !s; k++) s = add_rows(cli->ctx, &l[k], c[k].name, bench_most(o), row[k]);
     for (int64_t i = -1; i < reps && !s; i++) {
         for (int turn = 0; turn < sides && !s; turn++) {
             int k = bench_turn(sides, i, turn);
@@ -205,6 +205,7 @@ static zt_status sample(zt_cli *cli, const bench_options *o, const bench_line *c
             if (!s && i >= 0) put_sample(row[k], &now);
         }
         zt_progress(cli, "run", (double)(i + 2), (double)(reps + 1));
+        if (!s && i + 1 == reps) s = bench_more_of(cli, o, l, &reps);
     }
     return s;
 }

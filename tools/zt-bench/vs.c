@@ -73,7 +73,7 @@ static zt_status add_round(zt_ctx *ctx, const bench_options *o, bench_list *l,
 {
     bench_result *to = l->first;
     for (const bench_result *r = round->first; r; r = r->next) {
-        if (first) to = bench_add(ctx, l, r->test, r->threads, r->unit, o->reps);
+        if (first) to = bench_add(ctx, l, r->test, r->threads, r->unit, bench_most(o));
         if (first && !to) return zt_ctx_status(ctx);
         if (!to || to->threads != r->threads || strcmp(to->test, r->test) ||
             strcmp(to->unit, r->unit))
@@ -108,12 +108,14 @@ static zt_status run_rounds(zt_cli *cli, const bench_options *o, const bench_lin
 {
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     zt_status s = scratch ? ZT_OK : zt_ctx_status(cli->ctx);
-    for (int64_t i = 0; i < o->reps && !s; i++) {
+    int64_t reps = o->reps;
+    for (int64_t i = 0; i < reps && !s; i++) {
         for (int turn = 0; turn < 2 && !s; turn++) {
             int k = bench_turn(2, i, turn);
             s = zt_cli_interrupted() ? ZT_EINTR : one_round(&c[k], o, &l[k], scratch);
         }
-        zt_progress(cli, "compare", (double)(i + 1), (double)o->reps);
+        zt_progress(cli, "compare", (double)(i + 1), (double)reps);
+        if (!s && i + 1 == reps) s = bench_more_of(cli, o, l, &reps);
     }
     zt_free(cli->ctx, scratch);
     return s;
