@@ -35,9 +35,50 @@ static bool is_made(const zt_imatrix *m, bool experts)
         return false;
     if (!experts) return true;
     const float *a = zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 0, 2), *b = a + 2;
-    return a && a[0] == 0.25f && a[1] == 4 && b[0] == 9 && b[1] == 16 && b[2] == 0 &&
+    return a && a[0] == 0.25f && a[1] == 4 && b[0] == 9 && b[1] == 16 && b[2] == 1 && b[3] == 1 &&
            zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 1, 2) == b &&
            !zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 3, 2);
+}
+
+/* The shape that the weight has is stated; then the experts of a flat entry are found as well. */
+static bool fits(zt_imatrix *m)
+{
+    bool q = false, up = false, none = true;
+    return m && zt_imatrix_fit(m, "blk.0.attn_q.weight", 1, 4, &q) == ZT_OK && q &&
+           zt_imatrix_fit(m, "blk.0.ffn_up_exps.weight", 3, 2, &up) == ZT_OK && up &&
+           zt_imatrix_fit(m, "blk.1", 1, 4, &none) == ZT_OK && !none && is_made(m, true);
+}
+
+/* Values in a row, of which some are of no use: zeros for the middle one of three experts. */
+static void test_flat(void)
+{
+    static const float y[6] = {3, 1, 0, 0, 2, 4};
+    static const struct {
+        int64_t matrices, columns;
+    } wrong[] = {{2, 2}, {3, 3}, {1, 3}, {6, 2}, {0, 6}, {INT64_MAX, 6}, {4, 2}};
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        zt_ctx *ctx = zt_ctx_new();
+        zt_imatrix *m = zt_imatrix_new(ctx);
+        bool has = false, last = i == sizeof wrong / sizeof *wrong;
+        zt_imatrix_add(m, "up", 1, 0, 6, y, 1);
+        zt_status s = last ? zt_imatrix_fit(m, "up", 3, 2, &has)
+                           : zt_imatrix_fit(m, "up", wrong[i].matrices, wrong[i].columns, &has);
+        if (!last) {
+            ok(s == ZT_EDATA && has, "%s", zt_ctx_error(ctx));
+        } else {
+            const float *a = zt_imatrix_find(m, "up", 0, 2), *b = zt_imatrix_find(m, "up", 1, 2),
+                        *c = zt_imatrix_find(m, "up", 2, 2);
+            ok(s == ZT_OK && a && b && c && a[0] == 9 && a[1] == 1 && b[0] == 1 && b[1] == 1 &&
+                   c[0] == 4 && c[1] == 16 && !zt_imatrix_find(m, "up", 3, 2),
+               "the values of expert e are [e * columns, (e + 1) * columns); 0 is never used");
+            s = zt_imatrix_fit(m, "up", 3, 2, &has);
+            ok(s == ZT_OK && zt_imatrix_fit(m, "up", 1, 6, &has) == ZT_EDATA,
+               "split once, it has that shape");
+        }
+        zt_imatrix_close(m);
+        ok(zt_mem_get(ctx).held == 0, "nothing leaks");
+        zt_ctx_free(ctx);
+    }
 }
 
 static void test_forms(void)
@@ -54,7 +95,7 @@ static void test_forms(void)
            names[i]);
         zt_sink_close(out);
         zt_imatrix *again = zt_imatrix_open(ctx, under(names[i]));
-        ok(is_made(again, i == 0), "%s: and read again %s", names[i], zt_ctx_error(ctx));
+        ok(is_made(again, i == 0) && fits(again), "%s: and read again %s", names[i], zt_ctx_error(ctx));
         zt_imatrix_close(again);
     }
     bool refused = zt_imatrix_add(m, "blk.0.attn_q.weight", 1, 0, 3, NULL, 0) == ZT_ESHAPE;
@@ -117,6 +158,7 @@ static void test_memory(const char *name)
 int main(void)
 {
     if (!ok(folder_make("imatrix"), "a folder")) return tap_done();
+    test_flat();
     test_forms();
     test_hostile("m.gguf");
     test_hostile("m.dat");

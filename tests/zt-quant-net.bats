@@ -131,6 +131,9 @@ END
 64|--type int8 --tensor-type '*=q8_0' net.json out.json
 64|--type int8 --tensor-type 'blk*=int4' net.json out.json
 64|--type int8 --imatrix im.gguf net.json out.json
+64|--target-size 10K net.json out.json
+64|--bpw 4 net.json out.json
+64|--type q4_k net.json out.json
 64|--type fp8_e4m3 --scale row net.json out.json
 64|--rule other --type int8 net.json out.json
 64|--type int7 net.json out.json

@@ -50,7 +50,7 @@ cell() { # ROW COLUMN
     [ "$(cell blk.3.attn_norm.weight 4 <plan)" = f32 ]
     ! grep -q attn_norm losses
     zt-quant -q --type q4_0 --dry-run out.gguf >again
-    diff <(cut -f1,4,7 plan | tail -n +2) <(cut -f1,3,6 again | tail -n +2)
+    diff <(grep -v ^file plan | cut -f1,4,7 | tail -n +2) <(grep -v ^file again | cut -f1,3,6 | tail -n +2)
     [ "$(stat -c %s out.gguf)" -gt "$(cell total 7 <plan)" ]
 }
 
@@ -180,7 +180,56 @@ column() { # SOURCE QUANTIZED COLUMNS ROWS
     cat "$wide" | zt-quant -q --no-history --target-size "$size" - - >pipe.gguf
     cmp fits.gguf pipe.gguf
     run --separate-stderr zt-quant --target-size 1000 "$wide" none.gguf
-    [ "$status" -eq 64 ] && one_message zt-quant && [ ! -e none.gguf ]
+    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"wide.gguf: "* ]] && [ ! -e none.gguf ]
+}
+
+@test "--target-size: the least size that is named is that of a whole file, works when given back, and one byte less does not" {
+    for out in out.gguf out.safetensors out.npz out.pt; do
+        for also in '' '--no-history --tensor-type token_embd*=f32'; do
+            run --separate-stderr zt-quant -q $also --target-size 99 model.gguf $out
+            [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"model.gguf: --target-size: 99 bytes"* ]]
+            least=${stderr##* }
+            zt-quant -q -f $also --target-size "$least" model.gguf $out
+            [ "$(stat -c %s $out)" -eq "$least" ]
+            run --separate-stderr zt-quant -q -f $also --target-size $((least - 1)) model.gguf $out
+            [ "$status" -eq 64 ] && [ "${stderr##* }" -eq "$least" ]
+            for size in $((least * 11 / 10)) $((least * 3 / 2)); do
+                zt-quant -q -f $also --target-size $size model.gguf $out
+                [ "$(stat -c %s $out)" -le $size ] && [ "$(stat -c %s $out)" -gt $((size * 95 / 100)) ]
+                [ "$(zt-quant -q $also --target-size $size --dry-run model.gguf $out | cell file 7)" -eq "$(stat -c %s $out)" ]
+            done
+            rm $out
+        done
+    done
+}
+
+@test "--bpw: bits of all tensors' data per weight, never above, and the least one works when given back" {
+    bits() { # FILE: 8 times all bytes of tensors, over the weights of model.gguf
+        echo $((8 * $(zt-convert --list "$1" | awk -F '\t' '{n += $4} END {print n}'))) \
+            "$(zt-convert --list "$wide" | awk -F '\t' '{n += $4 / 4} END {print n}')"
+    }
+    run --separate-stderr zt-quant -q --bpw 1 "$wide" out.gguf
+    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"wide.gguf: --bpw: 1 bits"* ]] && [ ! -e out.gguf ]
+    least=${stderr##* }
+    for x in "$least" 4.5; do
+        zt-quant -q -f --bpw "$x" "$wide" out.gguf
+        read -r bits weights < <(bits out.gguf)
+        perl -e 'exit !($ARGV[0] <= $ARGV[2] * $ARGV[1] && $ARGV[0] > 0.99 * $ARGV[2] * $ARGV[1])' "$bits" "$weights" "$x"
+    done
+    grep -aq -- '--bpw 4.5' out.gguf
+}
+
+@test "--dry-run: the size of every tensor, scales too, and of the file is what is written" {
+    for type in q4_k_m fp8_e4m3; do
+        for out in out.gguf out.safetensors out.npz; do
+            zt-quant -q --dry-run --type $type model.gguf $out >plan
+            zt-quant -q -f --type $type model.gguf $out
+            diff <(grep -v '^total\|^file\|^tensor' plan | cut -f1,7 | sort) <(zt-convert --list $out | tail -n +2 | cut -f1,4 | sort)
+            [ "$(cell file 7 <plan)" -eq "$(stat -c %s $out)" ]
+            [ "$(cell total 7 <plan)" -eq "$(zt-convert --list $out | awk -F '\t' '{n += $4} END {print n}')" ]
+            rm $out
+        done
+    done
 }
 
 @test "an importance matrix: made, heeded, and of another model refused" {
@@ -189,12 +238,76 @@ column() { # SOURCE QUANTIZED COLUMNS ROWS
     cmp im.gguf again.gguf
     grep -q blk.1.ffn_down.weight.in_sum2 im.gguf
     run -0 --separate-stderr zt-quant --type q8_0 --imatrix im.gguf model.gguf out.gguf
-    [[ $stderr == *"im.gguf: nothing of 1 of 15 matrices"* ]]
+    [[ $stderr == *"im.gguf: no importance of 1 of 15 matrices"* ]]
     grep -q quantize.imatrix.entries_count out.gguf
     run --separate-stderr zt-quant --type q8_0 --imatrix im.gguf "$wide" other.gguf
     [ "$status" -eq 65 ] && [ ! -e other.gguf ]
     run --separate-stderr zt-quant --type q8_0 --imatrix text.txt model.gguf other.gguf
     [ "$status" -eq 65 ] && one_message zt-quant
+}
+
+# An importance matrix in the form before GGUF: of each NAME the importance of its values, in one row.
+dat() { # NAME VALUES...
+    perl -e 'my @e; while (@ARGV) { my ($name, $v) = splice @ARGV, 0, 2; my @v = eval $v;
+                 push @e, pack("l</a* l< l< f<*", $name, 2, scalar @v, map { 2 * $_ } @v) }
+             print pack("l<", scalar @e), @e, pack("l< l</a*", 5, "text")' "$@"
+}
+
+# The same as GGUF, of one weight: sums [matrices, columns] and counts of rows.
+imatrix_gguf() { # NAME MATRICES COLUMNS SUMS COUNTS
+    perl -e 'my ($name, $n, $columns, $sums, $counts) = @ARGV; my @s = eval $sums; my @c = eval $counts;
+             sub text { pack "Q</a*", $_[0] }
+             my $size = (4 * @s + 31) & ~31;
+             my $h = "GGUF" . pack("L< Q< Q<", 3, 2, 1) . text("general.type") . pack("L<", 8) . text("imatrix")
+                   . text("$name.in_sum2") . pack("L< Q< Q< L< Q<", 2, $columns, $n, 0, 0)
+                   . text("$name.counts") . pack("L< Q< Q< L< Q<", 2, 1, $n, 0, $size);
+             my $pad = sub { $_[0] . "\0" x (-length($_[0]) % 32) };
+             print $pad->($h), $pad->(pack "f<*", @s), $pad->(pack "f<*", @c)' "$@"
+}
+
+@test "an importance matrix of stacked experts: each has its slice, in both forms; wrong counts are refused" {
+    up=blk.0.ffn_up_exps.weight
+    matrix $up 40 256 3 >three.safetensors
+    # Expert 0 by its columns, expert 1 never used, expert 2 by the squares of its columns.
+    values='((map { $_ + 1 } 0 .. 255), (0) x 256, (map { $_ * $_ } 1 .. 256))'
+    dat $up "$values" >three.dat
+    imatrix_gguf $up 3 256 "((map { 4 * (\$_ + 1) } 0 .. 255), (0) x 256, (map { 7 * \$_ * \$_ } 1 .. 256))" '(4, 0, 7)' >three.im
+    imatrix_gguf $up 1 768 "$values" '(1)' >row.im
+    for im in three.dat three.im row.im; do
+        zt-quant -q -f --no-history --type q4_k --pure --imatrix $im three.safetensors ${im/./-}.gguf
+        tail -c $((3 * 40 * 144)) ${im/./-}.gguf >${im/./-}.codes
+    done
+    cmp three-dat.codes three-im.codes
+    cmp three-dat.codes row-im.codes
+    for i in 0 1 2; do
+        perl -e 'my $i = $ARGV[0]; my $n = 40 * 256 * 4; local $/; my $d = <STDIN>; my $x = substr $d, length($d) - (3 - $i) * $n, $n;
+                 my $h = qq({"blk.0.ffn_up.weight":{"dtype":"F32","shape":[40,256],"data_offsets":[0,$n]}});
+                 print pack("Q<", length $h), $h, $x' $i <three.safetensors >one.safetensors
+        dat blk.0.ffn_up.weight "$(sed -n "$((i + 1))p" <<<$'(1 .. 256)\n(1) x 256\nmap { $_ * $_ } 1 .. 256')" >one.dat
+        zt-quant -q -f --no-history --type q4_k --pure --imatrix one.dat one.safetensors one.gguf
+        cmp <(tail -c $((40 * 144)) one.gguf) <(tail -c +$((i * 40 * 144 + 1)) three-dat.codes | head -c $((40 * 144)))
+    done
+    for n in 256 767 769 1024; do
+        dat $up "(1) x $n" >wrong.dat
+        run --separate-stderr zt-quant -q --type q4_k --imatrix wrong.dat three.safetensors wrong.gguf
+        [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"wrong.dat: "*"'$up'"*"1 x $n "*"3 x 256"* ]] && [ ! -e wrong.gguf ]
+    done
+    imatrix_gguf $up 2 256 '(1) x 512' '(1, 1)' >wrong.im
+    run --separate-stderr zt-quant -q --type q4_k --imatrix wrong.im three.safetensors wrong.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"'$up'"*"2 x 256"*"3 x 256"* ]] && [ ! -e wrong.gguf ]
+}
+
+@test "an importance matrix whose entries name no tensor is of another model; some, and it is said" {
+    matrix blk.0.attn_q.weight 8 256 1 >one.safetensors
+    dat blk.7.other.weight '(1) x 256' blk.8.other.weight '(1) x 256' >other.dat
+    run --separate-stderr zt-quant -q --type q4_k --imatrix other.dat one.safetensors out.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"other.dat: "*"another model"*"'blk.7.other.weight'"* ]] && [ ! -e out.gguf ]
+    dat blk.7.other.weight '(1) x 256' blk.0.attn_q.weight '(1) x 256' >some.dat
+    run -0 --separate-stderr zt-quant --type q4_k --imatrix some.dat one.safetensors out.gguf
+    one_message zt-quant && [[ $stderr == *"1 of 2 entries ('blk.7.other.weight') match no tensor"* ]]
+    printf '\0\0\0\0' >none.dat
+    run --separate-stderr zt-quant -q --type q4_k --imatrix none.dat one.safetensors none.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [ ! -e none.gguf ]
 }
 
 @test "safetensors: matrices of any name" {
@@ -288,6 +401,12 @@ vectors() { # LETTERS METADATA
 64|--type q8_0 model.gguf
 64|--type q8_0
 64|--type q8_0 --target-size 80K model.gguf out.gguf
+64|--type q8_0 --bpw 4 model.gguf out.gguf
+64|--bpw 4 --target-size 80K model.gguf out.gguf
+64|--bpw 4 --pure model.gguf out.gguf
+64|--bpw 0 model.gguf out.gguf
+64|--bpw nan model.gguf out.gguf
+64|--make-imatrix --bpw 4 -m model.gguf -i text -o im.gguf
 64|--type q8_0 --tensor-type q8_0 model.gguf out.gguf
 64|--type q8_0 --tensor-type '*=q9' model.gguf out.gguf
 64|--type q8_0 --dry-run --measure model.gguf

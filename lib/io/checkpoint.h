@@ -130,6 +130,11 @@ zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint
 zt_status zt_writer_commit(zt_writer *w); /* all bytes must have been put: ZT_EBUG else */
 void zt_writer_close(zt_writer *w);       /* without commit no trace is left */
 
+/* The exact size of the file or files that would be written so, headers included, for data of any
+ * values; nothing is opened. 0 on failure. */
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                         const zt_meta *meta, const zt_entry *entries, int64_t n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 /* checkpoint_write.c - owns writing a checkpoint: what is stored as what, one file or shards, and
  * that all of them are there at the end, or none. */
+#include "lib/base/sink_count.h"
 #include "lib/io/checkpoint_file.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@ enum { MAX_SHARDS = 1000 };
 struct zt_writer {
     zt_ctx *ctx;
     const zt_container *to;
-    bool force;
+    bool force, counts; /* counts: bytes are counted and not kept */
     zt_arena *texts;
     zt_meta *meta;
     zt_entry *entry; /* as they are stored */
@@ -140,7 +141,8 @@ static zt_status begin_part(zt_writer *w, int64_t k)
     }
     zt_part *p = &w->part[k];
     if (st == ZT_OK) {
-        p->sink = zt_sink_open(w->ctx, p->path, w->force);
+        p->sink =
+            w->counts ? zt_sink_count(w->ctx) : zt_sink_open(w->ctx, p->path, w->force);
         st = p->sink ? put_header(w, p, m) : zt_ctx_status(w->ctx);
     }
     zt_meta_free(own);
@@ -163,12 +165,13 @@ static zt_status start(zt_writer *w, const zt_checkpoint_opts *o, const zt_meta 
     return st;
 }
 
-zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                          const zt_meta *meta, const zt_entry *entries, int64_t n)
+static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                              const zt_meta *meta, const zt_entry *entries, int64_t n, bool counts)
 {
     zt_writer *w = zt_calloc(ctx, 1, sizeof *w);
     if (!w) return NULL;
-    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .i = -1};
+    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .counts = counts,
+                      .i = -1};
     if (!w->to) w->to = zt_container_for(path);
     if (!w->to) w->to = &zt_container_gguf;
     w->path = zt_strdup(ctx, path);
@@ -182,6 +185,12 @@ zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opt
     if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK) return w;
     zt_writer_close(w);
     return NULL;
+}
+
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                          const zt_meta *meta, const zt_entry *entries, int64_t n)
+{
+    return writer_open(ctx, path, o, meta, entries, n, false);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -330,6 +339,32 @@ zt_status zt_writer_commit(zt_writer *w)
         return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: less data than its tensors have", w->path);
     zt_status st = w->to->ops->end ? w->to->ops->end(p) : ZT_OK;
     return w->failed = st == ZT_OK ? name_all(w) : st;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* All data, of zeros. */
+static zt_status put_zeros(zt_writer *w)
+{
+    enum { STEP = 1 << 18 };
+    char *zeros = zt_calloc(w->ctx, STEP, 1);
+    zt_status st = zeros ? ZT_OK : ZT_ENOMEM;
+    while (st == ZT_OK && w->left > 0)
+        st = zt_writer_put(w, zeros, w->left < STEP ? (size_t)w->left : STEP);
+    zt_free(w->ctx, zeros);
+    zt_part *p = &w->part[w->current];
+    return st == ZT_OK && w->to->ops->end ? w->to->ops->end(p) : st;
+}
+
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
+                         const zt_meta *meta, const zt_entry *entries, int64_t n)
+{
+    uint64_t sum = 0;
+    zt_writer *w = writer_open(ctx, path, o, meta, entries, n, true);
+    if (w && put_zeros(w) == ZT_OK)
+        for (int64_t k = 0; k < w->n_parts; k++) sum += zt_sink_counted(w->part[k].sink);
+    zt_writer_close(w);
+    return sum;
 }
 
 void zt_writer_close(zt_writer *w)

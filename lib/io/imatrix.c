@@ -20,6 +20,7 @@ struct zt_imatrix {
     entry *entries;
     int64_t n, cap;
     zt_map *names; /* to their entry */
+    char *file;    /* that it was read from, for messages; NULL: none */
     char *dataset; /* may be NULL */
     int64_t chunks, chunk_size;
 };
@@ -52,6 +53,7 @@ void zt_imatrix_close(zt_imatrix *m)
     zt_map_free(m->names);
     zt_free(m->ctx, m->entries);
     zt_free(m->ctx, m->dataset);
+    zt_free(m->ctx, m->file);
     zt_free(m->ctx, m);
 }
 
@@ -59,6 +61,14 @@ static entry *find(const zt_imatrix *m, const char *name)
 {
     int64_t i;
     return zt_map_get(m->names, name, strlen(name), &i) ? &m->entries[i] : NULL;
+}
+
+/* Columns of a matrix that was never used count alike. */
+static void make_mean(entry *e, int64_t matrix)
+{
+    double count = e->count[matrix];
+    for (int64_t i = matrix * e->columns; i < (matrix + 1) * e->columns; i++)
+        e->mean[i] = count > 0 ? (float)(e->sum[i] / count) : 1;
 }
 
 /* A new entry, all 0; NULL: no memory, or it is there. */
@@ -77,7 +87,7 @@ static entry *entry_new(zt_imatrix *m, const char *name, size_t n, int64_t matri
     entry e = {.name = zt_strndup(m->ctx, name, n), .matrices = matrices, .columns = columns};
     e.sum = zt_calloc(m->ctx, (size_t)all, sizeof *e.sum);
     e.count = zt_calloc(m->ctx, (size_t)matrices, sizeof *e.count);
-    e.mean = zt_calloc(m->ctx, (size_t)all, sizeof *e.mean);
+    e.mean = zt_alloc_array(m->ctx, (size_t)all, sizeof *e.mean);
     bool good = e.name && e.sum && e.count && e.mean;
     if (good && find(m, e.name)) {
         zt_fail(m->ctx, ZT_EDATA, "importance of '%s' twice", e.name);
@@ -87,15 +97,9 @@ static entry *entry_new(zt_imatrix *m, const char *name, size_t n, int64_t matri
         entry_free(m->ctx, &e);
         return NULL;
     }
+    for (int64_t k = 0; k < matrices; k++) make_mean(&e, k);
     m->entries[m->n] = e;
     return &m->entries[m->n++];
-}
-
-static void make_mean(entry *e, int64_t matrix)
-{
-    double count = e->count[matrix];
-    for (int64_t i = matrix * e->columns; i < (matrix + 1) * e->columns; i++)
-        e->mean[i] = count > 0 ? (float)(e->sum[i] / count) : 0;
 }
 
 /* The entry that has this shape, or a new one; NULL: none. */
@@ -165,9 +169,58 @@ const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matr
                              int64_t columns)
 {
     const entry *e = find(m, name);
-    if (!e || e->columns != columns || matrix < 0 || (e->matrices > 1 && matrix >= e->matrices))
-        return NULL;
-    return e->mean + (e->matrices > 1 ? matrix * columns : 0);
+    if (!e || e->columns != columns || matrix < 0 || matrix >= e->matrices) return NULL;
+    return e->mean + matrix * columns;
+}
+
+/* ---- shapes -------------------------------------------------------------------------------- */
+
+/* One matrix becomes several, each of as many rows. */
+static zt_status split(zt_imatrix *m, entry *e, int64_t matrices, int64_t columns)
+{
+    double *count = zt_alloc_array(m->ctx, (size_t)matrices, sizeof *count);
+    if (!count) return ZT_ENOMEM;
+    for (int64_t k = 0; k < matrices; k++) count[k] = e->count[0];
+    zt_free(m->ctx, e->count);
+    e->count = count;
+    e->matrices = matrices;
+    e->columns = columns;
+    return ZT_OK;
+}
+
+/* A file without counts says 0 for what was never used. */
+static void find_unused(entry *e)
+{
+    for (int64_t k = 0; k < e->matrices; k++) {
+        const double *sum = e->sum + k * e->columns;
+        int64_t i = 0;
+        while (i < e->columns && sum[i] == 0) i++;
+        if (i < e->columns) continue;
+        e->count[k] = 0;
+        make_mean(e, k);
+    }
+}
+
+zt_status zt_imatrix_fit(zt_imatrix *m, const char *name, int64_t matrices, int64_t columns,
+                         bool *has)
+{
+    entry *e = find(m, name);
+    int64_t all;
+    *has = e != NULL;
+    if (!e) return ZT_OK;
+    bool good = matrices >= 1 && columns >= 1 && zt_mul_i64(matrices, columns, &all);
+    if (good && e->matrices == 1 && e->columns == all && matrices > 1) {
+        zt_status s = split(m, e, matrices, columns);
+        if (s) return s;
+    }
+    if (!good || e->matrices != matrices || e->columns != columns)
+        return zt_fail(m->ctx, ZT_EDATA,
+                       "%s%simportance of '%s' has %lld x %lld values, and the tensor %lld x %lld "
+                       "columns",
+                       m->file ? m->file : "", m->file ? ": " : "", name, (long long)e->matrices, (long long)e->columns, (long long)matrices,
+                       (long long)columns);
+    find_unused(e);
+    return ZT_OK;
 }
 
 /* ---- GGUF ---------------------------------------------------------------------------------- */
@@ -202,18 +255,30 @@ static zt_status read_doubles(zt_imatrix *m, zt_gguf *g, int64_t i, double *out,
     return s;
 }
 
+/* The tensor of the counts that belong to `name`; -1 after a message. */
+static int64_t find_counts(zt_imatrix *m, zt_gguf *g, const char *name, size_t n)
+{
+    zt_str text;
+    zt_str_init(&text, m->ctx);
+    int64_t i = -1;
+    if (zt_str_put(&text, name, n) == ZT_OK && zt_str_puts(&text, ".counts") == ZT_OK) {
+        i = zt_gguf_find(g, text.data);
+        if (i < 0)
+            zt_fail(m->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(g), text.data);
+    }
+    zt_str_fini(&text);
+    return i;
+}
+
 /* The entry whose sums are tensor i, named `name` and the ending. */
 static zt_status read_entry(zt_imatrix *m, zt_gguf *g, int64_t i, const char *name, size_t n)
 {
-    char counts[80];
     zt_type type;
     uint64_t offset;
     size_t bytes;
     zt_gguf_tensor(g, i, &type, &offset, &bytes);
-    snprintf(counts, sizeof counts, "%.*s.counts", (int)n, name);
-    int64_t c = zt_gguf_find(g, counts);
-    if (c < 0)
-        return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(g), counts);
+    int64_t c = find_counts(m, g, name, n);
+    if (c < 0) return zt_ctx_status(m->ctx);
     if (type.rank < 1 || type.rank > 3 || zt_type_count(&type) < 1)
         return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' has no rows of numbers", zt_gguf_name(g), name);
     int64_t columns = type.dim[type.rank - 1], matrices = zt_type_count(&type) / columns;
@@ -427,7 +492,8 @@ zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *src)
     char head[4] = "";
     zt_imatrix *m = zt_imatrix_new(ctx);
     if (!m) return NULL;
-    zt_status s = zt_source_read(src, 0, head, sizeof head);
+    m->file = zt_strdup(ctx, zt_source_name(src));
+    zt_status s = m->file ? zt_source_read(src, 0, head, sizeof head) : ZT_ENOMEM;
     if (!s) s = memcmp(head, "GGUF", 4) == 0 ? read_gguf(m, src) : read_dat(m, src);
     if (!s) return m;
     zt_imatrix_close(m);

@@ -6,7 +6,12 @@
  * f32[matrices, 1], over how many rows. Several matrices: a layer's experts.
  * The older one (.dat), little endian: i32 entries; of each i32 length of the name, name, i32
  * calls, i32 values, f32 values, each the mean square times calls; then, if the file goes on, i32
- * chunks, i32 length, name of the data set.
+ * chunks, i32 length, name of the data set. It states no dimensions: the values of the experts of a
+ * layer follow one another, those of expert e at [e * columns, (e + 1) * columns). A GGUF made from
+ * such a file has one matrix with all of them.
+ *
+ * A matrix that was never used (its count is 0, or all its values are) has the importance 1 in each
+ * column, as in llama-quantize: its columns count alike.
  *
  *     zt_imatrix *m = zt_imatrix_open(ctx, "m.imatrix");
  *     const float *w = zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 576);
@@ -31,14 +36,19 @@ void zt_imatrix_close(zt_imatrix *m);
 typedef struct zt_imatrix_entry {
     const char *name; /* of the weight */
     int64_t matrices, columns;
-    const float *mean; /* [matrices, columns] mean squares; those of a matrix never used are 0 */
+    const float *mean; /* [matrices, columns] mean squares; 1 for a matrix that was never used */
 } zt_imatrix_entry;
 
 int64_t zt_imatrix_count(const zt_imatrix *m);
 /* i from 0 to the count; what it points to is m's. */
 zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
-/* The importance of matrix `matrix` of a weight, whose rows have `columns`; of an entry with one
- * matrix, for all. NULL: there is none, or it has another shape. */
+/* States the shape of a weight: `matrices` matrices whose rows have `columns`. An entry of one matrix
+ * with the values of all is split. *has: is there an entry of this name? ZT_EDATA when it has
+ * another number of values; the message names both. */
+zt_status zt_imatrix_fit(zt_imatrix *m, const char *name, int64_t matrices, int64_t columns,
+                         bool *has);
+/* The importance [columns] of matrix `matrix` of a weight; m's. NULL: there is no such entry, or it
+ * has another shape: zt_imatrix_fit first. */
 const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matrix,
                              int64_t columns);
 int64_t zt_imatrix_chunks(const zt_imatrix *m); /* 0: not known */

@@ -12,7 +12,9 @@ static zt_status convert(quant *q)
         s = quant_check_model(q);
     if (s == ZT_OK)
         s = quant_plan(q);
-    if (s == ZT_OK && o->target)
+    if (s == ZT_OK)
+        s = quant_meta(q);
+    if (s == ZT_OK && quant_fits(o))
         s = quant_fit(q);
     if (s == ZT_OK)
         quant_tell_fallbacks(q);
@@ -37,7 +39,7 @@ int main(int argc, char **argv)
 {
     quant_options *o = quant_options_init();
     zt_cli *cli = zt_cli_open(&quant_tool, argc, argv);
-    quant q = {.cli = cli, .ctx = cli->ctx, .o = o};
+    quant q = {.cli = cli, .ctx = cli->ctx, .o = o, .target = o->target};
     zt_status s = work(&q);
     quant_crew_free(q.crew);
     zt_imatrix_close(q.imatrix);

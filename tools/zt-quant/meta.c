@@ -44,12 +44,12 @@ int64_t quant_meta_i64(const zt_meta *m, const char *arch, const char *key)
 
 /* ---- what is written ------------------------------------------------------------------------- */
 
-/* The file type of most bytes that were quantized: what --target-size chose has no other name. */
+/* The file type of most bytes that were quantized: what is chosen by size has no other name. */
 static int file_type(const quant *q)
 {
     uint64_t bytes[ZT_DTYPE_COUNT] = {0};
     zt_dtype most = ZT_DTYPE_COUNT;
-    if (!q->o->target)
+    if (!quant_fits(q->o))
         return q->mix->file_type;
     for (int64_t i = 0; i < q->n; i++) {
         zt_dtype t = q->job[i].type.dtype;
@@ -92,9 +92,12 @@ zt_status quant_put_history(quant *q, zt_meta *m)
 {
     const quant_options *o = q->o;
     zt_str what;
+    if (o->no_history)
+        return ZT_OK;
     zt_str_init(&what, q->ctx);
-    zt_status s = o->target ? zt_str_printf(&what, "--target-size %zu", o->target)
-                            : zt_str_printf(&what, "--type %s", q->mix ? q->mix->name : o->type);
+    zt_status s = o->target    ? zt_str_printf(&what, "--target-size %zu", q->target)
+                  : o->bpw > 0 ? zt_str_printf(&what, "--bpw %.10g", o->bpw)
+                               : zt_str_printf(&what, "--type %s", q->mix ? q->mix->name : o->type);
     if (s == ZT_OK && o->rule == ZT_RULE_LOOM)
         s = zt_str_puts(&what, " --rule loom");
     if (s == ZT_OK && o->pure)
@@ -109,45 +112,25 @@ zt_status quant_put_history(quant *q, zt_meta *m)
     return s;
 }
 
+zt_status quant_put_file_type(quant *q)
+{
+    int number = file_type(q);
+    return number < 0 ? ZT_OK
+                      : zt_meta_put_u32(zt_checkpoint_meta(q->in), "general.file_type",
+                                        (uint32_t)number);
+}
+
 zt_status quant_meta(quant *q)
 {
     zt_meta *m = zt_checkpoint_meta(q->in);
     enum { VERSION = 2 }; /* of the layouts: GGML_QNT_VERSION of llama.cpp, as a fact */
-    int number = file_type(q);
     drop(m, "split.no");
     drop(m, "split.count");
     drop(m, "split.tensors.count");
     zt_status s = zt_meta_put_u32(m, "general.quantization_version", VERSION);
-    if (s == ZT_OK && number >= 0)
-        s = zt_meta_put_u32(m, "general.file_type", (uint32_t)number);
+    if (s == ZT_OK)
+        s = quant_put_file_type(q);
     if (s == ZT_OK && q->imatrix)
         s = put_imatrix(q, m);
-    return s == ZT_OK && !q->o->no_history ? quant_put_history(q, m) : s;
-}
-
-/* ---- sizes ----------------------------------------------------------------------------------- */
-
-uint64_t quant_padded(uint64_t bytes)
-{
-    return (bytes + 31) / 32 * 32;
-}
-
-/* A GGUF's header: magic, version and counts, keys, tensors. Other containers' take about as much.
- */
-uint64_t quant_header_bytes(const quant *q)
-{
-    const zt_meta *m = zt_checkpoint_meta(q->in);
-    uint64_t sum = 24 + 256; /* and the keys to come, */
-    if (q->imatrix) /* of which these may be long */
-        sum += 160 + 2 * strlen(q->o->imatrix) +
-               (zt_imatrix_dataset(q->imatrix) ? strlen(zt_imatrix_dataset(q->imatrix)) : 0);
-    for (int i = 0; i < q->o->wishes.n; i++)
-        sum += 16 + strlen(q->o->wishes.item[i]);
-    for (int64_t i = 0; i < zt_meta_count(m); i++)
-        sum += 8 + zt_meta_get(m, i)->key.n + 4 + zt_meta_get(m, i)->bytes;
-    for (int64_t i = 0; i < q->n; i++) {
-        int rank = q->job[i].in.type.rank < 0 ? ZT_MAX_RANK : q->job[i].in.type.rank;
-        sum += 8 + strlen(q->job[i].in.name) + 4 + 8 * (uint64_t)rank + 4 + 8;
-    }
-    return quant_padded(sum);
+    return s;
 }

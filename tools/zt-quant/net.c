@@ -21,14 +21,24 @@ typedef struct net {
     size_t most; /* weights that there is room for */
 } net;
 
+bool quant_has_frame(quant *q)
+{
+    return zt_meta_find(zt_checkpoint_meta(q->in), KEY_FRAME) >= 0;
+}
+
 bool quant_is_net(quant *q)
 {
-    return q->o->type && q->storage != ZT_STORE_COUNT &&
-           zt_meta_find(zt_checkpoint_meta(q->in), KEY_FRAME) >= 0;
+    return q->o->type && q->storage != ZT_STORE_COUNT && quant_has_frame(q);
 }
 
 zt_status quant_check_model(quant *q)
 {
+    if (quant_has_frame(q))
+        return zt_fail(q->ctx, ZT_EUSAGE, "%s: is a network: %s%s is for models; a network takes "
+                       "--type with a type of networks (--list-types)",
+                       zt_checkpoint_name(q->in),
+                       q->o->type ? "--type " : q->o->target ? "--target-size" : "--bpw",
+                       q->o->type ? q->o->type : "");
     if (q->o->rule == ZT_RULE_LOOM || !q->mix)
         return zt_fail(q->ctx, ZT_EUSAGE, "%s: is no network: %s is of networks alone",
                        zt_checkpoint_name(q->in), q->mix ? "--rule loom" : q->o->type);
@@ -246,7 +256,7 @@ static zt_status put_frame(net *n)
         s = n->out ? zt_meta_put_str(m, KEY_FRAME, frame.data, frame.len) : zt_ctx_status(q->ctx);
     }
     zt_str_fini(&frame);
-    return s == ZT_OK && !q->o->no_history ? quant_put_history(q, m) : s;
+    return s == ZT_OK ? quant_put_history(q, m) : s;
 }
 
 static zt_entry *list_entries(net *n)

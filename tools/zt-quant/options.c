@@ -21,7 +21,10 @@ static const zt_opt options[] = {
         "of networks: how codes are chosen (default: field)", ),
     FLAG("pure", pure, "all matrices of one type: no mix"),
     ROW(0, "target-size", SIZE, target, "SIZE",
-        "types by measured error, so that the file has this size", .min = 1),
+        "types by measured error; the whole file has at most this size", .min = 1),
+    ROW(0, "bpw", F64, bpw, "X",
+        "the same; the tensors have at most X bits per weight of the model", .fmin = 1e-3,
+        .fmax = 64),
     ROW(0, "imatrix", STR, imatrix, "FILE", "how much each column counts (--make-imatrix)", ),
     FLAG("strict", strict, "exit 1 where a tensor cannot have its type and falls back to another"),
     FLAG("dry-run", dry_run, "the types and sizes, as a table; nothing is written"),
@@ -39,7 +42,7 @@ static const zt_opt options[] = {
 
 static const char *const synopsis[] = {
     "--type TYPE [--tensor-type GLOB=TYPE]... [--imatrix FILE] [OPTION...] IN OUT",
-    "--target-size SIZE [--imatrix FILE] [OPTION...] IN OUT",
+    "--target-size SIZE | --bpw X [--imatrix FILE] [OPTION...] IN OUT",
     "--type TYPE --dry-run | --measure [OPTION...] IN",
     "--make-imatrix -m MODEL -i TEXT -o FILE",
     "--list-types", NULL};
@@ -70,7 +73,7 @@ static zt_status misuse(quant *q, const char *what)
 static zt_status check_imatrix_job(quant *q)
 {
     const quant_options *o = q->o;
-    if (o->type || o->target || o->imatrix || o->dry_run || o->measure || o->to || o->wishes.n ||
+    if (o->type || quant_fits(o) || o->imatrix || o->dry_run || o->measure || o->to || o->wishes.n ||
         o->scale_given || o->rule || o->pure || o->strict || o->no_history || q->cli->n_operands)
         return misuse(q, "--make-imatrix goes with -m MODEL -i TEXT -o FILE alone");
     if (!o->model || !o->input || !q->cli->output)
@@ -78,6 +81,11 @@ static zt_status check_imatrix_job(quant *q)
     if (!strcmp(o->model, "-") && !strcmp(o->input, "-"))
         return misuse(q, "model and text cannot both be stdin");
     return ZT_OK;
+}
+
+bool quant_fits(const quant_options *o)
+{
+    return o->target > 0 || o->bpw > 0;
 }
 
 /* IN and OUT: two operands, or one and -o. */
@@ -90,7 +98,7 @@ static zt_status take_operands(quant *q)
     if (n == 2 && q->cli->output)
         return misuse(q, "the output is named twice");
     q->from = q->cli->operands[0];
-    q->into = n == 2 ? q->cli->operands[1] : q->cli->output;
+    q->into = q->named = n == 2 ? q->cli->operands[1] : q->cli->output;
     if (o->dry_run)
         q->into = NULL;
     else if (!q->into && !o->measure)
@@ -142,12 +150,14 @@ static zt_status take_types(quant *q)
     const quant_options *o = q->o;
     size_t n = (size_t)o->wishes.n;
     char shown[64];
-    if (!o->type && !o->target)
-        return misuse(q, "--type or --target-size is missing");
-    if (o->type && o->target)
-        return misuse(q, "--type and --target-size exclude each other");
-    if (o->pure && o->target)
-        return misuse(q, "--pure and --target-size exclude each other");
+    const char *size = o->target ? "--target-size" : "--bpw";
+    if (!o->type && !quant_fits(o))
+        return misuse(q, "--type, --target-size or --bpw is missing");
+    if (o->target && o->bpw > 0)
+        return misuse(q, "--target-size and --bpw exclude each other");
+    if ((o->type || o->pure) && quant_fits(o))
+        return zt_fail(q->ctx, ZT_EUSAGE, "%s and %s exclude each other",
+                       o->type ? "--type" : "--pure", size);
     if (!find_type(o->type ? o->type : "q8_0", &q->mix, &q->storage))
         return zt_fail(q->ctx, ZT_EUSAGE, "--type %s: no such type: see --list-types",
                        zt_escape(shown, sizeof shown, o->type, strlen(o->type)));

@@ -32,7 +32,7 @@ zt_status quant_open(quant *q)
 {
     struct stat st;
     bool folder = strcmp(q->from, "-") && stat(q->from, &st) == 0 && S_ISDIR(st.st_mode);
-    bool twice = q->o->target || q->o->scale == QUANT_SCALE_TENSOR || !q->mix;
+    bool twice = quant_fits(q->o) || q->o->scale == QUANT_SCALE_TENSOR || !q->mix;
     unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
     zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
     if (s == ZT_OK && folder)
@@ -137,30 +137,53 @@ static zt_status choose(quant *q)
 
 /* ---- importance ------------------------------------------------------------------------------ */
 
-/* An importance of other columns is of another model; but that of an embedding, which is looked up
- * and not multiplied with, is nobody's. */
+/* An importance of another shape is of another model; but an embedding is looked up and not
+ * multiplied with, and its importance is not used. */
 static zt_status take_importance(quant *q, quant_job *j)
 {
     const zt_type *t = &j->in.type;
-    int64_t columns = t->dim[t->rank - 1], experts = quant_n_experts(t);
     if (strstr(j->in.name, "token_embd"))
         return ZT_OK;
-    j->weighed = zt_imatrix_find(q->imatrix, j->in.name, experts - 1, columns) != NULL;
-    for (int64_t i = 0; i < zt_imatrix_count(q->imatrix) && !j->weighed; i++) {
-        zt_imatrix_entry e = zt_imatrix_get(q->imatrix, i);
-        if (!strcmp(e.name, j->in.name))
-            return zt_fail(q->ctx, ZT_EDATA,
-                           "%s: '%s' has %" PRId64 " x %" PRId64 " numbers, and the "
-                           "matrix %" PRId64 " columns",
-                           q->o->imatrix, e.name, e.matrices, e.columns, columns);
+    return zt_imatrix_fit(q->imatrix, j->in.name, quant_n_experts(t), t->dim[t->rank - 1],
+                          &j->weighed);
+}
+
+/* Entries for tensors that the model does not have: all of them, and the importance is of another
+ * model; some, and it may be. */
+static zt_status check_entries(quant *q)
+{
+    int64_t n = zt_imatrix_count(q->imatrix), unknown = 0;
+    const char *first = NULL;
+    char shown[80];
+    for (int64_t i = 0; i < n; i++) {
+        const char *name = zt_imatrix_get(q->imatrix, i).name;
+        if (zt_checkpoint_find(q->in, name) >= 0)
+            continue;
+        first = first ? first : name;
+        unknown++;
     }
+    if (n > 0 && unknown == 0)
+        return ZT_OK;
+    if (n == 0)
+        return zt_fail(q->ctx, ZT_EDATA, "%s: an importance matrix without entries",
+                       q->o->imatrix);
+    zt_escape(shown, sizeof shown, first, strlen(first));
+    if (unknown == n)
+        return zt_fail(q->ctx, ZT_EDATA,
+                       "%s: an importance matrix for another model: none of its %" PRId64
+                       " entries ('%s', ...) names a tensor of %s",
+                       q->o->imatrix, n, shown, zt_checkpoint_name(q->in));
+    zt_cli_note(q->cli,
+                "%s: %" PRId64 " of %" PRId64 " entries ('%s'%s) match no tensor of %s",
+                q->o->imatrix, unknown, n, shown, unknown > 1 ? ", ..." : "",
+                zt_checkpoint_name(q->in));
     return ZT_OK;
 }
 
 static zt_status take_importances(quant *q)
 {
     int64_t n = 0, without = 0;
-    zt_status s = ZT_OK;
+    zt_status s = q->imatrix ? check_entries(q) : ZT_OK;
     for (int64_t i = 0; q->imatrix && i < q->n && s == ZT_OK; i++) {
         if (q->job[i].to.kept)
             continue;
@@ -168,9 +191,9 @@ static zt_status take_importances(quant *q)
         without += !q->job[i].weighed;
         n++;
     }
-    if (without > 0)
-        zt_cli_note(q->cli, "%s: nothing of %" PRId64 " of %" PRId64 " matrices", q->o->imatrix,
-                    without, n);
+    if (s == ZT_OK && without > 0)
+        zt_cli_note(q->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices",
+                    q->o->imatrix, without, n);
     return s;
 }
 

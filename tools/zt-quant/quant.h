@@ -9,7 +9,8 @@ enum { QUANT_SCALE_ROW, QUANT_SCALE_TENSOR };
 typedef struct quant_options {
     const char *type, *imatrix, *to, *model, *input;
     zt_opt_list wishes; /* GLOB=TYPE */
-    size_t target;      /* bytes of the whole file; 0: none */
+    size_t target;      /* --target-size: bytes of the whole file; 0: none */
+    double bpw;         /* --bpw: bits of tensor data per weight; 0: none */
     int scale;          /* QUANT_SCALE_ */
     int rule;           /* zt_storage_rule, of networks */
     int64_t window;     /* tokens of a text for --make-imatrix */
@@ -33,6 +34,8 @@ typedef struct quant {
     zt_ctx *ctx;
     const quant_options *o;
     const char *from, *into; /* the operands; into NULL: nothing is written */
+    const char *named;       /* the output that is named, also where nothing is written; NULL */
+    size_t target;           /* o->target, as the history says it */
     const zt_mix *mix;    /* NULL: the type is of networks alone */
     zt_storage storage;   /* the type, of a network; ZT_STORE_COUNT: it is of models alone */
     zt_mix_wish *wish;    /* [o->wishes.n]; their globs are `globs` */
@@ -54,6 +57,8 @@ extern const zt_tool quant_tool;
 quant_options *quant_options_init(void);
 /* What goes together, the mix, the wishes, the operands. */
 zt_status quant_options_check(quant *q);
+/* Are types chosen by a size: --target-size or --bpw? */
+bool quant_fits(const quant_options *o);
 
 /* ---- plan.c: what becomes of each tensor ----------------------------------------------------- */
 
@@ -67,10 +72,9 @@ void quant_tell_fallbacks(quant *q);
 
 /* A number, or the first of an array of them; 0 where there is none. */
 int64_t quant_meta_i64(const zt_meta *m, const char *arch, const char *key);
-zt_status quant_meta(quant *q);
+zt_status quant_meta(quant *q); /* all but the history, once */
+zt_status quant_put_file_type(quant *q); /* again, where types have changed since */
 zt_status quant_put_history(quant *q, zt_meta *m);
-uint64_t quant_padded(uint64_t bytes); /* with what follows a tensor's data */
-uint64_t quant_header_bytes(const quant *q); /* about: what a file holds beside data */
 
 /* ---- rows.c: the work, on every thread ------------------------------------------------------- */
 
@@ -112,14 +116,28 @@ zt_status quant_net(quant *q);
 zt_status quant_check_model(quant *q);
 
 uint64_t quant_new_bytes(const quant_job *j); /* of a tensor as it becomes */
+/* Does the input carry a network's frame? */
+bool quant_has_frame(quant *q);
 
 /* ---- write.c, tables.c, fit.c, imatrix.c ----------------------------------------------------- */
+
+/* The tensors of the output, in the input's order; scales behind what they scale. */
+typedef struct quant_outputs {
+    zt_entry *entry; /* [n] */
+    char **name;     /* [n] those that are ours */
+    int64_t n;
+} quant_outputs;
+
+zt_status quant_outputs_list(quant *q, quant_outputs *o);
+void quant_outputs_free(quant *q, quant_outputs *o);
+const zt_container *quant_container(const quant *q); /* of the output */
+zt_status quant_file_bytes(quant *q, uint64_t *bytes); /* exactly, of the whole output */
 
 zt_status quant_write(quant *q); /* or only measures, where nothing is to be written */
 zt_status quant_print_plan(quant *q);
 zt_status quant_print_losses(quant *q);
 zt_status quant_list_types(zt_cli *cli);
-zt_status quant_fit(quant *q); /* --target-size: other types, by their errors */
+zt_status quant_fit(quant *q); /* --target-size, --bpw: other types, by their errors */
 zt_status quant_make_imatrix(quant *q);
 
 #endif

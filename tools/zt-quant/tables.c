@@ -61,6 +61,29 @@ static zt_status plan_row(zt_table *t, const char *name, const char *from, const
     return zt_table_row(t, (const char *const[]){name, shape, from, to, wanted, cell[0], cell[1]});
 }
 
+/* The scales that are written behind a tensor. */
+static zt_status scale_row(quant *q, zt_table *t, const quant_job *j, uint64_t *bytes)
+{
+    char shape[CELL];
+    zt_entry e;
+    char *name = quant_scale_entry(q, j, &e);
+    zt_status s = name ? plan_row(t, name, "", e.dtype, "", shape_text(&e.type, shape), 0, e.bytes)
+                       : ZT_ENOMEM;
+    *bytes += e.bytes;
+    zt_free(q->ctx, name);
+    return s;
+}
+
+/* The whole of the output: also what is not data of tensors. */
+static zt_status file_row(quant *q, zt_table *t)
+{
+    uint64_t bytes = 0;
+    zt_status s = quant_file_bytes(q, &bytes);
+    return s == ZT_OK ? plan_row(t, "file", "", zt_container_name(quant_container(q)), "", "", 0,
+                                 bytes)
+                      : s;
+}
+
 zt_status quant_print_plan(quant *q)
 {
     static const char *const columns[] = {"tensor", "shape", "from",      "to",
@@ -76,9 +99,13 @@ zt_status quant_print_plan(quant *q)
         s = plan_row(t, j->in.name, old_type(j), new_type(j),
                      j->to.fell_back ? zt_dtype_get(j->to.wanted)->name : "",
                      shape_text(&j->in.type, shape), j->in.bytes, quant_new_bytes(j));
+        if (s == ZT_OK && !j->is && !j->copy && quant_is_scaled(j->type.dtype))
+            s = scale_row(q, t, j, &is);
     }
     if (s == ZT_OK)
         s = plan_row(t, "total", "", "", "", "", was, is);
+    if (s == ZT_OK && !quant_has_frame(q))
+        s = file_row(q, t);
     if (s == ZT_OK)
         s = print(q, t);
     zt_table_free(t);

@@ -86,14 +86,9 @@ static zt_status write_tensors(quant *q, zt_writer *w)
     return s == ZT_OK ? zt_checkpoint_end(q->in) : s;
 }
 
-/* The tensors of the output, in the input's order; scales behind what they scale. */
-typedef struct outputs {
-    zt_entry *entry; /* [n] */
-    char **name;     /* [n] those that are ours */
-    int64_t n;
-} outputs;
+/* ---- the output ------------------------------------------------------------------------------ */
 
-static void outputs_free(quant *q, outputs *o)
+void quant_outputs_free(quant *q, quant_outputs *o)
 {
     for (int64_t i = 0; o->name && i < o->n; i++)
         zt_free(q->ctx, o->name[i]);
@@ -101,7 +96,7 @@ static void outputs_free(quant *q, outputs *o)
     zt_free(q->ctx, o->entry);
 }
 
-static zt_status list_outputs(quant *q, outputs *o)
+zt_status quant_outputs_list(quant *q, quant_outputs *o)
 {
     o->entry = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->entry);
     o->name = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->name);
@@ -125,19 +120,46 @@ static zt_status list_outputs(quant *q, outputs *o)
     return ZT_OK;
 }
 
+const zt_container *quant_container(const quant *q)
+{
+    const zt_container *c = q->o->to  ? zt_container_named(q->o->to)
+                            : q->named ? zt_container_for(q->named)
+                                       : NULL;
+    return c ? c : zt_container_named("gguf");
+}
+
+zt_status quant_file_bytes(quant *q, uint64_t *bytes)
+{
+    zt_checkpoint_opts o = {.to = quant_container(q)};
+    quant_outputs out = {0};
+    zt_meta *m = zt_meta_new(q->ctx);
+    zt_status s = m ? zt_meta_share(m, zt_checkpoint_meta(q->in)) : ZT_ENOMEM;
+    if (s == ZT_OK)
+        s = quant_put_history(q, m);
+    if (s == ZT_OK)
+        s = quant_outputs_list(q, &out);
+    if (s == ZT_OK) {
+        *bytes = zt_writer_bytes(q->ctx, q->named ? q->named : "the output", &o, m, out.entry,
+                                 out.n);
+        s = *bytes ? ZT_OK : zt_ctx_status(q->ctx);
+    }
+    zt_meta_free(m);
+    quant_outputs_free(q, &out);
+    return s;
+}
+
 zt_status quant_write(quant *q)
 {
-    zt_checkpoint_opts o = {.to = q->o->to ? zt_container_named(q->o->to) : NULL,
-                            .force = q->cli->force};
+    zt_checkpoint_opts o = {.to = quant_container(q), .force = q->cli->force};
     if (!q->into)
         return write_tensors(q, NULL);
     zt_status s = strcmp(q->into, "-") ? ZT_OK : zt_cli_refuse_terminal(q->cli, "a model");
     if (s == ZT_OK)
-        s = quant_meta(q);
+        s = quant_put_history(q, zt_checkpoint_meta(q->in));
     if (s != ZT_OK)
         return s;
-    outputs out = {0};
-    s = list_outputs(q, &out);
+    quant_outputs out = {0};
+    s = quant_outputs_list(q, &out);
     zt_writer *w = s == ZT_OK ? zt_writer_open(q->ctx, q->into, &o, zt_checkpoint_meta(q->in),
                                                out.entry, out.n)
                               : NULL;
@@ -145,6 +167,6 @@ zt_status quant_write(quant *q)
     if (s == ZT_OK)
         s = zt_writer_commit(w);
     zt_writer_close(w);
-    outputs_free(q, &out);
+    quant_outputs_free(q, &out);
     return s;
 }
