@@ -75,21 +75,58 @@ static void test_penalty(void)
     ok(zt_sample(&s, low, 2, history, 1, 0, scratch) == 1, "a negative logit falls too");
 }
 
+/* Where the penalties are counted by hand: 0 is there once, 1 three times. */
+static void test_counted_penalties(void)
+{
+    static const float x[] = {4, 5, 3.25f, NAN};
+    static const int32_t history[] = {1, 0, 1, 1, 99, -5, 3};
+    static const struct {
+        const char *what;
+        double frequency, presence, repeat;
+        int64_t last;
+        int32_t id;
+    } cases[] = {
+        {"frequency: 0.25 of each of three times", 0.25, 0, 1, -1, 1},
+        {"frequency: 0.5 of each of three times", 0.5, 0, 1, -1, 0},
+        {"frequency: 1 of each", 1, 0, 1, -1, 2},
+        {"frequency: only the last ones count", 0.9, 0, 1, 4, 1},
+        {"frequency: none of them counts", 100, 0, 1, 0, 1},
+        {"presence: once, whatever the count", 0, 1.5, 1, -1, 1},
+        {"presence: more than the gap", 0, 2, 1, -1, 2},
+        {"below 0 a token becomes more probable", -0.5, 0, 1, 5, 1},
+        {"after the repeat penalty, which divides", 0.05, 0.2, 1.5, -1, 2},
+        {"all three", 0.05, 0.1, 1.2, -1, 1},
+    };
+    float scratch[8];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zt_sampler s = greedy;
+        s.frequency_penalty = cases[i].frequency;
+        s.presence_penalty = cases[i].presence;
+        s.repeat_penalty = cases[i].repeat;
+        s.repeat_last = cases[i].last;
+        int32_t id = zt_sample(&s, x, 4, history, 7, 0, scratch);
+        ok(id == cases[i].id && zt_sampler_penalises(&s), "%s: token %d", cases[i].what, (int)id);
+    }
+    ok(!zt_sampler_penalises(&greedy), "no penalty by default");
+}
+
 static void test_check(void)
 {
     static const struct {
         const char *says;
         zt_sampler s;
     } cases[] = {
-        {"temperature -1", {-1, 0, 1, 0, 1, 0, 0, 0}},
-        {"temperature inf", {INFINITY, 0, 1, 0, 1, 0, 0, 0}},
-        {"temperature nan", {NAN, 0, 1, 0, 1, 0, 0, 0}},
-        {"top-k -1", {1, -1, 1, 0, 1, 0, 0, 0}},
-        {"top-p 0", {1, 0, 0, 0, 1, 0, 0, 0}},
-        {"top-p 1.5", {1, 0, 1.5, 0, 1, 0, 0, 0}},
-        {"min-p 2", {1, 0, 1, 2, 1, 0, 0, 0}},
-        {"repeat penalty 0", {1, 0, 1, 0, 0, 0, 0, 0}},
-        {"repeat-last -2", {1, 0, 1, 0, 1, -2, 0, 0}},
+        {"temperature -1", {.temp = -1, .top_p = 1, .repeat_penalty = 1}},
+        {"temperature inf", {.temp = INFINITY, .top_p = 1, .repeat_penalty = 1}},
+        {"temperature nan", {.temp = NAN, .top_p = 1, .repeat_penalty = 1}},
+        {"top-k -1", {.top_k = -1, .top_p = 1, .repeat_penalty = 1}},
+        {"top-p 0", {.repeat_penalty = 1}},
+        {"top-p 1.5", {.top_p = 1.5, .repeat_penalty = 1}},
+        {"min-p 2", {.top_p = 1, .min_p = 2, .repeat_penalty = 1}},
+        {"repeat penalty 0", {.top_p = 1}},
+        {"repeat-last -2", {.top_p = 1, .repeat_penalty = 1, .repeat_last = -2}},
+        {"frequency penalty inf", {.top_p = 1, .repeat_penalty = 1, .frequency_penalty = INFINITY}},
+        {"presence penalty nan", {.top_p = 1, .repeat_penalty = 1, .presence_penalty = NAN}},
     };
     zt_ctx *ctx = zt_ctx_new();
     zt_sampler s = zt_sampler_defaults();
@@ -124,14 +161,13 @@ static int32_t slow_sample(const zt_sampler *s, const float *x, int64_t V, const
     static cand c[LARGE];
     int64_t n = 0;
     for (int64_t i = 0; i < V; i++) {
-        float v = x[i];
+        float v = x[i], p = (float)s->repeat_penalty, count = 0;
         for (size_t j = n_history; j-- > 0;)
-            if (history[j] == i &&
-                (s->repeat_last < 0 || n_history - j <= (size_t)s->repeat_last)) {
-                float p = (float)s->repeat_penalty;
-                v = v > 0 ? v / p : v * p;
-                break;
-            }
+            count += history[j] == i &&
+                     (s->repeat_last < 0 || n_history - j <= (size_t)s->repeat_last);
+        if (count > 0)
+            v = (v > 0 ? v / p : v * p) -
+                (count * (float)s->frequency_penalty + (float)s->presence_penalty);
         if (!isnan(v))
             c[n++] = (cand){v, (int32_t)i};
     }
@@ -168,7 +204,8 @@ static int64_t pick(uint64_t i, uint64_t j, int64_t n)
 static void test_slow(void)
 {
     static const double temps[] = {0, 0.2, 0.8, 1, 3}, top_ps[] = {1, 0.05, 0.5, 0.95},
-                        min_ps[] = {0, 0.01, 0.3, 1}, penalties[] = {1, 1.3};
+                        min_ps[] = {0, 0.01, 0.3, 1}, penalties[] = {1, 1.3},
+                        counted[] = {0, 0, 0.7, -0.3};
     static const int64_t top_ks[] = {0, 1, 2, 40, 199, 300}, lasts[] = {-1, 0, 5};
     static float x[LARGE], before[LARGE], scratch[2 * LARGE];
     int32_t history[20];
@@ -178,7 +215,9 @@ static void test_slow(void)
         zt_sampler s = {.temp = temps[pick(i, 1, 5)], .top_k = top_ks[pick(i, 2, 6)],
                         .top_p = top_ps[pick(i, 3, 4)], .min_p = min_ps[pick(i, 4, 4)],
                         .repeat_penalty = penalties[pick(i, 5, 2)],
-                        .repeat_last = lasts[pick(i, 6, 3)], .seed = i, .sequence = i / 7};
+                        .repeat_last = lasts[pick(i, 6, 3)],
+                        .frequency_penalty = counted[pick(i, 7, 4)],
+                        .presence_penalty = counted[pick(i, 8, 4)], .seed = i, .sequence = i / 7};
         double wide = zt_uniform(6, i, 0) * 8;
         for (int64_t j = 0; j < V; j++) { /* some equal, now and then not a number */
             x[j] = (float)(wide * zt_normal(7, i, (uint64_t)j));
@@ -348,6 +387,7 @@ int main(void)
     test_scores();
     test_greedy();
     test_penalty();
+    test_counted_penalties();
     test_check();
     test_slow();
     test_chance();

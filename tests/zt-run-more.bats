@@ -239,7 +239,8 @@ END
 
 # The request's answer without what only tells times.
 answers() {
-    perl -MJSON::PP -ne 'my $j = decode_json($_); delete @$j{qw(load_s prompt_s generate_s id)};
+    perl -MJSON::PP -ne 'my $j = decode_json($_); delete @$j{qw(load_s prompt_s generate_s id line ctx)};
+                         $j->{error} =~ s/^line \d+: // if $j->{error};
                          print JSON::PP->new->canonical->encode($j), "\n"'
 }
 
@@ -343,6 +344,120 @@ END
     one_message zt-run
     run --separate-stderr zt-run -m model.gguf --jsonl -p hi
     [ "$status" -eq 64 ]
+}
+
+@test "--jsonl: a prompt alone is fed, and its times are those of the run" {
+    cat >requests <<'END'
+{"id": 1, "prompt": "hello on the she", "n": 0}
+{"id": 2, "prompt": "hello on the she", "n": 1}
+{"id": 3, "prompt": "hello", "n": null, "max_tokens": 0}
+END
+    zt-run -m model.gguf --jsonl -i requests >got
+    while read -r line; do
+        json '$j->{generate_s} < 1 && $j->{prompt_s} > 0 && $j->{prompt_s} < 60 && $j->{stop} eq "length"' <<<"$line"
+    done <got
+    sed -n 1p got | json '$j->{text} eq "" && $j->{generated_tokens} == 0 && !@{$j->{ids}}'
+    sed -n 3p got | json '$j->{generated_tokens} == 0 && $j->{n} == 0'
+    diff <(zt-run -m model.gguf -p 'hello on the she' -n 0 --json | answers) <(sed -n 1p got | answers)
+}
+
+@test "--jsonl: a member that is null is as one that is absent" {
+    for name in n logprobs temp top_k top_p min_p repeat_penalty repeat_last seed stop system raw special \
+        ignore_eos max_tokens temperature frequency_penalty presence_penalty top_logprobs stream messages \
+        id model response_format user none_such; do
+        echo "{\"prompt\": \"hello\", \"$name\": null}"
+    done >requests
+    zt-run -m model.gguf --jsonl -i requests -n 3 --seed 3 --stop zz | answers | sort -u >got
+    [ "$(wc -l <got)" -eq 1 ]
+    diff got <(zt-run -m model.gguf -p hello -n 3 --seed 3 --stop zz --json | answers)
+    echo '{"prompt": null, "messages": [{"role": "user", "content": "hello", "name": null}]}' |
+        zt-run -m model.gguf --jsonl -n 3 --seed 3 --stop zz | answers | diff - got
+}
+
+@test "--jsonl: OpenAI's names are ours, and content may be a list of parts" {
+    cat >requests <<'END'
+{"prompt": "hello", "max_tokens": 5, "temperature": 1.5, "top_p": 0.9, "frequency_penalty": 0.75, "presence_penalty": 0.5, "seed": 4, "stop": ["zz"], "stream": false, "logit_bias": {}, "response_format": {"type": "text"}, "model": "model"}
+{"prompt": "hello", "max_completion_tokens": 5, "n": 5, "temperature": 0, "temp": 0, "logprobs": true, "top_logprobs": 2}
+{"prompt": "hello", "n": 2, "temp": 0, "logprobs": true, "model": "model.gguf"}
+{"prompt": "hello", "n": 2, "temp": 0, "logprobs": false}
+{"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}], "n": 5, "temp": 0}
+{"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "on"}]}], "n": 5, "temp": 0}
+END
+    zt-run -m model.gguf --jsonl -i requests >got
+    {
+        zt-run -m model.gguf -p hello -n 5 --temp 1.5 --top-p 0.9 --frequency-penalty 0.75 --presence-penalty 0.5 --seed 4 --stop zz --json
+        zt-run -m model.gguf -p hello -n 5 --temp 0 --logprobs 2 --json
+        zt-run -m model.gguf -p hello -n 2 --temp 0 --logprobs 0 --json
+        zt-run -m model.gguf -p hello -n 2 --temp 0 --json
+        zt-run -m model.gguf -p hello -n 5 --temp 0 --json
+        zt-run -m model.gguf -p $'hello\non' -n 5 --temp 0 --json
+    } >want
+    diff <(answers <want) <(answers <got)
+}
+
+@test "--jsonl: what is wrong with a request is said by name, with the input's line" {
+    local n=0 request want
+    while IFS='|' read -r request want; do
+        n=$((n + 1))
+        run --separate-stderr zt-run -m model.gguf --jsonl <<<$'\n'"$request"
+        echo "$request: $status $output"
+        [ "$status" -eq 65 ]
+        json '$j->{line} == 2 && $j->{error} =~ /^line 2: / && index($j->{error}, q('"$want"')) >= 0' <<<"$output"
+    done <<'END'
+{"prompt": "x", "max_tokens": 3, "n": 4}|"max_tokens": 3 and "n": 4
+{"prompt": "x", "top-k": 3, "top_k": 4}|"top_k": 3 and "top_k": 4 mean the same
+{"prompt": "x", "n": 2147483648}|"n": 2147483648 is not an integer from 0 to 2147483647
+{"prompt": "x", "n": 1.5}|"n": 1.5 is not an integer
+{"prompt": "x", "seed": -1}|"seed": -1 is not
+{"prompt": "x", "temp": "hot"}|"temp": "hot" is not a number
+{"prompt": "x", "temperature": -1}|temperature -1
+{"prompt": "x", "raw": 1}|"raw": 1 is not true or false
+{"prompt": "x", "logprobs": 1001}|"logprobs": 1001 is not
+{"prompt": "x", "top_logprobs": 2}|"top_logprobs" needs "logprobs": true
+{"prompt": "x", "logprobs": 3, "top_logprobs": 2}|"top_logprobs" needs
+{"prompt": "x", "stop": ["a", ""]}|none is empty
+{"prompt": "x", "stop": ["a", null]}|none is empty
+{"prompt": "x", "stream": true}|"stream": true is not supported: only false
+{"prompt": "x", "logit_bias": {"5": 1}}|"logit_bias": {"5":1} is not supported
+{"prompt": "x", "response_format": {"type": "json_object"}}|"response_format"
+{"prompt": "x", "user": "u"}|"user": "u" is not supported
+{"prompt": "x", "model": "other"}|"other" is not the model that runs, "model.gguf"
+{"prompt": "x", "temprature": 1}|unknown member "temprature" (did you mean "temperature"?)
+{"prompt": "x", "colour": 1}|unknown member "colour": known are id, prompt
+{"messages": [{"role": "user", "content": "x"}, 5]}|message 2: 
+{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}|message 1: "type": "image_url" is not "text"
+{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}|"text": 5 is not a text
+{"messages": [{"role": "user", "content": []}]}|"content": [] is not
+{"messages": [{"role": "user", "content": null}]}|"content": null is not
+{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}|"tool_calls" is not supported
+{"messages": [{"role": "user", "contents": "x"}]}|did you mean "content"
+{"prompt": "x"|column
+END
+    [ "$n" -eq 28 ]
+}
+
+@test "--json and --jsonl say what the tokens were drawn by" {
+    zt-run -m model.gguf -p hello --json --stop zz --stop yy -n 3 --temp 0.7 --top-k 7 --top-p 0.9 --min-p 0.1 \
+        --repeat-penalty 1.1 --repeat-last -1 --frequency-penalty 0.3 --presence-penalty -0.2 --seed 18446744073709551615 \
+        --eos 2,3 -c 99 | grep -F '"temp":0.7,"top_k":7,"top_p":0.9,"min_p":0.1,"repeat_penalty":1.1,"repeat_last":-1,"frequency_penalty":0.3,"presence_penalty":-0.2,"seed":18446744073709551615,"n":3,"stop_texts":["zz","yy"],"eos":[2,3],"ignore_eos":false,"ctx":99,'
+    zt-run -m model.gguf -p hello --json --ignore-eos |
+        grep -F '"temp":0.8,"top_k":40,"top_p":0.95,"min_p":0.05,"repeat_penalty":1,"repeat_last":64,"frequency_penalty":0,"presence_penalty":0,"seed":0,"n":null,"stop_texts":[],"eos":null,"ignore_eos":true,"ctx":256,'
+    echo '{"prompt": "hello", "n": 2, "temperature": 0.25, "presence_penalty": 1}' | zt-run -m model.gguf --jsonl --seed 3 |
+        grep -F '"temp":0.25,"top_k":40,"top_p":0.95,"min_p":0.05,"repeat_penalty":1,"repeat_last":64,"frequency_penalty":0,"presence_penalty":1,"seed":3,"n":2,"stop_texts":[],"eos":null,"ignore_eos":false,"ctx":256,'
+}
+
+@test "penalties of frequency and presence take effect, and off they change nothing" {
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos >plain
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos --frequency-penalty 0 --presence-penalty 0 | cmp - plain
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos --frequency-penalty 5 >frequency
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos --presence-penalty 1000 --repeat-last -1 >presence
+    ! cmp -s plain frequency
+    # 1000 once: no token comes twice
+    [ "$(tr ' ' '\n' <presence | sort -u | wc -l)" -eq 24 ]
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos --presence-penalty 1000 --repeat-last -1 --speculate | cmp - presence
+    greedy -m model.gguf -p hello -n 24 --ids --ignore-eos --presence-penalty 1000 --repeat-last 0 | cmp - plain
+    run --separate-stderr zt-run -m model.gguf -p hello --frequency-penalty inf
+    [ "$status" -eq 64 ] && one_message zt-run
 }
 
 # ---- embeddings --------------------------------------------------------------------------------------

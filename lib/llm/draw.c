@@ -13,7 +13,8 @@ struct zt_drawing {
 bool zt_draw_fits(const zt_draw *d)
 {
     const zt_sampler *s = d->sampler;
-    return d->n_banned <= ZT_DRAW_BANNED && s->top_k <= INT32_MAX &&
+    return d->n_banned <= ZT_DRAW_BANNED && s->top_k <= INT32_MAX && s->frequency_penalty == 0 &&
+           s->presence_penalty == 0 &&
            (s->repeat_penalty == 1 || (s->repeat_last >= 0 && s->repeat_last <= ZT_DRAW_RECENT));
 }
 

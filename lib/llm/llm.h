@@ -140,12 +140,16 @@ typedef struct zt_sampler {
     double top_p;          /* 1: all */
     double min_p;          /* 0: all */
     double repeat_penalty; /* 1: off */
-    int64_t repeat_last;   /* how many last tokens count; -1: all */
+    int64_t repeat_last;   /* how many last tokens the penalties look at; -1: all */
+    /* Subtracted from the logit of a token among the last: the first for each time that it is there,
+     * the second once. 0: off; below 0 they make it more probable. */
+    double frequency_penalty, presence_penalty;
     uint64_t seed;
     uint64_t sequence;
 } zt_sampler;
 zt_sampler zt_sampler_defaults(void);
 zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s); /* ZT_EUSAGE names the value */
+bool zt_sampler_penalises(const zt_sampler *s); /* by any of the three penalties */
 /* The next token. `position` is that of the token being chosen: a draw is
  * Philox(seed, sequence, position). logits are f32[V], not changed; scratch f32[2 * V]. Ties go to
  * the lower id. history: all tokens so far. -1 when every logit is NaN. */

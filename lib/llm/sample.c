@@ -1,6 +1,6 @@
 /* sample.c - chooses the next token from logits.
  *
- * Order: repeat penalty; temperature 0 takes the best; else top-k, top-p, min-p, then temperature,
+ * Order: the penalties; temperature 0 takes the best; else top-k, top-p, min-p, then temperature,
  * softmax and one draw. Truncation comes before temperature, as in llama.cpp: a high temperature
  * then flattens only what is worth saying.
  *
@@ -39,7 +39,18 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s)
     if (s->repeat_last < -1)
         return zt_fail(ctx, ZT_EUSAGE, "repeat-last %lld: -1 or more expected",
                        (long long)s->repeat_last);
+    if (!(fabs(s->frequency_penalty) <= FLT_MAX))
+        return zt_fail(ctx, ZT_EUSAGE, "frequency penalty %g: a finite number expected",
+                       s->frequency_penalty);
+    if (!(fabs(s->presence_penalty) <= FLT_MAX))
+        return zt_fail(ctx, ZT_EUSAGE, "presence penalty %g: a finite number expected",
+                       s->presence_penalty);
     return ZT_OK;
+}
+
+bool zt_sampler_penalises(const zt_sampler *s)
+{
+    return s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
 }
 
 enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one go */
@@ -99,17 +110,33 @@ static void take_best(zt_ranked *p, const float *x, int64_t V, int64_t k)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* The classical penalty (Keskar et al., CTRL, 2019), once for each token among the last ones. */
+/* How often each token of a history is in it: count[id], f32[V], of which no other is written. */
+static void count_tokens(const int32_t *history, size_t n, int64_t V, float *count)
+{
+    for (size_t i = 0; i < n; i++)
+        if (history[i] >= 0 && history[i] < V)
+            count[history[i]] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (history[i] >= 0 && history[i] < V)
+            count[history[i]]++;
+}
+
+/* For each token among the last ones the classical penalty (Keskar et al., CTRL, 2019), then those
+ * of frequency and presence, as OpenAI's API and llama.cpp define them. out and count: f32[V]. */
 static void penalise(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
-                     size_t n, float *out)
+                     size_t n, float *out, float *count)
 {
     size_t last = s->repeat_last < 0 || (uint64_t)s->repeat_last > n ? n : (size_t)s->repeat_last;
-    float p = (float)s->repeat_penalty;
+    float p = (float)s->repeat_penalty, each = (float)s->frequency_penalty,
+          once = (float)s->presence_penalty;
     memcpy(out, logits, (size_t)V * sizeof *out);
+    count_tokens(history + (n - last), last, V, count);
     for (size_t i = n - last; i < n; i++) {
         int32_t id = history[i];
-        if (id >= 0 && id < V)
-            out[id] = logits[id] > 0 ? logits[id] / p : logits[id] * p;
+        if (id < 0 || id >= V)
+            continue;
+        float x = logits[id] > 0 ? logits[id] / p : logits[id] * p;
+        out[id] = x - (count[id] * each + once);
     }
 }
 
@@ -197,8 +224,8 @@ int32_t zt_sample(const zt_sampler *s, const float *logits, int64_t V, const int
                   size_t n_history, int64_t position, float *scratch)
 {
     const float *x = logits;
-    if (s->repeat_penalty != 1) {
-        penalise(s, logits, V, history, n_history, scratch);
+    if (zt_sampler_penalises(s)) {
+        penalise(s, logits, V, history, n_history, scratch, scratch + V);
         x = scratch;
     }
     if (s->temp == 0)

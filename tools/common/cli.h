@@ -162,6 +162,10 @@ zt_status zt_table_print(zt_table *t);
 zt_status zt_table_put(const zt_table *t, bool aligned, zt_str *out);
 void zt_table_free(zt_table *t);
 
+/* Edits from na bytes of a to b: insert, delete, replace, or swap two neighbours (the restricted
+ * distance of Damerau and Levenshtein). Words past 63 bytes count by their beginning. */
+size_t zt_edit_distance(const char *a, size_t na, const char *b);
+
 /* A bar on stderr, only on a terminal (or --progress always). */
 void zt_progress(zt_cli *cli, const char *what, double done, double total);
 

@@ -139,9 +139,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edits from a to b: insert, delete, replace, or swap two neighbours (the restricted distance of
- * Damerau and Levenshtein). Words past 63 bytes count by their beginning. */
-static size_t distance(const char *a, size_t na, const char *b)
+size_t zt_edit_distance(const char *a, size_t na, const char *b)
 {
     enum { MOST = 63 };
     size_t d[MOST + 1][MOST + 1], nb = least(strlen(b), MOST);
@@ -172,7 +170,7 @@ static const zt_opt *nearest(const zt_cli_state *st, const char *word, size_t n)
         size_t same = 0;
         while (same < n && o->name[same] && o->name[same] == word[same])
             same++;
-        size_t d = 64 * distance(word, n, o->name) - least(same, 63);
+        size_t d = 64 * zt_edit_distance(word, n, o->name) - least(same, 63);
         if (!best || d < best_d) {
             best = o;
             best_d = d;

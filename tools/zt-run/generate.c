@@ -29,13 +29,13 @@ static zt_status forget(run *r, size_t keep)
 /* Are logits changed before the next token is chosen? */
 static bool changes_logits(const run *r)
 {
-    return r->o->sampler.repeat_penalty != 1 || r->o->ignore_eos;
+    return zt_sampler_penalises(&r->o->sampler) || r->o->ignore_eos;
 }
 
 bool run_wants_best(const run *r)
 {
     const run_options *o = r->o;
-    return o->sampler.temp == 0 && o->sampler.repeat_penalty == 1 && o->logprobs < 0 &&
+    return o->sampler.temp == 0 && !zt_sampler_penalises(&o->sampler) && o->logprobs < 0 &&
            !o->logits && r->choices == r->vocab_rows;
 }
 

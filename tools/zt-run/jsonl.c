@@ -2,7 +2,7 @@
  *
  * Requests run together (lib/llm/batch.h) and an answer leaves as soon as it and all before it are
  * there. Input is waited for only when there is nothing else to do. A bad request is answered by
- * {"id", "error", "status"} in its place. The answers are those of runs by themselves.
+ * {"id", "line", "error", "status"} in its place. The answers are those of runs by themselves.
  */
 #include "tools/zt-run/request.h"
 
@@ -35,6 +35,7 @@ typedef struct queue {
     char why[512];
     zt_str in; /* read; at: what of it is done with */
     size_t at;
+    size_t lines;        /* taken from it */
     request *open[OPEN]; /* in order */
     size_t n, bytes;     /* of their lines */
     int failed;
@@ -59,7 +60,7 @@ static zt_status read_more(queue *q)
     if (got < 0)
         zt_fail(ctx, ZT_EIO, "%s: %s", path ? path : "stdin", strerror(errno));
     else if (q->in.len + (size_t)got > MOST_BYTES)
-        zt_fail(ctx, ZT_EDATA, "request: a line of more than %u bytes", MOST_BYTES);
+        zt_fail(ctx, ZT_EDATA, "line %zu: more than %u bytes", q->lines + 1, MOST_BYTES);
     else
         zt_str_put(&q->in, piece, (size_t)got);
     q->trouble = zt_ctx_status(ctx);
@@ -82,6 +83,7 @@ static const char *next_line(queue *q, size_t *n)
         return NULL;
     *n = stop ? (size_t)(stop - line) : left;
     q->at += *n + (stop != NULL);
+    q->lines++;
     return line;
 }
 
@@ -104,7 +106,7 @@ static zt_status add_line(queue *q, const char *line, size_t n)
 {
     if (strspn(line, " \t\r") >= n)
         return ZT_OK;
-    request *one = request_new(q->r, line, n);
+    request *one = request_new(q->r, line, n, q->lines);
     if (!one)
         return zt_ctx_status(q->r->ctx);
     one->bytes = n;

@@ -75,6 +75,56 @@ zt_status run_put_logprobs(run *r, int32_t id)
     return zt_ctx_status(r->ctx);
 }
 
+/* The context that the run may fill, of which its cache may be only a part. */
+static int64_t context_of(const run *r)
+{
+    int64_t trained = zt_llm_get(r->llm).ctx_train;
+    if (r->o->ctx > 0)
+        return r->o->ctx;
+    return trained < USUAL_CTX ? trained : USUAL_CTX;
+}
+
+/* What the tokens were drawn by, under the names that requests of --jsonl have; "stop" is why the text
+ * ended. */
+static void put_settings(run *r, zt_str *s)
+{
+    const run_options *o = r->o;
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"temp", o->sampler.temp},
+        {"top_k", (double)o->sampler.top_k},
+        {"top_p", o->sampler.top_p},
+        {"min_p", o->sampler.min_p},
+        {"repeat_penalty", o->sampler.repeat_penalty},
+        {"repeat_last", (double)o->sampler.repeat_last},
+        {"frequency_penalty", o->sampler.frequency_penalty},
+        {"presence_penalty", o->sampler.presence_penalty},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        zt_str_printf(s, ",\"%s\":", numbers[i].name);
+        zt_str_put_double(s, numbers[i].value);
+    }
+    zt_str_printf(s, ",\"seed\":%" PRIu64 ",\"n\":", r->seed);
+    if (o->n < 0)
+        zt_str_puts(s, "null");
+    else
+        zt_str_printf(s, "%" PRId64, o->n);
+    zt_str_puts(s, ",\"stop_texts\":[");
+    for (int i = 0; i < o->stop.n; i++) {
+        zt_str_puts(s, i ? "," : "");
+        zt_str_put_json(s, o->stop.item[i], strlen(o->stop.item[i]));
+    }
+    zt_str_puts(s, "],\"eos\":");
+    if (o->eos)
+        put_ids(s, r->ends.id, r->ends.n);
+    else
+        zt_str_puts(s, "null");
+    zt_str_printf(s, ",\"ignore_eos\":%s,\"ctx\":%" PRId64, o->ignore_eos ? "true" : "false",
+                  context_of(r));
+}
+
 /* id is null where the request has no name. */
 zt_status run_put_json(run *r, zt_str *s)
 {
@@ -94,8 +144,8 @@ zt_status run_put_json(run *r, zt_str *s)
     put_seconds(s, "load_s", r->loaded - r->start);
     put_seconds(s, "prompt_s", r->prompted - r->asked);
     put_seconds(s, "generate_s", r->ended - r->prompted);
-    zt_str_printf(s, ",\"seed\":%" PRIu64 ",\"engine\":\"%s\",\"model\":", r->seed,
-                  zt_engine_inmost(r->engine)->vt->name);
+    put_settings(r, s);
+    zt_str_printf(s, ",\"engine\":\"%s\",\"model\":", zt_engine_inmost(r->engine)->vt->name);
     zt_str_put_json(s, name, strlen(name));
     zt_str_printf(s, ",\"model_id\":\"%s\"}\n", zt_gguf_id(r->gguf));
     return zt_ctx_status(r->ctx);

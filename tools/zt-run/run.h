@@ -7,6 +7,11 @@
 
 /* ---- options (options.c, check.c) ------------------------------------------------------------ */
 
+enum {
+    MOST_LOGPROBS = 1000,
+    USUAL_CTX = 4096 /* or the model's, if smaller, where --ctx says nothing */
+};
+
 typedef struct run_options {
     const char *bind, *data; /* of a program */
     int64_t cycles;          /* of a network's clock; 0: layer after layer */

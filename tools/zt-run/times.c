@@ -18,8 +18,6 @@ static void note(void *user, const zt_plan *plan, int step, double seconds)
     t->seconds[op] += seconds;
 }
 
-enum { USUAL_CTX = 4096 }; /* where --ctx says nothing */
-
 /* auto goes by the model's program. What is wrong with the model is told when it is opened. */
 static zt_engine *open_engine(run *r)
 {
