@@ -45,13 +45,13 @@ cat_figures='
         ["tokens", $n];'
 
 @test "the figures are those of the logits" {
-    ids=($(zt-run -m a.gguf --tokenize -i text))
+    ids=($(zt-run -m a.gguf --tokenize --verbatim -i text))
     npy=()
     for w in 0 1 2; do
         zt-run -m a.gguf --detokenize -p "${ids[*]:w*20:20}" >window
-        [ "$(zt-run -m a.gguf --tokenize --no-bos -i window)" = "${ids[*]:w*20:20}" ]
+        [ "$(zt-run -m a.gguf --tokenize --no-bos --verbatim -i window)" = "${ids[*]:w*20:20}" ]
         for m in a b; do
-            zt-run -m $m.gguf --raw --no-bos -i window -n 0 --exact --logits $m$w.npy --all-logits -q
+            zt-run -m $m.gguf --raw --no-bos --verbatim -i window -n 0 --exact --logits $m$w.npy --all-logits -q
             npy+=($m$w.npy)
         done
     done

@@ -141,7 +141,7 @@ controls() {
     run ! controls shown
     grep -q '\\x[01][0-9a-f]' shown
     printf 'a\x1b[31mb\xc2\x9bc\n' >text
-    zt-run -m model.gguf --tokenize -i text >ids
+    zt-run -m model.gguf --tokenize --verbatim -i text >ids
     zt-run -m model.gguf --detokenize -i ids | cmp - text
     "$at" zt-run -m model.gguf --detokenize -i ids </dev/null | tr -d '\r' >shown
     [ "$(cat shown)" = 'a\x1b[31mb\xc2\x9bc' ]

@@ -235,6 +235,44 @@ END
     [ "$status" -eq 73 ]
 }
 
+# ---- the end of a prompt -----------------------------------------------------------------------------
+
+@test "a prompt from a pipe or a file loses one newline at its end, and --verbatim keeps it" {
+    local text how
+    for text in 'hello on' $'hello\n\n' $'\r\nhello\r\n'; do
+        for how in '--raw -n 4 --temp 0' '-n 4 --temp 0 --json' --tokenize '--count --special' '--embed --format json' \
+            '--raw -n 0 --logits -'; do
+            # shellcheck disable=SC2086
+            one() { zt-run -m model.gguf $how "$@" | sed 's/"[a-z]*_s":[0-9.]*,//g'; }
+            one -p "$text" >want
+            printf '%s\n' "$text" | one | cmp - want
+            printf '%s\r\n' "$text" | one -i - | cmp - want
+            printf '%s' "$text" | one --verbatim | cmp - want
+            printf '%s\n' "$text" >file
+            one -i file | cmp - want
+            one -p "$text"$'\n' >whole
+            one -i file --verbatim | cmp - whole
+            [ "$how" != --tokenize ] || ! cmp -s want whole
+        done
+    done
+    # nothing but a newline is no prompt, though it is a text of tokens
+    run --separate-stderr zt-run -m model.gguf -n 1 <<<''
+    [ "$status" -eq 64 ] && [ "$stderr" = 'zt-run: the prompt is empty' ]
+    zt-run -m model.gguf --raw -n 1 --verbatim <<<'' >out
+    # lines stay lines
+    [ "$(printf 'hello\n\n' | zt-run -m model.gguf --embed --format ndjson | wc -l)" -eq 2 ]
+    cmp <(printf 'hello\non\n' | zt-run -m model.gguf --embed --format ndjson) \
+        <(printf 'hello\r\non\r\n' | zt-run -m model.gguf --embed --format ndjson)
+    all_refused zt-run -m model.gguf --verbatim <<'END'
+64|--verbatim|-p hi
+64|--verbatim|--detokenize
+64|--verbatim|--perplexity README
+64|--verbatim|--jsonl
+64|--verbatim|--chat
+64|--verbatim|--dry-run
+END
+}
+
 # ---- many requests -----------------------------------------------------------------------------------
 
 # The request's answer without what only tells times.

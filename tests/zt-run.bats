@@ -162,11 +162,11 @@ END
     for m in "$tiny" "$tiny_spm"; do
         for text in 'hello on the she' '  two  spaces ' $'tab\tand\nlines\n\n' 'naïve 東京 👩‍👩‍👧' 'x' '<|im_end|> <bos>'; do
             printf %s "$text" >text
-            zt-run -m "$m" --tokenize -i text >ids
+            zt-run -m "$m" --tokenize --verbatim -i text >ids
             zt-run -m "$m" --detokenize -i ids >back
             cmp text back
             [ "$(wc -l <ids)" -eq 1 ]
-            [ "$(zt-run -m "$m" --count -i text)" -eq "$(wc -w <ids)" ]
+            [ "$(zt-run -m "$m" --count --verbatim -i text)" -eq "$(wc -w <ids)" ]
         done
     done
 }

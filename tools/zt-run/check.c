@@ -80,6 +80,14 @@ static zt_status check_job(zt_ctx *ctx, const run_options *o)
     return s;
 }
 
+/* It is of a prompt that is read, as text. */
+static zt_status check_verbatim(zt_ctx *ctx, const run_options *o)
+{
+    return NONE_BESIDE(ctx, ((choice){"--verbatim", o->verbatim}), {"-p", o->prompt},
+                       {"--detokenize", o->detokenize}, {"--perplexity", o->perplexity},
+                       {"--chat", o->chat}, {"--jsonl", o->jsonl}, {"--dry-run", o->dry_run});
+}
+
 static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
 {
     zt_status s = AT_MOST_ONE(ctx, {"-p", o->prompt}, {"-i", o->input});
@@ -105,6 +113,8 @@ static zt_status check_pairs(zt_ctx *ctx, const run_options *o)
         s = zt_fail(ctx, ZT_EUSAGE, "%s is of programs", o->bind ? "--bind" : "--data");
     if (s == ZT_OK && o->logprobs >= 0 && !o->json && !o->jsonl)
         s = zt_fail(ctx, ZT_EUSAGE, "--logprobs needs --json or --jsonl");
+    if (s == ZT_OK)
+        s = check_verbatim(ctx, o);
     return s == ZT_OK ? check_job(ctx, o) : s;
 }
 

@@ -48,6 +48,13 @@ static zt_status write_json(run *r, int64_t index, const float *v, int64_t width
     return st;
 }
 
+/* Of a line that ends at `stop`, without the \r that belongs to its end. */
+static size_t line_bytes(const run *r, const char *line, const char *stop)
+{
+    bool ends = stop < r->input + r->input_bytes && stop > line && stop[-1] == '\r';
+    return (size_t)(stop - line) - (ends && !r->o->verbatim);
+}
+
 static zt_status embed_lines(run *r, float *v, int64_t width)
 {
     zt_status s = ZT_OK;
@@ -59,7 +66,7 @@ static zt_status embed_lines(run *r, float *v, int64_t width)
         next = stop ? stop + 1 : end;
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = embed(r, line, (size_t)((stop ? stop : end) - line), v, &n);
+        s = embed(r, line, line_bytes(r, line, stop ? stop : end), v, &n);
         if (s == ZT_OK)
             s = write_json(r, index++, v, width, n);
     }

@@ -14,6 +14,7 @@ static const zt_opt options[] = {
         "the model to run: GGUF, a Hugging Face directory; a program; a network", ),
     ROW('p', "prompt", STR, prompt, "TEXT", "the prompt", ),
     ROW('i', "input", STR, input, "FILE", "the prompt is the text of FILE (default: stdin)", ),
+    FLAG("verbatim", verbatim, "keep the newline at the end of the text of -i or stdin"),
     ROW(0, "data", STR, data, "FILE", "of a program: data by name, before that of its model", ),
     ROW(0, "bind", STR, bind, "NAME=N,...", "of a program: its symbols, where no shape tells", ),
     ROW(0, "cycles", I64, cycles, "N", "of a network: a clocked mesh, so many cycles of it",

@@ -40,7 +40,7 @@ static zt_status check_options(zt_cli *cli, const run_options *o)
                 {"--perplexity", o->perplexity}, {"--embed", o->embed},   {"--session", o->session},
                 {"--json", o->json},         {"--jsonl", o->jsonl},   {"--dry-run", o->dry_run},
                 {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},
-                {"--plan", o->plan},
+                {"--plan", o->plan},         {"--verbatim", o->verbatim},
                 {"-n", o->n >= 0}};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i].given)

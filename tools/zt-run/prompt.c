@@ -10,6 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A prompt from a file or a pipe loses one newline at its end, "\n" or "\r\n", as $(...) in a shell
+ * takes it away: who writes a line into a pipe means its words. Lines of --embed are cut there anyway,
+ * and each counts. */
+static void drop_newline(run *r)
+{
+    size_t n = r->input_bytes;
+    bool lines = r->o->embed && r->cli->format == ZT_FMT_NDJSON;
+    if (n == 0 || lines || r->o->verbatim || r->input[n - 1] != '\n')
+        return;
+    n -= n > 1 && r->input[n - 2] == '\r' ? 2 : 1;
+    r->input[r->input_bytes = n] = 0;
+}
+
 zt_status run_read_prompt(run *r)
 {
     const run_options *o = r->o;
@@ -18,6 +31,8 @@ zt_status run_read_prompt(run *r)
         r->input_bytes = strlen(o->prompt);
     } else {
         r->input = zt_read_all(r->ctx, o->input ? o->input : "-", &r->input_bytes);
+        if (r->input)
+            drop_newline(r);
     }
     if (!r->input)
         return zt_ctx_status(r->ctx);

@@ -18,7 +18,7 @@ typedef struct run_options {
     bool chunk_given;
     const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre, *plan;
     int64_t n; /* -1: until the text ends or the context is full */
-    bool raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
+    bool verbatim, raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
     const char *logits;
     bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run, speculate;
