@@ -19,7 +19,7 @@ static struct {
     size_t size;
     uint64_t id;
     int kind, many;
-    bool raw, cache, given;
+    bool raw, cache, given, deep, all, more;
     zt_opt_list stop;
 } o = {.n = 256, .temp = 0.8, .cache = true};
 
@@ -40,11 +40,21 @@ static const zt_opt options[] = {
     ROW(0, "raw", FLAG, raw, NULL, "raw", ),
     ROW(0, "no-cache", OFF, cache, NULL, "no cache", ),
     ROW(0, "stop", LIST, stop, "TEXT", "end there", ),
+    ROW(0, "deep", FLAG, deep, NULL, "of dive", .modes = ZT_IN(1)),
+    ROW(0, "all", FLAG, all, NULL, "with --deep or -n", .needs = "deep|-n"),
+    ROW(0, "extra", FLAG, more, NULL, "not with --raw", .excludes = "many|raw"),
+    ROW(0, "swim", FLAG, more, NULL, "a mode", ),
+    ROW(0, "dive", FLAG, more, NULL, "another", ),
     {0}};
 
 static const char *const synopsis[] = {"[OPTION...] WHAT [FILE]", "--stop TEXT", NULL};
 
-static zt_tool tool = {"zt-test", "test the tools", synopsis, options, 0x7f, 3};
+static const zt_mode modes[] = {{"swimming", "swim"}, {"diving", "dive"}, {"rest", NULL}};
+static const zt_shared_opt of_modes[] = {{"seed", ZT_IN(0) | ZT_IN(2), "raw"}, {0}};
+
+static zt_tool tool = {.name = "zt-test", .summary = "test the tools", .synopsis = synopsis,
+                       .options = options, .shared = 0x7f, .max_operands = 3,
+                       .modes = modes, .n_modes = 3};
 
 static zt_status show(zt_cli *cli)
 {
@@ -114,6 +124,11 @@ static zt_status body(zt_cli *cli)
     zt_log(cli->ctx, ZT_LOG_WARN, "a warning");
     zt_log(cli->ctx, ZT_LOG_INFO, "some news");
     zt_log(cli->ctx, ZT_LOG_DEBUG, "a detail");
+    if (!strcmp(what, "enter")) {
+        int mode = zt_cli_mode(cli, 2);
+        zt_status s = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
+        return s ? s : zt_cli_write(cli, modes[mode].name, strlen(modes[mode].name));
+    }
     if (!strcmp(what, "show"))
         return show(cli);
     if (!strcmp(what, "table"))
@@ -236,6 +251,27 @@ static void test_values(void)
     ok(run("-q show -") == 0 && has(out, "[-]"), "- is an operand");
     ok(run("-q show --tempera") == 64 && run("-q show --si 1K") == 0 && has(out, "size=1000"),
        "a name may be cut while it is clear");
+}
+
+static void test_modes(void)
+{
+    tool.shared_options = of_modes;
+    ok(run("-q enter") == 0 && has(out, "rest") && run("-q enter --dive --deep") == 0 &&
+           has(out, "diving"),
+       "an option chooses the mode");
+    ok(run("-q enter --dive --deep --all --extra -n 1 --stop a --stop b") == 0,
+       "options that go together");
+    misuse("enter --swim --dive", "options '--swim' and '--dive' exclude each other");
+    misuse("enter --deep", "option '--deep' does not apply to rest; it applies to diving");
+    misuse("enter --dive --raw --seed 1",
+           "option '--seed' does not apply to diving; it applies to swimming or rest");
+    misuse("enter --seed 1", "option '--seed' needs '--raw'");
+    misuse("enter --all", "option '--all' needs '--deep' or '-n'");
+    misuse("enter --extra --raw", "options '--extra' and '--raw' exclude each other");
+    misuse("enter -m a --model b", "option '--model' is given twice: 'a' and 'b'");
+    misuse("enter -n 1 -n 2", "option '-n' is given twice: '1' and '2'");
+    ok(run("-q enter -n 1 -n 1 --raw --raw -vv -v") == 0, "the same twice is no conflict");
+    tool.shared_options = NULL;
 }
 
 static void test_misuse(void)
@@ -455,6 +491,7 @@ int main(void)
 {
     unsetenv("ZT_ISA");
     test_values();
+    test_modes();
     test_misuse();
     test_print();
     test_exit();

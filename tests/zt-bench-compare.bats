@@ -56,7 +56,7 @@ END
 64|empty|--vs true ''
 64|--threshold|--vs --threshold x true true
 64|--threshold|--vs --threshold -5% true true
-64|does not go with run|-p 5 -- true
+64|does not apply to run|-p 5 -- true
 END
     zt-bench run -r 2 --ignore-failure -- sh -c 'exit 3' | grep -q wall
     zt-bench run -r 2 --ignore-failure -- sh -c 'kill -9 $$' | grep -q wall

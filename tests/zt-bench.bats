@@ -197,8 +197,8 @@ sum f32[4,5,6] axes=[0,2]" ]
 64|-r|model -m model.gguf -r 0
 66|none.gguf|model -m none.gguf
 64|no op|op
-64|'--bind' does not go with model|model -m model.gguf --bind n=1
-64|'--model' does not go with machine|machine -m model.gguf
+64|'--bind' does not apply to model|model -m model.gguf --bind n=1
+64|'--model' does not apply to machine; it applies to model|machine -m model.gguf
 65|'ad f32[2]': op 'ad' is not known|op 'ad f32[2]'
 65|'neg f32[2': ',' or ']' expected|op 'neg f32[2'
 65|no op is in it|op -i /dev/null

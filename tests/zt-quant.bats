@@ -316,7 +316,7 @@ imatrix_gguf() { # NAME MATRICES COLUMNS SUMS COUNTS
                      qq("a/norm":{"dtype":"F32","shape":[96],"data_offsets":[24576,24960]}});
              print pack("Q<", length $h), $h, $x, $y' >in.safetensors
     zt-quant -q --no-history --type q8_0 in.safetensors out.gguf
-    zt-quant -q --no-history --type q8_0 --dry-run out.gguf >plan
+    zt-quant -q --type q8_0 --dry-run out.gguf >plan
     [ "$(cell a/kernel 3 <plan)" = q8_0 ] && [ "$(cell a/norm 3 <plan)" = f32 ]
     zt-quant -q --no-history --type bf16 in.safetensors out.safetensors
     perl -e 'my $h = qq({"v":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}});

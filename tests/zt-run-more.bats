@@ -30,14 +30,14 @@ exclude|-p hi --session s --no-kv-cache
 --session names a file|-p hi --session /dev/full
 --session names a file|-p hi --session .
 --stop: the text is empty|-p hi --stop x --stop ''
---bind is of programs|-p hi --bind n=1
---data is of programs|-p hi --data x.npz
-needs --json|-p hi --logprobs 3
-exclude|-p hi --perplexity README
+'--bind' does not apply to text generation|-p hi --bind n=1
+'--data' does not apply to text generation|-p hi --data x.npz
+needs '--json' or '--jsonl'|-p hi --logprobs 3
+'--prompt' does not apply to --perplexity|-p hi --perplexity README
 exclude|--tokenize --perplexity README
-exclude|--tokenize -p hi --json
-exclude|--count -p hi --session s
-exclude|--perplexity README --no-kv-cache
+'--json' does not apply to --tokenize|--tokenize -p hi --json
+'--session' does not apply to --count; it applies to text generation or --chat|--count -p hi --session s
+'--no-kv-cache' does not apply to --perplexity|--perplexity README --no-kv-cache
 name one file|-p hi --session s -o s
 --logprobs|-p hi --json --logprobs 1001
 END

@@ -99,7 +99,7 @@ END
     [ "$(echo 1 | zt-run -m mesh.zt)" = 8 ]
     run --separate-stderr zt-run -m mesh.zt --cycles 3 -i x.csv
     [ "$status" -eq 64 ]
-    [ "$stderr" = 'zt-run: --cycles is of networks' ]
+    [ "$stderr" = "zt-run: option '--cycles' does not apply to a program; it applies to a network" ]
     run --separate-stderr zt-run -m mesh.json --cycles 30000 -i x.csv
     [ "$status" -eq 64 ]
     [[ $stderr == *"30000 cycles of 3 places"* ]]

@@ -76,17 +76,6 @@ END
     cmp more more--speculate
 }
 
-@test "requests with it are answered as without, one after the other" {
-    for i in 1 2 3; do echo "{\"id\":$i,\"prompt\":\"$words\",\"n\":40,\"temp\":0.$i,\"ignore-eos\":true}"; done >in
-    for s in '' --speculate; do
-        # shellcheck disable=SC2086
-        zt-run -m model.gguf --raw --jsonl $s <in |
-            perl -MJSON::PP -ne '$j = decode_json($_); print encode_json([@$j{qw(id ids text)}]), "\n"' >"out$s"
-    done
-    [ "$(wc -l <out)" -eq 3 ]
-    cmp out out--speculate
-}
-
 @test "--stats tells what came of it; without a cache there is nothing to speculate with" {
     run --separate-stderr zt-run -m model.gguf --raw -p "$words" -n 100 --temp 0 --ignore-eos --speculate --stats
     [ "$status" -eq 0 ]
@@ -98,4 +87,7 @@ END
     [ "$status" -eq 64 ]
     one_message zt-run
     [[ $stderr == *exclude* ]]
+    run --separate-stderr zt-run -m model.gguf --jsonl --speculate </dev/null
+    [ "$status" -eq 64 ]
+    [[ $stderr == *"does not apply to --jsonl"* ]]
 }

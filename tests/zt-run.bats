@@ -280,14 +280,14 @@ END
 }
 
 @test "the seed decides, and only the seed" {
-    draw() { zt-run -m model.gguf --raw -p hello -n 12 --temp 2 --top-k 0 --top-p 1 --min-p 0 --ids --ignore-eos "$@"; }
+    draw() { zt-run -m model.gguf --raw -p hello -n 12 --temp "${temp-2}" --top-k "${top_k-0}" --top-p 1 --min-p 0 --ids --ignore-eos "$@"; }
     draw >a
     draw --seed 0 -t 2 >b
     draw --seed 1 >c
     cmp a b
     run ! cmp -s a c
-    draw --temp 0 >d
-    draw --top-k 1 >e
+    temp=0 draw >d
+    top_k=1 draw >e
     cmp d e
 }
 

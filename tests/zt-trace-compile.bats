@@ -11,7 +11,7 @@ setup_file() {
 run_model() { # MODEL OPTION...
     local model=$1
     shift
-    zt-run -m "$model" --raw -p 'The quick brown fox' -n 12 -t 2 "$@"
+    zt-run -m "$model" --raw -p 'The quick brown fox' -n "${n-12}" -t 2 "$@"
 }
 
 @test "compile, then zt-run --plan: the text and the logits of zt-run" {
@@ -23,8 +23,8 @@ run_model() { # MODEL OPTION...
         run_model "$m" >want
         run_model "$m" --plan plan.zt >got
         cmp want got
-        run_model "$m" -n 0 --logits a.npy -f
-        run_model "$m" -n 0 --logits b.npy -f --plan plan.zt
+        n=0 run_model "$m" --logits a.npy -f
+        n=0 run_model "$m" --logits b.npy -f --plan plan.zt
         cmp a.npy b.npy
     done
 }

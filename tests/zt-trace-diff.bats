@@ -137,7 +137,8 @@ END
 
 @test "misuse is one line and 64" {
     all_refused zt-trace <<'END'
-64|two|show --engine ref,cpu layer.zt
+64|'--engine' does not apply to show|show --engine ref,cpu layer.zt
+64|not two|stats --engine ref,cpu layer.zt
 64|A,B|diff --engine ref,cpu,ref layer.zt
 64|A,B|diff --isa , layer.zt
 64|1 to 256|diff --threads 1,0 layer.zt

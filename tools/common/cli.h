@@ -49,7 +49,28 @@ typedef struct zt_opt {
     int64_t min, max; /* I64: both 0 means any; SIZE: min is 0 or 1 */
     double fmin, fmax; /* F64: likewise */
     bool *given;      /* may be NULL: set true when the option was on the command line */
+    uint64_t modes;   /* ZT_IN of each mode of the tool that it applies to; 0: all */
+    const char *needs;     /* "json|jsonl": it applies only beside one of these options; a letter
+                            * stands for an option without a name as "-n" */
+    const char *excludes;  /* "raw|template": it cannot be given together with these */
+    const char *otherwise; /* its default in words, where the value at the start does not say it */
 } zt_opt;
+
+/* A mode is what a tool does in one run: a command ("merge"), what an option asks for
+ * ("--tokenize"), or what follows from the model ("a network"). An option that is given in a mode
+ * that it does not apply to is refused, and never ignored. */
+typedef struct zt_mode {
+    const char *name;   /* as messages have it */
+    const char *option; /* name of the option that chooses it; NULL: a command or the model does */
+} zt_mode;
+#define ZT_IN(mode) (UINT64_C(1) << (mode))
+
+/* A shared option's row for one tool; those without one apply to all its modes. */
+typedef struct zt_shared_opt {
+    const char *name;
+    uint64_t modes;    /* as of zt_opt */
+    const char *needs; /* likewise */
+} zt_shared_opt;
 
 /* Which of cli.md's shared options a tool takes (help, version, quiet, verbose always). */
 enum {
@@ -62,6 +83,7 @@ enum {
     ZT_SHARE_PROGRESS = 64,
     ZT_SHARE_PAIR = 128, /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
     ZT_SHARE_TILE = 512, /* --tile */
+    ZT_SHARE_THREADS = 1024, /* -t --threads alone, where no engine runs */
     ZT_SHARE_JUNIT = 256 /* with FORMAT: junit too, which the tool writes itself, not a table */
 };
 
@@ -72,6 +94,9 @@ typedef struct zt_tool {
     const zt_opt *options; /* ends with {0} */
     unsigned shared;
     int max_operands; /* -1: any number */
+    const zt_mode *modes; /* [n_modes], 64 at most */
+    int n_modes;
+    const zt_shared_opt *shared_options; /* ends with {0}; NULL: all apply everywhere */
 } zt_tool;
 
 typedef enum zt_format {
@@ -108,6 +133,14 @@ typedef struct zt_cli {
 /* Parses; --help and --version print and exit 0; misuse is one line and exit 64. Sets the memory
  * limit, the log and SIGINT. */
 zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
+/* Was the option of that name ("model"; "-n" where it has none) on the command line? */
+bool zt_cli_given(const zt_cli *cli, const char *name);
+/* The mode that the options given choose, or `usual` where none does. -1: two different ones were
+ * asked for, ZT_EUSAGE. */
+int zt_cli_mode(zt_cli *cli, int usual);
+/* Every option given applies to the mode, has what it needs beside it, and nothing that it
+ * excludes; else ZT_EUSAGE names the option, and what it does apply to. */
+zt_status zt_cli_enter(zt_cli *cli, int mode);
 /* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
  * full disk must not look like success), frees all, and returns the exit code of `s`. */
 int zt_cli_close(zt_cli *cli, zt_status s);

@@ -22,28 +22,23 @@ static int no_command(zt_cli *cli, const char *problem, const void *table, size_
     return -1;
 }
 
-int zt_command_find(zt_cli *cli, const void *table, size_t size, int n)
+void zt_command_modes(const void *table, size_t size, int n, zt_mode *modes, const char **synopses)
+{
+    for (int i = 0; i < n; i++) {
+        modes[i] = (zt_mode){.name = at(table, size, i)->name};
+        synopses[i] = at(table, size, i)->synopsis;
+    }
+    synopses[n] = NULL;
+}
+
+int zt_command_enter(zt_cli *cli, const void *table, size_t size, int n)
 {
     char shown[64], problem[128];
     if (cli->n_operands == 0) return no_command(cli, "a command is missing", table, size, n);
     const char *name = cli->operands[0];
     for (int i = 0; i < n; i++)
-        if (strcmp(name, at(table, size, i)->name) == 0) return i;
+        if (strcmp(name, at(table, size, i)->name) == 0) return zt_cli_enter(cli, i) ? -1 : i;
     snprintf(problem, sizeof problem, "'%s' is no command",
              zt_escape(shown, sizeof shown, name, strlen(name)));
     return no_command(cli, problem, table, size, n);
-}
-
-zt_status zt_command_check(zt_cli *cli, const zt_command *c)
-{
-    const zt_opt *table = cli->tool->options;
-    for (int i = 0; table[i].name || table[i].letter; i++) {
-        const zt_opt *o = &table[i];
-        if (!*o->given || (c->takes >> i & 1)) continue;
-        if (o->name)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s' does not go with %s", o->name,
-                           c->name);
-        return zt_fail(cli->ctx, ZT_EUSAGE, "option '-%c' does not go with %s", o->letter, c->name);
-    }
-    return ZT_OK;
 }

@@ -8,6 +8,7 @@ typedef struct zt_cli_state {
     zt_cli pub;  /* first: a zt_cli * is this */
     zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
     int n_own, n_opts;
+    const char **given; /* [n_opts]: as it was first given, "" without a value; NULL: it was not */
     bool no; /* the answer is "no" */
     /* shared options that are not kept in zt_cli */
     bool help, version, isa_given, format_given, completion_given;
@@ -26,6 +27,9 @@ void zt_options_free(zt_cli_state *st);
 /* "--name", or "-x" for an option that has only a letter; borrowed from buf or the table. */
 const char *zt_option_display(const zt_opt *o, char buf[64]);
 bool zt_option_takes_value(const zt_opt *o);
+
+/* modes.c: the modes and needs of the tool's own row for a shared option. */
+void zt_modes_share(const zt_tool *tool, zt_opt *o);
 
 /* pair.c: --threads, --engine and --isa of a tool that takes two. */
 zt_status zt_pair_settle(zt_cli_state *st);

@@ -31,6 +31,8 @@ static const struct shared_option {
         "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
     ROW(ZT_SHARE_ENGINE, pub.threads, 't', "threads", I64, "N",
         "threads (default: the processors it may use)", .min = 1, .max = 256),
+    ROW(ZT_SHARE_THREADS, pub.threads, 't', "threads", I64, "N",
+        "threads (default: the processors it may use)", .min = 1, .max = 256),
     ROW(ZT_SHARE_ENGINE, pub.engine, 0, "engine", STR, "NAME",
         "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
     ROW(ZT_SHARE_ENGINE, pub.strict, 0, "strict-engine", FLAG, NULL,
@@ -106,8 +108,10 @@ static zt_status build(zt_cli_state *st)
         *o = row->opt;
         o->value = (char *)st + row->value;
         o->given = given_of(st, o->name);
+        zt_modes_share(tool, o);
     }
-    return ZT_OK;
+    st->given = zt_calloc(st->pub.ctx, (size_t)st->n_opts + 1, sizeof *st->given);
+    return st->given ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -392,6 +396,23 @@ static zt_status misuse(zt_cli_state *st, int code, char **argv)
     return unknown_long(st, argv[optind - 1] + 2);
 }
 
+/* Remembers that the option was given. Of values only a list takes more than one: of two
+ * different ones the first would be ignored. */
+static zt_status note_given(zt_cli_state *st, const zt_opt *o, const char *text)
+{
+    char name[64], shown[2][SHOWN];
+    const char **given = &st->given[o - st->opts];
+    if (*given && text && o->kind != ZT_OPT_LIST && strcmp(*given, text))
+        return zt_fail(st->pub.ctx, ZT_EUSAGE, "option '%s' is given twice: '%s' and '%s'",
+                       zt_option_display(o, name),
+                       zt_escape(shown[0], SHOWN, *given, strlen(*given)),
+                       zt_escape(shown[1], SHOWN, text, strlen(text)));
+    *given = text ? text : "";
+    if (o->given)
+        *o->given = true;
+    return ZT_OK;
+}
+
 static zt_status parse_all(zt_cli_state *st, const parser *p, int argc, char **argv)
 {
     optind = 0; /* glibc: begin anew */
@@ -403,11 +424,12 @@ static zt_status parse_all(zt_cli_state *st, const parser *p, int argc, char **a
         if (code == '?' || code == ':')
             return misuse(st, code, argv);
         const zt_opt *o = by_code(st, code);
-        zt_status s = set[o->kind](st, o, optarg);
+        const char *text = zt_option_takes_value(o) ? optarg : NULL;
+        zt_status s = note_given(st, o, text);
+        if (s == ZT_OK)
+            s = set[o->kind](st, o, text);
         if (s)
             return s;
-        if (o->given)
-            *o->given = true;
         if (st->help || st->completion_given)
             return ZT_OK;
     }
@@ -454,6 +476,8 @@ void zt_options_free(zt_cli_state *st)
             *list = (zt_opt_list){0};
         }
     }
+    zt_free(st->pub.ctx, st->given);
     zt_free(st->pub.ctx, st->opts);
+    st->given = NULL;
     st->opts = NULL;
 }

@@ -16,6 +16,19 @@ typedef struct convert_options {
     size_t shard;
 } convert_options;
 
+/* What zt-convert does: the modes of its option table. */
+enum {
+    CONVERT_WRITE,
+    CONVERT_LIST,
+    CONVERT_META,
+    CONVERT_CHECK,
+    CONVERT_HASH,
+    CONVERT_CAT,
+    CONVERT_PROBE,
+    CONVERT_BLUEPRINT,
+    CONVERT_N_MODES
+};
+
 extern const zt_tool convert_tool;
 convert_options *convert_options_init(void);
 

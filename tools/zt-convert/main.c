@@ -3,41 +3,14 @@
 
 #include <string.h>
 
-/* Of --list, --meta ... the one that was given; NULL: a conversion. More than one is misuse. */
-static zt_status choose(job *j, zt_status (**look)(job *j))
-{
-    const convert_options *o = j->o;
-    const struct {
-        bool given;
-        const char *name;
-        zt_status (*run)(job *j);
-    } looks[] = {{o->list, "list", job_list},
-                 {o->meta, "meta", job_meta},
-                 {o->check, "check", job_check},
-                 {o->hash, "hash", job_hash},
-                 {o->cat != NULL, "cat", job_cat},
-                 {o->probe, "probe", job_probe},
-                 {o->blueprint, "blueprint", job_blueprint}};
-    const char *first = NULL;
-    *look = NULL;
-    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
-        if (!looks[i].given) continue;
-        if (first)
-            return zt_fail(j->ctx, ZT_EUSAGE, "options '--%s' and '--%s' do not go together", first,
-                           looks[i].name);
-        first = looks[i].name;
-        *look = looks[i].run;
-    }
-    return ZT_OK;
-}
+/* What each mode does; NULL: a conversion. */
+static zt_status (*const looks[CONVERT_N_MODES])(job *j) = {
+    [CONVERT_LIST] = job_list, [CONVERT_META] = job_meta,   [CONVERT_CHECK] = job_check,
+    [CONVERT_HASH] = job_hash, [CONVERT_CAT] = job_cat,     [CONVERT_PROBE] = job_probe,
+    [CONVERT_BLUEPRINT] = job_blueprint};
 
 static zt_status look_at(job *j, zt_status (*look)(job *j))
 {
-    const convert_options *o = j->o;
-    if (o->to || o->dtype || o->rename.n || o->set.n || o->unset.n || o->shard || o->no_history)
-        return zt_fail(j->ctx, ZT_EUSAGE, "nothing is converted when a file is looked at");
-    if (j->cli->output && !o->cat)
-        return zt_fail(j->ctx, ZT_EUSAGE, "option '--output' does not go with that: it is a table");
     if (j->cli->n_operands != 1)
         return zt_fail(j->ctx, ZT_EUSAGE, "one input is looked at, %d were given",
                        j->cli->n_operands);
@@ -60,7 +33,6 @@ static zt_status convert(job *j)
     j->path = cli->operands;
     j->n_in = cli->n_operands;
     j->out = cli->output;
-    if (j->o->by >= 0) return zt_fail(j->ctx, ZT_EUSAGE, "option '--by' goes with '--list'");
     if (j->n_in == 0) return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
     if (!j->out && !is_edit(j)) {
         if (j->n_in < 2)
@@ -75,9 +47,9 @@ int main(int argc, char **argv)
     convert_options *o = convert_options_init();
     zt_cli *cli = zt_cli_open(&convert_tool, argc, argv);
     job j = {.cli = cli, .ctx = cli->ctx, .o = o, .texts = zt_arena_new(cli->ctx, 0)};
-    zt_status (*look)(job * j);
-    zt_status s = j.texts ? choose(&j, &look) : ZT_ENOMEM;
-    if (s == ZT_OK) s = look ? look_at(&j, look) : convert(&j);
+    int mode = zt_cli_mode(cli, CONVERT_WRITE);
+    zt_status s = !j.texts ? ZT_ENOMEM : mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
+    if (s == ZT_OK) s = looks[mode] ? look_at(&j, looks[mode]) : convert(&j);
     for (int i = 0; j.in && i < j.n_in; i++) zt_checkpoint_close(j.in[i]);
     zt_free(j.ctx, j.in);
     zt_free(j.ctx, j.picked);

@@ -1,8 +1,8 @@
 /* dna_tool.h - private to zt-dna: its options, its commands, and what the commands share.
  *
- * To add a command: a file with its function, declared here; a row of `commands` in main.c with its
- * name, synopsis and the options that it takes; the options it needs first in options.c. An option
- * given to a command that does not take it is misuse; those shared by zt's tools go with all.
+ * To add a command: a file with its function, declared here; its number below, and a row of
+ * `commands` in main.c with its name and synopsis. To add an option: a field of dna_options and a
+ * row in options.c, which says the commands that it applies to. With others it is misuse.
  */
 #ifndef ZT_DNA_TOOL_H
 #define ZT_DNA_TOOL_H
@@ -32,46 +32,22 @@ typedef struct dna_options {
 
 enum { DNA_BY_LAYER, DNA_BY_BLOCK };
 
-/* The tool's own options, by which a command says what it takes: a bit each. */
-enum {
-    DNA_SELECT,
-    DNA_RULE,
-    DNA_THRESHOLD,
-    DNA_BY,
-    DNA_SHIFTS,
-    DNA_MAP,
-    DNA_PLOT,
-    DNA_MODE,
-    DNA_ALPHA,
-    DNA_RATIO,
-    DNA_FITNESS_A,
-    DNA_FITNESS_B,
-    DNA_REPORT,
-    DNA_TO,
-    DNA_NO_HISTORY,
-    DNA_COMBINE,
-    DNA_RESIDUAL,
-    DNA_METHOD,
-    DNA_CONFIG,
-    DNA_MODELS,
-    DNA_BASE,
-    DNA_WEIGHT,
-    DNA_T,
-    DNA_DENSITY,
-    DNA_GAMMA,
-    DNA_EPSILON,
-    DNA_LAMBDA,
-    DNA_SCALE,
-    DNA_PARAM,
-    DNA_RANK,
-    DNA_TYPE,
-    DNA_N_OPTIONS
-};
-#define TAKES(option) (UINT64_C(1) << DNA_##option)
-
 extern dna_options dna_opt;
-extern bool dna_given[DNA_N_OPTIONS];
-extern const zt_opt dna_option_table[DNA_N_OPTIONS + 1];
+extern const zt_opt dna_option_table[];
+extern const zt_shared_opt dna_shared_options[];
+
+/* The commands, which are the tool's modes. */
+enum {
+    DNA_LAYERS,
+    DNA_EXTRACT,
+    DNA_COMPARE,
+    DNA_LINEAGE,
+    DNA_SPLICE,
+    DNA_MERGE,
+    DNA_GRAFT,
+    DNA_LORA,
+    DNA_N_COMMANDS
+};
 
 /* ---- commands (main.c) ----------------------------------------------------------------------- */
 

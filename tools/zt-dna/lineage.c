@@ -211,7 +211,7 @@ zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
     line l = {.cli = cli, .o = o, .name = operands, .n = n};
     zt_dna_how how = {.threads = dna_threads(cli), .wanted = wanted, .tick = tick, .user = &l};
-    double above = dna_given[DNA_THRESHOLD] ? o->threshold : 0.5;
+    double above = zt_cli_given(cli, "threshold") ? o->threshold : 0.5;
     int stdins = 0;
     if (n > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", n, MOST);
     zt_status s = ZT_OK;

@@ -115,10 +115,9 @@ static zt_status put_parameters(zt_cli *cli, const dna_options *o, zt_str *t, ea
                                 const char *method, bool *outer)
 {
     const struct {
-        int option;
         const char *name;
         double value;
-    } numbers[] = {{DNA_T, "t", o->t}, {DNA_LAMBDA, "lambda", o->lambda}};
+    } numbers[] = {{"t", o->t}, {"lambda", o->lambda}};
     bool first = true;
     zt_status s = put_key(t, "parameters", outer);
     if (s == ZT_OK) s = zt_str_puts(t, "{");
@@ -130,11 +129,11 @@ static zt_status put_parameters(zt_cli *cli, const dna_options *o, zt_str *t, ea
         if (s == ZT_OK) s = put_number(t, of[i].option, x, &first);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && s == ZT_OK; i++)
-        if (dna_given[numbers[i].option])
+        if (zt_cli_given(cli, numbers[i].name))
             s = put_number(t, numbers[i].name, numbers[i].value, &first);
     if (s == ZT_OK && !o->weight.n && !is_param(o, "weight"))
         s = put_number(t, "weight", 1, &first);
-    if (s == ZT_OK && !dna_given[DNA_T] && !is_param(o, "t") && !strcmp(method, "slerp"))
+    if (s == ZT_OK && !zt_cli_given(cli, "t") && !is_param(o, "t") && !strcmp(method, "slerp"))
         s = put_number(t, "t", 0.5, &first);
     for (int i = 0; i < o->param.n && s == ZT_OK; i++)
         s = put_param(cli, t, o->param.item[i], &first);
@@ -175,18 +174,6 @@ static zt_status describe(zt_cli *cli, const dna_options *o, char **operands, in
     return s == ZT_OK ? zt_str_puts(t, "}") : s;
 }
 
-/* With a file the flags that would say the same are misuse. */
-static zt_status check_alone(zt_cli *cli)
-{
-    static const int others[] = {DNA_METHOD, DNA_BASE,    DNA_WEIGHT, DNA_T,      DNA_DENSITY,
-                                 DNA_GAMMA,  DNA_EPSILON, DNA_SCALE,  DNA_LAMBDA, DNA_PARAM};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (dna_given[others[i]])
-            return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s' does not go with --config",
-                           dna_option_table[others[i]].name);
-    return ZT_OK;
-}
-
 /* What is wrong with a recipe that was made of options, is wrong with these. */
 static void misused(zt_ctx *ctx)
 {
@@ -201,7 +188,7 @@ zt_recipe *merge_recipe(zt_cli *cli, const dna_options *o, char **operands, int 
 {
     zt_str text;
     zt_recipe *r = NULL;
-    if (o->config) return check_alone(cli) == ZT_OK ? zt_recipe_open(cli->ctx, o->config) : NULL;
+    if (o->config) return zt_recipe_open(cli->ctx, o->config);
     if (n < 1) {
         zt_fail(cli->ctx, ZT_EUSAGE, "merge: no models");
         return NULL;

@@ -3,61 +3,81 @@
 
 /* filled by the option table, which needs constant addresses */
 dna_options dna_opt = {.threshold = 0.95, .alpha = 0.5, .ratio = 0.5, .rank = 16};
-bool dna_given[DNA_N_OPTIONS];
 
-#define ROW(id, c, n, k, field, a, h, ...)                                                         \
-    [DNA_##id] = {.letter = c,                                                                     \
-                  .name = n,                                                                       \
-                  .kind = ZT_OPT_##k,                                                              \
-                  .value = &dna_opt.field,                                                         \
-                  .arg = a,                                                                        \
-                  .help = h,                                                                       \
-                  .given = &dna_given[DNA_##id],                                                   \
-                  __VA_ARGS__}
+#define IN(command) ZT_IN(DNA_##command)
+#define MIXES (IN(SPLICE) | IN(MERGE) | IN(GRAFT) | IN(LORA)) /* another model is written */
+#define TABLES (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
 
-const zt_opt dna_option_table[DNA_N_OPTIONS + 1] = {
-    ROW(SELECT, 0, "select", LIST, select, "GLOB",
+/* letter, name, kind, field, the commands it applies to, the argument's name, help; then what else a
+ * row has */
+#define ROW(c, n, k, field, in, a, h, ...)                                                         \
+    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &dna_opt.field, .modes = in, .arg = a,   \
+     .help = h, __VA_ARGS__}
+
+const zt_opt dna_option_table[] = {
+    ROW(0, "select", LIST, select, TABLES, "GLOB",
         "only layers whose names match; may be given many times", ),
-    ROW(RULE, 0, "rule", WORD, rule, "field|loom",
+    ROW(0, "rule", WORD, rule, IN(EXTRACT) | IN(COMPARE) | IN(LINEAGE) | IN(SPLICE), "field|loom",
         "how weights are taken at their precision (default: field)", ),
-    ROW(THRESHOLD, 0, "threshold", F64, threshold, "X",
+    ROW(0, "threshold", F64, threshold, IN(COMPARE) | IN(LINEAGE), "X",
         "alike from this overlap on (0.95); lineage: kin above it (0.5)", .fmin = -1, .fmax = 1),
-    ROW(BY, 0, "by", WORD, by, "layer|block", "a row a layer (default), or a block of them", ),
-    ROW(SHIFTS, 0, "shifts", FLAG, shifts, NULL, "compare: the table is of layers that moved", ),
-    ROW(MAP, 0, "map", FLAG, map, NULL, "a map of types and blocks, or a tree; no table", ),
-    ROW(PLOT, 0, "plot", STR, plot, "FILE.svg", "draw the overlaps as a heat map", ),
-    ROW(MODE, 0, "mode", WORD, mode, "blend|point|uniform",
+    ROW(0, "by", WORD, by, IN(COMPARE), "layer|block",
+        "a row a layer (default), or a block of them", ),
+    ROW(0, "shifts", FLAG, shifts, IN(COMPARE), NULL, "compare: the table is of layers that moved",
+        .excludes = "map"),
+    ROW(0, "map", FLAG, map, IN(COMPARE) | IN(LINEAGE), NULL,
+        "a map of types and blocks, or a tree; no table", ),
+    ROW(0, "plot", STR, plot, IN(COMPARE) | IN(LINEAGE), "FILE.svg",
+        "draw the overlaps as a heat map", ),
+    ROW(0, "mode", WORD, mode, IN(SPLICE), "blend|point|uniform",
         "splice: numbers between A's and B's (default), or of one or the other", ),
-    ROW(ALPHA, 0, "alpha", F64, alpha, "A", "B's share of a blend (default: 0.5)", .fmin = -1e6,
+    ROW(0, "alpha", F64, alpha, IN(SPLICE), "A", "B's share of a blend (default: 0.5)",
+        .fmin = -1e6,
         .fmax = 1e6),
-    ROW(RATIO, 0, "ratio", F64, ratio, "R",
+    ROW(0, "ratio", F64, ratio, IN(SPLICE), "R",
         "of point: the part of a layer that is A's (default: 0.5)", .fmin = 0, .fmax = 1e6),
-    ROW(FITNESS_A, 0, "fitness-a", F64, fitness_a, "X",
-        "with --fitness-b: shares by how fit each is", .fmin = 0, .fmax = 1e300),
-    ROW(FITNESS_B, 0, "fitness-b", F64, fitness_b, "Y", "likewise, of B", .fmin = 0, .fmax = 1e300),
-    ROW(REPORT, 0, "report", STR, report, "FILE", "similarities, what was mixed, DNA, as JSON", ),
-    ROW(TO, 0, "to", STR, to, "CONTAINER",
+    ROW(0, "fitness-a", F64, fitness_a, IN(SPLICE), "X",
+        "with --fitness-b: shares by how fit each is", .fmin = 0, .fmax = 1e300,
+        .needs = "fitness-b"),
+    ROW(0, "fitness-b", F64, fitness_b, IN(SPLICE), "Y", "likewise, of B", .fmin = 0,
+        .fmax = 1e300, .needs = "fitness-a"),
+    ROW(0, "report", STR, report, IN(SPLICE), "FILE",
+        "similarities, what was mixed, DNA, as JSON", ),
+    ROW(0, "to", STR, to, IN(EXTRACT) | IN(SPLICE) | IN(MERGE) | IN(GRAFT), "CONTAINER",
         "of the output: gguf, safetensors, npz, json ... (default: by its name)", ),
-    ROW(NO_HISTORY, 0, "no-history", FLAG, no_history, NULL,
+    ROW(0, "no-history", FLAG, no_history, IN(SPLICE) | IN(GRAFT), NULL,
         "do not note this run in the metadata: same bytes twice", ),
-    ROW(COMBINE, 0, "combine", WORD, combine, "concat|add|avg|grid_scatter",
+    ROW(0, "combine", WORD, combine, IN(GRAFT), "concat|add|avg|grid_scatter",
         "graft: how outputs are joined (default: concat)", ),
-    ROW(RESIDUAL, 0, "residual", FLAG, residual, NULL, "graft: and the input is added", ),
-    ROW(METHOD, 0, "method", STR, method, "NAME",
+    ROW(0, "residual", FLAG, residual, IN(GRAFT), NULL, "graft: and the input is added", ),
+    ROW(0, "method", STR, method, IN(MERGE), "NAME",
         "merge: how, by mergekit's name: linear, slerp, ties, ...", ),
-    ROW(CONFIG, 0, "config", STR, config, "FILE", "merge: a recipe in mergekit's YAML, or JSON", ),
-    ROW(MODELS, 0, "models", STR, models, "DIR", "merge: where the recipe's models are", ),
-    ROW(BASE, 0, "base", STR, base, "MODEL", "merge: the model that differences are taken to", ),
-    ROW(WEIGHT, 0, "weight", LIST, weight, "W", "merge: of each model in turn, or one of all", ),
-    ROW(T, 0, "t", F64, t, "X", "merge: how far from the base to the other", ),
-    ROW(DENSITY, 0, "density", LIST, density, "X",
+    ROW(0, "config", STR, config, IN(MERGE), "FILE", "merge: a recipe in mergekit's YAML, or JSON",
+        .excludes = "method|base|weight|t|density|gamma|epsilon|scale|lambda|param"),
+    ROW(0, "models", STR, models, IN(MERGE), "DIR", "merge: where the recipe's models are", ),
+    ROW(0, "base", STR, base, IN(MERGE), "MODEL",
+        "merge: the model that differences are taken to", ),
+    ROW(0, "weight", LIST, weight, IN(MERGE), "W", "merge: of each model in turn, or one of all", ),
+    ROW(0, "t", F64, t, IN(MERGE), "X", "merge: how far from the base to the other", ),
+    ROW(0, "density", LIST, density, IN(MERGE), "X",
         "merge: the share of differences that is kept", ),
-    ROW(GAMMA, 0, "gamma", LIST, gamma, "X", "merge: the share of the largest that is not", ),
-    ROW(EPSILON, 0, "epsilon", LIST, epsilon, "X", "merge: how much chances differ by rank", ),
-    ROW(LAMBDA, 0, "lambda", F64, lambda, "X", "merge: what all differences are multiplied by", ),
-    ROW(SCALE, 0, "scale", LIST, scale, "X", "merge: what a model that is passed through is", ),
-    ROW(PARAM, 0, "param", LIST, param, "NAME=VALUE", "merge: any parameter of mergekit's", ),
-    ROW(RANK, 0, "rank", I64, rank, "R", "lora: of each matrix (default: 16)", .min = 1,
+    ROW(0, "gamma", LIST, gamma, IN(MERGE), "X", "merge: the share of the largest that is not", ),
+    ROW(0, "epsilon", LIST, epsilon, IN(MERGE), "X", "merge: how much chances differ by rank", ),
+    ROW(0, "lambda", F64, lambda, IN(MERGE), "X",
+        "merge: what all differences are multiplied by", ),
+    ROW(0, "scale", LIST, scale, IN(MERGE), "X", "merge: what a model that is passed through is", ),
+    ROW(0, "param", LIST, param, IN(MERGE), "NAME=VALUE", "merge: any parameter of mergekit's", ),
+    ROW(0, "rank", I64, rank, IN(LORA), "R", "lora: of each matrix (default: 16)", .min = 1,
         .max = 4096),
-    ROW(TYPE, 'T', "type", STR, type, "TYPE", "merge: the child's type, as zt-quant has it", ),
-};
+    ROW('T', "type", STR, type, IN(MERGE), "TYPE", "merge: the child's type, as zt-quant has it", ),
+    {0}};
+
+const zt_shared_opt dna_shared_options[] = {
+    {"output", IN(EXTRACT) | MIXES, NULL},
+    {"force", ~IN(LAYERS), "output|plot|report"},
+    {"threads", IN(COMPARE) | IN(LINEAGE) | IN(SPLICE) | IN(MERGE) | IN(LORA), NULL},
+    {"seed", IN(SPLICE) | IN(MERGE) | IN(LORA), NULL},
+    {"format", TABLES, NULL},
+    {"color", TABLES, NULL},
+    {"progress", ~(IN(LAYERS) | IN(GRAFT)), NULL},
+    {0}};

@@ -100,8 +100,6 @@ static zt_status check(zt_cli *cli, const dna_options *o, char **operands)
     if (!out) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o CHILD");
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
-    if (dna_given[DNA_FITNESS_A] != dna_given[DNA_FITNESS_B])
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--fitness-a and --fitness-b go together");
     if (o->report && !strcmp(o->report, out))
         return zt_fail(cli->ctx, ZT_EUSAGE, "--report and --output are one file");
     zt_status s = ZT_OK;

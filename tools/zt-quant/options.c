@@ -5,39 +5,73 @@
 
 static quant_options opt; /* filled by the option table, which needs constant addresses */
 
-#define ROW(c, n, k, field, a, h, ...)                                                             \
-    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .arg = a, .help = h,         \
-     __VA_ARGS__}
-#define FLAG(n, field, h) ROW(0, n, FLAG, field, NULL, h, )
+/* What zt-quant does: the modes of the option table. */
+enum { QUANTIZE, MEASURE, DRY, IMATRIX, TYPES, N_MODES };
+static const zt_mode modes[N_MODES] = {
+    [QUANTIZE] = {"quantization", NULL},
+    [MEASURE] = {"--measure", "measure"},
+    [DRY] = {"--dry-run", "dry-run"},
+    [IMATRIX] = {"--make-imatrix", "make-imatrix"},
+    [TYPES] = {"--list-types", "list-types"},
+};
+#define WRITES (ZT_IN(QUANTIZE) | ZT_IN(MEASURE))
+#define CHOOSES (WRITES | ZT_IN(DRY)) /* types for tensors */
+
+/* letter, name, kind, field, the modes it applies to (0: all), the argument's name, help; then what
+ * else a row has */
+#define ROW(c, n, k, field, in, a, h, ...)                                                         \
+    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .modes = in, .arg = a,       \
+     .help = h, __VA_ARGS__}
+#define FLAG(n, field, in, h) ROW(0, n, FLAG, field, in, NULL, h, )
 
 static const zt_opt options[] = {
-    ROW('T', "type", STR, type, "TYPE",
+    ROW('T', "type", STR, type, CHOOSES, "TYPE",
         "the type, or mix of types, of the matrices (--list-types)", ),
-    ROW(0, "tensor-type", LIST, wishes, "GLOB=TYPE",
+    ROW(0, "tensor-type", LIST, wishes, CHOOSES, "GLOB=TYPE",
         "another type for such names; the last that matches holds", ),
-    ROW(0, "scale", WORD, scale, "row|tensor", "of FP8: a scale for each row (default), or one",
+    ROW(0, "scale", WORD, scale, CHOOSES, "row|tensor",
+        "of FP8: a scale for each row (default), or one",
         .given = &opt.scale_given),
-    ROW(0, "rule", WORD, rule, "field|loom",
+    ROW(0, "rule", WORD, rule, CHOOSES, "field|loom",
         "of networks: how codes are chosen (default: field)", ),
-    FLAG("pure", pure, "all matrices of one type: no mix"),
-    ROW(0, "target-size", SIZE, target, "SIZE",
-        "types by measured error; the whole file has at most this size", .min = 1),
-    ROW(0, "bpw", F64, bpw, "X",
+    FLAG("pure", pure, CHOOSES, "all matrices of one type: no mix"),
+    ROW(0, "target-size", SIZE, target, CHOOSES, "SIZE",
+        "types by measured error; the whole file has at most this size", .min = 1,
+        .excludes = "type|pure|bpw"),
+    ROW(0, "bpw", F64, bpw, CHOOSES, "X",
         "the same; the tensors have at most X bits per weight of the model", .fmin = 1e-3,
-        .fmax = 64),
-    ROW(0, "imatrix", STR, imatrix, "FILE", "how much each column counts (--make-imatrix)", ),
-    FLAG("strict", strict, "exit 1 where a tensor cannot have its type and falls back to another"),
-    FLAG("dry-run", dry_run, "the types and sizes, as a table; nothing is written"),
-    FLAG("measure", measure, "the error of each tensor, as a table; OUT may be left out"),
-    ROW(0, "to", STR, to, "FORMAT", "the container of OUT (default: by its name, else gguf)", ),
-    FLAG("no-history", no_history, "do not note this run in the metadata: same bytes twice"),
-    FLAG("list-types", list_types, "the types and mixes, as a table"),
-    FLAG("make-imatrix", make_imatrix,
+        .fmax = 64, .excludes = "type|pure"),
+    ROW(0, "imatrix", STR, imatrix, CHOOSES, "FILE",
+        "how much each column counts (--make-imatrix)", ),
+    FLAG("strict", strict, CHOOSES,
+        "exit 1 where a tensor cannot have its type and falls back to another"),
+    FLAG("dry-run", dry_run, 0, "the types and sizes, as a table; nothing is written"),
+    FLAG("measure", measure, 0, "the error of each tensor, as a table; OUT may be left out"),
+    ROW(0, "to", STR, to, CHOOSES, "FORMAT",
+        "the container of OUT (default: by its name, else gguf)", ),
+    FLAG("no-history", no_history, CHOOSES,
+        "do not note this run in the metadata: same bytes twice"),
+    FLAG("list-types", list_types, 0, "the types and mixes, as a table"),
+    FLAG("make-imatrix", make_imatrix, 0,
          "run a model over a text, to see how much each column counts"),
-    ROW('m', "model", STR, model, "MODEL", "with --make-imatrix: the model", ),
-    ROW('i', "input", STR, input, "TEXT", "with --make-imatrix: the text", ),
-    ROW('c', "ctx", I64, window, "N", "with --make-imatrix: tokens of a window (default: 512)",
+    ROW('m', "model", STR, model, ZT_IN(IMATRIX), "MODEL", "with --make-imatrix: the model", ),
+    ROW('i', "input", STR, input, ZT_IN(IMATRIX), "TEXT", "with --make-imatrix: the text", ),
+    ROW('c', "ctx", I64, window, ZT_IN(IMATRIX), "N",
+        "with --make-imatrix: tokens of a window (default: 512)",
         .min = 1, .max = 1 << 24),
+    {0}};
+
+static const zt_shared_opt shared[] = {
+    {"output", WRITES | ZT_IN(IMATRIX), NULL},
+    {"force", WRITES | ZT_IN(IMATRIX), NULL},
+    {"threads", CHOOSES | ZT_IN(IMATRIX), NULL},
+    {"engine", ZT_IN(IMATRIX), NULL},
+    {"strict-engine", ZT_IN(IMATRIX), NULL},
+    {"isa", ZT_IN(IMATRIX), NULL},
+    {"compute", ZT_IN(IMATRIX), NULL},
+    {"format", ZT_IN(MEASURE) | ZT_IN(DRY) | ZT_IN(TYPES), NULL},
+    {"color", ZT_IN(MEASURE) | ZT_IN(DRY) | ZT_IN(TYPES), NULL},
+    {"progress", CHOOSES | ZT_IN(IMATRIX), NULL},
     {0}};
 
 static const char *const synopsis[] = {
@@ -55,6 +89,9 @@ const zt_tool quant_tool = {
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR |
               ZT_SHARE_PROGRESS,
     .max_operands = 2,
+    .modes = modes,
+    .n_modes = N_MODES,
+    .shared_options = shared,
 };
 
 quant_options *quant_options_init(void)
@@ -73,9 +110,8 @@ static zt_status misuse(quant *q, const char *what)
 static zt_status check_imatrix_job(quant *q)
 {
     const quant_options *o = q->o;
-    if (o->type || quant_fits(o) || o->imatrix || o->dry_run || o->measure || o->to || o->wishes.n ||
-        o->scale_given || o->rule || o->pure || o->strict || o->no_history || q->cli->n_operands)
-        return misuse(q, "--make-imatrix goes with -m MODEL -i TEXT -o FILE alone");
+    if (q->cli->n_operands)
+        return misuse(q, "--make-imatrix has no operands: it goes with -m MODEL -i TEXT -o FILE");
     if (!o->model || !o->input || !q->cli->output)
         return misuse(q, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
     if (!strcmp(o->model, "-") && !strcmp(o->input, "-"))
@@ -150,14 +186,8 @@ static zt_status take_types(quant *q)
     const quant_options *o = q->o;
     size_t n = (size_t)o->wishes.n;
     char shown[64];
-    const char *size = o->target ? "--target-size" : "--bpw";
     if (!o->type && !quant_fits(o))
         return misuse(q, "--type, --target-size or --bpw is missing");
-    if (o->target && o->bpw > 0)
-        return misuse(q, "--target-size and --bpw exclude each other");
-    if ((o->type || o->pure) && quant_fits(o))
-        return zt_fail(q->ctx, ZT_EUSAGE, "%s and %s exclude each other",
-                       o->type ? "--type" : "--pure", size);
     if (!find_type(o->type ? o->type : "q8_0", &q->mix, &q->storage))
         return zt_fail(q->ctx, ZT_EUSAGE, "--type %s: no such type: see --list-types",
                        zt_escape(shown, sizeof shown, o->type, strlen(o->type)));
@@ -175,14 +205,13 @@ static zt_status take_types(quant *q)
 zt_status quant_options_check(quant *q)
 {
     const quant_options *o = q->o;
+    int mode = zt_cli_mode(q->cli, QUANTIZE);
+    if (mode < 0 || zt_cli_enter(q->cli, mode))
+        return ZT_EUSAGE;
     if (o->list_types)
         return q->cli->n_operands ? misuse(q, "--list-types has no operands") : ZT_OK;
     if (o->make_imatrix)
         return check_imatrix_job(q);
-    if (o->model || o->input)
-        return misuse(q, "-m and -i go with --make-imatrix");
-    if (o->dry_run && o->measure)
-        return misuse(q, "--dry-run and --measure exclude each other");
     zt_status s = take_operands(q);
     if (s == ZT_OK && o->to && !zt_container_named(o->to))
         s = misuse(q, "--to: no such format");

@@ -1,4 +1,5 @@
 /* zt-run - run a model: text in, text out. */
+#include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
 
 #include <unistd.h>
@@ -25,9 +26,15 @@ static zt_status with_output(run *r, zt_status (*job)(run *r))
 static zt_status work(run *r)
 {
     const run_options *o = r->o;
-    if (run_is_program(r->cli, o->model))
+    int mode = zt_cli_mode(r->cli, RUN_TEXT);
+    bool program = mode >= 0 && run_is_program(r->cli, o->model);
+    if (program)
+        mode = zt_cli_is_network(r->cli, o->model) ? RUN_NETWORK : RUN_PROGRAM;
+    zt_status s = mode < 0 ? ZT_EUSAGE : zt_cli_enter(r->cli, mode);
+    if (s == ZT_OK && program)
         return run_program(r);
-    zt_status s = run_options_check(r->cli, o);
+    if (s == ZT_OK)
+        s = run_options_check(r->cli, o);
     if (s != ZT_OK)
         return s;
     r->gguf = zt_model_open(r->ctx, o->model);

@@ -29,22 +29,8 @@ bool run_is_program(zt_cli *cli, const char *path)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* Of options of language models, the first that is given. */
-static zt_status check_options(zt_cli *cli, const run_options *o)
+static zt_status check_files(zt_cli *cli, const run_options *o)
 {
-    const struct {
-        const char *name;
-        bool given;
-    } text[] = {{"-p", o->prompt},           {"--chat", o->chat},     {"--tokenize", o->tokenize},
-                {"--detokenize", o->detokenize}, {"--count", o->count},   {"--logits", o->logits},
-                {"--perplexity", o->perplexity}, {"--embed", o->embed},   {"--session", o->session},
-                {"--json", o->json},         {"--jsonl", o->jsonl},   {"--dry-run", o->dry_run},
-                {"--ids", o->ids},           {"--template", o->template}, {"--stats", o->stats},
-                {"--plan", o->plan},         {"--verbatim", o->verbatim},
-                {"-n", o->n >= 0}};
-    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-        if (text[i].given)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "%s does not go with a program", text[i].name);
     if (!strcmp(o->model, "-") && o->input && !strcmp(o->input, "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "standard input (-) can be one file only");
     zt_status s = zt_cli_refuse_same(cli, o->model, cli->output);
@@ -221,13 +207,8 @@ static zt_status step(const job *j)
 zt_status run_program(run *r)
 {
     job j = {.cli = r->cli, .o = r->o};
-    zt_status st = check_options(j.cli, j.o);
+    zt_status st = check_files(j.cli, j.o);
     bool net = !st && zt_cli_is_network(j.cli, j.o->model);
-    if (!st && j.o->cycles && !net)
-        st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--cycles is of networks");
-    if (!st && j.o->chunk_given && (!net || j.o->cycles))
-        st = zt_fail(j.cli->ctx, ZT_EUSAGE, "--chunk %s", net ? "and --cycles exclude each other"
-                                                              : "does not go with a program");
     if (!st) j.prog = net ? network(&j, NULL) : zt_cli_program(j.cli, j.o->model);
     if (!st) st = j.prog ? open_subject(&j) : zt_ctx_status(j.cli->ctx);
     if (!st) st = j.o->chunk_given ? run_rows(j.cli, j.o, j.subject->feed) : step(&j);

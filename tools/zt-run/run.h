@@ -28,6 +28,22 @@ typedef struct run_options {
     const char *eos; /* "2,7": instead of the model's own; NULL: not given */
 } run_options;
 
+/* What zt-run does: the modes of its option table. */
+enum {
+    RUN_TEXT,
+    RUN_CHAT,
+    RUN_JSONL,
+    RUN_TOKENIZE,
+    RUN_DETOKENIZE,
+    RUN_COUNT,
+    RUN_PERPLEXITY,
+    RUN_EMBED,
+    RUN_DRY,
+    RUN_PROGRAM,
+    RUN_NETWORK,
+    RUN_N_MODES
+};
+
 extern const zt_tool run_tool;
 run_options *run_options_init(void); /* with defaults, before the command line is read */
 zt_status run_options_check(zt_cli *cli, const run_options *o);

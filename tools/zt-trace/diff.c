@@ -132,9 +132,6 @@ static zt_status open_engines(diff_job *j)
 {
     zt_cli *cli = j->cli;
     zt_cli_second second = zt_cli_pair(cli);
-    if (cli->compute)
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--compute does not go with diff, which runs each op as it is");
     bool judge = !cli->pair && !j->two_programs;
     const char *name[2] = {judge ? "ref" : cli->engine, second.engine};
     zt_engine_opts eo[2] = {{.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile},
@@ -201,8 +198,6 @@ static zt_status check_use(const diff_job *j, int n)
         return zt_fail(ctx, ZT_EUSAGE, "diff: --output goes with --replay only");
     if (j->o->replay && n == 2)
         return zt_fail(ctx, ZT_EUSAGE, "--replay takes one program, not two");
-    if (j->o->replay && j->o->through)
-        return zt_fail(ctx, ZT_EUSAGE, "--replay and --through do not go together: one op alone");
     return ZT_OK;
 }
 

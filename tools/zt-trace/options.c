@@ -3,51 +3,73 @@
 
 /* Filled by the option table, which needs constant addresses. */
 trace_options trace_opt = {.kv = -1};
-bool trace_given[TRACE_N_OPTIONS];
 
-#define ROW(id, c, n, k, field, a, h, ...)                                                         \
-    [TRACE_##id] = {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &trace_opt.field,         \
-                    .arg = a, .help = h, .given = &trace_given[TRACE_##id], __VA_ARGS__}
+#define IN(command) ZT_IN(TRACE_##command)
+#define SUBJECT (IN(STATS) | IN(CHROME) | IN(MEMORY) | IN(DIFF) | IN(COMPILE)) /* bound, and run */
+#define ENGINE (SUBJECT | IN(RECORD))
+
+/* letter, name, kind, field, the commands it applies to, the argument's name, help; then what else a
+ * row has */
+#define ROW(c, n, k, field, in, a, h, ...)                                                         \
+    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &trace_opt.field, .modes = in, .arg = a, \
+     .help = h, __VA_ARGS__}
 
 #define NO_PASS(pass)                                                                              \
-    ROW(NO_##pass, 0, "no-" #pass, FLAG, no_pass[TRACE_PASS_##pass], NULL,                         \
+    ROW(0, "no-" #pass, FLAG, no_pass[TRACE_PASS_##pass], IN(COMPILE), NULL,                       \
         "compile: without the pass " #pass, ),
 
-const zt_opt trace_option_table[TRACE_N_OPTIONS + 1] = {
-    ROW(MODEL, 'm', "model", STR, model, "MODEL",
+const zt_opt trace_option_table[] = {
+    ROW('m', "model", STR, model, IN(RECORD) | SUBJECT, "MODEL",
         "the model, instead of the one that the program names", ),
-    ROW(INPUT, 'i', "input", STR, input, "FILE",
+    ROW('i', "input", STR, input, SUBJECT, "FILE",
         "inputs and states by name: npz and others; the rest is drawn from --seed", ),
-    ROW(DATA, 0, "data", STR, data, "FILE", "data by name, before that of the model", ),
-    ROW(BIND, 0, "bind", STR, bind, "NAME=N,...", "the symbols of a program", ),
-    ROW(PLAIN, 0, "plain", FLAG, plain, NULL, "show: the program's text alone, canonical", ),
-    ROW(PROMPT, 'p', "prompt", STR, prompt, "TEXT", "record: a run on TEXT, as zt-run --raw", ),
-    ROW(STEPS, 0, "steps", STR, steps, "A..B", "record: ops A to B as a program of their own", ),
-    ROW(AT, 0, "at", I64, at, "N",
+    ROW(0, "data", STR, data, SUBJECT, "FILE", "data by name, before that of the model", ),
+    ROW(0, "bind", STR, bind, SUBJECT | IN(SHOW) | IN(DOT) | IN(GRAD), "NAME=N,...",
+        "the symbols of a program", ),
+    ROW(0, "plain", FLAG, plain, IN(SHOW), NULL, "show: the program's text alone, canonical", ),
+    ROW('p', "prompt", STR, prompt, IN(RECORD), "TEXT", "record: a run on TEXT, as zt-run --raw", ),
+    ROW(0, "steps", STR, steps, IN(RECORD), "A..B",
+        "record: ops A to B as a program of their own", ),
+    ROW(0, "at", I64, at, IN(RECORD), "N",
         "record: the step of the N-th new token (default: 0, the prompt)", .min = 0,
         .max = 1 << 20),
-    ROW(VALUES, 0, "values", STR, values, "FILE",
+    ROW(0, "values", STR, values, IN(RECORD), "FILE",
         "record: inputs, states and what each op made, of that step", ),
-    ROW(CTX, 'c', "ctx", I64, ctx, "N", "record: as zt-run's", .min = 1, .max = INT32_MAX - 64),
-    ROW(KV, 0, "kv", WORD, kv, "f16|f32", "record: type of the cache, as zt-run's", ),
-    ROW(EMBED, 0, "embed", FLAG, embed, NULL, "record: the program of zt-run --embed", ),
-    ROW(CYCLES, 0, "cycles", I64, cycles, "N", "record: of a network run as a clocked mesh",
+    ROW('c', "ctx", I64, ctx, IN(RECORD), "N", "record: as zt-run's",
+        .min = 1, .max = INT32_MAX - 64),
+    ROW(0, "kv", WORD, kv, IN(RECORD), "f16|f32", "record: type of the cache, as zt-run's", ),
+    ROW(0, "embed", FLAG, embed, IN(RECORD), NULL, "record: the program of zt-run --embed", ),
+    ROW(0, "cycles", I64, cycles, IN(RECORD), "N", "record: of a network run as a clocked mesh",
         .min = 1, .max = 1 << 16),
-    ROW(TIMES, 0, "times", STR, times, "FILE",
+    ROW(0, "times", STR, times, IN(RECORD) | IN(STATS) | IN(CHROME), "FILE",
         "record: seconds of each op into FILE; stats, chrome: read from it", ),
-    ROW(BY, 0, "by", WORD, by, "op|step|family|layer", "stats: what a row stands for", ),
-    ROW(REPLAY, 0, "replay", STR, replay, "LINE",
-        "diff: the op of that line alone (or that makes the value of that name)", ),
-    ROW(THROUGH, 0, "through", FLAG, through, NULL,
+    ROW(0, "by", WORD, by, IN(STATS), "op|step|family|layer", "stats: what a row stands for", ),
+    ROW(0, "replay", STR, replay, IN(DIFF), "LINE",
+        "diff: the op of that line alone (or that makes the value of that name)",
+        .excludes = "through"),
+    ROW(0, "through", FLAG, through, IN(DIFF), NULL,
         "diff: each op is given what its own side made, so that errors add up", ),
-    ROW(EXACT, 0, "exact", FLAG, exact, NULL,
+    ROW(0, "exact", FLAG, exact, IN(DIFF) | IN(RECORD), NULL,
         "diff: any bit counts; record: activations and cache stay f32", ),
-    ROW(WRT, 0, "wrt", LIST, wrt, "NAME[,NAME]",
+    ROW(0, "wrt", LIST, wrt, IN(GRAD), "NAME[,NAME]",
         "grad: values to differentiate with respect to; more names may follow", ),
-    ROW(OF, 0, "of", LIST, of, "NAME[,NAME]",
+    ROW(0, "of", LIST, of, IN(GRAD), "NAME[,NAME]",
         "grad: outputs to differentiate (default: all of floats)", ),
-    ROW(SEEDS, 0, "seeds", FLAG, seeds, NULL,
+    ROW(0, "seeds", FLAG, seeds, IN(GRAD), NULL,
         "grad: the cotangent of each output y is an input d.y, not ones", ),
-    ROW(REPORT, 0, "report", FLAG, report, NULL, "compile: on stderr, what each pass saved", ),
-    ZT_PASSES(NO_PASS)
-};
+    ROW(0, "report", FLAG, report, IN(COMPILE), NULL, "compile: on stderr, what each pass saved", ),
+    ZT_PASSES(NO_PASS) {0}};
+
+const zt_shared_opt trace_shared_options[] = {
+    {"output", 0, NULL},
+    {"force", 0, "output|values|times"},
+    {"threads", ENGINE, NULL},
+    {"engine", ENGINE, NULL},
+    {"strict-engine", ENGINE, NULL},
+    {"isa", ENGINE, NULL},
+    {"compute", ENGINE & ~IN(DIFF), NULL},
+    {"tile", ENGINE, NULL},
+    {"seed", ENGINE, NULL},
+    {"format", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
+    {"color", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
+    {0}};

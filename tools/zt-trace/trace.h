@@ -1,8 +1,8 @@
 /* trace.h - private to zt-trace: its options, its commands, and what the commands share.
  *
- * To add a command: a file with its function, declared here; a row of `commands` in main.c with its
- * name, synopsis and the options that it takes; the options it needs first in options.c. An option
- * given to a command that does not take it is misuse; those shared by zt's tools go with all.
+ * To add a command: a file with its function, declared here; its number below, and a row of
+ * `commands` in main.c with its name and synopsis. To add an option: a field of trace_options and a
+ * row in options.c, which says the commands that it applies to. With others it is misuse.
  */
 #ifndef ZT_TRACE_H
 #define ZT_TRACE_H
@@ -35,43 +35,23 @@ typedef struct trace_options {
     bool no_pass[TRACE_N_PASSES]; /* compile: in the order of the passes' table */
 } trace_options;
 
-/* The tool's own options, by which a command says what it takes: a bit each. */
-enum {
-    TRACE_MODEL,
-    TRACE_INPUT,
-    TRACE_DATA,
-    TRACE_BIND,
-    TRACE_PLAIN,
-    TRACE_PROMPT,
-    TRACE_STEPS,
-    TRACE_AT,
-    TRACE_VALUES,
-    TRACE_CTX,
-    TRACE_KV,
-    TRACE_EMBED,
-    TRACE_CYCLES,
-    TRACE_TIMES,
-    TRACE_BY,
-    TRACE_REPLAY,
-    TRACE_THROUGH,
-    TRACE_EXACT,
-    TRACE_WRT,
-    TRACE_OF,
-    TRACE_SEEDS,
-    TRACE_REPORT,
-#define TRACE_NO_PASS(pass) TRACE_NO_##pass,
-    ZT_PASSES(TRACE_NO_PASS) /* --no-cse ...: those of compile */
-    TRACE_N_OPTIONS
-};
-#define TRACE_TAKES_NO(pass) | UINT64_C(1) << TRACE_NO_##pass
-#define TAKES_PASSES (UINT64_C(0) ZT_PASSES(TRACE_TAKES_NO))
-#define TAKES(option) (UINT64_C(1) << TRACE_##option)
-#define TAKES_PAIR (UINT64_C(1) << 63) /* two of --engine, --isa or --threads */
-#define TAKES_SUBJECT (TAKES(MODEL) | TAKES(INPUT) | TAKES(DATA) | TAKES(BIND))
-
 extern trace_options trace_opt;
-extern bool trace_given[TRACE_N_OPTIONS];
-extern const zt_opt trace_option_table[TRACE_N_OPTIONS + 1];
+extern const zt_opt trace_option_table[];
+extern const zt_shared_opt trace_shared_options[];
+
+/* The commands, which are the tool's modes. */
+enum {
+    TRACE_RECORD,
+    TRACE_SHOW,
+    TRACE_STATS,
+    TRACE_DOT,
+    TRACE_CHROME,
+    TRACE_MEMORY,
+    TRACE_DIFF,
+    TRACE_GRAD,
+    TRACE_COMPILE,
+    TRACE_N_COMMANDS
+};
 
 /* ---- commands (main.c) ----------------------------------------------------------------------- */
 

@@ -6,6 +6,12 @@ static const char *const synopsis[] = {
     "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
     "--eval -m NET -i DATA [OPTION...]", NULL};
 
+static const zt_mode modes[TRAIN_N_MODES] = {
+    [TRAIN_NETWORK] = {"training a network", NULL},
+    [TRAIN_TEXT] = {"--text", "text"},
+    [TRAIN_EVAL] = {"--eval", "eval"},
+};
+
 static const zt_tool tool = {
     .name = "zt-train",
     .summary = "train and evaluate networks",
@@ -14,23 +20,20 @@ static const zt_tool tool = {
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
               ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = 0,
+    .modes = modes,
+    .n_modes = TRAIN_N_MODES,
+    .shared_options = train_shared_options,
 };
 
 static zt_status check(zt_cli *cli, const train_options *o)
 {
-    if (o->text && (o->make || o->input || o->eval || o->valid || o->data || o->observe))
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--text goes without --new, -i, --eval, --valid, --data and --observe");
-    if (!o->text && !o->model == !o->make)
-        return zt_fail(cli->ctx, ZT_EUSAGE, o->model ? "-m and --new are two networks"
-                                                     : "-m or --new is missing: which network");
-    if (o->set.n && !o->make) return zt_fail(cli->ctx, ZT_EUSAGE, "--set goes with --new");
+    int mode = zt_cli_mode(cli, TRAIN_NETWORK);
+    if (mode < 0 || zt_cli_enter(cli, mode)) return ZT_EUSAGE;
+    if (!o->text && !o->model && !o->make)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-m or --new is missing: which network");
     if (!o->text && !o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
-    if (o->eval) return ZT_OK;
-    if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
-    if ((o->resume || o->save_every) && !o->checkpoint)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s needs --checkpoint FILE",
-                       o->resume ? "--resume" : "--checkpoint-every");
+    if (!o->eval && !cli->output)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
     return ZT_OK;
 }
 

@@ -30,6 +30,10 @@ typedef struct train_options {
 } train_options;
 extern train_options train_opt;
 extern const zt_opt train_option_table[];
+extern const zt_shared_opt train_shared_options[];
+
+/* What zt-train does: the modes of its option table. */
+enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_N_MODES };
 
 /* ---- what is trained (learner.c) ------------------------------------------------------------- */
 
