@@ -282,6 +282,13 @@ $(BUILD)/tokenizers: tests/tokenizers/made.tar.xz
 	@touch $@
 $(BUILD)/tests/golden_tokjson: | $(BUILD)/tokenizers
 
+# Checkpoints of PyTorch's, sound and hostile.
+$(BUILD)/pickles: tests/pickles/pickles.tar.xz
+	@rm -rf $@ && mkdir -p $@
+	@tar -C $@ -xJf $<
+	@touch $@
+$(BUILD)/tests/pickles: | $(BUILD)/pickles
+
 test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
@@ -293,7 +300,7 @@ long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance devi
     $(addprefix tests/,vulkan.bats zt-convert-golden.bats docs.bats) \
     $(addprefix $(BUILD)/tests/,grad_engines hostile) tests/zt-bench-history.bats)
 
-run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers
+run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles
 	@$(test_env) tests/run $(long_tests) $(filter-out $(long_tests),$(all_tests))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
@@ -366,7 +373,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

@@ -56,6 +56,33 @@ static void test_evil(void)
     }
 }
 
+/* Names that are known are values, also those that make no tensor. */
+static void test_known(void)
+{
+    static const char sparse[] = "\x80\x02"
+                                 "ctorch._utils\n_rebuild_sparse_tensor\n.",
+                      wrapper[] = "\x80\x02"
+                                  "ctorch._utils\n_rebuild_wrapper_subclass\n.",
+                      from_type[] = "\x80\x02"
+                                    "ctorch._tensor\n_rebuild_from_type_v2\n.",
+                      bytes[] = "\x80\x02"
+                                "c_codecs\nencode\n(X\x03\x00\x00\x00x\xc3\xbfU\x06latin1tR.",
+                      zip[] = "\x80\x02"
+                              "c_codecs\nencode\n(U\x01xU\x03ziptR.",
+                      wide[] = "\x80\x02"
+                               "c_codecs\nencode\n(X\x02\x00\x00\x00\xc4\x80U\x06latin1tR.",
+                      newobj[] = "\x80\x02"
+                                 "ccollections\nOrderedDict\n)\x81.";
+    ok(try_zip(sparse, sizeof sparse - 1) == ZT_OK &&
+           try_zip(wrapper, sizeof wrapper - 1) == ZT_OK &&
+           try_zip(from_type, sizeof from_type - 1) == ZT_OK,
+       "functions that are known may be named");
+    ok(try_zip(bytes, sizeof bytes - 1) == ZT_OK && try_zip(newobj, sizeof newobj - 1) == ZT_OK,
+       "bytes as a text in latin1, an OrderedDict without __init__");
+    ok(try_zip(zip, sizeof zip - 1) == ZT_EDATA && try_zip(wide, sizeof wide - 1) == ZT_EDATA,
+       "no other encoding, and no character above 255");
+}
+
 /* A beginning, n times a piece, an end. */
 static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int n,
                           const char *end)
@@ -178,6 +205,14 @@ static void test_views(zt_ctx *ctx)
              U("\x03", "cpu") "K\x06(" U("\x01", "1") "K\x02K\x03ttQK\x01(K\x02t(K\x01t\x89" ODICT
                                                       "tR.",
          2, "34");
+    VIEW("a class of tensors and its state, of before 0.2",
+         "\x80\x02"
+         "ctorch\nFloatTensor\n)\x81(" STORAGE("K\x06") "K\x02(K\x02t(K\x02ttb.",
+         2, "24");
+    VIEW("torch.nn.Parameter without __init__",
+         "\x80\x02"
+         "ctorch.nn.parameter\nParameter\n(" PLAIN "\x88t\x81.",
+         6, "012345");
     VIEW("a torch.Size, protocol 0",
          "(dp0\nVw\np1\n" V2 "(" STORAGE("I6\n") "I0\nctorch\nSize\n((I2\nI3\nttR"
                                                  "(I3\nL1L\ntI00\n" ODICT "tRs.",
@@ -318,6 +353,7 @@ int main(int argc, char **argv)
     if (!folder_make("pt"))
         return 1;
     test_evil();
+    test_known();
     test_bombs(ctx);
     test_changed();
     test_views(ctx);

@@ -101,9 +101,6 @@ PTW_FN const piece ptw_evil[] = {
                          "ccopy_reg\n_reconstructor\n."),
     P("global_newobj", "\x80\x02"
                        "ccopyreg\n__newobj__\n."),
-    P("global_codecs", "\x80\x02"
-                       "c_codecs\nencode\n(U\x01"
-                       "1U\x06latin1tR."),
     P("global_operator", "\x80\x02"
                          "coperator\nattrgetter\n(U\x06systemtR."),
     P("global_functools", "\x80\x02"
@@ -124,12 +121,6 @@ PTW_FN const piece ptw_evil[] = {
                      "c__main__\nModel\n."),
     P("global_module", "\x80\x02"
                        "ctorch.nn.modules.linear\nLinear\n."),
-    P("global_sparse", "\x80\x02"
-                       "ctorch._utils\n_rebuild_sparse_tensor\n."),
-    P("global_wrapper", "\x80\x02"
-                        "ctorch._utils\n_rebuild_wrapper_subclass\n."),
-    P("global_from_type", "\x80\x02"
-                          "ctorch._tensor\n_rebuild_from_type_v2\n."),
     P("global_empty", "\x80\x02"
                       "c\n\n."),
     P("global_space", "\x80\x02"
@@ -174,8 +165,6 @@ PTW_FN const piece ptw_evil[] = {
     P("obj_allowed", "(ccollections\nOrderedDict\no."),
     P("newobj", "\x80\x02"
                 "cos\nsystem\n(U\x04truet\x81."),
-    P("newobj_allowed", "\x80\x02"
-                        "ccollections\nOrderedDict\n)\x81."),
     P("newobj_ex", "\x80\x04"
                    "ccollections\nOrderedDict\n)}\x92."),
     P("ext1", "\x80\x02\x82\x01."),

@@ -112,3 +112,28 @@ P
         [ "${#lines[@]}" -eq 1 ]
     done
 }
+
+@test "weights beside unknown globals: one warning names them, and every way serves the weights" {
+    python3 -c '
+import struct, zipfile
+u = lambda s: b"X" + struct.pack("<I", len(s)) + s
+storage = b"(" + u(b"storage") + b"ctorch\nFloatStorage\n" + u(b"0") + u(b"cpu") + b"K\x0ctQ"
+w = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00K\x03K\x04\x86K\x04K\x01\x86\x89NtR"
+args = b"cargparse\nNamespace\n)\x81}" + u(b"lr") + b"G?\xb9\x99\x99\x99\x99\x99\x9asb"
+attack = b"cposix\nsystem\n" + u(b"touch pwned") + b"\x85R"
+sparse = b"ctorch._utils\n_rebuild_sparse_tensor\nN)\x86R"
+z = zipfile.ZipFile("a.pt", "w")
+z.writestr("a/data.pkl", b"\x80\x02}(" + u(b"args") + args + u(b"w") + w + u(b"x") + attack + u(b"s") + sparse + b"u.")
+z.writestr("a/version", "3\n")
+z.writestr("a/data/0", struct.pack("<12f", *range(12)))' || skip "no python3 to make a zip"
+    for how in --list --check --hash "--cat w"; do
+        run -0 --separate-stderr zt-convert $how a.pt
+        [ "$(grep -c 'unknown globals.*: argparse.Namespace, posix.system$' <<<"$stderr")" -eq 1 ]
+        [ "$(grep -c "not read: 's' (a sparse tensor)$" <<<"$stderr")" -eq 1 ]
+        [ "${#stderr_lines[@]}" -eq 2 ]
+    done
+    zt-convert -q a.pt a.safetensors
+    [ "$(zt-convert --list a.safetensors | tail -n +2)" = $'w\tf32\t[3,4]\t48' ]
+    diff <(zt-convert -q --cat w a.pt) <(zt-convert --cat w a.safetensors)
+    [ ! -e pwned ]
+}

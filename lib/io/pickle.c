@@ -136,14 +136,6 @@ zt_status zt_pk_pop(pickle *p, pk_value *v)
     return ZT_OK;
 }
 
-zt_status zt_pk_top(pickle *p, pk_kind kind, const char *what, pk_value *v)
-{
-    if (!p->n || p->stack[p->n - 1].kind != kind)
-        return zt_pk_fail(p, what);
-    *v = p->stack[p->n - 1];
-    return ZT_OK;
-}
-
 /* Where the values above the last mark begin; the mark is taken away. */
 zt_status zt_pk_above_mark(pickle *p, size_t *first)
 {
@@ -216,4 +208,10 @@ zt_status zt_pickle_read(pickle *p, pk_value *out)
     zt_free(p->ctx, p->memo);
     p->stack = p->memo = NULL;
     return st;
+}
+
+void zt_pickle_end(pickle *p)
+{
+    zt_map_free(p->names);
+    p->names = NULL;
 }

@@ -1,10 +1,12 @@
 /* pickle.h - private to lib/io: read Python pickles, protocols 0 to 5, as data.
  *
  * The opcodes of a pickle are a program for a small machine with a stack and a memo, which may name
- * any function and call it. This machine calls nothing: it builds numbers, texts, tuples, lists and
- * dictionaries; names are looked up in a list of those that PyTorch's tensors need
- * (lib/io/pickle_torch.c), and what stands for a call there makes a tensor's description. Any other
- * name, and any opcode that would make something else, is ZT_EDATA.
+ * any function and call it. This machine calls nothing. It builds numbers, texts, tuples, lists and
+ * dictionaries. Names are looked up in a list of those that PyTorch's own safe reader accepts
+ * (lib/io/pickle_names.c), and what stands for a call of them makes a value or a tensor's
+ * description (lib/io/pickle_torch.c). Any other name, and whatever is made by it, is an opaque
+ * object: what it was given is kept, and the names are counted so that the reader of the file can
+ * report them. Opcodes of the extension registry and of buffers outside the file are ZT_EDATA.
  *
  * Files are hostile: a pickle may spend `budget` bytes of memory in all. CPython's pickletools.py,
  * as facts.
@@ -13,6 +15,8 @@
 #define ZT_PICKLE_H
 
 #include "lib/io/gather.h"
+
+struct pickle;
 
 typedef enum pk_kind {
     PK_NONE, /* None, and whatever holds no tensor: floats, devices */
@@ -26,6 +30,8 @@ typedef enum pk_kind {
     PK_GLOBAL,
     PK_STORAGE,
     PK_TENSOR,
+    PK_OBJECT,  /* of a class or a function that is not known, or torch.Tensor() */
+    PK_FOREIGN, /* a tensor that zt does not hold; text says which kind */
     PK_MARK
 } pk_kind;
 
@@ -39,30 +45,61 @@ typedef struct pk_value {
         const struct pk_global *global;
         const struct pk_storage *storage;
         const struct pk_tensor *tensor;
+        struct pk_object *object;
     };
 } pk_value;
 
 typedef struct pk_list {
     pk_value *item;
     size_t n, room;
-    bool set, ordered; /* a set; an OrderedDict */
+    bool set, ordered;    /* a set; an OrderedDict */
+    struct pk_list *attr; /* an OrderedDict's attributes, names and values in turn; NULL: none */
 } pk_list;
+
+/* What stands for an unknown object. Its class or function is never looked up. */
+typedef struct pk_object {
+    const struct pk_global *type;
+    pk_value args;                  /* a tuple: what was handed to the class or function */
+    pk_list state;                  /* each state that was set; dictionaries hold attributes */
+    pk_list items, pairs;           /* what was appended to it; keys and values in turn */
+    const struct pk_tensor *tensor; /* what torch.Tensor() became by its state; NULL: nothing */
+    bool open;                      /* a walk is inside it */
+} pk_object;
 
 /* A dtype of PyTorch's. */
 typedef struct pk_dtype {
     const char *name, *storage; /* "float32", "FloatStorage"; NULL: has no storage class */
     size_t item, swap;          /* bytes of an element, and of what an order of bytes is about */
     zt_dtype dtype;             /* ZT_DTYPE_COUNT: zt has none */
+    bool quantized;             /* a tensor of it needs a scale */
 } pk_dtype;
 extern const pk_dtype zt_pk_dtypes[];
 extern const size_t zt_pk_n_dtypes;
 
 typedef struct pk_storage {
     const char *key;
-    const pk_dtype *dtype; /* NULL: untyped, numel counts bytes */
-    uint64_t bytes;        /* of the storage of that key */
-    uint64_t begin, some;  /* the bytes of it that this one means */
+    const pk_dtype *dtype;           /* NULL: untyped, numel counts bytes */
+    uint64_t bytes;                  /* of the storage of that key */
+    uint64_t begin, some;            /* the bytes of it that this one means */
+    const struct pk_storage *before; /* the storage that the pickle named before this one */
 } pk_storage;
+
+/* A name. */
+typedef struct pk_global {
+    const char *module, *name;
+    zt_status (*call)(struct pickle *p, const pk_value *arg, size_t n, pk_value *out); /* or NULL */
+    const pk_dtype *dtype; /* of a storage class or a dtype; NULL: untyped, or neither */
+    enum {
+        PK_FUNCTION, /* or a class that is called */
+        PK_PLAIN,    /* named only: a constant */
+        PK_STORAGE_CLASS,
+        PK_DTYPE,
+        PK_TENSOR_CLASS,
+        PK_UNKNOWN
+    } what;
+    const char *shown;              /* of an unknown one: "module.name", escaped for a message */
+    const struct pk_global *before; /* the unknown one that was named before this one */
+} pk_global;
 
 typedef struct pk_tensor {
     const pk_storage *storage;
@@ -70,6 +107,7 @@ typedef struct pk_tensor {
     int rank;
     int64_t offset; /* elements */
     const int64_t *dim, *stride;
+    const pk_value *state; /* attributes of the tensor object; NULL: none */
 } pk_tensor;
 
 enum { PK_BUFFER = 1 << 14 };
@@ -87,28 +125,49 @@ typedef struct pickle {
     size_t ops;       /* done so far */
     pk_value *stack, *memo;
     size_t n, room, memo_n, memoized; /* slots of the memo; those in use */
+    const pk_storage *storages;       /* the last one that was named */
+    const pk_global *unknown;         /* the last of the distinct unknown names */
+    int64_t n_unknown;
+    zt_map *names; /* of unknown names; NULL until there is one. zt_pickle_end frees it */
     uint8_t buffer[PK_BUFFER];
 } pickle;
 
 /* Reads the pickle that begins at p->at; p->at is then behind it. The machine's own memory goes;
  * values live as long as p->keep. */
 zt_status zt_pickle_read(pickle *p, pk_value *out);
+void zt_pickle_end(pickle *p); /* frees what p holds between pickles, not p */
 
-/* ---- between pickle*.c and pickle_torch.c ---------------------------------------------------- */
+/* ---- between pickle*.c ------------------------------------------------------------------------
+ */
 
 zt_status zt_pk_fail(pickle *p, const char *what);   /* ZT_EDATA, with the byte */
 void *zt_pk_alloc(pickle *p, size_t n, size_t size); /* NULL: too much, and the context says so */
 zt_status zt_pk_append(pickle *p, pk_list *l, const pk_value *v, size_t n);
 pk_list *zt_pk_list(pickle *p);
+bool zt_pk_is(const char *s, size_t n, const char *word); /* word NULL: false */
 
-/* The value of a name that is allowed. */
+/* The value of a name, known or not. */
 zt_status zt_pk_global(pickle *p, const char *module, size_t m, const char *name, size_t n,
                        pk_value *out);
 /* What f called with a tuple stands for. */
 zt_status zt_pk_reduce(pickle *p, pk_value f, pk_value args, pk_value *out);
+/* What a class makes without its __init__, and an instance of Python 2: as zt_pk_reduce. */
+zt_status zt_pk_instance(pickle *p, pk_value type, pk_value args, bool known_too, pk_value *out);
+/* An opaque object. */
+zt_status zt_pk_object(pickle *p, const pk_global *type, pk_value args, pk_value *out);
 /* What setting an object's state comes to. */
 zt_status zt_pk_build(pickle *p, pk_value object, pk_value state);
-/* What a persistent id means: a storage. */
+/* What a persistent id means: a storage, or the class of a module. */
 zt_status zt_pk_persistent(pickle *p, pk_value id, pk_value *out);
+
+/* Rows of lib/io/pickle_names.c whose meaning is in pickle_torch.c. */
+typedef zt_status pk_call(pickle *p, const pk_value *arg, size_t n, pk_value *out);
+pk_call zt_pk_call_tensor, zt_pk_call_tensor_v2, zt_pk_call_tensor_v3, zt_pk_call_parameter,
+    zt_pk_call_from_type, zt_pk_call_cpu_tensor, zt_pk_call_sparse, zt_pk_call_quantized,
+    zt_pk_call_meta, zt_pk_call_wrapper, zt_pk_call_nested, zt_pk_call_numpy, zt_pk_call_dict,
+    zt_pk_call_counter, zt_pk_call_size, zt_pk_call_set, zt_pk_call_device, zt_pk_call_encode,
+    zt_pk_call_bytearray, zt_pk_call_complex, zt_pk_call_layout;
+/* A view of a storage: four arguments, as _rebuild_tensor takes them; dtype NULL: the storage's. */
+zt_status zt_pk_view(pickle *p, const pk_value *arg, const pk_dtype *dtype, pk_value *out);
 
 #endif

@@ -18,8 +18,6 @@ zt_status zt_pk_read_text(pickle *p, uint64_t n, pk_value *out);
 
 zt_status zt_pk_push(pickle *p, pk_value v);
 zt_status zt_pk_pop(pickle *p, pk_value *v); /* the topmost value, which must be no mark */
-/* The topmost value, which must be of a kind; `what` says what is wrong if not. */
-zt_status zt_pk_top(pickle *p, pk_kind kind, const char *what, pk_value *v);
 /* Where the values above the last mark begin; the mark is the one before. */
 zt_status zt_pk_above_mark(pickle *p, size_t *first);
 

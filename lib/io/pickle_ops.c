@@ -124,13 +124,30 @@ static zt_status op_number_line(pickle *p, int arg)
 
 /* ---- opcodes: texts -------------------------------------------------------------------------- */
 
-/* A text in UTF-8, whose length is `arg` bytes. */
+/* UTF-8 but for surrogates, which Python writes of bytes that were no text (of file names). */
+static bool is_surrogate_text(const char *s, size_t n)
+{
+    size_t from = 0;
+    for (size_t i = 0; i + 3 <= n; i++)
+        if ((uint8_t)s[i] == 0xed && (uint8_t)s[i + 1] >= 0xa0 && (s[i + 2] & 0xc0) == 0x80) {
+            if (!zt_utf8_valid(s + from, i - from))
+                return false;
+            from = i + 3;
+            i += 2;
+        }
+    return zt_utf8_valid(s + from, n - from);
+}
+
+/* A text in UTF-8, whose length is `arg` bytes. One with surrogates is no name. */
 static zt_status op_unicode(pickle *p, int arg)
 {
     pk_value v;
     zt_status st = read_counted(p, arg, &v);
-    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n))
-        st = zt_pk_fail(p, "a text that is no UTF-8");
+    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n)) {
+        if (!is_surrogate_text(v.text, v.n))
+            return zt_pk_fail(p, "a text that is no UTF-8");
+        v = (pk_value){.kind = PK_NONE};
+    }
     return st == ZT_OK ? zt_pk_push(p, v) : st;
 }
 
@@ -218,12 +235,12 @@ static zt_status op_tuple(pickle *p, int arg)
     return make_tuple(p, first - 1, p->n - (first - 1));
 }
 
-/* The values from `first` on go into the container that stands `below` them. */
-static zt_status add_all(pickle *p, size_t first, pk_value into)
+/* The values from `first` on go into a container. */
+static zt_status add_all(pickle *p, size_t first, int arg, pk_list *into)
 {
-    if (into.kind == PK_DICT && (p->n - first) % 2)
+    if (arg == PK_DICT && (p->n - first) % 2)
         return zt_pk_fail(p, "a key without a value");
-    return zt_pk_append(p, into.list, p->stack + first, p->n - first);
+    return zt_pk_append(p, into, p->stack + first, p->n - first);
 }
 
 /* What is above the mark becomes a list, dictionary or frozen set. */
@@ -236,9 +253,20 @@ static zt_status op_collect(pickle *p, int arg)
     if (st != ZT_OK)
         return st;
     pk_value made = p->stack[--p->n];
-    st = add_all(p, first, made);
+    st = add_all(p, first, arg, made.list);
     p->n = first - 1;
     return st == ZT_OK ? zt_pk_push(p, made) : st;
+}
+
+/* The list that takes `arg` of the value v: items of a list, a set, or a dictionary; NULL: none. An
+ * opaque object takes items and pairs. */
+static pk_list *container_of(const pk_value *v, int arg)
+{
+    if (v->kind == PK_OBJECT && arg != 'S')
+        return arg == PK_DICT ? &v->object->pairs : &v->object->items;
+    bool right =
+        v->kind == (uint32_t)(arg == PK_DICT ? PK_DICT : PK_LIST) && v->list->set == (arg == 'S');
+    return right ? v->list : NULL;
 }
 
 /* What is above the mark goes into the container below it. */
@@ -248,22 +276,22 @@ static zt_status op_extend(pickle *p, int arg)
     zt_status st = zt_pk_above_mark(p, &first);
     if (st != ZT_OK)
         return st;
-    if (first < 2 || p->stack[first - 2].kind != (uint32_t)(arg == PK_DICT ? PK_DICT : PK_LIST) ||
-        p->stack[first - 2].list->set != (arg == 'S'))
+    pk_list *into = first < 2 ? NULL : container_of(&p->stack[first - 2], arg);
+    if (!into)
         return zt_pk_fail(p, "items for what is no container of theirs");
-    st = add_all(p, first, p->stack[first - 2]);
+    st = add_all(p, first, arg, into);
     p->n = first - 1;
     return st;
 }
 
 static zt_status op_append(pickle *p, int arg)
 {
-    pk_value v, into = {0};
+    pk_value v;
     zt_status st = zt_pk_pop(p, &v);
-    (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_top(p, PK_LIST, "an item for what is no list", &into);
-    return st == ZT_OK ? zt_pk_append(p, into.list, &v, 1) : st;
+    pk_list *into = st == ZT_OK && p->n ? container_of(&p->stack[p->n - 1], arg) : NULL;
+    if (st == ZT_OK && !into)
+        st = zt_pk_fail(p, "an item for what is no list");
+    return st == ZT_OK ? zt_pk_append(p, into, &v, 1) : st;
 }
 
 /* The topmost value, and the one below it. */
@@ -275,14 +303,12 @@ static zt_status pop_two(pickle *p, pk_value *below, pk_value *top)
 
 static zt_status op_setitem(pickle *p, int arg)
 {
-    pk_value key = {0}, v = {0}, into = {0};
-    zt_status st = pop_two(p, &key, &v);
-    (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_top(p, PK_DICT, "an item for what is no dictionary", &into);
-    if (st == ZT_OK)
-        st = zt_pk_append(p, into.list, &key, 1);
-    return st == ZT_OK ? zt_pk_append(p, into.list, &v, 1) : st;
+    pk_value pair[2];
+    zt_status st = pop_two(p, &pair[0], &pair[1]);
+    pk_list *into = st == ZT_OK && p->n ? container_of(&p->stack[p->n - 1], arg) : NULL;
+    if (st == ZT_OK && !into)
+        st = zt_pk_fail(p, "an item for what is no dictionary");
+    return st == ZT_OK ? zt_pk_append(p, into, pair, 2) : st;
 }
 
 /* ---- opcodes: stack and memo ----------------------------------------------------------------- */
@@ -415,6 +441,84 @@ static zt_status op_reduce(pickle *p, int arg)
     return st == ZT_OK ? zt_pk_push(p, v) : st;
 }
 
+/* A class, a tuple of arguments. */
+static zt_status op_newobj(pickle *p, int arg)
+{
+    pk_value type = {0}, args = {0}, v = {0};
+    zt_status st = pop_two(p, &type, &args);
+    (void)arg;
+    if (st == ZT_OK)
+        st = zt_pk_instance(p, type, args, true, &v);
+    return st == ZT_OK ? zt_pk_push(p, v) : st;
+}
+
+/* And a dictionary of named arguments. */
+static zt_status op_newobj_ex(pickle *p, int arg)
+{
+    pk_value type = {0}, args = {0}, named = {0}, v = {0};
+    zt_status st = pop_two(p, &args, &named);
+    (void)arg;
+    if (st == ZT_OK)
+        st = zt_pk_pop(p, &type);
+    if (st == ZT_OK && named.kind != PK_DICT)
+        st = zt_pk_fail(p, "named arguments that are no dictionary");
+    if (st == ZT_OK)
+        st = zt_pk_instance(p, type, args, false, &v);
+    if (st == ZT_OK) /* may hold tensors, as the others may */
+        st = zt_pk_append(p, &v.object->state, &named, 1);
+    return st == ZT_OK ? zt_pk_push(p, v) : st;
+}
+
+/* The values above the mark as a tuple, which is popped with the mark. */
+static zt_status pop_arguments(pickle *p, size_t first, pk_value *args)
+{
+    zt_status st = make_tuple(p, first, p->n - first);
+    if (st == ZT_OK)
+        *args = p->stack[--p->n];
+    p->n = first - 1;
+    return st;
+}
+
+static zt_status push_instance(pickle *p, pk_value type, pk_value args)
+{
+    pk_value v = {0};
+    zt_status st = zt_pk_instance(p, type, args, false, &v);
+    return st == ZT_OK ? zt_pk_push(p, v) : st;
+}
+
+/* Python 2's: the class is the first value above the mark, */
+static zt_status op_obj(pickle *p, int arg)
+{
+    pk_value type = {0}, args = {0};
+    size_t first = 0;
+    zt_status st = zt_pk_above_mark(p, &first);
+    (void)arg;
+    if (st == ZT_OK && first == p->n)
+        st = zt_pk_fail(p, "a value is missing on the stack");
+    if (st != ZT_OK)
+        return st;
+    type = p->stack[first];
+    memmove(p->stack + first, p->stack + first + 1, (p->n - first - 1) * sizeof *p->stack);
+    p->n--;
+    st = pop_arguments(p, first, &args);
+    return st == ZT_OK ? push_instance(p, type, args) : st;
+}
+
+/* or two lines that name it. */
+static zt_status op_inst(pickle *p, int arg)
+{
+    pk_value type = {0}, args = {0};
+    size_t first = 0;
+    zt_status st = op_global(p, arg);
+    if (st == ZT_OK)
+        st = zt_pk_pop(p, &type);
+    if (st == ZT_OK)
+        st = zt_pk_above_mark(p, &first);
+    if (st == ZT_OK)
+        st = pop_arguments(p, first, &args);
+    return st == ZT_OK ? push_instance(p, type, args) : st;
+}
+
 static zt_status op_build(pickle *p, int arg)
 {
     pk_value state;
@@ -438,33 +542,40 @@ static zt_status op_persistent(pickle *p, int arg)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const pk_opcode zt_pk_opcodes[256] = {
-    ['('] = {op_mark, 0},          ['0'] = {op_pop, 0},           ['1'] = {op_pop_mark, 0},
-    ['2'] = {op_dup, 0},           ['F'] = {op_number_line, 'F'}, ['I'] = {op_number_line, 'I'},
-    ['L'] = {op_number_line, 'L'}, ['G'] = {op_float, 8},         ['J'] = {op_int, 4},
-    ['K'] = {op_int, 1},           ['M'] = {op_int, 2},           ['N'] = {op_none, 0},
+    ['('] = {op_mark, 0},          ['0'] = {op_pop, 0},
+    ['1'] = {op_pop_mark, 0},      ['2'] = {op_dup, 0},
+    ['F'] = {op_number_line, 'F'}, ['I'] = {op_number_line, 'I'},
+    ['L'] = {op_number_line, 'L'}, ['G'] = {op_float, 8},
+    ['J'] = {op_int, 4},           ['K'] = {op_int, 1},
+    ['M'] = {op_int, 2},           ['N'] = {op_none, 0},
     ['P'] = {op_refuse, 0}, /* PERSID */
-    ['Q'] = {op_persistent, 0},    ['R'] = {op_reduce, 0},        ['S'] = {op_text_line, 'S'},
-    ['V'] = {op_text_line, 'V'},   ['T'] = {op_bytes, 4},         ['U'] = {op_bytes, 1},
-    ['B'] = {op_bytes, 4},         ['C'] = {op_bytes, 1},         ['X'] = {op_unicode, 4},
-    ['a'] = {op_append, 0},        ['b'] = {op_build, 0},         ['c'] = {op_global, 0},
-    ['d'] = {op_collect, PK_DICT}, ['l'] = {op_collect, PK_LIST}, [']'] = {op_empty, PK_LIST},
-    ['}'] = {op_empty, PK_DICT},   ['e'] = {op_extend, PK_LIST},  ['u'] = {op_extend, PK_DICT},
-    ['s'] = {op_setitem, 0},       ['g'] = {op_get, 0},           ['h'] = {op_get, 1},
-    ['j'] = {op_get, 4},           ['p'] = {op_put, 0},           ['q'] = {op_put, 1},
-    ['r'] = {op_put, 4},           ['t'] = {op_tuple, 0},         [')'] = {op_tuple_n, 0},
-    ['i'] = {op_refuse, 0},                                 /* INST */
-    ['o'] = {op_refuse, 0},                                 /* OBJ */
-    [0x80] = {op_proto, 1},        [0x81] = {op_refuse, 0}, /* NEWOBJ */
-    [0x82] = {op_refuse, 0},                                /* EXT1 */
+    ['Q'] = {op_persistent, 0},    ['R'] = {op_reduce, 0},
+    ['S'] = {op_text_line, 'S'},   ['V'] = {op_text_line, 'V'},
+    ['T'] = {op_bytes, 4},         ['U'] = {op_bytes, 1},
+    ['B'] = {op_bytes, 4},         ['C'] = {op_bytes, 1},
+    ['X'] = {op_unicode, 4},       ['a'] = {op_append, PK_LIST},
+    ['b'] = {op_build, 0},         ['c'] = {op_global, 0},
+    ['d'] = {op_collect, PK_DICT}, ['l'] = {op_collect, PK_LIST},
+    [']'] = {op_empty, PK_LIST},   ['}'] = {op_empty, PK_DICT},
+    ['e'] = {op_extend, PK_LIST},  ['u'] = {op_extend, PK_DICT},
+    ['s'] = {op_setitem, PK_DICT}, ['g'] = {op_get, 0},
+    ['h'] = {op_get, 1},           ['j'] = {op_get, 4},
+    ['p'] = {op_put, 0},           ['q'] = {op_put, 1},
+    ['r'] = {op_put, 4},           ['t'] = {op_tuple, 0},
+    [')'] = {op_tuple_n, 0},       ['i'] = {op_inst, 0},
+    ['o'] = {op_obj, 0},           [0x80] = {op_proto, 1},
+    [0x81] = {op_newobj, 0},       [0x82] = {op_refuse, 0}, /* EXT1 */
     [0x83] = {op_refuse, 0},                                /* EXT2 */
     [0x84] = {op_refuse, 0},                                /* EXT4 */
-    [0x85] = {op_tuple_n, 1},      [0x86] = {op_tuple_n, 2},      [0x87] = {op_tuple_n, 3},
-    [0x88] = {op_bool, 1},         [0x89] = {op_bool, 0},         [0x8a] = {op_long, 1},
-    [0x8b] = {op_long, 4},         [0x8c] = {op_unicode, 1},      [0x8d] = {op_unicode, 8},
-    [0x8e] = {op_bytes, 8},        [0x8f] = {op_empty, 'S'},      [0x90] = {op_extend, 'S'},
-    [0x91] = {op_collect, 'S'},    [0x92] = {op_refuse, 0}, /* NEWOBJ_EX */
-    [0x93] = {op_stack_global, 0}, [0x94] = {op_memoize, 0},      [0x95] = {op_frame, 8},
-    [0x96] = {op_bytes, 8},  /* BYTEARRAY8 */
-    [0x97] = {op_refuse, 0}, /* NEXT_BUFFER */
-    [0x98] = {op_refuse, 0}, /* READONLY_BUFFER */
+    [0x85] = {op_tuple_n, 1},      [0x86] = {op_tuple_n, 2},
+    [0x87] = {op_tuple_n, 3},      [0x88] = {op_bool, 1},
+    [0x89] = {op_bool, 0},         [0x8a] = {op_long, 1},
+    [0x8b] = {op_long, 4},         [0x8c] = {op_unicode, 1},
+    [0x8d] = {op_unicode, 8},      [0x8e] = {op_bytes, 8},
+    [0x8f] = {op_empty, 'S'},      [0x90] = {op_extend, 'S'},
+    [0x91] = {op_collect, 'S'},    [0x92] = {op_newobj_ex, 0},
+    [0x93] = {op_stack_global, 0}, [0x94] = {op_memoize, 0},
+    [0x95] = {op_frame, 8},        [0x96] = {op_bytes, 8}, /* BYTEARRAY8 */
+    [0x97] = {op_refuse, 0},                               /* NEXT_BUFFER */
+    [0x98] = {op_refuse, 0},                               /* READONLY_BUFFER */
 };

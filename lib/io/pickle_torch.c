@@ -1,48 +1,12 @@
-/* pickle_torch.c - owns what pickles of PyTorch's may name, and what that stands for.
+/* pickle_torch.c - owns what calls in pickles of PyTorch's stand for: tensors, and plain values.
  *
- * A list of what is allowed, never one of what is not. Names and arguments: torch/_utils.py and
- * torch/serialization.py of PyTorch 2, as facts. */
+ * Arguments: torch/_utils.py, torch/_tensor.py and torch/serialization.py of PyTorch 2, as facts.
+ */
 #include "lib/io/pickle.h"
 
 #include <string.h>
 
 enum { MAX_DIMS = 64 };
-
-const pk_dtype zt_pk_dtypes[] = {
-    {"float64", "DoubleStorage", 8, 8, ZT_F64},
-    {"float32", "FloatStorage", 4, 4, ZT_F32},
-    {"float16", "HalfStorage", 2, 2, ZT_F16},
-    {"bfloat16", "BFloat16Storage", 2, 2, ZT_BF16},
-    {"int64", "LongStorage", 8, 8, ZT_I64},
-    {"int32", "IntStorage", 4, 4, ZT_I32},
-    {"int16", "ShortStorage", 2, 2, ZT_I16},
-    {"int8", "CharStorage", 1, 1, ZT_I8},
-    {"uint8", "ByteStorage", 1, 1, ZT_U8},
-    {"bool", "BoolStorage", 1, 1, ZT_BOOL},
-    {"uint64", NULL, 8, 8, ZT_U64},
-    {"uint32", NULL, 4, 4, ZT_U32},
-    {"uint16", NULL, 2, 2, ZT_U16},
-    {"float8_e4m3fn", NULL, 1, 1, ZT_F8_E4M3},
-    {"float8_e5m2", NULL, 1, 1, ZT_F8_E5M2},
-    {"float8_e4m3fnuz", NULL, 1, 1, ZT_F8_E4M3FNUZ},
-    {"float8_e5m2fnuz", NULL, 1, 1, ZT_F8_E5M2FNUZ},
-    {"float8_e8m0fnu", NULL, 1, 1, ZT_F8_E8M0},
-    {"float4_e2m1fn_x2", NULL, 1, 1, ZT_DTYPE_COUNT}, /* two values an element */
-    {"complex32", NULL, 4, 2, ZT_DTYPE_COUNT},
-    {"complex64", "ComplexFloatStorage", 8, 4, ZT_DTYPE_COUNT},
-    {"complex128", "ComplexDoubleStorage", 16, 8, ZT_DTYPE_COUNT},
-};
-const size_t zt_pk_n_dtypes = sizeof zt_pk_dtypes / sizeof *zt_pk_dtypes;
-
-typedef zt_status pk_call(pickle *p, const pk_value *arg, size_t n, pk_value *out);
-
-/* A name that is allowed. */
-typedef struct pk_global {
-    const char *module, *name;
-    pk_call *call;         /* NULL: it is only named */
-    const pk_dtype *dtype; /* of a storage class or a dtype; NULL: untyped, or neither */
-    bool storage, is_dtype;
-} pk_global;
 
 /* ---- what calls stand for -------------------------------------------------------------------- */
 
@@ -79,7 +43,7 @@ static zt_status check_bounds(pickle *p, const pk_tensor *t)
 }
 
 /* storage, offset, size, stride: a view of a storage. */
-static zt_status make_tensor(pickle *p, const pk_value *arg, const pk_dtype *dtype, pk_value *out)
+zt_status zt_pk_view(pickle *p, const pk_value *arg, const pk_dtype *dtype, pk_value *out)
 {
     if (arg[0].kind != PK_STORAGE || arg[1].kind != PK_INT || arg[1].i < 0)
         return zt_pk_fail(p, "a tensor without a storage and an offset");
@@ -92,6 +56,8 @@ static zt_status make_tensor(pickle *p, const pk_value *arg, const pk_dtype *dty
                      .offset = arg[1].i};
     if (!t->dtype)
         return zt_pk_fail(p, "a tensor without a dtype");
+    if (t->dtype->quantized)
+        return zt_pk_fail(p, "a quantized tensor without its scale");
     zt_status st = read_counts(p, arg[2], &t->dim);
     if (st == ZT_OK)
         st = read_counts(p, arg[3], &t->stride);
@@ -110,34 +76,205 @@ static zt_status check_hooks(pickle *p, const pk_value *arg)
     return arg[0].kind == PK_BOOL && none ? ZT_OK : zt_pk_fail(p, "a tensor with hooks");
 }
 
-static zt_status call_tensor(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+/* A tensor that zt does not hold. */
+static zt_status foreign(const char *what, pk_value *out)
 {
-    return n == 4 ? make_tensor(p, arg, NULL, out)
+    *out = (pk_value){.kind = PK_FOREIGN, .n = (uint32_t)strlen(what), .text = what};
+    return ZT_OK;
+}
+
+/* Its metadata: None, or a dictionary of marks, each of which changes what the bytes mean. */
+static zt_status check_marks(pickle *p, pk_value marks, pk_value *out)
+{
+    if (marks.kind == PK_NONE)
+        return ZT_OK;
+    if (marks.kind != PK_DICT)
+        return zt_pk_fail(p, "a tensor's metadata that is no dictionary");
+    for (size_t i = 1; i < marks.list->n; i += 2)
+        if (marks.list->item[i].kind != PK_BOOL || marks.list->item[i].i)
+            return foreign("a tensor with its negative or conjugate bit set", out);
+    return ZT_OK;
+}
+
+zt_status zt_pk_call_tensor(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 4 ? zt_pk_view(p, arg, NULL, out)
                   : zt_pk_fail(p, "_rebuild_tensor takes 4 arguments");
 }
 
-static zt_status call_tensor_v2(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+zt_status zt_pk_call_tensor_v2(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
     if (n != 6 && n != 7)
         return zt_pk_fail(p, "_rebuild_tensor_v2 takes 6 or 7 arguments");
     zt_status st = check_hooks(p, arg + 4);
-    return st == ZT_OK ? make_tensor(p, arg, NULL, out) : st;
+    if (st == ZT_OK)
+        st = zt_pk_view(p, arg, NULL, out);
+    return st == ZT_OK && n == 7 ? check_marks(p, arg[6], out) : st;
 }
 
-static zt_status call_tensor_v3(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+zt_status zt_pk_call_tensor_v3(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
-    if ((n != 7 && n != 8) || arg[6].kind != PK_GLOBAL || !arg[6].global->is_dtype)
+    if ((n != 7 && n != 8) || arg[6].kind != PK_GLOBAL || arg[6].global->what != PK_DTYPE)
         return zt_pk_fail(p, "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype");
     zt_status st = check_hooks(p, arg + 4);
-    return st == ZT_OK ? make_tensor(p, arg, arg[6].global->dtype, out) : st;
+    if (st == ZT_OK && !arg[6].global->dtype)
+        return foreign("a tensor of integers narrower than a byte", out);
+    if (st == ZT_OK)
+        st = zt_pk_view(p, arg, arg[6].global->dtype, out);
+    return st == ZT_OK && n == 8 ? check_marks(p, arg[7], out) : st;
 }
 
-static zt_status call_parameter(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+/* Is it a tensor, or may it be one? */
+static bool may_be_tensor(pk_value v)
 {
-    if ((n != 3 && n != 4) || arg[0].kind != PK_TENSOR)
-        return zt_pk_fail(p, "_rebuild_parameter takes a tensor and 2 or 3 more arguments");
+    return v.kind == PK_TENSOR || v.kind == PK_FOREIGN || v.kind == PK_OBJECT;
+}
+
+/* The tensor v with attributes. */
+static zt_status with_state(pickle *p, pk_value v, pk_value state, pk_value *out)
+{
+    *out = v;
+    if (v.kind != PK_TENSOR || state.kind == PK_NONE)
+        return ZT_OK;
+    pk_tensor *t = zt_pk_alloc(p, 1, sizeof *t);
+    pk_value *kept = t ? zt_pk_alloc(p, 1, sizeof *kept) : NULL;
+    if (!kept)
+        return zt_ctx_status(p->ctx);
+    *kept = state;
+    *t = *v.tensor;
+    t->state = kept;
+    out->tensor = t;
+    return ZT_OK;
+}
+
+/* A parameter is its tensor: _rebuild_parameter(data, requires_grad, hooks), with attributes in a
+ * fourth argument, or the class Parameter(data, requires_grad). */
+zt_status zt_pk_call_parameter(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    if (n < 1 || n > 4 || !may_be_tensor(arg[0]))
+        return zt_pk_fail(p, "a parameter without a tensor");
+    zt_status st = n > 2 ? check_hooks(p, arg + 1) : ZT_OK;
+    const pk_value none = {.kind = PK_NONE};
+    return st == ZT_OK ? with_state(p, arg[0], n == 4 ? arg[3] : none, out) : st;
+}
+
+/* func, type, args, state: what func makes of args, as an instance of a subclass. */
+zt_status zt_pk_call_from_type(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    if (n != 4 || arg[0].kind != PK_GLOBAL || arg[1].kind != PK_GLOBAL)
+        return zt_pk_fail(p, "_rebuild_from_type takes a function, a class and 2 more arguments");
+    zt_status st = zt_pk_reduce(p, arg[0], arg[2], out);
+    if (st == ZT_OK && out->kind == PK_OBJECT && out->object->type->what == PK_UNKNOWN)
+        return zt_pk_build(p, *out, arg[3]);
+    return st == ZT_OK ? with_state(p, *out, arg[3], out) : st;
+}
+
+/* The tensor itself unless its dtype changes: data, dtype, device, requires_grad. */
+zt_status zt_pk_call_cpu_tensor(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    if (n != 4 || !may_be_tensor(arg[0]) || arg[1].kind != PK_GLOBAL ||
+        arg[1].global->what != PK_DTYPE)
+        return zt_pk_fail(p, "a tensor of a device takes a tensor, a dtype and 2 more arguments");
+    if (arg[0].kind == PK_TENSOR && arg[0].tensor->dtype != arg[1].global->dtype)
+        return foreign("a tensor that is converted when it is loaded", out);
     *out = arg[0];
-    return check_hooks(p, arg + 1);
+    return ZT_OK;
+}
+
+/* ---- tensors that are not held: their arguments are counted, no more ------------------------- */
+
+zt_status zt_pk_call_sparse(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 2 && arg[1].kind == PK_TUPLE
+               ? foreign("a sparse tensor", out)
+               : zt_pk_fail(p, "_rebuild_sparse_tensor takes a layout and a tuple");
+}
+
+zt_status zt_pk_call_quantized(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 7 && arg[0].kind == PK_STORAGE
+               ? foreign("a quantized tensor", out)
+               : zt_pk_fail(p, "_rebuild_qtensor takes a storage and 6 more arguments");
+}
+
+zt_status zt_pk_call_nested(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 4 && may_be_tensor(arg[0])
+               ? foreign("a nested tensor", out)
+               : zt_pk_fail(p, "_rebuild_nested_tensor takes 4 tensors");
+}
+
+zt_status zt_pk_call_meta(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    (void)arg;
+    return n == 4 ? foreign("a tensor without data", out)
+                  : zt_pk_fail(p, "_rebuild_meta_tensor_no_storage takes 4 arguments");
+}
+
+zt_status zt_pk_call_wrapper(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 8 && arg[0].kind == PK_GLOBAL
+               ? foreign("a tensor subclass that wraps other tensors", out)
+               : zt_pk_fail(p, "_rebuild_wrapper_subclass takes a class and 7 more arguments");
+}
+
+zt_status zt_pk_call_numpy(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    (void)arg;
+    return n == 4 ? foreign("a tensor stored as a NumPy array", out)
+                  : zt_pk_fail(p, "_rebuild_device_tensor_from_numpy takes 4 arguments");
+}
+
+/* ---- plain values ---------------------------------------------------------------------------- */
+
+static zt_status none(pk_value *out)
+{
+    *out = (pk_value){.kind = PK_NONE};
+    return ZT_OK;
+}
+
+zt_status zt_pk_call_layout(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    return n == 1 && arg[0].kind == PK_TEXT ? none(out)
+                                            : zt_pk_fail(p, "_get_layout of what is no name");
+}
+
+zt_status zt_pk_call_complex(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    (void)arg;
+    return n <= 2 ? none(out) : zt_pk_fail(p, "a complex number of more than two parts");
+}
+
+/* Of nothing, of bytes, or of a text and its encoding. */
+zt_status zt_pk_call_bytearray(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    bool right = n == 0 || ((arg[0].kind == PK_TEXT || arg[0].kind == PK_NONE) &&
+                            (n == 1 || (n == 2 && arg[1].kind == PK_TEXT)));
+    return right ? none(out) : zt_pk_fail(p, "a bytearray of what is no bytes");
+}
+
+/* Bytes, which protocols before 3 write as a text whose characters they are. As all bytes here,
+ * they are a text where they are UTF-8. */
+zt_status zt_pk_call_encode(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    if (n != 2 || arg[0].kind != PK_TEXT || arg[1].kind != PK_TEXT ||
+        (!zt_pk_is(arg[1].text, arg[1].n, "latin1") && !zt_pk_is(arg[1].text, arg[1].n, "latin-1")))
+        return zt_pk_fail(p, "bytes that are no text in latin1");
+    const uint8_t *s = (const uint8_t *)arg[0].text;
+    size_t made = 0;
+    char *bytes = zt_pk_alloc(p, (size_t)arg[0].n + 1, 1);
+    if (!bytes)
+        return zt_ctx_status(p->ctx);
+    for (size_t i = 0; i < arg[0].n; i++) {
+        if (s[i] >= 0xc4)
+            return zt_pk_fail(p, "a byte above 255");
+        unsigned c = s[i] < 0x80 ? s[i] : (unsigned)((s[i] & 3) << 6 | (s[i + 1] & 0x3f));
+        i += s[i] >= 0x80;
+        bytes[made++] = (char)c;
+    }
+    bytes[made] = 0;
+    *out = (pk_value){.kind = PK_TEXT, .n = (uint32_t)made, .text = bytes};
+    return zt_utf8_valid(bytes, made) ? ZT_OK : none(out);
 }
 
 static zt_status add_pair(pickle *p, pk_list *l, pk_value pair)
@@ -150,7 +287,7 @@ static zt_status add_pair(pickle *p, pk_list *l, pk_value pair)
 }
 
 /* Without arguments, or of a list of pairs (Python 2). */
-static zt_status call_dict(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+zt_status zt_pk_call_dict(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
     pk_list *l = zt_pk_list(p);
     zt_status st = ZT_OK;
@@ -165,7 +302,15 @@ static zt_status call_dict(pickle *p, const pk_value *arg, size_t n, pk_value *o
     return st;
 }
 
-static zt_status call_size(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+/* Of nothing, or of a dictionary. */
+zt_status zt_pk_call_counter(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+{
+    if (n > 1 || (n && arg[0].kind != PK_DICT))
+        return zt_pk_fail(p, "a Counter of what is no dictionary");
+    return n ? (*out = arg[0], ZT_OK) : zt_pk_call_dict(p, NULL, 0, out);
+}
+
+zt_status zt_pk_call_size(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
     if (n != 1 || arg[0].kind != PK_TUPLE)
         return zt_pk_fail(p, "torch.Size of what is no tuple");
@@ -174,7 +319,7 @@ static zt_status call_size(pickle *p, const pk_value *arg, size_t n, pk_value *o
 }
 
 /* Of a list of values. */
-static zt_status call_set(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+zt_status zt_pk_call_set(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
     pk_list *l = zt_pk_list(p);
     if (!l)
@@ -188,95 +333,24 @@ static zt_status call_set(pickle *p, const pk_value *arg, size_t n, pk_value *ou
     return ZT_OK;
 }
 
-static zt_status call_device(pickle *p, const pk_value *arg, size_t n, pk_value *out)
+zt_status zt_pk_call_device(pickle *p, const pk_value *arg, size_t n, pk_value *out)
 {
     if (n < 1 || n > 2 || arg[0].kind != PK_TEXT || (n == 2 && arg[1].kind != PK_INT))
         return zt_pk_fail(p, "torch.device of what is no name");
-    *out = (pk_value){.kind = PK_NONE};
-    return ZT_OK;
+    return none(out);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static const pk_global functions[] = {
-    {"torch._utils", "_rebuild_tensor_v2", call_tensor_v2, NULL, false, false},
-    {"torch._utils", "_rebuild_tensor_v3", call_tensor_v3, NULL, false, false},
-    {"torch._utils", "_rebuild_tensor", call_tensor, NULL, false, false},
-    {"torch._utils", "_rebuild_parameter", call_parameter, NULL, false, false},
-    {"torch._utils", "_rebuild_parameter_with_state", call_parameter, NULL, false, false},
-    {"collections", "OrderedDict", call_dict, NULL, false, false},
-    {"torch", "Size", call_size, NULL, false, false},
-    {"torch", "device", call_device, NULL, false, false},
-    {"builtins", "set", call_set, NULL, false, false},
-    {"__builtin__", "set", call_set, NULL, false, false},
-    {"torch.storage", "UntypedStorage", NULL, NULL, true, false},
-};
-
-static bool is(const char *s, size_t n, const char *word)
-{
-    return word && strlen(word) == n && memcmp(s, word, n) == 0;
-}
-
-/* A storage class or a dtype of torch's. */
-static zt_status torch_name(pickle *p, const char *name, size_t n, const pk_global **found)
-{
-    *found = NULL;
-    for (size_t i = 0; i < zt_pk_n_dtypes; i++) {
-        const pk_dtype *d = &zt_pk_dtypes[i];
-        bool storage = is(name, n, d->storage);
-        if (!storage && !is(name, n, d->name))
-            continue;
-        pk_global *g = zt_pk_alloc(p, 1, sizeof *g);
-        if (!g)
-            return zt_ctx_status(p->ctx);
-        *g = (pk_global){.module = "torch",
-                         .name = storage ? d->storage : d->name,
-                         .dtype = d,
-                         .storage = storage,
-                         .is_dtype = !storage};
-        *found = g;
-        return ZT_OK;
-    }
-    return ZT_OK;
-}
-
-zt_status zt_pk_global(pickle *p, const char *module, size_t m, const char *name, size_t n,
-                       pk_value *out)
-{
-    const pk_global *found = NULL;
-    char what[80], which[80];
-    for (size_t i = 0; !found && i < sizeof functions / sizeof *functions; i++)
-        if (is(module, m, functions[i].module) && is(name, n, functions[i].name))
-            found = &functions[i];
-    zt_status st = p->plain ? zt_pk_fail(p, "a name, where only plain values may be") : ZT_OK;
-    if (st == ZT_OK && !found && is(module, m, "torch"))
-        st = torch_name(p, name, n, &found);
-    if (st == ZT_OK && !found)
-        st = zt_fail(p->ctx, ZT_EDATA, "%s: its pickle names %s.%s, which is not allowed", p->file,
-                     zt_escape(what, sizeof what, module, m),
-                     zt_escape(which, sizeof which, name, n));
-    *out = (pk_value){.kind = PK_GLOBAL, .global = found};
-    return st;
-}
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 zt_status zt_pk_reduce(pickle *p, pk_value f, pk_value args, pk_value *out)
 {
-    if (f.kind != PK_GLOBAL || !f.global->call)
+    bool object = f.kind == PK_OBJECT;
+    const pk_global *g = f.kind == PK_GLOBAL ? f.global : object ? f.object->type : NULL;
+    if (!g || (!object && !g->call && g->what != PK_UNKNOWN && g->what != PK_TENSOR_CLASS))
         return zt_pk_fail(p, "a call of what is no function");
     if (args.kind != PK_TUPLE)
         return zt_pk_fail(p, "a call without a tuple of arguments");
-    return f.global->call(p, args.item, args.n, out);
-}
-
-/* The one state that PyTorch sets: an OrderedDict's attribute _metadata. It is passed over. */
-zt_status zt_pk_build(pickle *p, pk_value object, pk_value state)
-{
-    bool right = object.kind == PK_DICT && object.list->ordered && state.kind == PK_DICT;
-    for (size_t i = 0; right && i < state.list->n; i += 2) {
-        const pk_value *key = &state.list->item[i];
-        right = key->kind == PK_TEXT && is(key->text, key->n, "_metadata");
-    }
-    return right ? ZT_OK : zt_pk_fail(p, "an object's state, which is not allowed");
+    return g->call && !object ? g->call(p, args.item, args.n, out) : zt_pk_object(p, g, args, out);
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
@@ -299,19 +373,34 @@ static zt_status narrow(pickle *p, pk_value view, pk_storage *s)
     return ZT_OK;
 }
 
+/* The class of a module in the older format, ('module', class, source file, source), which is not
+ * known. */
+static bool is_module(pk_value id)
+{
+    const pk_value *v = id.item;
+    return id.kind == PK_TUPLE && id.n == 4 && v[0].kind == PK_TEXT &&
+           zt_pk_is(v[0].text, v[0].n, "module") && v[1].kind == PK_GLOBAL &&
+           v[1].global->what == PK_UNKNOWN;
+}
+
 /* ('storage', its class, key, location, elements) and, in the older format, a view. */
 zt_status zt_pk_persistent(pickle *p, pk_value id, pk_value *out)
 {
     const pk_value *v = id.item;
+    if (is_module(id)) {
+        *out = v[1];
+        return ZT_OK;
+    }
     if (id.kind != PK_TUPLE || id.n < 5 || id.n > 6 || v[0].kind != PK_TEXT ||
-        !is(v[0].text, v[0].n, "storage") || v[1].kind != PK_GLOBAL || !v[1].global->storage ||
-        v[2].kind != PK_TEXT || v[3].kind != PK_TEXT || v[4].kind != PK_INT || v[4].i < 0 ||
-        strlen(v[2].text) != v[2].n)
+        !zt_pk_is(v[0].text, v[0].n, "storage") || v[1].kind != PK_GLOBAL ||
+        v[1].global->what != PK_STORAGE_CLASS || v[2].kind != PK_TEXT || v[3].kind != PK_TEXT ||
+        v[4].kind != PK_INT || v[4].i < 0 || strlen(v[2].text) != v[2].n)
         return zt_pk_fail(p, "a persistent id that is no storage");
     pk_storage *s = zt_pk_alloc(p, 1, sizeof *s);
     if (!s)
         return zt_ctx_status(p->ctx);
-    *s = (pk_storage){.key = v[2].text, .dtype = v[1].global->dtype};
+    *s = (pk_storage){.key = v[2].text, .dtype = v[1].global->dtype, .before = p->storages};
+    p->storages = s;
     size_t bytes;
     if (!zt_mul_size((size_t)v[4].i, s->dtype ? s->dtype->item : 1, &bytes))
         return zt_pk_fail(p, "a storage of too many elements");

@@ -89,6 +89,16 @@ static zt_status parse(zt_pt *t)
     return st == ZT_OK ? place_tensors(t) : st;
 }
 
+/* What is in the file and not in the list of tensors. */
+static void warn(const zt_pt *t)
+{
+    if (t->unknown.len)
+        zt_log(t->ctx, ZT_LOG_WARN, "%s: unknown globals, kept as opaque values and not called: %s",
+               t->file, t->unknown.data);
+    if (t->unread.len)
+        zt_log(t->ctx, ZT_LOG_WARN, "%s: tensors that are not read: %s", t->file, t->unread.data);
+}
+
 zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s)
 {
     zt_pt *t = zt_calloc(ctx, 1, sizeof *t);
@@ -97,12 +107,16 @@ zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s)
     t->ctx = ctx;
     t->in = s;
     t->file = zt_source_name(s);
+    zt_str_init(&t->unknown, ctx);
+    zt_str_init(&t->unread, ctx);
     t->keep = zt_arena_new(ctx, 1 << 14);
     t->gather = t->keep ? zt_gather_new(ctx) : NULL;
     t->keys = t->gather ? zt_map_new(ctx, 64) : NULL;
     t->names = t->keys ? zt_map_new(ctx, 64) : NULL;
-    if (t->names && parse(t) == ZT_OK)
+    if (t->names && parse(t) == ZT_OK) {
+        warn(t);
         return t;
+    }
     zt_pt_close(t);
     return NULL;
 }
@@ -132,6 +146,8 @@ void zt_pt_close(zt_pt *t)
     zt_map_free(t->keys);
     zt_map_free(t->names);
     zt_arena_free(t->keep);
+    zt_str_fini(&t->unknown);
+    zt_str_fini(&t->unread);
     zt_free(t->ctx, t->storage);
     zt_free(t->ctx, t->tensor);
     zt_source_close(t->owned);

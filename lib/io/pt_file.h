@@ -36,6 +36,10 @@ struct zt_pt {
     pt_tensor *tensor;
     int64_t n;
     zt_map *names;
+    zt_str unknown,
+        unread;            /* unknown names, and tensors that are not read, as lists for messages */
+    char unread_last[200]; /* the last one that was counted */
+    int64_t n_unread;
 };
 
 /* What the pickle p made becomes the file's: tensors, within what is left of p's budget, and their

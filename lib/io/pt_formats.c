@@ -135,6 +135,12 @@ static zt_status place_members(zt_pt *t, const char *root, size_t n)
     return st;
 }
 
+static void end_pickle(zt_pt *t, pickle *p)
+{
+    zt_pickle_end(p);
+    zt_free(t->ctx, p);
+}
+
 static zt_status read_pickle(zt_pt *t, pickle *p, pk_value *root)
 {
     zt_status st = zt_pickle_read(p, root);
@@ -164,7 +170,7 @@ zt_status zt_pt_parse_zip(zt_pt *t)
     st = read_pickle(t, p, &v);
     if (st == ZT_OK && p->at != p->end)
         st = zt_pk_fail(p, "bytes follow its end");
-    zt_free(t->ctx, p);
+    end_pickle(t, p);
     return st == ZT_OK ? place_members(t, root, n) : st;
 }
 
@@ -263,7 +269,7 @@ static zt_status read_older(zt_pt *t, pickle *p)
     if (st == ZT_OK)
         st = read_pickle(t, p, &v);
     if (st == ZT_OK)
-        st = zt_pickle_read(p, &v);
+        st = read_plain(p, &v);
     if (st == ZT_OK && v.kind != PK_LIST)
         st = zt_pk_fail(p, "no list of storages");
     for (size_t i = 0; st == ZT_OK && i < v.list->n; i++)
@@ -279,6 +285,6 @@ zt_status zt_pt_parse_older(zt_pt *t)
     if (!p)
         return ZT_ENOMEM;
     zt_status st = read_older(t, p);
-    zt_free(t->ctx, p);
+    end_pickle(t, p);
     return st;
 }
