@@ -289,6 +289,13 @@ $(BUILD)/pickles: tests/pickles/pickles.tar.xz
 	@touch $@
 $(BUILD)/tests/pickles: | $(BUILD)/pickles
 
+# SentencePiece models over all its switches, and its answers: likewise.
+$(BUILD)/sentencepiece: tests/sentencepiece/made.tar.xz
+	@rm -rf $@ && mkdir -p $@
+	@tar -C $@ -xJf $<
+	@touch $@
+$(BUILD)/tests/golden_sentencepiece: | $(BUILD)/sentencepiece
+
 test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
@@ -300,7 +307,7 @@ long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance devi
     $(addprefix tests/,vulkan.bats zt-convert-golden.bats docs.bats) \
     $(addprefix $(BUILD)/tests/,grad_engines hostile) tests/zt-bench-history.bats)
 
-run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles
+run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/sentencepiece
 	@$(test_env) tests/run $(long_tests) $(filter-out $(long_tests),$(all_tests))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
@@ -373,7 +380,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/sentencepiece $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

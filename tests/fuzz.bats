@@ -65,6 +65,10 @@ drive() {
     drive safetensors "$tests"/seeds/safetensors/*
 }
 
+@test "sentencepiece: models, changed" {
+    drive sentencepiece "$tests"/seeds/sentencepiece/*
+}
+
 @test "tokjson: tokenizers, changed" {
     drive tokjson "$tests"/seeds/tokjson/*
 }

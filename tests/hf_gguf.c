@@ -33,6 +33,7 @@ static const otherwise ours[] = {
     {".attention.sliding_window", "windows that the model was trained with"},
     {".attention.sliding_window_pattern", "which layers have them"},
     {".rope.layer_pattern", "which layers rotate"},
+    {"zt.tokenizer.sentencepiece", "the whole tokenizer.model, where it is all there is"},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length"},
 };
 

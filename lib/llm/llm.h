@@ -89,6 +89,9 @@ zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool firs
  * are no UTF-8 may come out as U+FFFD. */
 zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
                               zt_str *out);
+/* Is it a whole SentencePiece model (tokenizer.model)? Its control symbols are no text, and what it
+ * decodes is defined for whole lists: zt_vocab_decode_ids. */
+bool zt_vocab_is_pieces(const zt_vocab *v);
 bool zt_vocab_is_eog(const zt_vocab *v, int32_t id); /* ends a generation */
 bool zt_vocab_is_control(const zt_vocab *v, int32_t id);
 int32_t zt_vocab_bos(const zt_vocab *v); /* -1: none */

@@ -90,7 +90,8 @@ static bool opens_with_bos(run *r)
     return has;
 }
 
-/* Special tokens come back as their text, so that what --tokenize --special took apart is whole. */
+/* Special tokens come back as their text, so that what --tokenize --special took apart is whole; a
+ * SentencePiece model's control symbols only with --special, as SentencePiece has none for them. */
 zt_status run_detokenize(run *r)
 {
     zt_str text;
@@ -99,7 +100,10 @@ zt_status run_detokenize(run *r)
         return s;
     zt_str_init(&text, r->ctx);
     size_t begin = opens_with_bos(r);
-    for (size_t i = begin; i < r->ids.n && s == ZT_OK; i++)
+    if (zt_vocab_is_pieces(r->vocab) && begin < r->ids.n)
+        s = zt_vocab_decode_ids(r->vocab, r->ids.id + begin, r->ids.n - begin, r->o->special,
+                                &text);
+    for (size_t i = begin; i < r->ids.n && s == ZT_OK && !zt_vocab_is_pieces(r->vocab); i++)
         s = zt_vocab_decode(r->vocab, r->ids.id[i], true, i == begin, &text);
     if (s == ZT_OK && text.len)
         s = run_write_text(r, text.data, text.len);

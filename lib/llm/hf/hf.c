@@ -200,11 +200,12 @@ static zt_gguf *finish(hf *m)
 static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index, bool whole)
 {
     hf m = {.ctx = ctx, .path = path, .is_folder = is_folder, .whole = whole};
-    m.bos = m.eos = m.add_bos = m.add_eos = -1;
+    m.bos = m.eos = m.add_bos = m.add_eos = m.ids[0] = m.ids[1] = m.ids[2] = -1;
     zt_gguf *g = NULL;
     zt_safetensors *st = NULL;
     zt_str_init(&m.folder, ctx);
     zt_str_init(&m.file, ctx);
+    zt_str_init(&m.pieces, ctx);
     zt_status s = set_folder(&m, is_folder);
     if (s == ZT_OK && !is_folder) {
         st = is_index ? zt_safetensors_open_index(ctx, path) : open_file(&m, path);
@@ -223,6 +224,7 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool i
     json_decref(m.config);
     zt_str_fini(&m.folder);
     zt_str_fini(&m.file);
+    zt_str_fini(&m.pieces);
     return g;
 }
 
@@ -237,6 +239,30 @@ static zt_status see_member(void *user, const char *key, const char *text, size_
     return ZT_OK;
 }
 
+static zt_status put_json(hf *m, const char *text, size_t n)
+{
+    return zt_gguf_put_str(m->w, "tokenizer.huggingface.json", text, n);
+}
+
+/* A GGUF of the keys that put makes of a file's text. */
+static zt_gguf *keys_alone(zt_ctx *ctx, const char *path, const char *text, size_t n,
+                           zt_status (*put)(hf *m, const char *text, size_t n))
+{
+    zt_gguf *g = NULL;
+    hf m = {.ctx = ctx, .path = path};
+    zt_str_init(&m.file, ctx);
+    zt_str_init(&m.pieces, ctx);
+    m.tensors = zt_hf_tensors_new(ctx, path, NULL);
+    m.w = zt_gguf_writer_new(ctx);
+    if (m.tensors && m.w && put(&m, text, n) == ZT_OK)
+        g = finish(&m);
+    zt_gguf_writer_free(m.w);
+    zt_hf_tensors_free(m.tensors);
+    zt_str_fini(&m.file);
+    zt_str_fini(&m.pieces);
+    return g;
+}
+
 /* tokenizer.json, under whatever name: JSON with a model and no map of weights. *is false: it is
  * none, and NULL is no failure. */
 static zt_gguf *open_tokenizer(zt_ctx *ctx, const char *path, bool *is)
@@ -246,17 +272,28 @@ static zt_gguf *open_tokenizer(zt_ctx *ctx, const char *path, bool *is)
     zt_gguf *g = NULL;
     char *text = zt_read_all(ctx, path, &n);
     *is = !text || zt_json_members(ctx, path, text, n, see_member, seen) || (seen[0] && !seen[1]);
-    if (*is && zt_ctx_status(ctx) == ZT_OK) {
-        hf m = {.ctx = ctx, .path = path};
-        m.tensors = zt_hf_tensors_new(ctx, path, NULL);
-        m.w = zt_gguf_writer_new(ctx);
-        if (m.tensors && m.w &&
-            zt_gguf_put_str(m.w, "tokenizer.huggingface.json", text, n) == ZT_OK)
-            g = finish(&m);
-        zt_gguf_writer_free(m.w);
-        zt_hf_tensors_free(m.tensors);
-    }
+    if (*is && zt_ctx_status(ctx) == ZT_OK)
+        g = keys_alone(ctx, path, text, n, put_json);
     zt_free(ctx, text);
+    return g;
+}
+
+/* tokenizer.model, under whatever name: s is taken over. */
+static zt_gguf *open_pieces(zt_ctx *ctx, const char *path, zt_source *s)
+{
+    enum { MOST = 1 << 28 }; /* bytes: a hundred times the largest that is in use */
+    uint64_t n = zt_source_size(s);
+    zt_gguf *g = NULL;
+    char *text = NULL;
+    if (n > MOST)
+        zt_fail(ctx, ZT_EDATA, "%s: %" PRIu64 " bytes, a tokenizer.model has at most %d", path, n,
+                MOST);
+    else
+        text = zt_alloc(ctx, (size_t)n);
+    if (text && zt_source_read(s, 0, text, (size_t)n) == ZT_OK)
+        g = keys_alone(ctx, path, text, (size_t)n, zt_hf_spm_alone);
+    zt_free(ctx, text);
+    zt_source_close(s);
     return g;
 }
 
@@ -272,7 +309,8 @@ static bool is_folder(const char *path)
 static bool may_be_model(const void *head, size_t n)
 {
     return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || zt_npz_sniff(head, n) ||
-           (n >= 1 && *(const char *)head == '{') || zt_safetensors_sniff(head, n, UINT64_MAX);
+           (n >= 1 && *(const char *)head == '{') || zt_safetensors_sniff(head, n, UINT64_MAX) ||
+           zt_sp_sniff(head, n);
 }
 
 /* What zt wrote into another container carries a GGUF's metadata, and is one by itself. Takes c
@@ -318,6 +356,8 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
             zt_fail(ctx, ZT_EDATA, "%s: is no model: it has no metadata", path);
         return g;
     }
+    if (!weights && zt_sp_sniff(head, n))
+        return open_pieces(ctx, path, s);
     if (!weights && !index) {
         g = zt_gguf_take(ctx, s);
         return g ? zt_gguf_with_shards(g, path) : NULL;

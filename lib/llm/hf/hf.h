@@ -14,6 +14,7 @@
 #include "lib/io/json.h"
 #include "lib/io/safetensors.h"
 #include "lib/llm/llm.h"
+#include "lib/llm/vocab/sentencepiece.h"
 
 /* ---- architectures --------------------------------------------------------------------------- */
 
@@ -137,6 +138,7 @@ typedef struct hf {
     bool is_folder;   /* that path is one, not a file of weights */
     zt_str folder;    /* with '/' at its end, or empty */
     zt_str file;      /* of hf_file */
+    zt_str pieces;    /* the path of tokenizer.model, for messages */
     json_t *config;   /* the whole, an object */
     json_t *text;     /* of a model for more than text: the part for text; else config */
     hf_arch arch;
@@ -146,6 +148,9 @@ typedef struct hf {
     int add_bos, add_eos;
     bool keys_suffice; /* tokenizer.ggml.* says all that tokenizer.json does */
     bool whole;        /* for a file, with all keys: else only what running needs */
+    bool is_alone;     /* path is a tokenizer.model, not a model */
+    bool spaced;       /* tokenizer.ggml.add_space_prefix is put */
+    int64_t ids[3];    /* BOS, EOS, UNK where no other file names them; -1: none */
     zt_gguf_writer *w;
     hf_tensors *tensors;
 } hf;
@@ -218,12 +223,19 @@ zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, 
 /* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
 zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool scores);
 
-/* tokenizer.model: *n tokens; and all of them into w, with what tokenizer_config.json adds. */
-zt_status zt_hf_spm_count(hf *m, const char *text, size_t n, int64_t *count);
-zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n);
-/* Appends a piece to a tokenizer.model; after the last what its reader wants to know. */
+/* tokenizer.model, whose bytes outlive sp: read; its pieces into w, with what added_tokens.json and
+ * tokenizer_config.json add; ggml's name of such a model. */
+zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file);
+zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp);
+const char *zt_hf_spm_model(const zt_sp_model *sp);
+/* The keys of its normalizer, but add_space_prefix where that was put, and the file itself. */
+zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced);
+/* All keys of a tokenizer.model that is alone, m->path. */
+zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n);
+/* Appends a piece to a tokenizer.model; after the last what its reader wants to know: `bytes`, that
+ * there are pieces for all bytes. */
 zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type);
-zt_status zt_hf_spm_end(zt_str *out);
+zt_status zt_hf_spm_end(zt_str *out, bool bytes);
 
 /* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of
  * a certain text, else by its patterns; *name NULL: it has none. */

@@ -102,8 +102,9 @@ static zt_status put_decoder(hf_back *b, json_t *tokenizer)
     int64_t n;
     zt_gguf_kind elem;
     zt_bytes model;
-    if (!zt_gguf_str(b->g, "tokenizer.ggml.model", &model) || model.n != 5 ||
-        memcmp(model.data, "llama", 5) != 0 ||
+    bool named = zt_gguf_str(b->g, "tokenizer.ggml.model", &model);
+    bool llama = named && model.n == 5 && memcmp(model.data, "llama", 5) == 0;
+    if ((!llama && !zt_sp_of(b->g).n) ||
         !zt_gguf_array(b->g, "tokenizer.ggml.tokens", &elem, &n) || n < 1)
         return ZT_OK;
     double *score = zt_calloc(b->ctx, (size_t)n, sizeof *score);
@@ -138,7 +139,10 @@ static zt_status put_decoder(hf_back *b, json_t *tokenizer)
 
 static zt_status write_config(hf_back *b)
 {
-    json_t *tokenizer = json_pack("{ss}", "tokenizer_class", "PreTrainedTokenizerFast");
+    zt_bytes json;
+    bool pieces = zt_sp_of(b->g).n && !zt_gguf_str(b->g, "tokenizer.huggingface.json", &json);
+    json_t *tokenizer = json_pack("{ss}", "tokenizer_class",
+                                  pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
     zt_status s = tokenizer ? put_specials(b, tokenizer) : ZT_ENOMEM;
     if (s == ZT_OK)
         s = put_flags(b, tokenizer);

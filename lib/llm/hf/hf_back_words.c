@@ -263,11 +263,14 @@ static zt_status write_pieces(words *w)
     int64_t n = w->n;
     while (n > 0 && is_pad(w, n - 1))
         n--;
+    int bytes = 0;
     zt_status s = ZT_OK;
+    for (int64_t i = 0; i < n; i++)
+        bytes += w->type[i] == HF_WORD_BYTE;
     for (int64_t i = 0; s == ZT_OK && i < n; i++)
         s = zt_hf_spm_put(&out, w->text[i], (float)w->score[i], (hf_word)w->type[i]);
     if (s == ZT_OK)
-        s = zt_hf_spm_end(&out);
+        s = zt_hf_spm_end(&out, bytes == 256);
     if (s == ZT_OK)
         s = zt_back_write(w->b, "tokenizer.model", out.data, out.len);
     zt_str_fini(&out);
@@ -278,8 +281,11 @@ zt_status zt_back_words(hf_back *b)
 {
     words w = {.b = b};
     zt_bytes json;
-    int way = way_of(b);
+    zt_bytes pieces = zt_sp_of(b->g);
     bool whole = zt_gguf_str(b->g, "tokenizer.huggingface.json", &json);
+    if (pieces.n && !whole) /* says all: a tokenizer.json would say less */
+        return zt_back_write(b, "tokenizer.model", pieces.data, pieces.n);
+    int way = way_of(b);
     if (way < 0)
         return zt_ctx_status(b->ctx);
     zt_str_init(&w.json, b->ctx);

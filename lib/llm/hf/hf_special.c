@@ -194,6 +194,8 @@ static void find_ids(special *sp)
         const json_t *v = zt_hf_get(sp->m, name);
         if (json_is_integer(v))
             set_id(sp, i, json_integer_value(v));
+        if (i <= UNK)
+            set_id(sp, i, sp->m->ids[i]);
     }
 }
 

@@ -1,128 +1,35 @@
-/* hf_spm.c - owns tokenizer.model: SentencePiece's own file, of which the pieces are wanted.
+/* hf_spm.c - owns the way from tokenizer.model to GGUF's keys and back.
  *
- * A protocol buffer: fields of a varint (number << 3 | wire type). Of ModelProto field 1 is a
- * piece, and of a piece 1 is the text, 2 the score (f32), 3 the type (1 when absent). Source:
- * sentencepiece_model.proto of google/sentencepiece, as facts; what becomes of the pieces:
- * _create_vocab_sentencepiece of llama.cpp's conversion/base.py, as facts. */
+ * The pieces become tokens as llama.cpp's converter takes them (_create_vocab_sentencepiece of
+ * conversion/base.py, as facts); where there is no tokenizer.json, the file itself goes along under
+ * a key of ours, because GGUF's own keys cannot say all that it does. */
 #include "lib/llm/hf/hf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the wire -------------------------------------------------------------------------------- */
-
-typedef struct wire {
-    const unsigned char *p, *end;
-} wire;
-
-static bool varint(wire *w, uint64_t *v)
-{
-    *v = 0;
-    for (int shift = 0; shift < 64 && w->p < w->end; shift += 7) {
-        unsigned char c = *w->p++;
-        *v |= (uint64_t)(c & 0x7f) << shift;
-        if (!(c & 0x80))
-            return true;
-    }
-    return false;
-}
-
-typedef struct field {
-    uint64_t number, value; /* of a varint, and of four or eight bytes */
-    wire bytes;             /* of a text or message */
-} field;
-
-static bool fixed(wire *w, int n, uint64_t *v)
-{
-    *v = 0;
-    if (w->end - w->p < n)
-        return false;
-    for (int i = 0; i < n; i++)
-        *v |= (uint64_t)w->p[i] << 8 * i;
-    w->p += n;
-    return true;
-}
-
-/* The next field; false: it is cut short, or of a wire type that is not in use. */
-static bool next_field(wire *w, field *f)
-{
-    uint64_t tag, n;
-    *f = (field){0};
-    if (!varint(w, &tag))
-        return false;
-    f->number = tag >> 3;
-    switch (tag & 7) {
-    case 0: return varint(w, &f->value);
-    case 1: return fixed(w, 8, &f->value);
-    case 5: return fixed(w, 4, &f->value);
-    case 2:
-        if (!varint(w, &n) || n > (uint64_t)(w->end - w->p))
-            return false;
-        f->bytes = (wire){w->p, w->p + n};
-        w->p += n;
-        return true;
-    default: return false;
-    }
-}
-
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-typedef struct piece {
-    zt_bytes text;
-    float score;
-    hf_word type;
-} piece;
-
-static bool read_piece(wire w, piece *p)
+zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file)
 {
-    *p = (piece){{"", 0}, 0, HF_WORD_NORMAL};
-    for (field f; w.p < w.end;) {
-        if (!next_field(&w, &f))
-            return false;
-        uint32_t bits = (uint32_t)f.value;
-        if (f.number == 1 && f.bytes.p)
-            p->text = (zt_bytes){(const char *)f.bytes.p, (size_t)(f.bytes.end - f.bytes.p)};
-        else if (f.number == 2)
-            memcpy(&p->score, &bits, sizeof p->score);
-        else if (f.number == 3 && f.value >= 1 && f.value <= HF_WORD_BYTE &&
-                 f.value != HF_WORD_USER)
-            p->type = (hf_word)f.value; /* numbered as GGUF's; the user's own count as any other */
-    }
-    return true;
+    *sp = (zt_sp_model){0};
+    zt_str_clear(&m->pieces);
+    zt_status s = zt_str_puts(&m->pieces, m->is_alone ? m->path : m->folder.data);
+    if (s == ZT_OK && !m->is_alone) s = zt_str_puts(&m->pieces, "tokenizer.model");
+    return s == ZT_OK ? zt_sp_read(sp, m->ctx, m->pieces.data, file) : s;
 }
 
-static zt_status broken(const hf *m)
+static zt_status set_pieces(hf_words *w, const zt_sp_model *sp)
 {
-    return zt_fail(m->ctx, ZT_EDATA, "%stokenizer.model: not SentencePiece's, or cut short",
-                   m->folder.data);
-}
-
-/* fn (may be NULL) for every piece. */
-static zt_status walk(hf *m, const char *text, size_t n, hf_words *words, int64_t *count)
-{
-    wire w = {(const unsigned char *)text, (const unsigned char *)text + n};
     zt_status s = ZT_OK;
-    *count = 0;
-    for (field f; s == ZT_OK && w.p < w.end;) {
-        piece p;
-        if (!next_field(&w, &f))
-            return broken(m);
-        if (f.number != 1)
-            continue;
-        if (!f.bytes.p || !read_piece(f.bytes, &p))
-            return broken(m);
-        if (words)
-            s = zt_hf_words_set(words, *count, p.text, p.type, p.score);
-        ++*count;
+    for (int32_t i = 0; s == ZT_OK && i < sp->n; i++) {
+        const zt_sp_piece *p = &sp->piece[i];
+        /* numbered as GGUF's; the user's own count as any other, as the converter has it */
+        hf_word type = p->type == HF_WORD_USER ? HF_WORD_NORMAL : (hf_word)p->type;
+        s = zt_hf_words_set(w, i, p->text, type, p->score);
     }
     return s;
-}
-
-zt_status zt_hf_spm_count(hf *m, const char *text, size_t n, int64_t *count)
-{
-    zt_status s = walk(m, text, n, NULL, count);
-    return s == ZT_OK && *count == 0 ? broken(m) : s;
 }
 
 /* ---- what other files add -------------------------------------------------------------------- */
@@ -156,8 +63,7 @@ static zt_status add_decoder(hf_words *w)
         int64_t id;
         const json_t *content = json_object_get(v, "content");
         bool special = json_is_true(json_object_get(v, "special"));
-        if (s != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id))
-            continue;
+        if (s != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id)) continue;
         s = w->m->arch.id == HF_PHI3 /* as they are */
                 ? zt_hf_words_set(w, id, text_of(content), special ? HF_WORD_CONTROL : HF_WORD_USER,
                                   -1000)
@@ -167,13 +73,118 @@ static zt_status add_decoder(hf_words *w)
     return s;
 }
 
-zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n)
+zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp)
 {
-    int64_t count;
-    zt_status s = walk(w->m, text, n, w, &count);
-    if (s == ZT_OK)
-        s = add_file(w);
-    return s == ZT_OK ? add_decoder(w) : s;
+    zt_status s = set_pieces(w, sp);
+    if (s == ZT_OK && !w->m->is_alone) s = add_file(w);
+    return s == ZT_OK && !w->m->is_alone ? add_decoder(w) : s;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* ggml's name for such a model. It knows none for word and char models: these it refuses by ours.
+ */
+static const char *const models[] = {[ZT_SP_UNIGRAM] = "t5",
+                                     [ZT_SP_BPE] = "llama",
+                                     [ZT_SP_WORD] = "sentencepiece",
+                                     [ZT_SP_CHAR] = "sentencepiece"};
+
+const char *zt_hf_spm_model(const zt_sp_model *sp) { return models[sp->type]; }
+
+static zt_status put_flag(hf *m, const char *key, bool v)
+{
+    return zt_gguf_put_int(m->w, key, ZT_GGUF_BOOL, v);
+}
+
+/* What a reader that knows nothing of our key is told of it. `spaced`: whether a blank goes first
+ * was put already. */
+static zt_status put_normalizer(hf *m, const zt_sp_model *sp, bool spaced)
+{
+    const zt_sp_rule *r = &sp->norm;
+    bool unigram = sp->type == ZT_SP_UNIGRAM; /* of other models ggml reads the first alone */
+    zt_status s = ZT_OK;
+    if (!spaced && (unigram || !r->dummy_prefix))
+        s = put_flag(m, "tokenizer.ggml.add_space_prefix", r->dummy_prefix);
+    if (s == ZT_OK && unigram)
+        s = put_flag(m, "tokenizer.ggml.remove_extra_whitespaces", r->remove_extra);
+    if (s == ZT_OK && unigram && r->charsmap.n)
+        s = zt_gguf_put_array(m->w, "tokenizer.ggml.precompiled_charsmap", ZT_GGUF_U8,
+                              r->charsmap.data, (int64_t)r->charsmap.n);
+    return s;
+}
+
+static bool has_type(const zt_sp_model *sp, int type)
+{
+    for (int32_t i = 0; i < sp->n; i++)
+        if (sp->piece[i].type == type) return true;
+    return false;
+}
+
+/* The first thing that ggml's keys cannot say of the model, NULL: they say all. */
+static const char *unsaid(const zt_sp_model *sp)
+{
+    bool bpe = sp->type == ZT_SP_BPE;
+    const struct {
+        bool is;
+        const char *what;
+    } rows[] = {
+        {sp->type == ZT_SP_WORD, "a word model"},
+        {sp->type == ZT_SP_CHAR, "a char model"},
+        {sp->suffix, "treat_whitespace_as_suffix"},
+        {!sp->norm.escape, "escape_whitespaces off"},
+        {sp->denorm.charsmap.n > 0, "a denormalizer"},
+        {bpe && sp->norm.charsmap.n > 0, "BPE with a precompiled charsmap"},
+        {bpe && sp->norm.remove_extra, "BPE with remove_extra_whitespaces"},
+        {bpe && !sp->byte_fallback, "BPE without byte_fallback"},
+        {bpe && has_type(sp, ZT_TOK_UNUSED), "BPE with unused pieces"},
+        {has_type(sp, ZT_TOK_USER), "user-defined symbols"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].is) return rows[i].what;
+    return NULL;
+}
+
+zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced)
+{
+    const char *what = unsaid(sp);
+    if (m->whole && what)
+        zt_log(
+            m->ctx, ZT_LOG_WARN,
+            "%s: GGUF's keys cannot express %s: the whole tokenizer.model is stored as " ZT_SP_KEY
+            ", which llama.cpp does not read",
+            m->path, what);
+    zt_status s = put_normalizer(m, sp, spaced);
+    return s == ZT_OK ? zt_gguf_put_array(m->w, ZT_SP_KEY, ZT_GGUF_U8, file.data, (int64_t)file.n)
+                      : s;
+}
+
+static zt_status put_id(hf *m, const char *key, int32_t id)
+{
+    return id < 0 ? ZT_OK : zt_gguf_put_int(m->w, key, ZT_GGUF_U32, id);
+}
+
+zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n)
+{
+    zt_sp_model sp;
+    hf_words w;
+    zt_bytes file = {text, n};
+    m->is_alone = true;
+    zt_status s = zt_hf_spm_open(m, &sp, file);
+    if (s == ZT_OK) s = zt_sp_check(&sp);
+    if (s == ZT_OK) {
+        s = zt_hf_words_init(&w, m, sp.n);
+        if (s == ZT_OK) s = zt_hf_spm_words(&w, &sp);
+        if (s == ZT_OK) s = zt_hf_words_put(&w, zt_hf_spm_model(&sp), "default", true);
+        zt_hf_words_fini(&w);
+    }
+    if (s == ZT_OK) s = zt_hf_spm_put_keys(m, &sp, file, false);
+    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.bos_token_id", zt_sp_control(&sp, sp.bos_piece));
+    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.eos_token_id", zt_sp_control(&sp, sp.eos_piece));
+    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.unknown_token_id", sp.unk);
+    if (s == ZT_OK) s = put_flag(m, "tokenizer.ggml.add_bos_token", false);
+    if (s == ZT_OK) s = put_flag(m, "tokenizer.ggml.add_eos_token", false);
+    zt_sp_fini(&sp);
+    return s;
 }
 
 /* ---- and back -------------------------------------------------------------------------------- */
@@ -181,16 +192,14 @@ zt_status zt_hf_spm_read(hf_words *w, const char *text, size_t n)
 static zt_status put_varint(zt_str *out, uint64_t v)
 {
     zt_status s = ZT_OK;
-    for (; s == ZT_OK && v > 127; v >>= 7)
-        s = zt_str_putc(out, (char)(v | 128));
+    for (; s == ZT_OK && v > 127; v >>= 7) s = zt_str_putc(out, (char)(v | 128));
     return s == ZT_OK ? zt_str_putc(out, (char)v) : s;
 }
 
 static int varint_bytes(uint64_t v)
 {
     int n = 1;
-    for (; v > 127; v >>= 7)
-        n++;
+    for (; v > 127; v >>= 7) n++;
     return n;
 }
 
@@ -201,28 +210,24 @@ zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type)
     memcpy(&bits, &score, sizeof bits);
     uint64_t n = 1 + (uint64_t)varint_bytes(text.n) + text.n + 5 + (normal ? 0 : 2);
     zt_status s = zt_str_putc(out, 1 << 3 | 2);
-    if (s == ZT_OK)
-        s = put_varint(out, n);
-    if (s == ZT_OK)
-        s = zt_str_putc(out, 1 << 3 | 2);
-    if (s == ZT_OK)
-        s = put_varint(out, text.n);
-    if (s == ZT_OK)
-        s = zt_str_put(out, text.data, text.n);
-    if (s == ZT_OK)
-        s = zt_str_putc(out, 2 << 3 | 5);
-    for (int i = 0; s == ZT_OK && i < 4; i++)
-        s = zt_str_putc(out, (char)(bits >> 8 * i));
-    if (s == ZT_OK && !normal)
-        s = zt_str_putc(out, 3 << 3 | 0);
+    if (s == ZT_OK) s = put_varint(out, n);
+    if (s == ZT_OK) s = zt_str_putc(out, 1 << 3 | 2);
+    if (s == ZT_OK) s = put_varint(out, text.n);
+    if (s == ZT_OK) s = zt_str_put(out, text.data, text.n);
+    if (s == ZT_OK) s = zt_str_putc(out, 2 << 3 | 5);
+    for (int i = 0; s == ZT_OK && i < 4; i++) s = zt_str_putc(out, (char)(bits >> 8 * i));
+    if (s == ZT_OK && !normal) s = zt_str_putc(out, 3 << 3 | 0);
     return s == ZT_OK && !normal ? zt_str_putc(out, (char)type) : s;
 }
 
-/* TrainerSpec (field 2): model_type (3) is BPE; NormalizerSpec (3): name (1) "identity", and
- * nothing taken from blanks but that a space goes first: remove_extra_whitespaces (4) off. */
-zt_status zt_hf_spm_end(zt_str *out)
+/* TrainerSpec (field 2): model_type (3) is BPE, and byte_fallback (35) on where there are pieces
+ * for bytes; NormalizerSpec (3): name (1) "identity", and nothing taken from blanks but that a
+ * space goes first: remove_extra_whitespaces (4) off. */
+zt_status zt_hf_spm_end(zt_str *out, bool bytes)
 {
-    static const char tail[] = "\x12\x02\x18\x02"
-                               "\x1a\x0c\x0a\x08identity\x20\x00";
-    return zt_str_put(out, tail, sizeof tail - 1);
+    static const char plain[] = "\x12\x02\x18\x02", fallback[] = "\x12\x05\x18\x02\x98\x02\x01",
+                      normalizer[] = "\x1a\x0c\x0a\x08identity\x20\x00";
+    zt_status s = bytes ? zt_str_put(out, fallback, sizeof fallback - 1)
+                        : zt_str_put(out, plain, sizeof plain - 1);
+    return s == ZT_OK ? zt_str_put(out, normalizer, sizeof normalizer - 1) : s;
 }

@@ -120,9 +120,7 @@ static zt_status put_merges(const tokenizer *k)
     const json_t *merges = json_object_get(json_object_get(k->root, "model"), "merges");
     size_t n = json_array_size(merges);
     zt_str all;
-    if (n == 0)
-        return ZT_OK;
-    zt_bytes *one = zt_alloc_array(ctx, n, sizeof *one);
+    zt_bytes *one = zt_alloc_array(ctx, n, sizeof *one); /* none is an empty list, not no list */
     zt_status s = one ? ZT_OK : ZT_ENOMEM;
     zt_str_init(&all, ctx);
     for (size_t i = 0; s == ZT_OK && i < n; i++) {
@@ -387,30 +385,69 @@ static zt_status open_tokenizer(tokenizer *k, hf *m, const char *text, size_t n)
     return k->root ? ZT_OK : zt_ctx_status(m->ctx);
 }
 
+/* The ids that the model itself names. */
+static void find_usual(hf *m, const zt_sp_model *sp)
+{
+    m->ids[0] = zt_sp_control(sp, sp->bos_piece);
+    m->ids[1] = zt_sp_control(sp, sp->eos_piece);
+    m->ids[2] = sp->unk;
+}
+
+/* What goes around a text where no file says so, by the class: T5's has EOS behind it, Llama's and those
+ * like it BOS before it. ggml's defaults for t5 are T5's alone. */
+static zt_status put_usual_ends(hf *m, const json_t *config)
+{
+    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
+    bool t5 = name && strncmp(name, "T5Tokenizer", strlen("T5Tokenizer")) == 0;
+    zt_status s = ZT_OK;
+    if (m->add_bos < 0)
+        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_bos_token", ZT_GGUF_BOOL, !t5);
+    if (s == ZT_OK && m->add_eos < 0)
+        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_eos_token", ZT_GGUF_BOOL, t5);
+    return s;
+}
+
 static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *k)
 {
-    int64_t there, rows;
+    int64_t rows;
     hf_words w;
-    zt_status s = zt_hf_spm_count(m, text, n, &there);
+    zt_sp_model sp;
+    zt_bytes file = {text, n};
+    zt_status s = zt_hf_spm_open(m, &sp, file);
+    if (s == ZT_OK && !k->t)
+        s = zt_sp_check(&sp);
     if (s == ZT_OK)
-        s = count_rows(m, there, &rows);
-    if (s != ZT_OK)
+        s = count_rows(m, sp.n, &rows);
+    if (s != ZT_OK) {
+        zt_sp_fini(&sp);
         return s;
+    }
     s = zt_hf_words_init(&w, m, rows);
     if (s == ZT_OK)
-        s = zt_hf_spm_read(&w, text, n);
+        s = zt_hf_spm_words(&w, &sp);
     /* phi3: tokenizer.json has the last word */
     for (size_t i = 0; s == ZT_OK && k->t && m->arch.id == HF_PHI3 && i < k->t->added.n; i++) {
         const zt_added *a = &k->t->added.token[i];
         s = zt_hf_words_set(&w, a->id, a->content, a->special ? HF_WORD_CONTROL : HF_WORD_USER,
                             -1000);
     }
+    bool llama = sp.type == ZT_SP_BPE;
     if (s == ZT_OK)
-        s = zt_hf_words_put(&w, "llama", "default", true);
+        s = zt_hf_words_put(&w, zt_hf_spm_model(&sp), "default", true);
     zt_hf_words_fini(&w);
-    if (s == ZT_OK && zt_hf_is(m, HF_GEMMAS))
+    bool spaced = m->spaced || zt_hf_is(m, HF_GEMMAS);
+    if (s == ZT_OK && !m->spaced && spaced)
         s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
-    return s == ZT_OK ? zt_hf_put_special(m, k->root, rows) : s;
+    if (s == ZT_OK && !k->t)
+        s = zt_hf_spm_put_keys(m, &sp, file, spaced);
+    if (s == ZT_OK && !llama) /* ggml's defaults for llama are those of the files */
+        find_usual(m, &sp);
+    if (s == ZT_OK)
+        s = zt_hf_put_special(m, k->root, rows);
+    if (s == ZT_OK && !llama && !k->t)
+        s = put_usual_ends(m, k->config);
+    zt_sp_fini(&sp);
+    return s;
 }
 
 /* Phi-4 has phi3's layers, and GPT-2's tokenizer. */
@@ -427,6 +464,7 @@ static zt_status put_llama_class(hf *m, const json_t *config)
     const json_t *space = json_object_get(config, "add_prefix_space");
     if (!zt_hf_is(m, LLAMA_CLASS) || !json_is_boolean(space))
         return ZT_OK;
+    m->spaced = true;
     return zt_gguf_put_int(m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL,
                            json_is_true(space));
 }

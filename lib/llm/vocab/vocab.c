@@ -289,6 +289,11 @@ int32_t zt_vocab_eos(const zt_vocab *v)
     return v->eos;
 }
 
+bool zt_vocab_is_pieces(const zt_vocab *v)
+{
+    return v->kind == &zt_vocab_sentencepiece;
+}
+
 bool zt_vocab_is_eog(const zt_vocab *v, int32_t id)
 {
     return id >= 0 && id < v->n && v->attr[id] & ZT_TOK_EOG;

@@ -22,7 +22,8 @@ enum {
     ZT_TOK_TYPE_MASK = 15,
     ZT_TOK_EOG = 16,    /* ends a generation */
     ZT_TOK_LSTRIP = 32, /* takes the white space before it with it, */
-    ZT_TOK_RSTRIP = 64  /* after it */
+    ZT_TOK_RSTRIP = 64, /* after it */
+    ZT_TOK_WITHIN = 128 /* found in raw text by the kind itself */
 };
 
 /* Longest text of a token that is looked for in raw text. It bounds the work at each byte. */
@@ -161,8 +162,8 @@ typedef struct zt_pair { /* two neighbours that may merge */
     int32_t id;          /* what they become */
 } zt_pair;
 
-/* May a and b merge? If so *rank (small is good) and *id. */
-typedef bool zt_pair_fn(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
+/* May a and b merge? If so *rank (small is good) and *id. arg is the caller's. */
+typedef bool zt_pair_fn(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
                         uint32_t *rank, int32_t *id);
 
 typedef struct zt_merger { /* working memory, kept from piece to piece */
@@ -179,7 +180,7 @@ void zt_merger_init(zt_merger *m, zt_ctx *ctx);
 /* Fill sym[0..n) with at, len and id after reserving; run links them. n < 2^31. */
 zt_status zt_merger_reserve(zt_merger *m, size_t n);
 /* Merges until nothing does. What is left is the list from symbol 0 on. O(n log n). */
-void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *pair);
+void zt_merger_run(zt_merger *m, const void *arg, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *m);
 
 /* What two tokens make, and its rank: an id and a number for each pair of ids. Made for at most n
@@ -254,7 +255,8 @@ struct zt_vocab_kind {
                             zt_str *out);
 };
 
-extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert;
+extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert,
+    zt_vocab_sentencepiece; /* spec.extra: a zt_sp_model, which it takes */
 
 static inline int zt_vocab_type(const zt_vocab *v, int32_t id)
 {
@@ -264,7 +266,7 @@ static inline int zt_vocab_type(const zt_vocab *v, int32_t id)
 /* Looked for in raw text, and so kept from the kind's encode. */
 static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
 {
-    int t = zt_vocab_type(v, id);
+    int t = v->attr[id] & ZT_TOK_WITHIN ? ZT_TOK_NORMAL : zt_vocab_type(v, id);
     return t == ZT_TOK_USER || t == ZT_TOK_CONTROL || t == ZT_TOK_UNKNOWN;
 }
 

@@ -76,9 +76,10 @@ static void close_bpe(zt_vocab *v)
     zt_free(v->ctx, v->merges);
 }
 
-static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
+static bool pair(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
                  uint32_t *rank, int32_t *id)
 {
+    const zt_vocab *v = arg;
     (void)text;
     return a->id >= 0 && b->id >= 0 && zt_pairs_find(v->merges, a->id, b->id, rank, id);
 }

@@ -3,7 +3,7 @@
  * Keys and token types: docs/gguf.md of ggml, as facts. Where files leave things open we do what
  * llama.cpp does, so that both make the same ids; the tests compare.
  */
-#include "lib/llm/vocab/vocab.h"
+#include "lib/llm/vocab/sentencepiece.h"
 
 #include <limits.h>
 #include <math.h>
@@ -31,6 +31,8 @@ static const kind_row kinds[] = {
     {.name = "t5", .kind = &zt_vocab_t5, .bos = -1, .eos = 1, .unk = 2, .add_eos = true,
      .scores = true},
     {.name = "bert", .kind = &zt_vocab_bert, .bos = 101, .eos = -1, .unk = 100},
+    /* word and char models, which ggml has no name for */
+    {.name = "sentencepiece", .kind = &zt_vocab_sentencepiece, .bos = -1, .eos = -1, .unk = -1},
 };
 
 typedef struct reader { /* one file on its way to a spec */
@@ -42,6 +44,7 @@ typedef struct reader { /* one file on its way to a spec */
     const zt_pre *rules;
     zt_vocab_spec s;
     zt_merge_spec *merge;
+    zt_sp_model pieces; /* of a whole tokenizer.model, else no pieces */
 } reader;
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -66,6 +69,35 @@ static zt_status read_kind(reader *r)
                        "%s: tokenizer '%s' is not known (known: gpt2, llama, t5, bert, gemma4)",
                        r->file, zt_escape(buf, sizeof buf, name.data, name.n));
     r->s.kind = r->row->kind;
+    return ZT_OK;
+}
+
+/* A whole tokenizer.model says how texts become ids; the other keys add tokens behind its own. */
+static zt_status read_pieces(reader *r)
+{
+    const zt_vocab_kind *kind = r->row->kind;
+    if (kind != &zt_vocab_llama && kind != &zt_vocab_t5 && kind != &zt_vocab_sentencepiece)
+        return ZT_OK;
+    zt_bytes file = zt_sp_of(r->g);
+    if (!file.n && kind == &zt_vocab_sentencepiece)
+        return zt_fail(r->ctx, ZT_EDATA, "%s: '" ZT_SP_KEY "' is missing", r->file);
+    if (!file.n)
+        return ZT_OK;
+    r->s.kind = &zt_vocab_sentencepiece;
+    r->s.extra = &r->pieces;
+    zt_status s = zt_sp_read(&r->pieces, r->ctx, r->file, file);
+    return s ? s : zt_sp_check(&r->pieces);
+}
+
+/* The user's symbols that the model finds itself. */
+static zt_status mark_pieces(reader *r)
+{
+    for (int32_t i = 0; i < r->pieces.n && i < r->s.n; i++) {
+        zt_bytes t = r->pieces.piece[i].text;
+        if (r->pieces.piece[i].type == ZT_TOK_USER && t.n == r->s.text[i].n &&
+            memcmp(t.data, r->s.text[i].data, t.n) == 0)
+            r->s.attr[i] |= ZT_TOK_WITHIN;
+    }
     return ZT_OK;
 }
 
@@ -129,7 +161,7 @@ static zt_status read_scores(reader *r)
     const char *key = KEY("scores");
     int64_t n = 0;
     zt_gguf_kind elem;
-    if (!r->row->scores)
+    if (!r->row->scores || r->pieces.n)
         return ZT_OK;
     if (!zt_gguf_array(r->g, key, &elem, &n) || n != r->s.n)
         return zt_fail(r->ctx, ZT_EDATA, "%s: '%s' has %lld scores for %d tokens", r->file, key,
@@ -258,11 +290,13 @@ static zt_status read_rules(reader *r)
 {
     const kind_row *k = r->row;
     zt_vocab_spec *s = &r->s;
-    zt_status st = read_id(r, KEY("bos_token_id"), r->rules->no_bos ? -1 : k->bos, &s->bos);
+    const zt_sp_model *p = r->pieces.n ? &r->pieces : NULL;
+    int32_t bos = p ? zt_sp_control(p, p->bos_piece) : r->rules->no_bos ? -1 : k->bos;
+    zt_status st = read_id(r, KEY("bos_token_id"), bos, &s->bos);
     if (!st)
-        st = read_id(r, KEY("eos_token_id"), k->eos, &s->eos);
+        st = read_id(r, KEY("eos_token_id"), p ? zt_sp_control(p, p->eos_piece) : k->eos, &s->eos);
     if (!st)
-        st = read_id(r, KEY("unknown_token_id"), k->unk, &s->unk);
+        st = read_id(r, KEY("unknown_token_id"), p ? p->unk : k->unk, &s->unk);
     s->add_space = read_flag(r, KEY("add_space_prefix"), k->add_space);
     s->merge_spaces = read_flag(r, KEY("remove_extra_whitespaces"), false);
     s->lowercase = read_flag(r, KEY("normalizer.lowercase"), true);
@@ -415,8 +449,8 @@ static zt_status read_fallback(reader *r)
 zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre)
 {
     static zt_status (*const step[])(reader *) = {
-        read_kind,  read_texts, read_types,    read_pre,     check_ids,   read_rules,
-        read_ends,  read_strip, read_charsmap, read_fallback, read_scores, read_merges,
+        read_kind, read_pieces, read_texts, read_types,    mark_pieces,   read_pre,    check_ids,
+        read_rules, read_ends,  read_strip, read_charsmap, read_fallback, read_scores, read_merges,
     };
     reader r = {.ctx = zt_gguf_ctx(g), .g = g, .file = zt_gguf_name(g), .pre = pre};
     zt_bytes json;
@@ -438,6 +472,7 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre)
         zt_free(r.ctx, r.s.storage);
     }
     zt_free(r.ctx, r.merge);
+    zt_sp_fini(&r.pieces);
     return v;
 }
 

@@ -182,10 +182,10 @@ static zt_status symbols(const zt_tj *t, zt_tj_work *w, const char *text, size_t
     return s;
 }
 
-static bool merges(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
+static bool merges(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
                    uint32_t *rank, int32_t *id)
 {
-    const zt_tj *t = v->extra;
+    const zt_tj *t = arg;
     (void)text;
     return zt_pairs_find(t->pairs, a->id, b->id, rank, id);
 }
@@ -198,7 +198,7 @@ static zt_status bpe(const zt_tj *t, zt_tj_work *w, const char *text, size_t n)
     zt_status s = symbols(t, w, text, n);
     if (s || !w->merger.n)
         return s;
-    zt_merger_run(&w->merger, w->v, text, merges);
+    zt_merger_run(&w->merger, t, text, merges);
     for (int32_t i = 0; !s && i >= 0; i = w->merger.sym[i].next)
         s = zt_tj_put(t, w, w->merger.sym[i].id);
     return s;

@@ -96,12 +96,12 @@ static zt_pair pop(zt_merger *m)
 /* ---- merging --------------------------------------------------------------------------------- */
 
 /* The pair that starts at symbol i, if it may merge. */
-static bool pair_at(const zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *fn,
+static bool pair_at(const zt_merger *m, const void *arg, const char *text, zt_pair_fn *fn,
                     int32_t i, zt_pair *p)
 {
     int32_t j = i < 0 ? -1 : m->sym[i].next;
     uint32_t rank;
-    if (j < 0 || !fn(v, text, &m->sym[i], &m->sym[j], &rank, &p->id))
+    if (j < 0 || !fn(arg, text, &m->sym[i], &m->sym[j], &rank, &p->id))
         return false;
     p->key = (uint64_t)rank << 32 | (uint32_t)i;
     p->len = m->sym[i].len + m->sym[j].len;
@@ -129,13 +129,13 @@ static void merge_at(zt_merger *m, int32_t i, int32_t id)
     b->len = 0;
 }
 
-void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn *fn)
+void zt_merger_run(zt_merger *m, const void *arg, const char *text, zt_pair_fn *fn)
 {
     zt_pair p;
     link_symbols(m);
     m->n_heap = 0;
     for (size_t i = 0; i < m->n; i++)
-        if (pair_at(m, v, text, fn, (int32_t)i, &p))
+        if (pair_at(m, arg, text, fn, (int32_t)i, &p))
             m->heap[m->n_heap++] = p;
     for (size_t i = (m->n_heap + 2) / 4; i-- > 0;)
         sift_down(m->heap, m->n_heap, i);
@@ -147,9 +147,9 @@ void zt_merger_run(zt_merger *m, const zt_vocab *v, const char *text, zt_pair_fn
             continue;
         merge_at(m, i, p.id);
         zt_pair q;
-        if (pair_at(m, v, text, fn, m->sym[i].prev, &q))
+        if (pair_at(m, arg, text, fn, m->sym[i].prev, &q))
             push(m, q);
-        if (pair_at(m, v, text, fn, i, &q))
+        if (pair_at(m, arg, text, fn, i, &q))
             push(m, q);
     }
 }

@@ -50,9 +50,10 @@ static int32_t id_of(const zt_vocab *v, const char *text, size_t n)
     return n > v->longest ? -1 : zt_vocab_find(v, text, n);
 }
 
-static bool pair(const zt_vocab *v, const char *text, const zt_sym *a, const zt_sym *b,
+static bool pair(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
                  uint32_t *rank, int32_t *id)
 {
+    const zt_vocab *v = arg;
     *id = id_of(v, text + a->at, (size_t)a->len + b->len);
     if (*id < 0)
         return false;

@@ -1,0 +1,37 @@
+/* vocab_sentencepiece.h - private to vocab_sentencepiece.c and the two models that are files of
+ * their own: sentencepiece_unigram.c and sentencepiece_bpe.c. */
+#ifndef ZT_LLM_VOCAB_SENTENCEPIECE_H
+#define ZT_LLM_VOCAB_SENTENCEPIECE_H
+
+#include "lib/llm/vocab/sentencepiece.h"
+
+typedef struct zt_sp { /* the kind's own, zt_vocab.extra */
+    zt_sp_model m;
+    zt_sp_norm norm, denorm; /* denorm without a map: nothing is to be done */
+    zt_trie *user;           /* the user's symbols */
+    zt_trie *trie;           /* unigram: ordinary pieces */
+    zt_map *ids;             /* the others: ordinary pieces */
+    size_t longest;          /* bytes of the longest ordinary piece */
+    int32_t byte_id[256];    /* -1: none */
+    float worst;             /* the smallest score of a normal piece */
+    bool unused;             /* some piece is not to be used */
+} zt_sp;
+
+typedef struct zt_sp_out { /* one normalized text on its way to ids */
+    const zt_sp *k;
+    const zt_vocab *v;
+    const char *text;
+    size_t n; /* > 0 */
+    zt_ids *ids;
+    bool unknown; /* what came last */
+} zt_sp_out;
+
+/* Text [at, at + n) is the token id; the unknown one is joined or becomes bytes. */
+zt_status zt_sp_emit(zt_sp_out *o, size_t at, size_t n, int32_t id);
+/* The ordinary piece of this text, -1: none; not with unigram. */
+int32_t zt_sp_find(const zt_sp *k, const char *text, size_t n);
+
+zt_status zt_sp_unigram(zt_sp_out *o, zt_merger *m);
+zt_status zt_sp_bpe(zt_sp_out *o, zt_merger *m);
+
+#endif
