@@ -1,6 +1,7 @@
 /* nn_dtype.c - layers that learn in their own dtype: what ops make of masters is what the layer
  * computes with, by both rules and in all 21; the gradient goes straight through; what was learned
  * is kept. */
+#include "lib/io/netjson.h"
 #include "lib/train/train.h"
 #include "tests/nnmade.h"
 #include "tests/tap.h"
@@ -165,9 +166,59 @@ static void test_drawn(zt_ctx *ctx)
     }
 }
 
+/* A document alone counts the weights of packed codes: as many as the network has. */
+static void test_counts(zt_ctx *ctx)
+{
+    static const char *const layers[] = {
+        "\"type\":\"Dense\",\"input_height\":3,\"output_height\":5",
+        "\"type\":\"dense\",\"input_height\":7,\"output_height\":1",
+        "\"type\":\"MultiHeadAttention\",\"d_model\":6,\"num_heads\":3,\"num_kv_heads\":1",
+        "\"type\":\"MHA\",\"input_height\":6,\"num_heads\":2,\"head_dim\":3",
+        "\"type\":\"attention\",\"d_model\":8,\"num_heads\":2",
+        "\"type\":\"SwiGLU\",\"input_height\":3,\"output_height\":5",
+        "\"type\":\"RMSNorm\",\"input_height\":7",
+        "\"type\":\"LayerNorm\",\"input_height\":7",
+        "\"type\":\"CNN1\",\"filters\":3,\"input_channels\":1,\"kernel_size\":3",
+        "\"type\":\"CNN2\",\"filters\":3,\"input_channels\":5,\"kernel_size\":3",
+        "\"type\":\"CNN3\",\"filters\":3,\"input_channels\":1,\"kernel_size\":3",
+        "\"type\":\"CNN2\",\"filters\":3,\"input_channels\":5",
+        "\"type\":\"ConvTransposed1D\",\"filters\":3,\"input_channels\":1,\"kernel_size\":5",
+        "\"type\":\"ConvTransposed2D\",\"filters\":3,\"input_channels\":1,\"kernel_size\":3",
+        "\"type\":\"ConvTransposed3D\",\"filters\":1,\"input_channels\":1,\"kernel_size\":3",
+        "\"type\":\"RNN\",\"input_height\":3,\"output_height\":2",
+        "\"type\":\"LSTM\",\"input_height\":3,\"output_height\":2",
+        "\"type\":\"Embedding\",\"vocab_size\":5,\"embedding_dim\":3",
+        "\"type\":\"Embedding\",\"input_height\":3,\"output_height\":3",
+        "\"type\":\"KMeans\",\"input_height\":3,\"num_clusters\":3",
+        "\"type\":\"KMeans\",\"input_height\":3,\"output_height\":1"};
+    static const zt_storage packed[] = {ZT_STORE_I4, ZT_STORE_FP4, ZT_STORE_U2, ZT_STORE_BINARY};
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char text[400];
+        snprintf(text, sizeof text, GRID(1) "{%s}" END, layers[i]);
+        zt_nn *nn = open_text(ctx, text);
+        int64_t n = nn ? zt_nn_layer_size(nn, zt_nn_layer_at(nn, 0)) : 0;
+        bool well = n > 0;
+        for (int k = 0; k < 4 && well; k++) {
+            zt_net_weights w = {packed[k], true, ZT_RULE_LOOM, 1};
+            for (int other = -1; other <= 0; other++) {
+                snprintf(text, sizeof text,
+                         GRID(1) "{%s,\"dtype\":\"%s\",\"native\":true,\"weights\":\"#0:%zu\"}" END,
+                         layers[i], zt_netjson_word(packed[k]), zt_net_bytes(&w, n) - (size_t)-other);
+                zt_netjson *j = zt_netjson_from_frame(ctx, text, strlen(text));
+                well = well && j && zt_netjson_elements(j, 0) == (other ? -1 : n);
+                zt_netjson_close(j);
+            }
+        }
+        ok(well, "%s: %lld weights, counted by the document alone, and only by as many bytes%s",
+           layers[i], (long long)n, zt_ctx_error(ctx));
+        zt_nn_close(nn);
+    }
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
+    test_counts(ctx);
     for (int t = 0; t < ZT_STORE_COUNT; t++) {
         for (int k = 0; k < 4; k++) test_same(ctx, (zt_storage)t, k & 1, k & 2 ? .03125f : .0123f);
         test_field(ctx, (zt_storage)t);

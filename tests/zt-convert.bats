@@ -7,6 +7,22 @@ setup_file() {
     make_models
 }
 
+@test "globs that match no tensor are named" {
+    perl -e 'my $h = q({"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}); print pack("Q<", length $h), $h, pack("f<2", 1, 2)' >w.safetensors
+    while IFS='|' read -r said args; do
+        run -0 --separate-stderr bash -c "zt-convert $args -f w.safetensors out.gguf"
+        [[ "${stderr_lines[0]}" == "zt-convert: $said matches no tensor" ]]
+    done <<'END'
+--drop 'b.*'|--drop 'b.*'
+--select 'b.*'|--select 'a*' --select 'b.*'
+--rename 'x*=y*'|--rename 'x*=y*'
+END
+    run -0 --separate-stderr zt-convert --select 'a*' --rename 'a.*=b.*' --drop '*.b' -f w.safetensors out.gguf
+    one_message zt-convert
+    run -0 --separate-stderr zt-convert --select 'a*' --rename 'a.*=b.*' -f w.safetensors out.gguf
+    [ -z "$stderr" ]
+}
+
 @test "the man page has the options of --help, in that order" {
     man_is_true zt-convert zt-formats.5
 }

@@ -301,7 +301,7 @@ END
     zt-dna merge i.json -o same.json
     diff <(zt-convert --hash i.json) <(zt-convert --hash same.json)
     zt-quant -q --type int4 n.json packed.json
-    refused 69 float32 --method linear --weight 0.5 packed.json m.json -o new.json
+    refused 69 'packed int4' --method linear --weight 0.5 packed.json m.json -o new.json
     net 1 2 3 >short.json
     refused 65 short --method linear --weight 0.5 n.json short.json -o new.json
 }

@@ -78,6 +78,8 @@ void zt_dna_decode(zt_dtype t, const void *src, float *out, int64_t n);
 
 /* A network's part as its file holds it: weights before they are taken at a precision. */
 zt_status zt_dna_master(zt_dna *d, int64_t part, float *out);
+/* The same, of a child before they become codes. */
+zt_status zt_dna_mixed(zt_dna *d, int64_t part, float *out);
 /* Room for the codes of one tensor, d->codes. */
 zt_status zt_dna_room(zt_dna *d, size_t bytes);
 

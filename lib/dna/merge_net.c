@@ -2,8 +2,8 @@
  * that are codes of a storage type with a scale are merged as numbers, and become codes of the
  * first parent's type again.
  *
- * By the field's rule the scale of the child's codes is that of its own weights, for which the
- * layer is merged twice; by Loom's it is the first parent's.
+ * The codes are those nearest to the child's weights, their scale is the field's for these, for which
+ * the layer is merged twice: by the first parent's scale they might not fit, and Loom's rule wraps.
  */
 #include "lib/dna/merge_room.h"
 
@@ -49,9 +49,17 @@ zt_status zt_merge_net_check(const zt_merge *m, int model, int64_t tensor)
     const char *name = zt_netjson_get(j, tensor)->name;
     if (!w.native || zt_netjson_elements(j, tensor) >= 0) return ZT_OK;
     return zt_fail(m->ctx, ZT_ENOTSUP,
-                   "%s: '%s' is packed %s: 'zt-quant --type float32' makes weights of it",
+                   "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
                    zt_checkpoint_name(m->parent[model].model),
                    zt_escape(shown, sizeof shown, name, strlen(name)), zt_netjson_word(w.type));
+}
+
+void zt_merge_net_entry(const zt_merge *m, int model, int64_t tensor, zt_entry *e)
+{
+    const zt_netjson *j = m->net[model];
+    zt_checkpoint_get(m->parent[model].model, tensor, e);
+    if (j && e->type.dtype == ZT_DTYPE_COUNT && zt_netjson_elements(j, tensor) >= 0)
+        e->type.dim[0] = zt_netjson_elements(j, tensor);
 }
 
 bool zt_merge_net_codes(const zt_merge *m, const merge_job *j, int k, zt_net_weights *out)
@@ -62,16 +70,24 @@ bool zt_merge_net_codes(const zt_merge *m, const merge_job *j, int k, zt_net_wei
     return out->native;
 }
 
+bool zt_merge_net_by_mean(const merge_job *j)
+{
+    return j->net.type == ZT_STORE_TERNARY || j->net.type == ZT_STORE_BINARY;
+}
+
 /* The scale that the merged layer needs. */
 static zt_status find_scale(zt_merge *m, merge_job *j)
 {
     int64_t n = zt_type_count(&j->out.type);
-    float *most = zt_calloc(m->ctx, (size_t)n + 1, sizeof *most), all = 0;
-    if (!most) return ZT_ENOMEM;
-    zt_status s = zt_merge_make(m, j, NULL, most);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) all = most[i] > all ? most[i] : all;
-    if (s == ZT_OK) j->net.scale = zt_storage_scale(j->net.type, &all, 1);
-    zt_free(m->ctx, most);
+    double *sizes = zt_calloc(m->ctx, (size_t)n + 1, sizeof *sizes), all = 0;
+    if (!sizes) return ZT_ENOMEM;
+    zt_status s = zt_merge_make(m, j, NULL, sizes);
+    bool mean = zt_merge_net_by_mean(j);
+    for (int64_t i = 0; i < n && s == ZT_OK; i++)
+        all = mean ? all + sizes[i] : sizes[i] > all ? sizes[i] : all;
+    float size = (float)(mean && n ? all / (double)n : all);
+    if (s == ZT_OK) j->net.scale = zt_storage_scale(zt_net_nearest(&j->net).type, &size, 1);
+    zt_free(m->ctx, sizes);
     return s;
 }
 
@@ -88,7 +104,7 @@ zt_status zt_merge_net_finish(zt_merge *m)
     for (int64_t i = 0; i < m->n; i++) w[i] = zt_netjson_weights(net, i);
     for (int64_t i = 0; i < m->n && s == ZT_OK; i++) {
         merge_job *j = &m->job[i];
-        if (!j->coded || j->copy || j->net.rule == ZT_RULE_LOOM) continue;
+        if (!j->coded || j->copy || j->net.type <= ZT_STORE_BF16) continue;
         s = find_scale(m, j);
         w[j->of[j->from]].scale = j->net.scale;
     }

@@ -23,25 +23,42 @@ static size_t bytes_of(zt_dtype t, int64_t n)
     return (size_t)(n / d->block) * (size_t)d->block_bytes;
 }
 
+/* n elements of source k, from a place that ends a byte; and of the child. */
+static size_t source_bytes(const merge_work *w, int k, int64_t n)
+{
+    return w->coded[k] ? zt_net_bytes(&w->codes[k], n) : bytes_of(w->in[k].dtype, n);
+}
+
+static size_t child_bytes(const merge_work *w, int64_t n)
+{
+    return w->job->coded ? zt_net_bytes(&w->job->net, n) : bytes_of(w->job->out.type.dtype, n);
+}
+
+/* Codes of a network have no blocks. */
+static bool has_blocks(bool coded, zt_dtype t)
+{
+    return !coded && zt_dtype_get(t)->block > 1;
+}
+
 /* ---- room ------------------------------------------------------------------------------------ */
 
 static void shape_of(merge_work *w)
 {
     const zt_type *out = &w->job->out.type;
-    bool blocks = zt_dtype_get(out->dtype)->block > 1;
+    bool blocks = has_blocks(w->job->coded, out->dtype);
     w->n = zt_type_count(out);
     w->columns = out->rank ? out->dim[out->rank - 1] : 1;
     w->rows = w->columns ? w->n / w->columns : 0;
     for (int k = 0; k < w->k; k++)
-        blocks = blocks || zt_dtype_get(w->in[k].dtype)->block > 1 || w->lora[k].rank;
+        blocks = blocks || has_blocks(w->coded[k], w->in[k].dtype) || w->lora[k].rank;
     w->by_row = w->by_row || blocks;
     int64_t rows = w->columns && w->columns < PIECE ? PIECE / w->columns : 1;
     w->piece = w->by_row ? rows * w->columns : PIECE;
     w->piece = w->piece < 1 ? 1 : w->piece;
     w->pieces = (w->n + w->piece - 1) / w->piece;
-    size_t most = bytes_of(out->dtype, w->piece);
+    size_t most = child_bytes(w, w->piece);
     for (int k = 0; k < w->k; k++) {
-        size_t b = bytes_of(w->in[k].dtype, w->piece);
+        size_t b = source_bytes(w, k, w->piece);
         most = b > most ? b : most;
     }
     size_t share = WINDOW / ((size_t)w->k + 1);
@@ -62,9 +79,9 @@ zt_status zt_merge_begin(merge_work *w)
     }
     shape_of(w);
     for (int k = 0; k < w->k; k++)
-        if (!(w->raw[k] = zt_alloc(ctx, bytes_of(w->in[k].dtype, w->window * w->piece))))
+        if (!(w->raw[k] = zt_alloc(ctx, source_bytes(w, k, w->window * w->piece))))
             return ZT_ENOMEM;
-    w->out = zt_alloc(ctx, bytes_of(w->job->out.type.dtype, w->window * w->piece));
+    w->out = zt_alloc(ctx, child_bytes(w, w->window * w->piece));
     w->status = zt_calloc(ctx, (size_t)w->window + 1, sizeof *w->status);
     w->x = zt_calloc(ctx, (size_t)threads, sizeof *w->x);
     if (!w->out || !w->status || !w->x ||
@@ -109,8 +126,7 @@ static zt_status load(merge_work *w, int64_t first)
     zt_status s = ZT_OK;
     for (int k = 0; k < w->k && s == ZT_OK; k++)
         s = zt_checkpoint_read(w->m->parent[w->job->slice->source[k].model].model, w->job->of[k],
-                               bytes_of(w->in[k].dtype, from), w->raw[k],
-                               bytes_of(w->in[k].dtype, n));
+                               source_bytes(w, k, from), w->raw[k], source_bytes(w, k, n));
     w->loaded = s == ZT_OK ? first : -1;
     return s;
 }
@@ -119,10 +135,9 @@ static zt_status load(merge_work *w, int64_t first)
 static const float *values_of(const merge_work *w, int k, int64_t at, int64_t first, int64_t n,
                               float *buf)
 {
-    const char *raw = w->raw[k] + bytes_of(w->in[k].dtype, at);
-    zt_net_weights codes;
-    if (zt_merge_net_codes(w->m, w->job, k, &codes)) {
-        zt_net_decode(&codes, raw, n, buf);
+    const char *raw = w->raw[k] + source_bytes(w, k, at);
+    if (w->coded[k]) {
+        zt_net_decode(&w->codes[k], raw, n, buf);
         return buf;
     }
     if (w->in[k].dtype == ZT_F32 && !w->lora[k].rank) return (const float *)raw;
@@ -162,7 +177,7 @@ static zt_status encode(merge_work *w, zt_ctx *ctx, const float *y, int64_t at, 
                    (long long)(first + i));
 }
 
-/* Of a network: its largest magnitude, or its codes. d is room. */
+/* Of a network: what its scale is found from, or its codes. d is room. */
 static zt_status code(merge_work *w, zt_ctx *ctx, const merge_piece *p, int64_t at)
 {
     const merge_job *j = w->job;
@@ -170,12 +185,17 @@ static zt_status code(merge_work *w, zt_ctx *ctx, const merge_piece *p, int64_t 
     if (bad >= 0)
         return zt_fail(ctx, ZT_EDATA, "'%s': weight %lld is not finite", j->out.name,
                        (long long)(p->first + bad));
-    if (!w->most)
-        return zt_net_encode(ctx, &j->net, p->y, p->n, w->out + bytes_of(j->out.type.dtype, at),
-                             p->d[0]);
-    float most = 0;
-    for (int64_t i = 0; i < p->n; i++) most = fabsf(p->y[i]) > most ? fabsf(p->y[i]) : most;
-    w->most[p->index] = most;
+    if (!w->sizes) {
+        zt_net_weights nearest = zt_net_nearest(&j->net);
+        return zt_net_encode(ctx, &nearest, p->y, p->n, w->out + child_bytes(w, at), p->d[0]);
+    }
+    double most = 0, sum = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        double x = fabs((double)p->y[i]);
+        most = x > most ? x : most;
+        sum += x;
+    }
+    w->sizes[p->index] = zt_merge_net_by_mean(j) ? sum : most;
     return ZT_OK;
 }
 
@@ -215,10 +235,10 @@ static zt_status put(pass *p)
 {
     merge_work *w = p->w;
     int64_t from = p->first * w->piece, to = p->end * w->piece < w->n ? p->end * w->piece : w->n;
-    size_t bytes = bytes_of(w->job->out.type.dtype, to - from);
+    size_t bytes = child_bytes(w, to - from);
     for (int64_t i = p->first; i < p->end; i++)
         if (w->status[i - p->first] != ZT_OK) return do_piece(p, w->m->ctx, 0, i); /* its message */
-    if (w->most) return ZT_OK;
+    if (w->sizes) return ZT_OK;
     w->m->done += (double)bytes;
     if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->m->done, w->m->all);
     return w->w ? zt_writer_put(w->w, w->out, bytes) : ZT_OK;

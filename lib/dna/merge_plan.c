@@ -169,7 +169,7 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
         p->room = more;
     }
     zt_entry lead, e;
-    zt_checkpoint_get(model_of(m, s, p->lead), index, &lead);
+    zt_merge_net_entry(m, s->source[p->lead].model, index, &lead);
     merge_job *j = &m->job[m->n];
     *j = (merge_job){.out = lead, .slice = s, .t = t, .order = index, .from = p->lead};
     j->out.name = renumbered(m->arena, lead.name, to);
@@ -185,7 +185,7 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
                            zt_checkpoint_name(model_of(m, s, k)),
                            zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(model_of(m, s, p->lead)));
-        zt_checkpoint_get(model_of(m, s, k), j->of[k], &e);
+        zt_merge_net_entry(m, s->source[k].model, j->of[k], &e);
         zt_status st = check_source(p, &lead, &e, k);
         if (st != ZT_OK) return st;
     }
@@ -349,6 +349,8 @@ static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char 
     if (s == ZT_OK && m->r->dtype != ZT_DTYPE_COUNT) s = zt_merge_retype(m, i, m->r->dtype, false);
     if (s != ZT_OK) return s;
     j->coded = zt_merge_net_codes(m, j, j->from, &j->net);
+    if (j->coded && j->out.type.dtype == ZT_DTYPE_COUNT)
+        m->entry[i].type.dim[0] = (int64_t)j->out.bytes;
     j->copy = copies(m, j, v);
     return ZT_OK;
 }

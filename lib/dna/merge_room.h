@@ -146,7 +146,7 @@ zt_status zt_merge_resolve(const zt_recipe *r, const merge_slice *slice, const c
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 typedef struct merge_job {
-    zt_entry out; /* of the child */
+    zt_entry out; /* of the child; its type counts weights, also where they are packed */
     const merge_slice *slice;
     double t;
     int64_t order; /* of its place in the first source */
@@ -197,7 +197,9 @@ struct merge_work {
     int k, base;              /* sources; the base among them, or -1 */
     int other[MERGE_SOURCES]; /* those that are not the base */
     int n_others;
-    zt_type in[MERGE_SOURCES];
+    zt_type in[MERGE_SOURCES]; /* of a network's packed codes: as many as there are weights */
+    bool coded[MERGE_SOURCES]; /* codes of a network, read by: */
+    zt_net_weights codes[MERGE_SOURCES];
     const char *name[MERGE_SOURCES]; /* of the tensor in each */
     zt_lora_of lora[MERGE_SOURCES];  /* rank 0: none */
     int64_t n, columns, rows;        /* elements; of a row; rows */
@@ -207,7 +209,9 @@ struct merge_work {
     int64_t window, loaded; /* pieces of a window; the first piece of the one in memory, or -1 */
     char *raw[MERGE_SOURCES];
     char *out;
-    float *most; /* [pieces] largest magnitudes: these are wanted, nothing is written; or NULL */
+    /* [pieces] of the magnitudes the largest or, where a scale is their mean, the sum: these are
+     * wanted, nothing is written; NULL: the child is. */
+    double *sizes;
     float **x;   /* [threads] of 2 k + 1 pieces */
     zt_status *status; /* [window] */
 };
@@ -234,10 +238,14 @@ void zt_merge_end(merge_work *w);
 bool zt_merge_net_codes(const zt_merge *m, const merge_job *j, int k, zt_net_weights *out);
 zt_status zt_merge_net_open(zt_merge *m);
 zt_status zt_merge_net_check(const zt_merge *m, int model, int64_t tensor); /* can it be read? */
+/* A parent's tensor; packed codes of a network have as many elements as there are weights. */
+void zt_merge_net_entry(const zt_merge *m, int model, int64_t tensor, zt_entry *e);
 /* The scales of the child's codes, and its frame. */
 zt_status zt_merge_net_finish(zt_merge *m);
-/* The j-th tensor by the method, to be written (most NULL) or measured. */
-zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, float *most);
+/* The j-th tensor by the method, to be written (sizes NULL) or measured. */
+zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, double *sizes);
+/* Is the scale of the job's codes the mean of its magnitudes? Else it is by the largest. */
+bool zt_merge_net_by_mean(const merge_job *j);
 
 /* ---- methods --------------------------------------------------------------------------------- */
 

@@ -101,7 +101,8 @@ static zt_status set_up(merge_work *w, merge_values *v)
     w->base = m->r->method->base ? j->slice->base : -1;
     for (int k = 0; k < w->k; k++) {
         zt_entry e;
-        zt_checkpoint_get(m->parent[j->slice->source[k].model].model, j->of[k], &e);
+        zt_merge_net_entry(m, j->slice->source[k].model, j->of[k], &e);
+        w->coded[k] = zt_merge_net_codes(m, j, k, &w->codes[k]);
         w->in[k] = e.type;
         w->name[k] = e.name;
         if (k != w->base) w->other[w->n_others++] = k;
@@ -109,12 +110,12 @@ static zt_status set_up(merge_work *w, merge_values *v)
     return zt_merge_resolve(m->r, j->slice, j->out.name, w->name, j->t, v);
 }
 
-zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, float *most)
+zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, double *sizes)
 {
     double each[MERGE_SOURCES][MP_COUNT];
     unsigned has[MERGE_SOURCES];
     merge_values v = {.each = each, .has_each = has};
-    merge_work w = {.m = m, .job = j, .v = &v, .w = out, .most = most};
+    merge_work w = {.m = m, .job = j, .v = &v, .w = out, .sizes = sizes};
     zt_status s = set_up(&w, &v);
     if (s == ZT_OK && j->out.bytes) s = m->r->method->run(&w);
     zt_merge_end(&w);

@@ -37,19 +37,13 @@ static zt_status add_part(net *w, dna_part p, int64_t *at)
     return ZT_OK;
 }
 
-/* Weights that there are so many of, where their codes are packed and a layer says no more. */
-static int64_t elements(const net *w, int64_t t, json_t *layer)
+/* How many weights there are; where a layer does not say, all that its bytes have places for. */
+static int64_t elements(const net *w, int64_t t)
 {
     zt_net_weights are = zt_netjson_weights(w->j, t);
-    int64_t n = zt_netjson_elements(w->j, t), dense = 0;
+    int64_t n = zt_netjson_elements(w->j, t);
     uint64_t bytes = zt_netjson_get(w->j, t)->bytes;
-    if (n >= 0) return n;
-    int64_t in = json_integer_value(json_object_get(layer, "input_height"));
-    int64_t out = json_integer_value(json_object_get(layer, "output_height"));
-    n = (int64_t)(bytes * 8 / (unsigned)zt_storage_get(are.type)->bits);
-    bool fits = zt_mul_i64(in, out, &dense) && dense <= n &&
-                zt_storage_bytes(are.type, are.rule, dense) == bytes;
-    return fits ? dense : n;
+    return n >= 0 ? n : (int64_t)(bytes * 8 / (unsigned)zt_storage_get(are.type)->bits);
 }
 
 static zt_status add_layer(net *w, json_t *layer, char *path, size_t len, int depth, int64_t *at);
@@ -92,13 +86,13 @@ static bool is_container(const char *type)
 }
 
 /* Softmax and residual layers, and what has no weights, are the number 1. */
-static zt_status add_leaf(net *w, json_t *layer, char *path, size_t len, int64_t *at)
+static zt_status add_leaf(net *w, char *path, size_t len, int64_t *at)
 {
     snprintf(path + len, MAX_PATH - len, ".weights");
     int64_t t = zt_checkpoint_find(w->d->from, path);
     path[len] = 0;
     if (t < 0) return add_part(w, (dna_part){.tensor = -1, .n = 1}, at);
-    dna_part p = {.tensor = t, .n = elements(w, t, layer), .are = zt_netjson_weights(w->j, t)};
+    dna_part p = {.tensor = t, .n = elements(w, t), .are = zt_netjson_weights(w->j, t)};
     if (p.n == 0) p = (dna_part){.tensor = -1, .n = 1};
     return add_part(w, p, at);
 }
@@ -108,7 +102,7 @@ static zt_status add_layer(net *w, json_t *layer, char *path, size_t len, int de
     const char *type = json_string_value(json_object_get(layer, "type"));
     if (!json_is_object(layer)) return bad(w, path, "is no layer");
     if (depth > MAX_DEPTH) return bad(w, path, "is too deep in other layers");
-    if (!is_container(type ? type : "")) return add_leaf(w, layer, path, len, at);
+    if (!is_container(type ? type : "")) return add_leaf(w, path, len, at);
     zt_status s = add_part(w, (dna_part){.tensor = -1, .group = true}, at);
     if (s == ZT_OK) s = add_list(w, layer, "parallel_branches", path, len, depth);
     if (s == ZT_OK) s = add_list(w, layer, "sequential_layers", path, len, depth);

@@ -100,26 +100,42 @@ static bool mixes(const zt_dna *a, int64_t i, const zt_dna *b, int64_t j)
            (a->rule == ZT_RULE_FIELD || !p->group);
 }
 
-/* Codes that hold what is between A's and B's. */
-static void widen_scale(dna_part *to, const dna_part *b)
+/* The scale of the child's own weights. */
+static zt_status own_scale(zt_dna *c, int64_t p)
 {
-    if (to->are.native && b->are.native && b->are.scale > to->are.scale)
-        to->are.scale = b->are.scale;
+    dna_part *part = &c->part[p];
+    float *x = zt_alloc_array(c->ctx, (size_t)part->n, sizeof *x);
+    zt_status s = x ? zt_dna_mixed(c, p, x) : ZT_ENOMEM;
+    if (s == ZT_OK) part->are.scale = zt_storage_scale(zt_net_nearest(&part->are).type, x, part->n);
+    zt_free(c->ctx, x);
+    return s;
 }
 
-static bool plan_parts(zt_dna *c, int64_t i, int64_t j, float alpha)
+/* Codes of a byte and more hold what is between A's and B's with the larger scale of the two; where
+ * there are few codes, or the scale is a mean of magnitudes, that would be far from the nearest. */
+static zt_status find_scale(zt_dna *c, int64_t p, const dna_part *b)
+{
+    dna_part *to = &c->part[p];
+    if (!to->are.native || !b->are.native) return ZT_OK;
+    if (zt_storage_get(to->are.type)->bits < 8) return own_scale(c, p);
+    if (b->are.scale > to->are.scale) to->are.scale = b->are.scale;
+    return ZT_OK;
+}
+
+static zt_status plan_parts(zt_dna *c, int64_t i, int64_t j, float alpha, bool *any)
 {
     const zt_dna *b = c->mix->b;
     int64_t pa = c->first[i], pb = b->first[j];
-    bool any = false;
-    for (int64_t k = 0; pa + k < c->part[pa].next; k++) {
+    zt_status s = ZT_OK;
+    *any = false;
+    for (int64_t k = 0; pa + k < c->part[pa].next && s == ZT_OK; k++) {
         if (c->part[pa + k].tensor < 0) continue;
         c->mix->twin[pa + k] = pb + k;
         c->mix->alpha[pa + k] = alpha;
-        if (c->net) widen_scale(&c->part[pa + k], &b->part[pb + k]);
-        any = true;
+        if (c->net) s = find_scale(c, pa + k, &b->part[pb + k]);
+        *any = true;
     }
-    return any;
+    return s;
 }
 
 static double share_of_b(const zt_splice_how *how, double similarity)
@@ -135,7 +151,8 @@ static zt_status plan_layer(zt_dna *c, const zt_dna *a, const zt_dna_score *s)
     *r = (zt_splice_row){.b = s->b, .similarity = s->overlap};
     if (isnan(s->cosine) || !mixes(a, s->a, c->mix->b, s->b)) return ZT_OK;
     r->alpha = share_of_b(&c->mix->how, s->overlap);
-    r->mixed = plan_parts(c, s->a, s->b, (float)r->alpha);
+    zt_status st = plan_parts(c, s->a, s->b, (float)r->alpha, &r->mixed);
+    if (st != ZT_OK) return st;
     zt_dtype t = l->shape.dtype;
     bool writes =
         c->net || zt_dtype_get(t)->kind == 'F' || zt_dtype_is_packed(t) || zt_quantize_has(t);

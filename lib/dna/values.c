@@ -96,11 +96,12 @@ static zt_status through_codes(zt_dna *d, const dna_part *p, float *x)
 {
     size_t bytes = zt_net_bytes(&p->are, p->n);
     if (!p->are.native) return ZT_OK;
+    zt_net_weights nearest = zt_net_nearest(&p->are);
     zt_status s = zt_dna_room(d, bytes);
-    return s == ZT_OK ? zt_net_encode(d->ctx, &p->are, x, p->n, d->codes, x) : s;
+    return s == ZT_OK ? zt_net_encode(d->ctx, &nearest, x, p->n, d->codes, x) : s;
 }
 
-zt_status zt_dna_master(zt_dna *d, int64_t part, float *out)
+zt_status zt_dna_mixed(zt_dna *d, int64_t part, float *out)
 {
     const dna_part *p = &d->part[part];
     if (!d->mix) return decode_weights(d, p, out);
@@ -108,9 +109,14 @@ zt_status zt_dna_master(zt_dna *d, int64_t part, float *out)
     dna_part was = *p;
     was.are = d->mix->twin[part] < 0 ? p->are : d->mix->was[part];
     zt_status s = decode_weights(d, &was, out);
-    if (s != ZT_OK || d->mix->twin[part] < 0) return s;
-    s = zt_dna_mix(d, part, 0, p->n, out);
-    return s == ZT_OK ? through_codes(d, p, out) : s;
+    return s == ZT_OK && d->mix->twin[part] >= 0 ? zt_dna_mix(d, part, 0, p->n, out) : s;
+}
+
+zt_status zt_dna_master(zt_dna *d, int64_t part, float *out)
+{
+    bool mixed = d->mix && d->mix->twin[part] >= 0;
+    zt_status s = zt_dna_mixed(d, part, out);
+    return s == ZT_OK && mixed ? through_codes(d, &d->part[part], out) : s;
 }
 
 /* As codes of their dtype would give them back. What is native has been codes already. */

@@ -63,7 +63,8 @@ static zt_status put_weights(zt_dna *d, int64_t tensor, int64_t p, zt_writer *w)
     float *x = zt_alloc_array(d->ctx, (size_t)part->n, 2 * sizeof *x);
     zt_status s = x ? zt_dna_master(d, p, x) : ZT_ENOMEM;
     if (s == ZT_OK) s = zt_dna_room(d, bytes);
-    if (s == ZT_OK) s = zt_net_encode(d->ctx, &part->are, x, part->n, d->codes, x + part->n);
+    zt_net_weights nearest = zt_net_nearest(&part->are);
+    if (s == ZT_OK) s = zt_net_encode(d->ctx, &nearest, x, part->n, d->codes, x + part->n);
     if (s == ZT_OK) s = zt_writer_put(w, d->codes, bytes);
     zt_free(d->ctx, x);
     return s;

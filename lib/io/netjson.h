@@ -21,7 +21,8 @@
  *
  * Weights are little-endian f32 unless "native": then of the layer's dtype, where float16 and
  * bfloat16 are held as f32, unsigned integers and FP8 as signed integers of their width. Codes of 4
- * bits and less are packed, the first in the highest bits: zt has no such dtype, they are bytes.
+ * bits and less are packed, the first in the highest bits: zt has no such dtype, they are bytes. How
+ * many there are, the layer's own numbers say (input_height, filters ...).
  *
  * The frame is the document with the number and size of its tensor in place of each text of
  * weights. Written with the tensors it gives the file that was read, byte for byte: all else is
@@ -70,18 +71,24 @@ typedef struct zt_net_weights {
 
 /* How the weights of tensor i are coded. */
 zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i);
-int64_t zt_netjson_elements(const zt_netjson *j, int64_t i); /* -1: packed, not known here */
+/* How many there are; -1: packed, and the layer's numbers do not go with the bytes. */
+int64_t zt_netjson_elements(const zt_netjson *j, int64_t i);
 const char *zt_netjson_word(zt_storage t);                   /* "int8" */
 /* A frame alone: nothing of it can be read. ZT_EDATA when it is none. Copies it. */
 zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t n);
 /* The frame of the same network with other weights, w[count]; all else is as it was. ZT_ENOTSUP
- * where packed weights would become others. */
+ * where packed weights would become others whose number is not known. */
 zt_status zt_netjson_reframe(const zt_netjson *j, const zt_net_weights *w, zt_str *out);
 
 size_t zt_net_bytes(const zt_net_weights *w, int64_t n); /* that n weights take */
 /* n weights to bytes; y gets what these mean. Messages are zt_storage_encode's. */
 zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
                         float *y);
+/* How x is encoded so that codes which are read as `w` says are those nearest to x: by the field's
+ * rule; where Loom's reader takes the codes for signed numbers, as such. The scale stays w's, and
+ * the bytes take as much room. Floats are encoded as `w` says. */
+zt_net_weights zt_net_nearest(const zt_net_weights *w);
+
 /* Does the field's rule make other codes of this type than Loom's reader takes them for? Those of
  * all others are read by Loom's rule, whatever the document says. */
 bool zt_nj_reads_by_rule(zt_storage t);

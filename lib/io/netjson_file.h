@@ -2,6 +2,8 @@
 #ifndef ZT_NETJSON_FILE_H
 #define ZT_NETJSON_FILE_H
 
+#include <jansson.h>
+
 #include "lib/io/netjson.h"
 
 /* Members of a layer that tell what its weights are. */
@@ -18,7 +20,15 @@ typedef struct nj_weights {
     size_t frame, frame_end; /* where the frame says it, without quotes */
     nj_span member[NJ_MEMBERS];
     zt_net_weights are;
+    int64_t count; /* how many there are; -1: packed, and the layer's numbers do not say */
 } nj_weights;
+
+/* Numbers of a layer that its weights are counted by; 0: it has none. */
+typedef struct nj_sizes {
+    char kind[32]; /* the layer's type */
+    int64_t in, out, channels, filters, kernel, heads, kv_heads, head_dim, d_model, vocab,
+        embedding, clusters;
+} nj_sizes;
 
 struct zt_netjson {
     zt_ctx *ctx;
@@ -39,6 +49,12 @@ zt_status zt_nj_scan(zt_netjson *j);
 zt_status zt_nj_scan_frame(zt_netjson *j);
 /* Goes through the frame's layers: every one of `weights` becomes a tensor, in order. */
 zt_status zt_nj_walk(zt_netjson *j);
+
+/* netjson_count.c: a member of a layer that may be one of its numbers. */
+void zt_nj_note_size(nj_sizes *s, const char *key, const json_t *value);
+/* How many weights a layer has of which there are so many bytes; -1: its numbers say otherwise, or
+ * nothing. */
+int64_t zt_nj_count(const nj_sizes *s, const zt_net_weights *w, uint64_t bytes);
 
 /* Room for one more of n, in steps that double. */
 void *zt_nj_room(zt_ctx *ctx, void *list, int64_t n, size_t size);

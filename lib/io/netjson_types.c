@@ -15,7 +15,7 @@ zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i)
 
 int64_t zt_netjson_elements(const zt_netjson *j, int64_t i)
 {
-    return j->tensor[i].type.dtype == ZT_DTYPE_COUNT ? -1 : j->tensor[i].dim[0];
+    return j->weights[i].count;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
@@ -64,6 +64,25 @@ zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, in
     else if (w->rule == ZT_RULE_FIELD && bits < 8)
         turn(out, bytes, bits);
     return ZT_OK;
+}
+
+zt_net_weights zt_net_nearest(const zt_net_weights *w)
+{
+    static const struct {
+        zt_storage type, read; /* by Loom's reader */
+    } rows[] = {{ZT_STORE_FP8E4M3, ZT_STORE_I8}, {ZT_STORE_FP8E5M2, ZT_STORE_I8},
+                {ZT_STORE_FP4, ZT_STORE_I4},     {ZT_STORE_U64, ZT_STORE_I64},
+                {ZT_STORE_U32, ZT_STORE_I32},    {ZT_STORE_U16, ZT_STORE_I16},
+                {ZT_STORE_U8, ZT_STORE_I8},      {ZT_STORE_U4, ZT_STORE_I4},
+                {ZT_STORE_U2, ZT_STORE_I2}};
+    zt_net_weights as = *w;
+    if (!w->native || w->rule == ZT_RULE_FIELD || w->type <= ZT_STORE_BF16)
+        return as;
+    as.rule = ZT_RULE_FIELD;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].type == w->type)
+            as.type = rows[i].read;
+    return as;
 }
 
 void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y)

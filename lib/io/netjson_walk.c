@@ -87,6 +87,7 @@ typedef struct layer {
     float scale;
     nj_span member[NJ_MEMBERS];
     int64_t weights; /* -1: none */
+    nj_sizes sizes;
     unsigned seen;   /* members that there were, by their rows */
     bool has_layers, top;
 } layer;
@@ -244,6 +245,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
     if (n > MAX_VALUE)
         return bad(l, "a member of more than 1 MiB");
     json_t *v = zt_json_load(l->j->ctx, l->j->file, text, n);
+    zt_nj_note_size(&l->sizes, key, v);
     json_decref(v);
     return v ? ZT_OK : zt_ctx_status(l->j->ctx);
 }
@@ -282,7 +284,9 @@ static zt_status add_tensor(const layer *l)
     zt_str name;
     zt_str_init(&name, j->ctx);
     zt_status st = zt_str_printf(&name, "%s.weights", l->path->data);
+    nj_weights *w = &j->weights[l->weights];
     *dim = (int64_t)(bytes / item);
+    w->count = packed ? zt_nj_count(&l->sizes, &w->are, bytes) : *dim;
     *a = (zt_array){.name = st == ZT_OK ? zt_arena_strndup(j->keep, name.data, name.len) : NULL,
                     .dtype = d->name,
                     .type = zt_type_make(held, 1, dim),

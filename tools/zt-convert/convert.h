@@ -1,7 +1,7 @@
 /* convert.h - private to zt-convert: its options, and one job on its way from inputs to an output.
  *
  * main.c chooses what is done; options.c has the options; input.c opens and picks tensors; names.c
- * matches and renames them; edit.c changes metadata; write.c converts; list.c, hash.c, check.c and
+ * matches and renames them; network.c makes a network's weights float; edit.c changes metadata; write.c converts; list.c, hash.c, check.c and
  * probe.c look. */
 #ifndef ZT_CONVERT_TOOL_H
 #define ZT_CONVERT_TOOL_H
@@ -37,6 +37,9 @@ typedef struct pick {
     zt_checkpoint *from;
     int64_t i;
     zt_entry in, out;
+    bool coded; /* weights of a network that become f32: */
+    zt_net_weights codes;
+    int64_t count; /* how many there are */
 } pick;
 
 typedef struct job {
@@ -61,11 +64,18 @@ zt_status job_open(job *j);               /* all inputs, and the output's metada
 zt_status job_pick(job *j);               /* by --select, --drop, --rename, --dtype */
 zt_status job_interrupted(job *j);        /* ZT_EINTR when SIGINT came */
 
+/* network.c: --dtype of a network that the input carries: its weights and its frame become f32. */
+bool job_has_frame(const job *j);
+zt_status job_network_dtype(job *j);
+/* All of a pick's weights as f32, [count]; zt_free it. NULL on failure. */
+float *job_network_read(job *j, const pick *p);
+
 /* names.c */
 bool glob_matches(const char *pattern, const char *text);
 /* The name by the rules "FROM=TO", where * of TO stand for what those of FROM matched; the first
  * rule that matches counts. NULL: no memory. */
 const char *renamed(job *j, const char *name);
+bool rename_matches(const char *rule, const char *name); /* "FROM=TO" */
 zt_status check_renames(job *j);
 
 /* edit.c */

@@ -108,10 +108,41 @@ static zt_status pick_from(job *j, int input, zt_dtype dtype)
         p->out = p->in;
         p->out.name = name_of(j, input, p);
         s = p->out.name ? ZT_OK : ZT_ENOMEM;
-        if (s == ZT_OK && dtype != ZT_DTYPE_COUNT) s = retype(j, p, dtype);
+        if (s == ZT_OK && dtype != ZT_DTYPE_COUNT && !job_has_frame(j)) s = retype(j, p, dtype);
         j->n++;
     }
     return s;
+}
+
+static bool names_any(const job *j, const char *rule, bool (*matches)(const char *, const char *))
+{
+    zt_entry e;
+    for (int i = 0; i < j->n_in; i++)
+        for (int64_t k = 0; k < zt_checkpoint_count(j->in[i]); k++) {
+            zt_checkpoint_get(j->in[i], k, &e);
+            if (matches(rule, e.name)) return true;
+        }
+    return false;
+}
+
+/* What was meant to change something and does not is said, each by its name. */
+static void note_unmatched(const job *j)
+{
+    const struct {
+        const char *option;
+        const zt_opt_list *list;
+        bool (*matches)(const char *, const char *);
+    } lists[] = {{"--select", &j->o->select, glob_matches},
+                 {"--drop", &j->o->drop, glob_matches},
+                 {"--rename", &j->o->rename, rename_matches}};
+    char shown[160];
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (int i = 0; i < lists[k].list->n; i++) {
+            const char *rule = lists[k].list->item[i];
+            if (!names_any(j, rule, lists[k].matches))
+                zt_cli_note(j->cli, "%s '%s' matches no tensor", lists[k].option,
+                            zt_escape(shown, sizeof shown, rule, strlen(rule)));
+        }
 }
 
 zt_status job_pick(job *j)
@@ -124,6 +155,7 @@ zt_status job_pick(job *j)
     j->picked = s == ZT_OK ? zt_alloc_array(j->ctx, (size_t)all + 1, sizeof *j->picked) : NULL;
     if (s == ZT_OK && !j->picked) s = ZT_ENOMEM;
     for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = pick_from(j, i, dtype);
+    if (s == ZT_OK) note_unmatched(j);
     if (s == ZT_OK && j->n == 0 && all > 0)
         zt_cli_note(j->cli, "none of %lld tensors is left", (long long)all);
     return s;

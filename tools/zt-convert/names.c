@@ -44,6 +44,13 @@ static const char *replace(job *j, const char *to, const piece *stars)
     return name;
 }
 
+bool rename_matches(const char *rule, const char *name)
+{
+    piece stars[MOST_STARS + 1];
+    const char *to = strchr(rule, '=');
+    return to && match(rule, (size_t)(to - rule), name, stars);
+}
+
 const char *renamed(job *j, const char *name)
 {
     piece stars[MOST_STARS + 1];

@@ -47,7 +47,10 @@ static bool lies(const pick *p, const zt_source **source, uint64_t *offset)
     return !zt_checkpoint_streams(p->from) && zt_checkpoint_place(p->from, p->i, source, offset);
 }
 
-static bool same(const pick *p) { return p->in.type.dtype == p->out.type.dtype; }
+static bool same(const pick *p)
+{
+    return !p->coded && p->in.type.dtype == p->out.type.dtype;
+}
 
 /* Tensors from i on that lie one behind the other and go out so: how many, and their bytes. */
 static int64_t run_from(const copier *c, int64_t i, uint64_t *bytes)
@@ -127,6 +130,16 @@ static zt_status cast(copier *c, const pick *p)
     return s;
 }
 
+/* A network's weights, whole: their codes say how many there are. */
+static zt_status make_float(copier *c, const pick *p)
+{
+    float *x = job_network_read(c->j, p);
+    c->source = NULL;
+    zt_status s = x ? zt_writer_put(c->w, x, (size_t)p->out.bytes) : zt_ctx_status(c->j->ctx);
+    zt_free(c->j->ctx, x);
+    return s == ZT_OK ? tick(c, p->out.bytes) : s;
+}
+
 static zt_status copy_all(copier *c)
 {
     job *j = c->j;
@@ -141,7 +154,7 @@ static zt_status copy_all(copier *c)
             continue;
         }
         n = 1;
-        s = same(p) ? copy(c, p) : cast(c, p);
+        s = p->coded ? make_float(c, p) : same(p) ? copy(c, p) : cast(c, p);
     }
     for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = zt_checkpoint_end(j->in[i]);
     return s;
@@ -256,6 +269,7 @@ zt_status job_convert(job *j)
     if (s == ZT_OK) s = check_paths(j);
     if (s == ZT_OK) s = job_open(j);
     if (s == ZT_OK) s = job_pick(j);
+    if (s == ZT_OK && job_has_frame(j)) s = job_network_dtype(j);
     if (s == ZT_OK) s = job_edit(j);
     if (s == ZT_OK) s = j->out ? write_to(j, j->out, &o) : edit_file(j);
     return s;

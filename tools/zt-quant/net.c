@@ -105,7 +105,8 @@ static zt_status plan_layer(net *n, int64_t i)
     if (s != ZT_OK || j->copy)
         return s;
     if (count < 0)
-        return zt_fail(q->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s: quantize what it was made of",
+        return zt_fail(q->ctx, ZT_ENOTSUP,
+                       "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
                        zt_checkpoint_name(q->in), j->in.name, j->was);
     if (q->o->rule == ZT_RULE_LOOM)
         to->scale = was.scale;
