@@ -71,17 +71,30 @@ static zt_status stdout_failed(zt_cli *cli, int error)
     return zt_fail(cli->ctx, ZT_EIO, "stdout: %s", strerror(error));
 }
 
+zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option)
+{
+    zt_cli_state *st = state_of(cli);
+    if (!path || strcmp(path, "-") != 0)
+        return ZT_OK;
+    if (st->stdout_of)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s both want stdout: name a file", st->stdout_of,
+                       option);
+    st->stdout_of = option;
+    return ZT_OK;
+}
+
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n)
 {
+    FILE *to = state_of(cli)->stdout_of ? stderr : stdout;
     errno = 0;
-    if (n && fwrite(bytes, 1, n, stdout) != n)
+    if (n && fwrite(bytes, 1, n, to) != n)
         return stdout_failed(cli, errno);
     return ZT_OK;
 }
 
 zt_status zt_cli_flush(zt_cli *cli)
 {
-    return fflush(stdout) ? stdout_failed(cli, errno) : ZT_OK;
+    return fflush(state_of(cli)->stdout_of ? stderr : stdout) ? stdout_failed(cli, errno) : ZT_OK;
 }
 
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)

@@ -16,6 +16,7 @@ typedef struct zt_cli_state {
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
     char engine[2][64];
     zt_cli_second second;
+    const char *stdout_of; /* the option whose output stdout is alone; NULL: none */
     /* progress */
     bool drawn; /* a bar stands on stderr's last line */
     double drawn_at;

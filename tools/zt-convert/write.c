@@ -250,6 +250,8 @@ static zt_status to_hf(job *j)
         return zt_fail(j->ctx, ZT_EUSAGE,
                        "a Hugging Face directory is of one whole model, with no "
                        "other change than --dtype");
+    if (strcmp(j->out, "-") == 0)
+        return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
     if (o->dtype && opts.dtype != ZT_F32 && opts.dtype != ZT_F16 && opts.dtype != ZT_BF16)
         return zt_fail(j->ctx, ZT_EUSAGE,
                        "option '--dtype': a Hugging Face directory has f32, f16 "

@@ -49,7 +49,10 @@ static zt_status write_out(zt_cli *cli, const dna_options *o, zt_merge *m)
 {
     size_t n = strlen(cli->output);
     zt_checkpoint_opts opts = {.force = cli->force};
-    if (cli->output[n - 1] == '/' || (o->to && !strcmp(o->to, "hf"))) return write_folder(cli, m);
+    bool folder = cli->output[n - 1] == '/' || (o->to && !strcmp(o->to, "hf"));
+    if (folder && !strcmp(cli->output, "-"))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
+    if (folder) return write_folder(cli, m);
     opts.to = o->to ? zt_container_named(o->to) : zt_container_for(cli->output);
     if (o->to && !opts.to)
         return zt_fail(cli->ctx, ZT_EUSAGE, "option '--to': there is no container '%s'", o->to);

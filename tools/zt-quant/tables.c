@@ -7,20 +7,6 @@
 
 enum { CELL = 48 };
 
-/* Where the output is stdout, tables go to stderr. */
-static zt_status print(quant *q, zt_table *t)
-{
-    if (!q->into || strcmp(q->into, "-"))
-        return zt_table_print(t);
-    zt_str text;
-    zt_str_init(&text, q->ctx);
-    zt_status s = zt_table_put(t, true, &text);
-    if (s == ZT_OK && text.data)
-        fputs(text.data, stderr);
-    zt_str_fini(&text);
-    return s;
-}
-
 static const char *shape_text(const zt_type *t, char buf[CELL])
 {
     size_t n = 0;
@@ -107,7 +93,7 @@ zt_status quant_print_plan(quant *q)
     if (s == ZT_OK && !quant_has_frame(q))
         s = file_row(q, t);
     if (s == ZT_OK)
-        s = print(q, t);
+        s = zt_table_print(t);
     zt_table_free(t);
     return s;
 }
@@ -146,7 +132,7 @@ zt_status quant_print_losses(quant *q)
     if (s == ZT_OK)
         s = loss_row(t, "total", "", &all, bytes);
     if (s == ZT_OK)
-        s = print(q, t);
+        s = zt_table_print(t);
     zt_table_free(t);
     return s;
 }

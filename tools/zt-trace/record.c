@@ -293,7 +293,7 @@ static zt_status write_times(recording *r)
 
 static zt_status check(zt_cli *cli, const trace_options *o)
 {
-    const char *const out[] = {cli->output, o->values, o->times};
+    const char *const out[] = {cli->output ? cli->output : "-", o->values, o->times};
     if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
     if (o->cycles) return zt_fail(cli->ctx, ZT_EUSAGE, "--cycles is of networks");
     if (o->prompt && !*o->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
@@ -304,7 +304,8 @@ static zt_status check(zt_cli *cli, const trace_options *o)
         if (zt_cli_refuse_same(cli, o->model, out[i])) return zt_ctx_status(cli->ctx);
         for (int k = 0; k < i; k++)
             if (out[i] && out[k] && !strcmp(out[i], out[k]))
-                return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are one file");
+                return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are one file, '%s'",
+                               strcmp(out[i], "-") ? out[i] : "-, which is stdout");
     }
     return ZT_OK;
 }

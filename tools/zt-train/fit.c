@@ -276,10 +276,20 @@ static zt_status check_output(zt_cli *cli, const char *path)
     return zt_fail(cli->ctx, ZT_ECREATE, "%s: exists (-f overwrites it)", path);
 }
 
+/* Where stdout is the network's, the picture's or the observer's, the history goes to stderr. */
+static zt_status claim_stdout(zt_cli *cli, const train_options *o)
+{
+    const char *observe = o->observe && !strcmp(o->observe, "fd:1") ? "-" : o->observe;
+    zt_status s = zt_cli_claim_stdout(cli, cli->output, "--output");
+    if (!s) s = zt_cli_claim_stdout(cli, o->plot, "--plot");
+    return s ? s : zt_cli_claim_stdout(cli, observe, "--observe");
+}
+
 zt_status train_fit(zt_cli *cli, const train_options *o)
 {
     run r = {.cli = cli, .o = o};
     zt_status s = choose(&r);
+    if (!s) s = claim_stdout(cli, o);
     if (!s) s = check_output(cli, cli->output);
     if (!s) s = check_output(cli, o->plot);
     if (!s) s = zt_cli_refuse_same(cli, o->text ? o->text : o->input, cli->output);
