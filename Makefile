@@ -53,7 +53,7 @@ test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
 test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
 fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
-cu_tests := cuda_blas cuda_faults cuda_fft cuda_lt cuda_unified
+cu_tests := cuda_blas cuda_emu cuda_faults cuda_fft cuda_lt cuda_unified
 emu      := $(if $(filter 11,$(HAVE_CUDA)$(HAVE_CUDAEMU)),$(BUILD)/tests/libcuda-emu.so)
 emu_src  := $(sort $(wildcard tests/cudaemu/*.cpp tests/cudaemu/*.cu lib/engine/cuda/*.cu))
 emu_obj  := $(emu_src:%=$(BUILD)/emu/%.o)
@@ -221,10 +221,12 @@ contract: $(BUILD)/man/mkops
 # The golden cases: ZT_GOLDEN, else ../shared/golden, else those packed in tests/golden.
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
 unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
+# The inputs of public bug reports: ZT_CASES, else ../shared/cases, else those packed in tests/cases.
+cases := $(or $(ZT_CASES),$(realpath ../shared/cases),$(abspath $(BUILD)/cases))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
            $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))' ZT_LIBHIP='$(abspath $(emu))') \
            $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
-           $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1)
+           $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1) ZT_CASES='$(cases)'
 
 test-bins: $(test_bin) $(fuzz_bin) $(helpers) $(emu)
 
@@ -263,51 +265,30 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
-# Made models of every architecture, whole directories, and what llama.cpp's converter makes of the
-# former: tests find them beside their own folder.
-$(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs: $(BUILD)/%: tests/archs/%.tar.xz
-	@rm -rf $@ && mkdir -p $@
-	@tar -C $@ -xJf $<
+# Sets that a make.py beside them made: tests/*/NAME.tar.xz is unpacked in $(BUILD)/NAME, beside the
+# folder of the tests that read it. Made models of every architecture (archs), whole directories, and what
+# llama.cpp's converter makes of the former (ggufs); tokenizers; checkpoints of PyTorch; bug reports' inputs.
+set_archives := $(filter-out tests/golden/%,$(sort $(wildcard tests/*/*.tar.xz)))
+sets := $(set_archives:%.tar.xz=$(BUILD)/%.unpacked)
+$(sets): $(BUILD)/%.unpacked: %.tar.xz
+	@rm -rf $(BUILD)/$(*F) && mkdir -p $(BUILD)/$(*F) $(@D)
+	@tar -C $(BUILD)/$(*F) -xJf $<
 	@touch $@
 $(BUILD)/tests/cuda_emu: | $(emu)
-$(BUILD)/tests/golden_arch $(BUILD)/tests/hostile: | $(BUILD)/archs
-$(BUILD)/tests/hostile: | $(BUILD)/whole
-$(BUILD)/tests/hf_gguf $(BUILD)/tests/hf_back: | $(BUILD)/archs $(BUILD)/ggufs
-$(BUILD)/tests/hf_back: | $(BUILD)/whole
-
-# Tokenizers of every component that tokenizer.json may have, ours: likewise.
-$(BUILD)/tokenizers: tests/tokenizers/made.tar.xz
-	@rm -rf $@ && mkdir -p $@
-	@tar -C $@ -xJf $<
-	@touch $@
-$(BUILD)/tests/golden_tokjson: | $(BUILD)/tokenizers
-
-# Checkpoints of PyTorch's, sound and hostile.
-$(BUILD)/pickles: tests/pickles/pickles.tar.xz
-	@rm -rf $@ && mkdir -p $@
-	@tar -C $@ -xJf $<
-	@touch $@
-$(BUILD)/tests/pickles: | $(BUILD)/pickles
-
-# SentencePiece models over all its switches, and its answers: likewise.
-$(BUILD)/sentencepiece: tests/sentencepiece/made.tar.xz
-	@rm -rf $@ && mkdir -p $@
-	@tar -C $@ -xJf $<
-	@touch $@
-$(BUILD)/tests/golden_sentencepiece: | $(BUILD)/sentencepiece
+$(test_bin): | $(sets)
 
 test check:
 	@scripts/deps test
 	@$(MAKE) --no-print-directory run-tests
 
 # Those that take longest, the longest first: else one of them runs alone at the end.
-all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats))
+all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats tests/*.t))
 long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance device_llm) tests/bits.bats \
     tests/zt-bench.bats tests/cuda.bats $(BUILD)/tests/vulkan_models \
     $(addprefix tests/,vulkan.bats zt-convert-golden.bats docs.bats) \
     $(addprefix $(BUILD)/tests/,grad_engines hostile) tests/zt-bench-history.bats)
 
-run-tests: all test-bins $(unpacked) $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/sentencepiece
+run-tests: all test-bins $(unpacked) $(sets)
 	@$(test_env) tests/run $(long_tests) $(filter-out $(long_tests),$(all_tests))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
@@ -380,7 +361,7 @@ uninstall:
 	rm -rf $(incdir)
 
 clean:
-	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(BUILD)/archs $(BUILD)/whole $(BUILD)/ggufs $(BUILD)/tokenizers $(BUILD)/pickles $(BUILD)/sentencepiece $(BUILD)/libzt.a $(BUILD)/libcommon.a \
+	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(foreach s,$(sets),$(BUILD)/$(notdir $(s:.unpacked=))) $(BUILD)/libzt.a $(BUILD)/libcommon.a \
 	    $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

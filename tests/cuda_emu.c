@@ -2,9 +2,11 @@
  * every order of threads, and each planted fault ends its launch with a line that names kernel,
  * block and thread.
  */
+#include "tests/device.h"
+
+#ifdef ZT_HAVE_CUDA
 #include "lib/engine/cuda/cu.h"
 #include "tests/cudaemu/planted.h"
-#include "tests/tap.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -359,3 +361,6 @@ int main(int argc, char **argv)
     end();
     return tap_done();
 }
+#else
+DEVICE_NOT_BUILT("cuda")
+#endif

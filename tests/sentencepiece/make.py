@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """make.py FOLDER - twelve SentencePiece models over all of its switches, and what PyPI's sentencepiece
-(0.2.3, Apache-2.0) makes of 2,000 texts with them, and of ids. Packed as tests/sentencepiece/made.tar.xz:
+(0.2.3, Apache-2.0) makes of 2,000 texts with them, and of ids. Packed as tests/sentencepiece/sentencepiece.tar.xz:
 
     python3 make.py /tmp/sentencepiece && tar -C /tmp/sentencepiece --sort=name --owner=0 --group=0 \\
-        --mtime=@0 -cJf tests/sentencepiece/made.tar.xz .
+        --mtime=@0 -cJf tests/sentencepiece/sentencepiece.tar.xz .
 
 make.py FOLDER --random SEED N makes N models of random pieces and switches instead;
 make.py FOLDER --seeds the inputs of tests/fuzz_sentencepiece.c, tests/seeds/sentencepiece.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """make.py FOLDER [GOLDEN] - tokenizers with every component that zt reads, and what PyPI's tokenizers
-(0.23.3, Apache-2.0) makes of tricky texts with them. Packed as tests/tokenizers/made.tar.xz:
+(0.23.3, Apache-2.0) makes of tricky texts with them. Packed as tests/tokenizers/tokenizers.tar.xz:
 
-    python3 make.py /tmp/tokenizers && tar -C /tmp/tokenizers -cJf tests/tokenizers/made.tar.xz .
+    python3 make.py /tmp/tokenizers && tar -C /tmp/tokenizers -cJf tests/tokenizers/tokenizers.tar.xz .
 
 With GOLDEN (a folder of golden/tokenizers/hf) FOLDER gets that folder's tokenizers with our texts.
 """
