@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static char dir[64]; /* where this test lives; the working directory */
@@ -272,6 +273,80 @@ static void test_replace(zt_ctx *ctx)
     ok(files_here() == 0, "and nothing else does");
 }
 
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? 0 : st.st_mode & 07777;
+}
+
+static bool hard_link_stays(zt_ctx *ctx)
+{
+    put_file("one", "old", 3);
+    bool good = link("one", "other") == 0 && write_all(ctx, "one", true, "new") &&
+                holds(ctx, "one", "new") && holds(ctx, "other", "old");
+    unlink("one"), unlink("other");
+    return good;
+}
+
+/* The mode, the owner and the attributes that a file had before stay with its name. */
+static void test_attributes(zt_ctx *ctx)
+{
+    static const mode_t modes[] = {0600, 0644, 0755, 0444, 02750};
+    struct stat st, link;
+    char value[16] = "";
+    put_file("out", "old", 3);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        chmod("out", modes[i]);
+        mode_t before = mode_of("out"); /* set-group-ID may be refused */
+        ok(write_all(ctx, "out", true, "new") && mode_of("out") == before, "mode %o stays",
+           (unsigned)before);
+    }
+    chmod("out", 0600);
+    zt_sink *s = zt_sink_open(ctx, "out", true);
+    mode_t mask = umask(0);
+    zt_sink *fresh = zt_sink_open(ctx, "fresh", false);
+    ok(s && fresh && zt_sink_commit(fresh) == ZT_OK && mode_of("fresh") == 0666,
+       "what is new beside it follows the umask");
+    umask(mask);
+    zt_sink_close(fresh);
+    zt_sink_close(s);
+    unlink("fresh");
+
+    if (setxattr("out", "user.zt", "kept", 4, 0) == 0)
+        ok(write_all(ctx, "out", true, "new") && getxattr("out", "user.zt", value, 16) == 4 &&
+               !memcmp(value, "kept", 4),
+           "an extended attribute stays");
+    else
+        skip("no extended attributes here");
+    if (geteuid() == 0 && chown("out", 12345, 54321) == 0)
+        ok(chmod("out", 04640) == 0 && write_all(ctx, "out", true, "new") &&
+               stat("out", &st) == 0 && st.st_uid == 12345 && st.st_gid == 54321 &&
+               mode_of("out") == 04640,
+           "owner, group and set-user-ID bit stay");
+    else
+        skip("only root gives files away");
+
+    ok(symlink("there", "to") == 0 && !write_all(ctx, "to", false, "x"), "a dangling link exists");
+    zt_ctx_clear(ctx);
+    ok(write_all(ctx, "to", true, "made") && holds(ctx, "there", "made") &&
+           lstat("to", &link) == 0 && S_ISLNK(link.st_mode),
+       "what a dangling link names is made, and the link stays");
+    mkdir("sub", 0755);
+    ok(symlink("../there", "sub/to") == 0 && symlink("sub/to", "two") == 0 &&
+           write_all(ctx, "two", true, "far") && holds(ctx, "there", "far") &&
+           lstat("two", &link) == 0 && S_ISLNK(link.st_mode) && lstat("sub/to", &link) == 0 &&
+           S_ISLNK(link.st_mode),
+       "over two links, relative to their folders");
+    ok(symlink("loop", "loop") == 0 && !write_all(ctx, "loop", true, "x") &&
+           zt_ctx_status(ctx) == ZT_ECREATE,
+       "a link to itself is refused");
+    zt_ctx_clear(ctx);
+    ok(hard_link_stays(ctx), "another hard link keeps the old file");
+    unlink("two"), unlink("sub/to"), unlink("to"), unlink("there"), unlink("loop"), unlink("out");
+    rmdir("sub");
+    ok(files_here() == 0, "and nothing else does");
+}
+
 static void test_large(zt_ctx *ctx)
 {
     enum { N = 300000 };
@@ -350,6 +425,7 @@ int main(void)
     test_interrupted(ctx);
     test_memory_source(ctx);
     test_replace(ctx);
+    test_attributes(ctx);
     test_large(ctx);
     test_sink_refused(ctx);
     test_stdout(ctx);

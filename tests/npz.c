@@ -280,6 +280,33 @@ static void test_deflated(void)
     free(big);
 }
 
+/* The archive of a small array, its name's first byte and the flags of local header and directory
+ * changed. */
+static zt_status try_name(char first, uint16_t local_flags, uint16_t flags)
+{
+    uint8_t small[400];
+    size_t n = make_fortran(small), zip_n;
+    bool sound = true;
+    uint8_t *zip = deflated(small, n, (uint32_t)n, (uint32_t)crc32(0, small, (uInt)n), &zip_n);
+    uint8_t *entry = zip + zip_n - 22 - 51;
+    zip[30] = entry[46] = (uint8_t)first;
+    put(zip + 6, local_flags, 2);
+    put(entry + 8, flags, 2);
+    zt_status st = io_try(&io_npz, zip, zip_n, 1 << 20, &sound);
+    free(zip);
+    return sound ? st : ZT_EBUG;
+}
+
+static void test_names(void)
+{
+    enum { UTF8 = 1 << 11 };
+    ok(try_name('b', UTF8, UTF8) == ZT_OK, "a name that is UTF-8, and says so");
+    ok(try_name((char)0xE9, 0, 0) == ZT_OK, "a name of another encoding");
+    ok(try_name((char)0xE9, UTF8, UTF8) == ZT_EDATA, "that says it is UTF-8");
+    ok(try_name((char)0xE9, 0, UTF8) == ZT_EDATA, "in the directory alone");
+    ok(try_name((char)0xE9, UTF8, 0) == ZT_EDATA, "in its header alone");
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -293,6 +320,7 @@ int main(void)
     test_writer_faults(ctx);
     test_fortran(ctx);
     test_deflated();
+    test_names();
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     unlink(under("a.npz"));

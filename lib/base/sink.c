@@ -2,14 +2,15 @@
  *
  * The bytes go to a file without a name in the target's directory, which vanishes by itself if we
  * are killed; commit gives it a name beside the target and renames that. Where the file system has
- * no files without names it has the name beside the target from the start. Stdout, devices and
- * FIFOs are written through: there is nothing to replace. */
+ * no files without names it has the name beside the target from the start. What replaces a file keeps
+ * its mode, owner and attributes (attributes.h); until then it is its owner's alone. Stdout, devices
+ * and FIFOs are written through: there is nothing to replace. */
+#include "lib/base/attributes.h"
 #include "lib/base/internal.h"
 #include "lib/base/sink_count.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ struct zt_sink {
     bool force;
     bool counts; /* keeps nothing: bytes are counted */
     uint64_t counted;
+    bool replaces;   /* a file, whose attributes are `old` */
+    struct stat old;
     int fd;
     zt_status failed;
     size_t used;
@@ -47,6 +50,9 @@ static char *temp_name(zt_ctx *ctx, const char *path, int attempt)
     return s.data;
 }
 
+/* What will have another's mode has none that is wider before. */
+static mode_t first_mode(const zt_sink *s) { return s->replaces ? 0600 : 0666; }
+
 /* Where the system cannot do that, s->fd stays -1. */
 static zt_status open_unnamed(zt_sink *s)
 {
@@ -54,7 +60,7 @@ static zt_status open_unnamed(zt_sink *s)
     char *dir = slash ? zt_strndup(s->ctx, s->path, (size_t)(slash - s->path) + 1)
                       : zt_strdup(s->ctx, ".");
     if (dir && access("/proc/self/fd", X_OK) == 0) /* needed to give it a name */
-        s->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+        s->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, first_mode(s));
     zt_free(s->ctx, dir);
     return dir ? ZT_OK : ZT_ENOMEM;
 }
@@ -68,7 +74,7 @@ static zt_status open_temp(zt_sink *s)
     if (unnamed != ZT_OK || s->fd >= 0)
         return unnamed;
     for (int attempt = 1; s->fd < 0 && attempt < 100; attempt++) {
-        s->fd = open(s->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        s->fd = open(s->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, first_mode(s));
         if (s->fd >= 0 || errno != EEXIST)
             break;
         zt_free(s->ctx, s->temp);
@@ -82,28 +88,53 @@ static zt_status open_temp(zt_sink *s)
     return ZT_OK;
 }
 
-/* A link is followed: what it names is replaced, not the link. */
+/* The name that the link s->path holds, beside it, as s->path. */
+static zt_status follow(zt_sink *s)
+{
+    char to[4096];
+    ssize_t n = readlink(s->path, to, sizeof to);
+    const char *slash = strrchr(s->path, '/');
+    size_t dir = n > 0 && to[0] != '/' && slash ? (size_t)(slash - s->path) + 1 : 0;
+    zt_str path;
+    if (n <= 0 || n == sizeof to)
+        return zt_fail(s->ctx, ZT_ECREATE, "%s: the link cannot be followed", s->path);
+    zt_str_init(&path, s->ctx);
+    if (zt_str_put(&path, s->path, dir) || zt_str_put(&path, to, (size_t)n)) {
+        zt_str_fini(&path);
+        return ZT_ENOMEM;
+    }
+    zt_free(s->ctx, s->path);
+    s->path = path.data;
+    return ZT_OK;
+}
+
+/* A link is followed: what it names is replaced or made, not the link. */
 static zt_status resolve(zt_sink *s)
 {
-    char *real = realpath(s->path, NULL);
-    if (!real)
-        return ZT_OK;
-    zt_free(s->ctx, s->path);
-    s->path = zt_strdup(s->ctx, real);
-    free(real);
-    return s->path ? ZT_OK : ZT_ENOMEM;
+    enum { MOST = 40 }; /* links, as in the kernel */
+    struct stat st;
+    for (int i = 0; lstat(s->path, &st) == 0 && S_ISLNK(st.st_mode); i++) {
+        if (i == MOST)
+            return zt_fail(s->ctx, ZT_ECREATE, "%s: more than %d links", s->path, MOST);
+        zt_status status = follow(s);
+        if (status) return status;
+    }
+    return ZT_OK;
 }
 
 static zt_status open_target(zt_sink *s)
 {
     struct stat st;
-    if (stat(s->path, &st) && lstat(s->path, &st))
+    bool there = stat(s->path, &st) == 0;
+    if (!there && lstat(s->path, &st))
         return open_temp(s);
     if (S_ISDIR(st.st_mode))
         return zt_fail(s->ctx, ZT_ECREATE, "%s: is a directory", s->path);
     if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
         if (!s->force)
             return zt_fail(s->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", s->path);
+        s->replaces = there;
+        s->old = st;
         zt_status status = resolve(s);
         return status ? status : open_temp(s);
     }
@@ -266,6 +297,8 @@ static int rename_it(zt_sink *s)
 zt_status zt_sink_commit(zt_sink *s)
 {
     if (flush(s))
+        return s->failed;
+    if (s->replaces && (s->failed = zt_attributes_keep(s->ctx, s->fd, s->path, &s->old)))
         return s->failed;
     int error = s->temp && fsync(s->fd) ? errno : 0;
     if (!error && s->temp)

@@ -144,6 +144,8 @@ static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry 
 /* What the entry at p says of its member. */
 static zt_status check_entry(const zt_zip *z, const uint8_t *p, zt_zip_entry *e)
 {
+    if (le(p + 8, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(e->name, strlen(e->name)))
+        return bad(z, e->name, "its name is flagged as UTF-8 and is not valid UTF-8");
     if (le(p + 8, 2) & ZIP_FLAG_CRYPT)
         return bad(z, e->name, "it is encrypted");
     if (!e->deflated && le(p + 10, 2) != ZIP_STORED)
@@ -191,6 +193,8 @@ static zt_status read_local(zt_zip *z, zt_zip_entry *e, uint64_t end)
         le(head + 8, 2) != (e->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
         le(head + 6, 2) & ZIP_FLAG_CRYPT)
         return bad(z, e->name, "its header and the directory contradict each other");
+    if (le(head + 6, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(e->name, len))
+        return bad(z, e->name, "its name is flagged as UTF-8 and is not valid UTF-8");
     if (!later && (le(head + 14, 4) != e->crc ||
                    (le(head + 18, 4) != UINT32_MAX && le(head + 18, 4) != e->packed) ||
                    (le(head + 22, 4) != UINT32_MAX && le(head + 22, 4) != e->size)))

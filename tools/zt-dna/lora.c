@@ -1,4 +1,5 @@
 /* lora.c - zt-dna lora: the difference of two models as an adapter. */
+#include "lib/base/attributes.h"
 #include "tools/zt-dna/dna_tool.h"
 
 #include <errno.h>
@@ -93,6 +94,7 @@ static zt_status write_folder(zt_cli *cli, zt_extract *x, const char *base, int6
     if (s == ZT_OK) s = write_config(cli, x, config.data, base, rank);
     char *target = zt_strndup(cli->ctx, cli->output, n);
     if (s == ZT_OK && target) chmod(dir.data, 0777 & ~umask(umask(0)));
+    if (s == ZT_OK && target) s = zt_attributes_keep_folder(cli->ctx, dir.data, target);
     if (s == ZT_OK && (!target || rename(dir.data, target)))
         s = zt_fail(cli->ctx, ZT_ECREATE, "%s: %s", cli->output, strerror(errno));
     if (s != ZT_OK && dir.len) {

@@ -1,5 +1,6 @@
 /* hf_back.c - owns writing a GGUF as a Hugging Face directory: the directory, whole or absent, and
  * the small files in it. */
+#include "lib/base/attributes.h"
 #include "lib/llm/hf/hf_back.h"
 
 #include <dirent.h>
@@ -218,6 +219,8 @@ static zt_status write_model(hf_back *b, const char *path)
         return s;
     s = write_all(b);
     b->dir.data[--b->dir.len] = 0;
+    if (s == ZT_OK)
+        s = zt_attributes_keep_folder(b->ctx, b->dir.data, path);
     if (s == ZT_OK && rename(b->dir.data, path) != 0)
         s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
     if (s != ZT_OK)

@@ -1,0 +1,79 @@
+/* attributes.c - owns carrying mode, owner and extended attributes from a file over to the one that
+ * replaces it. */
+#include "lib/base/attributes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* Those that belong to the file, not to its bytes: capabilities and signatures of IMA and EVM are
+ * left behind, as the kernel drops them when a file is written. The last one is a prefix. */
+static const char *const kept[] = {"system.posix_acl_access", "system.posix_acl_default",
+                                   "system.nfs4_acl", "security.selinux"};
+
+static bool is_kept(const char *name)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strcmp(name, kept[i]) == 0) return true;
+    return strncmp(name, "user.", 5) == 0;
+}
+
+static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *name, void *value,
+                          size_t room)
+{
+    ssize_t n = getxattr(path, name, value, room);
+    if (n >= 0 && fsetxattr(fd, name, value, (size_t)n, 0) == 0) return;
+    zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name,
+           strerror(errno));
+}
+
+/* The kernel allows 64 KiB of names, and of each value. */
+static zt_status put_attributes(zt_ctx *ctx, int fd, const char *path)
+{
+    enum { ROOM = 1 << 16 };
+    char *names = zt_alloc(ctx, 2 * ROOM);
+    ssize_t n = names ? listxattr(path, names, ROOM) : -1;
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1)
+        if (is_kept(names + at)) put_attribute(ctx, fd, path, names + at, names + ROOM, ROOM);
+    zt_free(ctx, names);
+    return names ? ZT_OK : ZT_ENOMEM;
+}
+
+/* The mode that is allowed to whoever the file belongs to now. */
+static mode_t mode_for(const struct stat *old, bool owner, bool group)
+{
+    mode_t mode = old->st_mode & 07777;
+    if (!owner) mode &= ~(mode_t)S_ISUID;
+    if (!group) mode &= ~(mode_t)S_ISGID & (~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3);
+    return mode;
+}
+
+zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct stat *old)
+{
+    struct stat now;
+    bool owner, group;
+    if (fstat(fd, &now))
+        return zt_fail(ctx, ZT_EIO, "%s: %s", path, strerror(errno));
+    group = now.st_gid == old->st_gid || fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    owner = now.st_uid == old->st_uid || fchown(fd, old->st_uid, (gid_t)-1) == 0;
+    if (!owner || !group)
+        zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid,
+               (unsigned)old->st_gid);
+    zt_status s = put_attributes(ctx, fd, path);
+    if (s == ZT_OK && fchmod(fd, mode_for(old, owner, group)))
+        s = zt_fail(ctx, ZT_EIO, "%s: its mode cannot be kept: %s", path, strerror(errno));
+    return s;
+}
+
+zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *path)
+{
+    struct stat old;
+    if (stat(path, &old) || !S_ISDIR(old.st_mode)) return ZT_OK;
+    int fd = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return zt_fail(ctx, ZT_EIO, "%s: %s", fresh, strerror(errno));
+    zt_status s = zt_attributes_keep(ctx, fd, path, &old);
+    close(fd);
+    return s;
+}
