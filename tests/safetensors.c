@@ -182,7 +182,17 @@ static void test_headers(zt_ctx *ctx)
          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
          "one name, written twice in two ways", 8, false},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}",
-         "a fourth member", 4, false},
+         "a fourth member", 4, true},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"dtype\":\"F32\"}}",
+         "dtype twice", 4, false},
+        {"{\"__metadata__\":null,\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+         "metadata that is null", 4, true},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"__metadata__\": null }",
+         "the same behind a tensor", 4, true},
+        {"{\"__metadata__\":null,\"__metadata__\":null}", "the same twice", 0, false},
+        {"{\"__metadata__\":[]}", "metadata that is a list", 0, false},
+        {"{\"__metadata__\":nil}", "metadata that is a word", 0, false},
+        {"{\"__metadata__\":{\"a\":null}}", "a value of metadata that is null", 0, false},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}",
          "nine dimensions open", 4, true},
         {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", "six bits a value",
@@ -208,6 +218,32 @@ static void test_headers(zt_ctx *ctx)
            files[i].sound ? "well" : "refused");
         free(file);
     }
+}
+
+/* A further member of an entry: lists nested `depth` deep, or a long text. */
+static bool reads_further(zt_ctx *ctx, int depth, size_t text)
+{
+    char *header = malloc((size_t)depth * 2 + text + 200), *p = header;
+    size_t n;
+    p += sprintf(p, "{\"a\":{\"x\":");
+    memset(p, '[', (size_t)depth), p += depth;
+    *p++ = '"';
+    memset(p, 'y', text), p += text;
+    *p++ = '"';
+    memset(p, ']', (size_t)depth), p += depth;
+    sprintf(p, ",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}");
+    char *file = make(header, 4, &n);
+    bool reads = !bytes_refused(ctx, file, n, false) && bytes_refused(ctx, file, n, true);
+    free(file);
+    free(header);
+    return reads;
+}
+
+static void test_further(zt_ctx *ctx)
+{
+    ok(reads_further(ctx, 0, 1 << 20), "a further member of a megabyte");
+    ok(reads_further(ctx, 125, 1), "nested as deep as the reference reads");
+    ok(!reads_further(ctx, 126, 1) && !reads_further(ctx, 100000, 1), "deeper is refused");
 }
 
 /* The header of one tensor, filled up to `least`; its bytes, 0: not so. */
@@ -296,6 +332,7 @@ int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     test_headers(ctx);
+    test_further(ctx);
     test_written(ctx);
     test_use(ctx);
     test_no_memory(ctx);

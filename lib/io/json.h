@@ -33,6 +33,10 @@ zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t 
                         zt_json_item_fn *fn, void *user);
 /* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out);
+/* Past the value that begins at p (no white space before it): all of it is valid JSON, lists and
+ * objects nest at most `depth` deep, a double holds its numbers. Members may come twice. NULL: not
+ * so. Nothing is kept: memory is the stack of `depth` calls. */
+const char *zt_json_value_end(const char *p, const char *end, int depth);
 /* Is the text a string that stands for itself between its quotes: no escapes, valid UTF-8? */
 bool zt_json_is_plain(const char *text, size_t n);
 

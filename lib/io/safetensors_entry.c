@@ -3,8 +3,9 @@
  *
  * A header has up to a million of them, written by machines in one form: {"dtype":"F32","shape":
  * [2,3],"data_offsets":[0,24]}, the members in any order, with white space or without. What is of
- * that form is scanned. All else is a JSON document for jansson, which knows what it means or what
- * is wrong with it; both ways end in the same checks. */
+ * that form is scanned. All else is walked member by member: the three that mean something are given
+ * to jansson, which knows what they say, and others are checked to be JSON and passed over, as the
+ * reference reader does. Both ways end in the same checks. */
 #include "lib/io/fault.h"
 #include "lib/io/json.h"
 #include "lib/io/safetensors_file.h"
@@ -13,8 +14,9 @@
 #include <string.h>
 
 enum {
-    MAX_ENTRY = 4096,         /* bytes of an entry */
-    MAX_RANK = MAX_ENTRY / 2, /* a dimension takes a digit and a comma */
+    MAX_VALUE = 4096,         /* bytes of a member that means something */
+    MAX_RANK = MAX_VALUE / 2, /* a dimension takes a digit and a comma */
+    MAX_DEPTH = 125,          /* of what is passed over: the reference reader's, less two objects */
     MAX_DIGITS = 18           /* of a number that is scanned: it is below 2^63 */
 };
 
@@ -182,7 +184,7 @@ static size_t member_named(const char *word, size_t n)
     return i;
 }
 
-/* false: jansson's. */
+/* false: not of that form. */
 static bool scan(const char *text, size_t n, said *e)
 {
     cursor c = {.p = text, .end = text + n};
@@ -202,7 +204,7 @@ static bool scan(const char *text, size_t n, said *e)
     return take(&c, '}') && c.p == c.end;
 }
 
-/* ---- as any JSON ----------------------------------------------------------------------------- */
+/* ---- walked: as any JSON ----------------------------------------------------------------------------- */
 
 zt_status zt_st_amiss(const st_parser *p, const char *name, const char *fmt, ...)
 {
@@ -220,7 +222,7 @@ zt_status zt_st_amiss(const st_parser *p, const char *name, const char *fmt, ...
 
 static bool is_count(const json_t *v) { return json_is_integer(v) && json_integer_value(v) >= 0; }
 
-/* A document of MAX_ENTRY bytes has no list that is longer than MAX_RANK. */
+/* A document of MAX_VALUE bytes has no list that is longer than MAX_RANK. */
 static zt_status shape_of(const st_parser *p, const char *name, const json_t *shape, said *e)
 {
     e->rank = json_array_size(shape);
@@ -248,26 +250,108 @@ static zt_status offsets_of(const st_parser *p, const char *name, const json_t *
     return ZT_OK;
 }
 
-static zt_status said_by(const st_parser *p, const char *name, const json_t *j, said *e)
+static zt_status dtype_of(const st_parser *p, const char *name, const json_t *v, said *e)
 {
-    const json_t *dtype = json_object_get(j, "dtype"), *shape = json_object_get(j, "shape"),
-                 *offsets = json_object_get(j, "data_offsets");
-    if (json_object_size(j) != 3 || !shape || !offsets)
-        return unfit(p, name, "not an object of dtype, shape and data_offsets");
-    e->dtype = json_is_string(dtype)
-                   ? dtype_named(json_string_value(dtype), json_string_length(dtype))
-                   : NULL;
-    if (!e->dtype)
-        return unfit(p, name, "its dtype is none of the format's");
-    zt_status s = shape_of(p, name, shape, e);
-    return s == ZT_OK ? offsets_of(p, name, offsets, e) : s;
+    e->dtype = json_is_string(v) ? dtype_named(json_string_value(v), json_string_length(v)) : NULL;
+    return e->dtype ? ZT_OK : unfit(p, name, "its dtype is none of the format's");
 }
 
-static zt_status load(const st_parser *p, const char *name, const char *text, size_t n, said *e)
+/* In the order of `members`. */
+static zt_status (*const said_by[N_MEMBERS])(const st_parser *, const char *, const json_t *,
+                                             said *) = {dtype_of, shape_of, offsets_of};
+
+/* An entry on its way through walk(). */
+typedef struct entry_walk {
+    const st_parser *p;
+    const char *name;
+    said *e;
+    bool seen[N_MEMBERS];
+} entry_walk;
+
+/* "-0" is a float to the reference reader, and jansson's 0. */
+static bool has_minus(const char *text, size_t n, const json_t *v)
 {
-    json_t *j = zt_json_load(p->s->ctx, p->file, text, n);
-    zt_status s = j ? said_by(p, name, j, e) : zt_ctx_status(p->s->ctx);
-    json_decref(j);
+    return json_is_array(v) && memchr(text, '-', n);
+}
+
+static zt_status read_value(entry_walk *w, size_t member, const char *text, size_t n)
+{
+    const char *what = members[member].name;
+    if (w->seen[member])
+        return unfit(w->p, w->name, "'%s' is there twice", what);
+    w->seen[member] = true;
+    if (n > MAX_VALUE)
+        return unfit(w->p, w->name, "'%s' has %zu bytes, %d are allowed", what, n, MAX_VALUE);
+    json_t *v = zt_json_load(w->p->s->ctx, w->p->file, text, n);
+    zt_status s = !v                       ? zt_ctx_status(w->p->s->ctx)
+                  : has_minus(text, n, v) ? unfit(w->p, w->name, "'%s' is not of counts", what)
+                                           : said_by[member](w->p, w->name, v, w->e);
+    json_decref(v);
+    return s;
+}
+
+/* Which member the quoted name stands for; N_MEMBERS: for none, or for one with a zero inside. */
+static zt_status find_member(const entry_walk *w, const char *text, size_t n, size_t *member)
+{
+    zt_str key;
+    *member = member_named(text + 1, n - 2);
+    if (*member < N_MEMBERS || n > MAX_VALUE || !memchr(text, '\\', n))
+        return ZT_OK;
+    zt_str_init(&key, w->p->s->ctx);
+    json_t *v = zt_json_parse(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    zt_status s = zt_str_put(&key, json_string_value(v), json_string_length(v));
+    if (s == ZT_OK) *member = member_named(key.data, key.len);
+    json_decref(v);
+    zt_str_fini(&key);
+    return s;
+}
+
+static zt_status not_json(const entry_walk *w)
+{
+    return unfit(w->p, w->name, "not an object of dtype, shape and data_offsets");
+}
+
+/* The member at the cursor, past its value. */
+static zt_status walk_member(entry_walk *w, cursor *c)
+{
+    size_t member;
+    skip_space(c);
+    const char *name = c->p, *colon = NULL;
+    if (c->p < c->end && *c->p == '"')
+        colon = zt_json_value_end(name, c->end, 0);
+    if (!colon)
+        return not_json(w);
+    c->p = colon;
+    if (!take(c, ':'))
+        return not_json(w);
+    skip_space(c);
+    const char *value = c->p, *end = zt_json_value_end(value, c->end, MAX_DEPTH);
+    if (!end)
+        return not_json(w);
+    c->p = end;
+    zt_status s = find_member(w, name, (size_t)(colon - name), &member);
+    return s == ZT_OK && member < N_MEMBERS ? read_value(w, member, value, (size_t)(end - value))
+                                            : s;
+}
+
+static zt_status walk(const st_parser *p, const char *name, const char *text, size_t n, said *e)
+{
+    entry_walk w = {.p = p, .name = name, .e = e};
+    cursor c = {.p = text, .end = text + n};
+    zt_status s = ZT_OK;
+    if (!take(&c, '{'))
+        return not_json(&w);
+    bool more = !take(&c, '}');
+    while (more && s == ZT_OK) {
+        s = walk_member(&w, &c);
+        more = s == ZT_OK && take(&c, ',');
+        if (s == ZT_OK && !more && !take(&c, '}'))
+            s = not_json(&w);
+    }
+    skip_space(&c);
+    for (size_t i = 0; i < N_MEMBERS && s == ZT_OK; i++)
+        if (!w.seen[i] || c.p != c.end)
+            s = not_json(&w);
     return s;
 }
 
@@ -328,8 +412,6 @@ static zt_status check(const st_parser *p, const said *e, st_tensor *t)
 zt_status zt_st_entry(const st_parser *p, const char *text, size_t n, st_tensor *t)
 {
     said e;
-    if (n > MAX_ENTRY)
-        return unfit(p, t->e.name, "an entry of %zu bytes, %d are allowed", n, MAX_ENTRY);
-    zt_status s = scan(text, n, &e) ? ZT_OK : load(p, t->e.name, text, n, &e);
+    zt_status s = scan(text, n, &e) ? ZT_OK : walk(p, t->e.name, text, n, &e);
     return s == ZT_OK ? check(p, &e, t) : s;
 }

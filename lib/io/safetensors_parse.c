@@ -108,6 +108,8 @@ static zt_status read_member(void *user, const char *key, const char *text, size
     if (p->has_meta)
         return zt_fail(p->s->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", p->file);
     p->has_meta = true;
+    if (n == 4 && memcmp(text, "null", 4) == 0) /* as good as none */
+        return ZT_OK;
     zt_status st = zt_json_members(p->s->ctx, p->file, text, n, read_meta, p);
     return st == ZT_OK ? check_meta(p) : st;
 }
