@@ -4,12 +4,12 @@
 
 #include "tests/hfsmall.h"
 
-/* What zt_model_open says of a folder with this config and no weights. */
+/* What is said of a folder with this config and no weights. */
 static zt_status status_of(zt_ctx *ctx, const char *config, char message[300])
 {
     hfw d = hfw_new();
     hfw_text(&d, "config.json", config);
-    zt_gguf *g = zt_model_open(ctx, d.path);
+    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
     zt_status s = zt_ctx_status(ctx);
     snprintf(message, 300, "%s", zt_ctx_error(ctx));
     zt_gguf_close(g);
@@ -110,6 +110,7 @@ static void test_files(zt_ctx *ctx)
         refused(ctx, d.path, ZT_EDATA, "weights cut short");
     hfw_text(&d, "model.safetensors", "GGUF");
     refused(ctx, d.path, ZT_EDATA, "weights that are something else");
+    unlink(hfw_path(&d, "model.safetensors"));
     hfw_text(&d, "model.safetensors.index.json",
              "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
     refused(ctx, d.path, ZT_EDATA, "a shard outside of the folder");
@@ -121,23 +122,29 @@ static void test_files(zt_ctx *ctx)
 static void test_shards(zt_ctx *ctx)
 {
     hfw d = hfw_new();
+    char map[4000] = "";
     hfw_text(&d, "config.json", LLAMA);
     put_layer(&d, "model.");
     hfw_save(&d, "model-00001-of-00002.safetensors");
     hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_f32(&d, "not.in.the.map", 1, D(8), 0);
     hfw_save(&d, "model-00002-of-00002.safetensors");
-    hfw_text(&d, "model.safetensors.index.json",
-             "{\"weight_map\":{\"model.embed_tokens.weight\":\"model-00001-of-00002.safetensors\","
-             "\"lm_head.weight\":\"model-00002-of-00002.safetensors\"}}");
+    map_layer(map, sizeof map, "model.", "model-00001-of-00002.safetensors");
+    hfw_index(&d, "model.safetensors.index.json", map);
+    hfw_map(map, sizeof map, "lm_head.weight", "model-00002-of-00002.safetensors");
+    hfw_index(&d, "model.safetensors.index.json", map);
     const char *const names[] = {"", "model.safetensors.index.json",
-                                 "model-00001-of-00002.safetensors"};
-    for (size_t i = 0; i < 3; i++) {
+                                 "model-00001-of-00002.safetensors",
+                                 "model-00002-of-00002.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         zt_gguf *g = zt_model_open(ctx, hfw_path(&d, names[i]));
-        ok(g && zt_gguf_n_tensors(g) == 3 && zt_gguf_find(g, "output.weight") >= 0,
-           "'%s': the shards' tensors that the index names %s", names[i], zt_ctx_error(ctx));
+        ok(g && zt_gguf_n_tensors(g) == 12 && zt_gguf_find(g, "output.weight") >= 0,
+           "'%s': the shards' tensors %s", names[i], zt_ctx_error(ctx));
         zt_gguf_close(g);
     }
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_f32(&d, "not.in.the.map", 1, D(8), 0);
+    hfw_save(&d, "model-00002-of-00002.safetensors");
+    refused(ctx, d.path, ZT_EDATA, "a tensor that the index does not name");
     hfw_text(&d, "model.safetensors.index.json",
              "{\"weight_map\":{\"lm_head.weight\":\"model-00001-of-00002.safetensors\"}}");
     refused(ctx, d.path, ZT_EDATA, "a tensor in another shard than the index says");

@@ -43,24 +43,39 @@ HFSMALL_FN void refused(zt_ctx *ctx, const char *path, zt_status want, const cha
     zt_ctx_clear(ctx);
 }
 
+static const struct {
+    const char *name;
+    int rank;
+    int64_t dim[2];
+} hfsmall_rows[] = {{"embed_tokens", 2, {16, 8}},
+                    {"layers.0.input_layernorm", 1, {8}},
+                    {"layers.0.self_attn.q_proj", 2, {8, 8}},
+                    {"layers.0.self_attn.k_proj", 2, {4, 8}},
+                    {"layers.0.self_attn.v_proj", 2, {4, 8}},
+                    {"layers.0.self_attn.o_proj", 2, {8, 8}},
+                    {"layers.0.post_attention_layernorm", 1, {8}},
+                    {"layers.0.mlp.gate_proj", 2, {6, 8}},
+                    {"layers.0.mlp.up_proj", 2, {6, 8}},
+                    {"layers.0.mlp.down_proj", 2, {8, 6}}};
+enum { HFSMALL_ROWS = sizeof hfsmall_rows / sizeof *hfsmall_rows };
+
 /* One layer of a small llama, without the final norm and the head. */
 HFSMALL_FN void put_layer(hfw *d, const char *prefix)
 {
-    static const struct {
-        const char *name;
-        int rank;
-        int64_t dim[2];
-    } rows[] = {{"input_layernorm", 1, {8}},     {"self_attn.q_proj", 2, {8, 8}},
-                {"self_attn.k_proj", 2, {4, 8}}, {"self_attn.v_proj", 2, {4, 8}},
-                {"self_attn.o_proj", 2, {8, 8}}, {"post_attention_layernorm", 1, {8}},
-                {"mlp.gate_proj", 2, {6, 8}},    {"mlp.up_proj", 2, {6, 8}},
-                {"mlp.down_proj", 2, {8, 6}}};
     char name[200];
-    snprintf(name, sizeof name, "%sembed_tokens.weight", prefix);
-    hfw_f32(d, name, 2, D(16, 8), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        snprintf(name, sizeof name, "%slayers.0.%s.weight", prefix, rows[i].name);
-        hfw_f32(d, name, rows[i].rank, rows[i].dim, 1);
+    for (size_t i = 0; i < HFSMALL_ROWS; i++) {
+        snprintf(name, sizeof name, "%s%s.weight", prefix, hfsmall_rows[i].name);
+        hfw_f32(d, name, hfsmall_rows[i].rank, hfsmall_rows[i].dim, i > 0);
+    }
+}
+
+/* The same as parts of an index. */
+HFSMALL_FN void map_layer(char *map, size_t room, const char *prefix, const char *file)
+{
+    char name[200];
+    for (size_t i = 0; i < HFSMALL_ROWS; i++) {
+        snprintf(name, sizeof name, "%s%s.weight", prefix, hfsmall_rows[i].name);
+        hfw_map(map, room, name, file);
     }
 }
 

@@ -77,6 +77,20 @@ GGUFW_FN void hfw_tensor(hfw *d, const char *name, const char *dtype, int rank, 
     ggufw_put(&d->data, data, bytes);
 }
 
+/* "tensor":"file" for an index, appended to `map`, which begins as "". */
+GGUFW_FN void hfw_map(char *map, size_t room, const char *tensor, const char *file)
+{
+    size_t n = strlen(map);
+    snprintf(map + n, room - n, "%s\"%s\":\"%s\"", n ? "," : "", tensor, file);
+}
+
+GGUFW_FN void hfw_index(hfw *d, const char *name, const char *map)
+{
+    char text[4096];
+    snprintf(text, sizeof text, "{\"metadata\":{},\"weight_map\":{%s}}", map);
+    hfw_text(d, name, text);
+}
+
 /* Values first, first + 1, first + 2 ... */
 GGUFW_FN void hfw_f32(hfw *d, const char *name, int rank, const int64_t *dim, float first)
 {

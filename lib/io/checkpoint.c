@@ -1,6 +1,7 @@
 /* checkpoint.c - owns the table of containers, and reading: what a file is, its tensors by number
  * and name. */
 #include "lib/io/checkpoint_file.h"
+#include "lib/io/foreign.h"
 
 #include <string.h>
 
@@ -85,6 +86,8 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
     if (st != ZT_OK) return st;
     for (int i = 0; i < N_CONTAINERS && !c->container; i++)
         if (containers[i]->probe(head, n, zt_source_size(s))) c->container = containers[i];
+    if (!c->container) st = zt_foreign_fail(c->ctx, c->name, head, n);
+    if (st != ZT_OK) return st;
     if (!c->container) c->container = zt_container_for(c->name);
     if (c->container) return ZT_OK;
     char text[64];
@@ -93,10 +96,23 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
                    zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
 }
 
+/* By its name, where the container is one whose files are told apart by theirs. */
+static bool is_one_of_several(const zt_checkpoint *c, const zt_source *s, zt_shard_name *n)
+{
+    return zt_source_fd(s) >= 0 && zt_shard_parse(c->name, n) && n->count > 1 &&
+           c->container->numbered && c->container->numbered(s);
+}
+
 /* Takes over the source. */
 static zt_status open_source(zt_checkpoint *c, zt_source *s)
 {
+    zt_shard_name part;
     zt_status st = find_container(c, s);
+    if (st == ZT_OK && !c->alone && is_one_of_several(c, s, &part)) {
+        zt_source_close(s);
+        st = zt_parts_open(c, &part);
+        return st == ZT_OK ? zt_checkpoint_unmask(c) : st;
+    }
     if (st == ZT_OK && !c->container->streams) st = zt_source_spool(s);
     if (st != ZT_OK) {
         zt_source_close(s);
@@ -104,13 +120,21 @@ static zt_status open_source(zt_checkpoint *c, zt_source *s)
     }
     c->streams = zt_source_streams(s);
     st = c->container->open(c, s);
-    return st == ZT_OK ? zt_checkpoint_unmask(c) : st;
+    return st == ZT_OK && !c->alone ? zt_checkpoint_unmask(c) : st;
 }
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 {
     return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path)
                                                                 : zt_source_open(ctx, path));
+}
+
+zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
+{
+    zt_checkpoint *c = checkpoint_new(ctx, path);
+    if (c && zt_parts_open_index(c) == ZT_OK && zt_checkpoint_unmask(c) == ZT_OK) return c;
+    zt_checkpoint_close(c);
+    return NULL;
 }
 
 zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
@@ -130,17 +154,22 @@ zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_contai
     return NULL;
 }
 
-zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s)
+static zt_checkpoint *take(zt_ctx *ctx, zt_source *s, bool alone)
 {
     zt_checkpoint *c = s ? checkpoint_new(ctx, zt_source_name(s)) : NULL;
     if (!c) {
         zt_source_close(s);
         return NULL;
     }
+    c->alone = alone;
     if (open_source(c, s) == ZT_OK) return c;
     zt_checkpoint_close(c);
     return NULL;
 }
+
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s) { return take(ctx, s, false); }
+
+zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *s) { return take(ctx, s, true); }
 
 /* ---- what is there --------------------------------------------------------------------------- */
 

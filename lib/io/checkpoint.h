@@ -65,10 +65,12 @@ enum {
     ZT_CHECKPOINT_STREAM = 1
 };
 
-/* A file, or "-": GGUF (the first of shards: all of them), safetensors, an index of such. What zt
- * does not know is ZT_EDATA. */
+/* A file, or "-": GGUF, safetensors, npz, PyTorch's, an index of such. Of one of several files of a
+ * model all are opened. What zt does not know is ZT_EDATA. */
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags);
-/* The same of a source, which it owns, also on failure; NULL gives NULL. */
+/* By an index, NAME.safetensors.index.json or NAME.bin.index.json, the files that it names. */
+zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path);
+/* Of a source, which it owns, also on failure; NULL gives NULL. */
 zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s);
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);

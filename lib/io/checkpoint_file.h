@@ -1,7 +1,7 @@
 /* checkpoint_file.h - private to lib/io/checkpoint*.c: what a row of the table of containers is,
  * and what is kept of an open checkpoint and of one being written.
  *
- * checkpoint.c owns the table, opening and reading; checkpoint_mask.c what a container cannot say;
+ * checkpoint.c owns the table, opening and reading; checkpoint_parts.c several files as one; checkpoint_mask.c what a container cannot say;
  * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file is;
  * checkpoint_gguf.c, _st.c, _np.c and _json.c their containers. */
 #ifndef ZT_CHECKPOINT_FILE_H
@@ -9,6 +9,7 @@
 
 #include "lib/io/checkpoint.h"
 #include "lib/io/gguf_write.h"
+#include "lib/io/shards.h"
 
 /* ---- a container ----------------------------------------------------------------------------- */
 
@@ -60,7 +61,9 @@ struct zt_container {
     /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
     bool (*can_meta)(const zt_meta *m);
     zt_dtype bytes; /* of what it cannot say: U8, or I8 */
-    bool shards;    /* NAME-00001-of-0000N and suffix are one model */
+    bool shards;    /* NAME-00001-of-0000N and suffix are written as one model */
+    /* Is a file of that name read with all the others, by numbers or an index? NULL: none is. */
+    bool (*numbered)(const zt_source *s);
     /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
     zt_status (*shard_meta)(zt_meta *m, int64_t no, int64_t count, int64_t n_tensors);
     char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *bytes);
@@ -87,6 +90,7 @@ struct zt_checkpoint {
     const zt_reader *reader;
     void *user;
     bool streams, parts;
+    bool alone; /* one of several files, for who reads them all: others are not looked for */
     zt_meta *meta;
     int64_t hidden;   /* the stored tensor that is metadata; -1: none */
     int64_t *mask_of; /* [stored tensors] index of mask, -1: as it is; NULL: none is masked */
@@ -99,13 +103,23 @@ struct zt_checkpoint {
 /* Over what is open already, in parts; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
                                   const zt_reader *reader, void *user);
+/* One of several files, by itself and as it is stored: no masks. Takes over the source, also on
+ * failure; NULL gives NULL. */
+zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *s);
+/* All the files of the model that c->name is one of: by the index beside it, else by their numbers.
+ * Fills container, reader and user of c. */
+zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n);
+/* The same by an index, c->name; where its files are safetensors, zt_st_open_index does it. */
+zt_status zt_parts_open_index(zt_checkpoint *c);
+zt_status zt_st_open_index(zt_checkpoint *c);
 /* Metadata and masks of what has just been opened. */
 zt_status zt_checkpoint_unmask(zt_checkpoint *c);
 
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"
 
-/* All keys of a GGUF put into m (lent: g lives as long), and all of m into one that is written. */
+/* All keys of a GGUF put into m (lent: g lives as long) but those that say which of several files it
+ * is, and all of m into one that is written. */
 zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent);
 zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m);
 /* All of m as the text of a GGUF header, and back into m. */

@@ -65,7 +65,7 @@ static zt_status open_gguf(zt_checkpoint *c, zt_source *s)
 {
     c->reader = &reader;
     zt_gguf *g = zt_gguf_take(c->ctx, s);
-    c->user = g ? zt_gguf_with_shards(g, c->name) : NULL;
+    c->user = g && !c->alone ? zt_gguf_with_shards(g, c->name) : g;
     c->parts = c->user != g;
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
 }

@@ -2,6 +2,7 @@
  * bytes, with a key that tells what they are. */
 #include "lib/io/base64.h"
 #include "lib/io/checkpoint_file.h"
+#include "lib/io/gguf_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent)
     for (int64_t i = 0; st == ZT_OK && i < zt_gguf_n_keys(g); i++) {
         zt_gguf_kind kind;
         zt_bytes value, k = zt_gguf_key_value(g, i, &kind, &value);
+        if (zt_gguf_is_split_key(k)) continue;
         zt_str_clear(&key);
         st = zt_str_put(&key, k.data, k.n);
         if (st == ZT_OK)

@@ -233,13 +233,21 @@ static bool pt_can(const zt_entry *e)
 WRITER(npz)
 WRITER(pt)
 
+static bool is_numbered(const zt_source *s)
+{
+    (void)s;
+    return true;
+}
+
+/* A zip is found as one, and a checkpoint of PyTorch's in several files is not of .npz. */
 const zt_container zt_container_npz = {.name = "npz",
                                        .suffix = ".npz",
                                        .probe = probe_npz,
                                        .open = open_zip,
                                        .ops = &npz_ops,
                                        .can = npz_can,
-                                       .bytes = ZT_U8};
+                                       .bytes = ZT_U8,
+                                       .numbered = zt_pt_is_zip};
 
 /* Found by its first bytes it is the older format, by its name either. */
 const zt_container zt_container_pt = {.name = "pt",
@@ -248,4 +256,5 @@ const zt_container zt_container_pt = {.name = "pt",
                                       .open = pt_open,
                                       .ops = &pt_ops,
                                       .can = pt_can,
-                                      .bytes = ZT_U8};
+                                      .bytes = ZT_U8,
+                                      .numbered = is_numbered};

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -72,33 +71,10 @@ static bool probe(const unsigned char *head, size_t n, uint64_t size)
     return zt_safetensors_sniff(head, n, size);
 }
 
-/* "x-00001-of-00003.safetensors", the first of shards: "x.safetensors.index.json", if that is
- * beside it. NULL: not so. */
-static char *index_of_first(const zt_checkpoint *c)
-{
-    static const char end[] = ".safetensors", first[] = "-00001-of-";
-    size_t n = strlen(c->name), k = sizeof first - 1 + 5 + sizeof end - 1;
-    zt_str path;
-    if (n <= k || strcmp(c->name + n - (sizeof end - 1), end) != 0 ||
-        strncmp(c->name + n - k, first, sizeof first - 1) != 0)
-        return NULL;
-    zt_str_init(&path, c->ctx);
-    if (zt_str_put(&path, c->name, n - k) == ZT_OK &&
-        zt_str_puts(&path, zt_container_safetensors.index_suffix) == ZT_OK &&
-        access(path.data, R_OK) == 0)
-        return path.data;
-    zt_str_fini(&path);
-    return NULL;
-}
-
 static zt_status open_st(zt_checkpoint *c, zt_source *s)
 {
-    char *index = c->streams ? NULL : index_of_first(c);
     c->reader = &reader;
-    c->parts = index != NULL;
-    if (index) zt_source_close(s);
-    c->user = index ? zt_safetensors_open_index(c->ctx, index) : zt_safetensors_take(c->ctx, s);
-    zt_free(c->ctx, index);
+    c->user = zt_safetensors_take(c->ctx, s);
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
 }
 
@@ -111,15 +87,20 @@ static bool probe_json(const unsigned char *head, size_t n, uint64_t size)
     return n && *head == '{';
 }
 
-/* Named by its path: the shards lie beside it. */
-static zt_status open_index(zt_checkpoint *c, zt_source *s)
+zt_status zt_st_open_index(zt_checkpoint *c)
 {
-    zt_source_close(s);
     c->reader = &reader;
     c->container = &zt_container_safetensors;
     c->parts = true;
     c->user = zt_safetensors_open_index(c->ctx, c->name);
     return c->user ? ZT_OK : zt_ctx_status(c->ctx);
+}
+
+/* Named by its path: the shards lie beside it. */
+static zt_status open_index(zt_checkpoint *c, zt_source *s)
+{
+    zt_source_close(s);
+    return zt_parts_open_index(c);
 }
 
 const zt_container zt_container_index = {
@@ -224,6 +205,12 @@ static char *make_index(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *byt
 
 static const zt_part_ops ops = {.header = header};
 
+static bool is_numbered(const zt_source *s)
+{
+    (void)s;
+    return true;
+}
+
 const zt_container zt_container_safetensors = {.name = "safetensors",
                                                .suffix = ".safetensors",
                                                .probe = probe,
@@ -234,5 +221,6 @@ const zt_container zt_container_safetensors = {.name = "safetensors",
                                                .can_meta = can_meta,
                                                .bytes = ZT_U8,
                                                .shards = true,
+                                               .numbered = is_numbered,
                                                .index = make_index,
                                                .index_suffix = ".safetensors.index.json"};

@@ -31,9 +31,10 @@ zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s);     /* owns the source, also w
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
 zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
                       const zt_store *data, void (*release)(void *user));
-/* The first of a model's files, NAME-00001-of-0000N.gguf: all of them as one, without the keys
- * split.* that say so. Another file, or one of a stream, stays as it is. Takes g over, also when it
- * fails. */
+/* One of a model's files, NAME-00002-of-0000N.gguf, opened by that path: all of them as one, without
+ * the keys split.* that say so. What is whole by itself stays as it is. A name that the keys
+ * contradict, a tensor that two files have, and one of several files that comes by a stream are
+ * ZT_EDATA. Takes g over, also when it fails. */
 zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path);
 void zt_gguf_close(zt_gguf *g);
 

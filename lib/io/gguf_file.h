@@ -53,6 +53,9 @@ typedef struct gguf_kind {
 } gguf_kind;
 const gguf_kind *zt_gguf_kind_get(uint32_t kind); /* NULL: no such kind */
 
+/* A key that says which of a model's files this one is; no whole model has it. */
+bool zt_gguf_is_split_key(zt_bytes key);
+
 /* Read and check the whole header of g->source; fills all of g but the maps and id. false with a
  * message in the context. */
 bool zt_gguf_parse(zt_gguf *g);

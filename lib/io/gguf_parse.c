@@ -10,6 +10,7 @@
  * behind the reader. Of a stream the size is not known: counts and lengths are then bounded by the
  * bytes that come. */
 #include "lib/io/fault.h"
+#include "lib/io/foreign.h"
 #include "lib/io/gguf_file.h"
 
 #include <stdio.h>
@@ -441,11 +442,11 @@ static bool check_magic(const zt_gguf *g)
     size_t n = g->have < 4 ? g->have : 4;
     if (n == 0)
         zt_fail(g->ctx, ZT_EDATA, "%s: empty file", zt_gguf_name(g));
-    else if (memcmp(g->head, "GGUF", n) != 0)
+    else if (memcmp(g->head, "GGUF", n) == 0)
+        return true; /* fewer than four bytes of it are a file cut short */
+    else if (zt_foreign_fail(g->ctx, zt_gguf_name(g), g->head, g->have) == ZT_OK)
         zt_fail(g->ctx, ZT_EDATA, "%s: not a GGUF file (starts with '%s')", zt_gguf_name(g),
                 zt_escape(text, sizeof text, g->head, n));
-    else
-        return true; /* fewer than four bytes of it are a file cut short */
     return false;
 }
 

@@ -1,4 +1,5 @@
 /* json.c - owns reading JSON: whole documents, and objects member by member. */
+#include "lib/io/foreign.h"
 #include "lib/io/json.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n)
     char what[2 * JSON_ERROR_TEXT_LENGTH];
     json_error_t e;
     json_t *j = zt_json_parse(text, n, JSON_DECODE_ANY, &e);
-    if (!j)
+    if (!j && zt_foreign_fail(ctx, file, text, n) == ZT_OK)
         zt_fail(ctx, json_error_code(&e) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
                 "%s: JSON, line %d: %s", file, e.line,
                 zt_escape(what, sizeof what, e.text, strlen(e.text)));
@@ -186,8 +187,10 @@ static zt_status member(walker *w, zt_str *key, zt_json_member_fn *fn, void *use
 
 static zt_status members(walker *w, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    if (!take(w, '{'))
+    if (!take(w, '{')) {
+        zt_foreign_fail(w->ctx, w->file, w->begin, (size_t)(w->end - w->begin));
         return bad(w, "an object expected");
+    }
     if (!take(w, '}')) {
         do {
             zt_status s = member(w, key, fn, user);

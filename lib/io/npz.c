@@ -71,8 +71,10 @@ static zt_status read_members(zt_npz *z)
     for (int64_t i = 0; st == ZT_OK && i < n; i++)
         st = zt_faults_pass(z->ctx, add_member(z, i));
     if (st == ZT_OK && n && !z->n)
-        st = zt_fail(z->ctx, ZT_EDATA, "%s: no array (NAME.npy) is among its %lld members", z->file,
-                     (long long)n);
+        st = zt_fail(z->ctx, ZT_EDATA,
+                     "%s: a zip archive of %lld files, no array (NAME.npy) among them: extract it "
+                     "and name the model in it (unzip)",
+                     z->file, (long long)n);
     return st;
 }
 

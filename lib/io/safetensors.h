@@ -24,11 +24,9 @@ typedef struct zt_safetensors zt_safetensors;
 zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 /* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
- * shard outside of the folder, or a tensor that is not in the shard named, is ZT_EDATA. */
+ * shard outside of the folder, a tensor that is in two of them, or that is not in the very shard
+ * named with it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
-/* All files PREFIX*.safetensors of a folder (its name ends in '/', or is empty) as one: none is no
- * failure. For shards without an index. */
-zt_safetensors *zt_safetensors_open_parts(zt_ctx *ctx, const char *folder, const char *prefix);
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *s); /* owns it, also when it fails */
 void zt_safetensors_close(zt_safetensors *s);
 

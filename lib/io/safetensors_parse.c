@@ -5,6 +5,7 @@
  * safetensors_entry.c's. Beyond what the reference reader refuses, we refuse names that come
  * twice. */
 #include "lib/io/fault.h"
+#include "lib/io/foreign.h"
 #include "lib/io/json.h"
 #include "lib/io/safetensors_file.h"
 
@@ -208,6 +209,16 @@ bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size)
     return header <= MAX_HEADER && header <= size - 8;
 }
 
+/* Where the first bytes are no length: do they say what else it is? */
+static zt_status check_foreign(const st_parser *p, const zt_source *in)
+{
+    char head[ZT_FOREIGN_HEAD];
+    size_t n = 0;
+    zt_status st = zt_source_streams(in) ? ZT_OK
+                                         : zt_source_read_some(in, 0, head, sizeof head, 0, &n);
+    return st == ZT_OK ? zt_foreign_fail(p->s->ctx, p->file, head, n) : st;
+}
+
 zt_status zt_st_parse(zt_safetensors *s)
 {
     const zt_source *in = s->shard[s->n_shards - 1];
@@ -222,10 +233,12 @@ zt_status zt_st_parse(zt_safetensors *s)
     if (st != ZT_OK)
         return st;
     uint64_t n = header_length(b);
-    if (n < 2 || n > MAX_HEADER || n > size - 8)
-        return zt_fail(s->ctx, ZT_EDATA,
+    if (n < 2 || n > MAX_HEADER || n > size - 8) {
+        st = check_foreign(&p, in);
+        return st != ZT_OK ? st : zt_fail(s->ctx, ZT_EDATA,
                        "%s: a header of %llu bytes in a file of %llu (%d are allowed)", p.file,
                        (unsigned long long)n, (unsigned long long)size, MAX_HEADER);
+    }
     p.data = s->data = 8 + n;
     p.data_bytes = size - p.data;
     return read_header(&p, in, (size_t)n);

@@ -23,12 +23,15 @@ extern "C" {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A model of any container, as a GGUF: a GGUF file; a Hugging Face directory (config.json,
- * model.safetensors or its index, tokenizer.json ...); or a safetensors file, shard or index with
- * those beside it. Their keys and tensors have the names that llama.cpp's converter gives them. A
- * directory without config.json is ZT_ENOENT. An architecture that is not known opens with its
- * tokenizer, and without tensors. zt_gguf_close it. */
+/* A model of any container, as a GGUF: a GGUF file; a Hugging Face directory (config.json;
+ * model.safetensors, pytorch_model.bin or an index of such; tokenizer.json ...); or weights, one of
+ * several files of them or an index, with those beside it. Their keys and tensors have the names that
+ * llama.cpp's converter gives them. A directory without config.json, or without weights, is
+ * ZT_ENOENT. An architecture that is not known opens with its tokenizer, and without tensors.
+ * zt_gguf_close it. */
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path);
+/* The same for who needs only the vocabulary: a directory may be without weights. */
+zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path);
 /* The same, to be written: of a Hugging Face model also what running does not need but others read:
  * general.*, the tokenizer as tokenizer.ggml.* beside tokenizer.huggingface.json. An architecture
  * that is not known comes with its tensors, under their own names, and config.json as the key

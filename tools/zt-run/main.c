@@ -37,7 +37,8 @@ static zt_status work(run *r)
         s = run_options_check(r->cli, o);
     if (s != ZT_OK)
         return s;
-    r->gguf = zt_model_open(r->ctx, o->model);
+    const bool vocabulary = o->tokenize || o->detokenize || o->count;
+    r->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(r->ctx, o->model);
     if (!r->gguf)
         return zt_ctx_status(r->ctx);
     if (o->dry_run)

@@ -1,10 +1,9 @@
 /* hf.c - owns opening a model of any container: what a path is, and where the files of a Hugging
  * Face model are. */
 #include "lib/llm/hf/hf.h"
-#include "lib/io/checkpoint.h"
+#include "lib/io/pt.h"
 #include "lib/io/npz.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,9 @@
 #include <xxhash.h>
 
 enum { MAX_JSON = 4 << 20 }; /* bytes of a small file; tokenizer.json is not read here */
+
+/* How a model is opened: for a file, with all keys; for its vocabulary, weights or not. */
+enum { WHOLE = 1, VOCABULARY = 2 };
 
 /* ---- files beside each other ----------------------------------------------------------------- */
 
@@ -53,50 +55,6 @@ static zt_status set_folder(hf *m, bool is_folder)
     return s;
 }
 
-/* ---- weights --------------------------------------------------------------------------------- */
-
-/* "x-00002-of-00005.safetensors": the index beside it, "x.safetensors.index.json", into `index`. */
-static bool index_of_shard(const char *path, zt_str *index)
-{
-    static const char shape[] = "-00000-of-00000.safetensors";
-    size_t n = strlen(path), k = sizeof shape - 1;
-    struct stat st;
-    if (n <= k)
-        return false;
-    for (size_t i = 0; i < k; i++) {
-        char c = path[n - k + i];
-        if (shape[i] == '0' ? !isdigit((unsigned char)c) : c != shape[i])
-            return false;
-    }
-    return zt_str_put(index, path, n - k) == ZT_OK &&
-           zt_str_puts(index, ".safetensors.index.json") == ZT_OK && stat(index->data, &st) == 0;
-}
-
-static zt_safetensors *open_file(hf *m, const char *path)
-{
-    zt_str index;
-    zt_str_init(&index, m->ctx);
-    zt_safetensors *s = index_of_shard(path, &index) ? zt_safetensors_open_index(m->ctx, index.data)
-                                                     : zt_safetensors_open(m->ctx, path);
-    zt_str_fini(&index);
-    return s;
-}
-
-/* Of a folder; a folder without weights still has a vocabulary: NULL and ZT_OK. */
-static zt_safetensors *open_in_folder(hf *m, zt_status *status)
-{
-    zt_safetensors *s;
-    if (zt_hf_has_file(m, "model.safetensors.index.json"))
-        s = zt_safetensors_open_index(m->ctx, zt_hf_file(m, "model.safetensors.index.json"));
-    else
-        s = zt_safetensors_open_parts(m->ctx, m->folder.data, "model");
-    *status = s ? ZT_OK : zt_ctx_status(m->ctx);
-    if (!s || zt_safetensors_count(s) > 0)
-        return s;
-    zt_safetensors_close(s);
-    return NULL;
-}
-
 /* ---- building the header --------------------------------------------------------------------- */
 
 static zt_status load_config(hf *m)
@@ -119,14 +77,16 @@ static zt_status load_config(hf *m)
 static zt_status put_sample(hf *m)
 {
     enum { SAMPLES = 32, BYTES = 256 };
-    const zt_safetensors *st = m->tensors->from;
-    int64_t n = zt_safetensors_count(st);
+    zt_checkpoint *c = m->tensors->from;
+    int64_t n = zt_checkpoint_count(c);
     char sample[SAMPLES * BYTES], text[40];
     size_t used = 0;
     for (int64_t i = 0; i < SAMPLES && i < n; i++) {
         int64_t tensor = n <= SAMPLES ? i : i * n / SAMPLES;
-        size_t bytes = zt_safetensors_get(st, tensor)->bytes, k = bytes < BYTES ? bytes : BYTES;
-        zt_status s = zt_safetensors_read(st, tensor, (bytes - k) / 2, sample + used, k);
+        zt_entry e;
+        zt_checkpoint_get(c, tensor, &e);
+        size_t k = e.bytes < BYTES ? (size_t)e.bytes : BYTES;
+        zt_status s = zt_checkpoint_read(c, tensor, (e.bytes - k) / 2, sample + used, k);
         if (s != ZT_OK)
             return s;
         used += k;
@@ -160,6 +120,8 @@ static zt_status build(hf *m)
 {
     const bool weights = m->tensors->from != NULL;
     zt_status s = zt_hf_find_arch(m);
+    if (s == ZT_OK && m->weights && !weights && (m->known || m->whole))
+        s = zt_hf_no_weights(m);
     if (s == ZT_OK && !m->arch.name && m->whole)
         m->arch.name = "unknown";
     if (s == ZT_OK && m->arch.name)
@@ -196,26 +158,27 @@ static zt_gguf *finish(hf *m)
     return zt_gguf_over(m->ctx, m->path, header, n, data_bytes, &store, zt_hf_tensors_free);
 }
 
-/* A folder, or a file of weights or an index. */
-static zt_gguf *open_model(zt_ctx *ctx, const char *path, bool is_folder, bool is_index, bool whole)
+/* A folder, whose weights are found there, or `weights` by the path of theirs, which are taken over. */
+static zt_gguf *open_model(zt_ctx *ctx, const char *path, zt_checkpoint *weights, unsigned how)
 {
-    hf m = {.ctx = ctx, .path = path, .is_folder = is_folder, .whole = whole};
+    hf m = {.ctx = ctx,
+            .path = path,
+            .is_folder = !weights,
+            .whole = how & WHOLE,
+            .weights = !(how & VOCABULARY)};
     m.bos = m.eos = m.add_bos = m.add_eos = m.ids[0] = m.ids[1] = m.ids[2] = -1;
     zt_gguf *g = NULL;
-    zt_safetensors *st = NULL;
     zt_str_init(&m.folder, ctx);
     zt_str_init(&m.file, ctx);
     zt_str_init(&m.pieces, ctx);
-    zt_status s = set_folder(&m, is_folder);
-    if (s == ZT_OK && !is_folder) {
-        st = is_index ? zt_safetensors_open_index(ctx, path) : open_file(&m, path);
-        s = st ? ZT_OK : zt_ctx_status(ctx);
-    }
+    zt_status s = set_folder(&m, m.is_folder);
     if (s == ZT_OK)
         s = load_config(&m);
-    if (s == ZT_OK && is_folder)
-        st = open_in_folder(&m, &s);
-    m.tensors = zt_hf_tensors_new(ctx, path, st);
+    if (s == ZT_OK && m.is_folder)
+        weights = zt_hf_open_weights(&m, &s);
+    if (s == ZT_OK && weights && zt_checkpoint_count(weights) == 0)
+        s = zt_fail(ctx, ZT_EDATA, "%s: there are no tensors", zt_checkpoint_name(weights));
+    m.tensors = zt_hf_tensors_new(ctx, path, weights);
     m.w = zt_gguf_writer_new(ctx);
     if (s == ZT_OK && m.tensors && m.w && build(&m) == ZT_OK)
         g = finish(&m);
@@ -305,39 +268,50 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* May a stream be a model, by its first bytes: GGUF, JSON, or weights after a length? */
-static bool may_be_model(const void *head, size_t n)
+/* Weights without a name for what they are: safetensors, or PyTorch's. */
+static bool may_be_weights(const void *head, size_t n, uint64_t size)
 {
-    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || zt_npz_sniff(head, n) ||
-           (n >= 1 && *(const char *)head == '{') || zt_safetensors_sniff(head, n, UINT64_MAX) ||
-           zt_sp_sniff(head, n);
+    return zt_safetensors_sniff(head, n, size) || zt_npz_sniff(head, n) || zt_pt_sniff(head, n);
 }
 
-/* What zt wrote into another container carries a GGUF's metadata, and is one by itself. Takes c
- * over; NULL and *is false: it carries none, and that is no failure. */
-static zt_gguf *open_carried(zt_checkpoint *c, bool *is)
+/* May a stream be a model, by its first bytes: GGUF, JSON, or weights? */
+static bool may_be_model(const void *head, size_t n)
+{
+    return (n >= 4 && memcmp(head, "GGUF", 4) == 0) || (n >= 1 && *(const char *)head == '{') ||
+           may_be_weights(head, n, UINT64_MAX) || zt_sp_sniff(head, n);
+}
+
+/* What zt wrote into another container carries a GGUF's metadata, and is one by itself; else
+ * config.json is beside the weights. Takes c over; NULL gives NULL. */
+static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_checkpoint *c, unsigned how)
 {
     const zt_meta *m = c ? zt_checkpoint_meta(c) : NULL;
-    *is = !m || zt_meta_find(m, "general.architecture") >= 0;
-    if (m && *is)
+    if (m && zt_meta_find(m, "general.architecture") >= 0)
         return zt_checkpoint_gguf(c);
+    if (m && zt_checkpoint_container(c) == zt_container_named("npz"))
+        zt_fail(ctx, ZT_EDATA, "%s: arrays without a model's metadata", path);
+    else if (m && strcmp(path, "-") == 0)
+        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
+    else if (m)
+        return open_model(ctx, path, c, how);
     zt_checkpoint_close(c);
     return NULL;
 }
 
-/* The same of weights, in a file or by their index. */
-static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_source *s, bool is_index, bool *is)
+/* A tokenizer's JSON, or an index. */
+static zt_gguf *open_json(zt_ctx *ctx, const char *path, unsigned how)
 {
-    zt_safetensors *st =
-        is_index ? zt_safetensors_open_index(ctx, path) : zt_safetensors_take(ctx, s);
-    return open_carried(st ? zt_checkpoint_of_safetensors(ctx, st) : NULL, is);
+    bool tokenizer = false;
+    zt_gguf *g = open_tokenizer(ctx, path, &tokenizer);
+    return tokenizer ? g : open_weights(ctx, path, zt_checkpoint_open_index(ctx, path), how);
 }
 
-static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
+static zt_gguf *open_any(zt_ctx *ctx, const char *path, unsigned how)
 {
-    char head[9] = {0};
+    enum { HEAD = 64 }; /* bytes that tell what it is */
+    char head[HEAD] = {0};
     if (is_folder(path))
-        return open_model(ctx, path, true, false, whole);
+        return open_model(ctx, path, NULL, how);
     zt_source *s = zt_source_open_if(ctx, path, may_be_model);
     if (!s)
         return NULL;
@@ -347,43 +321,34 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, bool whole)
         zt_source_close(s);
         return NULL;
     }
-    bool weights = zt_safetensors_sniff(head, n, size), index = head[0] == '{';
-    bool is = false, tokenizer = false;
-    zt_gguf *g = NULL;
-    if (zt_npz_sniff(head, n)) {
-        g = open_carried(zt_checkpoint_take(ctx, s), &is);
-        if (!is)
-            zt_fail(ctx, ZT_EDATA, "%s: is no model: it has no metadata", path);
-        return g;
-    }
-    if (!weights && zt_sp_sniff(head, n))
+    if (may_be_weights(head, n, size))
+        return open_weights(ctx, path, zt_checkpoint_take(ctx, s), how);
+    if (zt_sp_sniff(head, n))
         return open_pieces(ctx, path, s);
-    if (!weights && !index) {
-        g = zt_gguf_take(ctx, s);
-        return g ? zt_gguf_with_shards(g, path) : NULL;
-    }
-    if (weights)
-        g = open_weights(ctx, path, s, false, &is);
-    else
+    if (head[0] == '{' && strcmp(path, "-") != 0) {
         zt_source_close(s);
-    if (is)
-        return g;
-    if (strcmp(path, "-") == 0) {
+        return open_json(ctx, path, how);
+    }
+    if (head[0] == '{') {
+        zt_source_close(s);
         zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
         return NULL;
     }
-    g = weights ? NULL : open_tokenizer(ctx, path, &tokenizer);
-    if (!weights && !tokenizer)
-        g = open_weights(ctx, path, NULL, true, &is);
-    return tokenizer || is ? g : open_model(ctx, path, false, index && !weights, whole);
+    zt_gguf *g = zt_gguf_take(ctx, s);
+    return g ? zt_gguf_with_shards(g, path) : NULL;
 }
 
 zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
 {
-    return open_any(ctx, path, false);
+    return open_any(ctx, path, 0);
+}
+
+zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path)
+{
+    return open_any(ctx, path, VOCABULARY);
 }
 
 zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path)
 {
-    return open_any(ctx, path, true);
+    return open_any(ctx, path, WHOLE);
 }

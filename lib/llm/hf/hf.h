@@ -1,7 +1,7 @@
 /* hf.h - private to lib/llm/hf: a Hugging Face model, presented as the GGUF that llama.cpp's
  * convert_hf_to_gguf.py would have made of it.
  *
- * hf.c finds the files; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
+ * hf.c finds the files, hf_weights.c those of the weights; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
  * GGUF name of every tensor and what is to be done to it; hf_store.c does that when it is read.
  * What only a file that others read must say too, is by hf_general.c and hf_special.c (keys),
  * hf_words.c, hf_vocab.c and hf_spm.c (the tokens, in GGUF's terms), hf_pre.c (the pre-tokenizer).
@@ -10,9 +10,9 @@
 #ifndef ZT_HF_H
 #define ZT_HF_H
 
+#include "lib/io/checkpoint.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/json.h"
-#include "lib/io/safetensors.h"
 #include "lib/llm/llm.h"
 #include "lib/llm/vocab/sentencepiece.h"
 
@@ -105,7 +105,7 @@ zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt
 typedef struct hf_tensor {
     const char *name; /* GGUF's */
     zt_type type;     /* as it is read */
-    int64_t source;   /* in the safetensors, -1: made by us, `values` */
+    int64_t source;   /* in the weights' checkpoint, -1: made by us, `values` */
     zt_dtype from;    /* dtype of the source */
     float add;        /* to each value; only where type is F32 */
     int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads */
@@ -117,14 +117,14 @@ typedef struct hf_tensors {
     zt_ctx *ctx;
     const char *name; /* of the model, for messages; owned by the arena */
     zt_arena *arena;
-    zt_safetensors *from;
+    zt_checkpoint *from; /* the weights; NULL: there are none */
     hf_tensor *list;
     int64_t n;
     struct hf_cache *cache;
 } hf_tensors;
 
 /* NULL on failure; takes over `from`, also then. */
-hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from);
+hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from);
 void zt_hf_tensors_free(void *t);
 zt_status zt_hf_tensors_add(hf_tensors *t,
                             const hf_tensor *one); /* its name and values are copied */
@@ -148,6 +148,7 @@ typedef struct hf {
     int add_bos, add_eos;
     bool keys_suffice; /* tokenizer.ggml.* says all that tokenizer.json does */
     bool whole;        /* for a file, with all keys: else only what running needs */
+    bool weights;      /* a model without them is ZT_ENOENT */
     bool is_alone;     /* path is a tokenizer.model, not a model */
     bool spaced;       /* tokenizer.ggml.add_space_prefix is put */
     int64_t ids[3];    /* BOS, EOS, UNK where no other file names them; -1: none */
@@ -160,6 +161,11 @@ const char *zt_hf_file(hf *m, const char *name);
 bool zt_hf_has_file(hf *m, const char *name);
 /* The object that the file is; NULL when there is no such file (status ZT_OK) or it is bad. */
 json_t *zt_hf_load(hf *m, const char *name, zt_status *status);
+
+/* The weights of the directory: model.safetensors, an index, pytorch_model.bin and others (the table in
+ * hf_weights.c). NULL: they cannot be read; or there are none, ZT_OK. */
+zt_checkpoint *zt_hf_open_weights(hf *m, zt_status *status);
+zt_status zt_hf_no_weights(hf *m); /* ZT_ENOENT, with the names that were looked for */
 
 /* Of the first of these names ("a|b") that config.json has, text part first; NULL: none has it. It
  * may be null. */
@@ -180,7 +186,7 @@ zt_status zt_hf_put_config(hf *m);    /* sizes, norms, windows, scales */
 zt_status zt_hf_put_layers(hf *m);    /* what differs from layer to layer */
 zt_status zt_hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
-zt_status zt_hf_add_tensors(hf *m);   /* from the safetensors: names, types, transforms */
+zt_status zt_hf_add_tensors(hf *m);   /* from the weights: names, types, transforms */
 /* All of them as they are, of an architecture that is not known; and config.json as a key. */
 zt_status zt_hf_pass_all(hf *m);
 

@@ -243,18 +243,20 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
 }
 
 /* As the converter has it; f64 becomes f32. */
-static zt_status plan(const hf *m, const zt_safetensors_entry *e, const found *f, hf_tensor *t)
+static zt_status plan(const hf *m, const zt_entry *e, const found *f, hf_tensor *t)
 {
     char text[160], is[ZT_TYPE_TEXT];
     zt_escape(text, sizeof text, e->name, strlen(e->name));
-    const zt_dtype_info *dtype = zt_dtype_get(e->type.dtype);
-    if (e->type.rank < 0 || dtype->kind != 'F' || dtype->block_bytes < 2) /* no floats of a byte */
+    const zt_dtype_info *dtype =
+        e->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(e->type.dtype) : NULL;
+    if (e->type.rank < 0 || !dtype || dtype->kind != 'F' ||
+        dtype->block_bytes < 2) /* no floats of a byte */
         return zt_fail(m->ctx, ZT_ENOTSUP,
                        "%s: tensor '%s' is of type %s, which is not supported here",
-                       zt_safetensors_name(m->tensors->from), text, e->dtype);
+                       zt_checkpoint_name(m->tensors->from), text, e->dtype);
     if (e->type.rank > 4)
         return zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
-                       zt_safetensors_name(m->tensors->from), text, zt_type_text(&e->type, is));
+                       zt_checkpoint_name(m->tensors->from), text, zt_type_text(&e->type, is));
     *t = (hf_tensor){.name = f->name, .type = e->type, .from = e->type.dtype};
     if (e->type.dtype == ZT_F64 || zt_model_stays_f32(f->name, &e->type))
         t->type.dtype = ZT_F32;
@@ -289,21 +291,22 @@ static zt_status pair_rows(const hf *m, const found *f, hf_tensor *t)
 
 static zt_status add_tensor(hf *m, int64_t i)
 {
-    const zt_safetensors_entry *e = zt_safetensors_get(m->tensors->from, i);
     char text[160];
+    zt_entry e;
     found f;
     hf_tensor t;
-    if (is_left_out(m, e->name))
+    zt_checkpoint_get(m->tensors->from, i, &e);
+    if (is_left_out(m, e.name))
         return ZT_OK;
-    if (!find_name(m, e->name, &f))
+    if (!find_name(m, e.name, &f))
         return zt_fail(m->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", m->path,
-                       zt_escape(text, sizeof text, e->name, strlen(e->name)), m->arch.name);
+                       zt_escape(text, sizeof text, e.name, strlen(e.name)), m->arch.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
-    if (strcmp(f.name, "output.weight") == 0 && zt_safetensors_count(m->tensors->from) > 1 &&
+    if (strcmp(f.name, "output.weight") == 0 && zt_checkpoint_count(m->tensors->from) > 1 &&
         (json_is_true(zt_hf_get(m, "tie_word_embeddings")) ||
          (zt_hf_is(m, HF_GEMMAS) && !json_is_false(zt_hf_get(m, "tie_word_embeddings")))))
         snprintf(f.name, sizeof f.name, "tied");
-    zt_status s = plan(m, e, &f, &t);
+    zt_status s = plan(m, &e, &f, &t);
     if (s == ZT_OK)
         s = pair_rows(m, &f, &t);
     t.source = i;
@@ -364,7 +367,7 @@ static zt_status add_final_norm(hf *m)
 zt_status zt_hf_add_tensors(hf *m)
 {
     zt_status s = ZT_OK;
-    for (int64_t i = 0; s == ZT_OK && i < zt_safetensors_count(m->tensors->from); i++)
+    for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(m->tensors->from); i++)
         s = add_tensor(m, i);
     if (s != ZT_OK)
         return s;
@@ -377,17 +380,18 @@ zt_status zt_hf_add_tensors(hf *m)
 zt_status zt_hf_pass_all(hf *m)
 {
     zt_status s = ZT_OK;
-    const zt_safetensors *from = m->tensors->from;
-    for (int64_t i = 0; from && s == ZT_OK && i < zt_safetensors_count(from); i++) {
-        const zt_safetensors_entry *e = zt_safetensors_get(from, i);
+    const zt_checkpoint *from = m->tensors->from;
+    for (int64_t i = 0; from && s == ZT_OK && i < zt_checkpoint_count(from); i++) {
         char text[160];
-        if (e->type.rank < 0)
+        zt_entry e;
+        zt_checkpoint_get(from, i, &e);
+        if (e.type.rank < 0 || e.type.dtype == ZT_DTYPE_COUNT)
             return zt_fail(m->ctx, ZT_ENOTSUP,
                            "%s: tensor '%s' is of type %s, which is not supported here",
-                           zt_safetensors_name(from),
-                           zt_escape(text, sizeof text, e->name, strlen(e->name)), e->dtype);
-        s = zt_hf_tensors_add(m->tensors, &(hf_tensor){.name = e->name, .type = e->type,
-                                                       .source = i, .from = e->type.dtype});
+                           zt_checkpoint_name(from),
+                           zt_escape(text, sizeof text, e.name, strlen(e.name)), e.dtype);
+        s = zt_hf_tensors_add(m->tensors, &(hf_tensor){.name = e.name, .type = e.type,
+                                                       .source = i, .from = e.type.dtype});
     }
     char *config = s == ZT_OK ? json_dumps(m->config, JSON_COMPACT) : NULL;
     if (s == ZT_OK)

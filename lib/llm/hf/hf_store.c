@@ -17,11 +17,11 @@ struct hf_cache {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_safetensors *from)
+hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from)
 {
     hf_tensors *t = zt_calloc(ctx, 1, sizeof *t);
     if (!t) {
-        zt_safetensors_close(from);
+        zt_checkpoint_close(from);
         return NULL;
     }
     *t = (hf_tensors){.ctx = ctx, .from = from, .arena = zt_arena_new(ctx, 0)};
@@ -47,7 +47,7 @@ void zt_hf_tensors_free(void *user)
         zt_free(t->ctx, t->cache->bytes);
     }
     zt_free(t->ctx, t->cache);
-    zt_safetensors_close(t->from);
+    zt_checkpoint_close(t->from);
     zt_free(t->ctx, t->list);
     zt_arena_free(t->arena);
     zt_free(t->ctx, t);
@@ -91,10 +91,10 @@ static zt_status read_elements(const hf_tensors *t, const hf_tensor *x, int64_t 
     char raw[STEP * 8];
     float f[STEP];
     if (x->type.dtype == x->from && x->add == 0)
-        return zt_safetensors_read(t->from, x->source, (size_t)at * es, dst, (size_t)n * es);
+        return zt_checkpoint_read(t->from, x->source, (size_t)at * es, dst, (size_t)n * es);
     for (int64_t k; n > 0; n -= k, at += k) {
         k = n < STEP ? n : STEP;
-        zt_status s = zt_safetensors_read(t->from, x->source, (size_t)at * es, raw, (size_t)k * es);
+        zt_status s = zt_checkpoint_read(t->from, x->source, (size_t)at * es, raw, (size_t)k * es);
         if (s != ZT_OK)
             return s;
         from->decode(raw, f, k);
@@ -154,7 +154,7 @@ static zt_status transpose(const hf_tensors *t, const hf_tensor *x, char *bytes)
     zt_status s = strip ? ZT_OK : ZT_ENOMEM;
     for (int64_t r = 0, n; s == ZT_OK && r < rows; r += n) {
         n = rows - r < STEP ? rows - r : STEP;
-        s = zt_safetensors_read(t->from, x->source, (size_t)r * row, strip, (size_t)n * row);
+        s = zt_checkpoint_read(t->from, x->source, (size_t)r * row, strip, (size_t)n * row);
         if (s == ZT_OK)
             transpose_rows(strip, bytes, es, r, n, rows, columns);
     }

@@ -1,0 +1,85 @@
+/* foreign.c - owns the one table of what is not a model, by its first bytes. */
+#include "lib/io/foreign.h"
+
+#include <string.h>
+
+/* Formats' own specifications, as facts. */
+static const struct {
+    const char *bytes;
+    uint16_t n, at;
+    const char *what;
+} magic[] = {
+#define ROW(at, bytes, what) {bytes, sizeof bytes - 1, at, what}
+    ROW(0, "version https://git-lfs.github.com/spec/",
+        "a Git LFS pointer, not the file itself: fetch the file with 'git lfs pull'"),
+    ROW(0, "version https://hawser.github.com/spec/",
+        "a Git LFS pointer, not the file itself: fetch the file with 'git lfs pull'"),
+    ROW(0, "\x1f\x8b\x08", "compressed with gzip: decompress it first (gzip -d)"),
+    ROW(0, "\xfd" "7zXZ\0", "compressed with xz: decompress it first (xz -d)"),
+    ROW(0, "\x28\xb5\x2f\xfd", "compressed with zstd: decompress it first (zstd -d)"),
+    ROW(0, "BZh", "compressed with bzip2: decompress it first (bzip2 -d)"),
+    ROW(0, "\x04\x22\x4d\x18", "compressed with lz4: decompress it first (lz4 -d)"),
+    ROW(0, "LZIP", "compressed with lzip: decompress it first (lzip -d)"),
+    ROW(0, "7z\xbc\xaf\x27\x1c", "a 7z archive: extract it and name the model in it (7z x)"),
+    ROW(0, "Rar!\x1a\x07", "a RAR archive: extract it and name the model in it (unrar x)"),
+    ROW(257, "ustar", "a tar archive: extract it and name the model in it (tar -xf)"),
+    ROW(0, "\x89HDF\r\n\x1a\n",
+        "an HDF5 file, which zt does not read: save it as safetensors or npz"),
+    ROW(4, "TFL3", "a TensorFlow Lite model, which zt does not read"),
+    ROW(0, "%PDF-", "a PDF document, not a model"),
+    ROW(0, "tjgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
+    ROW(0, "lmgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
+    ROW(0, "fmgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
+#undef ROW
+};
+
+static const char page[] = "an HTML page, not the file itself: download the file again, from the "
+                           "address of the file and not of the page that shows it";
+static const char xml[] = "an XML document, likely a server's error message: download the file again";
+
+/* Words that a page begins with, of any case, behind white space. */
+static const struct {
+    const char *word, *what;
+} markup[] = {{"<!doctype html", page}, {"<html", page}, {"<head", page}, {"<!--", page},
+              {"<body", page},          {"<?xml", xml}};
+
+static bool begins(const char *text, size_t n, const char *word)
+{
+    for (size_t i = 0; word[i]; i++) {
+        if (i == n)
+            return false;
+        char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+        if (c != word[i])
+            return false;
+    }
+    return true;
+}
+
+static const char *markup_of(const char *text, size_t n)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    if (n >= 3 && memcmp(text, mark, 3) == 0)
+        text += 3, n -= 3;
+    while (n && strchr(" \t\r\n", *text) && *text)
+        text++, n--;
+    for (size_t i = 0; i < sizeof markup / sizeof *markup; i++)
+        if (begins(text, n, markup[i].word))
+            return markup[i].what;
+    return NULL;
+}
+
+const char *zt_foreign(const void *head, size_t n)
+{
+    const char *bytes = head;
+    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
+        if (n >= (size_t)magic[i].at + magic[i].n &&
+            memcmp(bytes + magic[i].at, magic[i].bytes, magic[i].n) == 0)
+            return magic[i].what;
+    return markup_of(bytes, n);
+}
+
+zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n)
+{
+    const char *what = zt_foreign(head, n);
+    return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
+}

@@ -1,0 +1,24 @@
+/* foreign.h - files that are taken for models and are none: what stands in a file's place (a Git LFS
+ * pointer, a page of a web server) and what it is packed in (gzip, xz, tar), known by their first
+ * bytes. */
+#ifndef ZT_FOREIGN_H
+#define ZT_FOREIGN_H
+
+#include "lib/base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ZT_FOREIGN_HEAD = 512 }; /* bytes that are enough to know any of them by */
+
+/* What a file that begins so is, and what to do: "a Git LFS pointer, not the file itself: ...".
+ * NULL: none of these. */
+const char *zt_foreign(const void *head, size_t n);
+/* The same as a failure, ZT_EDATA, of the file so named. ZT_OK: none of these, and no failure. */
+zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
