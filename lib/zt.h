@@ -37,6 +37,7 @@
 #include "lib/train/fit.h"
 #include "lib/train/samples.h"
 #include "lib/train/score.h"
+#include "lib/dna/adapted.h"
 #include "lib/dna/dna.h"
 #include "lib/llm/llm.h"
 #include "lib/llm/learn.h"

@@ -375,7 +375,7 @@ lora_of() {
     sed -i 's/LORA/IA3/' L/adapter_config.json
     refused 69 IA3 a.gguf+L -o new.gguf
     echo '{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "use_dora": true}' >L/adapter_config.json
-    refused 69 use_dora a.gguf+L -o new.gguf
+    refused 65 lora_magnitude_vector a.gguf+L -o new.gguf
     echo '{' >L/adapter_config.json
     refused 65 adapter_config a.gguf+L -o new.gguf
     refused 66 none a.gguf+none -o new.gguf

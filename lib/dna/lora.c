@@ -1,201 +1,250 @@
-/* lora.c - owns adapters: their files, which of their matrices is for which of a model's, and
- * adding them.
+/* lora.c - owns adapters as they are read: their files, and what each of their tensors is.
  *
- * PEFT (huggingface/peft, "LoRA", as facts): adapter_config.json, adapter_model.safetensors with
+ * PEFT (huggingface/peft 0.21.2, as facts): adapter_config.json, adapter_model.safetensors with
  * base_model.model.MODULE.lora_A.weight [r, in] and lora_B.weight [out, r]; of embeddings
  * lora_embedding_A [r, tokens] and _B [columns, r]; scale lora_alpha / r, over the root of r with
- * use_rslora. GGUF (llama.cpp, convert_lora_to_gguf.py, as facts): general.type "adapter",
- * adapter.type "lora", NAME.lora_a [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
- * Rows of q and k that rope pairs lie differently in GGUF: they are moved.
+ * use_rslora; lora_magnitude_vector of DoRA; whole tensors under the module's own name
+ * (modules_to_save, biases, a vocabulary of another size); rows of embeddings. GGUF (llama.cpp,
+ * convert_lora_to_gguf.py, as facts): general.type "adapter", adapter.type "lora", NAME.lora_a
+ * [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
  */
 #include "lib/dna/lora_part.h"
 
-#include "lib/dna/merge_room.h"
-#include "lib/io/json.h"
-
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct part {
-    const char *name; /* of the matrix, as the adapter's side calls it */
-    int64_t a, b;     /* tensors of the file, or -1 */
-    bool embedding;   /* of a transposed matrix: [r, rows], [columns, r] */
-    int64_t r;
-    double scale;
-} part;
-
-struct zt_lora {
-    zt_ctx *ctx;
-    zt_arena *arena;
-    zt_checkpoint *file;
-    part *part;
-    int64_t n;
-    zt_map *by_name, *by_hf_name; /* parts; the latter of a GGUF's */
-    bool gguf, root, transposed;  /* transposed: fan_in_fan_out */
-    double alpha;
-    json_t *config, *alphas; /* alphas: of single modules, or NULL */
-};
-
 void zt_lora_close(zt_lora *l)
 {
     if (!l) return;
-    json_decref(l->config);
+    zt_lora_config_fini(&l->config);
     zt_checkpoint_close(l->file);
     zt_map_free(l->by_name);
-    zt_map_free(l->by_hf_name);
     zt_free(l->ctx, l->part);
     zt_arena_free(l->arena);
     zt_free(l->ctx, l);
 }
 
-static const char *file_of(const zt_lora *l) { return zt_checkpoint_name(l->file); }
+const char *zt_lora_name(const zt_lora *l) { return zt_checkpoint_name(l->file); }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* What a tensor is by the end of its name. */
 typedef struct ending {
     const char *text;
-    bool is_b, embedding;
+    size_t field;       /* of lora_part; NO_FIELD: of no use */
+    const char *tensor; /* what the tensor's own name ends in instead */
+    bool embedding;
 } ending;
 
-static const ending peft[] = {{".lora_A.weight", false, false},
-                              {".lora_B.weight", true, false},
-                              {".lora_A.default.weight", false, false},
-                              {".lora_B.default.weight", true, false},
-                              {".lora_embedding_A", false, true},
-                              {".lora_embedding_B", true, true},
-                              {".lora_embedding_A.default", false, true},
-                              {".lora_embedding_B.default", true, true},
-                              {NULL, false, false}};
-static const ending ggufs[] = {
-    {".lora_a", false, false}, {".lora_b", true, false}, {NULL, false, false}};
-
-/* The matrix that a tensor of the adapter is for, in the arena; NULL with an error: none. */
-static const char *target_of(zt_lora *l, const char *name, const ending **how)
-{
-    const char *prefix = "base_model.model.";
-    char shown[160];
-    for (const ending *e = l->gguf ? ggufs : peft; e->text; e++) {
-        size_t n = strlen(name), k = strlen(e->text), skip = 0;
-        if (n <= k || strcmp(name + n - k, e->text)) continue;
-        if (!l->gguf && !strncmp(name, prefix, strlen(prefix))) skip = strlen(prefix);
-        char *out = skip < n - k ? zt_arena_alloc(l->arena, n + 8) : NULL;
-        if (!out) break;
-        snprintf(out, n + 8, "%.*s%s", (int)(n - k - skip), name + skip, l->gguf ? "" : ".weight");
-        *how = e;
-        return out;
+#define NO_FIELD SIZE_MAX
+#define FIELD(f) offsetof(lora_part, f)
+/* With and without the adapter's name, which PEFT takes away. */
+#define BOTH(text, end, field, tensor, embedding)                                                  \
+    {text end, FIELD(field), tensor, embedding},                                                   \
+    {                                                                                              \
+        text ".default" end, FIELD(field), tensor, embedding                                       \
     }
-    zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is no part of a LoRA that is supported", file_of(l),
-            zt_escape(shown, sizeof shown, name, strlen(name)));
+
+static const ending peft[] = {
+    BOTH(".lora_A", ".weight", a, ".weight", false),
+    BOTH(".lora_B", ".weight", b, ".weight", false),
+    BOTH(".lora_B", ".bias", addend, ".bias", false),
+    BOTH(".lora_embedding_A", "", a, ".weight", true),
+    BOTH(".lora_embedding_B", "", b, ".weight", true),
+    BOTH(".lora_magnitude_vector", "", magnitude, ".weight", false),
+    BOTH(".lora_magnitude_vector", ".weight", magnitude, ".weight", false),
+    BOTH(".token_adapter.trainable_tokens_delta", "", rows, ".weight", true),
+    BOTH(".modules_to_save", ".weight", whole, ".weight", false),
+    BOTH(".modules_to_save", ".bias", whole, ".bias", false),
+    {".token_adapter.base_layer.weight", FIELD(whole), ".weight", false},
+    {".base_layer.weight", FIELD(whole), ".weight", false},
+    {".base_layer.bias", FIELD(whole), ".bias", false},
+    {".original_module.weight", NO_FIELD, ".weight", false},
+    {".original_module.bias", NO_FIELD, ".bias", false},
+    {NULL, 0, NULL, false}};
+static const ending ggufs[] = {{".lora_a", FIELD(a), "", false},
+                               {".lora_b", FIELD(b), "", false},
+                               {NULL, 0, NULL, false}};
+/* Else it is a tensor of the model itself. */
+static const ending whole[] = {{".weight", FIELD(whole), ".weight", false},
+                               {".bias", FIELD(whole), ".bias", false},
+                               {NULL, 0, NULL, false}};
+
+static const ending *ending_of(const ending *table, const char *name)
+{
+    size_t n = strlen(name);
+    for (const ending *e = table; e->text; e++) {
+        size_t k = strlen(e->text);
+        if (n > k && !strcmp(name + n - k, e->text)) return e;
+    }
     return NULL;
 }
 
-/* What a tensor of the file is of: a new part, or one whose other half is there. */
+static const ending *classify(const zt_lora *l, const char *name)
+{
+    const ending *e = ending_of(l->gguf ? ggufs : peft, name);
+    if (e || l->gguf) return e;
+    bool tuner = strstr(name, ".lora_") || strstr(name, ".token_adapter.");
+    return tuner ? NULL : ending_of(whole, name);
+}
+
+/* The part of a tensor of the model, new or there already. */
+static lora_part *part_named(zt_lora *l, const char *module, size_t n, const char *tensor)
+{
+    int64_t at;
+    size_t k = n + strlen(tensor);
+    char *name = zt_arena_alloc(l->arena, k + 1);
+    if (!name) return NULL;
+    snprintf(name, k + 1, "%.*s%s", (int)n, module, tensor);
+    if (zt_map_get(l->by_name, name, k, &at)) return &l->part[at];
+    lora_part *p = &l->part[l->n];
+    *p = (lora_part){.name = name,
+                     .module = zt_arena_strndup(l->arena, module, n),
+                     .whole = -1,
+                     .a = -1,
+                     .b = -1,
+                     .magnitude = -1,
+                     .rows = -1,
+                     .addend = -1};
+    return p->module && zt_map_put(l->by_name, name, k, l->n++) == ZT_OK ? p : NULL;
+}
+
 static zt_status add_tensor(zt_lora *l, int64_t i)
 {
-    const ending *how = NULL;
-    char hf[256];
-    int64_t at;
+    static const char prefix[] = "base_model.model.";
+    char shown[160];
     zt_entry e;
     zt_checkpoint_get(l->file, i, &e);
-    size_t n = strlen(e.name), k = strlen(".base_layer.weight");
-    if (!l->gguf && n > k && !strcmp(e.name + n - k, ".base_layer.weight"))
-        return ZT_OK; /* the model's own */
-    const char *name = target_of(l, e.name, &how);
-    if (!name || !how) return zt_ctx_status(l->ctx);
-    zt_status s = ZT_OK;
-    if (!zt_map_get(l->by_name, name, strlen(name), &at)) {
-        at = l->n++;
-        l->part[at] = (part){.name = name, .a = -1, .b = -1, .embedding = how->embedding};
-        s = zt_map_put(l->by_name, name, strlen(name), at);
-        const char *as = l->gguf ? zt_merge_hf_name(name, hf, sizeof hf) : NULL;
-        const char *kept = as ? zt_arena_strndup(l->arena, as, strlen(as)) : NULL;
-        if (s == ZT_OK && as)
-            s = kept ? zt_map_put(l->by_hf_name, kept, strlen(kept), at) : ZT_ENOMEM;
-    }
-    *(how->is_b ? &l->part[at].b : &l->part[at].a) = i;
-    return s;
+    const char *name = e.name;
+    if (!l->gguf && !strncmp(name, prefix, sizeof prefix - 1)) name += sizeof prefix - 1;
+    const ending *how = classify(l, name);
+    zt_escape(shown, sizeof shown, e.name, strlen(e.name));
+    if (!how)
+        return zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is not part of a LoRA that is supported",
+                       zt_lora_name(l), shown);
+    if (how->field == NO_FIELD) return ZT_OK;
+    lora_part *p = part_named(l, name, strlen(name) - strlen(how->text), how->tensor);
+    if (!p) return ZT_ENOMEM;
+    int64_t *field = (int64_t *)(void *)((char *)p + how->field);
+    if (*field >= 0)
+        return zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is there twice under two names",
+                       zt_lora_name(l), shown);
+    *field = i;
+    p->embedding = p->embedding || how->embedding;
+    return ZT_OK;
 }
 
 static zt_status list_parts(zt_lora *l)
 {
     int64_t n = zt_checkpoint_count(l->file);
     l->by_name = zt_map_new(l->ctx, (size_t)n);
-    l->by_hf_name = zt_map_new(l->ctx, (size_t)n);
     l->part = zt_calloc(l->ctx, (size_t)n + 1, sizeof *l->part);
-    zt_status s = l->by_name && l->by_hf_name && l->part ? ZT_OK : ZT_ENOMEM;
+    zt_status s = l->by_name && l->part ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < n && s == ZT_OK; i++) s = add_tensor(l, i);
     return s;
 }
 
-/* ---- scales ---------------------------------------------------------------------------------- */
+/* ---- what goes together ---------------------------------------------------------------------- */
 
-/* The alpha of one module: alpha_pattern's last words of names, else the adapter's. */
-static double alpha_of(const zt_lora *l, const char *name)
+/* Floats that can be decoded; their type. */
+static zt_status check_floats(const zt_lora *l, int64_t i, zt_type *t)
 {
-    size_t n = strlen(name) - strlen(".weight");
-    const char *key;
-    json_t *value;
-    json_object_foreach(l->alphas, key, value)
-    {
-        size_t k = strlen(key);
-        bool ends = k <= n && !strncmp(name + n - k, key, k) && (k == n || name[n - k - 1] == '.');
-        if (ends && json_is_number(value)) return json_number_value(value);
-    }
-    return l->alpha;
+    zt_entry e;
+    char shown[160];
+    if (i < 0) return ZT_OK;
+    zt_checkpoint_get(l->file, i, &e);
+    *t = e.type;
+    bool floats = e.type.rank >= 0 && e.type.dtype != ZT_DTYPE_COUNT &&
+                  zt_dtype_is_float(e.type.dtype) && zt_dtype_get(e.type.dtype)->decode;
+    return floats ? ZT_OK
+                  : zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is %s, which is not a type of floats "
+                            "that is read", zt_lora_name(l),
+                            zt_escape(shown, sizeof shown, e.name, strlen(e.name)), e.dtype);
 }
 
+static bool is_matrix(const zt_type *t) { return t->rank >= 2 && t->rank <= 5; }
+
 /* Two matrices of one rank; the scale. */
-static zt_status check_part(const zt_lora *l, part *p)
+static zt_status check_pair(const zt_lora *l, lora_part *p, const char *shown)
 {
-    zt_entry a, b;
-    char shown[160];
-    zt_escape(shown, sizeof shown, p->name, strlen(p->name));
+    zt_type a = {0}, b = {0};
     if (p->a < 0 || p->b < 0)
-        return zt_fail(l->ctx, ZT_EDATA, "%s: '%s' has one of A and B alone", file_of(l), shown);
-    zt_checkpoint_get(l->file, p->a, &a);
-    zt_checkpoint_get(l->file, p->b, &b);
+        return zt_fail(l->ctx, ZT_EDATA, "%s: '%s' has one of A and B alone", zt_lora_name(l),
+                       shown);
+    zt_status s = check_floats(l, p->a, &a);
+    if (s == ZT_OK) s = check_floats(l, p->b, &b);
+    if (s != ZT_OK) return s;
     /* llama.cpp's of the tokens: [tokens, r] and [columns, r] */
-    bool tokens = l->gguf && !strncmp(p->name, "token_embd.", 11);
-    if (a.type.rank == 2 && b.type.rank == 2) p->r = tokens ? a.type.dim[1] : a.type.dim[0];
-    if (a.type.rank != 2 || b.type.rank != 2 || p->r < 1 || b.type.dim[1] != p->r ||
-        !zt_dtype_is_float(a.type.dtype) || !zt_dtype_is_float(b.type.dtype))
-        return zt_fail(l->ctx, ZT_EDATA, "%s: A and B of '%s' are no matrices of one rank",
-                       file_of(l), shown);
-    p->embedding = p->embedding || tokens;
-    double alpha = l->gguf ? l->alpha : alpha_of(l, p->name);
-    p->scale = l->gguf && alpha == 0 ? 1 : alpha / (l->root ? sqrt((double)p->r) : (double)p->r);
-    return isfinite(p->scale) ? ZT_OK
-                              : zt_fail(l->ctx, ZT_EDATA, "%s: its alpha is no number", file_of(l));
+    p->tokens = l->gguf && !strncmp(p->name, "token_embd.", 11);
+    bool flat = true; /* a convolution's B is of one element a channel */
+    for (int k = 2; k < b.rank; k++) flat = flat && b.dim[k] == 1;
+    if (is_matrix(&a) && is_matrix(&b)) p->r = p->tokens ? a.dim[1] : a.dim[0];
+    if (p->r < 1 || b.dim[1] != p->r || !flat || a.rank != b.rank)
+        return zt_fail(l->ctx, ZT_EDATA, "%s: A and B of '%s' are not matrices of one rank",
+                       zt_lora_name(l), shown);
+    if (!l->gguf) return zt_lora_config_scale(l->ctx, &l->config, p->module, p->r, &p->scale);
+    p->scale = l->alpha == 0 ? 1 : l->alpha / (double)p->r;
+    return ZT_OK;
+}
+
+/* lora_B.bias is scaled as the matrices of its module are. */
+static zt_status scale_addend(const zt_lora *l, lora_part *p, const char *shown)
+{
+    int64_t at;
+    zt_str name;
+    zt_str_init(&name, l->ctx);
+    zt_status s = zt_str_printf(&name, "%s.weight", p->module);
+    bool is = s == ZT_OK && zt_map_get(l->by_name, name.data, name.len, &at);
+    if (is) p->scale = l->part[at].scale;
+    zt_str_fini(&name);
+    if (s == ZT_OK && (!is || l->part[at].b < 0))
+        s = zt_fail(l->ctx, ZT_EDATA, "%s: '%s' has a bias of B, and no B", zt_lora_name(l), shown);
+    return s;
+}
+
+static zt_status check_part(const zt_lora *l, lora_part *p)
+{
+    zt_type t = {0};
+    char shown[160];
+    zt_status s = ZT_OK;
+    zt_escape(shown, sizeof shown, p->name, strlen(p->name));
+    if (p->a >= 0 || p->b >= 0) s = check_pair(l, p, shown);
+    if (s == ZT_OK) s = check_floats(l, p->whole, &t);
+    if (s == ZT_OK) s = check_floats(l, p->magnitude, &t);
+    if (s == ZT_OK) s = check_floats(l, p->addend, &t);
+    if (s == ZT_OK) s = check_floats(l, p->rows, &t);
+    if (s != ZT_OK) return s;
+    bool dora = !l->gguf && l->config.dora && p->a >= 0;
+    if (dora != (p->magnitude >= 0))
+        return zt_fail(l->ctx, ZT_EDATA, "%s: use_dora is %s, and '%s' has %s lora_magnitude_vector",
+                       zt_lora_name(l), !l->gguf && l->config.dora ? "true" : "false", shown,
+                       dora ? "no" : "a");
+    p->saved = !l->gguf && zt_lora_config_saves(&l->config, p->module);
+    if (p->rows < 0) return ZT_OK;
+    if (t.rank != 2 || t.dim[0] < 1)
+        return zt_fail(l->ctx, ZT_EDATA, "%s: the trained rows of '%s' are not a matrix",
+                       zt_lora_name(l), shown);
+    p->n_rows = t.dim[0];
+    return zt_lora_config_rows(l->ctx, &l->config, p->module, p->n_rows, l->arena, &p->row);
+}
+
+static zt_status check_parts(zt_lora *l)
+{
+    zt_status s = ZT_OK;
+    char shown[160];
+    for (int64_t i = 0; i < l->n && s == ZT_OK; i++) s = check_part(l, &l->part[i]);
+    for (int64_t i = 0; i < l->n && s == ZT_OK; i++) {
+        lora_part *p = &l->part[i];
+        zt_escape(shown, sizeof shown, p->name, strlen(p->name));
+        if (p->addend >= 0) s = scale_addend(l, p, shown);
+    }
+    return s;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static bool is_true(const json_t *config, const char *key)
-{
-    return json_is_true(json_object_get(config, key));
-}
-
-static zt_status read_config(zt_lora *l, const char *path)
-{
-    const char *type = NULL;
-    l->config = zt_json_file(l->ctx, path, 1 << 20);
-    if (!l->config) return zt_ctx_status(l->ctx);
-    type = json_string_value(json_object_get(l->config, "peft_type"));
-    if (type && strcmp(type, "LORA"))
-        return zt_fail(l->ctx, ZT_ENOTSUP, "%s: peft_type '%.40s': only LORA is read", path, type);
-    if (is_true(l->config, "use_dora"))
-        return zt_fail(l->ctx, ZT_ENOTSUP, "%s: use_dora is not supported", path);
-    json_t *alpha = json_object_get(l->config, "lora_alpha"), *r = json_object_get(l->config, "r");
-    if (!json_is_number(alpha) && !json_is_number(r))
-        return zt_fail(l->ctx, ZT_EDATA, "%s: has neither lora_alpha nor r", path);
-    l->alpha = json_is_number(alpha) ? json_number_value(alpha) : json_number_value(r);
-    l->root = is_true(l->config, "use_rslora");
-    l->transposed = is_true(l->config, "fan_in_fan_out");
-    l->alphas = json_object_get(l->config, "alpha_pattern");
-    return ZT_OK;
-}
 
 static zt_status read_keys(zt_lora *l)
 {
@@ -204,12 +253,33 @@ static zt_status read_keys(zt_lora *l)
     zt_bytes word = type >= 0 ? zt_meta_text(zt_meta_get(m, type)) : (zt_bytes){NULL, 0};
     float f = 0;
     if (!word.data || word.n != 4 || memcmp(word.data, "lora", 4))
-        return zt_fail(l->ctx, ZT_EDATA, "%s: is no LoRA: adapter.type does not say so",
-                       file_of(l));
+        return zt_fail(l->ctx, ZT_EDATA, "%s: not a LoRA: adapter.type is not 'lora'",
+                       zt_lora_name(l));
     if (alpha >= 0 && zt_meta_get(m, alpha)->kind == ZT_GGUF_F32)
         memcpy(&f, zt_meta_get(m, alpha)->value, 4);
+    if (!isfinite(f))
+        return zt_fail(l->ctx, ZT_EDATA, "%s: adapter.lora.alpha is not a finite number",
+                       zt_lora_name(l));
     l->alpha = f;
     return ZT_OK;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The weights in a folder: safetensors, else what torch.save wrote. */
+static zt_status find_weights(const char *folder, zt_str *name)
+{
+    zt_status s = zt_str_printf(name, "%s/adapter_model.safetensors", folder);
+    if (s != ZT_OK || is_file(name->data)) return s;
+    zt_str_clear(name);
+    s = zt_str_printf(name, "%s/adapter_model.bin", folder);
+    if (s != ZT_OK || is_file(name->data)) return s;
+    zt_str_clear(name);
+    return zt_str_printf(name, "%s/adapter_model.safetensors", folder);
 }
 
 /* A directory, or the file in it: then the configuration lies beside. */
@@ -220,8 +290,7 @@ static zt_status open_files(zt_lora *l, const char *path)
     const char *slash = strrchr(path, '/');
     zt_str name;
     zt_str_init(&name, l->ctx);
-    zt_status s = folder ? zt_str_printf(&name, "%s/adapter_model.safetensors", path)
-                         : zt_str_puts(&name, path);
+    zt_status s = folder ? find_weights(path, &name) : zt_str_puts(&name, path);
     if (s == ZT_OK) l->file = zt_checkpoint_open(l->ctx, name.data, 0);
     s = l->file && zt_checkpoint_meta(l->file) ? ZT_OK : zt_ctx_status(l->ctx);
     l->gguf = l->file && zt_checkpoint_container(l->file) == zt_container_named("gguf");
@@ -230,222 +299,26 @@ static zt_status open_files(zt_lora *l, const char *path)
         s = folder ? zt_str_printf(&name, "%s/adapter_config.json", path)
                    : zt_str_printf(&name, "%.*sadapter_config.json",
                                    slash ? (int)(slash - path) + 1 : 0, path);
-    if (s == ZT_OK) s = l->gguf ? read_keys(l) : read_config(l, name.data);
+    const char *kept = s == ZT_OK ? zt_arena_strndup(l->arena, name.data, name.len) : NULL;
+    if (s == ZT_OK && !kept) s = ZT_ENOMEM;
     zt_str_fini(&name);
+    if (s == ZT_OK)
+        s = l->gguf ? read_keys(l) : zt_lora_config_read(l->ctx, kept, &l->config);
     return s;
 }
 
-zt_lora *zt_lora_open(zt_ctx *ctx, const char *path)
+zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place)
 {
     zt_lora *l = zt_calloc(ctx, 1, sizeof *l);
     if (!l) return NULL;
     l->ctx = ctx;
+    l->place = place;
     l->arena = zt_arena_new(ctx, 0);
     zt_status s = l->arena ? open_files(l, path) : ZT_ENOMEM;
     if (s == ZT_OK) s = list_parts(l);
-    for (int64_t i = 0; i < l->n && s == ZT_OK; i++) s = check_part(l, &l->part[i]);
+    if (s == ZT_OK) s = check_parts(l);
     if (s == ZT_OK && !l->n) s = zt_fail(ctx, ZT_EDATA, "%s: has no LoRA in it", path);
     if (s == ZT_OK) return l;
     zt_lora_close(l);
     return NULL;
-}
-
-/* ---- to a model ------------------------------------------------------------------------------ */
-
-/* The part for a tensor of the model; NULL: none. *other: the names are of the other side's kind.
- */
-static const part *part_of(const zt_lora *l, const char *name, bool *other)
-{
-    char buf[256];
-    int64_t at;
-    *other = false;
-    if (zt_map_get(l->by_name, name, strlen(name), &at)) return &l->part[at];
-    *other = true;
-    const char *as = l->gguf ? name : zt_merge_hf_name(name, buf, sizeof buf);
-    const zt_map *map = l->gguf ? l->by_hf_name : l->by_name;
-    return as && zt_map_get(map, as, strlen(as), &at) ? &l->part[at] : NULL;
-}
-
-static int64_t number_in(const zt_meta_item *item, int64_t layer)
-{
-    zt_gguf_kind elem;
-    uint64_t count;
-    uint32_t u = 0;
-    if (item->kind == ZT_GGUF_U32 || item->kind == ZT_GGUF_I32) memcpy(&u, item->value, 4);
-    if (zt_meta_array(item, &elem, &count) && layer >= 0 && (uint64_t)layer < count &&
-        (elem == ZT_GGUF_U32 || elem == ZT_GGUF_I32))
-        memcpy(&u, item->value + 12 + 4 * layer, 4); /* behind kind and count */
-    return u;
-}
-
-int64_t zt_lora_heads(zt_checkpoint *model, const char *name)
-{
-    static const char *const archs[] = {"llama", "smollm3", "granite"};
-    const zt_meta *m = zt_checkpoint_meta(model);
-    bool q = strstr(name, ".attn_q."), k = strstr(name, ".attn_k.");
-    int64_t at = zt_meta_find(m, "general.architecture");
-    zt_bytes arch = at >= 0 ? zt_meta_text(zt_meta_get(m, at)) : (zt_bytes){NULL, 0};
-    char key[160];
-    size_t where, digits;
-    bool paired = false;
-    if (!q && !k) return 0;
-    for (size_t i = 0; i < sizeof archs / sizeof *archs && arch.data; i++)
-        paired = paired || (strlen(archs[i]) == arch.n && !memcmp(archs[i], arch.data, arch.n));
-    if (!paired) return arch.data ? 0 : -1;
-    snprintf(key, sizeof key, "%.*s.attention.head_count%s", (int)arch.n, arch.data,
-             k ? "_kv" : "");
-    at = zt_meta_find(m, key);
-    if (at < 0 && k) {
-        key[strlen(key) - 3] = 0;
-        at = zt_meta_find(m, key);
-    }
-    int64_t n = at >= 0 ? number_in(zt_meta_get(m, at), zt_merge_layer(name, &where, &digits)) : 0;
-    return n > 0 ? n : -1;
-}
-
-/* How the part lies in the model's matrix. */
-typedef struct fit {
-    const part *p;
-    bool turned;   /* A and B change places */
-    int64_t heads; /* rows of B are paired; 0: not */
-    zt_type a, b;
-} fit;
-
-static zt_status fit_to(const zt_lora *l, zt_checkpoint *model, int64_t tensor, fit *f)
-{
-    zt_entry e, x;
-    bool other;
-    char shown[160];
-    zt_checkpoint_get(model, tensor, &e);
-    *f = (fit){.p = part_of(l, e.name, &other)};
-    if (!f->p) return ZT_OK;
-    zt_escape(shown, sizeof shown, e.name, strlen(e.name));
-    f->turned = f->p->embedding || (l->transposed && !other);
-    zt_checkpoint_get(l->file, f->p->a, &x);
-    f->a = x.type;
-    zt_checkpoint_get(l->file, f->p->b, &x);
-    f->b = x.type;
-    int64_t columns = f->turned ? f->b.dim[0] : f->a.dim[1],
-            rows = f->turned ? f->a.dim[1] : f->b.dim[0];
-    if (l->gguf && f->p->embedding) rows = f->a.dim[0];
-    if (e.type.rank != 2 || e.type.dim[0] != rows || e.type.dim[1] != columns)
-        return zt_fail(l->ctx, ZT_ESHAPE, "%s: is for '%s' of [%lld,%lld], not of %s", file_of(l),
-                       shown, (long long)rows, (long long)columns, zt_checkpoint_name(model));
-    if (l->gguf && other)
-        return zt_fail(l->ctx, ZT_ENOTSUP, "%s: is for a GGUF, and %s has other names", file_of(l),
-                       zt_checkpoint_name(model));
-    f->heads = other ? zt_lora_heads(model, e.name) : 0;
-    if (f->heads < 0 || (f->heads && rows % (2 * f->heads)))
-        return zt_fail(l->ctx, ZT_EDATA, "%s: '%s': the number of heads is not known",
-                       zt_checkpoint_name(model), shown);
-    return ZT_OK;
-}
-
-zt_status zt_lora_check(const zt_lora *l, zt_checkpoint *model)
-{
-    bool *found = zt_calloc(l->ctx, (size_t)l->n + 1, sizeof *found);
-    zt_status s = found ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < zt_checkpoint_count(model) && s == ZT_OK; i++) {
-        fit f;
-        s = fit_to(l, model, i, &f);
-        if (f.p) found[f.p - l->part] = true;
-    }
-    for (int64_t k = 0; k < l->n && s == ZT_OK; k++) {
-        const char *name = l->part[k].name;
-        char shown[160];
-        if (!found[k])
-            s = zt_fail(l->ctx, ZT_EDATA, "%s: is for a tensor '%s', which %s has not", file_of(l),
-                        zt_escape(shown, sizeof shown, name, strlen(name)),
-                        zt_checkpoint_name(model));
-    }
-    zt_free(l->ctx, found);
-    return s;
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-/* A tensor of the adapter as floats. */
-static float *read_floats(const zt_lora *l, int64_t i, const zt_type *t)
-{
-    size_t bytes = zt_type_bytes(t);
-    int64_t n = zt_type_count(t);
-    char *raw = zt_alloc(l->ctx, bytes);
-    float *x = raw ? zt_alloc_array(l->ctx, (size_t)n + 1, sizeof *x) : NULL;
-    if (x && zt_checkpoint_read(l->file, i, 0, raw, bytes) == ZT_OK) {
-        zt_dtype_convert(t->dtype, raw, ZT_F32, x, n);
-        zt_free(l->ctx, raw);
-        return x;
-    }
-    zt_free(l->ctx, raw);
-    zt_free(l->ctx, x);
-    return NULL;
-}
-
-/* [rows, columns] to [columns, rows]. */
-static float *turned(const zt_lora *l, float *x, int64_t rows, int64_t columns)
-{
-    float *y = x ? zt_alloc_array(l->ctx, (size_t)(rows * columns) + 1, sizeof *y) : NULL;
-    for (int64_t r = 0; y && r < rows; r++)
-        for (int64_t c = 0; c < columns; c++) y[c * rows + r] = x[r * columns + c];
-    zt_free(l->ctx, x);
-    return y;
-}
-
-/* Row 2 i + j of a head in GGUF is row j d/2 + i of Hugging Face's. */
-static float *paired(const zt_lora *l, float *b, int64_t rows, int64_t rank, int64_t heads)
-{
-    float *y = b ? zt_alloc_array(l->ctx, (size_t)(rows * rank) + 1, sizeof *y) : NULL;
-    int64_t d = rows / heads;
-    for (int64_t r = 0; y && r < rows; r++) {
-        int64_t h = r / d, i = r % d / 2, j = r % 2;
-        memcpy(y + r * rank, b + (h * d + j * (d / 2) + i) * rank, (size_t)rank * sizeof *y);
-    }
-    zt_free(l->ctx, b);
-    return y;
-}
-
-zt_status zt_lora_get(const zt_lora *l, zt_checkpoint *model, int64_t tensor, zt_lora_of *out)
-{
-    fit f;
-    *out = (zt_lora_of){0};
-    zt_status s = fit_to(l, model, tensor, &f);
-    if (s != ZT_OK || !f.p) return s;
-    float *a = read_floats(l, f.p->a, &f.a), *b = a ? read_floats(l, f.p->b, &f.b) : NULL;
-    out->rank = f.p->r;
-    if (f.turned) { /* W' = (B A)' = A' B' */
-        float *t = turned(l, b, f.b.dim[0], f.b.dim[1]);
-        b = l->gguf ? a : turned(l, a, f.a.dim[0], f.a.dim[1]);
-        a = t;
-        out->columns = f.b.dim[0];
-        out->rows = l->gguf ? f.a.dim[0] : f.a.dim[1];
-    } else {
-        out->columns = f.a.dim[1];
-        out->rows = f.b.dim[0];
-        if (f.heads) b = paired(l, b, out->rows, out->rank, f.heads);
-    }
-    out->a = a;
-    out->b = b;
-    if (!a || !b) {
-        zt_lora_fini(l, out);
-        return zt_ctx_status(l->ctx);
-    }
-    for (int64_t i = 0; i < out->rows * out->rank; i++) b[i] = (float)(b[i] * f.p->scale);
-    return ZT_OK;
-}
-
-void zt_lora_fini(const zt_lora *l, zt_lora_of *of)
-{
-    if (!l) return;
-    zt_free(l->ctx, of->a);
-    zt_free(l->ctx, of->b);
-    *of = (zt_lora_of){0};
-}
-
-void zt_lora_add(const zt_lora_of *of, float *y, int64_t first, int64_t rows)
-{
-    const merge_loops *loops = zt_merge_loops();
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < of->rank; k++)
-            loops->add(y + r * of->columns, of->a + k * of->columns,
-                       of->b[(first + r) * of->rank + k], of->columns);
 }

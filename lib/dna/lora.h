@@ -22,9 +22,24 @@ extern "C" {
 
 typedef struct zt_lora zt_lora;
 
-/* NULL: not read; ZT_EDATA where it is no adapter, or matrices A and B do not go together. */
-zt_lora *zt_lora_open(zt_ctx *ctx, const char *path);
+/* What a Hugging Face model's tensor is to a model with GGUF's names: as zt_hf_place_of of llm.h
+ * knows it, which the caller lends. */
+typedef struct zt_lora_place {
+    char name[64];
+    bool transposed; /* a matrix's rows are its columns there */
+    float add;       /* to each value */
+    bool pairs, kv;  /* rows lie in pairs within each head of q; of k */
+} zt_lora_place;
+typedef bool zt_lora_place_fn(const char *arch, const char *hf_name, zt_lora_place *out);
+
+/* A directory of PEFT's, the file in it, or llama.cpp's GGUF. place NULL: models have the adapter's
+ * own names. NULL: not read; ZT_EDATA where it is no adapter, or what is in it does not go
+ * together; ZT_ENOTSUP names what would change the result in a way that is not known here. */
+zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place);
 void zt_lora_close(zt_lora *l);
+const char *zt_lora_name(const zt_lora *l);
+/* Members of adapter_config.json that nobody here knows and that are set; NULL past the last. */
+const char *zt_lora_unknown(const zt_lora *l, int i);
 
 typedef struct zt_extract_opts {
     int64_t rank; /* of each matrix */

@@ -25,7 +25,7 @@
 #ifndef ZT_MERGE_H
 #define ZT_MERGE_H
 
-#include "lib/dna/lora.h"
+#include "lib/dna/adapted.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,8 +58,8 @@ int zt_recipe_first(const zt_recipe *r); /* whose types and metadata the child h
 /* ---- merging --------------------------------------------------------------------------------- */
 
 typedef struct zt_merge_parent { /* all borrowed until zt_merge_free */
-    zt_checkpoint *model;        /* one that can be read anywhere; several parents may be of one */
-    const zt_lora *lora;         /* NULL: none */
+    zt_checkpoint *model; /* one that can be read anywhere; several parents may be of one */
+    const zt_adapted *adapted; /* whose checkpoint it is, as floats; NULL: a model as it is */
 } zt_merge_parent;
 
 typedef struct zt_merge_opts {

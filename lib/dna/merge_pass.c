@@ -50,7 +50,7 @@ static void shape_of(merge_work *w)
     w->columns = out->rank ? out->dim[out->rank - 1] : 1;
     w->rows = w->columns ? w->n / w->columns : 0;
     for (int k = 0; k < w->k; k++)
-        blocks = blocks || has_blocks(w->coded[k], w->in[k].dtype) || w->lora[k].rank;
+        blocks = blocks || has_blocks(w->coded[k], w->in[k].dtype);
     w->by_row = w->by_row || blocks;
     int64_t rows = w->columns && w->columns < PIECE ? PIECE / w->columns : 1;
     w->piece = w->by_row ? rows * w->columns : PIECE;
@@ -72,11 +72,6 @@ zt_status zt_merge_begin(merge_work *w)
     zt_ctx *ctx = w->m->ctx;
     int threads = zt_pool_size(w->m->pool);
     size_t cells, of_all;
-    for (int k = 0; k < w->k; k++) {
-        const zt_merge_parent *p = &w->m->parent[w->job->slice->source[k].model];
-        zt_status s = p->lora ? zt_lora_get(p->lora, p->model, w->job->of[k], &w->lora[k]) : ZT_OK;
-        if (s != ZT_OK) return s;
-    }
     shape_of(w);
     for (int k = 0; k < w->k; k++)
         if (!(w->raw[k] = zt_alloc(ctx, source_bytes(w, k, w->window * w->piece))))
@@ -97,10 +92,7 @@ zt_status zt_merge_begin(merge_work *w)
 void zt_merge_end(merge_work *w)
 {
     zt_ctx *ctx = w->m->ctx;
-    for (int k = 0; k < w->k; k++) {
-        zt_free(ctx, w->raw[k]);
-        zt_lora_fini(w->m->parent[w->job->slice->source[k].model].lora, &w->lora[k]);
-    }
+    for (int k = 0; k < w->k; k++) zt_free(ctx, w->raw[k]);
     for (int i = 0; w->x && i < zt_pool_size(w->m->pool); i++) zt_free(ctx, w->x[i]);
     zt_free(ctx, w->x);
     zt_free(ctx, w->out);
@@ -132,20 +124,15 @@ static zt_status load(merge_work *w, int64_t first)
 }
 
 /* The k-th source's values: where they lie, if they are floats already. */
-static const float *values_of(const merge_work *w, int k, int64_t at, int64_t first, int64_t n,
-                              float *buf)
+static const float *values_of(const merge_work *w, int k, int64_t at, int64_t n, float *buf)
 {
     const char *raw = w->raw[k] + source_bytes(w, k, at);
     if (w->coded[k]) {
         zt_net_decode(&w->codes[k], raw, n, buf);
         return buf;
     }
-    if (w->in[k].dtype == ZT_F32 && !w->lora[k].rank) return (const float *)raw;
-    if (w->in[k].dtype == ZT_F32)
-        memcpy(buf, raw, (size_t)n * sizeof *buf);
-    else
-        zt_dtype_get(w->in[k].dtype)->decode(raw, buf, n);
-    if (w->lora[k].rank) zt_lora_add(&w->lora[k], buf, first / w->columns, n / w->columns);
+    if (w->in[k].dtype == ZT_F32) return (const float *)raw;
+    zt_dtype_get(w->in[k].dtype)->decode(raw, buf, n);
     return buf;
 }
 
@@ -207,7 +194,7 @@ static zt_status do_piece(pass *p, zt_ctx *ctx, int thread, int64_t i)
     int64_t first = i * w->piece, at = first - p->first * w->piece;
     int64_t n = w->n - first < w->piece ? w->n - first : w->piece;
     for (int k = 0; k < w->k; k++) {
-        x[k] = values_of(w, k, at, first, n, buf + k * w->piece);
+        x[k] = values_of(w, k, at, n, buf + k * w->piece);
         d[k] = buf + (w->k + k) * w->piece;
     }
     merge_piece piece = {.x = x,

@@ -155,6 +155,19 @@ static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *
     return ZT_OK;
 }
 
+/* With adapters a tensor is f32 here, and of the model's own type in the child. */
+static zt_status put_stored_type(const zt_merge *m, const zt_merge_parent *p, int64_t index,
+                                 zt_entry *e)
+{
+    size_t bytes;
+    if (!p->adapted || !zt_adapted_changes(p->adapted, index)) return ZT_OK;
+    e->type.dtype = zt_adapted_type(p->adapted, index);
+    e->dtype = zt_dtype_get(e->type.dtype)->name;
+    if (!zt_type_check(m->ctx, &e->type, &bytes)) return zt_ctx_status(m->ctx);
+    e->bytes = bytes;
+    return ZT_OK;
+}
+
 /* The tensor that the lead has at `index`, of the layer that is `off` above each source's first
  * (-1: of none), as the child's of layer `to`. */
 static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, double t)
@@ -175,6 +188,8 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
     j->out.name = renumbered(m->arena, lead.name, to);
     j->of = zt_arena_alloc(m->arena, (size_t)s->n * sizeof *j->of);
     if (!j->out.name || !j->of) return ZT_ENOMEM;
+    zt_status st = put_stored_type(m, &m->parent[s->source[p->lead].model], index, &j->out);
+    if (st != ZT_OK) return st;
     for (int k = 0; k < s->n; k++) {
         const char *name = renumbered(m->arena, lead.name, off < 0 ? -1 : s->source[k].from + off);
         char shown[160];
@@ -186,7 +201,7 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
                            zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(model_of(m, s, p->lead)));
         zt_merge_net_entry(m, s->source[k].model, j->of[k], &e);
-        zt_status st = check_source(p, &lead, &e, k);
+        st = check_source(p, &lead, &e, k);
         if (st != ZT_OK) return st;
     }
     m->n++;
@@ -307,8 +322,9 @@ static bool copies(const zt_merge *m, const merge_job *j, const merge_values *v)
     zt_entry e;
     zt_checkpoint_get(model_of(m, j->slice, j->from), j->of[j->from], &e);
     if (!is_float(&e) && !j->coded) return true;
+    const zt_merge_parent *p = &m->parent[j->slice->source[0].model];
     return m->r->method->most == 1 && !(v->has_each[0] & MP_BIT(MP_SCALE)) &&
-           e.type.dtype == j->out.type.dtype && !m->parent[j->slice->source[0].model].lora;
+           e.type.dtype == j->out.type.dtype && !(p->adapted && zt_adapted_changes(p->adapted, j->of[0]));
 }
 
 zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search)
@@ -360,8 +376,6 @@ zt_status zt_merge_plan(zt_merge *m)
     for (int i = 0; i < m->r->n_models; i++) m->layers[i] = count_layers(m->parent[i].model);
     zt_status s = zt_merge_net_open(m);
     if (s == ZT_OK) s = list_jobs(m);
-    for (int i = 0; i < m->r->n_models && s == ZT_OK; i++)
-        if (m->parent[i].lora) s = zt_lora_check(m->parent[i].lora, m->parent[i].model);
     if (s != ZT_OK) return s;
     if (!m->n) return zt_fail(m->ctx, ZT_EDATA, "%s: there is no tensor to merge", m->r->name);
     double each[MERGE_SOURCES][MP_COUNT];

@@ -9,7 +9,6 @@
 #ifndef ZT_MERGE_ROOM_H
 #define ZT_MERGE_ROOM_H
 
-#include "lib/dna/lora_part.h"
 #include "lib/dna/merge.h"
 #include "lib/io/netjson.h"
 #include "lib/tensor/quantize.h"
@@ -201,7 +200,6 @@ struct merge_work {
     bool coded[MERGE_SOURCES]; /* codes of a network, read by: */
     zt_net_weights codes[MERGE_SOURCES];
     const char *name[MERGE_SOURCES]; /* of the tensor in each */
-    zt_lora_of lora[MERGE_SOURCES];  /* rank 0: none */
     int64_t n, columns, rows;        /* elements; of a row; rows */
     bool by_row;                     /* pieces are whole rows */
     bool alone;                      /* one thread, pieces in order */

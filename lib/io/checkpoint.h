@@ -76,6 +76,19 @@ zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s);
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
 /* Over open safetensors; likewise. */
 zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s);
+/* Tensors that somebody makes as they are read. */
+typedef struct zt_made {
+    const char *name; /* for messages; copied, like the container */
+    const zt_container *container;
+    const zt_entry *entry; /* [n], borrowed until the checkpoint is closed, as their names are */
+    int64_t n;
+    const zt_meta *meta; /* borrowed likewise */
+    void *user;
+    /* Bytes of tensor i; from several threads at once. */
+    zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
+    void (*release)(void *user); /* at closing, and where this fails; NULL: nothing */
+} zt_made;
+zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *made);
 void zt_checkpoint_close(zt_checkpoint *c);
 
 const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */

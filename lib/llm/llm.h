@@ -41,6 +41,19 @@ zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path);
  * Vectors are, and embeddings of positions and types. */
 bool zt_model_stays_f32(const char *name, const zt_type *type);
 
+/* What a Hugging Face model's tensor is to a GGUF of this architecture (general.architecture), by
+ * llama.cpp's converter. */
+typedef struct zt_hf_place {
+    char name[64];    /* GGUF's */
+    bool transposed;  /* a matrix's rows are its columns there */
+    float add;        /* to each value */
+    bool pairs;       /* rows lie in pairs, within each head of q, or of k ... */
+    bool kv;          /* ... whose number is attention.head_count_kv */
+} zt_hf_place;
+/* False: there is no such tensor, or the architecture is not known. What stands before the known
+ * part of the name is let pass. */
+bool zt_hf_place_of(const char *arch, const char *hf_name, zt_hf_place *out);
+
 /* And back: a new directory with config.json, model.safetensors, tokenizer.json and what goes with
  * them, as transformers reads it; whole or absent. ZT_ECREATE where something is there that is no
  * empty directory; ZT_ENOTSUP for what has no place in such (an architecture that zt_model_open

@@ -2,6 +2,7 @@
 #ifndef ZT_DNA_MERGE_H
 #define ZT_DNA_MERGE_H
 
+#include "tools/common/adapters.h"
 #include "tools/zt-dna/dna_tool.h"
 
 typedef struct merge_inputs {
@@ -10,8 +11,11 @@ typedef struct merge_inputs {
     char **operand;
     int n_operands;
     zt_merge_parent *parent; /* [n] as the recipe numbers its models */
-    zt_checkpoint **opened;
-    zt_lora **lora;
+    struct merge_opened {
+        zt_checkpoint *model;
+        zt_adapters adapters;
+        zt_adapted *adapted;
+    } *opened;
     int n;
 } merge_inputs;
 

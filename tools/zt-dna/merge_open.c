@@ -55,32 +55,72 @@ static zt_status open_model(merge_inputs *in, int i, const char *path)
 {
     zt_status s = zt_cli_refuse_same(in->cli, path, in->cli->output);
     if (s == ZT_OK) s = refuse_inside(in->cli, path);
-    in->opened[i] = s == ZT_OK ? dna_open_checkpoint(in->cli, path) : NULL;
-    in->parent[i].model = in->opened[i];
-    return in->opened[i] ? ZT_OK : zt_ctx_status(in->cli->ctx);
+    in->opened[i].model = s == ZT_OK ? dna_open_checkpoint(in->cli, path) : NULL;
+    in->parent[i].model = in->opened[i].model;
+    return in->opened[i].model ? ZT_OK : zt_ctx_status(in->cli->ctx);
 }
 
-/* "MODEL", or "MODEL+ADAPTER" where no file has that name. */
+/* Where text[0..n) is, with =SCALE behind it or not; *scale NULL: it may have none. */
+static zt_status find_piece(const merge_inputs *in, const char *text, size_t n, double *scale,
+                            zt_str *out)
+{
+    char *name = zt_strndup(in->cli->ctx, text, n);
+    if (name && scale) name[zt_adapter_split(name, scale)] = 0;
+    zt_str_clear(out);
+    zt_status s = name ? find(in, name, out) : ZT_ENOMEM;
+    zt_free(in->cli->ctx, name);
+    return s;
+}
+
+/* The longest beginning, up to a '+' or the end, that is a file's name; else up to the first '+'.
+ * *out: where that file is. */
+static zt_status first_piece(const merge_inputs *in, const char *text, double *scale, size_t *n,
+                             zt_str *out)
+{
+    size_t all = strlen(text), shortest = strcspn(text, "+");
+    for (*n = all;; (*n)--) {
+        if (*n > shortest && *n < all && text[*n] != '+') continue;
+        zt_status s = find_piece(in, text, *n, scale, out);
+        if (s != ZT_OK || *n <= shortest || is_there(out->data)) return s;
+    }
+}
+
+static zt_status open_adapters(merge_inputs *in, int i, const char *text, zt_str *path)
+{
+    zt_cli *cli = in->cli;
+    zt_adapters *a = &in->opened[i].adapters;
+    zt_status s = ZT_OK;
+    for (size_t n; *text == '+' && s == ZT_OK; text += n + 1) {
+        double scale;
+        s = first_piece(in, text + 1, &scale, &n, path);
+        if (s == ZT_OK && !n)
+            s = zt_fail(cli->ctx, ZT_EUSAGE, "%s: a name was expected behind '+'", text);
+        if (s == ZT_OK) s = zt_cli_refuse_same(cli, path->data, cli->output);
+        if (s == ZT_OK) s = zt_adapters_add(cli, a, path->data, scale);
+    }
+    if (s != ZT_OK || !a->n) return s;
+    in->opened[i].adapted =
+        zt_adapted_new(cli->ctx, in->opened[i].model, a->adapter, a->n,
+                       &(zt_adapted_opts){.floats = true, .threads = dna_threads(cli)});
+    if (!in->opened[i].adapted) return zt_ctx_status(cli->ctx);
+    in->parent[i].adapted = in->opened[i].adapted;
+    in->parent[i].model = zt_adapted_checkpoint(in->opened[i].adapted);
+    if (zt_adapted_grown(in->parent[i].adapted))
+        zt_cli_note(cli, "warning: %lld rows are added to the vocabulary: tokens without a text, "
+                    "unless a tokenizer has them",
+                    (long long)zt_adapted_grown(in->parent[i].adapted));
+    return ZT_OK;
+}
+
+/* "MODEL", or "MODEL+ADAPTER[=SCALE]..." where no file has that name. */
 static zt_status open_one(merge_inputs *in, int i, const char *name)
 {
-    zt_ctx *ctx = in->cli->ctx;
     zt_str path;
-    zt_str_init(&path, ctx);
-    zt_status s = find(in, name, &path);
-    const char *plus = strrchr(name, '+');
-    if (s == ZT_OK && plus && plus > name && plus[1] && !is_there(path.data)) {
-        char *model = zt_strndup(ctx, name, (size_t)(plus - name));
-        zt_str_clear(&path);
-        s = model ? find(in, plus + 1, &path) : ZT_ENOMEM;
-        if (s == ZT_OK) s = zt_cli_refuse_same(in->cli, path.data, in->cli->output);
-        in->lora[i] = s == ZT_OK ? zt_lora_open(ctx, path.data) : NULL;
-        in->parent[i].lora = in->lora[i];
-        if (s == ZT_OK && !in->lora[i]) s = zt_ctx_status(ctx);
-        zt_str_clear(&path);
-        if (s == ZT_OK) s = find(in, model, &path);
-        zt_free(ctx, model);
-    }
+    size_t n = 0;
+    zt_str_init(&path, in->cli->ctx);
+    zt_status s = first_piece(in, name, NULL, &n, &path);
     if (s == ZT_OK) s = open_model(in, i, path.data);
+    if (s == ZT_OK) s = open_adapters(in, i, name + n, &path);
     zt_str_fini(&path);
     return s;
 }
@@ -106,9 +146,8 @@ zt_status merge_open(merge_inputs *in, const zt_recipe *r)
     zt_status s = check_operands(in, r);
     if (s != ZT_OK) return s;
     in->parent = zt_calloc(ctx, n, sizeof *in->parent);
-    in->opened = zt_calloc(ctx, n, sizeof(zt_checkpoint *));
-    in->lora = zt_calloc(ctx, n, sizeof(zt_lora *));
-    if (!in->parent || !in->opened || !in->lora) return ZT_ENOMEM;
+    in->opened = zt_calloc(ctx, n, sizeof *in->opened);
+    if (!in->parent || !in->opened) return ZT_ENOMEM;
     in->n = (int)n;
     for (int i = 0; i < in->n && s == ZT_OK; i++) s = open_one(in, i, zt_recipe_model(r, i));
     return s;
@@ -117,10 +156,10 @@ zt_status merge_open(merge_inputs *in, const zt_recipe *r)
 void merge_close(merge_inputs *in)
 {
     for (int i = 0; i < in->n; i++) {
-        zt_checkpoint_close(in->opened[i]);
-        zt_lora_close(in->lora[i]);
+        zt_adapted_free(in->opened[i].adapted);
+        zt_adapters_close(&in->opened[i].adapters);
+        zt_checkpoint_close(in->opened[i].model);
     }
     zt_free(in->cli->ctx, in->parent);
     zt_free(in->cli->ctx, in->opened);
-    zt_free(in->cli->ctx, in->lora);
 }

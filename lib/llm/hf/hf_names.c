@@ -187,6 +187,25 @@ static bool find_name(const hf *m, const char *name, found *f)
     return false;
 }
 
+bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
+{
+    size_t n;
+    const hf_arch *archs = zt_hf_archs(&n);
+    found f;
+    for (size_t i = 0; i < n; i++) {
+        hf m = {.known = true, .arch = archs[i]};
+        if (strcmp(archs[i].name, arch) != 0 || !find_name(&m, name, &f))
+            continue;
+        *out = (zt_hf_place){.transposed = f.todo & TRANSPOSE};
+        out->add = (f.todo & NORM) && zt_hf_is(&m, HF_GEMMAS) ? 1 : 0;
+        out->pairs = (f.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&m, HF_PAIRED);
+        out->kv = f.todo & PAIR_K;
+        memcpy(out->name, f.name, sizeof out->name);
+        return true;
+    }
+    return false;
+}
+
 /* ---- and back -------------------------------------------------------------------------------- */
 
 static const hf_name *look_back(const hf_name *table, size_t rows, unsigned archs, const char *text,

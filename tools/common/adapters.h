@@ -1,0 +1,25 @@
+/* adapters.h - adapters as command lines name them: FILE or FILE=SCALE. */
+#ifndef ZT_ADAPTERS_H
+#define ZT_ADAPTERS_H
+
+#include "lib/dna/adapted.h"
+#include "tools/common/cli.h"
+
+enum { ZT_ADAPTERS = 64 };
+
+typedef struct zt_adapters { /* zero-initialised: none */
+    zt_lora_use adapter[ZT_ADAPTERS];
+    int n;
+} zt_adapters;
+
+/* One more: a directory of PEFT's or a GGUF. What is set in its configuration and not known is a
+ * line on stderr. */
+zt_status zt_adapters_add(zt_cli *cli, zt_adapters *a, const char *path, double scale);
+/* The same of "FILE" or "FILE=SCALE"; the former where a file has the whole as its name. */
+zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *a, const char *text);
+void zt_adapters_close(zt_adapters *a);
+
+/* How much of "FILE=SCALE" is the name; *scale is 1 where none is said. */
+size_t zt_adapter_split(const char *text, double *scale);
+
+#endif
