@@ -17,8 +17,10 @@ enum { MOST_SHOWN = 20 }; /* tokens decoded one by one */
 /* What may go wrong with a sound context: bad data, what is not known, or limits. */
 static void check_status(zt_ctx *ctx, zt_status s)
 {
-    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOTSUP && s != ZT_ENOMEM && s != ZT_EUSAGE) abort();
-    if (s != zt_ctx_status(ctx)) abort();
+    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOTSUP && s != ZT_ENOMEM && s != ZT_EUSAGE)
+        abort();
+    if (s != zt_ctx_status(ctx))
+        abort();
     zt_ctx_clear(ctx);
 }
 
@@ -40,7 +42,8 @@ static void try_text(const zt_vocab *v, const char *text, size_t n)
         zt_ids ids = {0};
         check_status(v->ctx, zt_vocab_encode(v, text, n, flags[f], &ids));
         for (size_t i = 0; i < ids.n; i++)
-            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(v)) abort();
+            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(v))
+                abort();
         decode(v, ids.id, ids.n);
         zt_ids_fini(v->ctx, &ids);
     }
@@ -50,7 +53,8 @@ static void try_text(const zt_vocab *v, const char *text, size_t n)
 static void try_ids(const zt_vocab *v)
 {
     int32_t id[64];
-    for (int32_t i = 0; i < 64; i++) id[i] = (i * 7 + 3) % zt_vocab_size(v);
+    for (int32_t i = 0; i < 64; i++)
+        id[i] = (i * 7 + 3) % zt_vocab_size(v);
     decode(v, id, 64);
 }
 
@@ -80,15 +84,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     static const char text[] =
         "a the <s> \xc3\xa9\xe2\x96\x81 <|x|>bc\n12 \xff'll \xef\xbd\x81\xc2\xbd";
     size_t given = n ? bytes[0] : 0;
-    if (given + 1 > n) return 0;
+    if (given + 1 > n)
+        return 0;
     zt_ctx *ctx = zt_ctx_new();
     zt_sp_model m;
     zt_mem_limit(ctx, 1 << 28);
     zt_bytes file = {(const char *)bytes + 1 + given, n - 1 - given};
     zt_status s = zt_sp_read(&m, ctx, "fuzz", file);
-    if (s == ZT_OK) s = zt_sp_check(&m);
+    if (s == ZT_OK)
+        s = zt_sp_check(&m);
     zt_vocab *v = s == ZT_OK ? open_vocab(ctx, &m) : NULL;
-    if (!v && zt_ctx_status(ctx) == ZT_OK) abort();
+    if (!v && zt_ctx_status(ctx) == ZT_OK)
+        abort();
     check_status(ctx, zt_ctx_status(ctx));
     if (v) {
         try_text(v, text, sizeof text - 1);
@@ -97,7 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     zt_vocab_free(v);
     zt_sp_fini(&m);
-    if (zt_mem_get(ctx).blocks) abort();
+    if (zt_mem_get(ctx).blocks)
+        abort();
     zt_ctx_free(ctx);
     return 0;
 }

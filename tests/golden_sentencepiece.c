@@ -34,7 +34,8 @@ static uint32_t number(file *f, size_t bytes)
 static zt_bytes text_of(file *f)
 {
     size_t n = number(f, 4);
-    if (n > f->n - f->at) n = 0;
+    if (n > f->n - f->at)
+        n = 0;
     zt_bytes t = {f->bytes + f->at, n};
     f->at += n;
     return t;
@@ -45,7 +46,8 @@ enum { MOST = 4096 };
 static size_t ids_of(file *f, int32_t ids[MOST])
 {
     size_t n = number(f, 2);
-    for (size_t i = 0; i < n; i++) ids[i < MOST ? i : 0] = (int32_t)number(f, 2);
+    for (size_t i = 0; i < n; i++)
+        ids[i < MOST ? i : 0] = (int32_t)number(f, 2);
     return n < MOST ? n : 0;
 }
 
@@ -118,7 +120,8 @@ static void check_vocab(zt_ctx *ctx, const zt_vocab *v, const char *name, file t
 static void check_opened(zt_ctx *ctx, zt_gguf *g, const char *name, file texts, file answers)
 {
     zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    if (!v) diag("%s", zt_ctx_error(ctx));
+    if (!v)
+        diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     check_vocab(ctx, v, name, texts, answers);
     zt_vocab_free(v);
@@ -133,7 +136,8 @@ static zt_gguf *converted(zt_ctx *ctx, hfw *d)
     snprintf(out, sizeof out, "%s", hfw_path(d, "o.gguf"));
     zt_gguf *g = zt_model_open_whole(ctx, d->path);
     zt_checkpoint *c = g ? zt_checkpoint_of_gguf(ctx, g) : NULL;
-    if (!c) return NULL;
+    if (!c)
+        return NULL;
     zt_writer *w = zt_writer_open(ctx, out, &o, zt_checkpoint_meta(c), NULL, 0);
     bool written = w && zt_writer_commit(w) == ZT_OK;
     zt_writer_close(w);
@@ -181,7 +185,8 @@ int main(int argc, char **argv)
     char folder[2048], path[4096];
     snprintf(folder, sizeof folder, "%s/../sentencepiece",
              tests && *tests ? tests : dirname(strdup(argv[0])));
-    if (argc > 1) snprintf(folder, sizeof folder, "%s", argv[1]);
+    if (argc > 1)
+        snprintf(folder, sizeof folder, "%s", argv[1]);
     zt_ctx *ctx = zt_ctx_new();
     snprintf(path, sizeof path, "%s/texts", folder);
     file texts = open_file(ctx, path);
@@ -189,7 +194,8 @@ int main(int argc, char **argv)
     glob_t g;
     size_t n = glob(path, 0, NULL, &g) ? 0 : g.gl_pathc;
     ok(texts.n && n >= 12, "%zu models in %s", n, folder);
-    for (size_t i = 0; i < n; i++) check_model(g.gl_pathv[i], texts);
+    for (size_t i = 0; i < n; i++)
+        check_model(g.gl_pathv[i], texts);
     globfree(&g);
     zt_free(ctx, texts.bytes);
     zt_ctx_free(ctx);

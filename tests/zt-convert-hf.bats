@@ -109,3 +109,44 @@ ids() { # model
     one_message zt-convert
     [ ! -e m.gguf ]
 }
+
+@test "BPE without merges: an empty list in the GGUF, and the directory's ids" {
+    mkdir m
+    cp "$whole/llama3"/{config.json,model.safetensors} m
+    perl -MJSON::PP -e '
+        my @bytes = map { chr } 33 .. 126; # printable bytes that stand for themselves
+        my $id = 0;
+        my %vocab = map { $_ => $id++ } "<s>", @bytes, chr(0x120);
+        my $level = {type => "ByteLevel", add_prefix_space => JSON::PP::false, trim_offsets => JSON::PP::true, use_regex => JSON::PP::true};
+        print JSON::PP->new->utf8->encode({version => "1.0", added_tokens => [], normalizer => undef,
+            pre_tokenizer => $level, post_processor => undef, decoder => $level,
+            model => {type => "BPE", vocab => \%vocab, merges => []}})' >m/tokenizer.json
+    zt-convert -q m o.gguf
+    zt-convert --meta o.gguf | grep -q '^tokenizer.ggml.merges'
+    [ "$(zt-run -m o.gguf --tokenize -p 'ab c!')" = "$(zt-run -m m --tokenize -p 'ab c!')" ]
+    [ "$(zt-run -m o.gguf --tokenize -p 'ab c!' | wc -w)" -ge 5 ]
+}
+
+@test "a token without a row in the embedding: 65 that names it, run or converted; a control token is left out" {
+    mkdir m
+    cp "$whole/llama3"/{config.json,model.safetensors,tokenizer_config.json} m
+    # JSON's added tokens, one more than the embedding has rows
+    beyond() { # special
+        perl -MJSON::PP -e '
+            local $/; my $j = JSON::PP->new->utf8->decode(scalar <STDIN>);
+            push @{$j->{added_tokens}}, {id => 4000, content => "<dom1>", single_word => JSON::PP::false, lstrip => JSON::PP::false,
+                rstrip => JSON::PP::false, normalized => JSON::PP::false, special => $ARGV[0] ? JSON::PP::true : JSON::PP::false};
+            print JSON::PP->new->utf8->encode($j)' "$1" <"$whole/llama3/tokenizer.json" >m/tokenizer.json
+    }
+    beyond 0
+    for command in "zt-run -m m --raw -p x -n 1" "zt-convert m o.gguf"; do
+        run -65 --separate-stderr $command
+        one_message "${command%% *}"
+        [[ $stderr == *"token 4000, '<dom1>', has no row in the embedding"* ]]
+    done
+    [ ! -e o.gguf ]
+    beyond 1
+    run -0 --separate-stderr zt-convert m o.gguf
+    [[ $stderr == *"token 4000, '<dom1>', is left out"* ]]
+    [ "$(ids o.gguf)" = "$(ids m)" ]
+}

@@ -85,6 +85,9 @@ tokens() {
     ids=$(zt-run -m "$m" --tokenize --special -p '<ctl>the')
     [ "$(zt-run -m "$m" --detokenize -p "$ids")" = the ]
     [ "$(zt-run -m "$m" --detokenize --special -p "$ids")" = '<ctl>the' ]
+    "$tests/mkmodel" tiny.gguf
+    run -64 --separate-stderr zt-run -m tiny.gguf --detokenize --special -p 1
+    one_message zt-run
     plain=$(zt-run -m "$m" --tokenize -p '<ctl>the')
     [ "$plain" != "$ids" ]
     [ "$(zt-run -m "$m" --detokenize -p "$plain")" = '<ctl>the' ]

@@ -105,6 +105,10 @@ zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool firs
  * are no UTF-8 may come out as U+FFFD. */
 zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
                               zt_str *out);
+/* Has every token that a text can become a row of an embedding of so many? ZT_EDATA names the first
+ * that has none. Control tokens may lie beyond: no text becomes them unasked (Gemma 3's stand-in for
+ * an image is one more than its embedding). */
+zt_status zt_vocab_check_rows(const zt_vocab *v, int64_t rows);
 /* Is it a whole SentencePiece model (tokenizer.model)? Its control symbols are no text, and what it
  * decodes is defined for whole lists: zt_vocab_decode_ids. */
 bool zt_vocab_is_pieces(const zt_vocab *v);

@@ -394,19 +394,6 @@ static zt_status make_buffers(run *r)
     return r->logits && r->scratch ? zt_ctx_status(r->ctx) : ZT_ENOMEM;
 }
 
-/* Each token has an embedding, save controls that no text has: Gemma 3's stand-in for an image is
- * one more than its embedding. A GGUF file has as many of one as of the other, or is refused. */
-static zt_status check_vocab(run *r)
-{
-    int64_t rows = zt_llm_get(r->llm).vocab;
-    for (int64_t id = rows; id < zt_vocab_size(r->vocab); id++)
-        if (!zt_vocab_is_control(r->vocab, (int32_t)id))
-            return zt_fail(r->ctx, ZT_EDATA,
-                           "%s: the vocabulary has %" PRId32 " tokens, the embedding %" PRId64,
-                           zt_gguf_name(r->gguf), zt_vocab_size(r->vocab), rows);
-    return ZT_OK;
-}
-
 zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
 {
     zt_llm_opts opts = run_llm_opts(r->cli, r->o);
@@ -431,7 +418,7 @@ zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
     r->loaded = zt_seconds();
     if (!r->llm)
         return zt_ctx_status(r->ctx);
-    s = check_vocab(r);
+    s = zt_vocab_check_rows(r->vocab, zt_llm_get(r->llm).vocab);
     if (s == ZT_OK && !embed)
         s = make_buffers(r);
     return s == ZT_OK && r->o->session ? run_session_load(r) : s;

@@ -84,7 +84,7 @@ static const zt_opt options[] = {
     FLAG("bos", bos, RUNS | TOKENS, "begin with the BOS token (default: the model's rule)",
          .excludes = "no-bos"),
     FLAG("no-bos", no_bos, RUNS | TOKENS, "do not begin with the BOS token", ),
-    FLAG("special", special, RUNS | TOKENIZE | COUNT,
+    FLAG("special", special, RUNS | TOKENS,
          "special tokens in the text are those tokens", ),
     ROW(0, "pre", STR, pre, RUNS | TOKENS, "NAME",
         "this pre-tokenizer, where the file names none or a wrong one", ),

@@ -95,15 +95,20 @@ static bool opens_with_bos(run *r)
 zt_status run_detokenize(run *r)
 {
     zt_str text;
+    bool pieces = zt_vocab_is_pieces(r->vocab);
     zt_status s = parse_ids(r);
+    if (s == ZT_OK && r->o->special && !pieces)
+        s = zt_fail(r->ctx, ZT_EUSAGE,
+                    "option '--special' applies to --detokenize of a tokenizer.model only: other "
+                    "vocabularies print special tokens without it");
     if (s != ZT_OK)
         return s;
     zt_str_init(&text, r->ctx);
     size_t begin = opens_with_bos(r);
-    if (zt_vocab_is_pieces(r->vocab) && begin < r->ids.n)
+    if (pieces && begin < r->ids.n)
         s = zt_vocab_decode_ids(r->vocab, r->ids.id + begin, r->ids.n - begin, r->o->special,
                                 &text);
-    for (size_t i = begin; i < r->ids.n && s == ZT_OK && !zt_vocab_is_pieces(r->vocab); i++)
+    for (size_t i = begin; i < r->ids.n && s == ZT_OK && !pieces; i++)
         s = zt_vocab_decode(r->vocab, r->ids.id[i], true, i == begin, &text);
     if (s == ZT_OK && text.len)
         s = run_write_text(r, text.data, text.len);

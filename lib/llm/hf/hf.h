@@ -150,6 +150,7 @@ typedef struct hf {
     bool whole;        /* for a file, with all keys: else only what running needs */
     bool weights;      /* a model without them is ZT_ENOENT */
     bool is_alone;     /* path is a tokenizer.model, not a model */
+    bool embedded;     /* tokens are as many as the embedding has rows */
     bool spaced;       /* tokenizer.ggml.add_space_prefix is put */
     int64_t ids[3];    /* BOS, EOS, UNK where no other file names them; -1: none */
     zt_gguf_writer *w;

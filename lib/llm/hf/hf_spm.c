@@ -16,23 +16,80 @@ zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file)
     *sp = (zt_sp_model){0};
     zt_str_clear(&m->pieces);
     zt_status s = zt_str_puts(&m->pieces, m->is_alone ? m->path : m->folder.data);
-    if (s == ZT_OK && !m->is_alone) s = zt_str_puts(&m->pieces, "tokenizer.model");
+    if (s == ZT_OK && !m->is_alone)
+        s = zt_str_puts(&m->pieces, "tokenizer.model");
     return s == ZT_OK ? zt_sp_read(sp, m->ctx, m->pieces.data, file) : s;
 }
 
-static zt_status set_pieces(hf_words *w, const zt_sp_model *sp)
+/* What the files beside it say of tokens. */
+typedef struct added {
+    json_t *file; /* added_tokens.json: {"text": id} */
+    json_t
+        *config; /* tokenizer_config.json; added_tokens_decoder: {"id": {"content", "special"}} */
+} added;
+
+/* Is this token one that no text becomes unasked? */
+static bool is_control(const added *a, int64_t id, zt_bytes text)
+{
+    char key[24];
+    snprintf(key, sizeof key, "%" PRId64, id);
+    const json_t *v = json_object_get(json_object_get(a->config, "added_tokens_decoder"), key);
+    return json_is_true(json_object_get(v, "special")) || zt_hf_looks_special(text);
+}
+
+/* A token behind the embedding's rows is left out, and that is said, where it is a control token;
+ * what a text can become has to have a row. */
+static zt_status check_row(const hf_words *w, int64_t id, zt_bytes text, bool control)
+{
+    char buf[80];
+    hf *m = w->m;
+    if (id < w->n || !m->embedded)
+        return ZT_OK;
+    zt_escape(buf, sizeof buf, text.data, text.n);
+    if (!control)
+        return zt_fail(m->ctx, ZT_EDATA,
+                       "%s: token %" PRId64 ", '%s', has no row in the embedding: %" PRId64 " rows",
+                       m->path, id, buf, w->n);
+    if (m->whole)
+        zt_log(m->ctx, ZT_LOG_WARN,
+               "%s: token %" PRId64 ", '%s', is left out: it has no row in the embedding (%" PRId64
+               " rows)",
+               m->path, id, buf, w->n);
+    return ZT_OK;
+}
+
+static zt_status set_pieces(hf_words *w, const zt_sp_model *sp, const added *a)
 {
     zt_status s = ZT_OK;
     for (int32_t i = 0; s == ZT_OK && i < sp->n; i++) {
         const zt_sp_piece *p = &sp->piece[i];
         /* numbered as GGUF's; the user's own count as any other, as the converter has it */
         hf_word type = p->type == HF_WORD_USER ? HF_WORD_NORMAL : (hf_word)p->type;
-        s = zt_hf_words_set(w, i, p->text, type, p->score);
+        bool control = p->type == HF_WORD_CONTROL || is_control(a, i, p->text);
+        s = check_row(w, i, p->text, control);
+        if (s == ZT_OK)
+            s = zt_hf_words_set(w, i, p->text, type, p->score);
     }
     return s;
 }
 
-/* ---- what other files add -------------------------------------------------------------------- */
+static zt_status set_file(hf_words *w, const added *a)
+{
+    zt_status s = ZT_OK;
+    const char *key;
+    json_t *v;
+    json_object_foreach(a->file, key, v)
+    {
+        zt_bytes text = {key, strlen(key)};
+        int64_t id = json_integer_value(v);
+        if (s != ZT_OK || !json_is_integer(v))
+            continue;
+        s = check_row(w, id, text, is_control(a, id, text));
+        if (s == ZT_OK)
+            s = zt_hf_words_set(w, id, text, HF_WORD_USER, -1000);
+    }
+    return s;
+}
 
 static zt_bytes text_of(const json_t *v)
 {
@@ -40,44 +97,46 @@ static zt_bytes text_of(const json_t *v)
     return (zt_bytes){s ? s : "", json_string_length(v)};
 }
 
-/* added_tokens.json: {"text": id} */
-static zt_status add_file(hf_words *w)
+static zt_status set_decoder(hf_words *w, const added *a)
 {
-    zt_status s;
+    zt_status s = ZT_OK;
     const char *key;
-    json_t *added = zt_hf_load(w->m, "added_tokens.json", &s), *v;
-    json_object_foreach(added, key, v) if (s == ZT_OK && json_is_integer(v)) s = zt_hf_words_set(
-        w, json_integer_value(v), (zt_bytes){key, strlen(key)}, HF_WORD_USER, -1000);
-    json_decref(added);
-    return s;
-}
-
-/* tokenizer_config.json's added_tokens_decoder: {"id": {"content", "special"}} */
-static zt_status add_decoder(hf_words *w)
-{
-    zt_status s;
-    const char *key;
-    json_t *config = zt_hf_load(w->m, "tokenizer_config.json", &s), *v;
-    json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, v)
+    json_t *v;
+    json_object_foreach(json_object_get(a->config, "added_tokens_decoder"), key, v)
     {
         int64_t id;
         const json_t *content = json_object_get(v, "content");
         bool special = json_is_true(json_object_get(v, "special"));
-        if (s != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id)) continue;
+        if (s != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id))
+            continue;
+        s = check_row(w, id, text_of(content), is_control(a, id, text_of(content)));
+        if (s != ZT_OK)
+            continue;
         s = w->m->arch.id == HF_PHI3 /* as they are */
                 ? zt_hf_words_set(w, id, text_of(content), special ? HF_WORD_CONTROL : HF_WORD_USER,
                                   -1000)
                 : zt_hf_words_add(w, id, text_of(content), special, -1000);
     }
-    json_decref(config);
     return s;
 }
 
 zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp)
 {
-    zt_status s = set_pieces(w, sp);
-    if (s == ZT_OK && !w->m->is_alone) s = add_file(w);
-    return s == ZT_OK && !w->m->is_alone ? add_decoder(w) : s;
+    added a = {NULL, NULL};
+    zt_status s = ZT_OK;
+    if (!w->m->is_alone)
+        a.file = zt_hf_load(w->m, "added_tokens.json", &s);
+    if (s == ZT_OK && !w->m->is_alone)
+        a.config = zt_hf_load(w->m, "tokenizer_config.json", &s);
+    if (s == ZT_OK)
+        s = set_pieces(w, sp, &a);
+    if (s == ZT_OK)
+        s = set_file(w, &a);
+    if (s == ZT_OK)
+        s = set_decoder(w, &a);
+    json_decref(a.file);
+    json_decref(a.config);
+    return s;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -89,7 +148,10 @@ static const char *const models[] = {[ZT_SP_UNIGRAM] = "t5",
                                      [ZT_SP_WORD] = "sentencepiece",
                                      [ZT_SP_CHAR] = "sentencepiece"};
 
-const char *zt_hf_spm_model(const zt_sp_model *sp) { return models[sp->type]; }
+const char *zt_hf_spm_model(const zt_sp_model *sp)
+{
+    return models[sp->type];
+}
 
 static zt_status put_flag(hf *m, const char *key, bool v)
 {
@@ -116,7 +178,8 @@ static zt_status put_normalizer(hf *m, const zt_sp_model *sp, bool spaced)
 static bool has_type(const zt_sp_model *sp, int type)
 {
     for (int32_t i = 0; i < sp->n; i++)
-        if (sp->piece[i].type == type) return true;
+        if (sp->piece[i].type == type)
+            return true;
     return false;
 }
 
@@ -140,7 +203,8 @@ static const char *unsaid(const zt_sp_model *sp)
         {has_type(sp, ZT_TOK_USER), "user-defined symbols"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].is) return rows[i].what;
+        if (rows[i].is)
+            return rows[i].what;
     return NULL;
 }
 
@@ -170,19 +234,28 @@ zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n)
     zt_bytes file = {text, n};
     m->is_alone = true;
     zt_status s = zt_hf_spm_open(m, &sp, file);
-    if (s == ZT_OK) s = zt_sp_check(&sp);
+    if (s == ZT_OK)
+        s = zt_sp_check(&sp);
     if (s == ZT_OK) {
         s = zt_hf_words_init(&w, m, sp.n);
-        if (s == ZT_OK) s = zt_hf_spm_words(&w, &sp);
-        if (s == ZT_OK) s = zt_hf_words_put(&w, zt_hf_spm_model(&sp), "default", true);
+        if (s == ZT_OK)
+            s = zt_hf_spm_words(&w, &sp);
+        if (s == ZT_OK)
+            s = zt_hf_words_put(&w, zt_hf_spm_model(&sp), "default", true);
         zt_hf_words_fini(&w);
     }
-    if (s == ZT_OK) s = zt_hf_spm_put_keys(m, &sp, file, false);
-    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.bos_token_id", zt_sp_control(&sp, sp.bos_piece));
-    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.eos_token_id", zt_sp_control(&sp, sp.eos_piece));
-    if (s == ZT_OK) s = put_id(m, "tokenizer.ggml.unknown_token_id", sp.unk);
-    if (s == ZT_OK) s = put_flag(m, "tokenizer.ggml.add_bos_token", false);
-    if (s == ZT_OK) s = put_flag(m, "tokenizer.ggml.add_eos_token", false);
+    if (s == ZT_OK)
+        s = zt_hf_spm_put_keys(m, &sp, file, false);
+    if (s == ZT_OK)
+        s = put_id(m, "tokenizer.ggml.bos_token_id", zt_sp_control(&sp, sp.bos_piece));
+    if (s == ZT_OK)
+        s = put_id(m, "tokenizer.ggml.eos_token_id", zt_sp_control(&sp, sp.eos_piece));
+    if (s == ZT_OK)
+        s = put_id(m, "tokenizer.ggml.unknown_token_id", sp.unk);
+    if (s == ZT_OK)
+        s = put_flag(m, "tokenizer.ggml.add_bos_token", false);
+    if (s == ZT_OK)
+        s = put_flag(m, "tokenizer.ggml.add_eos_token", false);
     zt_sp_fini(&sp);
     return s;
 }
@@ -192,14 +265,16 @@ zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n)
 static zt_status put_varint(zt_str *out, uint64_t v)
 {
     zt_status s = ZT_OK;
-    for (; s == ZT_OK && v > 127; v >>= 7) s = zt_str_putc(out, (char)(v | 128));
+    for (; s == ZT_OK && v > 127; v >>= 7)
+        s = zt_str_putc(out, (char)(v | 128));
     return s == ZT_OK ? zt_str_putc(out, (char)v) : s;
 }
 
 static int varint_bytes(uint64_t v)
 {
     int n = 1;
-    for (; v > 127; v >>= 7) n++;
+    for (; v > 127; v >>= 7)
+        n++;
     return n;
 }
 
@@ -210,13 +285,20 @@ zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type)
     memcpy(&bits, &score, sizeof bits);
     uint64_t n = 1 + (uint64_t)varint_bytes(text.n) + text.n + 5 + (normal ? 0 : 2);
     zt_status s = zt_str_putc(out, 1 << 3 | 2);
-    if (s == ZT_OK) s = put_varint(out, n);
-    if (s == ZT_OK) s = zt_str_putc(out, 1 << 3 | 2);
-    if (s == ZT_OK) s = put_varint(out, text.n);
-    if (s == ZT_OK) s = zt_str_put(out, text.data, text.n);
-    if (s == ZT_OK) s = zt_str_putc(out, 2 << 3 | 5);
-    for (int i = 0; s == ZT_OK && i < 4; i++) s = zt_str_putc(out, (char)(bits >> 8 * i));
-    if (s == ZT_OK && !normal) s = zt_str_putc(out, 3 << 3 | 0);
+    if (s == ZT_OK)
+        s = put_varint(out, n);
+    if (s == ZT_OK)
+        s = zt_str_putc(out, 1 << 3 | 2);
+    if (s == ZT_OK)
+        s = put_varint(out, text.n);
+    if (s == ZT_OK)
+        s = zt_str_put(out, text.data, text.n);
+    if (s == ZT_OK)
+        s = zt_str_putc(out, 2 << 3 | 5);
+    for (int i = 0; s == ZT_OK && i < 4; i++)
+        s = zt_str_putc(out, (char)(bits >> 8 * i));
+    if (s == ZT_OK && !normal)
+        s = zt_str_putc(out, 3 << 3 | 0);
     return s == ZT_OK && !normal ? zt_str_putc(out, (char)type) : s;
 }
 

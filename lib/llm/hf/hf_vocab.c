@@ -9,6 +9,7 @@
 #include "lib/llm/hf/hf.h"
 #include "lib/llm/vocab/vocab_json.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static zt_status count_rows(hf *m, int64_t there, int64_t *n)
     for (int64_t i = 0; i < m->tensors->n; i++)
         if (strcmp(m->tensors->list[i].name, "token_embd.weight") == 0)
             *n = m->tensors->list[i].type.dim[0];
-    if (*n == 0)
+    m->embedded = *n > 0;
+    if (!m->embedded)
         s = zt_hf_int(m, "vocab_size", n);
     /* no more than an honest file would make room for */
     if (s == ZT_OK && (*n < 1 || *n > there + (1 << 20)))
@@ -340,6 +342,20 @@ static bool is_pieces(const json_t *root)
            strcmp(decoder, "Sequence") == 0;
 }
 
+/* Control tokens behind the embedding's rows: the keys have no place for them. */
+static void warn_left_out(const tokenizer *k, int64_t rows)
+{
+    char buf[80];
+    for (int64_t id = rows; id < zt_vocab_size(k->v); id++) {
+        zt_bytes t = k->v->text[id];
+        if (t.n)
+            zt_log(k->m->ctx, ZT_LOG_WARN,
+                   "%s: token %" PRId64
+                   ", '%s', is left out: it has no row in the embedding (%" PRId64 " rows)",
+                   k->m->path, id, zt_escape(buf, sizeof buf, t.data, t.n), rows);
+    }
+}
+
 static zt_status put_json(const tokenizer *k)
 {
     static const struct {
@@ -349,6 +365,8 @@ static zt_status put_json(const tokenizer *k)
     int64_t n, there = zt_vocab_size(k->v);
     hf_words w;
     zt_status s = count_rows(k->m, there, &n);
+    if (s == ZT_OK && k->m->embedded)
+        s = zt_vocab_check_rows(k->v, n);
     if (s == ZT_OK)
         s = zt_hf_words_init(&w, k->m, n);
     else
@@ -356,6 +374,8 @@ static zt_status put_json(const tokenizer *k)
     for (size_t i = 0; s == ZT_OK && i < sizeof ways / sizeof *ways; i++)
         if (strcmp(k->t->model->name, ways[i].model) == 0)
             s = i == 0 && is_pieces(k->root) ? put_llama(k, &w) : ways[i].put(k, &w);
+    if (s == ZT_OK && k->m->whole && k->m->embedded && k->m->keys_suffice)
+        warn_left_out(k, n);
     zt_hf_words_fini(&w);
     return s;
 }

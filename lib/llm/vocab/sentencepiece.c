@@ -22,7 +22,8 @@ static bool varint(wire *w, uint64_t *v)
     for (int shift = 0; shift < 64 && w->p < w->end; shift += 7) {
         unsigned char c = *w->p++;
         *v |= (uint64_t)(c & 0x7f) << shift;
-        if (!(c & 0x80)) return true;
+        if (!(c & 0x80))
+            return true;
     }
     return false;
 }
@@ -38,8 +39,10 @@ typedef struct field {
 static bool fixed(wire *w, int n, uint64_t *v)
 {
     *v = 0;
-    if (w->end - w->p < n) return false;
-    for (int i = 0; i < n; i++) *v |= (uint64_t)w->p[i] << 8 * i;
+    if (w->end - w->p < n)
+        return false;
+    for (int i = 0; i < n; i++)
+        *v |= (uint64_t)w->p[i] << 8 * i;
     w->p += n;
     return true;
 }
@@ -49,7 +52,8 @@ static bool next_field(wire *w, field *f)
 {
     uint64_t tag, n;
     *f = (field){0};
-    if (!varint(w, &tag) || tag >> 3 == 0 || tag >> 32) return false;
+    if (!varint(w, &tag) || tag >> 3 == 0 || tag >> 32)
+        return false;
     f->number = tag >> 3;
     f->type = tag & 7;
     switch (f->type) {
@@ -57,7 +61,8 @@ static bool next_field(wire *w, field *f)
     case FIXED64: return fixed(w, 8, &f->value);
     case FIXED32: return fixed(w, 4, &f->value);
     case BYTES:
-        if (!varint(w, &n) || n > (uint64_t)(w->end - w->p)) return false;
+        if (!varint(w, &n) || n > (uint64_t)(w->end - w->p))
+            return false;
         f->bytes = (wire){w->p, w->p + n};
         w->p += n;
         return true;
@@ -86,7 +91,8 @@ static zt_status read_piece(zt_sp_model *m, wire w)
 {
     zt_sp_piece p = {{"", 0}, 0, ZT_TOK_NORMAL};
     for (field f; w.p < w.end;) {
-        if (!next_field(&w, &f)) return broken(m);
+        if (!next_field(&w, &f))
+            return broken(m);
         uint32_t bits = (uint32_t)f.value;
         if (is_field(&f, 1, BYTES))
             p.text = text_of(&f);
@@ -106,7 +112,8 @@ static zt_status read_piece(zt_sp_model *m, wire w)
 static zt_status read_trainer(zt_sp_model *m, wire w)
 {
     for (field f; w.p < w.end;) {
-        if (!next_field(&w, &f)) return broken(m);
+        if (!next_field(&w, &f))
+            return broken(m);
         if (is_field(&f, 3, VARINT) && (f.value < ZT_SP_UNIGRAM || f.value > ZT_SP_CHAR))
             return zt_fail(m->ctx, ZT_ENOTSUP,
                            "%s: model type %" PRIu64
@@ -131,7 +138,8 @@ static zt_status read_trainer(zt_sp_model *m, wire w)
 static zt_status read_rule(const zt_sp_model *m, wire w, zt_sp_rule *r)
 {
     for (field f; w.p < w.end;) {
-        if (!next_field(&w, &f)) return broken(m);
+        if (!next_field(&w, &f))
+            return broken(m);
         if (is_field(&f, 2, BYTES))
             r->charsmap = text_of(&f);
         else if (is_field(&f, 3, VARINT))
@@ -148,8 +156,10 @@ static zt_status count_pieces(zt_sp_model *m, wire w)
 {
     int64_t n = 0;
     for (field f; w.p < w.end; n += is_field(&f, 1, BYTES))
-        if (!next_field(&w, &f)) return broken(m);
-    if (n < 1) return broken(m);
+        if (!next_field(&w, &f))
+            return broken(m);
+    if (n < 1)
+        return broken(m);
     if (n > INT32_MAX / 4)
         return zt_fail(m->ctx, ZT_EDATA, "%s: %" PRId64 " pieces, at most %d are possible", m->file,
                        n, INT32_MAX / 4);
@@ -187,7 +197,8 @@ zt_status zt_sp_read(zt_sp_model *m, zt_ctx *ctx, const char *file, zt_bytes byt
 
 void zt_sp_fini(zt_sp_model *m)
 {
-    if (m->ctx) zt_free(m->ctx, m->piece);
+    if (m->ctx)
+        zt_free(m->ctx, m->piece);
     m->piece = NULL;
 }
 
@@ -213,8 +224,10 @@ static zt_status check_piece(zt_sp_model *m, int32_t i, bool has_byte[256])
 {
     zt_sp_piece *p = &m->piece[i];
     int byte = zt_vocab_hex_byte(p->text);
-    if (!p->text.n) return bad_piece(m, i, "is empty");
-    if (p->text.n >= LONGEST) return bad_piece(m, i, "is longer than 7999 bytes");
+    if (!p->text.n)
+        return bad_piece(m, i, "is empty");
+    if (p->text.n >= LONGEST)
+        return bad_piece(m, i, "is longer than 7999 bytes");
     if (is_lone_zero(m, p->text))
         p->type = ZT_TOK_UNUSED;
     else if (memchr(p->text.data, 0, p->text.n))
@@ -223,12 +236,14 @@ static zt_status check_piece(zt_sp_model *m, int32_t i, bool has_byte[256])
         return bad_piece(m, i, "has a score that is not a finite number");
     if (p->type == ZT_TOK_UNKNOWN && m->unk >= 0)
         return bad_piece(m, i, "is a second unknown piece");
-    if (p->type == ZT_TOK_UNKNOWN) m->unk = i;
+    if (p->type == ZT_TOK_UNKNOWN)
+        m->unk = i;
     if (p->type == ZT_TOK_BYTE && !m->byte_fallback)
         return bad_piece(m, i, "is a byte piece, but byte_fallback is off");
     if (p->type == ZT_TOK_BYTE && byte < 0)
         return bad_piece(m, i, "is a byte piece, but not of the form <0x41>");
-    if (p->type == ZT_TOK_BYTE) has_byte[byte] = true;
+    if (p->type == ZT_TOK_BYTE)
+        has_byte[byte] = true;
     return ZT_OK;
 }
 
@@ -245,7 +260,8 @@ static zt_status check_texts(const zt_sp_model *m)
     for (int32_t i = 0; s == ZT_OK && i < m->n; i++) {
         zt_bytes t = m->piece[i].text;
         zt_map *map = seen[m->type != ZT_SP_BPE && !is_ordinary(&m->piece[i])];
-        if (is_lone_zero(m, t)) continue;
+        if (is_lone_zero(m, t))
+            continue;
         s = zt_map_get(map, t.data, t.n, NULL) ? bad_piece(m, i, "is there twice")
                                                : zt_map_put(map, t.data, t.n, i);
     }

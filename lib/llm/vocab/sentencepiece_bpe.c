@@ -28,12 +28,15 @@ static bool pair(const void *arg, const char *text, const zt_sym *a, const zt_sy
                  uint32_t *rank, int32_t *id)
 {
     const pairs *p = arg;
-    if (a->id == FROZEN || b->id == FROZEN) return false;
+    if (a->id == FROZEN || b->id == FROZEN)
+        return false;
     *id = zt_sp_find(p->k, text + a->at, (size_t)a->len + b->len);
-    if (*id < 0) return false;
+    if (*id < 0)
+        return false;
     const zt_sp_piece *piece = &p->k->m.piece[*id];
     *rank = order_of(piece->score);
-    if (piece->type == ZT_TOK_UNUSED) p->left[*id] = a->len;
+    if (piece->type == ZT_TOK_UNUSED)
+        p->left[*id] = a->len;
     return true;
 }
 
@@ -59,10 +62,13 @@ typedef struct part { /* of a piece that comes apart */
 static size_t cut(const zt_sp *k, const pairs *p, const char *text, part w, int32_t *id)
 {
     *id = zt_sp_find(k, text, w.n);
-    if (*id < 0) *id = k->m.unk;
-    if (*id < 0 || k->m.piece[*id].type != ZT_TOK_UNUSED || w.depth > DEPTH) return 0;
+    if (*id < 0)
+        *id = k->m.unk;
+    if (*id < 0 || k->m.piece[*id].type != ZT_TOK_UNUSED || w.depth > DEPTH)
+        return 0;
     size_t left = p->left[*id];
-    if (!left) *id = k->m.unk;
+    if (!left)
+        *id = k->m.unk;
     return left;
 }
 
@@ -95,7 +101,8 @@ zt_status zt_sp_bpe(zt_sp_out *o, zt_merger *m)
         p.left = zt_calloc(o->v->ctx, (size_t)o->k->m.n, sizeof *p.left);
         s = p.left ? ZT_OK : ZT_ENOMEM;
     }
-    if (s == ZT_OK) zt_merger_run(m, &p, o->text, pair);
+    if (s == ZT_OK)
+        zt_merger_run(m, &p, o->text, pair);
     for (int32_t i = 0; s == ZT_OK && i >= 0; i = m->sym[i].next)
         s = emit_parts(o, &p, m->sym[i].at, m->sym[i].len);
     zt_free(o->v->ctx, p.left);

@@ -19,8 +19,10 @@ size_t zt_sp_longest(const zt_trie *t, const char *text, size_t n)
     size_t longest = 0;
     for (size_t i = 0; t && i < n; i++) {
         node = zt_trie_step(t, node, (unsigned char)text[i]);
-        if (node == ZT_TRIE_NONE) break;
-        if (zt_trie_value(t, node) >= 0) longest = i + 1;
+        if (node == ZT_TRIE_NONE)
+            break;
+        if (zt_trie_value(t, node) >= 0)
+            longest = i + 1;
     }
     return longest;
 }
@@ -33,7 +35,8 @@ static zt_status prefix(const zt_sp_norm *m, const char *text, size_t n, zt_byte
     zt_status s = ZT_OK;
     *used = zt_sp_longest(m->user, text, n);
     *to = (zt_bytes){text, *used};
-    if (!*used && m->map) s = zt_charsmap_prefix(m->map, text, n, false, to, used);
+    if (!*used && m->map)
+        s = zt_charsmap_prefix(m->map, text, n, false, to, used);
     if (s == ZT_OK && !*used) {
         int len = zt_utf8_decode(text, n, &cp);
         *used = len ? (size_t)len : 1;
@@ -68,7 +71,8 @@ static zt_status skip_blanks(const zt_sp_norm *m, const char *text, size_t n, si
     for (size_t used = 0; s == ZT_OK && *at < n; *at += used) {
         zt_bytes to;
         s = prefix(m, text + *at, n - *at, &to, &used);
-        if (s != ZT_OK || to.n != 1 || to.data[0] != ' ') break;
+        if (s != ZT_OK || to.n != 1 || to.data[0] != ' ')
+            break;
     }
     return s;
 }
@@ -80,8 +84,10 @@ static zt_status put_text(const zt_sp_norm *m, const char *text, size_t n, zt_st
     for (size_t at = 0, used; s == ZT_OK && at < n; at += used) {
         zt_bytes to;
         s = prefix(m, text + at, n - at, &to, &used);
-        for (; s == ZT_OK && after_blank && to.n && to.data[0] == ' '; to.n--) to.data++;
-        if (s != ZT_OK || !to.n) continue;
+        for (; s == ZT_OK && after_blank && to.n && to.data[0] == ' '; to.n--)
+            to.data++;
+        if (s != ZT_OK || !to.n)
+            continue;
         s = put(m, to, out);
         after_blank = remove && to.data[to.n - 1] == ' ';
     }
@@ -101,11 +107,16 @@ zt_status zt_sp_normalize(const zt_sp_norm *m, const char *text, size_t n, zt_st
     size_t at = 0, from = out->len;
     bool dummy = m->rule->dummy_prefix;
     zt_status s = m->rule->remove_extra ? skip_blanks(m, text, n, &at) : ZT_OK;
-    if (s != ZT_OK || at == n) return s;
-    if (dummy && !m->suffix) s = put_blank(m, out);
-    if (s == ZT_OK) s = put_text(m, text + at, n - at, out);
-    if (s == ZT_OK && m->rule->remove_extra) trim(m, out, from);
-    if (s == ZT_OK && dummy && m->suffix) s = put_blank(m, out);
+    if (s != ZT_OK || at == n)
+        return s;
+    if (dummy && !m->suffix)
+        s = put_blank(m, out);
+    if (s == ZT_OK)
+        s = put_text(m, text + at, n - at, out);
+    if (s == ZT_OK && m->rule->remove_extra)
+        trim(m, out, from);
+    if (s == ZT_OK && dummy && m->suffix)
+        s = put_blank(m, out);
     if (s == ZT_OK && out->len > INT32_MAX / 4)
         s = zt_fail(m->ctx, ZT_EUSAGE, "text of %zu bytes: normalized it has %zu, at most %d", n,
                     out->len, INT32_MAX / 4);

@@ -21,14 +21,16 @@ static float score_of(const zt_sp *k, int32_t id, size_t n)
 
 static void offer(best *b, float score, size_t from, int32_t id)
 {
-    if (b->from < 0 || score > b->score) *b = (best){score, (int32_t)from, id};
+    if (b->from < 0 || score > b->score)
+        *b = (best){score, (int32_t)from, id};
 }
 
 static void reset_scores(best *b, size_t at, size_t frontier)
 {
     float offset = b[at].score;
     for (size_t i = at; i <= frontier; i++)
-        if (i == at || b[i].from >= 0) b[i].score -= offset;
+        if (i == at || b[i].from >= 0)
+            b[i].score -= offset;
 }
 
 /* All pieces that begin at `at`. */
@@ -37,18 +39,22 @@ static void step(const zt_sp_out *o, best *b, size_t at, size_t len, size_t *fro
     const zt_sp *k = o->k;
     bool whole = false; /* the character itself is a piece */
     uint32_t node = ZT_TRIE_ROOT;
-    if (b[at].score < -RESET_SCORE || b[at].score > RESET_SCORE) reset_scores(b, at, *frontier);
+    if (b[at].score < -RESET_SCORE || b[at].score > RESET_SCORE)
+        reset_scores(b, at, *frontier);
     float before = b[at].score;
     for (size_t i = at; i < o->n; i++) {
         node = zt_trie_step(k->trie, node, (unsigned char)o->text[i]);
-        if (node == ZT_TRIE_NONE) break;
+        if (node == ZT_TRIE_NONE)
+            break;
         int32_t id = zt_trie_value(k->trie, node);
-        if (id < 0 || k->m.piece[id].type == ZT_TOK_UNUSED) continue;
+        if (id < 0 || k->m.piece[id].type == ZT_TOK_UNUSED)
+            continue;
         *frontier = i + 1 > *frontier ? i + 1 : *frontier;
         offer(&b[i + 1], score_of(k, id, i + 1 - at) + before, at, id);
         whole = whole || i + 1 == at + len;
     }
-    if (whole) return;
+    if (whole)
+        return;
     *frontier = at + len > *frontier ? at + len : *frontier;
     offer(&b[at + len], k->worst - UNKNOWN_PENALTY + before, at, k->m.unk);
 }
@@ -61,7 +67,8 @@ static size_t turn(best *b, size_t n)
     for (;;) {
         size_t from = (size_t)b[at].from;
         b[at].from = (int32_t)next;
-        if (!from) return at;
+        if (!from)
+            return at;
         next = at;
         at = from;
     }
@@ -73,8 +80,10 @@ zt_status zt_sp_unigram(zt_sp_out *o, zt_merger *m)
     size_t frontier = 0;
     (void)m;
     best *b = zt_alloc_array(o->v->ctx, o->n + 1, sizeof *b);
-    if (!b) return ZT_ENOMEM;
-    for (size_t i = 0; i <= o->n; i++) b[i] = (best){0, -1, -1};
+    if (!b)
+        return ZT_ENOMEM;
+    for (size_t i = 0; i <= o->n; i++)
+        b[i] = (best){0, -1, -1};
     for (size_t at = 0, len; at < o->n; at += len) {
         len = zt_sp_char(o->text + at, o->n - at);
         step(o, b, at, len, &frontier);

@@ -3,6 +3,7 @@
  */
 #include "lib/llm/vocab/vocab.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -287,6 +288,19 @@ int32_t zt_vocab_bos(const zt_vocab *v)
 int32_t zt_vocab_eos(const zt_vocab *v)
 {
     return v->eos;
+}
+
+zt_status zt_vocab_check_rows(const zt_vocab *v, int64_t rows)
+{
+    char buf[80];
+    for (int64_t id = rows; id < v->n; id++)
+        if (v->text[id].n && !zt_vocab_is_control(v, (int32_t)id))
+            return zt_fail(v->ctx, ZT_EDATA,
+                           "%s: token %" PRId64
+                           ", '%s', has no row in the embedding: %d tokens, %" PRId64 " rows",
+                           v->file, id, zt_escape(buf, sizeof buf, v->text[id].data, v->text[id].n),
+                           v->n, rows);
+    return ZT_OK;
 }
 
 bool zt_vocab_is_pieces(const zt_vocab *v)

@@ -19,7 +19,8 @@ static bool is_ordinary(const zt_sp_piece *p)
 static zt_status open_norm(zt_sp *k, const zt_sp_rule *rule, zt_sp_norm *norm)
 {
     *norm = (zt_sp_norm){.ctx = k->m.ctx, .rule = rule};
-    if (!rule->charsmap.n) return ZT_OK;
+    if (!rule->charsmap.n)
+        return ZT_OK;
     norm->map = zt_charsmap_new(k->m.ctx, k->m.file, rule->charsmap);
     return norm->map ? ZT_OK : zt_ctx_status(k->m.ctx);
 }
@@ -29,16 +30,20 @@ static zt_status index_piece(zt_sp *k, int32_t i)
     const zt_sp_piece *p = &k->m.piece[i];
     bool zero = memchr(p->text.data, 0, p->text.n) != NULL; /* zt_sp_check let it pass: never met */
     zt_status s = ZT_OK;
-    if (p->type == ZT_TOK_BYTE) k->byte_id[zt_vocab_hex_byte(p->text)] = i;
-    if (p->type == ZT_TOK_NORMAL && p->score < k->worst) k->worst = p->score;
-    if (!is_ordinary(p) || zero) return ZT_OK;
+    if (p->type == ZT_TOK_BYTE)
+        k->byte_id[zt_vocab_hex_byte(p->text)] = i;
+    if (p->type == ZT_TOK_NORMAL && p->score < k->worst)
+        k->worst = p->score;
+    if (!is_ordinary(p) || zero)
+        return ZT_OK;
     k->unused = k->unused || p->type == ZT_TOK_UNUSED;
     k->longest = p->text.n > k->longest ? p->text.n : k->longest;
     if (p->type == ZT_TOK_USER) {
         s = zt_trie_put(k->user, p->text, i);
         k->norm.user = k->user;
     }
-    if (s != ZT_OK) return s;
+    if (s != ZT_OK)
+        return s;
     return k->trie ? zt_trie_put(k->trie, p->text, i)
                    : zt_map_put(k->ids, p->text.data, p->text.n, i);
 }
@@ -53,8 +58,10 @@ static zt_status open_model(zt_sp *k, zt_vocab *v, const zt_vocab_spec *spec)
         s = zt_fail(v->ctx, ZT_EDATA,
                     "%s: the SentencePiece model has %d pieces, the vocabulary %d tokens", v->file,
                     k->m.n, v->n);
-    if (s == ZT_OK) s = open_norm(k, &k->m.norm, &k->norm);
-    if (s == ZT_OK && k->m.denorm.charsmap.n) s = open_norm(k, &k->m.denorm, &k->denorm);
+    if (s == ZT_OK)
+        s = open_norm(k, &k->m.norm, &k->norm);
+    if (s == ZT_OK && k->m.denorm.charsmap.n)
+        s = open_norm(k, &k->m.denorm, &k->denorm);
     k->norm.suffix = k->m.suffix;
     return s;
 }
@@ -62,25 +69,30 @@ static zt_status open_model(zt_sp *k, zt_vocab *v, const zt_vocab_spec *spec)
 static zt_status open_sp(zt_vocab *v, const zt_vocab_spec *spec)
 {
     zt_sp *k = v->extra = zt_calloc(v->ctx, 1, sizeof *k);
-    if (!k) return ZT_ENOMEM;
+    if (!k)
+        return ZT_ENOMEM;
     k->worst = 3.40282347e38f; /* FLT_MAX */
-    for (int b = 0; b < 256; b++) k->byte_id[b] = -1;
+    for (int b = 0; b < 256; b++)
+        k->byte_id[b] = -1;
     zt_status s = open_model(k, v, spec);
-    if (s != ZT_OK) return s;
+    if (s != ZT_OK)
+        return s;
     k->user = zt_trie_new(v->ctx);
     if (k->m.type == ZT_SP_UNIGRAM)
         k->trie = zt_trie_new(v->ctx);
     else
         k->ids = zt_map_new(v->ctx, (size_t)k->m.n);
     s = k->user && (k->trie || k->ids) ? ZT_OK : ZT_ENOMEM;
-    for (int32_t i = 0; s == ZT_OK && i < k->m.n; i++) s = index_piece(k, i);
+    for (int32_t i = 0; s == ZT_OK && i < k->m.n; i++)
+        s = index_piece(k, i);
     return s;
 }
 
 static void close_sp(zt_vocab *v)
 {
     zt_sp *k = v->extra;
-    if (!k) return;
+    if (!k)
+        return;
     zt_charsmap_free(k->norm.map);
     zt_charsmap_free(k->denorm.map);
     zt_trie_free(k->user);
@@ -99,7 +111,8 @@ zt_status zt_sp_emit(zt_sp_out *o, size_t at, size_t n, int32_t id)
     bool unknown = id == k->m.unk, again = unknown && o->unknown;
     zt_status s = ZT_OK;
     o->unknown = unknown;
-    if (!unknown) return zt_ids_push(k->m.ctx, o->ids, id);
+    if (!unknown)
+        return zt_ids_push(k->m.ctx, o->ids, id);
     for (size_t i = at; s == ZT_OK && k->m.byte_fallback && i < at + n; i++)
         s = zt_ids_push(k->m.ctx, o->ids, k->byte_id[(unsigned char)o->text[i]]);
     return s != ZT_OK || k->m.byte_fallback || again ? s : zt_ids_push(k->m.ctx, o->ids, id);
@@ -159,21 +172,26 @@ static zt_status encode_sp(const zt_vocab *v, const char *text, size_t n, zt_mer
     zt_str_init(&normal, v->ctx);
     zt_status s = zt_sp_normalize(&k->norm, text, n, &normal);
     zt_sp_out o = {.k = k, .v = v, .text = normal.data, .n = normal.len, .ids = ids};
-    if (s == ZT_OK && normal.len) s = encode[k->m.type](&o, m);
+    if (s == ZT_OK && normal.len)
+        s = encode[k->m.type](&o, m);
     zt_str_fini(&normal);
     return s;
 }
 
 /* ---- ids to text ----------------------------------------------------------------------------- */
 
-static bool takes_blank(const zt_sp *k) { return k->m.norm.dummy_prefix || k->m.norm.remove_extra; }
+static bool takes_blank(const zt_sp *k)
+{
+    return k->m.norm.dummy_prefix || k->m.norm.remove_extra;
+}
 
 /* The text of one of the model's pieces but a byte's; `first`: nothing came before it. */
 static zt_status put_piece(const zt_sp *k, int32_t id, bool first, bool special, zt_str *out)
 {
     const zt_sp_piece *p = &k->m.piece[id];
     zt_bytes t = p->text;
-    if (p->type == ZT_TOK_CONTROL) return special ? zt_str_put(out, t.data, t.n) : ZT_OK;
+    if (p->type == ZT_TOK_CONTROL)
+        return special ? zt_str_put(out, t.data, t.n) : ZT_OK;
     if (p->type == ZT_TOK_UNKNOWN)
         return zt_str_put(out, k->m.unk_surface.data, k->m.unk_surface.n);
     if (first && takes_blank(k) && t.n >= ZT_SPACE_LEN &&
@@ -186,14 +204,17 @@ static zt_status put_piece(const zt_sp *k, int32_t id, bool first, bool special,
 static zt_status decode_sp(const zt_vocab *v, int32_t id, bool first, zt_str *out)
 {
     const zt_sp *k = v->extra;
-    if (id >= k->m.n) return zt_str_put(out, v->text[id].data, v->text[id].n);
+    if (id >= k->m.n)
+        return zt_str_put(out, v->text[id].data, v->text[id].n);
     if (k->m.piece[id].type == ZT_TOK_BYTE)
         return zt_str_putc(out, (char)zt_vocab_hex_byte(k->m.piece[id].text));
-    if (!k->denorm.map) return put_piece(k, id, first, true, out);
+    if (!k->denorm.map)
+        return put_piece(k, id, first, true, out);
     zt_str one;
     zt_str_init(&one, v->ctx);
     zt_status s = put_piece(k, id, first, true, &one);
-    if (s == ZT_OK) s = zt_sp_normalize(&k->denorm, one.data ? one.data : "", one.len, out);
+    if (s == ZT_OK)
+        s = zt_sp_normalize(&k->denorm, one.data ? one.data : "", one.len, out);
     zt_str_fini(&one);
     return s;
 }
@@ -227,7 +248,8 @@ static zt_status put_id(text *t, int32_t id)
         return zt_str_putc(&t->bytes, (char)zt_vocab_hex_byte(k->m.piece[id].text));
     zt_status s = put_bytes(&t->bytes, &t->out);
     t->first = t->first && !t->out.len;
-    if (s != ZT_OK) return s;
+    if (s != ZT_OK)
+        return s;
     if (added) {
         bool shown = t->special || zt_vocab_type(t->v, id) != ZT_TOK_CONTROL;
         return shown ? zt_str_put(&t->out, t->v->text[id].data, t->v->text[id].n) : ZT_OK;
@@ -249,8 +271,10 @@ static zt_status decode_all(const zt_vocab *v, const int32_t *ids, size_t n, boo
     zt_status s = ZT_OK;
     zt_str_init(&t.bytes, v->ctx);
     zt_str_init(&t.out, v->ctx);
-    for (size_t i = 0; s == ZT_OK && i < n; i++) s = put_id(&t, ids[i]);
-    if (s == ZT_OK) s = put_bytes(&t.bytes, &t.out);
+    for (size_t i = 0; s == ZT_OK && i < n; i++)
+        s = put_id(&t, ids[i]);
+    if (s == ZT_OK)
+        s = put_bytes(&t.bytes, &t.out);
     if (s == ZT_OK && t.out.len && t.k->denorm.map)
         s = zt_sp_normalize(&t.k->denorm, t.out.data, t.out.len, out);
     else if (s == ZT_OK && t.out.len)
