@@ -81,6 +81,77 @@ fit() { # OPTION...
     ! cmp -s 1.npz other.npz
 }
 
+@test "classes without --loss: the loss that fits is named, and nothing is trained" {
+    tail -n +2 train.csv | sed -E 's/(.*),(.)$/{"x": [\1], "label": \2}/' >train.ndjson
+    printf '%s\n' 'zt program 1' 'in x: f32[n,4]' 'out x = x' >x.zt
+    printf '%s\n' 'zt program 1' 'in y: i64[n]' 'out y = y' >y.zt
+    sed 1d train.csv | cut -d, -f1-4 | zt-run -m x.zt -o x.npy
+    sed 1d train.csv | cut -d, -f5 | zt-run -m y.zt -o y.npy
+    for data in 'train.csv' 'train.ndjson' '-' 'x.npy --target y.npy'; do
+        run --separate-stderr bash -c "zt-train -m net.zt -i $data -o out.gguf <train.csv"
+        [ "$status" -eq 64 ] && one_message zt-train && [ -z "$output" ] && [ ! -e out.gguf ]
+        [[ $stderr == *"classes and the network has 3 outputs: --loss cross_entropy fits"* ]]
+    done
+    # what is no class of this network's stays what it was: data of another shape
+    sed '2s/,.$/,3/' train.csv >four.csv
+    run --separate-stderr zt-train -m net.zt -i four.csv -o out.gguf
+    [ "$status" -eq 65 ] && one_message zt-train && [[ $stderr == *"columns"* ]]
+    run --separate-stderr zt-train -m net.zt -i train.csv --loss mse -o out.gguf
+    [ "$status" -eq 65 ] && one_message zt-train
+}
+
+@test "--eval of several networks: each is run, and has its row" {
+    fit --epochs 3 --optim adam --lr .03 -o a.npz >/dev/null
+    sed 's/tanh/relu/' net.zt >b.zt
+    for m in net.zt b.zt; do zt-train --eval -m $m -i train.csv --format json >$m.json; done
+    zt-train --eval -m net.zt -m b.zt -i train.csv --format json >both.json
+    perl -MJSON::PP -e 'my ($a, $b, $both) = map { local (@ARGV, $/) = $_; decode_json(scalar <>) } @ARGV; my $c = JSON::PP->new->canonical;
+        my @n = @{$both->{networks}}; @n == 2 && $n[0]{network} eq "net.zt" && $n[1]{network} eq "b.zt" or die;
+        for ($a, $b) { delete $_->{schema}; my $n = shift @n; delete $n->{network}; $c->encode($_) eq $c->encode($n) or die }
+        $c->encode($a->{results}) ne $c->encode($b->{results}) or die "the same"' net.zt.json b.zt.json both.json
+    zt-train --eval -m net.zt -m b.zt -i - <train.csv >rows
+    [ "$(cut -f1 rows | xargs)" = "network net.zt b.zt" ]
+    [ "$(sed -n 3p rows | cut -f4)" -eq "$(perl -MJSON::PP -0ne 'print decode_json($_)->{correct}' b.zt.json)" ]
+    while IFS='|' read -r said args; do
+        run --separate-stderr bash -c "zt-train $args"
+        [ "$status" -eq 64 ] && one_message zt-train && [[ $stderr == *"$said"* ]]
+    done <<'END'
+-m is given 2 times|-m net.zt -m b.zt -i train.csv -o out.gguf
+-m is given 2 times|-m net.zt -m net.zt -i train.csv -o out.gguf
+--data goes with one network|--eval -m net.zt -m b.zt --data a.npz -i train.csv
+--observe goes with one network|--eval -m net.zt -m b.zt --observe - -i train.csv
+END
+    run --separate-stderr zt-train --eval -m net.zt -m none.zt -i train.csv
+    [ "$status" -eq 66 ] && [ -z "$output" ]
+}
+
+@test "--eval of several outputs: values are judged one by one, classes of a 1 among zeros by their place" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data w: f32[1] "w"' 'y = mul x w' 'out y = y' >id.zt
+    perl -e 'my $h = q({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}); print pack("Q<", length $h), $h, pack("f<", 1)' >w.safetensors
+    # predictions are the first two: 1 of 1, 2.5 of 2 (25%); 3 of 2 (50%), 4 of 4; 0 of 0, 1 of 4 (75%)
+    printf '%s\n' 1,2.5,1,2 3,4,2,4 0,1,0,4 >values.csv
+    zt-train --eval -m id.zt --data w.safetensors -i values.csv >rows
+    diff - rows <<'END'
+network	output	samples	correct	accuracy	score	avg_deviation	0-10%	10-20%	20-30%	30-40%	40-50%	50-100%	100%+
+id.zt	all	6	3	50	75	25	3	0	1	0	1	1	0
+id.zt	0	3	2	66.66666667	83.33333333	16.66666667	2	0	0	0	1	0	0
+id.zt	1	3	1	33.33333333	66.66666667	33.33333333	1	0	1	0	0	1	0
+END
+    zt-train --eval -m id.zt --data w.safetensors -i values.csv --format json >values.json
+    json '$j->{total} == 6 && $j->{correct} == 3 && @{$j->{outputs}} == 2 && $j->{outputs}[1]{buckets}{"50-100%"}{samples}[0] == 2 &&
+          @{$j->{results}} == 6 && $j->{results}[1]{sample_index} == 0 && $j->{results}[1]{output} == 1 && $j->{results}[1]{deviation} == 25' <values.json
+    # the same from NDJSON and arrays
+    zt-train --eval -m id.zt --data w.safetensors -i - < <(sed -E 's/(.*),(.*),(.*),(.*)/{"x":[\1,\2],"target":[\3,\4]}/' values.csv) | cmp - rows
+    printf '%s\n' 'zt program 1' 'in v: f32[n,2]' 'out v = v' >v.zt
+    cut -d, -f1,2 values.csv | zt-run -m v.zt -o x.npy
+    cut -d, -f3,4 values.csv | zt-run -m v.zt -o t.npy
+    zt-train --eval -m id.zt --data w.safetensors -i x.npy --target t.npy | cmp - rows
+    # a 1 among zeros is a class
+    printf '%s\n' 1,2.5,0,1 3,4,1,0 0,1,0,1 >hot.csv
+    printf '%s\n' 1,2.5,1 3,4,0 0,1,1 >class.csv
+    cmp <(zt-train --eval -m id.zt --data w.safetensors -i hot.csv) <(zt-train --eval -m id.zt --data w.safetensors -i class.csv)
+}
+
 @test "a program with a loss of its own is trained as it is" {
     sed -i 's/^out y = y/in t: f32[n]\nf = reshape t shape=[n,1]\nl = mse y f\nout loss = l/; s/\[3,16\]/[1,16]/' net.zt
     zt-train -q -m net.zt -i train.csv --epochs 20 --optim adam --lr .02 -o out.gguf >history

@@ -28,11 +28,28 @@ static zt_status read_text(zt_samples *s, const zt_source *in)
     return st;
 }
 
+/* All of stdin: what several networks, or a second way to read it, look at again. */
+static char *held;
+static size_t held_bytes;
+
+void train_data_done(zt_ctx *ctx)
+{
+    zt_free(ctx, held);
+    held = NULL;
+}
+
+static zt_source *open_source(zt_ctx *ctx, const char *path)
+{
+    if (strcmp(path, "-")) return zt_source_open(ctx, path);
+    if (!held) held = zt_read_all(ctx, path, &held_bytes);
+    return held ? zt_source_memory(ctx, "stdin", held, held_bytes) : NULL;
+}
+
 /* Rows of one file; only: of the input of that name alone. */
 static zt_status read_file(zt_samples *s, const char *path, const char *only)
 {
     char head[16];
-    zt_source *in = zt_source_open(s->ctx, path);
+    zt_source *in = open_source(s->ctx, path);
     if (!in) return zt_ctx_status(s->ctx);
     size_t n = zt_source_size(in) < sizeof head ? (size_t)zt_source_size(in) : sizeof head;
     zt_status st = n ? zt_source_read(in, 0, head, n)

@@ -197,6 +197,47 @@ static void identify(run *r)
              strcmp(r->rate.schedule->name, "constant") ? r->rate.steps : 0);
 }
 
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* Are all targets classes of the network's: whole numbers below so many? */
+static bool are_classes(const zt_samples *s, int64_t classes)
+{
+    const zt_field *f = &s->field[s->n - 1];
+    bool are = f->row.dtype == ZT_I32 && s->rows > 0;
+    for (size_t i = 0; are && i < f->data.len / sizeof(int32_t); i++) {
+        int32_t x;
+        memcpy(&x, f->data.data + i * sizeof x, sizeof x);
+        are = x >= 0 && x < classes;
+    }
+    return are;
+}
+
+/* The data do not fit the default loss: where they are classes, the loss that fits is named. */
+static zt_status suggest_loss(run *r)
+{
+    zt_ctx *ctx = r->cli->ctx;
+    train_options o = *r->o;
+    train_output y;
+    const char *file = o.target ? o.target : o.input;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    bool several = !train_find_output(r->l, o.batch, &y) && y.classes > 1;
+    o.loss = ZT_LOSS_CROSS_ENTROPY;
+    train_learner *l = several ? train_learner_open(r->cli, &o) : NULL;
+    zt_samples *s = l ? train_data_open(l, &o, o.input, o.target) : NULL;
+    bool classes = s && are_classes(s, y.classes);
+    zt_samples_free(s);
+    train_learner_close(l);
+    zt_ctx_clear(ctx);
+    return classes ? zt_fail(ctx, ZT_EUSAGE,
+                             "%s: the targets are classes and the network has %" PRId64
+                             " outputs: --loss cross_entropy fits; mse, the default, wants a "
+                             "number for each output",
+                             strcmp(file, "-") ? file : "stdin", y.classes)
+                   : zt_fail(ctx, ZT_EDATA, "%s", why);
+}
+
 static zt_status open_data(run *r)
 {
     const train_options *o = r->o;
@@ -205,6 +246,8 @@ static zt_status open_data(run *r)
         return ZT_OK;
     }
     r->data = train_data_open(r->l, o, o->input, o->target);
+    if (!r->data && o->loss < 0 && !r->l->own_loss && zt_ctx_status(r->cli->ctx) == ZT_EDATA)
+        return suggest_loss(r);
     if (r->data && o->valid) r->valid = train_data_open(r->l, o, o->valid, o->valid_target);
     if (!r->data || (o->valid && !r->valid)) return zt_ctx_status(r->cli->ctx);
     zt_shuffle how = {.batch = o->batch, .shuffle = !o->ordered, .seed = r->cli->seed};

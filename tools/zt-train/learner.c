@@ -111,14 +111,41 @@ static bool has_loss(const zt_prog *p)
     return false;
 }
 
-/* To be judged, a program wants what is expected: a number a row, after its own inputs. */
-static zt_prog *with_expected(zt_cli *cli, zt_prog *p)
+static zt_status find_output(zt_cli *cli, const zt_prog *p, int64_t batch, train_output *out)
+{
+    zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", batch};
+    zt_bound *b = zt_prog_bind(p, &n, 1);
+    *out = (train_output){.output = 0};
+    if (!b) return zt_ctx_status(cli->ctx);
+    while (out->output < zt_prog_n_outputs(p) &&
+           !strcmp(zt_prog_output(p, out->output)->name, "loss"))
+        out->output++;
+    bool there = out->output < zt_prog_n_outputs(p);
+    zt_type t = there ? b->type[zt_prog_output(p, out->output)->value] : (zt_type){0};
+    zt_bound_free(b);
+    if (!there || t.rank < 1 || t.dtype != ZT_F32 || t.dim[0] != batch)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "the program has no output of f32 with rows to judge");
+    out->n = zt_type_count(&t) / batch;
+    out->classes = t.rank > 1 ? t.dim[t.rank - 1] : 1;
+    return out->n > 0 ? ZT_OK : zt_fail(cli->ctx, ZT_EUSAGE, "the program's output is empty");
+}
+
+zt_status train_find_output(const train_learner *l, int64_t batch, train_output *out)
+{
+    return find_output(l->cli, l->forward, batch, out);
+}
+
+/* To be judged, a program wants what is expected, after its own inputs: a number a row, or one for
+ * each output. */
+static zt_prog *with_expected(zt_cli *cli, zt_prog *p, const train_options *o)
 {
     int first = zt_prog_nth(p, ZT_VALUE_IN, 0);
     const zt_type *x = first < 0 ? NULL : &zt_prog_value(p, first)->type;
-    if (!x || x->rank < 1)
-        zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with rows");
-    else if (zt_prog_in(p, "target", ZT_F32, 1, (int64_t[]){x->dim[0]}) >= 0)
+    train_output y = {.n = 1};
+    bool rows = x && x->rank > 0;
+    if (!rows) zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with rows");
+    bool good = rows && (!o->wide || find_output(cli, p, o->batch, &y) == ZT_OK);
+    if (good && zt_prog_in(p, "target", ZT_F32, o->wide ? 2 : 1, (int64_t[]){x->dim[0], y.n}) >= 0)
         return p;
     zt_prog_free(p);
     return NULL;
@@ -129,7 +156,7 @@ zt_prog *train_with_loss(zt_cli *cli, zt_prog *p, const train_options *o)
 {
     zt_binding rows = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", o->batch};
     if (has_loss(p) && o->loss < 0) return p;
-    if (o->eval) return with_expected(cli, p);
+    if (o->eval) return with_expected(cli, p, o);
     zt_prog *q = zt_train_with_loss(cli->ctx, p, NULL, o->loss < 0 ? ZT_LOSS_MSE
                                                                    : (zt_loss_kind)o->loss,
                                     &rows, 1);
@@ -142,6 +169,7 @@ static zt_status open_program(train_learner *l, const train_options *o)
     zt_ctx *ctx = l->cli->ctx;
     zt_prog *p = zt_cli_program(l->cli, o->model);
     if (!p) return zt_ctx_status(ctx);
+    l->own_loss = has_loss(p) && o->loss < 0;
     l->forward = train_with_loss(l->cli, p, o);
     if (!l->forward) return zt_ctx_status(ctx);
     zt_checkpoint *c = o->data ? zt_checkpoint_open(ctx, o->data, 0) : NULL;

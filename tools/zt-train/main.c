@@ -4,7 +4,7 @@
 static const char *const synopsis[] = {
     "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
     "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
-    "--eval -m NET -i DATA [OPTION...]", NULL};
+    "--eval -m NET... -i DATA [OPTION...]", NULL};
 
 static const zt_mode modes[TRAIN_N_MODES] = {
     [TRAIN_NETWORK] = {"training a network", NULL},
@@ -25,10 +25,14 @@ static const zt_tool tool = {
     .shared_options = train_shared_options,
 };
 
-static zt_status check(zt_cli *cli, const train_options *o)
+static zt_status check(zt_cli *cli, train_options *o)
 {
     int mode = zt_cli_mode(cli, TRAIN_NETWORK);
     if (mode < 0 || zt_cli_enter(cli, mode)) return ZT_EUSAGE;
+    o->model = o->models.n ? o->models.item[0] : NULL;
+    if (o->models.n > 1 && !o->eval)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-m is given %d times: one network is trained, --eval "
+                                            "takes several", o->models.n);
     if (!o->text && !o->model && !o->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-m or --new is missing: which network");
     if (!o->text && !o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
@@ -42,5 +46,6 @@ int main(int argc, char **argv)
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
     zt_status s = check(cli, &train_opt);
     if (!s) s = train_opt.eval ? train_eval(cli, &train_opt) : train_fit(cli, &train_opt);
+    train_data_done(cli->ctx);
     return zt_cli_close(cli, s);
 }

@@ -27,7 +27,8 @@ train_options train_opt = {.loss = -1,
      .help = h, __VA_ARGS__}
 
 const zt_opt train_option_table[] = {
-    ROW('m', "model", STR, model, 0, "NET", "what is trained: a network's JSON, or a program", ),
+    ROW('m', "model", LIST, models, 0, "NET",
+        "what is trained: a network's JSON, or a program; with --eval many times", ),
     ROW(0, "new", STR, make, NETWORK, "NAME",
         "instead of -m a new network: sequential, cnn, transformer or random", .excludes = "model"),
     ROW(0, "set", LIST, set, NETWORK, "KEY=VALUE",

@@ -11,7 +11,8 @@
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
 typedef struct train_options {
-    const char *model, *input, *target, *data;
+    zt_opt_list models;                        /* -m; several with --eval */
+    const char *model, *input, *target, *data; /* model: the first of them, or the one at hand */
     const char *make;   /* --new */
     zt_opt_list set;    /* "dModel=64" */
     const char *text, *arch;
@@ -19,6 +20,7 @@ typedef struct train_options {
     int64_t vocab, ctx;
     const char *valid, *valid_target;
     bool eval;
+    bool wide;            /* of --eval: the target has a number for each output */
     int loss;             /* a zt_loss_kind; -1: the default */
     int method;           /* 0: backprop, the one there is */
     const char *optim, *schedule;
@@ -52,6 +54,7 @@ typedef struct train_seen {
 typedef struct train_learner {
     zt_cli *cli;
     zt_prog *forward; /* with a loss */
+    bool own_loss;    /* that the program brought itself */
     train_weight *weight;
     int n;
     int *trained;     /* [n]: values of forward, for a trainer */
@@ -86,6 +89,14 @@ zt_status train_write_network(train_learner *l, const char *path);
 /* zt_train_opts.through of a learner of a network: layers learn in their own dtypes. */
 int train_network_through(void *user, zt_prog *p, int state, const char *name);
 
+/* What a program predicts: its first output that is not the loss. */
+typedef struct train_output {
+    int output;      /* its number */
+    int64_t n;       /* numbers a row */
+    int64_t classes; /* of its last dimension */
+} train_output;
+zt_status train_find_output(const train_learner *l, int64_t batch, train_output *out);
+
 /* ---- texts (text.c) -------------------------------------------------------------------------- */
 
 /* A text's windows of --ctx tokens, and the language model that learns them; *text is to be freed
@@ -101,6 +112,8 @@ const void *train_text_bytes(const train_text *t, size_t *n);
 /* DATA in any form, and targets in a file of their own (NULL: they are in it). */
 zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
                             const char *target);
+/* Stdin is kept for those who read it again: no more. */
+void train_data_done(zt_ctx *ctx);
 
 /* ---- what is looked at (observe.c) ----------------------------------------------------------- */
 
@@ -116,6 +129,19 @@ void *const *train_observer_out(const train_observer *b);
 const int *train_observer_watched(const train_observer *b, int *n); /* for zt_train_opts */
 zt_status train_observer_tell(train_observer *b, int64_t rows, uint64_t step);
 zt_status train_observer_end(train_observer *b); /* a file is there from now on */
+
+/* ---- what --eval prints (scores.c) ----------------------------------------------------------- */
+
+/* Of a network: a deviation each sample, or each sample and output. */
+typedef struct train_scores {
+    const char *name;
+    int64_t rows, n_target;
+    int64_t n_values;      /* outputs that are judged one by one; 0: a prediction a sample */
+    zt_deviation *each;    /* [rows], [rows, n_values] */
+    zt_deviations all;     /* of these */
+    zt_deviations *output; /* [n_values] */
+} train_scores;
+zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int n);
 
 /* ---- what it does ---------------------------------------------------------------------------- */
 
