@@ -27,9 +27,9 @@ static bool is_wanted(const pairing *p, const char *name)
 
 static bool is_loom(const pairing *p) { return p->a->rule == ZT_RULE_LOOM; }
 
-static zt_status tick(pairing *p)
+static zt_status tick(pairing *p, const char *layer)
 {
-    return p->how->tick ? p->how->tick(p->how->user, p->done++, p->all) : ZT_OK;
+    return p->how->tick ? p->how->tick(p->how->user, layer, p->done++, p->all) : ZT_OK;
 }
 
 static double *sketch_of(const pairing *p, int side, int64_t i)
@@ -134,7 +134,7 @@ static zt_status score(pairing *p, int64_t i, int64_t j)
                         .most = NAN,
                         .rank_a = NAN,
                         .rank_b = NAN};
-    zt_status s = tick(p);
+    zt_status s = tick(p, p->a->layer[i].name);
     if (s != ZT_OK || !fit(p, i, j)) return s;
     double *ka = sketch_of(p, 0, i), *kb = sketch_of(p, 1, j);
     s = zt_dna_sum(p->crew, p->a, i, p->b, j, p->how->ranks, &sums, ka, kb);
@@ -279,7 +279,7 @@ static zt_status find_shifts(pairing *p)
         zt_dna_shift best;
         const zt_dna_layer *x = &p->a->layer[i], *y;
         if (!is_wanted(p, x->name)) continue;
-        s = tick(p);
+        s = tick(p, x->name);
         if (s == ZT_OK) s = find_best(p, i, row_of(p, i, &next), &best);
         if (s != ZT_OK || best.to < 0 || !(best.overlap > SHIFT_ABOVE)) continue;
         y = &p->b->layer[best.to];

@@ -105,8 +105,8 @@ typedef struct zt_dna_how {
     int threads;
     bool ranks, shifts;                                 /* are they wanted */
     bool (*wanted)(const void *user, const char *name); /* which layers; NULL: all */
-    /* Called before each layer; what is not ZT_OK ends the work. NULL: none. */
-    zt_status (*tick)(void *user, int64_t done, int64_t all);
+    /* Called before each layer, with its name; what is not ZT_OK ends the work. NULL: none. */
+    zt_status (*tick)(void *user, const char *layer, int64_t done, int64_t all);
     void *user;
 } zt_dna_how;
 

@@ -47,7 +47,7 @@ typedef struct zt_extract_opts {
     int threads;  /* 0: as many as there are processors */
     uint64_t seed;
     bool (*stop)(void); /* NULL: never */
-    void (*progress)(void *user, double done, double all);
+    void (*progress)(void *user, const char *matrix, double done, double all);
     void *user;
 } zt_extract_opts;
 

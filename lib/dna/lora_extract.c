@@ -268,8 +268,10 @@ zt_status zt_extract_write(zt_extract *x, zt_writer *w)
     x->all2 = x->has2 = 0;
     for (int64_t i = 0; i < x->n && s == ZT_OK; i++) {
         if (x->o.stop && x->o.stop()) return zt_fail(x->ctx, ZT_EINTR, "interrupted");
+        zt_entry e;
+        zt_checkpoint_get(x->base, x->matrix[i].base, &e);
+        if (x->o.progress) x->o.progress(x->o.user, e.name, (double)i, (double)x->n);
         s = write_one(x, &x->matrix[i], w);
-        if (x->o.progress) x->o.progress(x->o.user, (double)i + 1, (double)x->n);
     }
     return s;
 }

@@ -66,7 +66,8 @@ typedef struct zt_merge_opts {
     int threads;        /* 0: as many as there are processors */
     uint64_t seed;      /* of dare and della */
     bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
-    void (*progress)(void *user, double done, double all); /* bytes of the child; NULL */
+    /* Bytes of the child, and which tensor they are of; NULL: nobody asks. */
+    void (*progress)(void *user, const char *tensor, double done, double all);
     void *user;
 } zt_merge_opts;
 

@@ -227,7 +227,7 @@ static zt_status put(pass *p)
         if (w->status[i - p->first] != ZT_OK) return do_piece(p, w->m->ctx, 0, i); /* its message */
     if (w->sizes) return ZT_OK;
     w->m->done += (double)bytes;
-    if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->m->done, w->m->all);
+    if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->job->out.name, w->m->done, w->m->all);
     return w->w ? zt_writer_put(w->w, w->out, bytes) : ZT_OK;
 }
 

@@ -85,11 +85,15 @@ zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option)
 
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n)
 {
-    FILE *to = state_of(cli)->stdout_of ? stderr : stdout;
+    zt_cli_state *st = state_of(cli);
+    FILE *to = st->stdout_of ? stderr : stdout;
+    bool bar = n && st->drawn && (to == stderr || isatty(STDOUT_FILENO));
+    if (bar)
+        zt_progress_erase(st);
     errno = 0;
     if (n && fwrite(bytes, 1, n, to) != n)
         return stdout_failed(cli, errno);
-    return ZT_OK;
+    return bar ? zt_cli_flush(cli) : ZT_OK; /* before the next bar is drawn */
 }
 
 zt_status zt_cli_flush(zt_cli *cli)

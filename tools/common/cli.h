@@ -202,7 +202,17 @@ void zt_table_free(zt_table *t);
  * distance of Damerau and Levenshtein). Words past 63 bytes count by their beginning. */
 size_t zt_edit_distance(const char *a, size_t na, const char *b);
 
-/* A bar on stderr, only on a terminal (or --progress always). */
-void zt_progress(zt_cli *cli, const char *what, double done, double total);
+/* Where a long work stands. */
+typedef struct zt_work {
+    const char *what; /* "quantize" */
+    const char *item; /* what it is on now: a tensor's name, a file's; NULL: nothing to name */
+    const char *unit; /* of done: "B" (shown as kB, MB ...), "tokens"; NULL: none */
+    double done, total;
+} zt_work;
+/* A bar on stderr with rate and time left, only on a terminal (or --progress always), drawn now and
+ * then. Everything that goes through this header takes it away first; so it goes at the end. */
+void zt_progress(zt_cli *cli, const zt_work *w);
+/* Takes it away, before something is written to the terminal in another way. */
+void zt_progress_clear(zt_cli *cli);
 
 #endif

@@ -18,8 +18,10 @@ typedef struct zt_cli_state {
     zt_cli_second second;
     const char *stdout_of; /* the option whose output stdout is alone; NULL: none */
     /* progress */
-    bool drawn; /* a bar stands on stderr's last line */
+    bool drawn; /* a bar is on stderr's last line */
     double drawn_at;
+    char doing[48]; /* the work that it shows, */
+    double began_at, began_done, last_done; /* when and where that began, and where it is */
 } zt_cli_state;
 
 /* options.c: fills the state from the command line. ZT_EUSAGE with one line in the context. */

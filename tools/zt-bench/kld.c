@@ -106,7 +106,8 @@ static zt_status score(subject *s)
                                   : zt_llm_score_pair(s->a.llm, s->b.llm, ids, (size_t)s->window,
                                                       (size_t)s->from, &s->a.score, &s->b.score,
                                                       &s->kl);
-        zt_progress(s->cli, "kld", (double)(i + 1), (double)s->windows);
+        zt_progress(s->cli, &(zt_work){"kld", s->o->input, "windows", (double)(i + 1),
+                                       (double)s->windows});
     }
     return st;
 }

@@ -130,7 +130,7 @@ static zt_status sample(subject *s, const int64_t *count, int n)
             if (!st) st = add_roof(s);
             for (int k = 0; k < s->n_adapters && i == 0 && !st; k++)
                 st = add_device(s, &s->adapter[k]);
-            zt_progress(s->cli, "machine", ++done, total);
+            zt_progress(s->cli, &(zt_work){"machine", NULL, "samples", ++done, total});
         }
     return st;
 }

@@ -74,7 +74,7 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
             if (st == ZT_OK && i >= 0)
                 r[k]->samples[r[k]->n++] = (double)w->tokens / (seconds > 0 ? seconds : 1e-9);
         }
-        zt_progress(cli, test, (double)(i + 2), (double)(reps + 1));
+        zt_progress(cli, &(zt_work){test, s->o->model, "runs", (double)(i + 2), (double)(reps + 1)});
         if (st == ZT_OK && i + 1 == reps) st = bench_more(cli, s->o, r[0], r[1], &reps);
     }
     bench_counters_stop(&s->counters, s->engine, (double)(reps * w->fed));

@@ -284,7 +284,7 @@ static zt_status sample(rig *r, int sides)
             rig *now = &r[bench_turn(sides, i, turn)];
             st = run_times(now->s, &now->way, now->times, &now->seconds[now->n++]);
         }
-        zt_progress(r->s->cli, "op", (double)(i + 1), (double)reps);
+        zt_progress(r->s->cli, &(zt_work){"op", r->name, "samples", (double)(i + 1), (double)reps});
         if (st == ZT_OK && i + 1 == reps) st = more(r, &reps);
     }
     bench_counters_stop(&r->counters, r->engine, (double)(reps * r->times));

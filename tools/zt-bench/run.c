@@ -157,6 +157,7 @@ static zt_status run_once(zt_cli *cli, const bench_options *o, const bench_line 
 {
     struct rusage u = {0};
     double start;
+    if (cli->verbose) zt_progress_clear(cli); /* what the command writes comes to the same place */
     pid_t pid = bench_start(c, -1, cli->verbose > 0, &start);
     if (pid < 0) return zt_ctx_status(cli->ctx);
     zt_status st = bench_wait(c, pid, o->ignore_failure, &u);
@@ -204,7 +205,7 @@ static zt_status sample(zt_cli *cli, const bench_options *o, const bench_line *c
             s = zt_cli_interrupted() ? ZT_EINTR : run_once(cli, o, &c[k], &now);
             if (!s && i >= 0) put_sample(row[k], &now);
         }
-        zt_progress(cli, "run", (double)(i + 2), (double)(reps + 1));
+        zt_progress(cli, &(zt_work){"run", c[0].name, "runs", (double)(i + 2), (double)(reps + 1)});
         if (!s && i + 1 == reps) s = bench_more_of(cli, o, l, &reps);
     }
     return s;

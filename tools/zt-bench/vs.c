@@ -114,7 +114,7 @@ static zt_status run_rounds(zt_cli *cli, const bench_options *o, const bench_lin
             int k = bench_turn(2, i, turn);
             s = zt_cli_interrupted() ? ZT_EINTR : one_round(&c[k], o, &l[k], scratch);
         }
-        zt_progress(cli, "compare", (double)(i + 1), (double)reps);
+        zt_progress(cli, &(zt_work){"compare", NULL, "rounds", (double)(i + 1), (double)reps});
         if (!s && i + 1 == reps) s = bench_more_of(cli, o, l, &reps);
     }
     zt_free(cli->ctx, scratch);

@@ -127,9 +127,9 @@ static zt_status check_tensors(checker *k)
     for (int64_t i = 0; s == ZT_OK && i < n && !(cut && zt_checkpoint_streams(k->c)); i++) {
         zt_entry e;
         zt_checkpoint_get(k->c, i, &e);
+        zt_progress(k->j->cli, &(zt_work){"check", e.name, "tensors", (double)i, (double)n});
         s = is_outside(k, i, &e) ? ZT_OK : check_values(k, i, &e);
         cut |= refused(k, &s);
-        zt_progress(k->j->cli, "checking", (double)i + 1, (double)n);
     }
     if (s == ZT_OK && !cut) {
         s = zt_checkpoint_end(k->c);

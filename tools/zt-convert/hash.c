@@ -70,8 +70,10 @@ zt_status job_hash(job *j)
     char *buf = zt_alloc(j->ctx, ROOM);
     zt_status s = lines && buf ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; s == ZT_OK && i < n; i++) {
+        zt_entry e;
+        zt_checkpoint_get(c, i, &e);
+        zt_progress(j->cli, &(zt_work){"hash", e.name, "tensors", (double)i, (double)n});
         s = hash_one(j, c, i, buf, ROOM, &lines[i]);
-        zt_progress(j->cli, "hashing", (double)i + 1, (double)n);
     }
     if (s == ZT_OK) s = zt_checkpoint_end(c);
     if (s == ZT_OK) s = print_lines(j, lines, n);

@@ -14,6 +14,7 @@ typedef struct copier {
     job *j;
     zt_writer *w;
     uint64_t done, all;      /* bytes put */
+    const char *name;        /* of the tensor that they are of */
     char *in, *out;          /* a piece, and what it becomes */
     const zt_source *source; /* whose bytes from `at` on are in `in`, so many; NULL: others are */
     uint64_t at;
@@ -23,7 +24,7 @@ typedef struct copier {
 static zt_status tick(copier *c, uint64_t bytes)
 {
     c->done += bytes;
-    zt_progress(c->j->cli, "converting", (double)c->done, (double)c->all);
+    zt_progress(c->j->cli, &(zt_work){"convert", c->name, "B", (double)c->done, (double)c->all});
     return job_interrupted(c->j);
 }
 
@@ -74,8 +75,11 @@ static zt_status copy_run(copier *c, const pick *p, uint64_t n)
     uint64_t offset;
     zt_status s = lies(p, &source, &offset) ? ZT_OK : ZT_EBUG;
     c->source = NULL;
-    for (uint64_t at = 0, k; s == ZT_OK && at < n; at += k) {
+    for (uint64_t at = 0, k, end = p->in.bytes; s == ZT_OK && at < n; at += k) {
         k = n - at < COPY ? n - at : COPY;
+        while (end <= at) /* which of them is at `at` */
+            end += (++p)->in.bytes;
+        c->name = p->in.name;
         s = zt_writer_copy(c->w, source, offset + at, k);
         if (s == ZT_OK) s = tick(c, k);
     }
@@ -148,6 +152,7 @@ static zt_status copy_all(copier *c)
     for (int64_t i = 0, n; s == ZT_OK && i < j->n; i += n) {
         const pick *p = &j->picked[i];
         uint64_t bytes;
+        c->name = p->in.name;
         n = run_from(c, i, &bytes);
         if (n > 1) {
             s = copy_run(c, p, bytes);

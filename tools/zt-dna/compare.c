@@ -8,9 +8,9 @@ static bool wanted(const void *user, const char *name)
     return dna_selected(((const dna_told *)user)->o, name);
 }
 
-static zt_status tick(void *user, int64_t done, int64_t all)
+static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const dna_told *)user)->cli, done, all);
+    return dna_tick(((const dna_told *)user)->cli, layer, done, all);
 }
 
 /* In words, on stderr. */

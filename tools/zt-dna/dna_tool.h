@@ -74,7 +74,7 @@ zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path);
 zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path);
 int dna_threads(const zt_cli *cli);
 /* Of a comparison, how far it is; ZT_EINTR after an interrupt. */
-zt_status dna_tick(zt_cli *cli, int64_t done, int64_t all);
+zt_status dna_tick(zt_cli *cli, const char *layer, int64_t done, int64_t all);
 /* A model as the file of --output, in the container of --to or of its name, else JSON for networks
  * and GGUF; with a line of history. */
 zt_status dna_write(zt_cli *cli, const dna_options *o, zt_dna *d, const char *what);

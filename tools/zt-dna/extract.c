@@ -16,7 +16,8 @@ static zt_status write_layers(zt_cli *cli, zt_dna *d, zt_sink *out, zt_str *s)
     zt_status st = ZT_OK;
     for (int64_t i = 0; i < zt_dna_count(d) && st == ZT_OK; i++) {
         if (zt_cli_interrupted()) return zt_fail(cli->ctx, ZT_EINTR, "interrupted");
-        zt_progress(cli, "extracting", (double)i, (double)zt_dna_count(d));
+        zt_progress(cli, &(zt_work){"extract", zt_dna_get(d, i)->name, "layers", (double)i,
+                                    (double)zt_dna_count(d)});
         if (i) zt_str_putc(s, ',');
         st = dna_put_signature(d, i, true, s);
         if (st == ZT_OK) st = put(out, s);

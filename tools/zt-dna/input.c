@@ -42,9 +42,9 @@ zt_dna *dna_open(zt_cli *cli, const dna_options *o, const char *path)
                : zt_dna_of(cli->ctx, zt_checkpoint_open(cli->ctx, path, 0), rule);
 }
 
-zt_status dna_tick(zt_cli *cli, int64_t done, int64_t all)
+zt_status dna_tick(zt_cli *cli, const char *layer, int64_t done, int64_t all)
 {
-    zt_progress(cli, "comparing", (double)done, (double)all);
+    zt_progress(cli, &(zt_work){"compare", layer, "layers", (double)done, (double)all});
     return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
 }
 

@@ -19,9 +19,9 @@ typedef struct line {
     zt_lineage of;
 } line;
 
-static zt_status tick(void *user, int64_t done, int64_t all)
+static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const line *)user)->cli, done, all);
+    return dna_tick(((const line *)user)->cli, layer, done, all);
 }
 
 static bool wanted(const void *user, const char *name)

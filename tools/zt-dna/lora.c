@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void on_progress(void *user, double done, double all)
+static void on_progress(void *user, const char *matrix, double done, double all)
 {
-    zt_progress(user, "lora", done, all);
+    zt_progress(user, &(zt_work){"lora", matrix, "matrices", done, all});
 }
 
 static zt_status write_file(zt_cli *cli, zt_extract *x, const char *path, const char *to,

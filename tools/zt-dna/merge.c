@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static void on_progress(void *user, double done, double all)
+static void on_progress(void *user, const char *tensor, double done, double all)
 {
-    zt_progress(user, "merge", done, all);
+    zt_progress(user, &(zt_work){"merge", tensor, "B", done, all});
 }
 
 static zt_status write_to(zt_cli *cli, zt_merge *m, const char *path, const zt_checkpoint_opts *o)

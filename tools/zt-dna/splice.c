@@ -14,9 +14,9 @@ typedef struct splice {
     zt_dna_how how;
 } splice;
 
-static zt_status tick(void *user, int64_t done, int64_t all)
+static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const splice *)user)->cli, done, all);
+    return dna_tick(((const splice *)user)->cli, layer, done, all);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */

@@ -218,7 +218,8 @@ static zt_status measure_losses(fit *f)
     int64_t n = 0;
     q->fitting = true;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        zt_progress(q->cli, "measure", (double)i, (double)q->n);
+        zt_progress(q->cli, &(zt_work){"measure", q->job[i].in.name, "tensors", (double)i,
+                                       (double)q->n});
         if (is_free(&q->job[i]))
             s = try_types(q, i, f->c + N * n++);
     }

@@ -21,7 +21,8 @@ static zt_status feed(quant *q, zt_importance *m, const zt_vocab *v, zt_ids *ids
         int32_t *id = ids->id + i * window;
         if (opens)
             id[0] = bos;
-        zt_progress(q->cli, "imatrix", (double)i, (double)*windows);
+        zt_progress(q->cli, &(zt_work){"imatrix", q->o->input, "windows", (double)i,
+                                       (double)*windows});
         s = zt_cli_interrupted() ? ZT_EINTR : zt_importance_feed(m, id, window);
     }
     return s;

@@ -236,7 +236,8 @@ static zt_status write_layers(net *n, zt_writer *w)
 {
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < n->q->n && s == ZT_OK; i++) {
-        zt_progress(n->q->cli, "quantize", (double)i, (double)n->q->n);
+        zt_progress(n->q->cli, &(zt_work){"quantize", n->q->job[i].in.name, "layers", (double)i,
+                                          (double)n->q->n});
         s = write_layer(n, i, w);
     }
     return s == ZT_OK ? zt_checkpoint_end(n->q->in) : s;

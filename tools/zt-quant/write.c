@@ -74,7 +74,7 @@ static zt_status write_tensors(quant *q, zt_writer *w)
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
         quant_job *j = &q->job[i];
-        zt_progress(q->cli, "quantize", (double)i, (double)q->n);
+        zt_progress(q->cli, &(zt_work){"quantize", j->in.name, "tensors", (double)i, (double)q->n});
         if (j->copy)
             s = copy(q, i, w);
         else if (quant_is_scaled(j->type.dtype))

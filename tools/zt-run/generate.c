@@ -144,7 +144,8 @@ static zt_status feed_pieces(run *r, zt_sink *npy)
         if (all && last)
             memmove(r->logits, r->logits + (n - 1) * V, V * sizeof(float));
         if (r->n_prompt > most)
-            zt_progress(r->cli, "prompt", (double)(at + n), (double)r->n_prompt);
+            zt_progress(r->cli, &(zt_work){"prompt", r->o->input, "tokens", (double)(at + n),
+                                           (double)r->n_prompt});
     }
     return s == ZT_OK && npy ? zt_sink_commit(npy) : s;
 }

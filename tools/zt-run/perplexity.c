@@ -31,7 +31,8 @@ static zt_status score_windows(run *r, int64_t window, zt_score *score)
         if (zt_cli_interrupted())
             return ZT_EINTR;
         s = zt_llm_score(r->llm, ids, (size_t)window, (size_t)window / 2, score);
-        zt_progress(r->cli, "perplexity", (double)(i + 1), (double)n);
+        zt_progress(r->cli, &(zt_work){"perplexity", r->o->perplexity, "windows", (double)(i + 1),
+                                       (double)n});
     }
     return s;
 }

@@ -117,7 +117,8 @@ static zt_status tell_epoch(void *user, const zt_epoch *e)
 static zt_status tell_step(void *user, const zt_fit_state *p, const zt_fit_step *is)
 {
     run *r = user;
-    zt_progress(r->cli, "training", (double)p->steps, (double)r->rate.steps);
+    zt_progress(r->cli, &(zt_work){"train", r->o->text ? r->o->text : r->o->input, "steps",
+                                   (double)p->steps, (double)r->rate.steps});
     zt_status s = r->observer ? train_observer_tell(r->observer, is->samples, p->steps) : ZT_OK;
     if (s || isfinite(is->got.loss)) return s;
     return zt_fail(r->cli->ctx, ZT_EDATA,

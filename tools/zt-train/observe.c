@@ -55,6 +55,7 @@ static zt_status open_target(train_observer *b)
 static zt_status send(train_observer *b)
 {
     if (b->sink) return zt_sink_write(b->sink, b->text.data, b->text.len);
+    zt_progress_clear(b->cli); /* the descriptor may be the terminal's */
     bool well = fwrite(b->text.data, 1, b->text.len, b->stream) == b->text.len;
     if (well && !fflush(b->stream)) return ZT_OK;
     return zt_fail(b->cli->ctx, ZT_EIO, "%s: cannot be written: %s", b->to, strerror(errno));
