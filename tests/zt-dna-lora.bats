@@ -6,8 +6,7 @@ load helper
 
 setup_file() {
     set=$(cd "${ZT_TESTS:-build/tests}/.." && pwd)/lora
-    cases=${ZT_CASES:-$(cd "$BATS_TEST_DIRNAME/.." && pwd)/../shared/cases}
-    export set cases
+    export set
 }
 
 setup() {
@@ -95,20 +94,6 @@ refused() {
     zt-dna merge bases/llama+patterns/a -o three.gguf
     diff <(zt-convert --hash one.gguf) <(zt-convert --hash three.gguf)
     diff <(zt-convert --hash two.gguf) <(zt-convert --hash three.gguf)
-}
-
-@test "patterns that are regular expressions, as PEFT matches them (cases of users)" {
-    [ -d "$cases/lora-alpha-regex" ] || skip "no cases"
-    for k in pd pf; do
-        zt-dna merge -f "$cases/lora-alpha-regex/base/model.safetensors+$cases/lora-alpha-regex/$k" -o $k.safetensors
-        zt-convert -q -f --select '*0.self_attn.q_proj*' --select '*1.self_attn.k_proj*' $k.safetensors some.safetensors
-        near some.safetensors "$cases/lora-alpha-regex/$k.expected.safetensors" 1e-6
-    done
-    # the head of modules_to_save is the child's
-    m=$cases/lora-modules-to-save
-    zt-dna merge "$cases/lora-alpha-regex/base/model.safetensors+$m" -f -o out.safetensors
-    cmp <(zt-convert --cat lm_head.weight out.safetensors) \
-        <(zt-convert --cat base_model.model.lm_head.weight "$m/adapter_model.safetensors")
 }
 
 @test "patterns: the first key that fits, in the file's order; Python's own words are refused" {

@@ -169,8 +169,9 @@ static zt_status put_stored_type(const zt_merge *m, const zt_merge_parent *p, in
 }
 
 /* The tensor that the lead has at `index`, of the layer that is `off` above each source's first
- * (-1: of none), as the child's of layer `to`. */
-static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, double t)
+ * (-1: of none), as the child's of layer `to`. as: the name that counts; NULL: its own. */
+static zt_status add_job(planner *p, int64_t index, const char *as, int64_t off, int64_t to,
+                         double t)
 {
     zt_merge *m = p->m;
     const merge_slice *s = p->slice;
@@ -183,6 +184,7 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
     }
     zt_entry lead, e;
     zt_merge_net_entry(m, s->source[p->lead].model, index, &lead);
+    if (as) lead.name = as;
     merge_job *j = &m->job[m->n];
     *j = (merge_job){.out = lead, .slice = s, .t = t, .order = index, .from = p->lead};
     j->out.name = renumbered(m->arena, lead.name, to);
@@ -194,13 +196,14 @@ static zt_status add_job(planner *p, int64_t index, int64_t off, int64_t to, dou
         const char *name = renumbered(m->arena, lead.name, off < 0 ? -1 : s->source[k].from + off);
         char shown[160];
         if (!name) return ZT_ENOMEM;
-        j->of[k] = zt_checkpoint_find(model_of(m, s, k), name);
+        j->of[k] = zt_merge_find(model_of(m, s, k), name);
         if (j->of[k] < 0)
             return zt_fail(m->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
                            zt_checkpoint_name(model_of(m, s, k)),
                            zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(model_of(m, s, p->lead)));
         zt_merge_net_entry(m, s->source[k].model, j->of[k], &e);
+        j->head = j->head || (off < 0 && strcmp(e.name, name));
         st = check_source(p, &lead, &e, k);
         if (st != ZT_OK) return st;
     }
@@ -217,8 +220,20 @@ static zt_status add_outside(planner *p, bool before, bool behind)
     for (int64_t i = 0; i < p->n_places && p->place[i].layer < 0 && s == ZT_OK; i++) {
         zt_entry e;
         zt_checkpoint_get(model_of(p->m, p->slice, p->lead), p->place[i].index, &e);
-        if (is_before(e.name) ? before : behind) s = add_job(p, p->place[i].index, -1, -1, 0);
+        if (is_before(e.name) ? before : behind) s = add_job(p, p->place[i].index, NULL, -1, -1, 0);
     }
+    return s;
+}
+
+/* The head, where the lead has its embedding for it and a parent has one. */
+static zt_status add_head(planner *p)
+{
+    zt_checkpoint *c = model_of(p->m, p->slice, p->lead);
+    const char *name = zt_merge_head_name(p->m);
+    int64_t embedding = name && zt_merge_head(c) < 0 ? zt_merge_find(c, name) : -1;
+    if (embedding < 0) return ZT_OK;
+    zt_status s = add_job(p, embedding, name, -1, -1, 0);
+    if (s == ZT_OK) p->m->job[p->m->n - 1].order = p->n_places; /* behind all others */
     return s;
 }
 
@@ -244,7 +259,7 @@ static zt_status add_layers(planner *p, int64_t n, int64_t *next)
         double t = n > 1 ? (double)i / (double)(n - 1) : 1;
         for (int64_t k = first_of(p, from + i);
              k < p->n_places && p->place[k].layer == from + i && s == ZT_OK; k++)
-            s = add_job(p, p->place[k].index, i, *next, t);
+            s = add_job(p, p->place[k].index, NULL, i, *next, t);
     }
     return s;
 }
@@ -298,10 +313,12 @@ static zt_status list_jobs(zt_merge *m)
         if (s == ZT_OK && next + n > LAYERS)
             s = zt_fail(m->ctx, ZT_EDATA, "%s: more than %d layers", r->name, LAYERS);
         if (s == ZT_OK) s = aim(&p, &r->slice[i]);
+        if (s == ZT_OK) s = zt_merge_check_extra(m, &r->slice[i], p.lead);
         if (s == ZT_OK && i == 0) s = add_outside(&p, true, false);
         if (s == ZT_OK) s = add_layers(&p, n, &next);
     }
     if (s == ZT_OK) s = add_outside(&p, false, true);
+    if (s == ZT_OK) s = add_head(&p);
     zt_free(m->ctx, p.place);
     m->restacked = !is_whole(m);
     if (s == ZT_OK && !m->restacked) qsort(m->job, (size_t)m->n, sizeof *m->job, by_order);
@@ -358,7 +375,7 @@ static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char 
     for (int k = 0; k < j->slice->n; k++) {
         zt_entry e;
         zt_checkpoint_get(model_of(m, j->slice, k), j->of[k], &e);
-        names[k] = e.name;
+        names[k] = j->head ? j->out.name : e.name;
     }
     zt_status s = zt_merge_resolve(m->r, j->slice, j->out.name, names, j->t, v);
     m->entry[i] = j->out;
@@ -375,6 +392,7 @@ zt_status zt_merge_plan(zt_merge *m)
 {
     for (int i = 0; i < m->r->n_models; i++) m->layers[i] = count_layers(m->parent[i].model);
     zt_status s = zt_merge_net_open(m);
+    if (s == ZT_OK) s = zt_merge_check_parents(m);
     if (s == ZT_OK) s = list_jobs(m);
     if (s != ZT_OK) return s;
     if (!m->n) return zt_fail(m->ctx, ZT_EDATA, "%s: there is no tensor to merge", m->r->name);

@@ -1,7 +1,8 @@
 /* merge_room.h - private to lib/dna: what recipes, plans and the work on tensors share.
  *
  * Files: merge_methods.c the tables of methods and parameters; recipe.c recipes from documents;
- * merge_params.c a parameter's value for a tensor; merge_plan.c the child's tensors; merge_meta.c
+ * merge_params.c a parameter's value for a tensor; merge_plan.c the child's tensors; merge_check.c what parents have in
+ * common; merge_meta.c
  * its metadata; merge_net.c networks' codes; merge_write.c the way of a tensor; merge_pass.c passes
  * over its values; merge_coef.c methods that are linear combinations; merge_mask.c those that
  * choose among differences; isa/merge.c the loops.
@@ -150,6 +151,7 @@ typedef struct merge_job {
     double t;
     int64_t order; /* of its place in the first source */
     int64_t *of;   /* [slice->n] index in each source's checkpoint */
+    bool head;     /* of a source without one it is the embedding */
     bool copy;     /* bytes as they are, of source `from` */
     bool search;   /* codes of least error, whatever the format's own rule */
     bool coded;    /* of a network: codes, with the scale in `net` */
@@ -177,6 +179,15 @@ struct zt_merge {
 
 zt_status zt_merge_plan(zt_merge *m);
 zt_status zt_merge_put_meta(zt_merge *m);
+
+/* Architecture, heads, tokens. */
+zt_status zt_merge_check_parents(const zt_merge *m);
+/* Has a source of the slice tensors that its lead does not have? */
+zt_status zt_merge_check_extra(const zt_merge *m, const merge_slice *slice, int lead);
+/* The tensor of that name, or of a head that is not there the embedding's; -1. */
+int64_t zt_merge_find(zt_checkpoint *c, const char *name);
+int64_t zt_merge_head(zt_checkpoint *c);             /* -1: it has none beside its embedding */
+const char *zt_merge_head_name(const zt_merge *m); /* of the first parent that has one; NULL */
 
 /* The layer in a tensor's name, its first part that is a number ("blk.12.attn_q.weight"); *at and
  * *n: where its digits are. -1: it is of no layer. */

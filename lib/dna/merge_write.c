@@ -104,7 +104,7 @@ static zt_status set_up(merge_work *w, merge_values *v)
         zt_merge_net_entry(m, j->slice->source[k].model, j->of[k], &e);
         w->coded[k] = zt_merge_net_codes(m, j, k, &w->codes[k]);
         w->in[k] = e.type;
-        w->name[k] = e.name;
+        w->name[k] = j->head ? j->out.name : e.name;
         if (k != w->base) w->other[w->n_others++] = k;
     }
     return zt_merge_resolve(m->r, j->slice, j->out.name, w->name, j->t, v);
