@@ -104,3 +104,14 @@ tokens() {
         [ ! -e c.gguf ]
     done
 }
+
+@test "a class of transformers whose ids are not the file's is refused by name" {
+    directory unigram 900
+    echo '{"tokenizer_class": "XLMRobertaTokenizer"}' >"$DIR/tokenizer_config.json"
+    for command in "zt-run -m $DIR --tokenize -p x" "zt-convert $DIR c.gguf"; do
+        run -69 --separate-stderr $command
+        one_message "${command%% *}"
+        [[ $stderr == *XLMRobertaTokenizer* ]]
+    done
+    [ ! -e c.gguf ]
+}

@@ -235,6 +235,10 @@ zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool 
 zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file);
 zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp);
 const char *zt_hf_spm_model(const zt_sp_model *sp);
+/* Does tokenizer_config.json name a class whose ids are those of the file? ZT_ENOTSUP: it does not. */
+zt_status zt_hf_spm_class(hf *m, const json_t *config);
+/* What goes around a text, where no file said so. */
+zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config);
 /* The keys of its normalizer, but add_space_prefix where that was put, and the file itself. */
 zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced);
 /* All keys of a tokenizer.model that is alone, m->path. */

@@ -139,6 +139,57 @@ zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp)
     return s;
 }
 
+/* ---- transformers' classes ------------------------------------------------------------------- */
+
+/* Those that do more with a text than the file says, or number its pieces otherwise. Facts: the
+ * classes of transformers that stand on SentencePiece. */
+static const char *const others[] = {
+    "Albert",      "Barthez", "Bartpho", "BigBird",       "Camembert",  "Cpm",     "DebertaV2",
+    "ErnieM",      "FNet",    "GPTSw3",  "LayoutXLM",     "M2M100",     "MBart",   "MBart50",
+    "MLuke",       "Marian",  "Nllb",    "PLBart",        "Pegasus",    "RemBert", "SeamlessM4T",
+    "Speech2Text", "Udop",    "XGLM",    "XLMProphetNet", "XLMRoberta", "XLNet",
+};
+
+/* Is it CLASSTokenizer or CLASSTokenizerFast? */
+static bool is_class(const char *name, const char *class)
+{
+    size_t n = strlen(class);
+    return name && strncmp(name, class, n) == 0 &&
+           (strcmp(name + n, "Tokenizer") == 0 || strcmp(name + n, "TokenizerFast") == 0);
+}
+
+static const char *class_of(const json_t *config)
+{
+    return json_string_value(json_object_get(config, "tokenizer_class"));
+}
+
+zt_status zt_hf_spm_class(hf *m, const json_t *config)
+{
+    const char *name = class_of(config);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (is_class(name, others[i]))
+            return zt_fail(m->ctx, ZT_ENOTSUP,
+                           "%s: a %s does more than its tokenizer.model says: save the tokenizer "
+                           "with transformers as tokenizer.json",
+                           m->path, name);
+    return ZT_OK;
+}
+
+/* T5's has EOS behind a text, Llama's and those like it BOS before it: this is ggml's default for
+ * the model 'llama', and so is not put. */
+zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config)
+{
+    bool t5 = is_class(class_of(config), "T5") || is_class(class_of(config), "MT5");
+    zt_status s = ZT_OK;
+    if (sp->type == ZT_SP_BPE && !t5)
+        return ZT_OK;
+    if (m->add_bos < 0)
+        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_bos_token", ZT_GGUF_BOOL, !t5);
+    if (s == ZT_OK && m->add_eos < 0)
+        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_eos_token", ZT_GGUF_BOOL, t5);
+    return s;
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* ggml's name for such a model. It knows none for word and char models: these it refuses by ours.

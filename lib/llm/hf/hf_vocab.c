@@ -413,27 +413,16 @@ static void find_usual(hf *m, const zt_sp_model *sp)
     m->ids[2] = sp->unk;
 }
 
-/* What goes around a text where no file says so, by the class: T5's has EOS behind it, Llama's and those
- * like it BOS before it. ggml's defaults for t5 are T5's alone. */
-static zt_status put_usual_ends(hf *m, const json_t *config)
-{
-    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    bool t5 = name && strncmp(name, "T5Tokenizer", strlen("T5Tokenizer")) == 0;
-    zt_status s = ZT_OK;
-    if (m->add_bos < 0)
-        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_bos_token", ZT_GGUF_BOOL, !t5);
-    if (s == ZT_OK && m->add_eos < 0)
-        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_eos_token", ZT_GGUF_BOOL, t5);
-    return s;
-}
-
 static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *k)
 {
     int64_t rows;
     hf_words w;
     zt_sp_model sp;
     zt_bytes file = {text, n};
-    zt_status s = zt_hf_spm_open(m, &sp, file);
+    zt_status s = k->t ? ZT_OK : zt_hf_spm_class(m, k->config);
+    if (s != ZT_OK)
+        return s;
+    s = zt_hf_spm_open(m, &sp, file);
     if (s == ZT_OK && !k->t)
         s = zt_sp_check(&sp);
     if (s == ZT_OK)
@@ -464,18 +453,19 @@ static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *
         find_usual(m, &sp);
     if (s == ZT_OK)
         s = zt_hf_put_special(m, k->root, rows);
-    if (s == ZT_OK && !llama && !k->t)
-        s = put_usual_ends(m, k->config);
+    if (s == ZT_OK && !k->t)
+        s = zt_hf_spm_ends(m, &sp, k->config);
     zt_sp_fini(&sp);
     return s;
 }
 
-/* Phi-4 has phi3's layers, and GPT-2's tokenizer. */
-static bool wants_pieces(hf *m, const json_t *config)
+/* Beside tokenizer.json only some have it. Phi-4 has phi3's layers, and GPT-2's tokenizer. */
+static bool wants_pieces(hf *m, const json_t *config, bool alone)
 {
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    return zt_hf_is(m, WITH_PIECES) && zt_hf_has_file(m, "tokenizer.model") &&
-           !(m->arch.id == HF_PHI3 && name && strcmp(name, "GPT2Tokenizer") == 0);
+    bool phi4 = zt_hf_is(m, HF_SET(HF_PHI3)) && name && strcmp(name, "GPT2Tokenizer") == 0;
+    return zt_hf_has_file(m, "tokenizer.model") &&
+           (alone || (zt_hf_is(m, WITH_PIECES) && !phi4));
 }
 
 /* What the converter's class for llama puts before the tokens, and by their number. */
@@ -509,7 +499,7 @@ zt_status zt_hf_put_vocab(hf *m)
     else if (s == ZT_OK)
         k.config = zt_hf_load(m, "tokenizer_config.json", &s);
     char *pieces =
-        wants_pieces(m, k.config) ? read_file(m, "tokenizer.model", &n_pieces, &s) : NULL;
+        wants_pieces(m, k.config, !text) ? read_file(m, "tokenizer.model", &n_pieces, &s) : NULL;
     if (s == ZT_OK && (text || pieces))
         s = put_llama_class(m, k.config);
     if (s == ZT_OK && pieces)

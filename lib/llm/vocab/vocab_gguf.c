@@ -298,6 +298,8 @@ static zt_status read_rules(reader *r)
     if (!st)
         st = read_id(r, KEY("unknown_token_id"), p ? p->unk : k->unk, &s->unk);
     s->add_space = read_flag(r, KEY("add_space_prefix"), k->add_space);
+    if (!read_flag(r, KEY("add_space_prefix"), true)) /* tokenizer_config.json may say so */
+        r->pieces.norm.dummy_prefix = false;
     s->merge_spaces = read_flag(r, KEY("remove_extra_whitespaces"), false);
     s->lowercase = read_flag(r, KEY("normalizer.lowercase"), true);
     s->strip_accents = read_flag(r, KEY("normalizer.strip_accents"), s->lowercase);
