@@ -20,6 +20,8 @@ greedy() {
 
 @test "the man page's examples run" {
     cp "$BATS_TEST_DIRNAME/../README.md" README.md
+    "$tests/mkmodel" --arch llama --ctx 256 --seed 1 tuned.gguf
+    zt-dna lora -q --rank 2 model.gguf tuned.gguf -o adapter.gguf
     man_examples_run zt-run
 }
 

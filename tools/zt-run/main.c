@@ -41,6 +41,9 @@ static zt_status work(run *r)
     r->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(r->ctx, o->model);
     if (!r->gguf)
         return zt_ctx_status(r->ctx);
+    s = run_adapt(r);
+    if (s != ZT_OK)
+        return s;
     if (o->dry_run)
         return with_output(r, run_dry);
     if (!o->perplexity && !o->chat && !o->jsonl)
@@ -85,5 +88,6 @@ int main(int argc, char **argv)
     zt_vocab_free(r.vocab);
     zt_free(r.ctx, r.input);
     zt_gguf_close(r.gguf);
+    run_unadapt(&r);
     return zt_cli_close(cli, s);
 }

@@ -103,6 +103,8 @@ static const zt_opt options[] = {
         "how well the model foresees the text of FILE", ),
     FLAG("embed", embed, MODELS,
         "the text as one vector: npy, or with --format ndjson a line each", ),
+    ROW(0, "lora", LIST, lora, RUNS | DRY, "FILE[=SCALE]",
+        "apply a LoRA adapter: a PEFT directory or a GGUF (scale 1); may be repeated", ),
     ROW(0, "session", STR, session, TEXT | CHAT, "FILE",
         "the KV cache from FILE, and at the end into it", .excludes = "no-kv-cache"),
     ROW(0, "plan", STR, plan, RUNS, "FILE.zt",

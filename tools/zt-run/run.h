@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_TOOL_H
 #define ZT_RUN_TOOL_H
 
+#include "tools/common/adapters.h"
 #include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
 
@@ -24,7 +25,7 @@ typedef struct run_options {
     bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run, speculate;
     int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
     int kv; /* index into f16|f32; -1: the default */
-    zt_opt_list stop;
+    zt_opt_list stop, lora;
     const char *eos; /* "2,7": instead of the model's own; NULL: not given */
 } run_options;
 
@@ -59,6 +60,8 @@ typedef struct run {
     const run_options *o;
     double start; /* when the process began, as zt_seconds has it */
     zt_gguf *gguf;
+    zt_checkpoint *base;  /* of --lora: the model without, and what is added */
+    zt_adapters adapters;
     zt_vocab *vocab;
     const zt_template *tmpl; /* NULL: none is used */
     zt_template *tmpl_file;  /* the same, where it came from a file */
@@ -173,6 +176,9 @@ zt_status run_report_json(run *r);
 size_t run_available_bytes(const zt_cli *cli);
 void run_report_stats(run *r);
 zt_status run_dry(run *r);
+/* adapt.c: the model with the adapters of --lora; without any it is left alone. */
+zt_status run_adapt(run *r);
+void run_unadapt(run *r); /* when the model is closed */
 
 /* times.c */
 zt_status run_open_engine(run *r); /* as the options say */
