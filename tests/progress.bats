@@ -70,6 +70,15 @@ END
     [ "$(grep -c '^said$' screen)" -eq 5 ]
 }
 
+@test "what is written to the terminal past the tools' stdout is not behind a bar" {
+    on_screen 250 zt-dna compare --format tsv --plot - model.gguf b.gguf || [ $? -eq 1 ]
+    [ "$(head -c 5 screen)" = '<svg ' ]
+    run ! grep -qE "$bar" screen
+    on_screen 250 zt-train -m net.json -i pairs.csv --epochs 2 -o out.json -f --observe -
+    [ "$(head -c 2 screen)" = '{"' ]
+    run ! grep -qE "$bar" screen
+}
+
 @test "the bar shows rate, time left and the tensor, as wide as the terminal is" {
     # slow enough for three of them
     slow='(head -c 60000 deep.gguf; sleep .15; tail -c +60001 deep.gguf | head -c 900000; sleep .15; tail -c +960001 deep.gguf)'

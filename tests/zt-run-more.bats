@@ -462,16 +462,25 @@ END
 {"prompt": "x", "model": "other"}|"other" is not the model that runs, "model.gguf"
 {"prompt": "x", "temprature": 1}|unknown member "temprature" (did you mean "temperature"?)
 {"prompt": "x", "colour": 1}|unknown member "colour": known are id, prompt
-{"messages": [{"role": "user", "content": "x"}, 5]}|message 2: 
-{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}|message 1: "type": "image_url" is not "text"
+{"messages": [{"role": "user", "content": "x"}, 5]}|messages[1]: 
+{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}|messages[0]: "type": "image_url" is not "text"
 {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}|"text": 5 is not a text
 {"messages": [{"role": "user", "content": []}]}|"content": [] is not
 {"messages": [{"role": "user", "content": null}]}|"content": null is not
 {"messages": [{"role": "user", "content": "x", "tool_calls": []}]}|"tool_calls" is not supported
 {"messages": [{"role": "user", "contents": "x"}]}|did you mean "content"
+{"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "x"}]}|"system" beside a message
+{"system": "S", "raw": true, "prompt": "x"}|"raw" uses none
 {"prompt": "x"|column
 END
-    [ "$n" -eq 28 ]
+    [ "$n" -eq 30 ]
+    # ids and lines of other modes too
+    run --separate-stderr zt-run -m model.gguf --detokenize <<<$'43 44\n\n45 x'
+    [ "$status" -eq 65 ] && [[ $stderr == *"line 3: 'x' is not a token id"* ]]
+    run --separate-stderr zt-run -m model.gguf --embed --format ndjson <<<$'a\n'"$(seq 400)"$'\nb'
+    [ "$status" -eq 0 ]
+    run --separate-stderr zt-run -m model.gguf --embed --format ndjson <<<$'a\n'"$(seq 400 | tr '\n' ' ')"
+    [ "$status" -ne 0 ] && [[ $stderr == *"line 2: "* ]] && one_message zt-run
 }
 
 @test "--json and --jsonl say what the tokens were drawn by" {

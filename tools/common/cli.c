@@ -80,6 +80,8 @@ zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s both want stdout: name a file", st->stdout_of,
                        option);
     st->stdout_of = option;
+    if (isatty(STDOUT_FILENO))
+        cli->progress = 2; /* it is not written through here: a bar would be left before it */
     return ZT_OK;
 }
 

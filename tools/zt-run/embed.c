@@ -55,6 +55,17 @@ static size_t line_bytes(const run *r, const char *line, const char *stop)
     return (size_t)(stop - line) - (ends && !r->o->verbatim);
 }
 
+/* What is wrong with a line says which it is. */
+static zt_status number_error(run *r, int64_t index, zt_status s)
+{
+    char why[512];
+    if (s == ZT_OK || s == ZT_EINTR || s == ZT_EBUG)
+        return s;
+    snprintf(why, sizeof why, "%s", zt_ctx_error(r->ctx));
+    zt_ctx_clear(r->ctx);
+    return zt_fail(r->ctx, s, "line %" PRId64 ": %s", index + 1, why);
+}
+
 static zt_status embed_lines(run *r, float *v, int64_t width)
 {
     zt_status s = ZT_OK;
@@ -66,7 +77,7 @@ static zt_status embed_lines(run *r, float *v, int64_t width)
         next = stop ? stop + 1 : end;
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = embed(r, line, line_bytes(r, line, stop ? stop : end), v, &n);
+        s = number_error(r, index, embed(r, line, line_bytes(r, line, stop ? stop : end), v, &n));
         if (s == ZT_OK)
             s = write_json(r, index++, v, width, n);
     }

@@ -240,7 +240,7 @@ static zt_status encode_raw(run *r)
 {
     unsigned flags = bos_flags(r) | (r->o->special ? ZT_TOK_SPECIAL : 0);
     if (r->o->system)
-        return zt_fail(r->ctx, ZT_EUSAGE, "--system: the model has no chat template");
+        return zt_fail(r->ctx, ZT_EUSAGE, "--system: no chat template is used");
     return zt_vocab_encode(r->vocab, r->input, r->input_bytes, flags, &r->ids);
 }
 

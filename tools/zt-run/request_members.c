@@ -318,6 +318,8 @@ static zt_status settle_logprobs(request *q)
                                       : json_is_false(wanted) ? -1
                                       : json_is_true(wanted) && usual < 0 ? 0
                                                                           : usual;
+    if (top && n < 0 && json_integer_value(top) == 0)
+        return ZT_OK;
     if (top && (n < 0 || (json_is_integer(wanted) && json_integer_value(top) != n)))
         return zt_fail(q->r.ctx, ZT_EDATA, "\"top_logprobs\" needs \"logprobs\": true");
     q->o.logprobs = top ? json_integer_value(top) : n;
@@ -352,6 +354,8 @@ zt_status request_parse(request *q, const char *text, size_t n)
             s = take(q, key, value, given);
     if (s == ZT_OK && !q->prompt == !q->messages)
         s = zt_fail(q->r.ctx, ZT_EDATA, "either \"prompt\" or \"messages\" is needed");
+    if (s == ZT_OK && q->o.raw && json_is_string(json_object_get(q->json, "system")))
+        s = zt_fail(q->r.ctx, ZT_EDATA, "\"system\" is of a chat template, and \"raw\" uses none");
     if (s == ZT_OK)
         s = settle_logprobs(q);
     return s == ZT_OK ? zt_sampler_check(q->r.ctx, &q->o.sampler) : s;

@@ -114,7 +114,7 @@ static zt_status number_error(zt_ctx *ctx, int n, zt_status s)
         return s;
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    return zt_fail(ctx, s, "message %d: %s", n + 1, why);
+    return zt_fail(ctx, s, "messages[%d]: %s", n, why);
 }
 
 /* ---- the conversation ------------------------------------------------------------------------ */
@@ -132,7 +132,10 @@ static zt_status encode(request *q, zt_arena *a, zt_message *m)
     for (; n < count && s == ZT_OK; n++)
         s = number_error(r->ctx, n, read_message(r->ctx, a, json_array_get(q->messages, (size_t)n),
                                                  &m[n]));
-    if (s == ZT_OK && r->o->system && strcmp(m[0].role, "system") != 0) {
+    bool opened = s == ZT_OK && strcmp(m[0].role, "system") == 0;
+    if (opened && json_is_string(json_object_get(q->json, "system")))
+        s = zt_fail(r->ctx, ZT_EDATA, "\"system\" beside a message of the role system");
+    if (s == ZT_OK && r->o->system && !opened) {
         memmove(m + 1, m, (size_t)n++ * sizeof *m);
         m[0] = (zt_message){"system", r->o->system};
     }

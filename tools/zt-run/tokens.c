@@ -55,25 +55,28 @@ static zt_status parse_ids(run *r)
 {
     int64_t id;
     char shown[64];
+    int line = 1;
     zt_status s = ZT_OK;
     if (strlen(r->input) != r->input_bytes)
         return zt_fail(r->ctx, ZT_EDATA, "a zero byte among token ids");
     for (char *c = r->input; s == ZT_OK;) {
         while (is_gap(*c))
-            c++;
+            line += *c++ == '\n';
         char *end = c;
         while (*end && !is_gap(*end))
             end++;
         if (end == c)
             break;
         bool last = *end == 0;
+        int lines = *end == '\n'; /* that end here */
         *end = 0;
         if (!zt_parse_i64(c, &id) || id < 0 || id >= zt_vocab_size(r->vocab))
-            return zt_fail(r->ctx, ZT_EDATA, "'%s' is not a token id from 0 to %" PRId32,
-                           zt_escape(shown, sizeof shown, c, strlen(c)),
+            return zt_fail(r->ctx, ZT_EDATA, "line %d: '%s' is not a token id from 0 to %" PRId32,
+                           line, zt_escape(shown, sizeof shown, c, strlen(c)),
                            zt_vocab_size(r->vocab) - 1);
         s = zt_ids_push(r->ctx, &r->ids, (int32_t)id);
         c = end + !last;
+        line += lines;
     }
     return s;
 }
