@@ -188,6 +188,74 @@ compare_training() { # case history net
     [ "$n" -gt 0 ]
 }
 
+# An embedding of 5 ids in 2 numbers, (id, 10 id), and what comes behind it.
+embedding() { # LAYERS...
+    perl -MMIME::Base64 -e 'my $w = encode_base64(pack("f<*", map { ($_, 10 * $_) } 0 .. 4), "");
+        printf q({"depth":1,"rows":1,"cols":1,"layers_per_cell":%d,"layers":[{"type":"Embedding","vocab_size":5,"embedding_dim":2,"weights":"%s"}%s]}),
+            1 + @ARGV, $w, join("", map { ",$_" } @ARGV)' "$@"
+}
+
+@test "an embedding of several ids a row: run, trained and judged, as many as the layer behind has a place for" {
+    ones=$(perl -MMIME::Base64 -e 'print encode_base64(pack("f<*", 1, 1, 100, 100, 10000, 10000), "")')
+    embedding '{"type":"Dense","l":1,"input_height":6,"output_height":1,"weights":"'"$ones"'"}' >sum.json
+    # 11 (a + 100 b + 10000 c)
+    [ "$(printf '%s\n' 1,2,3 4,0,1 | zt-run -m sum.json | xargs)" = "332211 110044" ]
+    embedding '{"type":"Dense","l":1,"input_height":6,"output_height":5}' >bag.json
+    # the class is the second id
+    perl -e 'for my $i (0 .. 124) { printf "%d,%d,%d,%d\n", $i % 5, $i / 5 % 5, $i / 25, $i / 5 % 5 }' >bag.csv
+    zt-train -q -m bag.json -i bag.csv --loss cross_entropy --optim adam --lr .05 --epochs 120 -o learned.json >/dev/null
+    zt-train --eval -m learned.json -i bag.csv --format json >scores
+    json '$j->{total} == 125 && $j->{accuracy} == 100' <scores
+    sed -E 's/(.*),(.)$/{"input":[\1],"label":\2}/' bag.csv | zt-train -q -m bag.json -i - --loss cross_entropy --optim adam \
+        --lr .05 --epochs 120 -o same.json >/dev/null
+    cmp learned.json same.json
+    run --separate-stderr zt-train -m bag.json -i bag.csv -o out.json
+    [ "$status" -eq 64 ] && one_message zt-train && [[ $stderr == *"--loss cross_entropy fits"* ]]
+}
+
+@test "an embedding of as many ids a row as the data have, with a class for each" {
+    embedding '{"type":"Dense","l":1,"input_height":2,"output_height":5}' >token.json
+    # the class of each of three ids is the next number
+    perl -e 'for my $i (0 .. 124) { my @x = ($i % 5, $i / 5 % 5, $i / 25); print join(",", map({ int } @x), map { (int($_) + 1) % 5 } @x), "\n" }' >next.csv
+    zt-train -q -m token.json -i next.csv --loss cross_entropy --optim adam --lr .05 --epochs 60 -o learned.json >/dev/null
+    zt-train --eval -m learned.json -i next.csv --format json >scores
+    json '$j->{total} == 375 && $j->{accuracy} == 100 && @{$j->{outputs}} == 3 && $j->{outputs}[2]{total} == 125' <scores
+    # a line of three ids is three rows of what one id gives
+    diff <(echo 0,1,4 | zt-run -m learned.json | tr , '\n') <(printf '%s\n' 0 1 4 | zt-run -m learned.json | tr , '\n')
+    run --separate-stderr zt-train -m token.json -i <(head -4 next.csv | cut -d, -f1-5) --loss cross_entropy -o out.json
+    [ "$status" -eq 65 ] && one_message zt-train
+}
+
+@test "gumbel's noise is drawn anew in each step, and the same again from the seed" {
+    printf '{"depth":1,"rows":1,"cols":1,"layers_per_cell":1,"layers":[{"type":"Softmax","softmax_type":"Gumbel","gumbel_noise":true,"input_height":3}]}' >soft.json
+    printf '%s\n' 1,2,3 1,2,3 1,2,3 >x.csv
+    zt-run -m soft.json -i x.csv >once
+    [ "$(sort -u once | wc -l)" -eq 3 ]
+    zt-run -m soft.json -i x.csv | cmp - once
+    zt-run -m soft.json -i x.csv --chunk 1 >steps
+    [ "$(sort -u steps | wc -l)" -eq 3 ] && [ "$(head -1 steps)" = "$(head -1 once)" ]
+    # the counter of a file is that of the first step
+    printf '%s\n' 'zt program 1' 'in x: f32[n,3]' 'out x = x' >x.zt
+    printf '%s\n' 'zt program 1' 'in i: i64[n]' 'counter = reshape i shape=[]' 'out counter = counter' >c.zt
+    zt-run -m x.zt -i x.csv -o x.npy
+    echo 1 | zt-run -m c.zt -o counter.npy
+    zt-convert x.npy counter.npy in.npz
+    zt-run -m soft.json -i in.npz -o y.npz
+    zt-run -m x.zt -i <(zt-convert --rename y=x y.npz - --to npz) -o second.csv
+    ! cmp -s second.csv once
+    # behind a layer that learns nothing at a rate of 0: the loss is another in each epoch, of one batch
+    printf '{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[{"type":"Dense","input_height":3,"output_height":3},{"type":"Softmax","l":1,"softmax_type":"Gumbel","gumbel_noise":true,"input_height":3}]}' >net.json
+    printf '%s\n' 1,2,3,0 3,1,2,1 >d.csv
+    losses() { perl -MJSON::PP -ne 'print decode_json($_)->{loss}, "\n"' "$@"; }
+    zt-train -q -m net.json -i d.csv --loss cross_entropy --lr 0 --epochs 4 --checkpoint a.ck -o a.json | losses >whole
+    [ "$(sort -u whole | wc -l)" -eq 4 ]
+    zt-train -q -m net.json -i d.csv --loss cross_entropy --lr 0 --epochs 2 --checkpoint b.ck -o b.json | losses >begun
+    zt-train -q -m net.json -i d.csv --loss cross_entropy --lr 0 --epochs 4 --checkpoint b.ck --resume -f -o b.json | losses >>begun
+    cmp whole begun
+    zt-train --eval -m a.json -i d.csv --batch 1 >scores
+    zt-train --eval -m a.json -i d.csv --batch 1 | cmp - scores
+}
+
 @test "golden loom eval_network: predictions, buckets, score" {
     [ -d "$golden/loom/eval_network" ] || skip "no golden loom here"
     for case in "$golden"/loom/eval_network/*.json; do

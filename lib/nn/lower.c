@@ -207,22 +207,56 @@ static zt_status tell_input(const zt_nn *nn, const zt_nn_layer *l, const nn_kind
                : zt_layer_bad(nn, l, "its numbers do not tell the size of what comes in");
 }
 
+static const zt_nn_layer *enabled_from(const zt_nn *nn, int64_t i)
+{
+    while (i < nn->n && nn->layer[i]->disabled) i++;
+    return i < nn->n ? nn->layer[i] : NULL;
+}
+
+/* How many numbers a row the layer takes, by its own; 0: it does not tell. */
+static int64_t taken_by(const zt_nn_layer *l)
+{
+    for (int k = 0; l && k < NN_MAX_DEPTH && (l->n_steps || l->n_branches); k++)
+        l = l->n_steps ? l->step : l->branch;
+    static const zt_nn_kind of_numbers[] = {ZT_NN_DENSE, ZT_NN_SWIGLU, ZT_NN_RMSNORM,
+                                            ZT_NN_LAYERNORM, ZT_NN_KMEANS};
+    if (!l || l->link) return 0;
+    if (l->kind == ZT_NN_RNN || l->kind == ZT_NN_LSTM) return l->seq_length * l->input_height;
+    for (size_t i = 0; i < sizeof of_numbers / sizeof *of_numbers; i++)
+        if (l->kind == of_numbers[i]) return l->input_height;
+    return 0;
+}
+
+/* An embedding takes its seq_length ids a row or, where it has none, as many as the layer behind it
+ * has a place for. */
+static void tell_ids(const zt_nn_layer *l, const zt_nn_layer *behind, zt_nn_shape *in)
+{
+    int64_t need = taken_by(behind), d = l->embedding_dim, ids = l->seq_length;
+    if (ids < 2 && d > 0 && need % d == 0) ids = need / d;
+    if (ids > 1) *in = (zt_nn_shape){.rank = 2, .dim = {0, ids}};
+}
+
 zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
 {
     int64_t i = 0;
     *in = (zt_nn_shape){.rank = 1};
     while (i < nn->n && nn->layer[i]->disabled) i++;
-    const zt_nn_layer *l = i < nn->n ? nn->layer[i] : NULL;
+    const zt_nn_layer *l = i < nn->n ? nn->layer[i] : NULL, *behind = enabled_from(nn, i + 1);
     for (int k = 0; l && k < NN_MAX_DEPTH; k++) {
         const nn_kind *kind = zt_layer_kind_of(l->kind);
         bool within =
             k > 0; /* of the grid a link is what it says, among branches what it links to */
-        if (within && l->link)
+        if (within && l->link) {
             l = zt_nn_find(nn, l->target);
-        else if (kind->input)
-            return tell_input(nn, l, kind, in);
-        else
-            l = l->n_steps ? l->step : l->n_branches ? l->branch : NULL;
+            continue;
+        }
+        if (kind->input) {
+            zt_status s = tell_input(nn, l, kind, in);
+            if (!s && l->kind == ZT_NN_EMBEDDING) tell_ids(l, behind, in);
+            return s;
+        }
+        if (l->n_steps > 1) behind = &l->step[1];
+        l = l->n_steps ? l->step : l->n_branches ? l->branch : NULL;
     }
     if (l) return zt_layer_bad(nn, l, "its link goes in a circle, or layers are nested too deep");
     return zt_fail(nn->ctx, ZT_EDATA, "%s: its first layer does not tell what comes in", nn->name);

@@ -5,6 +5,22 @@
 
 /* ---- arrays by name -------------------------------------------------------------------------- */
 
+/* The number of the step, by which ops draw: no array's. */
+static bool is_counter(const zt_value *x)
+{
+    return x->type.rank == 0 && x->type.dtype == ZT_I64 && strcmp(x->name, "counter") == 0;
+}
+
+/* Is v the one input that arrays are for? */
+static bool is_only(const zt_prog *p, int v)
+{
+    const zt_value *x = zt_prog_value(p, v);
+    int n = 0;
+    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN); i++)
+        n += !is_counter(zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_IN, i)));
+    return x->kind == ZT_VALUE_IN && !is_counter(x) && n == 1;
+}
+
 /* The array for value v, or -1. */
 static int64_t array_for(const zt_prog *p, zt_checkpoint *from, int v)
 {
@@ -12,8 +28,7 @@ static int64_t array_for(const zt_prog *p, zt_checkpoint *from, int v)
     zt_entry e;
     if (!from) return -1;
     int64_t i = zt_checkpoint_find(from, x->name);
-    bool only = x->kind == ZT_VALUE_IN && zt_prog_count(p, ZT_VALUE_IN) == 1;
-    if (i >= 0 || !only || zt_checkpoint_count(from) != 1) return i;
+    if (i >= 0 || !is_only(p, v) || zt_checkpoint_count(from) != 1) return i;
     zt_checkpoint_get(from, 0, &e);
     return strcmp(e.name, "arr_0") == 0 ? 0 : -1; /* an array that NumPy was told no name for */
 }
@@ -93,6 +108,8 @@ static zt_status fill_inputs(zt_feed *f, const zt_feed_opts *o)
         int v = zt_prog_nth(f->prog, ZT_VALUE_IN, i);
         const char *label = zt_prog_value(f->prog, v)->name;
         zt_status st = read_array(f, o->from, v, &f->in[i]);
+        if (!st && !f->in[i] && o->counts && is_counter(zt_prog_value(f->prog, v)))
+            f->in[i] = zt_calloc(f->ctx, 1, sizeof(int64_t));
         if (!st && !f->in[i] && o->draw) st = draw(f, v, o->seed, &f->in[i]);
         if (!st && !f->in[i])
             st = zt_fail(f->ctx, ZT_EDATA, "%s: no input '%s', which the program has",

@@ -33,6 +33,7 @@ typedef struct zt_feed_opts {
     zt_checkpoint *from;   /* inputs and states by name; one array without a name (npy) is the
                             * input of a program that has but one. NULL: none */
     const zt_store *store; /* data by the name of its tensor; NULL: none */
+    bool counts;           /* an input 'counter', i64 without rows, that is not in `from` is 0 */
     bool draw;             /* inputs that are not in `from` are drawn, else ZT_EDATA */
     bool draw_data;        /* data that is not in `store` is drawn, else the session tells */
     uint64_t seed;

@@ -29,10 +29,22 @@ static zt_status target_type(zt_ctx *ctx, const zt_prog *p, const zt_type *y, zt
     return ZT_OK;
 }
 
+/* Classes are an output's last dimension, and cross_entropy's second: all before it become rows, and
+ * so do the targets, which are of type t. */
+static void flatten(zt_prog *to, const zt_type *y, const zt_type *t, int *value, int *target)
+{
+    int64_t rows = t->dim[0];
+    for (int d = 1; d < t->rank; d++) rows = zt_prog_dim(to, '*', rows, t->dim[d]);
+    zt_reshape_attrs all = {{2, {rows, y->dim[y->rank - 1]}}}, each = {{1, {rows}}};
+    *value = zt_emit_reshape(to, NULL, *value, &all);
+    *target = zt_emit_reshape(to, NULL, *target, &each);
+}
+
 static zt_status write_loss(zt_prog *to, const zt_prog *p, int o, int target, zt_loss_kind kind,
-                            const int *map)
+                            const int *map, const zt_type *out, const zt_type *t)
 {
     int y = map[zt_prog_output(p, o)->value];
+    if (kind == ZT_LOSS_CROSS_ENTROPY && out->rank > 2) flatten(to, out, t, &y, &target);
     int loss = kind == ZT_LOSS_MSE
                    ? zt_emit_mse(to, "loss", y, target, NULL)
                    : zt_emit_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
@@ -52,11 +64,12 @@ zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *p, const char *name, zt_
     zt_status s =
         o < 0 ? zt_fail(ctx, ZT_EUSAGE, "the program has no output '%s'", name ? name : "") : ZT_OK;
     zt_bound *b = s ? NULL : zt_prog_bind(p, sample, n_sample);
-    if (b) s = target_type(ctx, p, &b->type[zt_prog_output(p, o)->value], kind, &target);
+    const zt_type *y = b ? &b->type[zt_prog_output(p, o)->value] : NULL;
+    if (b) s = target_type(ctx, p, y, kind, &target);
     zt_prog *to = b && !s ? zt_prog_like(p, map) : NULL;
     int in = to ? zt_prog_in(to, "target", target.dtype, target.rank, target.dim) : -1;
     bool good =
-        in >= 0 && !zt_train_copy_ops(ctx, p, to, map) && !write_loss(to, p, o, in, kind, map);
+        in >= 0 && !zt_train_copy_ops(ctx, p, to, map) && !write_loss(to, p, o, in, kind, map, y, &target);
     zt_bound_free(b);
     zt_free(ctx, map);
     if (good) return to;

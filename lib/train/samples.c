@@ -12,12 +12,21 @@ static bool is_weight(const int *weights, int n, int v)
     return false;
 }
 
-static zt_status describe(zt_samples *s, const zt_value *x)
+static bool is_counter(const zt_value *x)
+{
+    return x->type.rank == 0 && x->type.dtype == ZT_I64 && strcmp(x->name, "counter") == 0;
+}
+
+static zt_status describe(zt_samples *s, const zt_value *x, int input)
 {
     zt_type row = x->type;
+    if (is_counter(x)) {
+        s->counter = input;
+        return ZT_OK;
+    }
     if (row.rank < 1)
         return zt_fail(s->ctx, ZT_EUSAGE, "input '%s' has no rows: it is one number", x->name);
-    if (s->n == ZT_FIT_INPUTS)
+    if (input == ZT_FIT_INPUTS)
         return zt_fail(s->ctx, ZT_EUSAGE, "the program has more than %d inputs", ZT_FIT_INPUTS);
     row.rank--;
     for (int d = 0; d < row.rank; d++) {
@@ -31,7 +40,8 @@ static zt_status describe(zt_samples *s, const zt_value *x)
         return zt_fail(s->ctx, ZT_EUSAGE, "input '%s' is %s: f32, f64, i32 or i64 can be read",
                        x->name, zt_dtype_get(row.dtype)->name);
     zt_field *f = &s->field[s->n++];
-    *f = (zt_field){.name = x->name, .row = row, .bytes = zt_type_bytes(&row)};
+    *f = (zt_field){
+        .name = x->name, .row = row, .bytes = zt_type_bytes(&row), .input = input};
     zt_str_init(&f->data, s->ctx);
     return ZT_OK;
 }
@@ -43,12 +53,14 @@ zt_samples *zt_samples_new(zt_ctx *ctx, const zt_prog *p, const int *weights, in
     if (!s) return NULL;
     s->ctx = ctx;
     s->prog = p;
+    s->counter = -1;
+    int inputs = 0;
     s->field = zt_calloc(ctx, (size_t)n + 1, sizeof *s->field);
     s->room = zt_calloc(ctx, (size_t)n + 1, sizeof *s->room);
     zt_status st = s->field && s->room ? ZT_OK : ZT_ENOMEM;
     for (int i = 0; i < n && !st; i++) {
         int v = zt_prog_nth(p, ZT_VALUE_IN, i);
-        if (!is_weight(weights, n_weights, v)) st = describe(s, zt_prog_value(p, v));
+        if (!is_weight(weights, n_weights, v)) st = describe(s, zt_prog_value(p, v), inputs++);
     }
     if (!st && !s->n) st = zt_fail(ctx, ZT_EUSAGE, "the program has no inputs");
     if (!st) return s;
@@ -128,8 +140,10 @@ static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in,
         for (int64_t r = 0; r < rows; r++)
             memcpy(s->room[i] + (size_t)r * f->bytes,
                    f->data.data + (size_t)s->order[first + r] * f->bytes, f->bytes);
-        in[i] = s->room[i];
+        in[f->input] = s->room[i];
     }
+    s->count = (int64_t)epoch * ((s->rows + s->batch - 1) / s->batch) + batch;
+    if (s->counter >= 0) in[s->counter] = &s->count;
     *n = zt_prog_n_symbols(s->prog);
     for (int i = 0; i < *n; i++) b[i] = (zt_binding){zt_prog_symbol_name(s->prog, i), rows};
     *samples = rows;

@@ -5,7 +5,9 @@
  *     zt_samples_batches(s, &(zt_shuffle){.batch = 32, .seed = 1}, &batches);
  *     zt_samples_free(s);
  *
- * Every input of the program has rows first; a sample is a row of each. What a file says is taken
+ * Every input of the program has rows first; a sample is a row of each. But `counter`, an i64 without
+ * rows, is not of samples: it is the batch's number, from the first epoch's first on, so that what
+ * is drawn by it (zt_random_uniform) is drawn anew in each step. What a file says is taken
  * as the program's types: whole numbers for integers, or ZT_EDATA with the place.
  */
 #ifndef ZT_TRAIN_SAMPLES_H
@@ -22,14 +24,17 @@ typedef struct zt_field {
     const char *name; /* of the input */
     zt_type row;      /* of one sample: the input's without its first dimension */
     size_t bytes;     /* of a row */
+    int input;        /* its number among all */
     zt_str data;      /* rows one after the other */
 } zt_field;
 
 typedef struct zt_samples {
     zt_ctx *ctx;
     const zt_prog *prog;
-    int n;            /* inputs */
+    int n;            /* inputs that samples have */
     zt_field *field;
+    int counter;      /* the input that counts batches, among all; -1: none */
+    int64_t count;
     int64_t rows;
     /* of batches */
     int64_t batch, *order;

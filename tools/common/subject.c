@@ -167,6 +167,7 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
                        .n_bind = s->bind.n,
                        .from = s->input,
                        .store = &s->both,
+                       .counts = o->counts,
                        .draw = o->draw,
                        .draw_data = o->draw && !s->model && !s->network && !s->data,
                        .seed = s->cli->seed};

@@ -43,6 +43,7 @@ typedef struct zt_subject_opts {
     const char *input; /* -i: inputs and states by name */
     zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
     const char *bind;  /* --bind; what it leaves open the inputs' shapes tell */
+    bool counts;       /* an input 'counter' that is not given is 0 */
     bool draw;         /* what is not given is drawn from --seed: inputs; data of a program with
                         * no model, where none is given */
 } zt_subject_opts;

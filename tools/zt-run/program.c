@@ -53,6 +53,7 @@ typedef struct job {
     const run_options *o;
     zt_prog *prog;
     bool csv;    /* inputs came as CSV, */
+    int64_t columns; /* of its first line */
     char *bytes; /* which these were made of */
     zt_subject *subject;
 } job;
@@ -76,7 +77,9 @@ static zt_status reshape_network(job *j, const zt_checkpoint *input)
         memcpy(in.dim, e.type.dim, sizeof in.dim);
     }
     for (int d = 1; d < x->rank && !input; d++) in.dim[1] *= x->dim[d];
-    if (input ? at < 0 || in.rank < 1 : x->rank < 3) return ZT_OK;
+    if (!input && x->rank == 1) in.dim[1] = j->columns; /* ids, so many a row */
+    if (input ? at < 0 || in.rank < 1 : x->rank < 3 && (x->rank != 1 || j->columns < 2))
+        return ZT_OK;
     zt_prog *p = network(j, &in);
     if (!p) return zt_ctx_status(j->cli->ctx);
     zt_prog_free(j->prog);
@@ -84,22 +87,33 @@ static zt_status reshape_network(job *j, const zt_checkpoint *input)
     return ZT_OK;
 }
 
+static int64_t columns_of(const zt_source *s)
+{
+    char head[1 << 12];
+    size_t n;
+    int64_t columns = 1;
+    if (zt_source_read_some(s, 0, head, sizeof head, sizeof head, &n)) return 1;
+    for (size_t i = 0; i < n && head[i] != '\n'; i++) columns += head[i] == ',';
+    return columns;
+}
+
 /* The file of inputs, CSV or a container of tensors, as its content tells. */
 static zt_checkpoint *open_input(job *j, const char *path)
 {
     zt_ctx *ctx = j->cli->ctx;
-    int n = zt_prog_count(j->prog, ZT_VALUE_IN);
+    bool network = zt_cli_is_network(j->cli, j->o->model);
+    int n = zt_prog_count(j->prog, ZT_VALUE_IN) - (network && zt_prog_find(j->prog, "counter") >= 0);
     zt_checkpoint *c = NULL;
     zt_source *s = zt_source_open(ctx, path);
     if (!s) return NULL;
     j->csv = run_looks_csv(s);
-    bool network = zt_cli_is_network(j->cli, j->o->model);
     if (!j->csv) {
         c = zt_checkpoint_take(ctx, s);
         if (!c || !network || reshape_network(j, c) == ZT_OK) return c;
         zt_checkpoint_close(c);
         return NULL;
     }
+    if (network) j->columns = columns_of(s);
     if (network && reshape_network(j, NULL)) {
         zt_source_close(s);
         return NULL;
@@ -118,7 +132,8 @@ static zt_status open_subject(job *j)
 {
     const run_options *o = j->o;
     const char *path = input_of(o, j->prog);
-    zt_subject_opts so = {.path = o->model, .data = o->data, .bind = o->bind};
+    zt_subject_opts so = {.path = o->model, .data = o->data, .bind = o->bind,
+                          .counts = zt_cli_is_network(j->cli, o->model)};
     if (path) so.tensors = open_input(j, path);
     if (!path || so.tensors) j->subject = zt_subject_open(j->cli, j->prog, &so);
     return j->subject ? ZT_OK : zt_ctx_status(j->cli->ctx);

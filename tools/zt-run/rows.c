@@ -12,6 +12,7 @@ typedef struct pieces {
     zt_session *session;
     int64_t rows, each; /* of all, at most of a step */
     int32_t *pos;       /* [rows] */
+    int64_t counter;    /* of what is drawn: one more each step */
     const void **in;    /* of prog's inputs: of all rows */
     size_t *step;       /* bytes of a row of these; 0: the same for every step */
 } pieces;
@@ -73,6 +74,10 @@ static zt_status find_inputs(pieces *r)
             at < 0 ? NULL : &r->feed->bound->type[zt_prog_nth(r->feed->prog, ZT_VALUE_IN, at)];
         r->in[i] = t ? r->feed->in[at] : r->pos;
         r->step[i] = !t ? sizeof *r->pos : at == 0 ? row_bytes(t, r->rows) : 0;
+        if (t && t->rank == 0 && !strcmp(name, "counter")) {
+            memcpy(&r->counter, r->in[i], sizeof r->counter);
+            r->in[i] = &r->counter;
+        }
     }
     return ZT_OK;
 }
@@ -84,7 +89,9 @@ static zt_status run_piece(pieces *r, int64_t from, int64_t n)
     void *out = (char *)r->feed->out[0] + (size_t)from * row_bytes(y, r->rows);
     for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && i < ZT_MAX_IN; i++)
         in[i] = (const char *)r->in[i] + (size_t)from * r->step[i];
-    return zt_session_step(r->session, &(zt_binding){"n", n}, 1, in, &out);
+    zt_status s = zt_session_step(r->session, &(zt_binding){"n", n}, 1, in, &out);
+    r->counter++;
+    return s;
 }
 
 zt_status run_rows(zt_cli *cli, const run_options *o, const zt_feed *feed)

@@ -80,3 +80,60 @@ zt_samples *train_data_open(train_learner *l, const train_options *o, const char
     zt_samples_free(s);
     return NULL;
 }
+
+/* ---- several ids a sample -------------------------------------------------------------------- */
+
+/* So many numbers a sample has at most: those of a line, or of a row of the largest array. */
+static int64_t widest(zt_ctx *ctx, const char *path)
+{
+    char head[4096];
+    size_t n = 0;
+    int64_t most = 1;
+    zt_source *in = open_source(ctx, path);
+    if (!in) return 0;
+    bool read = !zt_source_read_some(in, 0, head, sizeof head, sizeof head, &n);
+    if (read && is_text(head, n)) {
+        for (size_t i = 0; i < n && (head[i] != '\n' || most == 1); i++) most += head[i] == ',';
+        zt_source_close(in);
+        return most;
+    }
+    zt_checkpoint *c = read ? zt_checkpoint_take(ctx, in) : NULL;
+    if (!read) zt_source_close(in);
+    for (int64_t i = 0; c && i < zt_checkpoint_count(c); i++) {
+        zt_entry e;
+        zt_checkpoint_get(c, i, &e);
+        int64_t rows = e.type.rank > 0 ? e.type.dim[0] : 0;
+        int64_t each = rows > 0 ? zt_type_count(&e.type) / rows : 0;
+        most = each > most ? each : most;
+    }
+    zt_checkpoint_close(c);
+    return most;
+}
+
+zt_samples *train_data_ids(train_learner **l, const train_options *o)
+{
+    enum { MOST = 1 << 12 };
+    zt_ctx *ctx = (*l)->cli->ctx;
+    zt_nn_shape in;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    bool ids = (*l)->nn && !o->ids && zt_nn_input((*l)->nn, &in) == ZT_OK && in.rank == 1;
+    int64_t most = ids ? widest(ctx, o->input) : 0;
+    for (int64_t n = most < MOST ? most : MOST; n > 1; n--) {
+        train_options some = *o;
+        some.ids = n;
+        zt_ctx_clear(ctx);
+        train_learner *other = train_learner_open((*l)->cli, &some);
+        zt_samples *s = other ? train_data_open(other, &some, o->input, o->target) : NULL;
+        if (s) {
+            train_learner_close(*l);
+            *l = other;
+            return s;
+        }
+        train_learner_close(other);
+    }
+    zt_ctx_clear(ctx);
+    zt_fail(ctx, ZT_EDATA, "%s", why);
+    return NULL;
+}

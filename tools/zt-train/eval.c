@@ -61,15 +61,20 @@ static int64_t hot(const eval *e, int64_t row, int64_t n)
     return -1;
 }
 
-/* Several numbers a sample are a class or as many values; one number is a value or, of several
- * outputs, a class. */
-static zt_status choose_judge(eval *e, int64_t n_out)
+/* Several numbers a sample are the classes of its positions, a class or as many values; one number is
+ * a value or, of several outputs, a class. */
+static zt_status choose_judge(eval *e, const train_output *y)
 {
     const zt_field *f = target_of(e);
-    int64_t n = zt_type_count(&f->row);
+    int64_t n = zt_type_count(&f->row), n_out = y->n;
     bool floats = f->row.dtype == ZT_F32 || f->row.dtype == ZT_F64;
     e->scores->n_target = n;
     if (n == 1) return ZT_OK;
+    if (n == y->positions) {
+        e->scores->n_values = n;
+        e->scores->classes = y->classes;
+        return ZT_OK;
+    }
     if (n != n_out || !floats)
         return zt_fail(e->cli->ctx, ZT_EUSAGE,
                        "%s: the target '%s' has %lld %s a sample, and the network %lld outputs: one "
@@ -94,7 +99,8 @@ static void judge(eval *e, int64_t row, int64_t at, int64_t n_out)
     }
     for (int64_t k = 0; k < s->n_values; k++) {
         zt_deviation *d = &s->each[at * s->n_values + k];
-        *d = zt_deviation_of(expected_at(e, at, k), (double)y[k]);
+        double actual = s->classes ? zt_prediction(y + k * s->classes, s->classes) : (double)y[k];
+        *d = zt_deviation_of(expected_at(e, at, k), actual);
         zt_deviations_add(&s->all, d);
         zt_deviations_add(&s->output[k], d);
     }
@@ -141,7 +147,7 @@ static zt_status run(eval *e)
     zt_store store = train_learner_store(e->l);
     zt_status s = zt_samples_batches(e->data, &(zt_shuffle){.batch = e->o.batch}, &b);
     if (!s) s = train_find_output(e->l, e->data->batch, &y);
-    if (!s) s = choose_judge(e, y.n);
+    if (!s) s = choose_judge(e, &y);
     if (!s) s = make_room(e, &y);
     if (!s && e->o.observe) {
         e->observer = train_observer_open(e->l, e->o.observe, "eval", false, e->data->batch);
@@ -181,6 +187,7 @@ static zt_status evaluate(eval *e)
     e->l = train_learner_open(e->cli, &e->o);
     if (e->l) e->data = train_data_open(e->l, &e->o, e->o.input, e->o.target);
     zt_status s = e->data ? ZT_OK : zt_ctx_status(ctx);
+    if (s == ZT_EDATA && e->l && (e->data = train_data_ids(&e->l, &e->o))) s = ZT_OK;
     if (s == ZT_EDATA && e->l) s = open_wide(e);
     if (!s) s = run(e);
     zt_session_close(e->session);

@@ -247,6 +247,7 @@ static zt_status open_data(run *r)
         return ZT_OK;
     }
     r->data = train_data_open(r->l, o, o->input, o->target);
+    if (!r->data && zt_ctx_status(r->cli->ctx) == ZT_EDATA) r->data = train_data_ids(&r->l, o);
     if (!r->data && o->loss < 0 && !r->l->own_loss && zt_ctx_status(r->cli->ctx) == ZT_EDATA)
         return suggest_loss(r);
     if (r->data && o->valid) r->valid = train_data_open(r->l, o, o->valid, o->valid_target);

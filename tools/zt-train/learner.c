@@ -111,6 +111,18 @@ static bool has_loss(const zt_prog *p)
     return false;
 }
 
+/* Has the output y a prediction for each id of a row of x: [n, ids] and [n, ids, classes]? */
+static int64_t positions_of(const zt_type *x, const zt_type *y)
+{
+    int64_t n = 1;
+    if (x->rank < 2 || y->rank != x->rank + 1) return 1;
+    for (int d = 1; d < x->rank; d++) {
+        if (x->dim[d] != y->dim[d]) return 1;
+        n *= x->dim[d];
+    }
+    return n;
+}
+
 static zt_status find_output(zt_cli *cli, const zt_prog *p, int64_t batch, train_output *out)
 {
     zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n", batch};
@@ -122,6 +134,8 @@ static zt_status find_output(zt_cli *cli, const zt_prog *p, int64_t batch, train
         out->output++;
     bool there = out->output < zt_prog_n_outputs(p);
     zt_type t = there ? b->type[zt_prog_output(p, out->output)->value] : (zt_type){0};
+    int first = zt_prog_nth(p, ZT_VALUE_IN, 0);
+    out->positions = there && first >= 0 ? positions_of(&b->type[first], &t) : 1;
     zt_bound_free(b);
     if (!there || t.rank < 1 || t.dtype != ZT_F32 || t.dim[0] != batch)
         return zt_fail(cli->ctx, ZT_EUSAGE, "the program has no output of f32 with rows to judge");
@@ -135,17 +149,18 @@ zt_status train_find_output(const train_learner *l, int64_t batch, train_output 
     return find_output(l->cli, l->forward, batch, out);
 }
 
-/* To be judged, a program wants what is expected, after its own inputs: a number a row, or one for
- * each output. */
+/* To be judged, a program wants what is expected, after its own inputs: a number a row, or for each
+ * position of a row, or one for each output. */
 static zt_prog *with_expected(zt_cli *cli, zt_prog *p, const train_options *o)
 {
     int first = zt_prog_nth(p, ZT_VALUE_IN, 0);
     const zt_type *x = first < 0 ? NULL : &zt_prog_value(p, first)->type;
-    train_output y = {.n = 1};
+    train_output y = {.output = 0};
     bool rows = x && x->rank > 0;
     if (!rows) zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with rows");
-    bool good = rows && (!o->wide || find_output(cli, p, o->batch, &y) == ZT_OK);
-    if (good && zt_prog_in(p, "target", ZT_F32, o->wide ? 2 : 1, (int64_t[]){x->dim[0], y.n}) >= 0)
+    bool good = rows && find_output(cli, p, o->batch, &y) == ZT_OK;
+    int64_t dim[2] = {rows ? x->dim[0] : 0, o->wide ? y.n : y.positions};
+    if (good && zt_prog_in(p, "target", ZT_F32, o->wide || y.positions > 1 ? 2 : 1, dim) >= 0)
         return p;
     zt_prog_free(p);
     return NULL;

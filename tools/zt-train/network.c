@@ -73,15 +73,29 @@ static zt_status put_layers(train_learner *l, zt_prog *p, const int *gives)
     return s;
 }
 
-/* zt_nn_prog's program, with the layers' outputs after y. */
-static zt_prog *observed(train_learner *l)
+/* What the network takes: by its own numbers, or so many ids. */
+static zt_status input_of(const zt_nn *nn, const train_options *o, zt_nn_shape *in)
+{
+    if (!o->ids) return zt_nn_input(nn, in);
+    *in = (zt_nn_shape){.rank = 2, .dim = {0, o->ids}};
+    return ZT_OK;
+}
+
+static zt_prog *lowered(const zt_nn *nn, const train_options *o)
+{
+    zt_nn_shape in;
+    return input_of(nn, o, &in) ? NULL : zt_nn_prog(nn, &in);
+}
+
+/* The same, with the layers' outputs after y. */
+static zt_prog *observed(train_learner *l, const train_options *o)
 {
     zt_ctx *ctx = l->cli->ctx;
     zt_nn_shape in;
     size_t n = (size_t)zt_nn_count(l->nn) + 1;
     int *gives = zt_calloc(ctx, n, sizeof *gives);
     l->seen = zt_calloc(ctx, n, sizeof *l->seen);
-    zt_prog *p = gives && l->seen && !zt_nn_input(l->nn, &in) ? zt_prog_new(ctx) : NULL;
+    zt_prog *p = gives && l->seen && !input_of(l->nn, o, &in) ? zt_prog_new(ctx) : NULL;
     if (p) in.dim[0] = zt_prog_symbol(p, "n");
     int x = p ? zt_prog_in(p, "x", ZT_F32, in.rank, in.dim) : -1;
     int y = x < 0 ? -1 : zt_nn_emit(l->nn, p, x, gives);
@@ -96,7 +110,7 @@ static zt_prog *observed(train_learner *l)
 zt_status train_open_network(train_learner *l, const train_options *o)
 {
     l->nn = o->make ? make(l->cli, o) : zt_nn_open(l->cli->ctx, o->model, l->cli->seed);
-    zt_prog *p = !l->nn ? NULL : o->observe ? observed(l) : zt_nn_prog(l->nn, NULL);
+    zt_prog *p = !l->nn ? NULL : o->observe ? observed(l, o) : lowered(l->nn, o);
     l->forward = p ? train_with_loss(l->cli, p, o) : NULL;
     if (!l->forward) return zt_ctx_status(l->cli->ctx);
     zt_store masters = zt_nn_masters(l->nn);

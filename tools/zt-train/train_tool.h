@@ -20,6 +20,7 @@ typedef struct train_options {
     int64_t vocab, ctx;
     const char *valid, *valid_target;
     bool eval;
+    int64_t ids;          /* that a network takes a sample; 0: by its own numbers */
     bool wide;            /* of --eval: the target has a number for each output */
     int loss;             /* a zt_loss_kind; -1: the default */
     int method;           /* 0: backprop, the one there is */
@@ -94,6 +95,7 @@ typedef struct train_output {
     int output;      /* its number */
     int64_t n;       /* numbers a row */
     int64_t classes; /* of its last dimension */
+    int64_t positions; /* of ids in a row, each of which has a prediction; 1: the row has one */
 } train_output;
 zt_status train_find_output(const train_learner *l, int64_t batch, train_output *out);
 
@@ -112,6 +114,10 @@ const void *train_text_bytes(const train_text *t, size_t *n);
 /* DATA in any form, and targets in a file of their own (NULL: they are in it). */
 zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
                             const char *target);
+/* The same for a network that takes ids, of which a sample of DATA may have several: where `o` has
+ * failed by ZT_EDATA, *l becomes a learner that takes as many as there are. NULL, and the error is
+ * what it was: it takes none, or none fit. */
+zt_samples *train_data_ids(train_learner **l, const train_options *o);
 /* Stdin is kept for those who read it again: no more. */
 void train_data_done(zt_ctx *ctx);
 
@@ -137,6 +143,7 @@ typedef struct train_scores {
     const char *name;
     int64_t rows, n_target;
     int64_t n_values;      /* outputs that are judged one by one; 0: a prediction a sample */
+    int64_t classes;       /* of each of these; 0: they are values */
     zt_deviation *each;    /* [rows], [rows, n_values] */
     zt_deviations all;     /* of these */
     zt_deviations *output; /* [n_values] */
