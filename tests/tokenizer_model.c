@@ -302,6 +302,9 @@ static const struct {
     {"{\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
     {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}",
      {1, 3, 4, 5, 6, 3, 4, -1}},
+    {"{\"legacy\":false,\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}",
+     {1, 3, 4, 5, 6, 4, -1}},
+    {"{\"legacy\":false,\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
     {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":true}}}",
      {1, 3, 4, 5, 0, 4, -1}},
 };

@@ -239,8 +239,10 @@ const char *zt_hf_spm_model(const zt_sp_model *sp);
 zt_status zt_hf_spm_class(hf *m, const json_t *config);
 /* What goes around a text, where no file said so. */
 zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config);
-/* The keys of its normalizer, but add_space_prefix where that was put, and the file itself. */
-zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced);
+/* The keys of its normalizer, but add_space_prefix where that was put, and the file itself; config is
+ * tokenizer_config.json or NULL. */
+zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced,
+                             const json_t *config);
 /* All keys of a tokenizer.model that is alone, m->path. */
 zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n);
 /* Appends a piece to a tokenizer.model; after the last what its reader wants to know: `bytes`, that

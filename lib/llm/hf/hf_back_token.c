@@ -52,6 +52,7 @@ static zt_status put_flags(hf_back *b, json_t *tokenizer)
         {"tokenizer.ggml.add_bos_token", "add_bos_token"},
         {"tokenizer.ggml.add_eos_token", "add_eos_token"},
         {"tokenizer.ggml.add_space_prefix", "add_prefix_space"},
+        {ZT_SP_LEGACY, "legacy"},
         {"tokenizer.ggml.remove_extra_whitespaces", "clean_up_tokenization_spaces"},
     };
     zt_status s = ZT_OK;

@@ -175,6 +175,16 @@ zt_status zt_hf_spm_class(hf *m, const json_t *config)
     return ZT_OK;
 }
 
+/* "legacy": false of Llama's and T5's: a text has a blank in front by add_prefix_space, whatever
+ * the file says, and text behind a special token has none. */
+static bool is_legacy(const json_t *config)
+{
+    const char *name = class_of(config);
+    bool asks = !name || is_class(name, "Llama") || is_class(name, "CodeLlama") ||
+                is_class(name, "T5") || is_class(name, "MT5");
+    return !asks || !json_is_false(json_object_get(config, "legacy"));
+}
+
 /* T5's has EOS behind a text, Llama's and those like it BOS before it: this is ggml's default for
  * the model 'llama', and so is not put. */
 zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config)
@@ -259,16 +269,22 @@ static const char *unsaid(const zt_sp_model *sp)
     return NULL;
 }
 
-zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced)
+zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced,
+                             const json_t *config)
 {
     const char *what = unsaid(sp);
+    bool legacy = is_legacy(config);
     if (m->whole && what)
         zt_log(
             m->ctx, ZT_LOG_WARN,
             "%s: GGUF's keys cannot express %s: the whole tokenizer.model is stored as " ZT_SP_KEY
             ", which llama.cpp does not read",
             m->path, what);
-    zt_status s = put_normalizer(m, sp, spaced);
+    zt_status s = legacy ? ZT_OK : put_flag(m, ZT_SP_LEGACY, false);
+    if (s == ZT_OK && !legacy && !spaced)
+        s = put_flag(m, "tokenizer.ggml.add_space_prefix", true);
+    if (s == ZT_OK)
+        s = put_normalizer(m, sp, spaced || !legacy);
     return s == ZT_OK ? zt_gguf_put_array(m->w, ZT_SP_KEY, ZT_GGUF_U8, file.data, (int64_t)file.n)
                       : s;
 }
@@ -296,7 +312,7 @@ zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n)
         zt_hf_words_fini(&w);
     }
     if (s == ZT_OK)
-        s = zt_hf_spm_put_keys(m, &sp, file, false);
+        s = zt_hf_spm_put_keys(m, &sp, file, false, NULL);
     if (s == ZT_OK)
         s = put_id(m, "tokenizer.ggml.bos_token_id", zt_sp_control(&sp, sp.bos_piece));
     if (s == ZT_OK)

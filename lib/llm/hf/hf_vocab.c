@@ -448,7 +448,7 @@ static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *
     if (s == ZT_OK && !m->spaced && spaced)
         s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
     if (s == ZT_OK && !k->t)
-        s = zt_hf_spm_put_keys(m, &sp, file, spaced);
+        s = zt_hf_spm_put_keys(m, &sp, file, spaced, k->config);
     if (s == ZT_OK && !llama) /* ggml's defaults for llama are those of the files */
         find_usual(m, &sp);
     if (s == ZT_OK)

@@ -11,6 +11,8 @@
 
 /* GGUF's key that holds the whole file, for what GGUF's own keys cannot say. */
 #define ZT_SP_KEY "zt.tokenizer.sentencepiece"
+/* GGUF's key, a bool: false is tokenizer_config.json's `"legacy": false`. */
+#define ZT_SP_LEGACY "zt.tokenizer.legacy"
 
 typedef enum zt_sp_type { /* TrainerSpec.model_type, by its numbers */
                           ZT_SP_UNIGRAM = 1,
@@ -38,6 +40,7 @@ typedef struct zt_sp_model { /* ModelProto; texts point into the file */
     int32_t unk; /* -1: none; set by zt_sp_check */
     zt_sp_type type;
     bool byte_fallback, suffix;
+    bool prefix_once; /* no dummy prefix behind a special token; not of the file, false when read */
     zt_bytes unk_surface, bos_piece, eos_piece;
     zt_sp_rule norm, denorm;
 } zt_sp_model;

@@ -447,7 +447,9 @@ static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned 
         size_t len = next_special(v, text + at, n - at, flags, &id), plain = len;
         while (id >= 0 && v->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[at + plain - 1]))
             plain--;
-        if (plain)
+        if (plain && at && v->kind->encode_next)
+            s = v->kind->encode_next(v, text + at, plain, m, ids);
+        else if (plain)
             s = v->kind->encode(v, text + at, plain, m, ids);
         at += len;
         if (!s && id >= 0) {

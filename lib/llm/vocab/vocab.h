@@ -245,6 +245,9 @@ struct zt_vocab_kind {
     /* Ordinary text without special tokens; nothing or a special token is before it. n > 0.
      * The merger is working memory, kept from call to call. */
     zt_status (*encode)(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
+    /* The same of text behind a special token; NULL: it is as any. */
+    zt_status (*encode_next)(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                             zt_ids *ids);
     /* Appends the bytes of an ordinary token. `first`: it opens the text. */
     zt_status (*decode)(const zt_vocab *v, int32_t id, bool first, zt_str *out);
     /* A kind may do without both and handle whole texts, special tokens and zt_vocab_encode's flags

@@ -298,7 +298,10 @@ static zt_status read_rules(reader *r)
     if (!st)
         st = read_id(r, KEY("unknown_token_id"), p ? p->unk : k->unk, &s->unk);
     s->add_space = read_flag(r, KEY("add_space_prefix"), k->add_space);
-    if (!read_flag(r, KEY("add_space_prefix"), true)) /* tokenizer_config.json may say so */
+    r->pieces.prefix_once = !read_flag(r, ZT_SP_LEGACY, true);
+    if (r->pieces.prefix_once) /* what tokenizer_config.json says counts, not the file */
+        r->pieces.norm.dummy_prefix = true;
+    if (!read_flag(r, KEY("add_space_prefix"), true))
         r->pieces.norm.dummy_prefix = false;
     s->merge_spaces = read_flag(r, KEY("remove_extra_whitespaces"), false);
     s->lowercase = read_flag(r, KEY("normalizer.lowercase"), true);

@@ -62,7 +62,7 @@ static zt_status open_model(zt_sp *k, zt_vocab *v, const zt_vocab_spec *spec)
         s = open_norm(k, &k->m.norm, &k->norm);
     if (s == ZT_OK && k->m.denorm.charsmap.n)
         s = open_norm(k, &k->m.denorm, &k->denorm);
-    k->norm.suffix = k->m.suffix;
+    k->norm.suffix = k->m.suffix && !k->m.prefix_once;
     return s;
 }
 
@@ -159,7 +159,17 @@ static zt_status encode_chars(zt_sp_out *o, zt_merger *m)
     return s;
 }
 
-static zt_status encode_sp(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+/* Does this stretch of a text have the dummy blank? Without it transformers keeps one that the
+ * stretch itself begins with, where the model would take it away. */
+static bool has_dummy(const zt_sp *k, bool next, const char *text)
+{
+    if (k->m.prefix_once && k->m.norm.remove_extra && text[0] == ' ')
+        return true;
+    return k->m.norm.dummy_prefix && !(next && k->m.prefix_once);
+}
+
+static zt_status encode_stretch(const zt_vocab *v, bool next, const char *text, size_t n,
+                                zt_merger *m, zt_ids *ids)
 {
     static zt_status (*const encode[])(zt_sp_out * o, zt_merger * m) = {
         [ZT_SP_UNIGRAM] = zt_sp_unigram,
@@ -168,14 +178,29 @@ static zt_status encode_sp(const zt_vocab *v, const char *text, size_t n, zt_mer
         [ZT_SP_CHAR] = encode_chars,
     };
     const zt_sp *k = v->extra;
+    zt_sp_rule rule = k->m.norm;
+    zt_sp_norm norm = k->norm;
     zt_str normal;
+    rule.dummy_prefix = has_dummy(k, next, text);
+    norm.rule = &rule;
     zt_str_init(&normal, v->ctx);
-    zt_status s = zt_sp_normalize(&k->norm, text, n, &normal);
+    zt_status s = zt_sp_normalize(&norm, text, n, &normal);
     zt_sp_out o = {.k = k, .v = v, .text = normal.data, .n = normal.len, .ids = ids};
     if (s == ZT_OK && normal.len)
         s = encode[k->m.type](&o, m);
     zt_str_fini(&normal);
     return s;
+}
+
+static zt_status encode_sp(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids)
+{
+    return encode_stretch(v, false, text, n, m, ids);
+}
+
+static zt_status encode_next(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
+                             zt_ids *ids)
+{
+    return encode_stretch(v, true, text, n, m, ids);
 }
 
 /* ---- ids to text ----------------------------------------------------------------------------- */
@@ -289,6 +314,7 @@ const zt_vocab_kind zt_vocab_sentencepiece = {
     .open = open_sp,
     .close = close_sp,
     .encode = encode_sp,
+    .encode_next = encode_next,
     .decode = decode_sp,
     .decode_all = decode_all,
 };
