@@ -142,8 +142,11 @@ dot|zt-trace dot --bind n=1,m=1,ctx=64 m.zt
 txt|zt-trace memory --bind n=1,m=1,ctx=64 m.zt
 json|zt-trace memory --bind n=1,m=1,ctx=64 --format json m.zt
 zt|zt-trace grad --wrt w learn.zt
-zt|zt-trace compile --bind n=1,m=1,ctx=64 --report m.zt
+zt|zt-trace compile --bind n=1,m=1,ctx=64 m.zt
 END
+    zt-trace compile --bind n=1,m=1,ctx=64 m.zt -o plan.zt
+    zt-trace compile --bind n=1,m=1,ctx=64 --report m.zt 2>words | cmp - plan.zt
+    grep -q '^pass ' words
     zt-trace stats --bind n=1,m=1,ctx=64 --format json m.zt -vv -o - 2>/dev/null | json '@{$j->{rows}} > 3'
     zt-trace chrome --bind n=1,m=1,ctx=64 m.zt -vv -o - 2>/dev/null | json '1'
     zt-trace record -m model.gguf -p hello -o r.zt --times - -vv 2>/dev/null | head -1 | json '$j->{step} == 0'

@@ -62,12 +62,13 @@ logits() {
 @test "--lora in every mode that runs a model; a directory as a GGUF; other engines" {
     zt-dna merge model.gguf+lora.gguf -o merged.gguf
     # without times, and what the model is called
-    words() { sed -E 's/"(prompt|generate|load)_s": ?[0-9.e-]+//g; s/"model(_id)?": ?"[^"]*"//g'; }
+    words() { sed -E 's/"(prompt|generate|load)_s": ?[0-9.e-]+//g; s/"model(_id)?": ?"[^"]*"//g; s/"lora":[^]]*],//'; }
     for args in '-n 6 --temp 0' '-n 6 --temp 1 --seed 3 --json' '--embed --format ndjson' '-n 6 --speculate --temp 0' '-n 4 --temp 0 --no-kv-cache'; do
         # shellcheck disable=SC2086
         diff <(zt-run -m model.gguf --lora lora.gguf -p hello $args | words) <(zt-run -m merged.gguf -p hello $args | words) ||
             { echo "$args"; false; }
     done
+    zt-run -m model.gguf --lora lora.gguf=0.5 --json -p hello -n 1 | grep -F '"lora":["lora.gguf=0.5"]'
     echo '{"prompt": "hello", "n": 5, "temp": 0}' >in.jsonl
     texts() { sed -E 's/.*"ids": ?\[([^]]*)\].*/\1/'; }
     diff <(zt-run -m model.gguf --lora lora.gguf --jsonl -i in.jsonl | texts) <(zt-run -m merged.gguf --jsonl -i in.jsonl | texts)

@@ -434,14 +434,7 @@ END
 }
 
 @test "--jsonl: what is wrong with a request is said by name, with the input's line" {
-    local n=0 request want
-    while IFS='|' read -r request want; do
-        n=$((n + 1))
-        run --separate-stderr zt-run -m model.gguf --jsonl <<<$'\n'"$request"
-        echo "$request: $status $output"
-        [ "$status" -eq 65 ]
-        json '$j->{line} == 2 && $j->{error} =~ /^line 2: / && index($j->{error}, q('"$want"')) >= 0' <<<"$output"
-    done <<'END'
+    cat >cases <<'END'
 {"prompt": "x", "max_tokens": 3, "n": 4}|"max_tokens": 3 and "n": 4
 {"prompt": "x", "top-k": 3, "top_k": 4}|"top_k": 3 and "top_k": 4 mean the same
 {"prompt": "x", "n": 2147483648}|"n": 2147483648 is not an integer from 0 to 2147483647
@@ -473,7 +466,16 @@ END
 {"system": "S", "raw": true, "prompt": "x"}|"raw" uses none
 {"prompt": "x"|column
 END
-    [ "$n" -eq 30 ]
+    cut -d'|' -f1 cases | sed 's/^/\n/' >requests # each behind an empty line
+    run -65 --separate-stderr zt-run -m model.gguf --jsonl -i requests
+    [ "${#lines[@]}" -eq 30 ]
+    local i=0 want
+    while IFS='|' read -r _ want; do
+        echo "${lines[i]} $want"
+        json '$j->{line} == 2 * ('$i' + 1) && $j->{error} =~ /^line $j->{line}: / && $j->{status} >= 64
+              && index($j->{error}, q('"$want"')) >= 0' <<<"${lines[i]}"
+        i=$((i + 1))
+    done <cases
     # ids and lines of other modes too
     run --separate-stderr zt-run -m model.gguf --detokenize <<<$'43 44\n\n45 x'
     [ "$status" -eq 65 ] && [[ $stderr == *"line 3: 'x' is not a token id"* ]]

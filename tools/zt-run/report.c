@@ -84,6 +84,16 @@ static int64_t context_of(const run *r)
     return trained < USUAL_CTX ? trained : USUAL_CTX;
 }
 
+static void put_texts(zt_str *s, const char *key, const zt_opt_list *texts)
+{
+    zt_str_printf(s, ",\"%s\":[", key);
+    for (int i = 0; i < texts->n; i++) {
+        zt_str_puts(s, i ? "," : "");
+        zt_str_put_json(s, texts->item[i], strlen(texts->item[i]));
+    }
+    zt_str_puts(s, "]");
+}
+
 /* What the tokens were drawn by, under the names that requests of --jsonl have; "stop" is why the text
  * ended. */
 static void put_settings(run *r, zt_str *s)
@@ -111,18 +121,16 @@ static void put_settings(run *r, zt_str *s)
         zt_str_puts(s, "null");
     else
         zt_str_printf(s, "%" PRId64, o->n);
-    zt_str_puts(s, ",\"stop_texts\":[");
-    for (int i = 0; i < o->stop.n; i++) {
-        zt_str_puts(s, i ? "," : "");
-        zt_str_put_json(s, o->stop.item[i], strlen(o->stop.item[i]));
-    }
-    zt_str_puts(s, "],\"eos\":");
+    put_texts(s, "stop_texts", &o->stop);
+    zt_str_puts(s, ",\"eos\":");
     if (o->eos)
         put_ids(s, r->ends.id, r->ends.n);
     else
         zt_str_puts(s, "null");
     zt_str_printf(s, ",\"ignore_eos\":%s,\"ctx\":%" PRId64, o->ignore_eos ? "true" : "false",
                   context_of(r));
+    if (o->lora.n)
+        put_texts(s, "lora", &o->lora);
 }
 
 /* id is null where the request has no name. */
