@@ -4,6 +4,9 @@
 #include "tests/hfw.h"
 #include "tests/tap.h"
 
+#define CONFIG                                                                                     \
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":9}"
+
 /* ---- a file being made ----------------------------------------------------------------------- */
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
@@ -56,7 +59,8 @@ static void put_trainer(ggufw_buf *b, int type, bool bytes)
 static zt_gguf *open_file(zt_ctx *ctx, hfw *d, const ggufw_buf *b)
 {
     hfw_bytes(d, "tokenizer.model", b->data, b->n);
-    return zt_model_open(ctx, hfw_path(d, "tokenizer.model"));
+    hfw_text(d, "config.json", CONFIG);
+    return zt_model_open_vocabulary(ctx, d->path);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -162,6 +166,18 @@ static void piece_type(ggufw_buf *b)
     put_piece(b, "x", 7);
 }
 
+static void pointer(ggufw_buf *b)
+{
+    static const char text[] =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n";
+    ggufw_put(b, text, sizeof text - 1);
+}
+
+static void tiktoken(ggufw_buf *b)
+{
+    ggufw_put(b, "IQ== 0\nIg== 1\n", 14);
+}
+
 static const struct {
     void (*make)(ggufw_buf *b);
     zt_status status;
@@ -183,6 +199,8 @@ static const struct {
     {bad_charsmap, ZT_EDATA, "charsmap"},
     {model_type, ZT_ENOTSUP, "model type 5 is not known"},
     {piece_type, ZT_ENOTSUP, "piece 5 has type 7"},
+    {pointer, ZT_EDATA, "Git LFS pointer"},
+    {tiktoken, ZT_ENOTSUP, "tiktoken"},
 };
 
 static void check_refusals(void)
@@ -257,9 +275,6 @@ static void check_cut(void)
 
 /* ---- settings beside the file ---------------------------------------------------------------- */
 
-#define CONFIG                                                                                     \
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":9}"
-
 /* The ids of "a" in a directory with this tokenizer_config.json, by the model's rule. */
 static zt_status ids_of(const char *config, zt_ids *ids, char error[300])
 {
@@ -302,7 +317,8 @@ static const struct {
     {"{\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
     {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}",
      {1, 3, 4, 5, 6, 3, 4, -1}},
-    {"{\"legacy\":false,\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}",
+    {"{\"legacy\":false,\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}"
+     "}",
      {1, 3, 4, 5, 6, 4, -1}},
     {"{\"legacy\":false,\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
     {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":true}}}",

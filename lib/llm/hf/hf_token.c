@@ -5,6 +5,7 @@
  * generation_config.json, chat_template.jinja or chat_template.json. Facts: gguf-py/gguf/vocab.py
  * of llama.cpp. */
 #include "lib/llm/hf/hf.h"
+#include "lib/io/foreign.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,7 +21,11 @@ static zt_status put_whole_file(hf *m, const char *name, const char *key)
         return ZT_OK;
     const char *path = zt_hf_file(m, name);
     char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
-    zt_status s = text ? zt_gguf_put_str(m->w, key, text, n) : zt_ctx_status(m->ctx);
+    zt_status s = text ? ZT_OK : zt_ctx_status(m->ctx);
+    if (s == ZT_OK && strcmp(name, "tokenizer.json") == 0 && n && text[0] != '{')
+        s = zt_foreign_fail(m->ctx, path, text, n);
+    if (s == ZT_OK)
+        s = zt_gguf_put_str(m->w, key, text, n);
     zt_free(m->ctx, text);
     return s;
 }

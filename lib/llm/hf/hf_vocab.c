@@ -7,6 +7,7 @@
  * gemma.py, phi.py, bert.py), LlamaHfVocab of gguf-py/gguf/vocab.py.
  */
 #include "lib/llm/hf/hf.h"
+#include "lib/io/foreign.h"
 #include "lib/llm/vocab/vocab_json.h"
 
 #include <inttypes.h>
@@ -485,6 +486,8 @@ static char *read_file(hf *m, const char *name, size_t *n, zt_status *s)
         return NULL;
     char *text = zt_read_all(m->ctx, zt_hf_file(m, name), n);
     *s = text ? ZT_OK : zt_ctx_status(m->ctx);
+    if (text && *n && text[0] != '{' && strcmp(name, "tokenizer.json") == 0)
+        *s = zt_foreign_fail(m->ctx, zt_hf_file(m, name), text, *n);
     return text;
 }
 

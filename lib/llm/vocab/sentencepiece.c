@@ -5,7 +5,9 @@
  * given twice is one. Source: sentencepiece_model.proto and model_interface.cc of
  * google/sentencepiece, as facts. */
 #include "lib/llm/vocab/sentencepiece.h"
+#include "lib/io/foreign.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -152,14 +154,35 @@ static zt_status read_rule(const zt_sp_model *m, wire w, zt_sp_rule *r)
     return ZT_OK;
 }
 
+/* "IQ== 0\n": tokens in base64, and their ranks. Llama 3's tokenizer.model is such a file. */
+static bool is_tiktoken(const char *p, const char *end)
+{
+    size_t n = 0;
+    for (; p < end && (isalnum((unsigned char)*p) || *p == '+' || *p == '/' || *p == '='); n++)
+        p++;
+    return n > 3 && n % 4 == 0 && end - p > 2 && p[0] == ' ' && p[1] == '0' && p[2] == '\n';
+}
+
+static zt_status not_pieces(const zt_sp_model *m, wire w)
+{
+    zt_status s = zt_foreign_fail(m->ctx, m->file, w.p, (size_t)(w.end - w.p));
+    if (s == ZT_OK && is_tiktoken((const char *)w.p, (const char *)w.end))
+        s = zt_fail(m->ctx, ZT_ENOTSUP,
+                    "%s: a tiktoken vocabulary (tokens in base64), not a SentencePiece model: "
+                    "tokenizer.json is needed",
+                    m->file);
+    return s == ZT_OK ? broken(m) : s;
+}
+
 static zt_status count_pieces(zt_sp_model *m, wire w)
 {
     int64_t n = 0;
+    const wire whole = w;
     for (field f; w.p < w.end; n += is_field(&f, 1, BYTES))
         if (!next_field(&w, &f))
-            return broken(m);
+            return not_pieces(m, whole);
     if (n < 1)
-        return broken(m);
+        return not_pieces(m, whole);
     if (n > INT32_MAX / 4)
         return zt_fail(m->ctx, ZT_EDATA, "%s: %" PRId64 " pieces, at most %d are possible", m->file,
                        n, INT32_MAX / 4);
