@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     const char *tests = getenv("ZT_TESTS");
     char folder[2048], path[4096];
     snprintf(folder, sizeof folder, "%s/../sentencepiece",
-             tests && *tests ? tests : dirname(strdup(argv[0])));
+             tests && *tests ? tests : dirname(argv[0]));
     if (argc > 1)
         snprintf(folder, sizeof folder, "%s", argv[1]);
     zt_ctx *ctx = zt_ctx_new();
