@@ -71,15 +71,22 @@ static zt_status stdout_failed(zt_cli *cli, int error)
     return zt_fail(cli->ctx, ZT_EIO, "stdout: %s", strerror(error));
 }
 
-zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option)
+zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option)
 {
     zt_cli_state *st = state_of(cli);
-    if (!path || strcmp(path, "-") != 0)
+    char shown[128];
+    if (!path)
         return ZT_OK;
-    if (st->stdout_of)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s both want stdout: name a file", st->stdout_of,
-                       option);
-    st->stdout_of = option;
+    for (int i = 0; i < st->n_claims; i++)
+        if (strcmp(path, st->claim[i].path) == 0)
+            return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s are one file, '%s'", st->claim[i].option, option,
+                           zt_escape(shown, sizeof shown, path, strlen(path)));
+    if (st->n_claims == (int)(sizeof st->claim / sizeof *st->claim))
+        return zt_fail(cli->ctx, ZT_EBUG, "more outputs than a tool has");
+    st->claim[st->n_claims++] = (zt_cli_claimed){path, option};
+    if (strcmp(path, "-") != 0)
+        return ZT_OK;
+    st->stdout_taken = true;
     if (isatty(STDOUT_FILENO))
         cli->progress = 2; /* it is not written through here: a bar would be left before it */
     return ZT_OK;
@@ -88,7 +95,7 @@ zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option)
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n)
 {
     zt_cli_state *st = state_of(cli);
-    FILE *to = st->stdout_of ? stderr : stdout;
+    FILE *to = st->stdout_taken ? stderr : stdout;
     bool bar = n && st->drawn && (to == stderr || isatty(STDOUT_FILENO));
     if (bar)
         zt_progress_erase(st);
@@ -100,7 +107,7 @@ zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n)
 
 zt_status zt_cli_flush(zt_cli *cli)
 {
-    return fflush(state_of(cli)->stdout_of ? stderr : stdout) ? stdout_failed(cli, errno) : ZT_OK;
+    return fflush(state_of(cli)->stdout_taken ? stderr : stdout) ? stdout_failed(cli, errno) : ZT_OK;
 }
 
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)

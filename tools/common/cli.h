@@ -164,8 +164,9 @@ zt_cli_second zt_cli_pair(const zt_cli *cli);
 bool zt_cli_interrupted(void);         /* SIGINT arrived */
 void zt_cli_resume(void);              /* that SIGINT is dealt with: wait for the next */
 /* The output that `option` names is `path`; NULL: none. Where that is "-", stdout is this output's
- * alone: what zt_cli_write is given goes to stderr then. ZT_EUSAGE for a second such output. */
-zt_status zt_cli_claim_stdout(zt_cli *cli, const char *path, const char *option);
+ * alone: what zt_cli_write is given goes to stderr then. ZT_EUSAGE where an earlier one has that path.
+ * Both texts are borrowed. */
+zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option);
 /* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n);
 zt_status zt_cli_flush(zt_cli *cli);

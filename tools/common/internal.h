@@ -4,6 +4,10 @@
 
 #include "tools/common/cli.h"
 
+typedef struct zt_cli_claimed {
+    const char *path, *option;
+} zt_cli_claimed;
+
 typedef struct zt_cli_state {
     zt_cli pub;  /* first: a zt_cli * is this */
     zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
@@ -16,7 +20,9 @@ typedef struct zt_cli_state {
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
     char engine[2][64];
     zt_cli_second second;
-    const char *stdout_of; /* the option whose output stdout is alone; NULL: none */
+    zt_cli_claimed claim[6]; /* outputs; stdout_taken: it is one of them alone */
+    int n_claims;
+    bool stdout_taken;
     /* progress */
     bool drawn; /* a bar is on stderr's last line */
     double drawn_at;

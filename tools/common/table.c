@@ -337,7 +337,7 @@ zt_status zt_table_print(zt_table *t)
     zt_str s;
     zt_str_init(&s, t->cli->ctx);
     t->prints = true;
-    bool words = ((const zt_cli_state *)t->cli)->stdout_of; /* they go to stderr */
+    bool words = ((const zt_cli_state *)t->cli)->stdout_taken; /* they go to stderr */
     zt_status status = zt_table_put(t, words || isatty(STDOUT_FILENO), &s);
     if (status == ZT_OK && s.len)
         status = zt_cli_write(t->cli, s.data, s.len);

@@ -128,8 +128,9 @@ static zt_status dispatch(zt_cli *cli)
     zt_status s = zt_ctx_status(cli->ctx);
     if (!s) s = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!s) s = refuse_existing(cli);
-    if (!s) s = zt_cli_claim_stdout(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim_stdout(cli, opt.plot, "--plot");
+    if (!s) s = zt_cli_claim(cli, cli->output, "--output");
+    if (!s) s = zt_cli_claim(cli, opt.plot, "--plot");
+    if (!s) s = zt_cli_claim(cli, opt.history, "--history");
     if (!s) s = bench_check_plot(cli, &opt);
     opt.looks = opt.vs && !opt.reps ? BENCH_MOST_LOOKS : 1;
     if (!s && !opt.reps) opt.reps = opt.vs ? PAIRS : commands[i].reps;

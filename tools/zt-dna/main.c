@@ -54,9 +54,9 @@ static zt_status dispatch(zt_cli *cli)
     if (n < c->least || (c->most >= 0 && n > c->most))
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d operand%s: zt-dna %s", n, n == 1 ? "" : "s",
                        c->is.synopsis);
-    zt_status s = zt_cli_claim_stdout(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim_stdout(cli, dna_opt.plot, "--plot");
-    if (!s) s = zt_cli_claim_stdout(cli, dna_opt.report, "--report");
+    zt_status s = zt_cli_claim(cli, cli->output, "--output");
+    if (!s) s = zt_cli_claim(cli, dna_opt.plot, "--plot");
+    if (!s) s = zt_cli_claim(cli, dna_opt.report, "--report");
     return s ? s : c->run(cli, &dna_opt, cli->operands + 1, n);
 }
 

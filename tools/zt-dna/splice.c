@@ -100,8 +100,6 @@ static zt_status check(zt_cli *cli, const dna_options *o, char **operands)
     if (!out) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o CHILD");
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
-    if (o->report && !strcmp(o->report, out))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--report and --output are one file");
     zt_status s = ZT_OK;
     for (int i = 0; i < 2 && s == ZT_OK; i++) {
         s = zt_cli_refuse_same(cli, operands[i], out);

@@ -139,7 +139,7 @@ static zt_status take_operands(quant *q)
         q->into = NULL;
     else if (!q->into && !o->measure)
         return misuse(q, "the output is missing");
-    return zt_cli_claim_stdout(q->cli, q->into, "the output");
+    return zt_cli_claim(q->cli, q->into, "the output");
 }
 
 /* A type of models, of networks, or of both. */

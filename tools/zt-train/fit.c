@@ -322,19 +322,23 @@ static zt_status check_output(zt_cli *cli, const char *path)
 }
 
 /* Where stdout is the network's, the picture's or the observer's, the history goes to stderr. */
-static zt_status claim_stdout(zt_cli *cli, const train_options *o)
+static zt_status claim_outputs(zt_cli *cli, const train_options *o)
 {
+    if (o->checkpoint && !strcmp(o->checkpoint, "-"))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--checkpoint names a file, which is read and written");
     const char *observe = o->observe && !strcmp(o->observe, "fd:1") ? "-" : o->observe;
-    zt_status s = zt_cli_claim_stdout(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim_stdout(cli, o->plot, "--plot");
-    return s ? s : zt_cli_claim_stdout(cli, observe, "--observe");
+    zt_status s = zt_cli_claim(cli, cli->output, "--output");
+    if (!s) s = zt_cli_claim(cli, o->plot, "--plot");
+    if (!s) s = zt_cli_claim(cli, o->checkpoint, "--checkpoint");
+    if (!s && observe && !strcmp(observe, "console")) return ZT_OK; /* no file */
+    return s ? s : zt_cli_claim(cli, observe, "--observe");
 }
 
 zt_status train_fit(zt_cli *cli, const train_options *o)
 {
     run r = {.cli = cli, .o = o};
     zt_status s = choose(&r);
-    if (!s) s = claim_stdout(cli, o);
+    if (!s) s = claim_outputs(cli, o);
     if (!s) s = check_output(cli, cli->output);
     if (!s) s = check_output(cli, o->plot);
     if (!s) s = zt_cli_refuse_same(cli, o->text ? o->text : o->input, cli->output);
