@@ -76,3 +76,7 @@ drive() {
 @test "vocab: texts and tokenizer keys, changed" {
     drive vocab "$tests"/seeds/vocab/*
 }
+
+@test "jinja: templates, changed" {
+    drive jinja "$tests"/seeds/jinja/*
+}
