@@ -1,5 +1,5 @@
 /* jinja.c - templates as jinja2 renders them, set up as transformers does: every case that
- * tests/jinja/make.py made; where a byte comes from; limits; hostile templates; failing allocations.
+ * tests/jinja2/make.py made; where a byte comes from; limits; hostile templates; failing allocations.
  */
 #include "lib/llm/jinja/jinja.h"
 #include "tests/tap.h"

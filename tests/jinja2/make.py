@@ -3,9 +3,9 @@
 Apache-2.0) own code for chat templates. A case a line: {"group", "t": template, "c": variables (or the name of
 those in the first line), "x": text; or "e": the template refuses ("raise") or fails ("error")};
 "number": later cases name the template so. Packed as
-tests/jinja/jinja.tar.xz:
+tests/jinja2/jinja.tar.xz:
 
-    python3 make.py /tmp/jinja/cases.ndjson && tar -C /tmp/jinja -cJf tests/jinja/jinja.tar.xz cases.ndjson
+    python3 make.py /tmp/jinja/cases.ndjson && tar -C /tmp/jinja -cJf tests/jinja2/jinja.tar.xz cases.ndjson
 
 SEED=N and COUNT=N in the environment make others: tests/jinja.c reads any such file named on its command line.
 """
