@@ -90,7 +90,7 @@ static zt_status parse(zt_pt *t)
 }
 
 /* What is in the file and not in the list of tensors. */
-static void warn(const zt_pt *t)
+static void log_left_out(const zt_pt *t)
 {
     if (t->unknown.len)
         zt_log(t->ctx, ZT_LOG_WARN, "%s: unknown globals, kept as opaque values and not called: %s",
@@ -114,7 +114,7 @@ zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s)
     t->keys = t->gather ? zt_map_new(ctx, 64) : NULL;
     t->names = t->keys ? zt_map_new(ctx, 64) : NULL;
     if (t->names && parse(t) == ZT_OK) {
-        warn(t);
+        log_left_out(t);
         return t;
     }
     zt_pt_close(t);
