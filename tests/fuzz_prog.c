@@ -29,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (p) {
         read_as_plan(ctx, bytes, n);
         print_twice(ctx, p);
+        bind_own(p);
         bind(p, 0);
         bind(p, 64);
         bind(p, INT64_MAX);

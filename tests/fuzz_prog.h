@@ -23,6 +23,21 @@ static int numbers(const zt_prog *p, int64_t value, int64_t apart, zt_binding *b
     return n;
 }
 
+/* The numbers that the program has are those of its symbols, which they bind. */
+__attribute__((unused)) static void bind_own(const zt_prog *p)
+{
+    zt_binding b[ZT_MAX_SYMBOLS];
+    int n = 0;
+    zt_prog_bindings(p, b, &n);
+    for (int i = 0; i < n; i++) {
+        bool found = false;
+        for (int s = 0; s < zt_prog_n_symbols(p); s++)
+            found = found || !strcmp(zt_prog_symbol_name(p, s), b[i].symbol);
+        must(found && b[i].value >= 0);
+    }
+    if (n == zt_prog_n_symbols(p)) zt_bound_free(zt_prog_bind(p, b, n));
+}
+
 /* The text of a program is a fixed point of reading and printing. */
 static void print_twice(zt_ctx *ctx, const zt_prog *p)
 {

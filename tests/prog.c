@@ -161,6 +161,36 @@ static void test_text(void)
             "data  w: f32[1] \"\303\251\"\n", "strings are JSON's");
 }
 
+static void test_bindings(void)
+{
+    static const char both[] = "zt program 1\nmodel \"a\"\nbind  n=3 ctx=0\nin    x: f32[n]\n"
+                               "bind = reshape x shape=[ctx*0,n]\n";
+    becomes("zt program 1\nin x: f32[n]\nbind n = 3\nmodel \"a\"\nbind ctx=00 # so\n"
+            "bind = reshape x shape=[ctx*0,n]\n",
+            both, "a program's own numbers: anywhere in the text, one line where it is canonical");
+    zt_prog *p = parse(both);
+    zt_binding b[ZT_MAX_SYMBOLS] = {{"n", 7}, {"other", 1}};
+    int n = 2, map[2];
+    zt_prog_bindings(p, b, &n);
+    ok(n == 3 && b[0].value == 7 && !strcmp(b[2].symbol, "ctx") && b[2].value == 0,
+       "they are for those symbols that nobody gave a number");
+    zt_prog *q = zt_prog_like(p, map);
+    ok(q && zt_prog_set_binding(q, "n", 1) == ZT_EUSAGE, "a program like it has them");
+    said("symbol 'n' has a number already", "its message");
+    prints(q, "zt program 1\nmodel \"a\"\nbind  n=3\nin    x: f32[n]\n",
+           "a symbol that is in no dimension any more is not printed");
+    ok(zt_prog_model_path(q, "../b c") == ZT_OK && zt_prog_set_binding(q, "m", -1) == ZT_EUSAGE,
+       "the model has another path; no number below 0");
+    said("symbol 'm' is -1, below 0", "its message");
+    prints(q, "zt program 1\nmodel \"../b c\"\nbind  n=3\nin    x: f32[n]\n", "the path");
+    zt_prog_free(q);
+    zt_prog_free(p);
+    p = zt_prog_new(ctx);
+    ok(zt_prog_model_path(p, "a") == ZT_EUSAGE, "a path for no model");
+    said("the program names no model", "its message");
+    zt_prog_free(p);
+}
+
 static void attribute(const char *op, const char *text, const char *canonical_text)
 {
     char a[512], b[512];
@@ -422,6 +452,7 @@ int main(void)
     test_example();
     test_look();
     test_text();
+    test_bindings();
     test_attributes();
     test_dimensions();
     test_chain();

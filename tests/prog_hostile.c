@@ -12,6 +12,7 @@ static zt_ctx *ctx;
 static const char sound[] =
     "zt program 1\n"
     "model \"dir/a \\\"b\\\" \\u00e9.gguf\" id=5f3c09aa\n"
+    "bind  n=2 ctx=64\n"
     "in    x: f32[n,(n+64)/n*2-2]   # a comment\n"
     "in    pos: i32[n]\n"
     "in    table: i32[2,ctx/32]\n"
@@ -51,7 +52,7 @@ static const char front[] = "zt program 1\n"
                             "y = silu x\n"
                             "s1 = kv_put s y pos\n";
 
-#define KINDS "begins no line: model, in, state, data, keep, out, or NAME = OP expected"
+#define KINDS "begins no line: model, bind, in, state, data, keep, out, or NAME = OP expected"
 #define QKV "y y y pos"
 #define A16 "aaaaaaaaaaaaaaaa"
 #define A64 A16 A16 A16 A16
@@ -176,6 +177,24 @@ static const struct refusal {
     {"data z: f32[4] \"\t\"", "a string has a bad character or escape at byte 0"},
     {"data z: f32[4] \"\xc3\"", "a string has a bad character or escape at byte 0"},
     {"data z: f32[4] \"\xed\xa0\x80\"", "a string has a bad character or escape at byte 0"},
+    /* the symbols' numbers */
+    {"bind", "a symbol expected, not the end of the line"},
+    {"bind 5", "a symbol expected, not '5'"},
+    {"bind n", "'=' expected, not the end of the line"},
+    {"bind n=", "a number expected, not the end of the line"},
+    {"bind n=3,ctx=4", "a symbol expected, not ','"},
+    {"bind n=-1", "symbol 'n' is -1, below 0"},
+    {"bind n=1.5", "symbol's number '1.5' is not one of 63 bits"},
+    {"bind n=9223372036854775808", "symbol's number '9223372036854775808' is not one of 63 bits"},
+    {"bind n=" A64, "symbol's number '" A64 "' is not one of 63 bits"},
+    {"bind n=2 n=2", "symbol 'n' has a number already"},
+    {"bind n=2\nbind n=2", "symbol 'n' has a number already"},
+    {"bind nn=2", "bind: no dimension has a symbol 'nn'"},
+    {"bind x=2", "bind: no dimension has a symbol 'x'"},
+    {"bind _=2", "symbol '_' is not a name"},
+    {"bind " A256 "=2", "symbol '" A64 A16 "aaaaaaaaaaaa...' has 256 letters, at most 255 fit"},
+    {"bind a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1",
+     "a program has at most 16 symbols"},
     /* the model */
     {"model m.gguf", "a string expected, not 'm.gguf'"},
     {"model \"m\" id=xyz", "id 'xyz' is not hexadecimal"},

@@ -39,21 +39,35 @@ verdicts() {
 }
 
 @test "engines, isas and threads are within their bounds" {
-    zt-trace diff layer.zt --bind n=6 -q >ref
+    zt-trace diff layer.zt --bind n=6 --all -q >ref
     [ "$(verdicts <ref | wc -l)" -eq 14 ]
     run ! grep -q beyond ref
-    zt-trace diff --engine ref,cpu layer.zt --bind n=6 -q | cmp - ref
-    zt-trace diff --engine ref,cpu --through layer.zt --bind n=6 -q >through
+    zt-trace diff --engine ref,cpu layer.zt --bind n=6 --all -q | cmp - ref
+    zt-trace diff --engine ref,cpu --through layer.zt --bind n=6 --all -q >through
     run ! grep -q beyond through
     run ! cmp -s ref through
     best=$(zt-trace --version | sed -n 's/^instructions: .* //p')
-    zt-trace diff --isa "scalar,${best:-scalar}" layer.zt --bind n=6 -q >isa
+    zt-trace diff --isa "scalar,${best:-scalar}" layer.zt --bind n=6 --all -q >isa
     run ! grep -q beyond isa
     # threads are promised the same bits, and held to that
-    zt-trace diff --threads 1,3 layer.zt --bind n=6 -q >threads
+    zt-trace diff --threads 1,3 layer.zt --bind n=6 --all -q >threads
     [ "$(verdicts <threads | grep -c ' same$')" -eq 14 ]
-    zt-trace diff --engine ref,cpu --format json layer.zt --bind n=6 -q |
+    zt-trace diff --engine ref,cpu --format json layer.zt --bind n=6 --all -q |
         json '$j->{schema} eq "zt.diff/1" && @{$j->{rows}} == 14 && $j->{rows}[0]{line} == 9'
+}
+
+@test "what differs and one line of summary; --all prints the rest" {
+    run -0 --separate-stderr zt-trace diff layer.zt --bind n=6
+    [ -z "$output" ]
+    [[ $stderr =~ ^"zt-trace: 14 values compared: "[0-9]+" the same bits, 0 beyond their bounds"$ ]]
+    run -0 zt-trace diff layer.zt --bind n=6 -q --format tsv
+    [[ $output == $'step\tline\t'* && ${#lines[@]} -eq 1 ]]
+    zt-trace diff layer.zt --bind n=6 -q --format json | json '@{$j->{rows}} == 0'
+    run -1 --separate-stderr env ZT_PLANT=rope:100:1.0001 "$tests/zt-trace-planted" diff -t 1 --bind n=6 layer.zt
+    [ "$(verdicts <<<"$output")" = 'kr beyond' ]
+    run -1 --separate-stderr env ZT_PLANT=rope:100:1.0001 "$tests/zt-trace-planted" diff -t 1 --bind n=6 layer.zt --all
+    [ "$(verdicts <<<"$output" | wc -l)" -eq 14 ]
+    [ "$(verdicts <<<"$output" | grep beyond)" = 'kr beyond' ]
 }
 
 @test "exact: bits that differ are beyond, and exit 1" {
@@ -92,7 +106,7 @@ END
 
 @test "two programs: values of one name" {
     sed -e 's/^s, sum, r1 = .*/sum = add a x\ns, r1 = rms_norm sum g/' layer.zt >apart.zt
-    zt-trace diff layer.zt apart.zt --bind n=6 -q >same
+    zt-trace diff layer.zt apart.zt --bind n=6 --all -q >same
     [ "$(verdicts <same | wc -l)" -eq 14 ]
     run -1 --separate-stderr zt-trace diff layer.zt <(sed 's/^s, sum.*/& eps=0.5/' layer.zt) --bind n=6
     [[ $stderr == *"add_rms_norm 's'"* ]]
@@ -105,7 +119,7 @@ END
     zt-trace record -m "$tiny" -o run.zt
     zt-trace compile --bind $bind run.zt -o plan.zt
     run ! cmp -s run.zt plan.zt
-    zt-trace diff --engine cpu --exact run.zt plan.zt --bind $bind -q >table
+    zt-trace diff --engine cpu --exact run.zt plan.zt --bind $bind --all -q >table
     verdicts <table | awk '$2 != "same" {exit 1} END {exit NR < 20}'
     grep -q 'linears' table
 }
@@ -122,7 +136,7 @@ END
     zt-trace diff --replay q q.zt -i q.npz --data q.npz | cmp - one
     zt-trace diff --replay kp loose.zt --bind n=6 -o kp.zt >one
     grep -q 'kp = kv_put kc.copy kr pos' kp.zt
-    zt-trace diff --engine ref,cpu kp.zt -i kp.npz -q | verdicts | grep -qx 'kp same'
+    zt-trace diff --engine ref,cpu kp.zt -i kp.npz --all -q | verdicts | grep -qx 'kp same'
     make_models
     zt-trace record -m "$tiny" -p hello --values v.npz -o run.zt
     zt-trace diff --replay a0 run.zt -i v.npz -q >one
@@ -146,6 +160,7 @@ END
 64|neither|diff --replay x layer.zt --bind n=6
 64|neither|diff --replay nope layer.zt --bind n=6
 64|one program|diff --replay 9 layer.zt layer.zt --bind n=6
+64|--all|diff --replay 9 --all layer.zt --bind n=6
 64|--replay only|diff layer.zt --bind n=6 -o out.zt
 64|NAME.zt|diff --replay 9 layer.zt --bind n=6 -o out
 64|at most|diff layer.zt layer.zt layer.zt

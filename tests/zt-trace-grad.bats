@@ -34,7 +34,7 @@ END
     zt-trace grad --wrt a --of loss mlp.zt | grep -q '^out   d.a = '
     zt-trace grad --wrt w1 --of d.w1 g.zt | grep -q '^out   d.d.w1 = '
     # it runs, and engines agree about it
-    zt-trace diff g.zt --bind n=4 -q >table
+    zt-trace diff g.zt --bind n=4 --all -q >table
     run ! grep -q beyond table
     run -0 grep -c within table
 }

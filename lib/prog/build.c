@@ -328,6 +328,15 @@ zt_status zt_prog_set_model(zt_prog *p, zt_span file, zt_span id)
     return ZT_OK;
 }
 
+zt_status zt_prog_model_path(zt_prog *p, const char *file)
+{
+    if (!p->file) return zt_prog_fail(p, ZT_EUSAGE, "the program names no model");
+    const char *copy = zt_arena_strndup(p->memory, file, strlen(file));
+    if (!copy) return ZT_ENOMEM;
+    p->file = copy;
+    return ZT_OK;
+}
+
 zt_status zt_prog_model(zt_prog *p, const char *file, const char *id)
 {
     return zt_prog_set_model(p, zt_span_of(file), zt_span_of(id));

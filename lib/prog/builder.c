@@ -139,6 +139,10 @@ static zt_status copy_dims(zt_prog *to, const zt_prog *p)
         to->symbol_dim[i] = p->symbol_dim[i];
     }
     to->n_symbols = p->n_symbols;
+    for (int i = 0; i < p->n_given; i++) {
+        zt_status s = zt_prog_set_binding(to, p->given[i].symbol, p->given[i].value);
+        if (s) return s;
+    }
     return p->file ? zt_prog_model(to, p->file, p->id) : ZT_OK;
 }
 

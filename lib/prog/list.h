@@ -65,6 +65,9 @@ struct zt_prog {
     const char *symbol[ZT_MAX_SYMBOLS];
     int64_t symbol_dim[ZT_MAX_SYMBOLS];
     size_t symbolic_bytes; /* of the attributes that binding copies, each rounded up to 16 */
+    zt_binding given[ZT_MAX_SYMBOLS]; /* [n_given]: the bind line, in its order */
+    int n_given;
+    long given_line; /* of the last bind line that was parsed */
     const char *file, *id; /* the model line */
     const char *where;     /* while parsing: the text's name, escaped */
     long line;             /* while parsing: from 1; 0 else */
@@ -116,6 +119,15 @@ zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
                          const zt_span *names, int *out);
 zt_status zt_prog_add_out(zt_prog *p, zt_span name, int value);
 zt_status zt_prog_set_model(zt_prog *p, zt_span file, zt_span id);
+
+/* ---- symbols.c ------------------------------------------------------------------------------- */
+
+/* zt_prog_set_binding. */
+zt_status zt_prog_give(zt_prog *p, zt_span symbol, int64_t value);
+/* Does a dimension have each symbol that is given a number? */
+zt_status zt_given_check(const zt_prog *p);
+/* The bind line of those symbols that a dimension has; nothing where there is none. */
+zt_status zt_given_put(const zt_prog *p, zt_str *out);
 
 /* ---- dims.c ---------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * built, so that text and C are held to the same rules. */
 #include "lib/prog/list.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The value of that name, defined before. */
@@ -18,7 +19,7 @@ static zt_status line_end(const zt_prog *p, zt_lex *l)
     return zt_lex_end(l) ? ZT_OK : zt_lex_expected(p, l, "the end of the line");
 }
 
-/* ---- model, in, state, data ------------------------------------------------------------------ */
+/* ---- model, bind, in, state, data ------------------------------------------------------------------ */
 
 /* model "FILE" id=HEX */
 static zt_status model(zt_prog *p, zt_lex *l)
@@ -32,6 +33,27 @@ static zt_status model(zt_prog *p, zt_lex *l)
     }
     s = line_end(p, l);
     return s ? s : zt_prog_set_model(p, file, id);
+}
+
+/* SYMBOL=N ... */
+static zt_status bind(zt_prog *p, zt_lex *l)
+{
+    zt_status s = ZT_OK;
+    do {
+        zt_span symbol, number;
+        char digits[24], buf[ZT_QUOTE];
+        int64_t value;
+        if (!zt_lex_name(l, &symbol)) return zt_lex_expected(p, l, "a symbol");
+        if (!zt_lex_char(l, '=')) return zt_lex_expected(p, l, "'='");
+        if (!zt_lex_bare(l, &number)) return zt_lex_expected(p, l, "a number");
+        snprintf(digits, sizeof digits, "%.*s", (int)(number.n < 24 ? number.n : 23), number.s);
+        if (number.n >= sizeof digits || !zt_parse_i64(digits, &value))
+            return zt_prog_fail(p, ZT_EDATA, "symbol's number '%s' is not one of 63 bits",
+                                zt_quote(buf, number));
+        s = zt_prog_give(p, symbol, value);
+        p->given_line = p->line;
+    } while (!s && !zt_lex_end(l));
+    return s;
 }
 
 /* NAME: TYPE[...] and, of data, "TENSOR" */
@@ -189,7 +211,8 @@ static const struct line_kind {
     const char *word;
     zt_status (*take)(zt_prog *p, zt_lex *l);
 } line_kinds[] = {
-    {"model", model}, {"in", in}, {"state", state}, {"data", data}, {"keep", keep}, {"out", out},
+    {"model", model}, {"bind", bind}, {"in", in},  {"state", state},
+    {"data", data},   {"keep", keep}, {"out", out},
 };
 
 /* Words are not reserved: `in = silu x` is an op whose output is called in. */
@@ -203,7 +226,7 @@ static zt_status line(zt_prog *p, zt_lex l)
     if (zt_lex_peek(&l, '=') || zt_lex_peek(&l, ',')) return op_line(p, &start);
     for (size_t k = 0; k < sizeof line_kinds / sizeof line_kinds[0]; k++)
         if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].take(p, &l);
-    return zt_prog_fail(p, ZT_EDATA, "'%s' begins no line: model, in, state, data, keep, out, or "
+    return zt_prog_fail(p, ZT_EDATA, "'%s' begins no line: model, bind, in, state, data, keep, out, or "
                         "NAME = OP expected", zt_quote(buf, word));
 }
 
@@ -239,6 +262,8 @@ zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n
     if (!p) return NULL;
     p->where = zt_escape(where, sizeof where, name, strlen(name));
     zt_status s = lines(p, n ? text : "", (n ? text : "") + n);
+    p->line = p->given_line;
+    if (!s) s = zt_given_check(p);
     p->where = NULL;
     p->line = 0;
     if (!s) return p;

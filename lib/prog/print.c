@@ -1,4 +1,4 @@
-/* print.c - owns the canonical text: declarations and ops in the order in which they were made,
+/* print.c - owns the canonical text: the model and the symbols' numbers, declarations and ops in the order in which they were made,
  * then the kept states in their order, then the outputs in theirs. */
 #include "lib/prog/list.h"
 
@@ -81,6 +81,7 @@ zt_status zt_prog_print(const zt_prog *p, zt_str *out)
     size_t start = out->len;
     zt_status s = zt_str_puts(out, "zt program 1\n");
     if (!s) s = put_model(p, out);
+    if (!s) s = zt_given_put(p, out);
     if (!s) s = put_list(p, out);
     if (!s) s = put_end(p, out);
     if (s && out->data) out->data[out->len = start] = 0; /* all or nothing */

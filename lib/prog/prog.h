@@ -1,6 +1,7 @@
 /* prog.h - programs: lists of ops on tensors, built in memory, printed and parsed as text.
  *
  *     zt program 1
+ *     bind  n=16 ctx=64
  *     in    x: f32[n,576]
  *     data  g: f32[576] "blk.0.attn_norm.weight"
  *     state kc: f16[ctx,192]
@@ -12,7 +13,8 @@
  * Values are numbered from 0 in the order they are made: declarations first or among ops, every
  * value before its use. Dimensions are numbers or expressions (+ - * / of symbols and numbers,
  * floor division); only in, state and data declare shapes, all else is inferred by zt_prog_bind
- * once every symbol has a number. Printing is canonical: parse(print(p)) prints the same bytes,
+ * once every symbol has a number, which the program itself may give (bind) to whoever runs it and
+ * says none. Printing is canonical: parse(print(p)) prints the same bytes,
  * and of canonical text print(parse(text)) is that text.
  *
  * Kept states and outputs come last, and trailing absent inputs and unwanted outputs are not there.
@@ -69,6 +71,10 @@ zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
 zt_status zt_prog_keep(zt_prog *p, int state, int value);
 zt_status zt_prog_out(zt_prog *p, const char *name, int value);
 zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the header line */
+/* Another path of the same model. ZT_EUSAGE: no model is named. */
+zt_status zt_prog_model_path(zt_prog *p, const char *file);
+/* A number, 0 or more, for a symbol that is bound without one: the line bind. Each symbol once. */
+zt_status zt_prog_set_binding(zt_prog *p, const char *symbol, int64_t value);
 
 /* int zt_emit_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
  *                      int *rstd);
@@ -143,9 +149,13 @@ typedef struct zt_binding {
     int64_t value; /* 0 or more */
 } zt_binding;
 
+/* The program's own numbers for symbols that b lacks are appended to b, which has room for
+ * ZT_MAX_SYMBOLS. Names are good until p goes. */
+void zt_prog_bindings(const zt_prog *p, zt_binding *b, int *n);
+
 /* The program with every symbol a number: all types known and checked by the ops' rules. The
- * bound program borrows p, which must outlive it and not change. A symbol without a value is
- * ZT_EUSAGE, values of other symbols are ignored. */
+ * bound program borrows p, which must outlive it and not change. A symbol without a value in b is
+ * ZT_EUSAGE, also where the program has one (zt_prog_bindings), values of other symbols are ignored. */
 typedef struct zt_bound {
     const zt_prog *prog;
     int n_values;

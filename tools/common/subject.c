@@ -60,23 +60,14 @@ zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b)
     return s;
 }
 
-/* ---- the model ------------------------------------------------------------------------------- */
-
-/* The path of a file that a program names: from the program's folder, else from here. */
-static char *beside(zt_ctx *ctx, const char *program, const char *file)
+zt_status zt_bindings_of(zt_ctx *ctx, const char *text, const zt_prog *p, zt_bindings *b)
 {
-    const char *slash = program ? strrchr(program, '/') : NULL;
-    size_t folder = slash && *file != '/' ? (size_t)(slash - program) + 1 : 0;
-    zt_str path;
-    zt_str_init(&path, ctx);
-    zt_str_put(&path, program, folder);
-    zt_str_printf(&path, "%s%s", *file == '-' && !folder ? "./" : "", file);
-    if (folder && path.data && access(path.data, F_OK)) {
-        zt_str_clear(&path);
-        zt_str_printf(&path, "%s%s", *file == '-' ? "./" : "", file);
-    }
-    return path.data;
+    zt_status s = zt_bindings_parse(ctx, text, b);
+    if (!s) zt_prog_bindings(p, b->at, &b->n);
+    return s;
 }
+
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* -m, or the network that the program was made of, or the file that it names. */
 static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
@@ -86,7 +77,7 @@ static zt_status open_model(zt_subject *s, const zt_subject_opts *o)
     char shown[96];
     const char *given = o->model ? o->model : zt_cli_is_network(s->cli, o->path) ? o->path : NULL;
     if (!given && !named) return ZT_OK;
-    char *path = given ? zt_strdup(ctx, given) : beside(ctx, o->path, named);
+    char *path = given ? zt_strdup(ctx, given) : zt_cli_beside(ctx, o->path, named);
     if (!path) return ZT_ENOMEM;
     if (!given && access(path, F_OK))
         zt_fail(ctx, ZT_ENOENT, "the program's model '%s' is not there: name one with -m",
@@ -151,8 +142,10 @@ static zt_status open_input(zt_subject *s, const zt_subject_opts *o)
     zt_status st = zt_bindings_parse(s->cli->ctx, o->bind, &s->bind);
     if (!st && o->input) s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
     if (!st && o->input && !s->input) st = zt_ctx_status(s->cli->ctx);
-    if (st || !s->input) return st;
-    return zt_feed_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
+    if (!st && s->input)
+        st = zt_feed_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
+    if (!st) zt_prog_bindings(s->prog, s->bind.at, &s->bind.n);
+    return st;
 }
 
 static zt_status make(zt_subject *s, const zt_subject_opts *o)

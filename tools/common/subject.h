@@ -35,6 +35,20 @@ typedef struct zt_bindings {
 } zt_bindings;
 zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b);
 
+/* The same, and what p itself says of symbols that the text does not name. b is good as long as p
+ * is. */
+zt_status zt_bindings_of(zt_ctx *ctx, const char *text, const zt_prog *p, zt_bindings *b);
+
+/* model_path.c. Where is a file that a program names? In the program's folder (program NULL or "-":
+ * the current directory), or, where it is not there, as a path from the current directory. Where a
+ * program is written to a file `to`, its model is named from that file's folder; NULL or "-": from
+ * the current directory. Paths are the caller's to free; NULL: no memory. */
+char *zt_cli_beside(zt_ctx *ctx, const char *program, const char *file);
+char *zt_cli_path_from(zt_ctx *ctx, const char *file, const char *to);
+/* The model of a program that was read from `from` is named as from `to`. A model that is not there
+ * keeps its name, and an absolute path does. */
+zt_status zt_cli_move_model(zt_cli *cli, zt_prog *p, const char *from, const char *to);
+
 /* What the command line says; each may be NULL. */
 typedef struct zt_subject_opts {
     const char *path;  /* of the program: its model is named from there; NULL or "-": from here */
@@ -42,7 +56,7 @@ typedef struct zt_subject_opts {
     const char *data;  /* --data: tensors that are looked for before those of the model */
     const char *input; /* -i: inputs and states by name */
     zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
-    const char *bind;  /* --bind; what it leaves open the inputs' shapes tell */
+    const char *bind;  /* --bind; what it leaves open is in the inputs' shapes, then in the program */
     bool counts;       /* an input 'counter' that is not given is 0 */
     bool draw;         /* what is not given is drawn from --seed: inputs; data of a program with
                         * no model, where none is given */

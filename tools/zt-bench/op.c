@@ -138,7 +138,7 @@ static zt_status open_subject(subject *s, const char *name)
 {
     zt_ctx *ctx = s->cli->ctx;
     s->prog = program_of(s->cli, name);
-    zt_status st = s->prog ? zt_bindings_parse(ctx, s->o->bind, &s->bind) : zt_ctx_status(ctx);
+    zt_status st = s->prog ? zt_bindings_of(ctx, s->o->bind, s->prog, &s->bind) : zt_ctx_status(ctx);
     if (st != ZT_OK) return st;
     s->feed = zt_feed_new(ctx, s->prog,
                           &(zt_feed_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,

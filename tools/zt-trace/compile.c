@@ -111,7 +111,7 @@ static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, 
     zt_bindings b;
     zt_binding sample[ZT_MAX_SYMBOLS], all[ZT_MAX_SYMBOLS];
     zt_str text;
-    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &b);
+    zt_status s = zt_bindings_of(cli->ctx, o->bind, p, &b);
     if (s) return s;
     make_sample(p, &b, sample);
     zt_pass_opts opts = {.sample = sample, .n_sample = zt_prog_n_symbols(p), .engine = e,
@@ -121,7 +121,8 @@ static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, 
     zt_planned_opts to = {.engine = e, .isa = cli->isa, .off = opts.off, .bind = all,
                           .n_bind = bind_all(p, &b, all)};
     zt_str_init(&text, cli->ctx);
-    s = zt_planned_print(q, &to, &text);
+    s = zt_cli_move_model(cli, q, n > 0 ? operands[0] : NULL, cli->output);
+    if (!s) s = zt_planned_print(q, &to, &text);
     zt_prog_free(q);
     if (!s && o->report) s = tell(cli, o, p, e, operands, n, &opts, &b);
     zt_status written = trace_write(cli, &text);

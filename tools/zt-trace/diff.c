@@ -75,7 +75,7 @@ void diff_tell(const diff_job *j, const zt_diff_item *it)
 typedef struct report {
     diff_job *j;
     zt_table *table;
-    int items, same, beyond;
+    int items, same, beyond, rows;
     zt_diff_item first;
 } report;
 
@@ -91,7 +91,11 @@ static zt_status put_item(void *user, const zt_diff_item *it)
     char step[16], line[24], type[ZT_TYPE_TEXT], n[4][32], bits[24];
     r->items++;
     r->same += it->d.bits == 0;
-    if (it->share > 1 && !r->beyond++) r->first = *it;
+    bool beyond = it->share > 1;
+    if (beyond && !r->beyond++) r->first = *it;
+    if (zt_cli_interrupted()) return zt_fail(r->j->cli->ctx, ZT_EINTR, "interrupted");
+    if (!beyond && !r->j->o->all) return ZT_OK;
+    r->rows++;
     snprintf(step, sizeof step, "%d", it->step);
     snprintf(line, sizeof line, "%ld", zt_prog_step_line(b->prog, it->step));
     snprintf(bits, sizeof bits, "%" PRId64, it->d.bits);
@@ -101,7 +105,6 @@ static zt_status put_item(void *user, const zt_diff_item *it)
                            zt_walk_engine(b->walk, it->step), diff_number(it->d.max_abs, n[0]),
                            diff_number(it->d.nmse, n[1]), diff_number(it->bound, n[2]),
                            diff_number(it->share, n[3]), bits, verdict(it)};
-    if (zt_cli_interrupted()) return zt_fail(r->j->cli->ctx, ZT_EINTR, "interrupted");
     return zt_table_row(r->table, cells);
 }
 
@@ -114,7 +117,7 @@ static zt_status compare(diff_job *j)
     r.table = zt_table_new(j->cli, "diff", columns, sizeof columns / sizeof *columns);
     if (!r.table) return ZT_ENOMEM;
     zt_status s = zt_diff(j->side[0].walk, j->side[1].walk, &j->opts, put_item, &r);
-    if (!s) s = zt_table_print(r.table);
+    if (!s && (r.rows || j->cli->format != ZT_FMT_AUTO)) s = zt_table_print(r.table);
     if (!s) s = zt_cli_flush(j->cli);
     zt_table_free(r.table);
     if (s) return s;

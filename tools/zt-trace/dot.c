@@ -280,9 +280,12 @@ static zt_status put_graph(zt_cli *cli, graph *g, const char *name)
 zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n)
 {
     zt_bindings bind;
-    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &bind);
-    zt_prog *p = s ? NULL : trace_program(cli, operands, n);
-    if (!p) return zt_ctx_status(cli->ctx);
+    zt_prog *p = trace_program(cli, operands, n);
+    zt_status s = p ? zt_bindings_of(cli->ctx, o->bind, p, &bind) : zt_ctx_status(cli->ctx);
+    if (s) {
+        zt_prog_free(p);
+        return s;
+    }
     zt_str out;
     zt_str_init(&out, cli->ctx);
     graph g = {.p = p, .out = &out};

@@ -80,11 +80,11 @@ static void fill_sample(const zt_prog *p, zt_bindings *b)
 }
 
 static zt_status differentiate(zt_cli *cli, const trace_options *o, const zt_prog *p,
-                               const names *wrt, const names *of)
+                               const char *path, const names *wrt, const names *of)
 {
     zt_bindings sample;
     int value[MAX_NAMES];
-    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &sample);
+    zt_status s = zt_bindings_of(cli->ctx, o->bind, p, &sample);
     if (!s) s = find_values(cli->ctx, p, wrt, value);
     for (int i = 0; i < of->n && !s; i++)
         if (!is_output(p, of->at[i])) s = no_such(cli->ctx, "output", of->at[i]);
@@ -94,7 +94,8 @@ static zt_status differentiate(zt_cli *cli, const trace_options *o, const zt_pro
                        .n_sample = sample.n};
     zt_prog *g = zt_prog_grad(cli->ctx, p, value, wrt->n, &go);
     if (!g) return zt_ctx_status(cli->ctx);
-    s = trace_write_program(cli, g);
+    s = zt_cli_move_model(cli, g, path, cli->output);
+    if (!s) s = trace_write_program(cli, g);
     zt_prog_free(g);
     return s;
 }
@@ -111,7 +112,7 @@ zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n
     for (int i = 0; i < n - 1 && !s; i++) s = add_names(ctx, wrt, "wrt", operands[i]);
     if (!s) s = add_lists(ctx, of, "of", &o->of);
     zt_prog *p = s ? NULL : trace_program(cli, operands + (n > 1 ? n - 1 : 0), n > 0);
-    s = p ? differentiate(cli, o, p, wrt, of) : zt_ctx_status(ctx);
+    s = p ? differentiate(cli, o, p, n > 0 ? operands[n - 1] : NULL, wrt, of) : zt_ctx_status(ctx);
     zt_prog_free(p);
     if (wrt) free_names(ctx, wrt);
     if (of) free_names(ctx, of);

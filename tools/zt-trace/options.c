@@ -49,6 +49,8 @@ const zt_opt trace_option_table[] = {
         .excludes = "through"),
     ROW(0, "through", FLAG, through, IN(DIFF), NULL,
         "diff: each op is given what its own side made, so that errors add up", ),
+    ROW(0, "all", FLAG, all, IN(DIFF), NULL,
+        "diff: every value that was compared, not only what differs", .excludes = "replay"),
     ROW(0, "exact", FLAG, exact, IN(DIFF) | IN(RECORD), NULL,
         "diff: any bit counts; record: activations and cache stay f32", ),
     ROW(0, "wrt", LIST, wrt, IN(GRAD), "NAME[,NAME]",

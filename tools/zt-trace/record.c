@@ -19,6 +19,7 @@ typedef struct recording {
     zt_engine *engine;
     zt_prog *prog;   /* of the model */
     zt_ids ids;      /* of the prompt, then of the tokens that followed */
+    size_t prompt;   /* tokens of the prompt */
     int64_t from, n; /* the step feeds n ids from there on */
     zt_binding bind[3];
     zt_feed *feed;   /* of the step */
@@ -48,7 +49,42 @@ static zt_status read_prompt(recording *r)
                     : zt_ctx_status(r->ctx);
     zt_vocab_free(v);
     r->n = (int64_t)r->ids.n;
+    r->prompt = r->ids.n;
     if (s == ZT_OK && r->n == 0) s = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
+    return s;
+}
+
+/* ---- the symbols' numbers -------------------------------------------------------------------- */
+
+/* Rows of the cache for so many tokens and the one after them: whole blocks. */
+static int64_t cache_rows(int64_t tokens)
+{
+    return (tokens + ZT_LLM_BLOCK) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
+}
+
+/* Those of the step that is recorded, so that the program runs without --bind: of the prompt, of
+ * the token that --at says, and without a prompt of a single token. */
+static zt_status give_numbers(recording *r)
+{
+    bool single = !r->o->prompt || r->o->at > 0;
+    const zt_binding b[] = {{"n", single ? 1 : (int64_t)r->prompt},
+                            {"m", 1},
+                            {"ctx", cache_rows((int64_t)r->prompt + r->o->at)}};
+    zt_status s = ZT_OK;
+    for (int i = 0; i < zt_prog_n_symbols(r->prog) && !s; i++)
+        for (int k = 0; k < 3 && !s; k++)
+            if (!strcmp(zt_prog_symbol_name(r->prog, i), b[k].symbol))
+                s = zt_prog_set_binding(r->prog, b[k].symbol, b[k].value);
+    return s;
+}
+
+/* The model as the program's folder has it. Standard input has no name. */
+static zt_status name_model(zt_cli *cli, zt_prog *p, const char *model)
+{
+    if (!strcmp(model, "-")) return ZT_OK;
+    char *path = zt_cli_path_from(cli->ctx, model, cli->output);
+    zt_status s = path ? zt_prog_model_path(p, path) : zt_ctx_status(cli->ctx);
+    zt_free(cli->ctx, path);
     return s;
 }
 
@@ -69,7 +105,7 @@ static void fill_input(const recording *r, const char *name, const zt_type *t, i
 /* Inputs of the step that feeds n ids after those before `from`, into a new feed. */
 static zt_status begin_step(recording *r)
 {
-    int64_t rows = (r->n + r->o->at + ZT_LLM_BLOCK) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
+    int64_t rows = cache_rows(r->n + r->o->at);
     if (r->feed) rows = r->bind[2].value;
     zt_binding b[] = {{"n", r->n}, {"m", 1}, {"ctx", rows}};
     memcpy(r->bind, b, sizeof b);
@@ -315,10 +351,12 @@ static zt_status record(recording *r)
     const trace_options *o = r->o;
     zt_status st = check(r->cli, o);
     if (!st) st = open_program(r);
+    if (!st) st = name_model(r->cli, r->prog, o->model);
+    if (!st && o->prompt) st = read_prompt(r);
+    if (!st) st = give_numbers(r);
     if (!st && o->prompt && (o->steps || o->values || o->times)) {
-        st = read_prompt(r);
-        if (!st) r->engine = zt_cli_engine(r->cli);
-        if (!st && !r->engine) st = zt_ctx_status(r->ctx);
+        r->engine = zt_cli_engine(r->cli);
+        if (!r->engine) st = zt_ctx_status(r->ctx);
         if (!st) st = run_up_to_step(r);
         if (!st) st = choose_part(r);
     }
@@ -334,7 +372,10 @@ static zt_status record_network(zt_cli *cli, const trace_options *o)
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "-p, --steps, --values and --times are for language models");
     zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_how){.cycles = o->cycles});
-    zt_status st = p ? trace_write_program(cli, p) : zt_ctx_status(cli->ctx);
+    zt_status st = p ? name_model(cli, p, o->model) : zt_ctx_status(cli->ctx);
+    for (int i = 0; p && i < zt_prog_n_symbols(p) && !st; i++) /* a batch of one */
+        st = zt_prog_set_binding(p, zt_prog_symbol_name(p, i), 1);
+    if (!st) st = trace_write_program(cli, p);
     zt_prog_free(p);
     return st;
 }

@@ -44,11 +44,19 @@ static size_t width_of(const char *text)
     return widest;
 }
 
+/* Lines before the declarations: the version, the model's and that of the symbols' numbers. */
+static int header_lines(const zt_prog *p, const char *text)
+{
+    int n = 1 + (zt_prog_model_file(p) != NULL);
+    for (int i = 0; i < n && *text; i++) text += strcspn(text, "\n") + 1;
+    return n + (strncmp(text, "bind  ", 6) == 0);
+}
+
 /* The lines of `text`, canonical, in the order of the values. */
 static void put_annotated(const zt_prog *p, const zt_bound *b, const char *text, zt_str *out)
 {
     size_t width = width_of(text);
-    int skip = 1 + (zt_prog_model_file(p) != NULL), v = 0;
+    int skip = header_lines(p, text), v = 0;
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, "\n");
         zt_str_put(out, at, n);
@@ -78,9 +86,14 @@ static void put_summary(const zt_prog *p, bool bound, zt_str *out)
 zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n)
 {
     zt_bindings bind;
-    zt_status s = zt_bindings_parse(cli->ctx, o->bind, &bind);
-    zt_prog *p = s ? NULL : trace_program(cli, operands, n);
-    if (!p) return zt_ctx_status(cli->ctx);
+    zt_prog *p = trace_program(cli, operands, n);
+    zt_status s = p ? zt_bindings_of(cli->ctx, o->bind, p, &bind) : zt_ctx_status(cli->ctx);
+    if (!s && cli->output) /* on stdout a canonical text is the same bytes again */
+        s = zt_cli_move_model(cli, p, n > 0 ? operands[0] : NULL, cli->output);
+    if (s) {
+        zt_prog_free(p);
+        return s;
+    }
     zt_str text, out;
     zt_str_init(&text, cli->ctx);
     zt_str_init(&out, cli->ctx);

@@ -28,7 +28,7 @@ typedef struct trace_options {
     const char *times;
     int by; /* word of --by */
     const char *replay; /* a line, or the name of a value */
-    bool through, exact;
+    bool through, exact, all;
     zt_opt_list wrt, of; /* names, each item a list "a,b" */
     bool seeds;
     bool report;                  /* compile: what each pass saved */
