@@ -1,8 +1,8 @@
-/* pickles.c - PyTorch's checkpoints of tests/pickles/make.py, sound, strange and hostile: names,
+/* unpickle.c - PyTorch's checkpoints of tests/pickles/make.py, sound, strange and hostile: names,
  * dtypes, shapes and bytes are those that torch reads, or the file is refused as bad data; one
  * warning names unknown globals, one the tensors that are not read; nothing planted is executed.
  *
- *   pickles [FOLDER]     default: pickles beside this program's folder
+ *   unpickle [FOLDER]     default: pickles beside this program's folder
  */
 #include <dirent.h>
 #include <jansson.h>
