@@ -150,16 +150,18 @@ static zt_status take_logprobs(request *q, const member *m, const json_t *value)
     return wanted ? ZT_OK : check_integer(q, m, value);
 }
 
-/* Is `text` a name of the model that runs: its file's with or without folder and suffix, or its
- * general.name, or its id? */
+/* Is `text` a name of the model that runs: its file's with or without folder and what follows a dot
+ * (m.q4_1.gguf, m.q4_1, m), or its general.name, or its id? */
 static bool names_model(const run *r, const char *text)
 {
-    const char *file = zt_gguf_name(r->gguf), *slash = strrchr(file, '/');
-    const char *base = slash ? slash + 1 : file, *dot = strrchr(base, '.');
+    const char *file = zt_gguf_name(r->gguf), *base = file;
     size_t n = strlen(text);
+    for (const char *c = file; *c; c++) /* a directory's name may end in a slash */
+        if (*c == '/' && c[1] && c[1] != '/')
+            base = c + 1;
     zt_bytes name;
-    return strcmp(text, file) == 0 || strcmp(text, base) == 0 || strcmp(text, r->o->model) == 0 ||
-           (dot && n == (size_t)(dot - base) && strncmp(text, base, n) == 0) ||
+    bool begins = n && strncmp(text, base, n) == 0 && (!base[n] || base[n] == '.' || base[n] == '/');
+    return begins || strcmp(text, file) == 0 || strcmp(text, r->o->model) == 0 ||
            strcmp(text, zt_gguf_id(r->gguf)) == 0 ||
            (zt_gguf_str(r->gguf, "general.name", &name) && name.n == n &&
             memcmp(name.data, text, n) == 0);
