@@ -134,6 +134,48 @@ row() { # name file
     done
 }
 
+@test "rounding, a change and another model are told apart" {
+    changes() { zt-dna compare -q --threshold -1 --format tsv "$@" | tail -n +2 | grep -E '^blk.*(attn_|ffn_)[a-z]*\.weight' | grep -v norm | cut -f9 | sort | uniq -c | sed 's/^ *//'; }
+    "$tests/mkmodel" --arch llama --ctx 256 --seed 7 other.gguf
+    zt-convert --dtype f32 a.gguf f32.gguf
+    zt-convert --dtype f32 other.gguf other32.gguf
+    n=$(changes f32.gguf f32.gguf | cut -d' ' -f1)
+    [ "$(changes f32.gguf f32.gguf)" = "$n no" ]
+    for t in f16 bf16 q8_0 q5_0 q4_0 iq4_nl; do
+        zt-quant -q -f --type $t f32.gguf r.gguf
+        [ "$(changes f32.gguf r.gguf)" = "$n identical within rounding" ]
+        zt-quant -q -f --type $t other32.gguf r.gguf
+        [ "$(changes f32.gguf r.gguf)" = "$n unrelated" ]
+    done
+    [ "$(changes a.gguf other.gguf)" = "$n unrelated" ]
+    # halfway to the other: neither
+    zt-dna merge --method linear --weight 0.8,0.2 f32.gguf other32.gguf -o mixed.gguf
+    [ "$(changes f32.gguf mixed.gguf)" = "$n yes" ]
+    zt-dna compare -q f32.gguf r.gguf --format json --threshold -1 | json '(grep {$_->{change} eq "unrelated" && $_->{changed}} @{$j->{layers}}) > 10'
+    zt-dna compare -q f32.gguf mixed.gguf --format json --threshold -1 | json '!grep {$_->{change} eq "unrelated"} grep {$_->{rank_a}} @{$j->{layers}}'
+}
+
+@test "blocks are in the order of their numbers, whatever the order of the file" {
+    "$tests/mkmodel" --arch llama --ctx 64 --layers 12 deep.gguf
+    # its tensors by name: block 10 before block 2
+    zt-convert --dtype f32 deep.gguf deep.safetensors
+    perl -MJSON::PP -e 'local $/; open my $f, "<:raw", "deep.safetensors"; my $all = <$f>; my $n = unpack "Q<", $all;
+        my $head = JSON::PP->new->decode(substr $all, 8, $n); my ($data, $at) = ("", 0);
+        my $meta = delete $head->{__metadata__};
+        for my $name (sort keys %$head) { my ($from, $to) = @{$head->{$name}{data_offsets}};
+            $data .= substr $all, 8 + $n + $from, $to - $from; $head->{$name}{data_offsets} = [$at, $at + $to - $from]; $at += $to - $from }
+        my $text = JSON::PP->new->canonical->encode($head); $text .= " " x (-length($text) % 8);
+        open $f, ">:raw", "other.safetensors"; print $f pack("Q<", length $text), $text, $data'
+    [ "$(zt-convert --list other.safetensors | cut -f1 | grep -n -m 1 '^blk.10' | cut -d: -f1)" -lt \
+        "$(zt-convert --list other.safetensors | cut -f1 | grep -n -m 1 '^blk.2' | cut -d: -f1)" ]
+    zt-dna compare -q other.safetensors deep.gguf --by block --format tsv | tail -n +2 | cut -f1 >order
+    diff order <(sort -n order)
+    zt-dna compare -q other.safetensors deep.gguf --map | tail -n 1 | grep -q -- '-012345678901$'
+    zt-dna compare -q other.safetensors deep.gguf --plot p.svg >/dev/null
+    # a legend: a colour for each number of nines
+    [ "$(grep -c '<title>[49] nines\|<title>the same\|<title>0\.9' p.svg)" -ge 4 ]
+}
+
 @test "a map is plain unless colour is asked for" {
     zt-quant --type q4_0 a.gguf b.gguf 2>/dev/null
     zt-dna compare a.gguf b.gguf --map >plain

@@ -174,59 +174,6 @@ static zt_status score_all(pairing *p)
     return s;
 }
 
-/* ---- what has changed ------------------------------------------------------------------------ */
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int64_t n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
-static bool same_dtypes(const pairing *p, const zt_dna_score *x, const zt_dna_score *y)
-{
-    return strcmp(p->a->layer[x->a].dtype, p->a->layer[y->a].dtype) == 0 &&
-           strcmp(p->b->layer[x->b].dtype, p->b->layer[y->b].dtype) == 0;
-}
-
-/* Layers of two dtypes differ by what rounding does, all about as much: one that differs by more
- * than six deviations (by their median) above the median and a fifth of it has changed. Where most
- * do not differ at all, any that does has. Marks those of row k's dtypes; x has room for all. */
-static void mark_changed(pairing *p, int64_t k, double *x, bool *seen)
-{
-    zt_dna_verdict *v = p->v;
-    const zt_dna_score *first = &v->layer[k];
-    int64_t n = 0;
-    for (int64_t i = k; i < v->n; i++)
-        if (same_dtypes(p, first, &v->layer[i]) && !isnan(v->layer[i].rel_l2))
-            x[n++] = v->layer[i].rel_l2;
-    double middle = n ? median(x, n) : 0;
-    for (int64_t i = 0; i < n; i++) x[i] = fabs(x[i] - middle);
-    double six = n ? 6 * 1.4826 * median(x, n) : 0, fifth = middle / 5;
-    for (int64_t i = k; i < v->n; i++) {
-        if (seen[i] || !same_dtypes(p, first, &v->layer[i])) continue;
-        seen[i] = true;
-        v->layer[i].changed = v->layer[i].rel_l2 > middle + (six > fifth ? six : fifth);
-    }
-}
-
-static zt_status mark_all_changed(pairing *p)
-{
-    zt_ctx *ctx = p->a->ctx;
-    double *x = zt_alloc_array(ctx, (size_t)p->v->n + 1, sizeof *x);
-    bool *seen = zt_calloc(ctx, (size_t)p->v->n + 1, sizeof *seen);
-    for (int64_t k = 0; x && seen && k < p->v->n; k++)
-        if (!seen[k]) mark_changed(p, k, x, seen);
-    zt_free(ctx, x);
-    zt_free(ctx, seen);
-    return x && seen ? ZT_OK : ZT_ENOMEM;
-}
-
 /* ---- shifts ---------------------------------------------------------------------------------- */
 
 /* May layer j of b be above `least` for layer i of a, by their sketches? */
@@ -315,7 +262,7 @@ zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_ver
     pairing p = {.a = a, .b = b, .how = how, .v = v};
     zt_status s = prepare(&p);
     if (s == ZT_OK) s = score_all(&p);
-    if (s == ZT_OK) s = mark_all_changed(&p);
+    if (s == ZT_OK) s = zt_dna_mark_changes(p.a, p.b, p.v);
     if (s == ZT_OK && how->shifts) s = find_shifts(&p);
     zt_dna_crew_free(p.crew);
     for (int side = 0; side < 2; side++) {

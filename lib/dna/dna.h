@@ -69,6 +69,16 @@ float zt_dna_similarity(const float *a, const float *b, int64_t n);
 
 /* ---- two models ------------------------------------------------------------------------------ */
 
+/* What the difference of two layers is. Rounding: rel_l2 is what both dtypes can do, and no more
+ * than is usual between layers of these two; unrelated: it is more, and the cosine is below 1/2. */
+typedef enum zt_dna_change {
+    ZT_DNA_SAME,
+    ZT_DNA_ROUNDED,
+    ZT_DNA_CHANGED,
+    ZT_DNA_UNRELATED
+} zt_dna_change;
+const char *zt_dna_change_word(zt_dna_change c); /* "no", "identical within rounding", "yes" ... */
+
 /* What there is between a layer of A and that of the same name in B. Numbers that there are none of
  * are NaN. */
 typedef struct zt_dna_score {
@@ -81,7 +91,8 @@ typedef struct zt_dna_score {
     double most; /* the largest |a - b| */
     double a2, b2, ab, d2; /* sums of a^2, b^2, ab, (a - b)^2 */
     bool same;             /* all numbers are equal */
-    bool changed;          /* rel_l2 is more than is usual between layers of these two dtypes */
+    bool changed;          /* by more than rounding: the last two of `change` */
+    zt_dna_change change;
 } zt_dna_score;
 
 /* A layer of A that is another of B: their overlap is above 0.8, and none of B's is above it. */

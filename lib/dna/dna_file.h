@@ -106,4 +106,7 @@ typedef struct dna_sums {
 zt_status zt_dna_sum(dna_crew *c, zt_dna *a, int64_t i, zt_dna *b, int64_t j, bool ranks,
                      dna_sums *out, double *sketch_a, double *sketch_b);
 
+/* change.c: change and changed of every layer of a verdict. */
+zt_status zt_dna_mark_changes(const zt_dna *a, const zt_dna *b, zt_dna_verdict *v);
+
 #endif

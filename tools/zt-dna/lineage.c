@@ -181,7 +181,7 @@ static zt_status draw(const line *l)
     zt_str s, what;
     zt_str_init(&s, l->cli->ctx);
     zt_str_init(&what, l->cli->ctx);
-    dna_draw_begin(&s, l->n, l->n, "overlap of every two: nines, blue 0 to yellow");
+    dna_draw_begin(&s, l->n, l->n, "overlap of every two");
     for (int i = 0; i < l->n; i++) {
         dna_draw_row(&s, i, l->name[i]);
         for (int j = 0; j < l->n; j++) {

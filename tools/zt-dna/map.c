@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_NINES = 9, TYPE_WIDTH = 32 };
@@ -67,6 +68,34 @@ static zt_status place(map *m, const zt_dna_layer *l, int64_t *row, int64_t *col
                       : s;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const zt_dna_layer *p = *(const zt_dna_layer *const *)a, *q = *(const zt_dna_layer *const *)b;
+    for (int k = 0; k < 3; k++)
+        if (p->place[k] != q->place[k]) return p->place[k] < q->place[k] ? -1 : 1;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const zt_dna_layer *p = *(const zt_dna_layer *const *)a, *q = *(const zt_dna_layer *const *)b;
+    return (p->place[3] > q->place[3]) - (p->place[3] < q->place[3]);
+}
+
+/* Blocks by number, whatever the order of the file: what is of none comes first. */
+static zt_status put_in_order(map *m)
+{
+    zt_status s = ZT_OK;
+    qsort(m->column, (size_t)m->n_columns, sizeof *m->column, by_place);
+    for (int64_t c = 0; c < m->n_columns && s == ZT_OK; c++)
+        s = zt_map_put(m->columns, (const char *)m->column[c]->place, 3 * sizeof(int64_t), c);
+    if (!zt_dna_is_net(m->t->a)) return s;
+    qsort(m->row, (size_t)m->n_rows, sizeof *m->row, by_number);
+    for (int64_t r = 0; r < m->n_rows && s == ZT_OK; r++)
+        s = zt_map_put(m->rows, (const char *)&m->row[r]->place[3], sizeof(int64_t), r);
+    return s;
+}
+
 static zt_status lay_out(map *m)
 {
     zt_ctx *ctx = m->t->cli->ctx;
@@ -80,6 +109,7 @@ static zt_status lay_out(map *m)
     if (!m->rows || !m->columns || !m->row || !m->column) return ZT_ENOMEM;
     for (int64_t k = 0; k < v->n && s == ZT_OK; k++)
         s = place(m, zt_dna_get(m->t->a, v->layer[k].a), &r, &c);
+    if (s == ZT_OK) s = put_in_order(m);
     size_t cells = 0;
     if (s == ZT_OK && !zt_mul_size((size_t)m->n_rows, (size_t)m->n_columns, &cells))
         return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64, m->n_rows, m->n_columns);
@@ -125,7 +155,7 @@ static void put_map(const map *m, zt_str *s)
 
 /* ---- a drawing ------------------------------------------------------------------------------- */
 
-enum { CELL = 16, LEFT = 220, TOP = 48, BELOW = 40, RIGHT = 24 };
+enum { CELL = 16, LEFT = 220, TOP = 48, BELOW = 76, RIGHT = 24, LEGEND = 30 };
 
 void dna_draw_cell(zt_str *s, int64_t row, int64_t column, double overlap, bool same,
                    const char *what)
@@ -137,10 +167,29 @@ void dna_draw_cell(zt_str *s, int64_t row, int64_t column, double overlap, bool 
                 colour, title);
 }
 
+/* A colour for each number of nines, and for what is the same. */
+static void draw_legend(zt_str *s, double y)
+{
+    static const char *const labels[MOST_NINES + 2] = {
+        "0", "0.9", "0.99", "0.999", "4 nines", "5", "6", "7", "8", "9", "the same"};
+    enum { WIDTH = 21 };
+    char colour[8];
+    zt_svg_text(s, LEFT - 8, y + CELL - 4, ZT_SVG_SMALL, ZT_SVG_STOP, false, "overlap from");
+    for (int k = 0; k <= MOST_NINES + 1; k++) {
+        double x = (double)(LEFT + k * WIDTH);
+        zt_svg_ramp(k / (double)(MOST_NINES + 1), colour);
+        zt_svg_rect(s, x, y, WIDTH - 1, CELL - 4, colour, labels[k]);
+        if (k % 3 == 0 || k > MOST_NINES)
+            zt_svg_text(s, x, y + CELL + 8, ZT_SVG_SMALL, ZT_SVG_START, false, labels[k]);
+    }
+}
+
 void dna_draw_begin(zt_str *s, int64_t rows, int64_t columns, const char *title)
 {
     double w = LEFT + (double)columns * CELL + RIGHT, h = TOP + (double)rows * CELL + BELOW;
-    zt_svg_begin(s, w < 480 ? 480 : w, h, title);
+    enum { LEAST = LEFT + 320 }; /* the legend */
+    zt_svg_begin(s, w < LEAST ? LEAST : w, h, title);
+    draw_legend(s, TOP + (double)rows * CELL + LEGEND);
 }
 
 void dna_draw_row(zt_str *s, int64_t row, const char *label)
@@ -155,7 +204,7 @@ static void draw(const map *m, zt_str *s)
     zt_str label;
     zt_str_init(&label, s->ctx);
     dna_draw_begin(s, m->n_rows, m->n_columns,
-                   "overlap by type and block: nines, blue 0 to yellow");
+                   "overlap by type and block");
     for (int64_t r = 0; r < m->n_rows; r++) {
         put_label(m, r, &label);
         dna_draw_row(s, r, label.data ? label.data : "");

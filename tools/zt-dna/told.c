@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NUMBER = 32 };
@@ -39,8 +40,10 @@ static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
     dna_put_number(s, "rank_b", r->rank_b);
     dna_put_number(s, "rank_change", r->rank_b / r->rank_a);
     dna_put_number(s, "max_diff", r->most);
-    zt_str_printf(s, ",\"same\":%s,\"changed\":%s}", r->same ? "true" : "false",
+    zt_str_printf(s, ",\"same\":%s,\"changed\":%s,", r->same ? "true" : "false",
                   r->changed ? "true" : "false");
+    dna_put_text(s, "change", zt_dna_change_word(r->change));
+    zt_str_putc(s, '}');
 }
 
 static void put_shift(zt_str *s, const dna_told *t, const zt_dna_shift *x)
@@ -98,7 +101,7 @@ zt_status dna_tell_layers(const dna_told *t)
             table, (const char *[]){a->name, a->dtype, b->dtype, cell(n[0], "%.7f", r->overlap),
                                     cell(n[1], "%.5g", r->rel_l2), cell(n[2], "%.5f", r->spread),
                                     cell(n[3], "%.4f", r->rank_b / r->rank_a), yes(r->same),
-                                    yes(r->changed)});
+                                    zt_dna_change_word(r->change)});
     }
     if (s == ZT_OK) s = zt_table_print(table);
     zt_table_free(table);
@@ -128,6 +131,14 @@ typedef struct block {
     int64_t z, y, x, layers, same, changed;
     double overlap, a2, b2, ab, d2;
 } block;
+
+static int by_place(const void *a, const void *b)
+{
+    const block *p = a, *q = b;
+    if (p->z != q->z) return p->z < q->z ? -1 : 1;
+    if (p->y != q->y) return p->y < q->y ? -1 : 1;
+    return (p->x > q->x) - (p->x < q->x);
+}
 
 static void add(block *b, const zt_dna_score *r)
 {
@@ -175,6 +186,7 @@ zt_status dna_tell_blocks(const dna_told *t)
         }
         add(&b[at], &v->layer[k]);
     }
+    if (s == ZT_OK) qsort(b, (size_t)n, sizeof *b, by_place);
     for (int64_t k = 0; k < n && s == ZT_OK; k++) s = put_block(table, &b[k]);
     if (s == ZT_OK) s = zt_table_print(table);
     zt_table_free(table);
