@@ -69,6 +69,41 @@ END
     zt-convert --blueprint m.safetensors | json '$j->{models}[0]{id} eq "m.safetensors" && $j->{models}[0]{total_parameters} == 36'
 }
 
+@test "a blueprint counts the layers in containers: branches, steps, gates, any depth" {
+    dense() { printf '{"type":"Dense","input_height":%d,"output_height":%d}' "$1" "$2"; }
+    cat >deep.json <<END
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"type":"Sequential","sequential_layers":[$(dense 4 6),{"type":"Sequential","sequential_layers":[$(dense 6 6),{"type":"RMSNorm","input_height":6}]},{"type":"Residual"}]},
+{"type":"Parallel","l":1,"combine_mode":"filter","filter_gate":$(dense 6 2),"parallel_branches":[$(dense 6 3),{"type":"Sequential","sequential_layers":[$(dense 6 5),$(dense 5 3)]}]}]}
+END
+    zt-convert --blueprint deep.json >blue.json
+    # 24 + 36 + 6 in the first; 18 + 30 + 15 and a gate of 12 in the second
+    json '$j = $j->{models}[0]; $j->{total_layers} == 2 && $j->{all_layers} == 12 && $j->{all_weights} == 141 &&
+          $j->{layers}[0]{weights} == 66 && $j->{layers}[0]{steps}[1]{weights} == 42 && $j->{layers}[0]{steps}[1]{steps}[1]{type} eq "RMSNorm" &&
+          $j->{layers}[1]{weights} == 75 && $j->{layers}[1]{branches}[1]{steps}[0]{weights} == 30 && $j->{layers}[1]{filter_gate}[0]{weights} == 12' <blue.json
+}
+
+@test "a network without weights becomes no file of tensors: that is said" {
+    echo '{"depth":1,"rows":1,"cols":1,"layers_per_cell":1,"layers":[{"type":"Softmax","input_height":3}]}' >soft.json
+    for net in mlp.json soft.json -; do
+        for out in w.npz w.safetensors w.gguf w.pt; do
+            run --separate-stderr bash -c "zt-convert $net $out <mlp.json"
+            [ "$status" -eq 65 ] && one_message zt-convert && [[ $stderr == *"weights"* ]] && [ ! -e $out ]
+        done
+    done
+    zt-convert mlp.json same.json
+    run --separate-stderr zt-quant --type int8 mlp.json eight.json
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"without weights"* ]] && [ ! -e eight.json ]
+    # drawn ones are written by zt-train; a layer that lacks its own is named
+    printf '1,2,3,4,1,2,3\n' >d.csv
+    zt-train -q -m mlp.json -i d.csv --epochs 0 -o drawn.json
+    run -0 --separate-stderr zt-convert drawn.json w.npz
+    [ -z "$stderr" ] && [ "$(zt-convert --list w.npz | wc -l)" -eq 3 ]
+    perl -pe 's/"weights":"[^"]*",?// if /"l":1/' drawn.json >part.json
+    run -0 --separate-stderr zt-convert -f part.json w.npz
+    one_message zt-convert && [[ $stderr == *"1 of 2 layers have no weights (layers.1)"* ]]
+}
+
 @test "what is wrong with hints is said" {
     for hint in x 1 =Dense 1=Dance -1=Dense; do
         run --separate-stderr zt-convert --probe --hint "$hint" m.safetensors

@@ -233,7 +233,9 @@ typedef struct zt_nn_stats {
 zt_nn_stats zt_nn_stats_of(const float *x, int64_t n);
 
 /* S3's telemetry as JSON, {"models": [...]}: each layer's place, type, shapes and parameters as S3
- * counts them; ours is `weights`, how many numbers there are. Appended. */
+ * counts them, which are those of the grid's layers and of branches. Ours are `weights`, how many
+ * numbers there are in a layer and all within it, `steps` and `filter_gate`, and of all layers,
+ * those within others too, `all_layers` and `all_weights`. Appended. */
 zt_status zt_nn_blueprint(const zt_nn *nn, const char *id, zt_str *out);
 
 /* ---- lowering -------------------------------------------------------------------------------- */

@@ -95,37 +95,69 @@ static void put_shapes(teller *t, const zt_nn_layer *l)
     }
 }
 
-/* The layer's object; its parameters, with those of its branches. */
-static int64_t put_layer(teller *t, const zt_nn_layer *l)
+/* Of a layer and all that is in it. */
+typedef struct sums {
+    int64_t parameters; /* as S3 counts them: of branches, but not of steps and gates */
+    int64_t weights;    /* numbers that there are */
+    int64_t layers;     /* within it */
+} sums;
+
+static sums put_layer(teller *t, const zt_nn_layer *l);
+
+/* The layers of a list within another, under a key; nothing where there are none. */
+static sums put_inner(teller *t, const char *key, const zt_nn_layer *list, int64_t n)
+{
+    sums all = {0};
+    for (int64_t i = 0; i < n; i++) {
+        if (i) zt_str_putc(t->out, ',');
+        else zt_str_printf(t->out, ",\"%s\":[", key);
+        sums one = put_layer(t, &list[i]);
+        all.parameters += one.parameters;
+        all.weights += one.weights;
+        all.layers += one.layers + 1;
+    }
+    if (n) zt_str_putc(t->out, ']');
+    return all;
+}
+
+/* The layer's object. S3 has branches alone; steps, the gate and `weights` are ours. */
+static sums put_layer(teller *t, const zt_nn_layer *l)
 {
     static const char *const axis[4] = {"z", "y", "x", "l"};
-    int64_t n = parameters(l);
     for (int k = 0; k < 4; k++)
         zt_str_printf(t->out, "%s\"%s\":%" PRId64, k ? "," : "{", axis[k], l->place[k]);
     zt_str_printf(t->out, ",\"type\":\"%s\",\"activation\":\"%s\"", zt_nn_kind_name(l->kind),
                   zt_nn_act_name(l->act));
     put_shapes(t, l);
-    for (int64_t i = 0; i < l->n_branches; i++) {
-        zt_str_puts(t->out, i ? "," : ",\"branches\":[");
-        n += put_layer(t, &l->branch[i]);
-    }
-    if (l->n_branches) zt_str_putc(t->out, ']');
+    sums branches = put_inner(t, "branches", l->branch, l->n_branches);
+    sums steps = put_inner(t, "steps", l->step, l->n_steps);
+    sums gate = put_inner(t, "filter_gate", l->gate, l->gate != NULL);
+    sums all = {.parameters = parameters(l) + branches.parameters,
+                .weights = zt_nn_layer_size(t->nn, l) + branches.weights + steps.weights +
+                           gate.weights,
+                .layers = branches.layers + steps.layers + gate.layers};
     if (l->kind == ZT_NN_PARALLEL) zt_str_printf(t->out, ",\"combine_mode\":\"%s\"", l->combine);
-    zt_str_printf(t->out, ",\"parameters\":%" PRId64 ",\"weights\":%" PRId64 "}", n,
-                  zt_nn_layer_size(t->nn, l));
-    return n;
+    zt_str_printf(t->out, ",\"parameters\":%" PRId64 ",\"weights\":%" PRId64 "}", all.parameters,
+                  all.weights);
+    return all;
 }
 
 zt_status zt_nn_blueprint(const zt_nn *nn, const char *id, zt_str *out)
 {
     teller t = {nn, out};
-    int64_t n = 0;
+    sums all = {0};
     zt_str_puts(out, "{\"models\":[{\"id\":");
     zt_str_put_json(out, id, strlen(id));
     zt_str_printf(out, ",\"total_layers\":%" PRId64 ",\"layers\":[", nn->n);
     for (int64_t i = 0; i < nn->n; i++) {
         if (i) zt_str_putc(out, ',');
-        n += put_layer(&t, nn->layer[i]);
+        sums one = put_layer(&t, nn->layer[i]);
+        all.parameters += one.parameters;
+        all.weights += one.weights;
+        all.layers += one.layers + 1;
     }
-    return zt_str_printf(out, "],\"total_parameters\":%" PRId64 "}]}\n", n);
+    return zt_str_printf(out,
+                         "],\"total_parameters\":%" PRId64 ",\"all_layers\":%" PRId64
+                         ",\"all_weights\":%" PRId64 "}]}\n",
+                         all.parameters, all.layers, all.weights);
 }

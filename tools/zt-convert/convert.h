@@ -67,6 +67,8 @@ zt_status job_interrupted(job *j);        /* ZT_EINTR when SIGINT came */
 /* network.c: --dtype of a network that the input carries: its weights and its frame become f32. */
 bool job_has_frame(const job *j);
 zt_status job_network_dtype(job *j);
+/* To a container of tensors: a network must have some; layers without are noted. */
+zt_status job_check_weights(job *j);
 /* All of a pick's weights as f32, [count]; zt_free it. NULL on failure. */
 float *job_network_read(job *j, const pick *p);
 

@@ -1,7 +1,9 @@
-/* network.c - --dtype f32 of a network: codes of any storage type become floats, and its frame says
- * so. */
+/* network.c - networks that an input carries: do they have weights, and --dtype f32, by which codes of
+ * any storage type become floats, and their frame says so. */
 #include "tools/zt-convert/convert.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KEY_FRAME "zt.netjson"
@@ -10,6 +12,53 @@ bool job_has_frame(const job *j)
 {
     return zt_meta_find(j->meta, KEY_FRAME) >= 0;
 }
+
+/* ---- specifications -------------------------------------------------------------------------- */
+
+typedef struct census {
+    int64_t n, without; /* layers that should have weights; those of them that have none here */
+    char first[160];    /* such a one */
+} census;
+
+/* false: the document is not read as a network, and its layers do not say what they should have. */
+static bool take_census(job *j, census *c)
+{
+    zt_nn *nn = zt_nn_open(j->ctx, j->path[0], 0);
+    const zt_nn_layer *last = NULL;
+    char name[1 << 12];
+    if (!nn) zt_ctx_clear(j->ctx);
+    for (int64_t i = 0; nn && i < zt_nn_n_weights(nn); i++) {
+        const zt_nn_layer *l = zt_nn_weight_at(nn, i)->layer;
+        if (l == last) continue;
+        last = l;
+        c->n++;
+        snprintf(name, sizeof name, "%s.weights", l->path);
+        if (zt_checkpoint_find(j->in[0], name) >= 0) continue;
+        if (!c->without++) zt_escape(c->first, sizeof c->first, l->path, strlen(l->path));
+    }
+    zt_nn_close(nn);
+    return nn != NULL;
+}
+
+zt_status job_check_weights(job *j)
+{
+    census c = {0};
+    const zt_container *json = zt_container_named("json");
+    bool file = j->n_in == 1 && strcmp(j->path[0], "-") != 0 &&
+                zt_checkpoint_container(j->in[0]) == json;
+    bool known = file && take_census(j, &c);
+    if (zt_checkpoint_count(j->in[0]) == 0 && j->n_in == 1)
+        return zt_fail(j->ctx, ZT_EDATA, "%s: a network without weights: there is no tensor to "
+                                         "convert%s", zt_checkpoint_name(j->in[0]),
+                       c.n ? "; zt-train --epochs 0 writes a network with drawn ones" : "");
+    if (known && c.without)
+        zt_cli_note(j->cli, "%s: %" PRId64 " of %" PRId64 " layers have no weights (%s): there is "
+                            "no tensor of these",
+                    j->path[0], c.without, c.n, c.first);
+    return ZT_OK;
+}
+
+/* ---- --dtype --------------------------------------------------------------------------------- */
 
 /* The frame must be of the tensors that go out, all of them under their names. */
 static zt_status check_frame(const job *j, const zt_netjson *frame)

@@ -277,6 +277,8 @@ zt_status job_convert(job *j)
     if (s == ZT_OK) s = job_open(j);
     if (s == ZT_OK) s = job_pick(j);
     if (s == ZT_OK && job_has_frame(j)) s = job_network_dtype(j);
+    if (s == ZT_OK && job_has_frame(j) && j->out && o.to != zt_container_named("json"))
+        s = job_check_weights(j);
     if (s == ZT_OK) s = job_edit(j);
     if (s == ZT_OK) s = j->out ? write_to(j, j->out, &o) : edit_file(j);
     return s;

@@ -141,6 +141,10 @@ static zt_status plan(net *n)
     if (s != ZT_OK)
         return s;
     q->n = zt_checkpoint_count(q->in);
+    if (q->n == 0)
+        return zt_fail(q->ctx, ZT_EDATA,
+                       "%s: a network without weights, a specification: there is nothing to quantize",
+                       zt_checkpoint_name(q->in));
     q->job = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *q->job);
     n->to = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *n->to);
     if (!q->job || !n->to)
