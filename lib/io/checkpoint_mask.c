@@ -63,7 +63,7 @@ zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent)
     for (int64_t i = 0; st == ZT_OK && i < zt_gguf_n_keys(g); i++) {
         zt_gguf_kind kind;
         zt_bytes value, k = zt_gguf_key_value(g, i, &kind, &value);
-        if (zt_gguf_is_split_key(k)) continue;
+        if (zt_gguf_is_own_key(g, k)) continue;
         zt_str_clear(&key);
         st = zt_str_put(&key, k.data, k.n);
         if (st == ZT_OK)

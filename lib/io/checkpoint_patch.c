@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
+enum {
+    PAGE = 4096,
+    MOST = 1 << 28 /* bytes of a header and its padding: two of them are held */
+};
 
 /* The header that the file would have, of exactly n bytes; NULL: it would not, or on failure. */
 static char *new_header(zt_checkpoint *c, const zt_meta *meta, const zt_entry *entries,
@@ -59,7 +62,7 @@ zt_status zt_checkpoint_patch(zt_checkpoint *c, const char *path, const zt_meta 
     uint64_t at;
     *done = false;
     if (!c->container->ops || !c->container->ops->header || c->streams || n == 0 ||
-        n != zt_checkpoint_count(c) || !zt_checkpoint_place(c, 0, &source, &at) || at > SIZE_MAX)
+        n != zt_checkpoint_count(c) || !zt_checkpoint_place(c, 0, &source, &at) || at > MOST)
         return ZT_OK;
     for (int64_t i = 1; i < n; i++) {
         const zt_source *other;

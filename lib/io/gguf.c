@@ -9,50 +9,53 @@
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-/* The same of a stream: what was read too far comes again. */
-static bool trim_stream(zt_gguf *g)
-{
-    size_t got = 0, n = g->data < SIZE_MAX - 8 ? (size_t)g->data : 0;
-    if (g->have > n) {
-        if (zt_source_unread(g->source, g->head + n, g->have - n) != ZT_OK)
-            return false;
-        g->have = n;
-    }
-    char *head = zt_realloc(g->ctx, g->head, n + 8);
-    if (!head)
-        return false;
-    g->head = head;
-    if (n > g->have && zt_source_read_some(g->source, g->have, head + g->have, n - g->have,
-                                           n - g->have, &got) != ZT_OK)
-        return false;
-    g->have += got;
-    return true;
-}
-
-/* Cut head to the header proper and its padding, with room for the file's size behind it. */
+/* Cuts head to what is before the data. Of a stream, what was read too far comes again. */
 static bool trim(zt_gguf *g)
 {
-    if (zt_source_streams(g->source))
-        return trim_stream(g);
-    uint64_t n = g->data < g->file_size ? g->data : g->file_size;
-    char *head = zt_realloc(g->ctx, g->head, (size_t)n + 8);
-    if (!head)
+    size_t n = g->have < g->data ? g->have : (size_t)g->data;
+    if (g->have > n && zt_source_unread(g->source, g->head + n, g->have - n) != ZT_OK)
         return false;
-    g->head = head;
-    if (n > g->have &&
-        zt_source_read(g->source, g->have, head + g->have, (size_t)n - g->have) != ZT_OK)
-        return false;
-    g->have = (size_t)n;
-    return true;
+    g->have = n;
+    char *head = zt_realloc(g->ctx, g->head, n);
+    g->head = head ? head : g->head;
+    return head != NULL;
 }
 
-/* XXH3-128 of the header's bytes followed by the file's size as a little-endian u64. */
-static void identify(zt_gguf *g)
+/* What of the padding before the data is not in head, as far as the file has it. It may be 2 GiB. */
+static bool hash_padding(zt_gguf *g, XXH3_state_t *h)
 {
-    memcpy(g->head + g->have, &g->file_size, 8);
-    XXH128_hash_t h = XXH3_128bits(g->head, g->have + 8);
-    snprintf(g->id, sizeof g->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64,
-             (uint64_t)h.low64);
+    enum { STEP = 1 << 16 };
+    uint64_t to = g->data < g->file_size ? g->data : g->file_size;
+    char *buf = g->have < to ? zt_alloc(g->ctx, STEP) : NULL;
+    bool good = g->have >= to || buf;
+    size_t got = 1;
+    for (uint64_t at = g->have; good && got && at < to; at += got) {
+        size_t n = to - at < STEP ? (size_t)(to - at) : STEP;
+        good = zt_source_read_some(g->source, at, buf, n, n, &got) == ZT_OK;
+        if (good)
+            XXH3_128bits_update(h, buf, got);
+    }
+    zt_free(g->ctx, buf);
+    return good;
+}
+
+/* XXH3-128 of the bytes before the data, followed by the file's size as a little-endian u64. */
+static bool identify(zt_gguf *g)
+{
+    XXH3_state_t *h = XXH3_createState();
+    if (!h) {
+        zt_fail(g->ctx, ZT_ENOMEM, "%s: out of memory", zt_gguf_name(g));
+        return false;
+    }
+    XXH3_128bits_reset(h);
+    XXH3_128bits_update(h, g->head, g->have);
+    bool good = hash_padding(g, h);
+    XXH3_128bits_update(h, &g->file_size, 8);
+    XXH128_hash_t id = XXH3_128bits_digest(h);
+    XXH3_freeState(h);
+    snprintf(g->id, sizeof g->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)id.high64,
+             (uint64_t)id.low64);
+    return good;
 }
 
 static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, size_t n, int64_t i)
@@ -96,10 +99,7 @@ static bool map_tensors(zt_gguf *g)
 
 static bool read_header(zt_gguf *g)
 {
-    if (!zt_gguf_parse(g) || !trim(g))
-        return false;
-    identify(g);
-    return map_keys(g) && map_tensors(g);
+    return zt_gguf_parse(g) && trim(g) && identify(g) && map_keys(g) && map_tensors(g);
 }
 
 /* Takes over the source, also when it fails, if `owns`. */
@@ -255,7 +255,7 @@ zt_status zt_gguf_end(zt_gguf *g)
     enum { MOST = 1 << 20 }; /* a stream without end is no trap */
     char waste[4096];
     const gguf_tensor *last = g->n_tensors ? &g->tensor[g->n_tensors - 1] : NULL;
-    uint64_t at = last ? g->data + last->offset + last->bytes : g->have;
+    uint64_t at = last ? g->data + last->offset + last->bytes : g->data;
     zt_status s = ZT_OK;
     for (size_t got = 1, all = 0; zt_source_streams(g->source) && s == ZT_OK && got && all < MOST;
          all += got, at += got)

@@ -53,8 +53,10 @@ typedef struct gguf_kind {
 } gguf_kind;
 const gguf_kind *zt_gguf_kind_get(uint32_t kind); /* NULL: no such kind */
 
-/* A key that says which of a model's files this one is; no whole model has it. */
-bool zt_gguf_is_split_key(zt_bytes key);
+/* A key of this one file, which a file that is made of it does not have: which of a model's files it
+ * is, and an alignment that is read, and not written (up to 2 GiB of padding). */
+bool zt_gguf_is_own_key(const zt_gguf *g, zt_bytes key);
+enum { ZT_GGUF_MOST_ALIGN = 1 << 20 }; /* that is written */
 
 /* Read and check the whole header of g->source; fills all of g but the maps and id. false with a
  * message in the context. */

@@ -35,12 +35,14 @@ static zt_status read_data(void *user, int64_t handle, size_t offset, void *dst,
     return store.read(store.user, s->of[handle].i, offset, dst, n);
 }
 
-bool zt_gguf_is_split_key(zt_bytes key)
+bool zt_gguf_is_own_key(const zt_gguf *g, zt_bytes key)
 {
-    static const char *const keys[] = {"split.no", "split.count", "split.tensors.count"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (key.n == strlen(keys[i]) && memcmp(key.data, keys[i], key.n) == 0) return true;
-    return false;
+    static const char *const keys[] = {"split.no", "split.count", "split.tensors.count",
+                                       "general.alignment"};
+    const size_t n = sizeof keys / sizeof *keys, last = n - 1;
+    size_t i = 0;
+    while (i < n && (key.n != strlen(keys[i]) || memcmp(key.data, keys[i], key.n) != 0)) i++;
+    return i < last || (i == last && g->align > ZT_GGUF_MOST_ALIGN);
 }
 
 /* A count, where there is the key. false: it is something else. */
@@ -111,8 +113,9 @@ static zt_status put_keys(zt_gguf_writer *w, const zt_gguf *g)
         zt_gguf_kind kind;
         zt_bytes value, key = zt_gguf_key_value(g, i, &kind, &value);
         zt_str_clear(&name);
-        st = zt_gguf_is_split_key(key) ? ZT_OK : zt_str_put(&name, key.data, key.n);
-        if (st == ZT_OK && !zt_gguf_is_split_key(key))
+        if (zt_gguf_is_own_key(g, key)) continue;
+        st = zt_str_put(&name, key.data, key.n);
+        if (st == ZT_OK)
             st = zt_gguf_put_raw(w, name.data, kind, value.data, value.n);
     }
     zt_str_fini(&name);

@@ -6,7 +6,7 @@
 
 #include "lib/io/gguf_file.h"
 
-enum { HEAD = 4 + 4 + 8 + 8, MAX_NAME = 63, MAX_DIMS = 4, MAX_ALIGN = 1 << 20 };
+enum { HEAD = 4 + 4 + 8 + 8, MAX_NAME = 63, MAX_DIMS = 4 };
 
 struct zt_gguf_writer {
     zt_ctx *ctx;
@@ -184,7 +184,7 @@ zt_status zt_gguf_put_align(zt_gguf_writer *w, uint32_t align)
     static const char key[] = "general.alignment";
     if (align == 0 || (align & (align - 1)) != 0 || w->n_tensors)
         return refuse(w, ZT_EUSAGE, key, "no power of two, or too late");
-    if (align > MAX_ALIGN)
+    if (align > ZT_GGUF_MOST_ALIGN)
         return refuse(w, ZT_ENOTSUP, key, "more than 1 MiB");
     w->align = align;
     return zt_gguf_put_int(w, key, ZT_GGUF_U32, align);
