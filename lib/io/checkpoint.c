@@ -1,7 +1,7 @@
 /* checkpoint.c - owns the table of containers, and reading: what a file is, its tensors by number
  * and name. */
+#include "lib/base/foreign.h"
 #include "lib/io/checkpoint_file.h"
-#include "lib/io/foreign.h"
 
 #include <string.h>
 

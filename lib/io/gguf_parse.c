@@ -9,8 +9,8 @@
  * file every number is turned around in place when it is passed, so that head is little endian
  * behind the reader. Of a stream the size is not known: counts and lengths are then bounded by the
  * bytes that come. */
+#include "lib/base/foreign.h"
 #include "lib/io/fault.h"
-#include "lib/io/foreign.h"
 #include "lib/io/gguf_file.h"
 
 #include <stdio.h>

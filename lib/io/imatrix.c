@@ -1,5 +1,6 @@
 /* imatrix.c - owns importance matrices: their entries, both forms of file read and written. */
 #include "lib/io/imatrix.h"
+#include "lib/base/foreign.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -441,9 +442,13 @@ static zt_status get_entry(cursor *c)
 
 static zt_status read_dat(zt_imatrix *m, zt_source *src)
 {
+    char head[ZT_FOREIGN_HEAD];
+    size_t got = 0;
     cursor c = {m, src, 0};
     int32_t n, chunks;
-    zt_status s = get_count(&c, "entries", 12, &n);
+    zt_status s = zt_source_read_some(src, 0, head, sizeof head, 0, &got);
+    if (!s) s = zt_foreign_fail(m->ctx, zt_source_name(src), head, got);
+    if (!s) s = get_count(&c, "entries", 12, &n);
     for (int32_t i = 0; !s && i < n; i++) s = get_entry(&c);
     if (s || c.at == zt_source_size(src)) return s; /* the oldest end here */
     s = get_i32(&c, &chunks);

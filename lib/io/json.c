@@ -1,5 +1,5 @@
 /* json.c - owns reading JSON: whole documents, and objects member by member. */
-#include "lib/io/foreign.h"
+#include "lib/base/foreign.h"
 #include "lib/io/json.h"
 
 #include <stdio.h>

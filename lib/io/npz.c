@@ -72,9 +72,9 @@ static zt_status read_members(zt_npz *z)
         st = zt_faults_pass(z->ctx, add_member(z, i));
     if (st == ZT_OK && n && !z->n)
         st = zt_fail(z->ctx, ZT_EDATA,
-                     "%s: a zip archive of %lld files, no array (NAME.npy) among them: extract it "
-                     "and name the model in it (unzip)",
-                     z->file, (long long)n);
+                     "%s: a zip archive without an array (NAME.npy) or a checkpoint of PyTorch's: "
+                     "extract it and name the model in it (unzip)",
+                     z->file);
     return st;
 }
 

@@ -4,8 +4,8 @@
  * The header is walked member by member, so that memory follows the tensors there are; an entry is
  * safetensors_entry.c's. Beyond what the reference reader refuses, we refuse names that come
  * twice. */
+#include "lib/base/foreign.h"
 #include "lib/io/fault.h"
-#include "lib/io/foreign.h"
 #include "lib/io/json.h"
 #include "lib/io/safetensors_file.h"
 

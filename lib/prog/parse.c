@@ -1,5 +1,6 @@
 /* parse.c - owns the grammar of a program's lines. What a line means is checked where programs are
  * built, so that text and C are held to the same rules. */
+#include "lib/base/foreign.h"
 #include "lib/prog/list.h"
 
 #include <stdio.h>
@@ -258,7 +259,7 @@ static zt_status lines(zt_prog *p, const char *text, const char *end)
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
 {
     char where[256];
-    zt_prog *p = zt_prog_new(ctx);
+    zt_prog *p = zt_foreign_fail(ctx, name, text, n) ? NULL : zt_prog_new(ctx);
     if (!p) return NULL;
     p->where = zt_escape(where, sizeof where, name, strlen(name));
     zt_status s = lines(p, n ? text : "", (n ? text : "") + n);

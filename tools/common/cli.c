@@ -288,13 +288,24 @@ static zt_status close_stdout(zt_cli *cli)
     return ZT_OK;
 }
 
+void zt_cli_report(zt_cli *cli, zt_status s)
+{
+    zt_cli_state *st = state_of(cli);
+    const char *error = zt_ctx_error(cli->ctx);
+    zt_progress_erase(st);
+    say(st, *error ? error : zt_status_name(s));
+    zt_ctx_clear(cli->ctx);
+    st->reported = true;
+}
+
 int zt_cli_close(zt_cli *cli, zt_status s)
 {
     zt_cli_state *st = state_of(cli);
     zt_progress_erase(st);
     if (s) {
         const char *error = zt_ctx_error(cli->ctx);
-        say(st, *error ? error : zt_status_name(s));
+        if (*error || !st->reported)
+            say(st, *error ? error : zt_status_name(s));
         close_stdout(cli); /* the first failure has been told */
     } else {
         zt_ctx_clear(cli->ctx);

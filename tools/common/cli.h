@@ -144,6 +144,9 @@ zt_status zt_cli_enter(zt_cli *cli, int mode);
 /* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
  * full disk must not look like success), frees all, and returns the exit code of `s`. */
 int zt_cli_close(zt_cli *cli, zt_status s);
+/* For a tool that goes on to the next of several inputs: prints the context's error, or what `s` means,
+ * as close does, and clears it. Close then prints nothing more of its own. */
+void zt_cli_report(zt_cli *cli, zt_status s);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */

@@ -13,7 +13,8 @@ typedef struct zt_cli_state {
     zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
     int n_own, n_opts;
     const char **given; /* [n_opts]: as it was first given, "" without a value; NULL: it was not */
-    bool no; /* the answer is "no" */
+    bool no;       /* the answer is "no" */
+    bool reported; /* failures have been printed */
     /* shared options that are not kept in zt_cli */
     bool help, version, isa_given, format_given, completion_given;
     int isa, format, completion;

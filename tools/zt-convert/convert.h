@@ -54,6 +54,8 @@ typedef struct job {
     pick *picked;
     int64_t n;
     zt_arena *texts;
+    bool many; /* inputs are looked at: lines and rows say of which they are */
+    zt_table *table;
 } job;
 
 /* input.c */
@@ -84,6 +86,11 @@ zt_status check_renames(job *j);
 zt_status job_edit(job *j); /* --unset, --set, file type, history */
 /* A value as text: of long ones the beginning, if `brief`. */
 zt_status put_value(zt_str *s, const zt_meta_item *item, bool brief);
+
+/* The table of a look. All columns, the first is the file, which is left out where there is one input; the
+ * rows of all inputs go into one table, which main.c prints. They live as long. */
+zt_status job_table(job *j, const char *schema, const char *const *columns, int n);
+zt_status job_row(job *j, const char *const *cells);
 
 /* What is done. */
 zt_status job_convert(job *j);

@@ -52,6 +52,10 @@ static zt_status print_lines(job *j, line *lines, int64_t n)
     for (int64_t i = 0; st == ZT_OK && i < n; i++) {
         zt_str_clear(&s);
         zt_str_printf(&s, "%016" PRIx64 "%016" PRIx64 "  ", lines[i].high, lines[i].low);
+        if (j->many) {
+            zt_str_put_escaped(&s, j->path[0], strlen(j->path[0]));
+            zt_str_puts(&s, "  ");
+        }
         zt_str_put_escaped(&s, lines[i].name, strlen(lines[i].name));
         st = zt_str_putc(&s, '\n');
         if (st == ZT_OK) st = zt_cli_write(j->cli, s.data, s.len);

@@ -27,6 +27,16 @@ static bool chosen(const job *j, const char *name)
     return yes;
 }
 
+/* ---- rows of one input or several ------------------------------------------------------------- */
+
+zt_status job_table(job *j, const char *schema, const char *const *columns, int n)
+{
+    if (!j->table) j->table = zt_table_new(j->cli, schema, columns + !j->many, n - !j->many);
+    return j->table ? ZT_OK : ZT_ENOMEM;
+}
+
+zt_status job_row(job *j, const char *const *cells) { return zt_table_row(j->table, cells + !j->many); }
+
 /* ---- by layer or dtype ----------------------------------------------------------------------- */
 
 typedef struct sum {
@@ -74,12 +84,13 @@ static zt_status add(sums *s, const char *name, size_t n, const zt_entry *e)
     return ZT_OK;
 }
 
-static zt_status put_sums(const sums *s, const char *what)
+static zt_status put_sums(const sums *s)
 {
-    const char *columns[] = {what, "#tensors", "#elements", "#bytes", "#share"};
+    static const char *const columns[][6] = {
+        {"file", "layer", "#tensors", "#elements", "#bytes", "#share"},
+        {"file", "dtype", "#tensors", "#elements", "#bytes", "#share"}};
     uint64_t all = 0;
-    zt_table *t = zt_table_new(s->j->cli, "convert.list", columns, 5);
-    zt_status st = t ? ZT_OK : ZT_ENOMEM;
+    zt_status st = job_table(s->j, "convert.list", columns[s->j->o->by], 6);
     for (int64_t i = 0; i < s->n; i++) all += s->sum[i].bytes;
     for (int64_t i = 0; st == ZT_OK && i < s->n; i++) {
         char text[4][32];
@@ -88,16 +99,14 @@ static zt_status put_sums(const sums *s, const char *what)
         snprintf(text[1], 32, "%" PRId64, x->elements);
         snprintf(text[2], 32, "%" PRIu64, x->bytes);
         snprintf(text[3], 32, "%.4f", all ? (double)x->bytes / (double)all : 0.0);
-        st = zt_table_row(t, (const char *[]){x->name, text[0], text[1], text[2], text[3]});
+        st = job_row(s->j, (const char *[]){s->j->path[0], x->name, text[0], text[1], text[2],
+                                            text[3]});
     }
-    if (st == ZT_OK) st = zt_table_print(t);
-    zt_table_free(t);
     return st;
 }
 
 static zt_status list_sums(job *j, zt_checkpoint *c)
 {
-    static const char *const what[] = {"layer", "dtype"};
     sums s = {.j = j, .names = zt_map_new(j->ctx, 16)};
     zt_status st = s.names ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < zt_checkpoint_count(c); i++) {
@@ -107,7 +116,7 @@ static zt_status list_sums(job *j, zt_checkpoint *c)
         st = j->o->by == 1 ? add(&s, e.dtype, strlen(e.dtype), &e)
                            : add(&s, e.name, layer_of(e.name), &e);
     }
-    if (st == ZT_OK) st = put_sums(&s, what[j->o->by]);
+    if (st == ZT_OK) st = put_sums(&s);
     zt_map_free(s.names);
     zt_free(j->ctx, s.sum);
     return st;
@@ -117,19 +126,17 @@ static zt_status list_sums(job *j, zt_checkpoint *c)
 
 static zt_status list_tensors(job *j, zt_checkpoint *c)
 {
-    static const char *const columns[] = {"name", "dtype", "shape", "#bytes"};
-    zt_table *t = zt_table_new(j->cli, "convert.list", columns, 4);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    static const char *const columns[] = {"file", "name", "dtype", "shape", "#bytes"};
+    zt_status s = job_table(j, "convert.list", columns, 5);
     for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(c); i++) {
         zt_entry e;
         char shape[ZT_TYPE_TEXT], bytes[32];
         zt_checkpoint_get(c, i, &e);
         if (!chosen(j, e.name)) continue;
         snprintf(bytes, sizeof bytes, "%" PRIu64, e.bytes);
-        s = zt_table_row(t, (const char *[]){e.name, e.dtype, shape_text(&e.type, shape), bytes});
+        s = job_row(j, (const char *[]){j->path[0], e.name, e.dtype, shape_text(&e.type, shape),
+                                        bytes});
     }
-    if (s == ZT_OK) s = zt_table_print(t);
-    zt_table_free(t);
     return s;
 }
 
@@ -159,10 +166,9 @@ static const char *kind_text(const zt_meta_item *item, char buf[40])
 /* Long values are cut for eyes alone. */
 static zt_status put_meta(job *j, const zt_meta *m)
 {
-    static const char *const columns[] = {"key", "type", "value"};
+    static const char *const columns[] = {"file", "key", "type", "value"};
     bool brief = j->cli->format == ZT_FMT_AUTO && isatty(STDOUT_FILENO);
-    zt_table *t = zt_table_new(j->cli, "convert.meta", columns, 3);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    zt_status s = job_table(j, "convert.meta", columns, 4);
     zt_str value;
     zt_str_init(&value, j->ctx);
     for (int64_t i = 0; s == ZT_OK && i < zt_meta_count(m); i++) {
@@ -171,12 +177,10 @@ static zt_status put_meta(job *j, const zt_meta *m)
         zt_str_clear(&value);
         s = put_value(&value, item, brief);
         if (s == ZT_OK)
-            s = zt_table_row(t, (const char *[]){item->key.data, kind_text(item, kind),
-                                                 value.data ? value.data : ""});
+            s = job_row(j, (const char *[]){j->path[0], item->key.data, kind_text(item, kind),
+                                            value.data ? value.data : ""});
     }
-    if (s == ZT_OK) s = zt_table_print(t);
     zt_str_fini(&value);
-    zt_table_free(t);
     return s;
 }
 

@@ -9,14 +9,38 @@ static zt_status (*const looks[CONVERT_N_MODES])(job *j) = {
     [CONVERT_HASH] = job_hash, [CONVERT_CAT] = job_cat,     [CONVERT_PROBE] = job_probe,
     [CONVERT_BLUEPRINT] = job_blueprint};
 
-static zt_status look_at(job *j, zt_status (*look)(job *j))
+enum { MANY = 1 << CONVERT_LIST | 1 << CONVERT_META | 1 << CONVERT_CHECK | 1 << CONVERT_HASH };
+
+static zt_status check_operands(const job *j, int mode)
 {
-    if (j->cli->n_operands != 1)
-        return zt_fail(j->ctx, ZT_EUSAGE, "one input is looked at, %d were given",
-                       j->cli->n_operands);
-    j->path = j->cli->operands;
+    int n = j->cli->n_operands, streams = 0;
+    for (int i = 0; i < n; i++) streams += strcmp(j->cli->operands[i], "-") == 0;
+    if (n == 0) return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
+    if (n > 1 && !(MANY >> mode & 1))
+        return zt_fail(j->ctx, ZT_EUSAGE, "one input is looked at, %d were given", n);
+    if (streams > 1) return zt_fail(j->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    return ZT_OK;
+}
+
+/* Each input by itself; a failure of one of several is printed, and the worst is the tool's: the one
+ * whose exit status is the highest. */
+static zt_status look_at(job *j, int mode)
+{
+    zt_status worst = check_operands(j, mode);
+    if (worst != ZT_OK) return worst;
     j->n_in = 1;
-    return look(j);
+    j->many = j->cli->n_operands > 1;
+    for (int i = 0; i < j->cli->n_operands && worst != ZT_EINTR; i++) {
+        j->path = &j->cli->operands[i];
+        zt_status s = looks[mode](j);
+        if (zt_exit_code(s) > zt_exit_code(worst)) worst = s;
+        if (s != ZT_OK && j->many) zt_cli_report(j->cli, s);
+    }
+    if (j->table && (j->many || worst == ZT_OK)) {
+        zt_status s = zt_table_print(j->table);
+        worst = worst == ZT_OK ? s : worst;
+    }
+    return worst;
 }
 
 /* One operand and nothing but names and metadata to be changed: the file itself. */
@@ -49,9 +73,10 @@ int main(int argc, char **argv)
     job j = {.cli = cli, .ctx = cli->ctx, .o = o, .texts = zt_arena_new(cli->ctx, 0)};
     int mode = zt_cli_mode(cli, CONVERT_WRITE);
     zt_status s = !j.texts ? ZT_ENOMEM : mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
-    if (s == ZT_OK) s = looks[mode] ? look_at(&j, looks[mode]) : convert(&j);
+    if (s == ZT_OK) s = looks[mode] ? look_at(&j, mode) : convert(&j);
     for (int i = 0; j.in && i < j.n_in; i++) zt_checkpoint_close(j.in[i]);
     zt_free(j.ctx, j.in);
+    zt_table_free(j.table);
     zt_free(j.ctx, j.picked);
     zt_meta_free(j.meta);
     zt_arena_free(j.texts);

@@ -64,7 +64,7 @@ static const zt_shared_opt shared[] = {
 
 static const char *const synopsis[] = {
     "[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
-    "--list | --meta | --check | --hash | --probe | --blueprint IN", "--cat NAME IN",
+    "--list | --meta | --check | --hash IN...", "--probe | --blueprint IN", "--cat NAME IN",
     "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE", NULL};
 
 const zt_tool convert_tool = {

@@ -1,5 +1,4 @@
 /* lora.c - zt-dna lora: the difference of two models as an adapter. */
-#include "lib/base/attributes.h"
 #include "tools/zt-dna/dna_tool.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * Files: tokenizer.json, tokenizer_config.json, special_tokens in config.json and
  * generation_config.json, chat_template.jinja or chat_template.json. Facts: gguf-py/gguf/vocab.py
  * of llama.cpp. */
+#include "lib/base/foreign.h"
 #include "lib/llm/hf/hf.h"
-#include "lib/io/foreign.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -6,8 +6,8 @@
  * say less. Facts: set_vocab and what it calls in llama.cpp's conversion/ (base.py, llama.py,
  * gemma.py, phi.py, bert.py), LlamaHfVocab of gguf-py/gguf/vocab.py.
  */
+#include "lib/base/foreign.h"
 #include "lib/llm/hf/hf.h"
-#include "lib/io/foreign.h"
 #include "lib/llm/vocab/vocab_json.h"
 
 #include <inttypes.h>
@@ -484,10 +484,9 @@ static char *read_file(hf *m, const char *name, size_t *n, zt_status *s)
 {
     if (*s != ZT_OK || !zt_hf_has_file(m, name))
         return NULL;
-    char *text = zt_read_all(m->ctx, zt_hf_file(m, name), n);
-    *s = text ? ZT_OK : zt_ctx_status(m->ctx);
-    if (text && *n && text[0] != '{' && strcmp(name, "tokenizer.json") == 0)
-        *s = zt_foreign_fail(m->ctx, zt_hf_file(m, name), text, *n);
+    const char *path = zt_hf_file(m, name);
+    char *text = path ? zt_read_all(m->ctx, path, n) : NULL;
+    *s = text ? zt_foreign_fail(m->ctx, path, text, *n) : zt_ctx_status(m->ctx);
     return text;
 }
 

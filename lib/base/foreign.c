@@ -1,5 +1,5 @@
 /* foreign.c - owns the one table of what is not a model, by its first bytes. */
-#include "lib/io/foreign.h"
+#include "lib/base/foreign.h"
 
 #include <string.h>
 
