@@ -332,7 +332,7 @@ X
 64|output is missing|model.gguf
 64|above 0|--shard 0 model.gguf out/
 64|exclude each other|--list --meta model.gguf
-64|one input|--list model.gguf model.gguf
+64|one input|--probe model.gguf model.gguf
 64|--by|--by layer model.gguf o.gguf
 64|--output|--list -o x model.gguf
 64|no container|--to nothing model.gguf o

@@ -5,11 +5,11 @@
 
 #include "lib/base/base.h"
 
-#include <sys/stat.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct stat;
 
 /* Gives the open file or directory `fd` the attributes of what is at `path`, whose stat is `old`:
  * owner and group where the process may set them, POSIX and NFSv4 access control lists, user.*
