@@ -5,7 +5,7 @@
  * given twice is one. Source: sentencepiece_model.proto and model_interface.cc of
  * google/sentencepiece, as facts. */
 #include "lib/llm/vocab/sentencepiece.h"
-#include "lib/io/foreign.h"
+#include "lib/base/foreign.h"
 
 #include <ctype.h>
 #include <inttypes.h>
