@@ -374,6 +374,27 @@ static void test_rough(void)
     zt_engine_close(e);
 }
 
+/* x has one large column, which the weights do not meet: what is left is small beside its errors. */
+static void test_unmet(void)
+{
+    zt_engine *ref = open_engine("ref"), *e = open_engine("cpu");
+    for (int i = 0; i < N; i++) x[i * W + 7] *= 30;
+    for (int i = 0; i < W; i++) w[i * 34 + 2 + 7] = 0;
+    seen s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
+    ok(s.beyond == 0, "rounded beside what no weight meets: '%s', %g of %g", s.first,
+       s.item.d.nmse, s.item.bound);
+    s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true, .through = true});
+    ok(s.beyond == 0 || (s.beyond == 1 && !strcmp(s.first, "i")),
+       "through: all but an index of numbers that are close: '%s'", s.first);
+    plant(e, ZT_OP_linear, 90);
+    s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
+    ok(s.beyond == 1 && !strcmp(s.first, "h") && s.item.d.worst == 5, "a wrong element is found");
+    e->vt = right;
+    fill_all();
+    zt_engine_close(ref);
+    zt_engine_close(e);
+}
+
 /* ---- two programs ---------------------------------------------------------------------------- */
 
 static void test_programs(void)
@@ -419,6 +440,7 @@ int main(void)
     test_planted();
     test_engines();
     test_rough();
+    test_unmet();
     test_programs();
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);

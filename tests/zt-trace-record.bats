@@ -57,6 +57,9 @@ sanitized() {
     zt-run -m run.zt -i v.npz -o a.npz
     zt-run -m longer.zt -i v.npz -o b.npz
     cmp a.npz b.npz
+    # a single token, too
+    zt-trace record -m model.gguf >one.zt
+    zt-trace diff --engine ref,cpu one.zt -q
     # a part has numbers for dimensions, and nothing to bind
     zt-trace record -m model.gguf -p hello --steps 0..3 >part.zt
     ! grep -q '^bind ' part.zt

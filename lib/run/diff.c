@@ -2,6 +2,7 @@
 #include "lib/run/diff.h"
 
 #include "lib/engine/convert.h"
+#include "lib/run/rounding.h"
 
 #include <math.h>
 #include <string.h>
@@ -189,12 +190,30 @@ static zt_status fill_item(zt_walk *a, zt_walk *b, const zt_diff_opts *o, double
     return ZT_OK;
 }
 
+/* An input with outliers that the weights hardly meet makes an output far smaller than its errors:
+ * then they are estimated from the numbers. The bound is as many times the estimate as that of the
+ * op, which is for normal numbers, is of theirs. */
+static zt_status widen_bound(zt_walk *b, const zt_diff_opts *o, double before, zt_diff_item *it)
+{
+    const double margin = 16;
+    double size = it->d.rms * it->d.rms * (double)zt_type_count(&zt_walk_bound(b)->type[it->value]);
+    if (o->exact || it->share <= 1 || !isfinite(it->d.nmse) || size <= 0) return ZT_OK;
+    double error = zt_rounding_error(b, it->step, it->output);
+    double root = sqrt(margin * error / size) * (o->judge ? 1 : 2) + before;
+    if (error > 0 && root * root > it->bound) {
+        it->bound = root * root;
+        it->share = zt_difference_share(&it->d, it->bound);
+    }
+    return zt_ctx_status(zt_walk_ctx(b));
+}
+
 zt_status zt_diff_step(zt_walk *a, zt_walk *b, int step, int k, const zt_diff_opts *opts,
                        zt_diff_item *item)
 {
     int v = zt_prog_step(zt_walk_prog(b), step)->out[k];
     *item = (zt_diff_item){.step = step, .output = k, .value = v, .in_a = v};
-    return fill_item(a, b, opts, root_of(b, step, k, opts, 0), item);
+    zt_status s = fill_item(a, b, opts, root_of(b, step, k, opts, 0), item);
+    return s ? s : widen_bound(b, opts, 0, item);
 }
 
 /* The value of a that has b's name and type. */
@@ -247,6 +266,8 @@ static zt_status tell(pair *d, int s, const zt_step *st, int k)
     d->root[it.value] = root_of(d->b, s, k, d->o, before);
     if (it.in_a < 0) return ZT_OK;
     zt_status bad = fill_item(d->a, d->b, d->o, d->root[it.value], &it);
+    if (!bad) bad = widen_bound(d->b, d->o, before, &it);
+    d->root[it.value] = fmax(d->root[it.value], sqrt(it.bound));
     return bad ? bad : d->fn(d->user, &it);
 }
 
