@@ -274,7 +274,7 @@ with zipfile.ZipFile("z.zip", "w") as z: z.write("text"); z.writestr("model.gguf
         [[ ${stderr_lines[0]} == *nowhere* && ${stderr_lines[1]} == *bad.safetensors* && $output == *model.gguf* ]]
         [[ $output != *bad.safetensors* ]]
     done
-    cat model.gguf | zt-convert --list - b.safetensors | cut -f 1 | sort -u | xargs >names
+    zt-convert --list - b.safetensors < <(cat model.gguf) | cut -f 1 | sort -u | xargs >names
     [ "$(cat names)" = '- b.safetensors file' ]
     all_refused zt-convert <<'END'
 64|stdin is one input|--list - -
