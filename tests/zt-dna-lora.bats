@@ -154,6 +154,15 @@ refused() {
     refused 69 'adds 4 rows' bases/llama+grown/a=0.5
     refused 66 none bases/llama+none
     refused 64 "'+'" bases/llama+
+    # a tower beside the language model, whose modules have the same last names
+    retensor() { # DIR FROM TO: another name in adapter_model.safetensors, of the same length
+        adapter x 1 "$1"
+        perl -pi -e "s/\Q$2\E/$3/g" x/adapter_model.safetensors
+    }
+    retensor bf16/a base_model.model.model.layers.0 base_model.model.vision_tow.l.0
+    refused 65 'vision_tow' bases/llama+x
+    retensor bf16/a base_model.model.model.layers.1 base_model.model.other.layers.0
+    refused 65 'are one tensor' bases/llama+x
     # a member that nobody knows is told
     adapter x '$j->{brand_new} = 3; $j->{not_set} = undef'
     run --separate-stderr zt-dna merge bases/llama+x -o new.gguf

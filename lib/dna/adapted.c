@@ -29,6 +29,16 @@ static adapted_change *change_of(zt_adapted *a, int64_t i)
     return a->change[i] = c;
 }
 
+/* Two modules that have one place in the model: one of them is of another. */
+static zt_status twice(const zt_adapted *a, const lora_fit *one, const lora_fit *other)
+{
+    char x[160], y[160];
+    const char *p = one->part->name, *q = other->part->name;
+    return zt_fail(a->ctx, ZT_EDATA, "%s: '%s' and '%s' are one tensor of %s",
+                   zt_lora_name(one->lora), zt_escape(x, sizeof x, p, strlen(p)),
+                   zt_escape(y, sizeof y, q, strlen(q)), zt_checkpoint_name(a->base));
+}
+
 /* One more adapter for tensor i, whose rows it may add to. */
 static zt_status add_item(zt_adapted *a, int64_t i, const lora_fit *fit, double scale)
 {
@@ -151,6 +161,7 @@ static zt_status fit_all(zt_adapted *a, const zt_lora_use *adapter, int n, lora_
 static zt_status list_changes(zt_adapted *a, const lora_ends *ends, const fits *f)
 {
     bool head = false;
+    const lora_fit *copied = NULL;
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < f->n && ends->head_name; i++) {
         const lora_fit *fit = &f->fit[i];
@@ -161,9 +172,17 @@ static zt_status list_changes(zt_adapted *a, const lora_ends *ends, const fits *
     for (int64_t i = 0; i < f->n && s == ZT_OK; i++) {
         const lora_fit *fit = &f->fit[i];
         bool copy = is_tied_copy(fit);
+        if (copy && copied && copied->lora == fit->lora) {
+            s = twice(a, copied, fit);
+            continue;
+        }
+        copied = copy ? fit : copied;
         if (copy && has_whole(f, fit->lora, ends->embedding)) continue;
-        s = add_item(a, copy ? ends->embedding : fit->tensor < 0 ? a->n - 1 : fit->tensor, fit,
-                     f->scale[i]);
+        int64_t to = copy ? ends->embedding : fit->tensor < 0 ? a->n - 1 : fit->tensor;
+        const adapted_change *c = a->change[to];
+        if (c && c->item[c->n - 1].fit.lora == fit->lora) /* an adapter's parts come together */
+            s = twice(a, &c->item[c->n - 1].fit, fit);
+        if (s == ZT_OK) s = add_item(a, to, fit, f->scale[i]);
     }
     for (int64_t i = 0; i < f->n && s == ZT_OK && head; i++) {
         const lora_fit *fit = &f->fit[i];

@@ -255,6 +255,9 @@ static zt_status read_keys(zt_lora *l)
     if (!word.data || word.n != 4 || memcmp(word.data, "lora", 4))
         return zt_fail(l->ctx, ZT_EDATA, "%s: not a LoRA: adapter.type is not 'lora'",
                        zt_lora_name(l));
+    if (zt_meta_find(m, "adapter.alora.invocation_tokens") >= 0)
+        return zt_fail(l->ctx, ZT_ENOTSUP, "%s: adapter.alora.invocation_tokens is not supported",
+                       zt_lora_name(l));
     if (alpha >= 0 && zt_meta_get(m, alpha)->kind == ZT_GGUF_F32)
         memcpy(&f, zt_meta_get(m, alpha)->value, 4);
     if (!isfinite(f))

@@ -55,6 +55,15 @@ zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *a, const char *text)
     return s;
 }
 
+void zt_adapters_tell(zt_cli *cli, const zt_adapted *a)
+{
+    if (zt_adapted_grown(a))
+        zt_cli_note(cli,
+                    "warning: %lld rows are added to the vocabulary: tokens without a text, unless "
+                    "the tokenizer has them",
+                    (long long)zt_adapted_grown(a));
+}
+
 void zt_adapters_close(zt_adapters *a)
 {
     for (int i = 0; i < a->n; i++) zt_lora_close((zt_lora *)(uintptr_t)a->adapter[i].lora);

@@ -17,6 +17,8 @@ typedef struct zt_adapters { /* zero-initialised: none */
 zt_status zt_adapters_add(zt_cli *cli, zt_adapters *a, const char *path, double scale);
 /* The same of "FILE" or "FILE=SCALE"; the former where a file has the whole as its name. */
 zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *a, const char *text);
+/* What of a model with adapters its user should know. */
+void zt_adapters_tell(zt_cli *cli, const zt_adapted *a);
 void zt_adapters_close(zt_adapters *a);
 
 /* How much of "FILE=SCALE" is the name; *scale is 1 where none is said. */

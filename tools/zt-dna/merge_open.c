@@ -105,10 +105,7 @@ static zt_status open_adapters(merge_inputs *in, int i, const char *text, zt_str
     if (!in->opened[i].adapted) return zt_ctx_status(cli->ctx);
     in->parent[i].adapted = in->opened[i].adapted;
     in->parent[i].model = zt_adapted_checkpoint(in->opened[i].adapted);
-    if (zt_adapted_grown(in->parent[i].adapted))
-        zt_cli_note(cli, "warning: %lld rows are added to the vocabulary: tokens without a text, "
-                    "unless a tokenizer has them",
-                    (long long)zt_adapted_grown(in->parent[i].adapted));
+    zt_adapters_tell(cli, in->parent[i].adapted);
     return ZT_OK;
 }
 

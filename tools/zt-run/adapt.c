@@ -14,6 +14,7 @@ zt_status run_adapt(run *r)
     zt_adapted *a = r->base ? zt_adapted_new(r->ctx, r->base, r->adapters.adapter, r->adapters.n,
                                              &(zt_adapted_opts){0})
                             : NULL;
+    if (a) zt_adapters_tell(r->cli, a);
     if (a) r->gguf = zt_checkpoint_gguf(zt_adapted_release(a));
     return r->gguf ? ZT_OK : zt_ctx_status(r->ctx);
 }

@@ -194,7 +194,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     found f;
     for (size_t i = 0; i < n; i++) {
         hf m = {.known = true, .arch = archs[i]};
-        if (strcmp(archs[i].name, arch) != 0 || !find_name(&m, name, &f))
+        if (strcmp(archs[i].name, arch) != 0 || is_left_out(&m, name) || !find_name(&m, name, &f))
             continue;
         *out = (zt_hf_place){.transposed = f.todo & TRANSPOSE};
         out->add = (f.todo & NORM) && zt_hf_is(&m, HF_GEMMAS) ? 1 : 0;
