@@ -45,6 +45,42 @@ END
     [ "$(zt-convert --list two.json | tail -n +2 | wc -l)" -eq 7 ]
 }
 
+# A network of one Dense from 2 numbers to as many as there are pairs.
+dense() { # NUMBERS...
+    perl -MMIME::Base64 -e 'printf q({"layers":[{"type":"Dense","input_height":2,"output_height":%d,"weights":"%s"}],"depth":1,"rows":1,"cols":1,"layers_per_cell":1}),
+        @ARGV / 2, encode_base64(pack("f<*", @ARGV), "")' -- "$@"
+}
+
+@test "filter: each branch by its share, equal ones at first or what a gate says" {
+    dense 1 0 0 1 >one.json
+    dense 3 0 0 5 >two.json
+    dense 1 0 0 0 >gate.json # the first number for the first branch, 0 for the second
+    printf '%s\n' 1,2 -4,0.5 >x.csv
+    zt-dna graft one.json two.json --combine filter --no-history -o equal.json
+    zt-run -m equal.json -i x.csv | diff - <(printf '%s\n' 2,6 -8,1.5)
+    json '$j->{layers}[0]{combine_mode} eq "filter" && $j->{layers}[0]{filter_gate}{input_height} == 2 && $j->{layers}[0]{filter_gate}{output_height} == 2' <equal.json
+    zt-dna graft one.json two.json --combine filter --gate gate.json --no-history -o shares.json
+    zt-run -m shares.json -i x.csv | perl -F, -ne '
+        my @x = @{([1, 2], [-4, 0.5])[$. - 1]}; my $p = 1 / (1 + exp(-$x[0]));
+        abs($F[0] - $x[0] * ($p + 3 * (1 - $p))) < 1e-5 && abs($F[1] - $x[1] * ($p + 5 * (1 - $p))) < 1e-5 or die "$. $_"'
+    # it learns, and its shares are no longer equal
+    printf '%s\n' 1,2,3,10 2,1,6,5 3,3,9,15 >d.csv
+    zt-train -q -m equal.json -i d.csv --epochs 300 --lr .05 -o learned.json >history
+    perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END { exit !($l[-1] < 0.05 * $l[0]) }' history
+    [ "$(zt-convert --blueprint learned.json | json '$j->{models}[0]{all_weights} == 12' && echo yes)" = yes ]
+    zt-convert --check shares.json
+    zt-dna graft one.json two.json --combine filter --gate gate.json --no-history -o - --to gguf | zt-dna compare -q - shares.json --threshold 1
+}
+
+@test "only some layers are grafted: by their place or their type" {
+    zt-dna graft a.json b.json --select Dense --no-history -o - | json 'my ($a, $b) = @{$j->{layers}[0]{parallel_branches}};
+        $a->{type} eq "Dense" && $a->{weights} eq "AACAPwAAAEA=" && $b->{weights} eq "/wI="'
+    zt-dna graft a.json b.json --select '0,0,0,*' --select '2,*' --no-history -o some.json
+    json 'my ($a, $b) = @{$j->{layers}[0]{parallel_branches}}; $a->{type} eq "Parallel" && $a->{parallel_branches}[0]{weights} eq "AABAQA==" && $b->{type} eq "Dense"' <some.json
+    [ "$(zt-convert --list some.json | tail -n +2 | wc -l)" -eq 2 ]
+    zt-convert --check some.json
+}
+
 @test "a parent's weights are found again in the graft" {
     zt-dna graft a.json b.json --no-history -o c.json
     zt-convert --hash a.json | cut -c1-32 | sort >want
@@ -63,7 +99,13 @@ END
 64|alone|a.json -o c
 64|output|a.json b.json
 64|stdin|- - -o c
-64|combine|a.json b.json --combine filter -o c
+64|--gate|b.json b.json --combine filter -o c
+64|shares|a.json --residual --combine filter -o c
+64|--gate|a.json b.json --gate a.json -o c
+64|--gate|a.json b.json --combine filter --select Dense -o c
+64|selected|a.json b.json --select Softmax -o c
+64|combine|a.json b.json --combine sum -o c
+66|nothing.json|a.json b.json --combine filter --gate nothing.json -o c
 64|--to|a.json b.json -o c --to x
 64|--alpha|a.json b.json -o c --alpha 1
 65|no network|a.json m.gguf -o c

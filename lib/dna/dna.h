@@ -197,6 +197,12 @@ zt_meta *zt_dna_meta(zt_dna *d);
 typedef struct zt_graft_how {
     const char *combine; /* how the branches' outputs are joined: "concat" "add" "avg" ... */
     bool residual;       /* and its input is added */
+    const char *const *select; /* [n_select] globs: only layers whose name (place) or type matches */
+    int n_select;              /* 0: all */
+    /* Of "filter": the network that gives a number for each branch; NULL: a Dense of gate_inputs
+     * numbers whose weights are 0, so that all shares begin equal. */
+    zt_dna *gate;
+    int64_t gate_inputs;
 } zt_graft_how;
 
 /* Networks side by side: a network of one layer, Parallel, with a branch for each (its one layer,

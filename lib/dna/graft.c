@@ -8,6 +8,7 @@
 #include "lib/dna/dna_file.h"
 #include "lib/io/json.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +22,15 @@ typedef struct span {
 } span;
 
 typedef struct source { /* a tensor of the new document */
-    int net;
+    int net; /* -1: zeros */
     int64_t tensor;
+    uint64_t bytes;
 } source;
 
 typedef struct graft {
     zt_ctx *ctx;
     zt_dna *const *m;
-    int n, at; /* networks; the one at hand */
+    int n, at; /* networks, and behind them the gate; the one at hand */
     const zt_graft_how *how;
     zt_str doc;
     span *layer; /* of the network at hand */
@@ -42,6 +44,19 @@ static const char *name_of(const graft *g) { return zt_dna_name(g->m[g->at]); }
 
 /* ---- the text of a layer --------------------------------------------------------------------- */
 
+static zt_status add_tensor(graft *g, source from)
+{
+    if (g->n_tensors == g->from_room) {
+        int64_t room = g->from_room ? 2 * g->from_room : 64;
+        source *more = zt_realloc(g->ctx, g->from, (size_t)room * sizeof *more);
+        if (!more) return ZT_ENOMEM;
+        g->from = more;
+        g->from_room = room;
+    }
+    g->from[g->n_tensors] = from;
+    return zt_str_printf(&g->doc, "\"#%" PRId64 ":%" PRIu64 "\"", g->n_tensors++, from.bytes);
+}
+
 /* "#3:256" of the network at hand gets the next number of all. */
 static zt_status put_tensor(graft *g, const char *text, size_t n)
 {
@@ -51,15 +66,7 @@ static zt_status put_tensor(graft *g, const char *text, size_t n)
     snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : sizeof copy - 1), text);
     if (sscanf(copy, "\"#%lld:%llu\"", &tensor, &bytes) != 2 || tensor < 0)
         return zt_fail(g->ctx, ZT_EDATA, "%s: weights that are no text", name_of(g));
-    if (g->n_tensors == g->from_room) {
-        int64_t room = g->from_room ? 2 * g->from_room : 64;
-        source *more = zt_realloc(g->ctx, g->from, (size_t)room * sizeof *more);
-        if (!more) return ZT_ENOMEM;
-        g->from = more;
-        g->from_room = room;
-    }
-    g->from[g->n_tensors] = (source){.net = g->at, .tensor = tensor};
-    return zt_str_printf(&g->doc, "\"#%" PRId64 ":%llu\"", g->n_tensors++, bytes);
+    return add_tensor(g, (source){.net = g->at, .tensor = tensor, .bytes = bytes});
 }
 
 static zt_status put_layer(graft *g, const char *text, size_t n, bool top);
@@ -160,22 +167,32 @@ static int by_place(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-/* The layers in the order of the grid. */
-static step *list_steps(graft *g)
+static bool is_selected(const graft *g, const zt_dna_layer *l)
+{
+    bool all = g->how->n_select == 0 || g->at == g->n; /* a gate is whole */
+    for (int k = 0; !all && k < g->how->n_select; k++)
+        all = fnmatch(g->how->select[k], l->name, 0) == 0 ||
+              fnmatch(g->how->select[k], l->type, 0) == 0;
+    return all;
+}
+
+/* The layers that are selected, in the order of the grid; *n of them. */
+static step *list_steps(graft *g, int64_t *n)
 {
     const zt_dna *d = g->m[g->at];
     step *s = zt_alloc_array(g->ctx, (size_t)d->n + 1, sizeof *s);
+    *n = 0;
     for (int64_t i = 0; s && i < d->n; i++) {
-        memcpy(s[i].place, d->layer[i].place, sizeof s[i].place);
-        s[i].i = i;
+        if (!is_selected(g, &d->layer[i])) continue;
+        memcpy(s[*n].place, d->layer[i].place, sizeof s[*n].place);
+        s[(*n)++].i = i;
     }
-    if (s) qsort(s, (size_t)d->n, sizeof *s, by_place);
+    if (s) qsort(s, (size_t)*n, sizeof *s, by_place);
     return s;
 }
 
-static zt_status put_steps(graft *g, const step *steps)
+static zt_status put_steps(graft *g, const step *steps, int64_t n)
 {
-    int64_t n = g->n_layers;
     zt_status s = ZT_OK;
     if (n != 1)
         s = zt_str_puts(&g->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Sequential\","
@@ -198,13 +215,40 @@ static zt_status put_branch(graft *g)
     zt_status s = zt_json_members(g->ctx, name_of(g), frame.data, frame.n, note_member, g);
     if (s == ZT_OK && (g->n_layers == 0 || g->n_layers != d->n))
         s = zt_fail(g->ctx, ZT_EDATA, "%s: a network without layers", name_of(g));
-    step *steps = s == ZT_OK ? list_steps(g) : NULL;
-    if (s == ZT_OK) s = steps ? put_steps(g, steps) : ZT_ENOMEM;
+    int64_t n = 0;
+    step *steps = s == ZT_OK ? list_steps(g, &n) : NULL;
+    if (s == ZT_OK && !steps) s = ZT_ENOMEM;
+    if (s == ZT_OK && n == 0)
+        s = zt_fail(g->ctx, ZT_EUSAGE, "%s: no layer has a name or a type that is selected",
+                    name_of(g));
+    if (s == ZT_OK) s = put_steps(g, steps, n);
     zt_free(g->ctx, steps);
     return s;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
+
+/* What says how much each branch counts: a network, or a layer that begins with equal shares. */
+static zt_status put_gate(graft *g)
+{
+    int64_t in = g->how->gate_inputs, count;
+    zt_status s = zt_str_puts(&g->doc, ",\"filter_gate\":");
+    if (s == ZT_OK && g->how->gate) {
+        g->at = g->n;
+        return put_branch(g);
+    }
+    if (s == ZT_OK && (!zt_mul_i64(in, g->n, &count) || count < 1))
+        s = zt_fail(g->ctx, ZT_EUSAGE, "a gate of %" PRId64 " numbers", in);
+    if (s == ZT_OK)
+        s = zt_str_printf(&g->doc,
+                          "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Dense\","
+                          "\"activation\":\"Linear\",\"dtype\":\"float32\","
+                          "\"input_height\":%" PRId64 ",\"output_height\":%d,\"weights\":",
+                          in, g->n);
+    if (s == ZT_OK)
+        s = add_tensor(g, (source){.net = -1, .bytes = (uint64_t)count * sizeof(float)});
+    return s == ZT_OK ? zt_str_putc(&g->doc, '}') : s;
+}
 
 static zt_status put_branches(graft *g)
 {
@@ -217,8 +261,10 @@ static zt_status put_branches(graft *g)
         if (g->at) zt_str_putc(&g->doc, ',');
         s = put_branch(g);
     }
+    if (s == ZT_OK) s = zt_str_putc(&g->doc, ']');
+    if (s == ZT_OK && strcmp(g->how->combine, "filter") == 0) s = put_gate(g);
     g->at = 0;
-    return s == ZT_OK ? zt_str_puts(&g->doc, "]}") : s;
+    return s == ZT_OK ? zt_str_putc(&g->doc, '}') : s;
 }
 
 static zt_status put_document(graft *g)
@@ -240,14 +286,12 @@ static zt_status put_document(graft *g)
 
 static zt_status copy_tensor(graft *g, const source *from, zt_writer *w)
 {
-    char piece[1 << 14];
-    zt_checkpoint *c = g->m[from->net]->from;
-    zt_entry e;
+    char piece[1 << 14] = {0};
     zt_status s = ZT_OK;
-    zt_checkpoint_get(c, from->tensor, &e);
-    for (uint64_t at = 0, k; at < e.bytes && s == ZT_OK; at += k) {
-        k = e.bytes - at < sizeof piece ? e.bytes - at : sizeof piece;
-        s = zt_checkpoint_read(c, from->tensor, at, piece, (size_t)k);
+    for (uint64_t at = 0, k; at < from->bytes && s == ZT_OK; at += k) {
+        k = from->bytes - at < sizeof piece ? from->bytes - at : sizeof piece;
+        if (from->net >= 0)
+            s = zt_checkpoint_read(g->m[from->net]->from, from->tensor, at, piece, (size_t)k);
         if (s == ZT_OK) s = zt_writer_put(w, piece, (size_t)k);
     }
     return s;
@@ -279,16 +323,22 @@ static zt_status write_file(graft *g, zt_meta *meta, const char *path, const zt_
 zt_status zt_dna_graft(zt_dna *const *m, int n, const zt_graft_how *how, zt_meta *meta,
                        const char *path, const zt_checkpoint_opts *o)
 {
-    graft g = {.ctx = m[0]->ctx, .m = m, .n = n, .how = how};
+    zt_ctx *ctx = m[0]->ctx;
+    zt_dna **all = zt_calloc(ctx, (size_t)n + 1, sizeof *all);
+    if (!all) return ZT_ENOMEM;
+    memcpy(all, m, (size_t)n * sizeof *all);
+    all[n] = how->gate;
+    graft g = {.ctx = ctx, .m = all, .n = n, .how = how};
     zt_str_init(&g.doc, g.ctx);
     zt_status s = ZT_OK;
-    for (g.at = 0; g.at < n && s == ZT_OK; g.at++)
-        if (!m[g.at]->net) s = zt_fail(g.ctx, ZT_EDATA, "%s: is no network", name_of(&g));
+    for (g.at = 0; g.at < n + (how->gate != NULL) && s == ZT_OK; g.at++)
+        if (!all[g.at]->net) s = zt_fail(g.ctx, ZT_EDATA, "%s: is no network", name_of(&g));
     g.at = 0;
     if (s == ZT_OK) s = put_document(&g);
     if (s == ZT_OK) s = write_file(&g, meta, path, o);
     zt_str_fini(&g.doc);
     zt_free(g.ctx, g.layer);
     zt_free(g.ctx, g.from);
+    zt_free(ctx, all);
     return s;
 }

@@ -22,7 +22,8 @@ typedef struct dna_options {
     double alpha, ratio, fitness_a, fitness_b;
     const char *report, *to, *plot;
     bool no_history;
-    int combine; /* of concat, add, avg, grid_scatter */
+    int combine; /* of concat, add, avg, grid_scatter, filter */
+    const char *gate;
     bool residual;
     const char *method, *config, *models, *base, *type;
     zt_opt_list weight, density, gamma, epsilon, scale, param;

@@ -22,7 +22,7 @@ static const dna_command commands[DNA_N_COMMANDS] = {
       "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"},
      0, -1, dna_merge},
     [DNA_GRAFT] = {{"graft",
-      "graft [--combine MODE] [--residual] NET... -o OUT"},
+      "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"},
      1, -1, dna_graft},
     [DNA_LORA] = {{"lora",
       "lora [--rank R] BASE TUNED -o OUT"},
