@@ -130,6 +130,7 @@ END
     tar -chf - model.gguf | kind 'tar archive' extract
     printf '  <!DOCTYPE HTML>\n<html lang=en>' | kind 'HTML page' 'download'
     printf '<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>' | kind 'XML document' 'download'
+    printf 'Entry not found' | kind "server's error message" 'download'
     command -v python3 >/dev/null || skip 'no python3 for a zip'
     python3 -c 'import sys, zipfile
 with zipfile.ZipFile("z.zip", "w") as z: z.write("text"); z.writestr("model.gguf", b"GGUF")'

@@ -347,6 +347,38 @@ static void test_attributes(zt_ctx *ctx)
     ok(files_here() == 0, "and nothing else does");
 }
 
+/* Of a directory that lets user 12345 into all files made there, a file that is older than that. */
+static void test_inherited(zt_ctx *ctx)
+{
+    static const struct {
+        uint16_t tag, perm;
+        uint32_t id;
+    } rows[] = {{1, 7, ~0u}, {2, 7, 12345}, {4, 0, ~0u}, {16, 7, ~0u}, {32, 0, ~0u}};
+    const uint32_t version = 2;
+    char list[sizeof version + sizeof rows];
+    memcpy(list, &version, sizeof version);
+    memcpy(list + sizeof version, rows, sizeof rows);
+    mkdir("acl", 0755);
+    put_file("acl/old", "old", 3);
+    chmod("acl/old", 0640);
+    if (setxattr("acl", "system.posix_acl_default", list, sizeof list, 0) == 0) {
+        ok(write_all(ctx, "acl/new", false, "x") &&
+               getxattr("acl/new", "system.posix_acl_access", NULL, 0) > 0,
+           "a new file inherits the directory's access control list");
+        ok(write_all(ctx, "acl/old", true, "x") && mode_of("acl/old") == 0640 &&
+               getxattr("acl/old", "system.posix_acl_access", NULL, 0) < 0,
+           "what replaces a file without one does not");
+        ok(setxattr("acl/old", "system.posix_acl_access", list, sizeof list, 0) == 0 &&
+               write_all(ctx, "acl/old", true, "y") &&
+               getxattr("acl/old", "system.posix_acl_access", NULL, 0) > 0,
+           "what replaces a file with one keeps it");
+    } else {
+        skip("no access control lists here");
+    }
+    unlink("acl/old"), unlink("acl/new");
+    rmdir("acl");
+}
+
 static void test_large(zt_ctx *ctx)
 {
     enum { N = 300000 };
@@ -426,6 +458,7 @@ int main(void)
     test_memory_source(ctx);
     test_replace(ctx);
     test_attributes(ctx);
+    test_inherited(ctx);
     test_large(ctx);
     test_sink_refused(ctx);
     test_stdout(ctx);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Those that belong to the file, not to its bytes: capabilities and signatures of IMA and EVM are
- * left behind, as the kernel drops them when a file is written. The last one is a prefix. */
+ * left behind, as the kernel drops them when a file is written. */
 static const char *const kept[] = {"system.posix_acl_access", "system.posix_acl_default",
                                    "system.nfs4_acl", "security.selinux"};
 
@@ -28,6 +28,13 @@ static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *nam
     if (n >= 0 && fsetxattr(fd, name, value, (size_t)n, 0) == 0) return;
     zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name,
            strerror(errno));
+}
+
+/* Where the old file has no access control list, the new one loses what it inherited from the directory:
+ * it would let others in. */
+static void drop_inherited(int fd, const char *path)
+{
+    if (getxattr(path, kept[0], NULL, 0) < 0 && errno == ENODATA) fremovexattr(fd, kept[0]);
 }
 
 /* The kernel allows 64 KiB of names, and of each value. */
@@ -62,6 +69,7 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
     if (!owner || !group)
         zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid,
                (unsigned)old->st_gid);
+    drop_inherited(fd, path);
     zt_status s = put_attributes(ctx, fd, path);
     if (s == ZT_OK && fchmod(fd, mode_for(old, owner, group)))
         s = zt_fail(ctx, ZT_EIO, "%s: its mode cannot be kept: %s", path, strerror(errno));

@@ -36,12 +36,16 @@ static const struct {
 static const char page[] = "an HTML page, not the file itself: download the file again, from the "
                            "address of the file and not of the page that shows it";
 static const char xml[] = "an XML document, likely a server's error message: download the file again";
+static const char answer[] = "a server's error message, not the file itself: download the file again";
 
-/* Words that a page begins with, of any case, behind white space. */
+/* What a page or an answer begins with, of any case, behind white space. */
 static const struct {
     const char *word, *what;
 } markup[] = {{"<!doctype html", page}, {"<html", page}, {"<head", page}, {"<!--", page},
-              {"<body", page},          {"<?xml", xml}};
+              {"<body", page},          {"<?xml", xml},
+              {"entry not found", answer}, {"repository not found", answer},
+              {"invalid username or password", answer}, {"access to model ", answer},
+              {"access denied", answer}};
 
 static bool begins(const char *text, size_t n, const char *word)
 {
