@@ -63,7 +63,7 @@ typedef struct pk_object {
     pk_list state;                  /* each state that was set; dictionaries hold attributes */
     pk_list items, pairs;           /* what was appended to it; keys and values in turn */
     const struct pk_tensor *tensor; /* what torch.Tensor() became by its state; NULL: nothing */
-    bool open;                      /* a walk is inside it */
+    bool named, lost; /* a walk was in it: its tensors have names, or are counted as lost */
 } pk_object;
 
 /* A dtype of PyTorch's. */

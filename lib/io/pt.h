@@ -16,7 +16,8 @@
  * joined by dots; a module of PyTorch's gives the names of its state_dict. Numbers, texts and the
  * like beside tensors are passed over. Opening logs a warning (zt_log) that names the globals which
  * are not known, and one that names tensors which are not read: sparse, quantized and the like, and
- * those that are arguments of unknown functions. A file that has only such is ZT_EDATA.
+ * those that are arguments of unknown functions or without a name (in a set). A file that has only
+ * such is ZT_EDATA.
  *
  * Views of any strides are read row-major, and lie in their storage; tied tensors are read as often
  * as they are named. The sum of all tensors may be 64 times the file and 64 MiB: more is only to be

@@ -2,7 +2,7 @@
  *
  * Attributes of an unknown object are parts of a path as keys of a dictionary are. A module of
  * PyTorch's is such an object; its tensors get the names that its state_dict would give them. What
- * has no name inside an unknown object, and tensors that zt does not hold, are counted as unread.
+ * has no name, and tensors that zt does not hold, are counted as unread.
  */
 #include "lib/io/pt_file.h"
 
@@ -90,8 +90,6 @@ static zt_status add_tensor(walker *w, const pk_tensor *k)
     if (cost > w->budget)
         return bad(w, "more tensors than a file of its size should name");
     w->budget -= cost;
-    if (w->nameless)
-        return bad(w, "a tensor in a set, or below a key that is neither text nor number");
     if (memchr(path, 0, n))
         return bad(w, "a tensor whose name has a zero byte");
     if (zt_map_get(t->names, path, n, NULL))
@@ -162,7 +160,7 @@ static zt_status visit_items(walker *w, const pk_value *item, size_t n, bool set
     return st;
 }
 
-/* Keys may hold nothing but what names are made of, so that no tensor is passed over. */
+/* Of keys nothing but the name is looked at. */
 static zt_status visit_dict(walker *w, const pk_list *l)
 {
     zt_status st = ZT_OK;
@@ -199,8 +197,8 @@ static zt_status visit_state(walker *w, const pk_value *v)
 
 static zt_status visit_tensor(walker *w, const pk_tensor *k)
 {
-    if (w->lost || (w->nameless && w->opaque))
-        return lose(w, w->lost ? w->lost : "below a key that is no name");
+    if (w->lost || w->nameless)
+        return lose(w, w->lost ? w->lost : "in a set, or below a key that is no name");
     zt_status st = add_tensor(w, k);
     return st == ZT_OK && k->state ? visit_state(w, k->state) : st;
 }
@@ -259,9 +257,6 @@ static zt_status visit_module(walker *w, const pk_object *o, const pk_value *par
 
 static zt_status visit_parts(walker *w, const pk_object *o)
 {
-    const pk_value *part[PARTS];
-    if (is_module(o, part))
-        return visit_module(w, o, part);
     zt_status st = visit_dict(w, &o->pairs);
     if (st == ZT_OK)
         st = visit_items(w, o->items.item, o->items.n, false);
@@ -270,20 +265,23 @@ static zt_status visit_parts(walker *w, const pk_object *o)
     return st == ZT_OK ? visit_lost(w, &o->args, inside) : st;
 }
 
-/* An object that holds itself was begun to be walked already. */
+/* A module's tensors have a name by each path to it, as in its state_dict. Another object's have
+ * one name, by the first path, however often and by whom, also itself, it is held. */
 static zt_status visit_object(walker *w, pk_object *o)
 {
+    const pk_value *part[PARTS];
+    bool lost = w->lost || w->nameless, done = o->named || (lost && o->lost);
     if (o->tensor)
         return visit_tensor(w, o->tensor);
     if (o->type->what == PK_TENSOR_CLASS)
         return lose(w, "a tensor without data");
-    if (o->open)
+    bool module = is_module(o, part);
+    if (done && !module)
         return ZT_OK;
-    o->open = true;
+    *(lost ? &o->lost : &o->named) = true;
     w->opaque++;
-    zt_status st = visit_parts(w, o);
+    zt_status st = module ? visit_module(w, o, part) : visit_parts(w, o);
     w->opaque--;
-    o->open = false;
     return st;
 }
 
@@ -312,6 +310,8 @@ static zt_status visit(walker *w, const pk_value *v)
 {
     if (!w->left--)
         return bad(w, "containers that hold each other over and over");
+    if (w->depth == MAX_DEPTH && w->opaque)
+        return lose(w, "an unknown object nested too deep");
     if (w->depth == MAX_DEPTH)
         return bad(w, "containers nested too deep");
     w->depth++;

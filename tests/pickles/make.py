@@ -94,9 +94,9 @@ def walk(v, path, e, opaque=False):
             if isinstance(k, (str, bytes)) or (isinstance(k, int) and not isinstance(k, bool)):
                 walk(x, join(path, k), e, inside)
             elif has_tensor(x):
-                if not inside:
-                    raise Refused("key")
-                e.unread.append(name)
+                below = Expected()
+                walk(x, path, below)
+                e.unread += [t["name"] for t in below.tensors] + below.unread
         for k, x in getattr(v, "__dict__", {}).items():
             if type(v) is collections.OrderedDict:
                 if has_tensor(x):
@@ -105,7 +105,7 @@ def walk(v, path, e, opaque=False):
                 walk(x, path + [k], e, True)
     elif isinstance(v, (set, frozenset)):
         if any(has_tensor(x) for x in v):
-            raise Refused("set")
+            e.unread.append(name)
     elif isinstance(v, tuple) and type(v) not in (tuple, torch.Size):
         if any(has_tensor(x) for x in v):
             e.unread.append(name)
@@ -480,6 +480,7 @@ def unknown():
     yield "partial", functools.partial(make_call, 1), ["functools.partial"], None
     yield "partial_tensor", functools.partial(make_call, some([2])), ["functools.partial"], ["x"]
     yield "node", Node(), [MAIN + "Node"], None
+    yield "class_key", {Config: {"best": some([1])}, "epoch": 3}, [MAIN + "Config"], None
     yield "slots", Slots(), [MAIN + "Slots"], None
     yield "dict_subclass", keeper, [MAIN + "Keeper"], None
     yield "list_subclass", row, [MAIN + "Row"], None

@@ -153,9 +153,13 @@ static zt_status open_engines(diff_job *j)
 static zt_status open_walks(diff_job *j)
 {
     const zt_subject *s = j->subject;
+    zt_binding bind[ZT_MAX_SYMBOLS];
+    int n = s->bind.n;
+    memcpy(bind, s->bind.at, (size_t)n * sizeof *bind);
+    zt_prog_bindings(j->side[1].prog, bind, &n); /* those that the first program does not have */
     for (int i = 0; i < 2; i++) {
         diff_side *d = &j->side[i];
-        d->walk = zt_walk_open(d->engine, d->prog, &s->feed->store, s->bind.at, s->bind.n,
+        d->walk = zt_walk_open(d->engine, d->prog, &s->feed->store, bind, n,
                                j->cli->strict);
         if (!d->walk) return zt_ctx_status(j->cli->ctx);
     }
