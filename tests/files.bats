@@ -209,6 +209,26 @@ with zipfile.ZipFile("z.zip", "w") as z: z.write("text"); z.writestr("model.gguf
     readers "$last" | all_say 66 s-00002-of-
 }
 
+@test "an index beside model.safetensors: a tensor that only its files have is not left out" {
+    mv llama/model.safetensors one.safetensors
+    zt-convert -q --no-history --select '*.layers.0.*' one.safetensors half.safetensors
+    zt-convert -q --no-history --shard 50k one.safetensors llama/model.safetensors
+    zt-convert --hash llama >want
+    cp half.safetensors llama/model.safetensors
+    readers llama | grep -v -e --tokenize | all_say 65 llama/model.safetensors 'no tensor ' 'the index beside it has in llama/model-0000'
+    rm llama/model-0000*
+    zt-convert --list llama >rows # transformers too takes the one file, whatever stands in an index without files
+    rm llama/model.safetensors
+    echo 'zt-convert --list llama' | all_say 66 llama/model-0000
+}
+
+@test "an index that names a tensor that its file lacks: 65, both by name" {
+    mv llama/model.safetensors one.safetensors
+    zt-convert -q --no-history --shard 50k one.safetensors llama/model.safetensors
+    sed -i 's/"weight_map": *{/&"extra.weight":"model-00001-of-0000'"$(ls llama/model-0* | wc -l)"'.safetensors",/' llama/model.safetensors.index.json
+    readers llama | grep -v -e --tokenize | all_say 65 llama/model.safetensors.index.json extra.weight model-00001-of-
+}
+
 @test "a tensor in two parts is 65 and names both" {
     gguf() { # file no count tensor...
         perl -e 'sub str { pack "Q<a*", length $_[0], $_[0] }
@@ -230,6 +250,16 @@ with zipfile.ZipFile("z.zip", "w") as z: z.write("text"); z.writestr("model.gguf
     [ "$(zt-convert --list d-2-of-2.gguf | wc -l)" -eq 3 ]
     gguf merged.gguf 0 0 a # as gguf-split leaves what it has merged
     [ "$(zt-convert --list merged.gguf | wc -l)" -eq 2 ]
+    gguf part-1-of-2.gguf 0 1 a # by its keys all of a model
+    [ "$(zt-convert --list part-1-of-2.gguf | wc -l)" -eq 2 ]
+    gguf part-2-of-2.gguf 0 1 b
+    for part in part-1-of-2.gguf part-2-of-2.gguf; do
+        echo "zt-convert --to gguf $part out"
+    done | all_say 65 ' of 2 by its name' part-1-of-2.gguf part-2-of-2.gguf
+    gguf d-1-of-3.gguf 0 3 a # two by split.tensors.count
+    gguf d-2-of-3.gguf 1 3 b
+    gguf d-3-of-3.gguf 2 3 b
+    echo 'zt-convert --list d-1-of-3.gguf' | all_say 65 d-2-of-3.gguf d-3-of-3.gguf "tensor 'b'"
     gguf odd-1-of-1.gguf 3 0 a
     echo 'zt-convert --list odd-1-of-1.gguf' | all_say 65 'split.no is 3'
 }

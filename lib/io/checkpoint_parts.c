@@ -145,8 +145,7 @@ static zt_status add_tensors(parts *p)
         for (int64_t i = 0; st == ZT_OK && i < p->part[k]->reader->count(p->part[k]->user); i++)
             st = add_tensor(p, k, i);
     if (st == ZT_OK && p->wanted && (size_t)p->n_tensors != zt_map_count(p->wanted))
-        st = zt_fail(p->ctx, ZT_EDATA, "%s: %zu tensors are named, %lld are in the files named with them",
-                     p->name, zt_map_count(p->wanted), (long long)p->n_tensors);
+        st = zt_index_missing(p->ctx, p->name, p->names);
     return st;
 }
 
@@ -203,7 +202,7 @@ static zt_status add_mapping(void *user, const char *tensor, const char *file)
     return key ? zt_map_put(p->wanted, key, strlen(key), part) : ZT_ENOMEM;
 }
 
-/* What an index is of: safetensors, by the first name; and whether it has a certain one. */
+/* What an index is of: safetensors, by all names; and whether it has a certain one. */
 typedef struct glance {
     const char *file; /* NULL: none is looked for */
     bool found, first, safetensors;
@@ -215,7 +214,7 @@ static zt_status see(void *user, const char *tensor, const char *file)
     glance *g = user;
     size_t n = strlen(file), k = sizeof end - 1;
     (void)tensor;
-    if (!g->first) g->safetensors = n > k && strcmp(file + n - k, end) == 0;
+    g->safetensors = (!g->first || g->safetensors) && n > k && strcmp(file + n - k, end) == 0;
     g->first = true;
     g->found |= g->file && strcmp(file, g->file) == 0;
     return ZT_OK;

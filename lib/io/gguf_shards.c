@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct shards {
     zt_ctx *ctx;
@@ -90,6 +91,25 @@ static zt_status check_name(const zt_gguf *g, const char *path, zt_shard_name *n
     return ZT_OK;
 }
 
+/* A file that is all of a model by its keys: where its name says that it is one of several, and
+ * another of them is beside it, one of the two is wrong. */
+static zt_status check_alone(const zt_gguf *g, const char *path)
+{
+    struct stat is;
+    zt_shard_name name;
+    if (!zt_shard_parse(path, &name) || name.count == 1) return ZT_OK;
+    char *other = zt_shard_path(g->ctx, path, &name, name.no == 1 ? 2 : 1);
+    if (!other) return ZT_ENOMEM;
+    zt_status st = ZT_OK;
+    if (stat(other, &is) == 0)
+        st = zt_fail(g->ctx, ZT_EDATA,
+                     "%s: file %lld of %lld by its name, with %s beside it, and all of a model by "
+                     "split.no and split.count",
+                     zt_gguf_name(g), (long long)name.no, (long long)name.count, other);
+    zt_free(g->ctx, other);
+    return st;
+}
+
 /* The other files, beside the one named, which is among s->part already. */
 static zt_status open_parts(shards *s, const char *path, const zt_shard_name *name)
 {
@@ -152,14 +172,20 @@ static zt_status put_tensors(zt_gguf_writer *w, shards *s)
 
 static zt_status count_tensors(shards *s)
 {
-    int64_t told = -1;
     for (int64_t k = 0; k < s->n; k++) s->n_tensors += zt_gguf_n_tensors(s->part[k]);
+    s->of = zt_alloc_array(s->ctx, (size_t)s->n_tensors, sizeof *s->of);
+    return s->of ? ZT_OK : ZT_ENOMEM;
+}
+
+/* Asked last: a tensor that is there twice is told by its name. */
+static zt_status check_count(const shards *s)
+{
+    int64_t told = -1;
     if (zt_gguf_i64(s->part[0], "split.tensors.count", &told) && told != s->n_tensors)
         return zt_fail(
             s->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
             zt_gguf_name(s->part[0]), (long long)told, (long long)s->n, (long long)s->n_tensors);
-    s->of = zt_alloc_array(s->ctx, (size_t)s->n_tensors, sizeof *s->of);
-    return s->of ? ZT_OK : ZT_ENOMEM;
+    return ZT_OK;
 }
 
 static zt_gguf *join(shards *s, const char *path, const zt_shard_name *name)
@@ -169,7 +195,7 @@ static zt_gguf *join(shards *s, const char *path, const zt_shard_name *name)
     char *header = NULL;
     zt_gguf_writer *w = zt_gguf_writer_new(s->ctx);
     if (w && open_parts(s, path, name) == ZT_OK && count_tensors(s) == ZT_OK &&
-        put_keys(w, s->part[0]) == ZT_OK && put_tensors(w, s) == ZT_OK)
+        put_keys(w, s->part[0]) == ZT_OK && put_tensors(w, s) == ZT_OK && check_count(s) == ZT_OK)
         header = zt_gguf_writer_finish(w, &n, &data);
     zt_gguf_writer_free(w);
     if (header)
@@ -185,6 +211,7 @@ zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path)
     zt_shard_name name;
     zt_ctx *ctx = g->ctx;
     zt_status st = split_of(g, &no, &count);
+    if (st == ZT_OK && count == 1) st = check_alone(g, path);
     if (st == ZT_OK && count == 1) return g;
     if (st == ZT_OK) st = check_name(g, path, &name);
     shards *s = st == ZT_OK ? zt_calloc(ctx, 1, sizeof *s) : NULL;

@@ -72,3 +72,26 @@ zt_status zt_index_read(zt_ctx *ctx, const char *path, zt_index_fn *fn, void *us
         st = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map'", path);
     return st;
 }
+
+typedef struct lookup {
+    zt_ctx *ctx;
+    const char *path;
+    const zt_map *there;
+} lookup;
+
+static zt_status look_up(void *user, const char *tensor, const char *file)
+{
+    const lookup *l = user;
+    const size_t n = strlen(tensor);
+    char a[160], b[160];
+    if (zt_map_get(l->there, tensor, n, NULL))
+        return ZT_OK;
+    return zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index has it", l->path,
+                   zt_escape(a, sizeof a, tensor, n), zt_escape(b, sizeof b, file, strlen(file)));
+}
+
+zt_status zt_index_missing(zt_ctx *ctx, const char *path, const zt_map *there)
+{
+    lookup l = {.ctx = ctx, .path = path, .there = there};
+    return zt_index_read(ctx, path, look_up, &l);
+}

@@ -90,13 +90,11 @@ static zt_status check_tensors(indexer *x)
     zt_status st = seen ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; st == ZT_OK && i < s->n_tensors; i++)
         st = check_tensor(x, seen, &s->tensor[i]);
-    zt_map_free(seen);
     if (st == ZT_OK)
         st = zt_st_map_names(s);
     if (st == ZT_OK && (size_t)s->n_tensors != zt_map_count(x->wanted))
-        st = zt_fail(s->ctx, ZT_EDATA,
-                     "%s: %zu tensors are named, %lld are in the shards named with them", s->name,
-                     zt_map_count(x->wanted), (long long)s->n_tensors);
+        st = zt_index_missing(s->ctx, s->name, seen);
+    zt_map_free(seen);
     return st;
 }
 

@@ -1,4 +1,5 @@
 /* hf_weights.c - owns finding the weights of a Hugging Face directory. */
+#include "lib/io/index.h"
 #include "lib/io/shards.h"
 #include "lib/llm/hf/hf.h"
 
@@ -93,6 +94,49 @@ static zt_checkpoint *open_found(hf *m, const char *name)
     return zt_checkpoint_take(m->ctx, s);
 }
 
+typedef struct beside {
+    hf *m;
+    const zt_checkpoint *weights;
+    bool lacking;
+} beside;
+
+static zt_status look_up(void *user, const char *tensor, const char *file)
+{
+    beside *b = user;
+    const char *name = zt_checkpoint_name(b->weights);
+    char text[160];
+    if (zt_checkpoint_find(b->weights, tensor) >= 0 || !zt_hf_has_file(b->m, file))
+        return ZT_OK;
+    b->lacking = true;
+    return zt_fail(b->m->ctx, ZT_EDATA,
+                   "%s: there is no tensor '%s', which the index beside it has in %s: two models, or "
+                   "half of one; name the index or move one away",
+                   name, zt_escape(text, sizeof text, tensor, strlen(tensor)),
+                   zt_hf_file(b->m, file));
+}
+
+/* Weights in one file go before an index of several, as transformers has it. Where the index's files
+ * have a tensor that the one file lacks, half a model would be read. An index that cannot be read, or
+ * whose files are gone, says nothing. */
+static zt_status check_beside(hf *m, const zt_checkpoint *c, const char *name)
+{
+    beside b = {.m = m, .weights = c};
+    zt_str path;
+    zt_str_init(&path, m->ctx);
+    zt_status s = zt_str_printf(&path, "%s.index.json", name);
+    bool there = s == ZT_OK && zt_hf_has_file(m, path.data);
+    zt_str_clear(&path);
+    if (there)
+        s = zt_str_printf(&path, "%s%s.index.json", m->folder.data, name);
+    if (there && s == ZT_OK)
+        s = zt_index_read(m->ctx, path.data, look_up, &b);
+    zt_str_fini(&path);
+    if (s != ZT_EDATA || b.lacking)
+        return s;
+    zt_ctx_clear(m->ctx);
+    return ZT_OK;
+}
+
 zt_checkpoint *zt_hf_open_weights(hf *m, zt_status *status)
 {
     zt_checkpoint *c = NULL;
@@ -103,9 +147,13 @@ zt_checkpoint *zt_hf_open_weights(hf *m, zt_status *status)
         s = choose(m, &places[i], &name);
     if (s == ZT_OK && name.len) {
         c = open_found(m, name.data);
-        s = c ? ZT_OK : zt_ctx_status(m->ctx);
+        s = c ? check_beside(m, c, name.data) : zt_ctx_status(m->ctx);
     }
     zt_str_fini(&name);
+    if (s != ZT_OK) {
+        zt_checkpoint_close(c);
+        c = NULL;
+    }
     *status = s;
     return c;
 }
