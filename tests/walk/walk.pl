@@ -7,6 +7,9 @@
 #   modes  name => {run => [arguments], stdin => FILE, same => sub}: a run that ends well. `same` takes what
 #          differs from run to run (times) out of a text before texts are compared. With typed => TEXT it is
 #          on a terminal, where that is typed.
+#          copy => {NAME => FILE}: a file of its own for each run.
+#          slow => WHY, wrong => OPERAND: no more is tried than whether an option is refused, or that
+#          operand, which ends the run before its work.
 #   flags  options that choose a mode: given in another one, they must be refused
 #   all    what is said of an option, by its name (or by its letter where it has no name)
 #   in     the same for one mode: {MODE}{OPTION}
@@ -20,6 +23,7 @@
 #   then the evidence that it takes effect. Without any, something must differ: exit status, stdout, stderr,
 #   or a file that is written.
 #   code   the run with it ends with this exit status, the one without does not
+#   fails  the run with it fails, the one without does not
 #   says   this regular expression matches what it prints or writes, and nothing without it
 #   tasks  it starts another number of threads, as strace counts them
 #   reason why there is nothing to be seen; the run must end as the one without it
@@ -88,6 +92,7 @@ sub run_tool {
     my ($mode, $there, @args) = @_;
     $mode = {%$mode, terminal => 1} if exists $mode->{typed};
     my $dir = getcwd;
+    for (keys %{$mode->{copy} || {}}) { unlink; system "cp", "-L", $mode->{copy}{$_}, $_ }
     for (ref $there ? @$there : $there // ()) { open my $f, ">", $_ or die; print $f "there\n" }
     my @command = ($tool, @args);
     my $pid = $mode->{terminal} ? 0 : fork // die;
@@ -153,29 +158,39 @@ sub walk_one {
     my $about = $table->{in}{$name}{$key} || $table->{all}{$key} || $shared->{$key} || {};
     my ($word) = ($o->{arg} // "") =~ /\|([a-z0-9]+)/;
     my $value = $about->{value} // $word // 1;
-    my @args = (@{$about->{run} || $mode->{run}}, @{$about->{with} || []});
+    my @args = @{$about->{run} || $mode->{run}};
+    my ($end) = grep {$args[$_] eq "--"} 0 .. $#args;
+    splice @args, $end // @args, 0, @{$about->{with} || []};
     my $there = grep {$_ eq $key || $_ eq ($o->{letter} // "")} @args;
     $mode = {%$mode, terminal => 1} if $about->{terminal};
     # Alone first: what it would need besides may not apply either.
-    my %plain = (same => $mode->{same}, stdin => $mode->{stdin});
-    my $r = run_tool(\%plain, $about->{there}, with_option($o, $value, @{$about->{run} || $mode->{run}}));
+    $mode = {%$mode, same => $about->{same}} if $about->{same};
+    my %plain = (same => $mode->{same}, stdin => $mode->{stdin}, copy => $mode->{copy});
+    my $r = run_tool(\%plain, $about->{there}, with_option($o, $value, $mode->{slow} ? (@{$mode->{run}}, $mode->{wrong}) : @{$about->{run} || $mode->{run}}));
     $r = run_tool($mode, $about->{there}, with_option($o, $value, @args))
-        if ($about->{with} || $about->{terminal} || exists $mode->{typed}) && !refused($r, $key);
+        if !$mode->{slow} && ($about->{with} || $about->{terminal} || exists $mode->{typed}) && !refused($r, $key);
     my $said = "$r->{err}$r->{out}";
     if (refused($r, $key)) {
         return "is refused in more than a line: $said" if $said !~ /^[^\n]*\n$/;
         return "is refused, which tests/walk says it is not" if $about->{applies};
         return undef;
     }
-    if (!$there && grep {$_ eq $key} @{$table->{flags}}) {
+    if ($mode->{slow}) {
+        return $r->{status} == 64 && $said =~ /'\Q$mode->{wrong}\E'/ || $key =~ /^--(help|version|completion|force)$/
+            ? undef : "is neither refused nor accepted: $said";
+    }
+    if (!$there && !$table->{in}{$name}{$key} && grep {$_ eq $key} @{$table->{flags}}) {
         return $r->{status} == 64 && $said =~ /exclude each other|does not apply to \Q$key\E/ ? undef : "is not refused: $said";
     }
     return "has no value in $ARGV[0]" if defined $o->{arg} && !defined $about->{value} && !$word;
     my $without = $base{join "\0", $name, $mode->{terminal} // 0, @{ref $about->{there} ? $about->{there} : [$about->{there} // ""]}, @args} //=
         run_tool($mode, $about->{there}, @args);
-    return "needs something besides: $said" if $r->{status} == 64 && !$about->{code} && (!$there || defined $o->{arg});
+    return "needs something besides: $said" if $r->{status} == 64 && !$about->{code} && !$about->{fails} && (!$there || defined $o->{arg});
     if (exists $about->{reason}) {
         return length $about->{reason} > 10 && $r->{status} == $without->{status} ? undef : "ends with $r->{status}: $said";
+    }
+    if ($about->{fails}) {
+        return $r->{status} && !$without->{status} ? undef : "ends with $r->{status}: $said";
     }
     if ($about->{code}) {
         return undef if $r->{status} == $about->{code} && $without->{status} != $about->{code};
@@ -201,7 +216,7 @@ my $made = tempdir(CLEANUP => 1);
 chdir $made or die;
 mkdir "made" or die;
 chdir "made" or die;
-system("bash", "-c", "set -e; " . ($table->{make} || ":")) == 0 or die "$tool: files were not made\n";
+system("bash", "-c", "set -e; " . ($table->{make} || ":")) == 0 or chdir("/"), die "$tool: files were not made\n";
 for my $name (grep {!$table->{modes}{$_}} keys %{$table->{in}}) { die "$name is not a mode\n" }
 for my $key (keys %{$table->{all}}, map {keys %$_} values %{$table->{in}}) {
     die "$ARGV[0]: $tool has no option $key\n" unless grep {$_->{key} eq $key} @options;
@@ -222,20 +237,22 @@ for my $half (0, 1) {
     for my $name (@{$jobs[$half]}) {
         my $mode = $table->{modes}{$name};
         symlink "$made/made/" . (s{.*/}{}r), s{.*/}{}r for glob "$made/made/*";
-        my $r = run_tool($mode, undef, @{$mode->{run}});
+        my $r = run_tool($mode, undef, @{$mode->{run}}) if !$mode->{slow};
         print("$tool, $name: the run without options fails: $r->{status} $r->{err}$r->{out}\n"), $bad++
-            if $r->{status} != ($mode->{status} // 0);
+            if $r && $r->{status};
         for my $o (@options) {
             next if $ENV{WALK_OPTION} && $o->{key} ne $ENV{WALK_OPTION};
             my $why = walk_one($name, $mode, $o);
             $n++;
             next unless defined $why;
             $bad++;
-            print "$tool, $name: $o->{key} $why\n";
+            print "$tool, $name: $o->{key} ", substr($why, 0, 400), "\n";
         }
     }
     print "$n runs\n";
-    exit($bad ? 1 : 0);
+    close STDOUT;
+    chdir "/";
+    POSIX::_exit($bad ? 1 : 0);
 }
 for (@pids) { waitpid $_, 0; $failed |= $? }
 chdir $top;

@@ -1,4 +1,5 @@
 # zt-convert: see walk.pl.
+my $as_output = {value => "gguf", code => 64};    # then it is no change in place, and the output is missing
 {
     tool => "zt-convert",
     make => q{
@@ -9,7 +10,7 @@
     flags => [qw(--list --meta --check --hash --cat --probe --blueprint)],
     modes => {
         convert => {run => [qw(--no-history model.gguf out.safetensors)]},
-        edit => {run => [qw(--set x=1 copy.gguf)]},
+        edit => {run => [qw(--set x=1 copy.gguf)], copy => {"copy.gguf" => "model.gguf"}},
         list => {run => [qw(--list model.gguf)]},
         meta => {run => [qw(--meta model.gguf)]},
         check => {run => [qw(--check model.gguf)]},
@@ -18,7 +19,7 @@
         probe => {run => [qw(--probe net.safetensors)]},
         blueprint => {run => [qw(--blueprint net.safetensors)]},
         mount => {run => [qw(net.safetensors out.json)]},
-        folder => {run => [qw(--no-history model.gguf out/)]},
+        folder => {run => [qw(model.gguf out/)]},
     },
     all => {
         "--to" => {value => "npz"},
@@ -32,9 +33,32 @@
         "--by" => {value => "dtype"},
         "--cat" => {value => "token_embd.weight"},
         "--hint" => {value => "0=Dense"},
-        "--output" => {value => "result.npy"},
+        "--output" => {run => ["--no-history", "model.gguf"], value => "result.safetensors"},
+        "--force" => {there => "out.safetensors"},
         "--format" => {value => "json"},
         "--color" => {value => "never", terminal => 1},
     },
-    in => {},
+    in => {
+        convert => {"--no-history" => {run => [qw(model.gguf out.safetensors)], same => sub { $_[0] =~ s/\d\d:\d\d:\d\dZ//r }}},
+        cat => {
+            "--output" => {value => "result.npy"},
+            "--force" => {with => ["--output", "there"], there => "there"},
+        },
+        edit => {
+            map({($_ => {%{$as_output}})} qw(--to --dtype --select --drop)), "--shard" => {value => "4K", code => 64},
+            "--progress" => {value => "always", reason => "there is none where no more than the header changes"},
+        },
+        folder => {
+            map({($_ => {value => "a", fails => 1})} qw(--list --meta --check --hash --cat --probe --blueprint)),
+            "--to" => {value => "gguf", run => [qw(model.gguf out/)]},
+            "--dtype" => {value => "bf16"},
+            "--output" => {run => ["model.gguf"], value => "new/"},
+        },
+        mount => {
+            map({($_ => {value => "a", fails => 1})} qw(--list --meta --check --hash --cat --probe --blueprint)),    # of one file
+            "--output" => {run => ["net.safetensors"], value => "new.json"},
+            "--to" => {value => "json", run => [qw(net.safetensors out.npz)]},
+            "--force" => {there => "out.json"},
+        },
+    },
 };

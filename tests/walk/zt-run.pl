@@ -70,7 +70,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
         "--session" => {value => "s"},
         "--plan" => {value => "text.txt", code => 65},    # it is read
         "--speculate" => {with => ["--stats"]},
-        "--no-kv-cache" => {with => ["--logprobs", 3, "--json"], same => $times},
+        "--no-kv-cache" => {reason => "the same tokens, later: tests/zt-run-more.bats"},
         "--chunk" => $pieces,
         "--stop" => {value => "a"},
         "--eos" => {value => 284},
@@ -100,6 +100,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
             "--special" => {run => [qw(-m model.gguf --tokenize -p), $special]},
         },
         detokenize => {
+            "--special" => {code => 64},    # it is of a tokenizer.model
             "--model" => {value => "spm.gguf"},
             "--prompt" => {value => "280"},
             "--input" => {run => [qw(-m model.gguf --detokenize)], value => "ids.txt"},
@@ -158,6 +159,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
             "--model" => {value => "norm.json"},
             "--input" => {value => "others.csv"},
             "--cycles" => {value => 1},
+            "--data" => {value => "none.npz", code => 66},
+            "--bind" => {value => "n=2", code => 65},
             "--chunk" => {value => 1},
             "--isa" => {value => "scalar"},
         },

@@ -141,6 +141,9 @@ int zt_cli_mode(zt_cli *cli, int usual);
 /* Every option given applies to the mode, has what it needs beside it, and nothing that it
  * excludes; else ZT_EUSAGE names the option, and what it does apply to. */
 zt_status zt_cli_enter(zt_cli *cli, int mode);
+/* None of these options ("model|input") was given, which would be ignored; else ZT_EUSAGE: the one
+ * does not apply to `what`. */
+zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what);
 /* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
  * full disk must not look like success), frees all, and returns the exit code of `s`. */
 int zt_cli_close(zt_cli *cli, zt_status s);

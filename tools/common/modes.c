@@ -41,6 +41,15 @@ bool zt_cli_given(const zt_cli *cli, const char *name)
     return first_of(state_of(cli), name, false) != NULL;
 }
 
+zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what)
+{
+    char name[64];
+    const zt_opt *o = first_of(state_of(cli), names, false);
+    return o ? zt_fail(cli->ctx, ZT_EUSAGE, "option '%s' does not apply to %s",
+                       zt_option_display(o, name), what)
+             : ZT_OK;
+}
+
 /* ---- modes ----------------------------------------------------------------------------------- */
 
 int zt_cli_mode(zt_cli *cli, int usual)

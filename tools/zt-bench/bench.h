@@ -26,6 +26,9 @@ typedef struct bench_options {
     double beyond;         /* the same as a share: .05 */
 } bench_options;
 
+/* Names of the options that say what measures. */
+#define BENCH_MEASURING "threads|engine|strict-engine|isa|compute|tile"
+
 /* How an op or a program is run: prepared and replayed, or through the door op by op, ahead of the
  * caller where the engine can or each waited for. */
 enum { BENCH_REPLAY, BENCH_AHEAD, BENCH_EAGER };

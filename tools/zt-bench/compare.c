@@ -358,6 +358,9 @@ zt_status bench_compare(zt_cli *cli, const bench_options *o)
 {
     bench_list old = {0}, now = {0};
     if (o->vs) return bench_versus(cli, o);
+    if (zt_cli_refuse_given(cli, BENCH_MEASURING "|reps|prompt|generate|exact|bind|ops|history|progress",
+                            "compare without --vs: nothing is measured"))
+        return ZT_EUSAGE;
     if (cli->n_operands != 3)
         return zt_fail(cli->ctx, ZT_EUSAGE, "compare takes two files, OLD and NEW, not %d",
                        cli->n_operands - 1);

@@ -126,6 +126,8 @@ static zt_status dispatch(zt_cli *cli)
 {
     int i = zt_command_enter(cli, commands, sizeof *commands, N_COMMANDS);
     zt_status s = zt_ctx_status(cli->ctx);
+    if (!s && !opt.vs && i != COMPARE)
+        s = zt_cli_refuse_given(cli, "threshold|seed", "one subject; it applies with --vs");
     if (!s) s = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!s) s = refuse_existing(cli);
     if (!s) s = zt_cli_claim(cli, cli->output, "--output");

@@ -145,7 +145,10 @@ zt_status bench_versus(zt_cli *cli, const bench_options *o)
         return zt_fail(cli->ctx, ZT_EUSAGE, "compare --vs takes two subjects, not %d",
                        cli->n_operands - 1);
     const char *old = cli->operands[1], *now = cli->operands[2];
-    if (is_op(old) && is_op(now)) return bench_op(cli, o);
-    if (is_model(old) && is_model(now)) return bench_model(cli, o);
-    return compare_commands(cli, o);
+    bool ops = is_op(old) && is_op(now), models = !ops && is_model(old) && is_model(now);
+    const char *none = ops ? "prompt|generate|exact" : models ? "bind|ops"
+                           : BENCH_MEASURING "|prompt|generate|exact|bind|ops";
+    if (zt_cli_refuse_given(cli, none, ops ? "ops" : models ? "models" : "commands"))
+        return ZT_EUSAGE;
+    return ops ? bench_op(cli, o) : models ? bench_model(cli, o) : compare_commands(cli, o);
 }

@@ -19,6 +19,9 @@ typedef struct convert_options {
 /* What zt-convert does: the modes of its option table. */
 enum {
     CONVERT_WRITE,
+    CONVERT_EDIT,
+    CONVERT_HF,
+    CONVERT_MOUNT,
     CONVERT_LIST,
     CONVERT_META,
     CONVERT_CHECK,
@@ -94,6 +97,8 @@ zt_status job_row(job *j, const char *const *cells);
 
 /* What is done. */
 zt_status job_convert(job *j);
+bool job_is_hf(const job *j); /* the output is a Hugging Face directory */
+zt_status job_to_hf(job *j);
 zt_status job_list(job *j);
 zt_status job_meta(job *j);
 zt_status job_hash(job *j);

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-/* What each mode does; NULL: a conversion. */
-static zt_status (*const looks[CONVERT_N_MODES])(job *j) = {
-    [CONVERT_LIST] = job_list, [CONVERT_META] = job_meta,   [CONVERT_CHECK] = job_check,
-    [CONVERT_HASH] = job_hash, [CONVERT_CAT] = job_cat,     [CONVERT_PROBE] = job_probe,
-    [CONVERT_BLUEPRINT] = job_blueprint};
+/* What each mode does. */
+static zt_status (*const does[CONVERT_N_MODES])(job *j) = {
+    [CONVERT_WRITE] = job_convert, [CONVERT_EDIT] = job_convert, [CONVERT_HF] = job_to_hf,
+    [CONVERT_MOUNT] = job_mount,   [CONVERT_LIST] = job_list,    [CONVERT_META] = job_meta,
+    [CONVERT_CHECK] = job_check,   [CONVERT_HASH] = job_hash,    [CONVERT_CAT] = job_cat,
+    [CONVERT_PROBE] = job_probe,   [CONVERT_BLUEPRINT] = job_blueprint};
 
 enum { MANY = 1 << CONVERT_LIST | 1 << CONVERT_META | 1 << CONVERT_CHECK | 1 << CONVERT_HASH };
 
@@ -32,7 +33,7 @@ static zt_status look_at(job *j, int mode)
     j->many = j->cli->n_operands > 1;
     for (int i = 0; i < j->cli->n_operands && worst != ZT_EINTR; i++) {
         j->path = &j->cli->operands[i];
-        zt_status s = looks[mode](j);
+        zt_status s = does[mode](j);
         if (zt_exit_code(s) > zt_exit_code(worst)) worst = s;
         if (s != ZT_OK && j->many) zt_cli_report(j->cli, s);
     }
@@ -51,19 +52,21 @@ static bool is_edit(const job *j)
            !o->to && !o->dtype && !o->shard && !o->select.n && !o->drop.n;
 }
 
-static zt_status convert(job *j)
+/* Inputs and output, and the mode that they make of it; -1: something is missing. */
+static int take_operands(job *j)
 {
     zt_cli *cli = j->cli;
     j->path = cli->operands;
     j->n_in = cli->n_operands;
     j->out = cli->output;
-    if (j->n_in == 0) return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
-    if (!j->out && !is_edit(j)) {
-        if (j->n_in < 2)
-            return zt_fail(j->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
-        j->out = j->path[--j->n_in];
-    }
-    return job_mounts(j) ? job_mount(j) : job_convert(j);
+    if (j->n_in == 0) zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
+    if (j->n_in == 0) return -1;
+    if (is_edit(j)) return CONVERT_EDIT;
+    if (!j->out && j->n_in < 2)
+        zt_fail(j->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
+    if (!j->out && j->n_in < 2) return -1;
+    if (!j->out) j->out = j->path[--j->n_in];
+    return job_is_hf(j) ? CONVERT_HF : job_mounts(j) ? CONVERT_MOUNT : CONVERT_WRITE;
 }
 
 int main(int argc, char **argv)
@@ -71,9 +74,11 @@ int main(int argc, char **argv)
     convert_options *o = convert_options_init();
     zt_cli *cli = zt_cli_open(&convert_tool, argc, argv);
     job j = {.cli = cli, .ctx = cli->ctx, .o = o, .texts = zt_arena_new(cli->ctx, 0)};
-    int mode = zt_cli_mode(cli, CONVERT_WRITE);
-    zt_status s = !j.texts ? ZT_ENOMEM : mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
-    if (s == ZT_OK) s = looks[mode] ? look_at(&j, mode) : convert(&j);
+    int mode = j.texts ? zt_cli_mode(cli, CONVERT_WRITE) : -1;
+    bool looks = mode > CONVERT_WRITE;
+    if (mode == CONVERT_WRITE) mode = take_operands(&j);
+    zt_status s = mode < 0 ? zt_ctx_status(cli->ctx) : zt_cli_enter(cli, mode);
+    if (s == ZT_OK) s = looks ? look_at(&j, mode) : does[mode](&j);
     for (int i = 0; j.in && i < j.n_in; i++) zt_checkpoint_close(j.in[i]);
     zt_free(j.ctx, j.in);
     zt_table_free(j.table);

@@ -237,24 +237,22 @@ static zt_status edit_file(job *j)
 
 /* ---- to a Hugging Face directory ------------------------------------------------------------- */
 
-static bool is_hf(const job *j)
+bool job_is_hf(const job *j)
 {
     size_t n = j->out ? strlen(j->out) : 0;
     return j->o->to ? strcmp(j->o->to, "hf") == 0 : n && j->out[n - 1] == '/';
 }
 
 /* Its tensors, names and keys are all of one model, as transformers reads it. */
-static zt_status to_hf(job *j)
+zt_status job_to_hf(job *j)
 {
     const convert_options *o = j->o;
     zt_hf_opts opts = {.dtype = ZT_DTYPE_COUNT, .stop = zt_cli_interrupted};
     zt_status s = job_dtype(j, &opts.dtype);
     if (s != ZT_OK) return s;
-    if (j->n_in != 1 || !j->out || o->select.n || o->drop.n || o->rename.n || o->set.n ||
-        o->unset.n || o->shard)
-        return zt_fail(j->ctx, ZT_EUSAGE,
-                       "a Hugging Face directory is of one whole model, with no "
-                       "other change than --dtype");
+    if (j->n_in != 1)
+        return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d",
+                       j->n_in);
     if (strcmp(j->out, "-") == 0)
         return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
     if (o->dtype && opts.dtype != ZT_F32 && opts.dtype != ZT_F16 && opts.dtype != ZT_BF16)
@@ -270,7 +268,6 @@ static zt_status to_hf(job *j)
 
 zt_status job_convert(job *j)
 {
-    if (is_hf(j)) return to_hf(j);
     zt_checkpoint_opts o = {.force = j->cli->force, .shard = j->o->shard};
     zt_status s = j->out ? choose_container(j, &o.to) : ZT_OK;
     if (s == ZT_OK) s = check_paths(j);

@@ -52,6 +52,8 @@ static zt_status write(zt_cli *cli, const dna_options *o, zt_dna *d, const char 
     if (!to) return ZT_EUSAGE;
     if (to == zt_container_named("json")) return write_json(cli, o, d, path);
     zt_checkpoint_opts opts = {.to = to, .force = cli->force};
+    if (zt_cli_refuse_given(cli, "progress", "signatures in a container; it applies to --to json"))
+        return ZT_EUSAGE;
     zt_status s = strcmp(path, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "signatures");
     return s == ZT_OK ? zt_dna_write_signatures(d, path, &opts) : s;
 }

@@ -134,9 +134,9 @@ static zt_status check_wishes(const net *n)
 static zt_status plan(net *n)
 {
     quant *q = n->q;
-    if (q->o->imatrix || q->o->scale_given)
-        return zt_fail(q->ctx, ZT_EUSAGE, "%s is of models, not of networks",
-                       q->o->imatrix ? "--imatrix" : "--scale");
+    if (zt_cli_refuse_given(q->cli, "imatrix|scale|pure|strict|threads",
+                            "a network; it applies to a model"))
+        return ZT_EUSAGE;
     zt_status s = open_frame(n);
     if (s != ZT_OK)
         return s;

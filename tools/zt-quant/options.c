@@ -215,5 +215,8 @@ zt_status quant_options_check(quant *q)
     zt_status s = take_operands(q);
     if (s == ZT_OK && o->to && !zt_container_named(o->to))
         s = misuse(q, "--to: no such format");
+    if (s == ZT_OK && o->dry_run && !quant_fits(o))
+        s = zt_cli_refuse_given(q->cli, "threads|progress",
+                                "--dry-run without --target-size or --bpw: nothing is measured");
     return s == ZT_OK ? take_types(q) : s;
 }

@@ -131,6 +131,8 @@ static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, 
 
 zt_status trace_compile(zt_cli *cli, const trace_options *o, char **operands, int n)
 {
+    if (!o->report && zt_cli_refuse_given(cli, "model|input|data|seed", "compile without --report"))
+        return ZT_EUSAGE;
     zt_prog *p = trace_program(cli, operands, n);
     zt_engine *e = p ? zt_cli_engine(cli) : NULL;
     zt_status s = e ? compile(cli, o, p, e, operands, n) : zt_ctx_status(cli->ctx);

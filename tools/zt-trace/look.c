@@ -229,6 +229,10 @@ static zt_status open_session(trace_look *l)
 zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
                           char **operands, int n)
 {
+    *l = (trace_look){.cli = cli};
+    if (o->times && zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed",
+                                        "times that are read (--times): nothing is run"))
+        return ZT_EUSAGE;
     zt_status s = open_subject(l, cli, o, p, operands, n);
     if (!s && o->times) return trace_times_read(l, o->times);
     if (!s) s = open_session(l);

@@ -71,7 +71,7 @@ const zt_shared_opt trace_shared_options[] = {
     {"isa", ENGINE, NULL},
     {"compute", ENGINE & ~IN(DIFF), NULL},
     {"tile", ENGINE, NULL},
-    {"seed", ENGINE, NULL},
+    {"seed", SUBJECT & ~IN(MEMORY), NULL},
     {"format", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
-    {"color", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
+    {"color", IN(STATS) | IN(DIFF), NULL},
     {0}};

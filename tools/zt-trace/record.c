@@ -331,11 +331,16 @@ static zt_status check(zt_cli *cli, const trace_options *o)
 {
     const char *const out[] = {cli->output ? cli->output : "-", o->values, o->times};
     if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (o->cycles) return zt_fail(cli->ctx, ZT_EUSAGE, "--cycles is of networks");
+    if (zt_cli_refuse_given(cli, "cycles", "a language model; it applies to a network"))
+        return ZT_EUSAGE;
     if (o->prompt && !*o->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
     if (!o->prompt && (o->steps || o->values || o->times || o->at))
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "--steps, --values, --times and --at are of a run: give a prompt (-p)");
+    if (!o->steps && !o->values && !o->times &&
+        zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS "|at",
+                            "record without --steps, --values or --times: nothing is run"))
+        return ZT_EUSAGE;
     for (int i = 0; i < 3; i++) {
         if (zt_cli_refuse_same(cli, o->model, out[i])) return zt_ctx_status(cli->ctx);
         for (int k = 0; k < i; k++)
@@ -368,9 +373,10 @@ static zt_status record(recording *r)
 /* Of a network the program is all there is. */
 static zt_status record_network(zt_cli *cli, const trace_options *o)
 {
-    if (o->prompt || o->steps || o->values || o->times)
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "-p, --steps, --values and --times are for language models");
+    if (zt_cli_refuse_given(cli,
+                            "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
+                            "a network; it applies to a language model"))
+        return ZT_EUSAGE;
     zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_how){.cycles = o->cycles});
     zt_status st = p ? name_model(cli, p, o->model) : zt_ctx_status(cli->ctx);
     for (int i = 0; p && i < zt_prog_n_symbols(p) && !st; i++) /* a batch of one */

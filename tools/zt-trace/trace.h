@@ -39,6 +39,9 @@ extern trace_options trace_opt;
 extern const zt_opt trace_option_table[];
 extern const zt_shared_opt trace_shared_options[];
 
+/* Names of the shared options that say how a program runs. */
+#define TRACE_ENGINE_OPTIONS "threads|engine|strict-engine|isa|compute|tile"
+
 /* The commands, which are the tool's modes. */
 enum {
     TRACE_RECORD,

@@ -174,6 +174,14 @@ static zt_status choose(run *r)
         return zt_fail(ctx, ZT_EUSAGE, "--schedule '%s' is none of constant, linear, cosine",
                        o->schedule);
     *optim = zt_optim_default(m);
+    if (strcmp(name, "sgd") && optim->momentum == 0 &&
+        zt_cli_refuse_given(r->cli, "momentum",
+                            "this optimizer; it applies to sgd, momentum or nesterov"))
+        return ZT_EUSAGE;
+    if (!strcmp(o->schedule, "constant") &&
+        zt_cli_refuse_given(r->cli, "lr-min",
+                            "the schedule constant; it applies to linear or cosine"))
+        return ZT_EUSAGE;
     if (o->lr >= 0) optim->lr = o->lr;
     if (o->momentum >= 0) optim->momentum = o->momentum;
     if (o->decay >= 0) optim->decay = o->decay;

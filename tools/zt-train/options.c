@@ -51,7 +51,7 @@ const zt_opt train_option_table[] = {
     ROW('c', "ctx", I64, ctx, TEXT, "N", "tokens of a window of the text (default: 128)", .min = 2,
         .max = 1 << 20),
     ROW(0, "eval", FLAG, eval, 0, NULL, "no training: accuracy, deviation buckets and score", ),
-    ROW(0, "loss", WORD, loss, NETWORK | EVAL, "mse|cross_entropy",
+    ROW(0, "loss", WORD, loss, NETWORK, "mse|cross_entropy",
         "of a program without an output 'loss'", ),
     ROW(0, "method", WORD, method, FIT, "backprop",
         "how weights learn: by gradients of the loss", ),

@@ -1,0 +1,82 @@
+# zt-dna: see walk.pl.
+my $times = sub { $_[0] =~ s/\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ//gr };
+my @merge = qw(merge --method linear a.gguf b.gguf -o out.gguf);
+my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf);
+{
+    tool => "zt-dna",
+    make => q{
+        for m in a:0 b:1 c:2; do "$ZT_TESTS/mkmodel" --arch llama --ctx 64 --type f32 --seed ${m#*:} ${m%:*}.gguf; done
+        zt-convert -q --no-history --dtype bf16 a.gguf half.gguf
+        zt-train -q --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net.json >/dev/null
+        zt-train -q --seed 3 --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net2.json >/dev/null
+        printf '%s\n' 'merge_method: linear' 'models:' '  - model: b.gguf' '    parameters: {weight: 1}' '  - model: c.gguf' '    parameters: {weight: 1}' >recipe.yaml
+        mkdir dir; cp b.gguf dir/d.gguf
+        sed s/b.gguf/d.gguf/ recipe.yaml >apart.yaml
+        zt-quant -q --type int8 net.json net8.json; zt-quant -q --type int8 net2.json other8.json
+    },
+    flags => [],
+    modes => {
+        layers => {run => [qw(layers a.gguf)]},
+        extract => {run => [qw(extract a.gguf)]},
+        compare => {run => [qw(compare a.gguf half.gguf)]},
+        lineage => {run => [qw(lineage a.gguf half.gguf b.gguf)]},
+        splice => {run => [qw(splice a.gguf b.gguf --no-history -o out.gguf)], same => $times},
+        merge => {run => \@merge, same => $times},
+        graft => {run => [qw(graft net.json net2.json --no-history -o out.json)]},
+        lora => {run => [qw(lora a.gguf b.gguf -o out.gguf)], same => $times},
+    },
+    all => {
+        "--select" => {value => "blk.0.*"},
+        "--threshold" => {value => .999999},
+        "--plot" => {value => "p.svg"},
+        "--output" => {value => "other.gguf"},
+        "--force" => {there => "out.gguf"},
+        "--color" => {value => "never", terminal => 1},
+        "--seed" => {value => 5},
+        "--rule" => {value => "loom"},
+        "--to" => {value => "safetensors"},
+    },
+    in => {
+        extract => {
+            "--progress" => {value => "always", run => [qw(extract --to json a.gguf)]},
+            "--output" => {value => "dna.json"},
+            "--force" => {with => ["--output", "dna.json"], there => "dna.json"},
+        },
+        compare => {"--force" => {with => ["--plot", "p.svg"], there => "p.svg"}},
+        lineage => {"--force" => {with => ["--plot", "p.svg"], there => "p.svg"}},
+        splice => {
+            "--alpha" => {value => .2},
+            "--rule" => {with => ["--report", "r.json"], value => "loom"},
+            "--ratio" => {value => .2, with => [qw(--mode point)]},
+            "--fitness-a" => {value => 3, with => [qw(--fitness-b 1)], },
+            "--fitness-b" => {value => 3, with => [qw(--fitness-a 1)], },
+            "--seed" => {value => 5, with => [qw(--mode uniform)]},
+            "--report" => {value => "r.json"},
+            "--no-history" => {},
+        },
+        merge => {
+            "--method" => {value => "slerp"},
+            "--config" => {run => [qw(merge -o out.gguf)], value => "recipe.yaml"},
+            "--models" => {run => [qw(merge --config apart.yaml -o out.gguf)], value => "dir"},
+            "--base" => {run => [qw(merge --method slerp a.gguf b.gguf -o out.gguf)], value => "b.gguf"},
+            "--weight" => {value => "0.2,0.8"},
+            "--t" => {run => [qw(merge --method slerp a.gguf b.gguf -o out.gguf)], value => .2},
+            "--density" => {run => \@ties, value => .2},
+            "--gamma" => {run => [qw(merge --method breadcrumbs --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf)], value => .3},
+            "--epsilon" => {run => [qw(merge --method della --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf)], value => .3},
+            "--lambda" => {run => \@ties, value => .3},
+            "--scale" => {run => [qw(merge a.gguf -o out.gguf)], value => .5},
+            "--param" => {value => "normalize=false"},
+            "--type" => {value => "q8_0"},
+            "--seed" => {run => [qw(merge --method dare_linear --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf)], value => 5},
+        },
+        graft => {
+            "--combine" => {value => "add"},
+            "--output" => {value => "other.json"},
+            "--force" => {there => "out.json"},
+            "--to" => {value => "npz"},
+            "--no-history" => {},
+        },
+        lora => {"--rank" => {value => 2}},
+    },
+};
