@@ -78,7 +78,7 @@ ids() { # model
     zt-convert m.gguf out/
     run -73 --separate-stderr zt-convert --to hf m.gguf out
     one_message zt-convert
-    run -73 --separate-stderr zt-convert --to hf -f m.gguf out
+    run -64 --separate-stderr zt-convert --to hf -f m.gguf out
     run -73 --separate-stderr zt-convert --to hf m.gguf no/such/place
     one_message zt-convert
     head -c 20000 m.gguf >cut.gguf

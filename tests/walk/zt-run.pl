@@ -10,6 +10,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
     make => q{
         "$ZT_TESTS/mkmodel" --arch llama --ctx 256 model.gguf
         "$ZT_TESTS/mkmodel" --arch llama --ctx 256 --seed 1 --layers 3 other.gguf
+        "$ZT_TESTS/mkmodel" --arch llama --ctx 256 --seed 1 tuned.gguf
+        zt-dna -q lora --rank 4 model.gguf tuned.gguf -o adapter.gguf
         "$ZT_TESTS/mkmodel" --arch gemma3 --ctx 256 spm.gguf
         for i in {1..60}; do printf 'hello on the she in there %d ' $i; done >text.txt
         printf 'one two\n' >short.txt
@@ -68,6 +70,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
         "--logprobs" => {value => 3, with => ["--json"]},
         "--perplexity" => {value => "special.txt"},
         "--session" => {value => "s"},
+        "--lora" => {value => "adapter.gguf=30"},
         "--plan" => {value => "text.txt", code => 65},    # it is read
         "--speculate" => {with => ["--stats"]},
         "--no-kv-cache" => {reason => "the same tokens, later: tests/zt-run-more.bats"},
@@ -140,7 +143,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
             "--no-kv-cache" => {reason => "the same tokens, later: tests/zt-run-more.bats"},
             "--isa" => {value => "scalar", reason => "the same tokens of other instructions: see text"},
         },
-        "dry-run" => {"--chunk" => {value => 1}},
+        "dry-run" => {"--chunk" => {value => 1}, "--lora" => {value => "none.gguf", fails => 1}},    # it is read
         chat => {
             "--template" => {value => "gemma"},
             "--system" => {value => "be brief"},

@@ -75,7 +75,9 @@ my @bind = qw(--bind n=3,ctx=32);
         },
         diff => {
             "--replay" => {value => "u"},
-            "--color" => {value => "never", terminal => 1},
+            "--color" => {value => "never", terminal => 1, with => ["--all"]},
+            "--isa" => {value => "scalar", with => ["--all"]},
+            "--seed" => {value => 5, with => ["--all"]},
             "--output" => {value => "case.zt", with => ["--replay", "u"]},
             "--force" => {with => ["--replay", "u", "--output", "case.zt"], there => "case.zt"},
         },

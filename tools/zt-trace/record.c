@@ -338,7 +338,7 @@ static zt_status check(zt_cli *cli, const trace_options *o)
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "--steps, --values, --times and --at are of a run: give a prompt (-p)");
     if (!o->steps && !o->values && !o->times &&
-        zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS "|at",
+        zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS,
                             "record without --steps, --values or --times: nothing is run"))
         return ZT_EUSAGE;
     for (int i = 0; i < 3; i++) {
