@@ -71,6 +71,8 @@ my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o o
             "--seed" => {run => [qw(merge --method dare_linear --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf)], value => 5},
         },
         graft => {
+            "--select" => {value => "none*", fails => 1},    # of types too: what is selected must be there
+            "--gate" => {value => "none.json", with => [qw(--combine filter)], code => 66},
             "--combine" => {value => "add"},
             "--output" => {value => "other.json"},
             "--force" => {there => "out.json"},
