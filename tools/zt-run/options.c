@@ -104,7 +104,7 @@ static const zt_opt options[] = {
     FLAG("embed", embed, MODELS,
         "the text as one vector: npy, or with --format ndjson a line each", ),
     ROW(0, "lora", LIST, lora, RUNS | DRY, "FILE[=SCALE]",
-        "apply a LoRA adapter (PEFT directory, GGUF); scale 1; many times", ),
+        "apply a LoRA adapter, a PEFT directory or a GGUF (scale 1); repeatable", ),
     ROW(0, "session", STR, session, TEXT | CHAT, "FILE",
         "the KV cache from FILE, and at the end into it", .excludes = "no-kv-cache"),
     ROW(0, "plan", STR, plan, RUNS, "FILE.zt",
