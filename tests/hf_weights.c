@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "lib/io/checkpoint.h"
+#include "lib/io/shards.h"
 #include "tests/hfsmall.h"
 
 /* Tensors [first, last) of the file `from` to the file `to`, whose suffix says what it is. */
@@ -144,6 +145,34 @@ static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
     hfw_end(&d);
 }
 
+static void test_shard_names(zt_ctx *ctx)
+{
+    static const struct {
+        const char *path;
+        int64_t no, count;
+        const char *second;
+    } names[] = {{"a/m-00001-of-00003.gguf", 1, 3, "a/m-00002-of-00003.gguf"},
+                 {"m_00072-of-00072.bin", 72, 72, "m_00002-of-00072.bin"},
+                 {"m-00001-of-000163.safetensors", 1, 163, "m-00002-of-000163.safetensors"},
+                 {"m.v1-3-of-12.pt", 3, 12, "m.v1-2-of-12.pt"},
+                 {"-1-of-2.gguf", 1, 2, "-2-of-2.gguf"}};
+    static const char *const others[] = {"m-00000-of-00003.gguf", "m-00004-of-00003.gguf",
+                                         "m-00001-of-.gguf",      "m-of-00002.gguf",
+                                         "m00001-of-00002.gguf",  "m-00001-of-00002",
+                                         "m-00001-of-00002.d/x",  "00001-of-00002.gguf",
+                                         "m-1-of-1000000000000.x", ""};
+    zt_shard_name n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool is = zt_shard_parse(names[i].path, &n) && n.no == names[i].no &&
+                  n.count == names[i].count;
+        char *second = is ? zt_shard_path(ctx, names[i].path, &n, 2) : NULL;
+        ok(second && strcmp(second, names[i].second) == 0, "'%s' is a part", names[i].path);
+        zt_free(ctx, second);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ok(!zt_shard_parse(others[i], &n), "'%s' is not", others[i]);
+}
+
 /* What has another name is taken where there is no choice. */
 static void test_names(zt_ctx *ctx)
 {
@@ -226,6 +255,7 @@ int main(void)
     test_bin(ctx);
     test_parts(ctx, "model", ".safetensors");
     test_parts(ctx, "pytorch_model", ".bin");
+    test_shard_names(ctx);
     test_names(ctx);
     test_none(ctx);
     test_foreign(ctx);

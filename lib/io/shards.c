@@ -34,7 +34,7 @@ bool zt_shard_parse(const char *path, zt_shard_name *n)
         return false;
     n->width = digits_before(path, from, at - k, &n->no);
     at -= k + n->width;
-    if (!n->width || at <= from || path[at - 1] != '-')
+    if (!n->width || at <= from || (path[at - 1] != '-' && path[at - 1] != '_'))
         return false;
     n->stem = at - 1;
     return n->no >= 1 && n->no <= n->count;
@@ -44,9 +44,9 @@ char *zt_shard_path(zt_ctx *ctx, const char *path, const zt_shard_name *n, int64
 {
     zt_str s;
     zt_str_init(&s, ctx);
-    zt_status st = zt_str_put(&s, path, n->stem);
+    zt_status st = zt_str_put(&s, path, n->stem + 1);
     if (st == ZT_OK)
-        st = zt_str_printf(&s, "-%0*" PRId64, (int)n->width, no);
+        st = zt_str_printf(&s, "%0*" PRId64, (int)n->width, no);
     if (st == ZT_OK)
         st = zt_str_puts(&s, path + n->stem + 1 + n->width);
     if (st == ZT_OK)

@@ -1,5 +1,6 @@
 /* shards.h - for the readers of lib/io, and who looks for weights in a directory: the names of a
- * model's files, where it is in several: NAME-00002-of-00003.SUFFIX, numbers from 1 on, of any width. */
+ * model's files, where it is in several: NAME-00002-of-00003.SUFFIX, numbers from 1 on, of any width; or '_' before
+ * them. */
 #ifndef ZT_SHARDS_H
 #define ZT_SHARDS_H
 
@@ -9,7 +10,7 @@ enum { ZT_MAX_SHARDS = 1000 };
 
 typedef struct zt_shard_name {
     int64_t no, count;  /* 1 <= no <= count */
-    size_t stem, width; /* bytes before the '-' of the number, digits of the number */
+    size_t stem, width; /* bytes before the '-' or '_' of the number, digits of the number */
     size_t suffix;      /* where ".SUFFIX" begins */
 } zt_shard_name;
 
