@@ -207,6 +207,9 @@ static void test_headers(zt_ctx *ctx)
          "a zero in a name", 4, false},
         {"{\"__metadata__\":{\"a\":\"\\ud800\"}}", "half a surrogate pair", 0, false},
         {"{\"__metadata__\":{\"a\":\"b\"}}", "metadata alone", 0, true},
+        {" \n\t{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "white space before it", 4,
+         true},
+        {"\f{}", "a form feed before it", 0, false},
         {"{", "an object that does not end", 0, false},
         {"{}", "nothing", 0, true},
     };

@@ -176,13 +176,16 @@ static zt_status read_text(const st_parser *p, const zt_source *in, size_t n, ch
     }
 }
 
+/* The format asks for '{'; the reference reader takes JSON's white space before it. */
+static bool begins_object(char c) { return c == '{' || c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
 static zt_status read_header(st_parser *p, const zt_source *in, size_t n)
 {
     zt_ctx *ctx = p->s->ctx;
     int64_t first = p->s->n_tensors;
     char *text = NULL;
     zt_status st = read_text(p, in, n, &text);
-    if (st == ZT_OK && text[0] != '{')
+    if (st == ZT_OK && !begins_object(text[0]))
         st = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", p->file);
     if (st == ZT_OK)
         st = make_room(p->s, n);
@@ -203,7 +206,7 @@ static uint64_t header_length(const unsigned char b[8])
 bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size)
 {
     const unsigned char *b = bytes;
-    if (n < 9 || b[8] != '{')
+    if (n < 9 || !begins_object((char)b[8]))
         return false;
     uint64_t header = header_length(b);
     return header <= MAX_HEADER && header <= size - 8;
