@@ -3,6 +3,7 @@
 #include "lib/run/rounding.h"
 
 #include "lib/engine/convert.h"
+#include "lib/ops/linear.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +22,27 @@ static int weight_of(zt_op op, int k)
     }
 }
 
-/* Sums of squares of all rows' weights, for each block of columns; w is [rows, cols]. */
+/* How the first input is rounded: in blocks, by steps of the largest over `levels`; 0: to bf16. */
+typedef struct rounding {
+    double levels;
+    int weight; /* the input that it is multiplied by */
+} rounding;
+
+static bool find_rounding(const zt_step *st, const void *attrs, int k, const zt_type *const in[],
+                          rounding *r)
+{
+    int bits = zt_op_rounds(st->op, attrs, in);
+    const zt_word *act = zt_op_act(st->op, attrs ? attrs : zt_op_info(st->op)->defaults, k);
+    *r = (rounding){.levels = bits == 8 ? 127 : bits == 16 ? 127 * 254 : 0,
+                    .weight = weight_of(st->op, k)};
+    const zt_type *w = r->weight < 0 ? NULL : in[r->weight], *x = in[0];
+    if (!w || !x || w->rank != 2 || x->rank < 1 || w->dim[1] < 1 ||
+        x->dim[x->rank - 1] != w->dim[1] || zt_dtype_get(x->dtype)->kind != 'F')
+        return false;
+    return bits || (w->dtype == ZT_BF16 && act && act->s[0] == 'q');
+}
+
+/* Sums of squares of the weights of each column; w is [rows, cols]. */
 static void add_squares(const zt_type *t, const char *w, double *row, double *squares)
 {
     const zt_dtype_info *info = zt_dtype_get(t->dtype);
@@ -29,25 +50,41 @@ static void add_squares(const zt_type *t, const char *w, double *row, double *sq
     size_t bytes = (size_t)(cols / info->block) * (size_t)info->block_bytes;
     for (int64_t r = 0; r < t->dim[0]; r++) {
         zt_widen(t->dtype, w + (size_t)r * bytes, row, cols);
-        for (int64_t c = 0; c < cols; c++) squares[c / BLOCK] += row[c] * row[c];
+        for (int64_t c = 0; c < cols; c++) squares[c] += row[c] * row[c];
     }
 }
 
-/* Of rows of x: a block whose largest is `most` is rounded to steps of most / levels, whose error has
- * a variance of a twelfth of a step's square, and meets the weights of its columns. */
-static double add_errors(const zt_type *t, const char *x, double levels, const double *squares,
-                         double *row)
+/* The distance of two neighbours of x in bf16, which has 8 bits. */
+static double step_of_bf16(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return x == 0 || !isfinite(x) ? 0 : ldexp(1, exponent - 8);
+}
+
+/* Of n columns that are rounded together: what is rounded to steps is off by a twelfth of a step's
+ * square on average, which meets the weights of its column. */
+static double block_error(const rounding *r, const double *x, const double *squares, int64_t n)
+{
+    double most = 0, sum = 0;
+    for (int64_t c = 0; c < n; c++) most = fmax(most, fabs(x[c]));
+    for (int64_t c = 0; c < n; c++) {
+        double step = r->levels > 0 ? most / r->levels : step_of_bf16(x[c]);
+        sum += step * step / 12 * squares[c];
+    }
+    return sum;
+}
+
+static double add_errors(const rounding *how, const zt_type *t, const char *x,
+                         const double *squares, double *row)
 {
     int64_t cols = t->dim[t->rank - 1], count = zt_type_count(t);
     size_t bytes = (size_t)cols * (size_t)zt_dtype_get(t->dtype)->block_bytes;
     double sum = 0;
     for (int64_t r = 0; r < count / cols; r++) {
         zt_widen(t->dtype, x + (size_t)r * bytes, row, cols);
-        for (int64_t at = 0; at < cols; at += BLOCK) {
-            double most = 0;
-            for (int64_t c = at; c < cols && c < at + BLOCK; c++) most = fmax(most, fabs(row[c]));
-            sum += most * most / levels / levels / 12 * squares[at / BLOCK];
-        }
+        for (int64_t at = 0; at < cols; at += BLOCK)
+            sum += block_error(how, row + at, squares + at, cols - at < BLOCK ? cols - at : BLOCK);
     }
     return sum;
 }
@@ -57,19 +94,18 @@ double zt_rounding_error(zt_walk *walk, int step, int k)
     const zt_bound *b = zt_walk_bound(walk);
     const zt_step *st = zt_prog_step(zt_walk_prog(walk), step);
     const zt_type *in[ZT_MAX_IN] = {0};
+    rounding r;
     for (int i = 0; i < ZT_MAX_IN; i++) in[i] = st->in[i] >= 0 ? &b->type[st->in[i]] : NULL;
-    int w = weight_of(st->op, k), bits = zt_op_rounds(st->op, b->attrs[step], in);
-    if (w < 0 || !bits || !in[0] || !in[w] || in[w]->rank != 2 || in[0]->rank < 1) return 0;
-    int64_t cols = in[w]->dim[1];
-    if (cols < 1 || in[0]->dim[in[0]->rank - 1] != cols || zt_dtype_get(in[0]->dtype)->kind != 'F')
-        return 0;
+    if (!find_rounding(st, b->attrs[step], k, in, &r)) return 0;
     zt_ctx *ctx = zt_walk_ctx(walk);
-    const void *x = zt_walk_get(walk, st->in[0]), *weight = x ? zt_walk_get(walk, st->in[w]) : NULL;
+    int64_t cols = in[r.weight]->dim[1];
+    const void *x = zt_walk_get(walk, st->in[0]);
+    const void *weight = x ? zt_walk_get(walk, st->in[r.weight]) : NULL;
     double *row = weight ? zt_alloc_array(ctx, (size_t)cols, 2 * sizeof *row) : NULL, error = 0;
     if (row) {
         memset(row + cols, 0, (size_t)cols * sizeof *row);
-        add_squares(in[w], weight, row, row + cols);
-        error = add_errors(in[0], x, bits == 8 ? 127 : 127 * 254, row + cols, row);
+        add_squares(in[r.weight], weight, row, row + cols);
+        error = add_errors(&r, in[0], x, row + cols, row);
     }
     zt_free(ctx, row);
     return error;
