@@ -16,9 +16,9 @@ setup_file() {
     printf '%s' '{"id":"n","depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[' \
         '{"l":0,"type":"Dense","input_height":2,"output_height":1,"dtype":"float32","weights":"AACAPwAAAEA="},' \
         '{"l":1,"type":"Softmax"}]}' >full.json
-    zt-convert -q --no-history --to hf "$tiny" llama
+    zt-convert -q --to hf "$tiny" llama
     zt-convert -q --no-history llama/model.safetensors bin.pt
-    zt-convert -q --no-history --to hf --dtype f32 "$tiny" other
+    zt-convert -q --to hf --dtype f32 "$tiny" other
 }
 
 setup() {
