@@ -115,3 +115,45 @@ tokens() {
     done
     [ ! -e c.gguf ]
 }
+
+@test "under the names that T5's and others' have it: read as tokenizer.model, or refused by class" {
+    directory unigram 900
+    want=$(printf '%s' 'the end' | zt-run -m "$DIR" --tokenize)
+    head=$(printf '%s' 'the end' | zt-run -m "$DIR" --tokenize --no-bos)
+    [ "$want" != "$head" ]
+    from=tokenizer.model
+    for name in spiece.model sentencepiece.bpe.model spm.model; do
+        mv "$DIR/$from" "$DIR/$name"
+        from=$name
+        zt-convert -q -f "$DIR" a.gguf
+        for m in "$DIR" a.gguf; do
+            [ "$(printf '%s' 'the end' | zt-run -m "$m" --tokenize)" = "$want" ]
+        done
+        head -c 700 "$DIR/$name" >short
+        cp "$DIR/$name" whole
+        cp short "$DIR/$name"
+        run -65 --separate-stderr zt-run -m "$DIR" --count -p x
+        [[ $stderr == *"$name"* ]]
+        cp whole "$DIR/$name"
+    done
+    for type in xlm-roberta deberta-v2 albert big_bird m2m_100; do
+        sed -i 's/"model_type":"[^"]*"/"model_type":"'$type'"/' "$DIR/config.json"
+        run -69 --separate-stderr zt-run -m "$DIR" --count -p x
+        one_message zt-run
+        [[ $stderr == *Tokenizer*spm.model*tokenizer.json* ]]
+    done
+    sed -i 's/"model_type":"[^"]*"/"model_type":"t5"/' "$DIR/config.json"
+    [ "$(printf '%s' 'the end' | zt-run -m "$DIR" --tokenize)" != "$want" ]
+    [[ $(printf '%s' 'the end' | zt-run -m "$DIR" --tokenize) == "$head "* ]]
+}
+
+@test "a vocabulary where weights are wanted is named" {
+    cp "$models/bpe.model" tokenizer.model
+    for command in 'zt-convert tokenizer.model out.gguf' 'zt-convert --list tokenizer.model' 'zt-quant -T q8_0 tokenizer.model out.gguf' \
+        'zt-dna extract tokenizer.model'; do
+        run -65 --separate-stderr $command
+        one_message "${command%% *}"
+        [[ $stderr == *'tokenizer.model: a SentencePiece vocabulary'* ]]
+        [ ! -e out.gguf ]
+    done
+}

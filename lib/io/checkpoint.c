@@ -75,6 +75,13 @@ void zt_checkpoint_close(zt_checkpoint *c)
     zt_free(c->ctx, c);
 }
 
+/* Does a file begin as SentencePiece's does: a message of a piece, of a text? */
+static bool is_vocabulary(const unsigned char *p, size_t n)
+{
+    enum { PIECES = 1 << 3 | 2, TEXT = 1 << 3 | 2 }; /* protobuf: field 1, by its length */
+    return n >= 4 && p[0] == PIECES && p[1] > 2 && p[p[1] < 128 ? 2 : 3] == TEXT;
+}
+
 /* By the first bytes, which a stream gets back; where they say nothing, by the name, so that the
  * reader tells what is wrong. */
 static zt_status find_container(zt_checkpoint *c, zt_source *s)
@@ -92,6 +99,11 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
     if (c->container) return ZT_OK;
     char text[64];
     if (n == 0) return zt_fail(c->ctx, ZT_EDATA, "%s: empty file", c->name);
+    if (is_vocabulary(head, n))
+        return zt_fail(c->ctx, ZT_EDATA,
+                       "%s: a SentencePiece vocabulary (tokenizer.model), without weights: name the "
+                       "directory of its model",
+                       c->name);
     return zt_fail(c->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", c->name,
                    zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
 }

@@ -69,7 +69,7 @@ zt_status zt_index_read(zt_ctx *ctx, const char *path, zt_index_fn *fn, void *us
     zt_free(ctx, text);
     zt_source_close(in);
     if (st == ZT_OK && !r.has_map)
-        st = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map'", path);
+        st = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map': no index of weights", path);
     return st;
 }
 

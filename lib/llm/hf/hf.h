@@ -138,7 +138,7 @@ typedef struct hf {
     bool is_folder;   /* that path is one, not a file of weights */
     zt_str folder;    /* with '/' at its end, or empty */
     zt_str file;      /* of hf_file */
-    zt_str pieces;    /* the path of tokenizer.model, for messages */
+    zt_str pieces;    /* the path of the SentencePiece file, for messages */
     json_t *config;   /* the whole, an object */
     json_t *text;     /* of a model for more than text: the part for text; else config */
     hf_arch arch;
@@ -230,12 +230,16 @@ zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, 
 /* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
 zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool scores);
 
-/* tokenizer.model, whose bytes outlive sp: read; its pieces into w, with what added_tokens.json and
+/* The name of SentencePiece's file in the directory: tokenizer.model, or as some models name it
+ * (spiece.model ...); NULL: there is none. */
+const char *zt_hf_spm_name(hf *m);
+/* That file, whose bytes outlive sp: read; its pieces into w, with what added_tokens.json and
  * tokenizer_config.json add; ggml's name of such a model. */
 zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file);
 zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp);
 const char *zt_hf_spm_model(const zt_sp_model *sp);
-/* Does tokenizer_config.json name a class whose ids are those of the file? ZT_ENOTSUP: it does not. */
+/* Does tokenizer_config.json, or the model's type where that is silent, name a class whose ids are those
+ * of the file? ZT_ENOTSUP: it does not. */
 zt_status zt_hf_spm_class(hf *m, const json_t *config);
 /* What goes around a text, where no file said so. */
 zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config);

@@ -11,13 +11,24 @@
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+const char *zt_hf_spm_name(hf *m)
+{
+    /* Facts: vocab_files_names of transformers' classes. */
+    static const char *const names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                        "spm.model"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (zt_hf_has_file(m, names[i]))
+            return names[i];
+    return NULL;
+}
+
 zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file)
 {
     *sp = (zt_sp_model){0};
     zt_str_clear(&m->pieces);
     zt_status s = zt_str_puts(&m->pieces, m->is_alone ? m->path : m->folder.data);
     if (s == ZT_OK && !m->is_alone)
-        s = zt_str_puts(&m->pieces, "tokenizer.model");
+        s = zt_str_puts(&m->pieces, zt_hf_spm_name(m));
     return s == ZT_OK ? zt_sp_read(sp, m->ctx, m->pieces.data, file) : s;
 }
 
@@ -163,16 +174,42 @@ static const char *class_of(const json_t *config)
     return json_string_value(json_object_get(config, "tokenizer_class"));
 }
 
-zt_status zt_hf_spm_class(hf *m, const json_t *config)
+/* Is a model's type ("xlm-roberta", "t5") that of a class's model? Letters and digits count, of any
+ * case; what follows is a kind of it. */
+static bool is_type(const char *type, const char *class)
+{
+    for (; *class; class++, type++) {
+        while (*type == '-' || *type == '_') type++;
+        char c = *class >= 'A' && *class <= 'Z' ? (char)(*class - 'A' + 'a') : *class;
+        if (*type != c)
+            return false;
+    }
+    return true;
+}
+
+/* By tokenizer_config.json, and where that names none by the model's type. */
+static bool has_class(const hf *m, const json_t *config, const char *class)
 {
     const char *name = class_of(config);
+    const char *type = json_string_value(json_object_get(m->config, "model_type"));
+    return name ? is_class(name, class) : type && is_type(type, class);
+}
+
+zt_status zt_hf_spm_class(hf *m, const json_t *config)
+{
+    const char *name = class_of(config), *file = zt_hf_spm_name(m);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (is_class(name, others[i]))
+        if (has_class(m, config, others[i]))
             return zt_fail(m->ctx, ZT_ENOTSUP,
-                           "%s: a %s does more than its tokenizer.model says: save the tokenizer "
+                           "%s: a %s%s does more than its %s says: save the tokenizer "
                            "with transformers as tokenizer.json",
-                           m->path, name);
+                           m->path, name ? name : others[i], name ? "" : "Tokenizer", file);
     return ZT_OK;
+}
+
+static bool is_t5(const hf *m, const json_t *config)
+{
+    return has_class(m, config, "T5") || has_class(m, config, "MT5") || has_class(m, config, "UMT5");
 }
 
 /* "legacy": false of Llama's and T5's: a text has a blank in front by add_prefix_space, whatever
@@ -189,7 +226,7 @@ static bool is_legacy(const json_t *config)
  * the model 'llama', and so is not put. */
 zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config)
 {
-    bool t5 = is_class(class_of(config), "T5") || is_class(class_of(config), "MT5");
+    bool t5 = is_t5(m, config);
     zt_status s = ZT_OK;
     if (sp->type == ZT_SP_BPE && !t5)
         return ZT_OK;

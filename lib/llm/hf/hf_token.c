@@ -207,7 +207,7 @@ zt_status zt_hf_put_tokenizer(hf *m)
     json_t *tokenizer = zt_hf_load(m, "tokenizer_config.json", &s);
     json_t *generation = s == ZT_OK ? zt_hf_load(m, "generation_config.json", &s) : NULL;
     /* running asks GGUF's keys only where there is nothing else */
-    bool pieces = !zt_hf_has_file(m, "tokenizer.json") && zt_hf_has_file(m, "tokenizer.model");
+    bool pieces = !zt_hf_has_file(m, "tokenizer.json") && zt_hf_spm_name(m);
     if (s == ZT_OK)
         s = m->whole || pieces ? zt_hf_put_vocab(m) : put_specials(m, tokenizer, generation);
     if (s == ZT_OK)

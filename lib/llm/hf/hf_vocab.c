@@ -460,13 +460,15 @@ static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *
     return s;
 }
 
-/* Beside tokenizer.json only some have it. Phi-4 has phi3's layers, and GPT-2's tokenizer. */
-static bool wants_pieces(hf *m, const json_t *config, bool alone)
+/* The SentencePiece file that counts; NULL: none. Beside tokenizer.json only some have it. Phi-4 has phi3's layers, and GPT-2's tokenizer. */
+static const char *pieces_name(hf *m, const json_t *config, bool alone)
 {
+    static const char usual[] = "tokenizer.model";
+    if (alone)
+        return zt_hf_spm_name(m);
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
     bool phi4 = zt_hf_is(m, HF_SET(HF_PHI3)) && name && strcmp(name, "GPT2Tokenizer") == 0;
-    return zt_hf_has_file(m, "tokenizer.model") &&
-           (alone || (zt_hf_is(m, WITH_PIECES) && !phi4));
+    return zt_hf_has_file(m, usual) && zt_hf_is(m, WITH_PIECES) && !phi4 ? usual : NULL;
 }
 
 /* What the converter's class for llama puts before the tokens, and by their number. */
@@ -500,8 +502,8 @@ zt_status zt_hf_put_vocab(hf *m)
         s = open_tokenizer(&k, m, text, n);
     else if (s == ZT_OK)
         k.config = zt_hf_load(m, "tokenizer_config.json", &s);
-    char *pieces =
-        wants_pieces(m, k.config, !text) ? read_file(m, "tokenizer.model", &n_pieces, &s) : NULL;
+    const char *name = pieces_name(m, k.config, !text);
+    char *pieces = name ? read_file(m, name, &n_pieces, &s) : NULL;
     if (s == ZT_OK && (text || pieces))
         s = put_llama_class(m, k.config);
     if (s == ZT_OK && pieces)
