@@ -168,3 +168,33 @@ refused() {
     run --separate-stderr zt-dna merge bases/llama+x -o new.gguf
     [ "$status" -eq 0 ] && [[ $stderr == *"'brand_new'"* && $stderr != *not_set* ]]
 }
+
+@test "zt-dna lora: PEFT's names where they are known, else a GGUF alone; both come back" {
+    for base in llama qwen2 gemma3 gpt2; do
+        zt-convert -q -f bases/$base base.gguf
+        case $base in
+        llama) a=patterns ;; qwen2) a=bias_all ;; gemma3) a=norms ;; gpt2) a=conv1d ;;
+        esac
+        zt-dna merge -q -f base.gguf+$a/a -o tuned.gguf
+        zt-dna lora -q -f --rank 16 base.gguf tuned.gguf -o l.gguf
+        zt-dna merge -q -f base.gguf+l.gguf -o back.gguf
+        rm -rf peft
+        if [ $base = gpt2 ]; then
+            run --separate-stderr zt-dna lora -q --rank 8 base.gguf tuned.gguf -o peft/
+            [ "$status" -eq 69 ] && one_message zt-dna && [[ $stderr == *"'gpt2'"* ]] && [ ! -e peft ]
+        else
+            zt-dna lora -q --rank 16 base.gguf tuned.gguf -o peft/
+            zt-dna merge -q -f bases/$base+peft -o other.gguf
+            near back.gguf other.gguf 2e-5
+        fi
+    done
+}
+
+@test "an adapter that torch.save wrote is read" {
+    cp -rL patterns/a x
+    zt-convert -q x/adapter_model.safetensors x/adapter_model.bin --to pt
+    rm -f x/adapter_model.safetensors
+    zt-dna merge -q bases/llama+x -o one.gguf
+    zt-dna merge -q bases/llama+patterns/a -o two.gguf
+    diff <(zt-convert --hash one.gguf) <(zt-convert --hash two.gguf)
+}

@@ -44,6 +44,7 @@ const char *zt_lora_unknown(const zt_lora *l, int i);
 typedef struct zt_extract_opts {
     int64_t rank; /* of each matrix */
     bool peft;    /* Hugging Face's names; else the model's own, as llama.cpp has them */
+    zt_lora_place_fn *place; /* with peft: what those names are to the model */
     int threads;  /* 0: as many as there are processors */
     uint64_t seed;
     bool (*stop)(void); /* NULL: never */
@@ -54,7 +55,8 @@ typedef struct zt_extract_opts {
 typedef struct zt_extract zt_extract;
 
 /* Both are borrowed, and must be readable anywhere. Matrices that both have and that are not the
- * same bytes are taken, but not embeddings. ZT_EDATA: there is none; ZT_ESHAPE: of other shapes. */
+ * same bytes are taken, but not embeddings. ZT_EDATA: there is none; ZT_ESHAPE: of other shapes;
+ * ZT_ENOTSUP: with peft, an architecture whose names are not known here. */
 zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tuned,
                            const zt_extract_opts *o);
 void zt_extract_free(zt_extract *x);

@@ -79,12 +79,35 @@ static const char *name_of(zt_extract *x, const char *tensor, bool b)
     return out;
 }
 
+/* A model with GGUF's names has a name for PEFT where the way back is the same. */
+static zt_status check_name(const zt_extract *x, const char *tensor)
+{
+    const zt_meta *m = zt_checkpoint_meta(x->base);
+    int64_t at = zt_meta_find(m, "general.architecture");
+    zt_bytes of = at >= 0 ? zt_meta_text(zt_meta_get(m, at)) : (zt_bytes){NULL, 0};
+    char hf[256], arch[65], shown[160], name[80];
+    zt_lora_place place;
+    if (!x->o.peft || !of.data) return ZT_OK;
+    snprintf(arch, sizeof arch, "%.*s", (int)(of.n < 64 ? of.n : 64), of.data);
+    if (x->o.place && zt_merge_hf_name(tensor, hf, sizeof hf) && x->o.place(arch, hf, &place) &&
+        !strcmp(place.name, tensor) && !place.transposed)
+        return ZT_OK;
+    return zt_fail(x->ctx, ZT_ENOTSUP,
+                   "%s: PEFT's name for '%s' of the architecture '%s' is not known here: write a "
+                   "GGUF",
+                   zt_checkpoint_name(x->base),
+                   zt_escape(shown, sizeof shown, tensor, strlen(tensor)),
+                   zt_escape(name, sizeof name, arch, strlen(arch)));
+}
+
 static zt_status add(zt_extract *x, int64_t i, int64_t other, const zt_entry *e)
 {
     matrix *m = &x->matrix[x->n];
     char hf[256], shown[160];
     const char *a = name_of(x, e->name, false), *b = name_of(x, e->name, true);
     if (!a || !b) return ZT_ENOMEM;
+    zt_status s = check_name(x, e->name);
+    if (s != ZT_OK) return s;
     *m = (matrix){.base = i, .tuned = other, .rows = e->type.dim[0], .columns = e->type.dim[1]};
     if (x->o.peft && zt_merge_hf_name(e->name, hf, sizeof hf))
         m->heads = zt_lora_heads(x->base, e->name);

@@ -12,13 +12,14 @@
 #include <pcre2.h>
 #include <string.h>
 
-enum { MOST_KEYS = 1 << 16, MOST_KEY = 1 << 12, MOST_STEPS = 1000000, MOST_HEAP_KIB = 16 << 10 };
+enum { MOST_KEYS = 1 << 14, MOST_KEY = 1 << 12, MOST_STEPS = 100000, MOST_HEAP_KIB = 16 << 10 };
 
 struct lora_patterns {
     zt_ctx *ctx;
     const char *file, *member;
     const json_t *object;
     pcre2_general_context *memory;
+    pcre2_compile_context *how;
     pcre2_match_context *limits;
     pcre2_match_data *match;
     pcre2_code **code;
@@ -114,10 +115,11 @@ static zt_status compile(lora_patterns *p, const char *key)
     zt_status s = zt_str_printf(&whole, "(.*\\.)?(%s)$", key);
     if (s == ZT_OK)
         p->code[p->n] = pcre2_compile((PCRE2_SPTR)whole.data, whole.len,
-                                      PCRE2_ANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+                                      PCRE2_ANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &at, p->how);
     zt_str_fini(&whole);
     if (s != ZT_OK) return s;
     if (p->code[p->n++]) return ZT_OK;
+    if (code == PCRE2_ERROR_HEAP_FAILED) return zt_fail(p->ctx, ZT_ENOMEM, "%s", p->file);
     pcre2_get_error_message(code, why, sizeof why);
     return bad(p, key, (const char *)why);
 }
@@ -131,11 +133,13 @@ static zt_status read_keys(lora_patterns *p)
         return zt_fail(p->ctx, ZT_EDATA, "%s: %s has %zu keys, at most %d are read", p->file,
                        p->member, n, MOST_KEYS);
     p->memory = pcre2_general_context_create(pcre_alloc, pcre_free, p->ctx);
-    p->limits = p->memory ? pcre2_match_context_create(p->memory) : NULL;
+    p->how = p->memory ? pcre2_compile_context_create(p->memory) : NULL;
+    p->limits = p->how ? pcre2_match_context_create(p->memory) : NULL;
     p->match = p->limits ? pcre2_match_data_create(1, p->memory) : NULL;
     p->code = zt_calloc(p->ctx, n, sizeof(pcre2_code *));
     p->value = zt_calloc(p->ctx, n, sizeof(json_t *));
     if (!p->match || !p->code || !p->value) return ZT_ENOMEM;
+    pcre2_set_newline(p->how, PCRE2_NEWLINE_LF);
     pcre2_set_match_limit(p->limits, MOST_STEPS);
     pcre2_set_heap_limit(p->limits, MOST_HEAP_KIB);
     json_object_foreach((json_t *)(uintptr_t)p->object, key, value)
@@ -174,6 +178,7 @@ void zt_lora_patterns_free(lora_patterns *p)
     for (int i = 0; p->code && i < p->n; i++) pcre2_code_free(p->code[i]);
     pcre2_match_data_free(p->match);
     pcre2_match_context_free(p->limits);
+    pcre2_compile_context_free(p->how);
     pcre2_general_context_free(p->memory);
     zt_free(p->ctx, p->code);
     zt_free(p->ctx, p->value);

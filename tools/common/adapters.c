@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* lib/dna does not know Hugging Face's names, lib/llm does. */
-static bool place(const char *arch, const char *hf_name, zt_lora_place *out)
+bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out)
 {
     zt_hf_place p;
     if (!zt_hf_place_of(arch, hf_name, &p)) return false;
@@ -24,7 +24,7 @@ zt_status zt_adapters_add(zt_cli *cli, zt_adapters *a, const char *path, double 
     const char *unknown;
     if (a->n == ZT_ADAPTERS)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d adapters at most", ZT_ADAPTERS);
-    zt_lora *l = zt_lora_open(cli->ctx, path, place);
+    zt_lora *l = zt_lora_open(cli->ctx, path, zt_adapter_place);
     if (!l) return zt_ctx_status(cli->ctx);
     a->adapter[a->n++] = (zt_lora_use){l, scale};
     for (int i = 0; (unknown = zt_lora_unknown(l, i)); i++)

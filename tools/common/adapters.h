@@ -21,6 +21,9 @@ zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *a, const char *text);
 void zt_adapters_tell(zt_cli *cli, const zt_adapted *a);
 void zt_adapters_close(zt_adapters *a);
 
+/* Where Hugging Face's modules are in GGUFs, for lib/dna. */
+bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out);
+
 /* How much of "FILE=SCALE" is the name; *scale is 1 where none is said. */
 size_t zt_adapter_split(const char *text, double *scale);
 

@@ -1,4 +1,5 @@
 /* lora.c - zt-dna lora: the difference of two models as an adapter. */
+#include "tools/common/adapters.h"
 #include "tools/zt-dna/dna_tool.h"
 
 #include <errno.h>
@@ -115,6 +116,7 @@ static zt_status extract(zt_cli *cli, const dna_options *o, zt_checkpoint *base,
     bool folder = cli->output[n - 1] == '/';
     zt_extract_opts opts = {.rank = o->rank,
                             .peft = folder,
+                            .place = zt_adapter_place,
                             .threads = (int)cli->threads,
                             .seed = cli->seed,
                             .stop = zt_cli_interrupted,
