@@ -52,6 +52,8 @@ sanitized() {
     grep -q "^#plan bind n=$n ctx=32 m=1" plan.zt
     grep -qx "bind  n=$n m=1 ctx=32" plan.zt
     zt-bench op -r 2 run.zt >/dev/null
+    run -0 --separate-stderr zt-trace show --bind nn=7 run.zt
+    [ "$stderr" = "zt-trace: --bind: the program has no symbol 'nn'" ]
     # the shapes of what is given come first
     zt-trace record -m model.gguf -p 'hello there, you' --values v.npz >longer.zt
     zt-run -m run.zt -i v.npz -o a.npz

@@ -60,9 +60,29 @@ zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *b)
     return s;
 }
 
-zt_status zt_bindings_of(zt_ctx *ctx, const char *text, const zt_prog *p, zt_bindings *b)
+/* Numbers for symbols that p does not have do nothing, where a misspelt one would leave p's own. */
+static void warn_of_others(zt_ctx *ctx, const zt_prog *p, const zt_bindings *b)
+{
+    char shown[96];
+    for (int i = 0; i < b->n; i++) {
+        int s = 0;
+        while (s < zt_prog_n_symbols(p) && strcmp(zt_prog_symbol_name(p, s), b->at[i].symbol)) s++;
+        if (s == zt_prog_n_symbols(p))
+            zt_log(ctx, ZT_LOG_WARN, "--bind: the program has no symbol '%s'",
+                   zt_escape(shown, sizeof shown, b->at[i].symbol, strlen(b->at[i].symbol)));
+    }
+}
+
+static zt_status parse_for(zt_ctx *ctx, const char *text, const zt_prog *p, zt_bindings *b)
 {
     zt_status s = zt_bindings_parse(ctx, text, b);
+    if (!s) warn_of_others(ctx, p, b);
+    return s;
+}
+
+zt_status zt_bindings_of(zt_ctx *ctx, const char *text, const zt_prog *p, zt_bindings *b)
+{
+    zt_status s = parse_for(ctx, text, p, b);
     if (!s) zt_prog_bindings(p, b->at, &b->n);
     return s;
 }
@@ -139,7 +159,7 @@ static zt_status check_stdin(zt_ctx *ctx, const zt_subject_opts *o)
 
 static zt_status open_input(zt_subject *s, const zt_subject_opts *o)
 {
-    zt_status st = zt_bindings_parse(s->cli->ctx, o->bind, &s->bind);
+    zt_status st = parse_for(s->cli->ctx, o->bind, s->prog, &s->bind);
     if (!st && o->input) s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
     if (!st && o->input && !s->input) st = zt_ctx_status(s->cli->ctx);
     if (!st && s->input)
