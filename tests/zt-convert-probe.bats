@@ -60,7 +60,7 @@ END
     # what has no place is said, and left
     run --separate-stderr zt-convert -f "$(find . -type d -name llama-mha | head -1)/model.safetensors" net.json
     [ "$status" -eq 0 ]
-    [[ $stderr == "zt-convert: 2 tensors are of no layer of the network: --probe tells of them" ]]
+    [[ $stderr == "zt-convert: 2 tensors are not in the network, no layer has a place for them: see --probe" ]]
 }
 
 @test "a network's layers as S3's telemetry" {
@@ -81,6 +81,77 @@ END
     json '$j = $j->{models}[0]; $j->{total_layers} == 2 && $j->{all_layers} == 12 && $j->{all_weights} == 141 &&
           $j->{layers}[0]{weights} == 66 && $j->{layers}[0]{steps}[1]{weights} == 42 && $j->{layers}[0]{steps}[1]{steps}[1]{type} eq "RMSNorm" &&
           $j->{layers}[1]{weights} == 75 && $j->{layers}[1]{branches}[1]{steps}[0]{weights} == 30 && $j->{layers}[1]{filter_gate}[0]{weights} == 12' <blue.json
+}
+
+# Safetensors of floats: NAME ROWS COLUMNS NUMBERS for each, a matrix, or with COLUMNS 0 a vector.
+tensors() {
+    perl -e 'my ($at, $data, @t) = (0, "");
+        while (my ($name, $rows, $cols, $x) = splice @ARGV, 0, 4) { my @x = eval $x; my $n = 4 * @x;
+            push @t, sprintf q("%s":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]}), $name, $cols ? "$rows,$cols" : $rows, $at, $at + $n;
+            $data .= pack "f<*", @x; $at += $n }
+        my $h = "{" . join(",", @t) . "}"; $h .= " " x (-length($h) % 8); print pack("Q<", length $h), $h, $data' -- "$@"
+}
+
+@test "layers that do not chain are refused where they do not, and an order mends it" {
+    tensors a 3 6 '(1) x 18' b 6 4 'map { $_ / 10 } 1 .. 24' c 5 3 '(2) x 15' >t.safetensors
+    run --separate-stderr zt-convert t.safetensors net.json
+    [ "$status" -eq 65 ] && one_message zt-convert && [ ! -e net.json ]
+    [[ $stderr == *"layer 0 ('a', Dense) gives 3 numbers, and layer 1 ('b', Dense) takes 4;"*"--hint order="* ]]
+    for order in b,a,c 1,0,2 '1, a , c' 'sequential(b,a),c' 'sequential(b,sequential(a,c))'; do
+        zt-convert -f --hint "order=$order" t.safetensors net.json
+        # rows of b: x . (1 .. 4) / 10 and so on; their sum 10 times, doubled thrice
+        [ "$(echo 1,0,0,1 | zt-run -m net.json)" = "90,90,90,90,90" ]
+    done
+    zt-convert -f --hint order=b t.safetensors net.json 2>said
+    grep -q '2 tensors are not in the network' said
+    [ "$(echo 1,0,0,1 | zt-run -m net.json | cut -d, -f1,6)" = "0.5,4.5" ]
+    # the blueprint is of what was found, whether it chains or not
+    zt-convert --blueprint t.safetensors | json '$j->{models}[0]{total_layers} == 3'
+}
+
+@test "nesting by hints: branches and residual blocks, whose widths must go together" {
+    tensors a 4 4 'map { $_ % 5 == 0 } 0 .. 15' b 3 4 '(1) x 12' c 3 4 '(2) x 12' d 4 3 '(1) x 12' >t.safetensors
+    zt-convert --hint 3=Dense --hint 'order=a,parallel:add(b,c),d' t.safetensors net.json
+    # b, c and d alone would be a SwiGLU; of d it is said that it is none. 10 and 20 for the sum of 10, added: 30 thrice
+    [ "$(echo 1,2,3,4 | zt-run -m net.json)" = "90,90,90,90" ]
+    zt-convert -f --hint 3=Dense --hint 'order=residual(parallel:avg(b,c),d),a' t.safetensors net.json
+    [ "$(echo 1,2,3,4 | zt-run -m net.json)" = "46,47,48,49" ]
+    zt-convert -f --hint 3=Dense --hint 'order=parallel(a,sequential(b,d),residual(c,d))' t.safetensors net.json 2>said || true
+    grep -q "'d' is of a layer that stands there already" said
+    zt-convert -f --hint 3=Dense --hint 'order=parallel(a,sequential(b,d),c)' t.safetensors net.json
+    [ "$(echo 1,2,3,4 | zt-run -m net.json)" = "1,2,3,4,30,30,30,30,20,20,20" ]
+    rm net.json
+    while IFS='|' read -r code said order; do
+        run --separate-stderr zt-convert --hint 3=Dense --hint "order=$order" t.safetensors net.json
+        echo "$order: $status $stderr"
+        [ "$status" -eq "$code" ] && one_message zt-convert && [[ $stderr == *"$said"* ]] && [ ! -e net.json ]
+    done <<'END'
+65|layer 2 ('b', Dense) gives 3 numbers, and layer 3 ('c', Dense) takes 4|b,c
+65|combined by add give 4 numbers (layer 1 ('a', Dense)) and 3 (layer 2 ('b', Dense))|parallel:add(a,b)
+65|layer 3 ('c', Dense) gives 7 numbers, and layer 0 ('d', Dense) takes 3|parallel(a,c),d
+65|a residual block takes 4 numbers and layer 2 ('b', Dense) gives 3|residual(b),d
+65|a residual block takes 4 numbers and layer 2 ('b', Dense) gives 3|a,residual(b),d
+65|branches take 4 numbers and 3|parallel(a,d)
+64|stands there already|a,a
+64|neither the index nor the name|a,e
+64|neither the index nor the name|4
+64|neither the index nor the name|
+64|none of sequential|sum(a,b)
+64|no closing parenthesis|residual(a
+64|more than a list|a)
+END
+    run --separate-stderr zt-convert --hint order=a --hint order=b t.safetensors net.json
+    [ "$status" -eq 64 ] && one_message zt-convert
+    for args in '--probe --hint order=a t.safetensors' '--hint 0=Dense t.safetensors t.npz' '--hint 0=Dense --blueprint mlp.json' '--dtype f16 t.safetensors net.json'; do
+        run --separate-stderr zt-convert $args
+        [ "$status" -eq 64 ] && one_message zt-convert && [ ! -e net.json ] && [ ! -e t.npz ]
+    done
+}
+
+@test "what no layer has a place for is said: a bias of a dense layer" {
+    tensors w 5 4 '(1) x 20' w.bias 5 0 '(0.1) x 5' >t.safetensors
+    run -0 --separate-stderr zt-convert --hint order=w t.safetensors net.json
+    one_message zt-convert && [[ $stderr == *"1 tensor is not in the network"* ]]
 }
 
 @test "a network without weights becomes no file of tensors: that is said" {

@@ -53,10 +53,26 @@ static const form *form_of(const zt_nn_archetype *a)
     return NULL;
 }
 
-/* Becomes a layer: where names tell a model, what shapes say of the rest has no place in it. */
-static bool mounts(const zt_nn_probe *p, const zt_nn_archetype *a)
+bool zt_nn_mounts(const zt_nn_probe *p, const zt_nn_archetype *a)
 {
     return form_of(a) && (a->named || !p->any_named);
+}
+
+/* Has the layer a place for this role: not for a bias of Dense, nor for statistics. */
+static bool has_place(const form *f, const char *role)
+{
+    bool has = false;
+    for (int k = 0; k < MAX_ROLES && f->weight[k].role; k++)
+        has = has || !strcmp(f->weight[k].role, role);
+    return has;
+}
+
+int64_t zt_nn_layer_left(const zt_nn_archetype *a)
+{
+    const form *f = form_of(a);
+    int64_t n = 0;
+    for (int64_t k = 0; k < a->n_roles; k++) n += !f || !has_place(f, a->role[k].name);
+    return n;
 }
 
 int64_t zt_nn_probe_left(const zt_nn_probe *p)
@@ -64,7 +80,8 @@ int64_t zt_nn_probe_left(const zt_nn_probe *p)
     int64_t n = 0;
     for (int64_t i = 0; i < zt_nn_probe_tensors(p); i++) n += !zt_nn_probe_matched(p, i);
     for (int64_t i = 0; i < zt_nn_probe_count(p); i++)
-        if (!mounts(p, zt_nn_probe_at(p, i))) n += zt_nn_probe_at(p, i)->n_roles;
+        n += zt_nn_mounts(p, zt_nn_probe_at(p, i)) ? zt_nn_layer_left(zt_nn_probe_at(p, i))
+                                                   : zt_nn_probe_at(p, i)->n_roles;
     return n;
 }
 
@@ -135,7 +152,7 @@ static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_told *tol
     int64_t n = 0;
     for (int64_t i = 0; i < zt_nn_probe_count(p); i++) {
         const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        if (!mounts(p, a)) continue;
+        if (!zt_nn_mounts(p, a)) continue;
         zt_str_printf(s, "%s{\"l\":%" PRId64 ",", n ? ",\n" : "", n);
         if (a->residual)
             zt_str_puts(s, "\"type\":\"Sequential\",\"sequential_layers\":[{\"type\":"
@@ -152,11 +169,47 @@ static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_told *tol
     return n;
 }
 
-static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told)
+static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+                         const zt_nn_layout *l);
+
+/* A list, each in braces, of the grid with its place. */
+static int64_t put_list(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+                        const zt_nn_layout *l, bool grid)
+{
+    int64_t n = 0;
+    for (; l; l = l->next, n++) {
+        zt_str_puts(s, n ? ",\n{" : "{");
+        if (grid) zt_str_printf(s, "\"l\":%" PRId64 ",", n);
+        put_standing(s, p, told, l);
+        zt_str_putc(s, '}');
+    }
+    return n;
+}
+
+static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+                         const zt_nn_layout *l)
+{
+    if (l->kind == ZT_NN_LAYOUT_LAYER) {
+        put_layer(s, zt_nn_probe_at(p, l->layer), told);
+        return;
+    }
+    bool parallel = l->kind == ZT_NN_LAYOUT_PARALLEL, residual = l->kind == ZT_NN_LAYOUT_RESIDUAL;
+    if (parallel)
+        zt_str_printf(s, "\"type\":\"Parallel\",\"combine_mode\":\"%s\",\"parallel_branches\":[",
+                      l->combine);
+    else
+        zt_str_puts(s, "\"type\":\"Sequential\",\"sequential_layers\":[");
+    if (residual) zt_str_puts(s, "{\"type\":\"Sequential\",\"sequential_layers\":[");
+    put_list(s, p, told, l->inner, false);
+    zt_str_puts(s, residual ? "]},{\"type\":\"Residual\"}]" : "]");
+}
+
+static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+                            const zt_nn_layout *layout)
 {
     zt_str layers;
     zt_str_init(&layers, s->ctx);
-    int64_t n = put_layers(&layers, p, told);
+    int64_t n = layout ? put_list(&layers, p, told, layout, true) : put_layers(&layers, p, told);
     zt_str_printf(
         s,
         "{\"id\":\"network\",\"depth\":1,\"rows\":1,\"cols\":1,\"layers_per_cell\":%" PRId64
@@ -222,7 +275,7 @@ static zt_status fill_all(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c)
     int64_t at = 0;
     for (int64_t i = 0; i < zt_nn_probe_count(p) && !s; i++) {
         const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        if (!mounts(p, a)) continue;
+        if (!zt_nn_mounts(p, a)) continue;
         const zt_nn_layer *l = nn->layer[at++], *inner = a->residual ? l->step[0].step : l;
         s = fill(nn, inner, p, a, form_of(a), c);
         if (!a->residual || s) continue;
@@ -232,18 +285,49 @@ static zt_status fill_all(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c)
     return s;
 }
 
+/* Weights of layer at, of which the layout says what it is. */
+static zt_status fill_standing(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c,
+                               const zt_nn_layout *l, const zt_nn_layer *at)
+{
+    zt_status s = ZT_OK;
+    int64_t i = 0;
+    if (l->kind == ZT_NN_LAYOUT_LAYER) {
+        const zt_nn_archetype *a = zt_nn_probe_at(p, l->layer);
+        return fill(nn, at, p, a, form_of(a), c);
+    }
+    if (l->kind == ZT_NN_LAYOUT_RESIDUAL) at = at->step;
+    const zt_nn_layer *inner = l->kind == ZT_NN_LAYOUT_PARALLEL ? at->branch : at->step;
+    for (const zt_nn_layout *k = l->inner; k && !s; k = k->next)
+        s = fill_standing(nn, p, c, k, &inner[i++]);
+    return s;
+}
+
+static zt_status fill_layout(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c,
+                             const zt_nn_layout *l)
+{
+    zt_status s = ZT_OK;
+    for (int64_t i = 0; l && !s; l = l->next) s = fill_standing(nn, p, c, l, nn->layer[i++]);
+    return s;
+}
+
 zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told)
+{
+    return zt_nn_mount_as(ctx, p, c, told, NULL);
+}
+
+zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told,
+                      const zt_nn_layout *layout)
 {
     zt_str text;
     zt_str_init(&text, ctx);
-    int64_t n = put_document(&text, p, told ? told : &(zt_nn_told){0});
+    int64_t n = put_document(&text, p, told ? told : &(zt_nn_told){0}, layout);
     zt_source *source = NULL;
     if (n == 0)
         zt_fail(ctx, ZT_EDATA, "%s: no tensor is known for a layer's", zt_checkpoint_name(c));
     else if (zt_ctx_status(ctx) == ZT_OK)
         source = zt_source_memory(ctx, zt_checkpoint_name(c), text.data, text.len);
     zt_nn *nn = source ? zt_nn_from(ctx, source, 0) : NULL;
-    zt_status s = nn ? fill_all(nn, p, c) : ZT_EDATA;
+    zt_status s = !nn ? ZT_EDATA : layout ? fill_layout(nn, p, c, layout) : fill_all(nn, p, c);
     zt_source_close(source);
     zt_str_fini(&text);
     if (!s) return nn;

@@ -76,9 +76,10 @@ int64_t zt_nn_probe_tensors(const zt_nn_probe *p);
 const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i);
 bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor);
 
-/* Tensors that a network of these would not have: what is unmatched, what is no layer, and, where
- * names tell a model, what shapes say of the rest. */
+/* Tensors that a network of these would not have: what is unmatched, what is no layer, what a layer
+ * has no place for (a bias of Dense), and, where names tell a model, what shapes say of the rest. */
 int64_t zt_nn_probe_left(const zt_nn_probe *p);
+int64_t zt_nn_layer_left(const zt_nn_archetype *a); /* of one layer: what it has no place for */
 
 /* What no tensor tells; 0: not told either. */
 typedef struct zt_nn_told {
@@ -90,6 +91,40 @@ typedef struct zt_nn_told {
 /* The same from a model's config.json: num_attention_heads, rope_theta (also in rope_parameters),
  * rms_norm_eps or layer_norm_eps. */
 zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told);
+
+/* ---- how layers stand ------------------------------------------------------------------------ */
+
+typedef enum zt_nn_layout_kind {
+    ZT_NN_LAYOUT_LAYER,
+    ZT_NN_LAYOUT_SEQUENTIAL,
+    ZT_NN_LAYOUT_PARALLEL,
+    ZT_NN_LAYOUT_RESIDUAL /* x + inner(x) */
+} zt_nn_layout_kind;
+
+/* A list of layers and of what contains others. */
+typedef struct zt_nn_layout {
+    zt_nn_layout_kind kind;
+    int64_t layer;       /* of a layer: its number among what was found */
+    const char *combine; /* of Parallel */
+    struct zt_nn_layout *inner, *next;
+} zt_nn_layout;
+
+/* From text: "3, 1, parallel:add(0, residual(4, 5))", each number or name that of a tensor of the
+ * layer. ZT_EUSAGE: it is none such, or a layer stands twice. */
+zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *p, const char *text);
+/* One after the other, as they were found. NULL: no layer, or no memory. */
+zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *p);
+void zt_nn_layout_free(zt_ctx *ctx, zt_nn_layout *l);
+bool zt_nn_layout_has(const zt_nn_layout *l, int64_t layer);
+/* Does each take as many numbers as the one before gives, as far as shapes tell? ZT_EDATA, naming
+ * both layers and widths. Layers that names tell are taken to chain. */
+zt_status zt_nn_layout_check(zt_ctx *ctx, const zt_nn_probe *p, const zt_nn_layout *l,
+                             const char *file);
+/* Becomes a layer of a network: where names tell a model, what shapes say of the rest does not. */
+bool zt_nn_mounts(const zt_nn_probe *p, const zt_nn_archetype *a);
+/* A network of the layers of the layout, as they stand in it; else as zt_nn_mount. */
+zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told,
+                      const zt_nn_layout *layout);
 
 /* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
  * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has

@@ -57,7 +57,7 @@ static const zt_opt options[] = {
     ROW("cat", STR, cat, 0, "NAME", "one tensor as npy on stdout", ),
     FLAG("probe", probe, 0, "a table of the layers that tensors of unknown names may be"),
     ROW("hint", LIST, hint, MOUNT | PROBE | BLUEPRINT, "INDEX=TYPE",
-        "tensor INDEX of --probe is a layer of TYPE; many times", ),
+        "tensor INDEX is a layer of TYPE; order=LIST: how they stand; many times", ),
     FLAG("blueprint", blueprint, 0, "a network's layers and parameters as JSON"),
     {0}};
 

@@ -6,16 +6,39 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --hint INDEX=TYPE */
-static zt_status read_hints(job *j, zt_nn_hint *hint)
+static const char order_word[] = "order=";
+
+static bool is_order(const char *hint)
+{
+    return !strncmp(hint, order_word, sizeof order_word - 1);
+}
+
+/* --hint order=LIST: what stands behind the sign; NULL: it is not given. */
+static const char *order_of(const job *j)
+{
+    for (int i = 0; i < j->o->hint.n; i++)
+        if (is_order(j->o->hint.item[i])) return j->o->hint.item[i] + sizeof order_word - 1;
+    return NULL;
+}
+
+/* --hint INDEX=TYPE; *n of them. */
+static zt_status read_hints(job *j, zt_nn_hint *hint, int *n)
 {
     char number[24], text[64];
+    int orders = 0;
+    *n = 0;
     for (int i = 0; i < j->o->hint.n; i++) {
         const char *at = j->o->hint.item[i], *eq = strchr(at, '=');
+        if (is_order(at)) {
+            if (orders++) return zt_fail(j->ctx, ZT_EUSAGE, "option '--hint': two orders");
+            continue;
+        }
         snprintf(number, sizeof number, "%.*s", eq && eq - at < 20 ? (int)(eq - at) : 0, at);
-        if (!eq || !zt_parse_i64(number, &hint[i].index) || hint[i].index < 0 ||
-            !zt_nn_kind_parse(eq + 1, &hint[i].kind))
-            return zt_fail(j->ctx, ZT_EUSAGE, "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense",
+        zt_nn_hint *h = &hint[(*n)++];
+        if (!eq || !zt_parse_i64(number, &h->index) || h->index < 0 ||
+            !zt_nn_kind_parse(eq + 1, &h->kind))
+            return zt_fail(j->ctx, ZT_EUSAGE,
+                           "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense, nor order=LIST",
                            zt_escape(text, sizeof text, at, strlen(at)));
     }
     return ZT_OK;
@@ -23,9 +46,10 @@ static zt_status read_hints(job *j, zt_nn_hint *hint)
 
 static zt_nn_probe *probe_of(job *j, zt_checkpoint *c)
 {
+    int n;
     zt_nn_hint *hint = zt_calloc(j->ctx, (size_t)j->o->hint.n + 1, sizeof *hint);
-    zt_nn_probe *p = hint && read_hints(j, hint) == ZT_OK
-                         ? zt_nn_probe_of(j->ctx, c, hint, j->o->hint.n)
+    zt_nn_probe *p = hint && read_hints(j, hint, &n) == ZT_OK
+                         ? zt_nn_probe_of(j->ctx, c, hint, n)
                          : NULL;
     zt_free(j->ctx, hint);
     return p;
@@ -66,6 +90,9 @@ static zt_status put_probe(job *j, const zt_nn_probe *p)
 
 zt_status job_probe(job *j)
 {
+    if (order_of(j))
+        return zt_fail(j->ctx, ZT_EUSAGE, "--hint order=... goes with a conversion to a network, not "
+                                          "with --probe");
     zt_checkpoint *c = job_open_one(j, j->path[0], 0);
     zt_nn_probe *p = c ? probe_of(j, c) : NULL;
     zt_status s = p ? put_probe(j, p) : zt_ctx_status(j->ctx);
@@ -100,26 +127,56 @@ static zt_status read_told(job *j, zt_nn_told *told)
     return s;
 }
 
-static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c)
+/* Tensors of no layer of the network. */
+static int64_t count_left(const zt_nn_probe *p, const zt_nn_layout *order)
+{
+    int64_t left = zt_nn_probe_left(p);
+    for (int64_t i = 0; order && i < zt_nn_probe_count(p); i++) {
+        const zt_nn_archetype *a = zt_nn_probe_at(p, i);
+        if (zt_nn_mounts(p, a) && !zt_nn_layout_has(order, i)) left += a->n_roles - zt_nn_layer_left(a);
+    }
+    return left;
+}
+
+/* Where names tell no model, what one layer gives must be what the next takes. */
+static zt_status check_chain(job *j, const zt_nn_probe *p, const zt_nn_layout *order)
+{
+    zt_nn_layout *found = order ? NULL : zt_nn_layout_found(j->ctx, p);
+    zt_status s = zt_nn_layout_check(j->ctx, p, order ? order : found, j->path[0]);
+    zt_nn_layout_free(j->ctx, found);
+    return s ? s : zt_ctx_status(j->ctx);
+}
+
+static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c, bool chained)
 {
     zt_nn_told told = {0};
-    int64_t left = zt_nn_probe_left(p);
-    zt_nn *nn = read_told(j, &told) ? NULL : zt_nn_mount(j->ctx, p, c, &told);
+    const char *text = order_of(j);
+    zt_nn_layout *order = text ? zt_nn_layout_parse(j->ctx, p, text) : NULL;
+    zt_status s = zt_ctx_status(j->ctx);
+    if (!s) s = read_told(j, &told);
+    if (!s && chained) s = check_chain(j, p, order);
+    int64_t left = count_left(p, order);
+    zt_nn *nn = s ? NULL : zt_nn_mount_as(j->ctx, p, c, &told, order);
     if (nn && left)
         zt_cli_note(j->cli,
-                    "%" PRId64 " tensor%s of no layer of the network: --probe tells of them", left,
-                    left == 1 ? " is" : "s are");
+                    "%" PRId64 " tensor%s not in the network, no layer has a place for %s: see --probe",
+                    left, left == 1 ? " is" : "s are", left == 1 ? "it" : "them");
+    zt_nn_layout_free(j->ctx, order);
     return nn;
 }
 
 /* The network that a file is, or what its tensors make. */
-static zt_nn *open_network(job *j)
+static zt_nn *open_network(job *j, bool chained)
 {
     zt_checkpoint *c = job_open_one(j, j->path[0], 0);
     zt_nn *nn = NULL;
-    if (c && is_network(c)) nn = zt_nn_open(j->ctx, j->path[0], 0);
+    if (c && is_network(c) && j->o->hint.n)
+        zt_fail(j->ctx, ZT_EUSAGE, "%s: is a network: --hint is for tensors that are none",
+                j->path[0]);
+    else if (c && is_network(c))
+        nn = zt_nn_open(j->ctx, j->path[0], 0);
     zt_nn_probe *p = c && !is_network(c) ? probe_of(j, c) : NULL;
-    if (p) nn = mount(j, p, c);
+    if (p) nn = mount(j, p, c, chained);
     zt_nn_probe_free(p);
     zt_checkpoint_close(c);
     return nn;
@@ -127,7 +184,7 @@ static zt_nn *open_network(job *j)
 
 zt_status job_blueprint(job *j)
 {
-    zt_nn *nn = open_network(j);
+    zt_nn *nn = open_network(j, false);
     const char *slash = strrchr(j->path[0], '/');
     zt_str out;
     zt_str_init(&out, j->ctx);
@@ -156,7 +213,7 @@ bool job_mounts(job *j)
 zt_status job_mount(job *j)
 {
     zt_status s = zt_cli_refuse_same(j->cli, j->path[0], j->out);
-    zt_nn *nn = s ? NULL : open_network(j);
+    zt_nn *nn = s ? NULL : open_network(j, true);
     zt_sink *out = nn ? zt_sink_open(j->ctx, j->out, j->cli->force) : NULL;
     if (!s) s = out ? zt_nn_write(nn, out) : zt_ctx_status(j->ctx);
     if (!s) s = zt_sink_commit(out);

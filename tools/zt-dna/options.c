@@ -16,7 +16,7 @@ dna_options dna_opt = {.threshold = 0.95, .alpha = 0.5, .ratio = 0.5, .rank = 16
 
 const zt_opt dna_option_table[] = {
     ROW(0, "select", LIST, select, TABLES | IN(GRAFT), "GLOB",
-        "only layers whose names match, of graft also types; may be given many times", ),
+        "only layers whose names match, of graft also types; many times", ),
     ROW(0, "rule", WORD, rule, IN(EXTRACT) | IN(COMPARE) | IN(LINEAGE) | IN(SPLICE), "field|loom",
         "how weights are taken at their precision (default: field)", ),
     ROW(0, "threshold", F64, threshold, IN(COMPARE) | IN(LINEAGE), "X",
@@ -50,7 +50,7 @@ const zt_opt dna_option_table[] = {
     ROW(0, "combine", WORD, combine, IN(GRAFT), "concat|add|avg|grid_scatter|filter",
         "graft: how outputs are joined (default: concat)", ),
     ROW(0, "gate", STR, gate, IN(GRAFT), "NET",
-        "of filter: the network that gives a number for each branch (default: equal shares)", ),
+        "filter: a network that gives a number a branch (default: equal)", ),
     ROW(0, "residual", FLAG, residual, IN(GRAFT), NULL, "graft: and the input is added", ),
     ROW(0, "method", STR, method, IN(MERGE), "NAME",
         "merge: how, by mergekit's name: linear, slerp, ties, ...", ),
