@@ -64,7 +64,7 @@ void zt_extract_free(zt_extract *x);
 int64_t zt_extract_count(const zt_extract *x); /* two a matrix: A, then B */
 const zt_entry *zt_extract_entries(const zt_extract *x);
 zt_meta *zt_extract_meta(zt_extract *x); /* of a GGUF; empty with peft */
-/* Tensors that differ and are not in it: norms, embeddings. */
+/* Tensors that differ and are not in it: norms, embeddings, what the base does not have. */
 int64_t zt_extract_left(const zt_extract *x);
 /* All bytes, f32. The same for any number of threads. */
 zt_status zt_extract_write(zt_extract *x, zt_writer *w);

@@ -179,6 +179,11 @@ static zt_status begin(zt_extract *x)
     if (!zt_checkpoint_meta(x->base)) return zt_ctx_status(x->ctx); /* from now on it is there */
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < n && s == ZT_OK; i++) s = consider(x, i);
+    for (int64_t i = 0; i < zt_checkpoint_count(x->tuned); i++) { /* what the base does not have */
+        zt_entry e;
+        zt_checkpoint_get(x->tuned, i, &e);
+        x->left += zt_checkpoint_find(x->base, e.name) < 0;
+    }
     if (s == ZT_OK && !x->n)
         s = zt_fail(x->ctx, ZT_EDATA, "%s: has no matrix that is another one in %s",
                     zt_checkpoint_name(x->tuned), zt_checkpoint_name(x->base));

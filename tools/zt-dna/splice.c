@@ -128,6 +128,24 @@ static zt_status make_child(splice *x)
     return x->child ? ZT_OK : zt_ctx_status(x->cli->ctx);
 }
 
+/* A is the template: what B alone has is not in the child. */
+static void tell_left_out(const splice *x)
+{
+    const char *first = NULL;
+    int64_t n = 0;
+    char shown[160];
+    for (int64_t i = 0; i < zt_dna_count(x->b); i++) {
+        const char *name = zt_dna_get(x->b, i)->name;
+        if (zt_dna_find(x->a, name) >= 0) continue;
+        first = first ? first : name;
+        n++;
+    }
+    if (n)
+        zt_cli_note(x->cli, "warning: %" PRId64 " layer%s of %s alone %s not in the child: '%s'%s",
+                    n, n == 1 ? "" : "s", zt_dna_name(x->b), n == 1 ? "is" : "are",
+                    zt_escape(shown, sizeof shown, first, strlen(first)), n == 1 ? "" : ", ...");
+}
+
 /* The child, and then the report: where one fails there is no report, and no child without one that
  * could be written. */
 static zt_status write_both(splice *x)
@@ -157,6 +175,7 @@ zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n)
     x.a = dna_open(cli, o, operands[0]);
     x.b = x.a ? dna_open(cli, o, operands[1]) : NULL;
     s = x.b ? make_child(&x) : zt_ctx_status(cli->ctx);
+    if (s == ZT_OK) tell_left_out(&x);
     if (s == ZT_OK) s = write_both(&x);
     zt_dna_close(x.child);
     zt_dna_close(x.a);
