@@ -190,6 +190,18 @@ refused() {
     done
 }
 
+@test "a model of an architecture that zt does not know has its own names" {
+    cp -rL bases/llama m
+    chmod -R u+w m
+    sed -i 's/"model_type": "llama"/"model_type": "mystery"/; s/LlamaForCausalLM/MysteryForCausalLM/' m/config.json
+    zt-dna merge -q m+patterns/a -o out.safetensors
+    zt-convert -q --select 'model*' --select lm_head.weight out.safetensors some.safetensors
+    near some.safetensors patterns/expected.safetensors 1e-6
+    # a GGUF that says so without the names is refused
+    zt-convert -q --set general.architecture=mystery bases/llama m.gguf
+    refused 69 "'mystery'" m.gguf+patterns/a
+}
+
 @test "an adapter that torch.save wrote is read" {
     cp -rL patterns/a x
     zt-convert -q x/adapter_model.safetensors x/adapter_model.bin --to pt

@@ -12,9 +12,13 @@
 
 /* ---- keys of the model ----------------------------------------------------------------------- */
 
+/* The architecture whose names in GGUF the tensors have. A Hugging Face model of an architecture
+ * that zt does not know comes with its own names, and its configuration as a key. */
 static zt_bytes arch_of(const zt_meta *m)
 {
-    int64_t at = zt_meta_find(m, "general.architecture");
+    int64_t at = zt_meta_find(m, "huggingface.config.json") < 0
+                     ? zt_meta_find(m, "general.architecture")
+                     : -1;
     return at >= 0 ? zt_meta_text(zt_meta_get(m, at)) : (zt_bytes){NULL, 0};
 }
 
@@ -205,8 +209,7 @@ static zt_status check_product(lora_fit *f, zt_checkpoint *model, const zt_type 
     bool straight = rows == out && columns == in, flipped = rows == in && columns == out;
     if (p->tokens || p->embedding) {
         f->flipped = true;
-    } else if (!f->turned && of->rank == 2 && zt_meta_find(zt_checkpoint_meta(model),
-                                                          "general.architecture") < 0) {
+    } else if (!f->turned && of->rank == 2 && !arch_of(zt_checkpoint_meta(model)).data) {
         /* a layer that keeps its matrix as [in, out]: by the shape, else as the adapter says */
         f->flipped = flipped && (!straight || f->lora->config.transposed);
     }
