@@ -112,6 +112,29 @@ static void try_file(const char *set, const json_t *want)
     zt_ctx_free(ctx);
 }
 
+/* Opening with each allocation failing once: out of memory, or bad data as ever, and nothing leaks.
+ */
+static void test_no_memory(const char *set, const json_t *want)
+{
+    char path[8192];
+    bool sound = true, last = false;
+    uint64_t calls = 0;
+    snprintf(path, sizeof path, "%s/%s", set, text_of(want, "file"));
+    for (uint64_t i = 1; sound && !last; i++) {
+        zt_ctx *ctx = zt_ctx_new();
+        zt_mem_fail(ctx, i, false);
+        zt_pt *t = zt_pt_open(ctx, path);
+        zt_status st = zt_ctx_status(ctx);
+        last = zt_mem_get(ctx).calls < i;
+        sound = t ? st == ZT_OK : st == ZT_ENOMEM || (last && st == ZT_EDATA);
+        zt_pt_close(t);
+        sound = sound && zt_mem_get(ctx).blocks == 0;
+        zt_ctx_free(ctx);
+        calls = i;
+    }
+    ok(sound, "%s: each of %d allocations fails", text_of(want, "file"), (int)calls - 1);
+}
+
 static int count_kind(const json_t *list, const char *kind)
 {
     size_t i;
@@ -147,6 +170,8 @@ int main(int argc, char **argv)
     ok(count_kind(list, "accepted") >= 300, "300 that weights_only accepts");
     ok(count_kind(list, "unknown") >= 50, "50 that it does not");
     json_array_foreach(list, i, c) try_file(whole, c);
+    for (i = 0; i < json_array_size(list); i += 20)
+        test_no_memory(whole, json_array_get(list, i));
     json_decref(list);
     free(whole);
     ok(is_empty(folder), "nothing was executed: no planted file is there");

@@ -43,28 +43,32 @@ static pickle *begin_pickle(zt_pt *t, zt_fetch *fetch, void *user, uint64_t byte
 /* ---- zip ------------------------------------------------------------------------------------- */
 
 /* The member ROOT/NAME, -1: there is none. */
-static int64_t find(zt_pt *t, const char *root, size_t root_n, const char *name)
+static zt_status find(zt_pt *t, const char *root, size_t root_n, const char *name, int64_t *i)
 {
     zt_str s;
-    int64_t i = -1;
     zt_str_init(&s, t->ctx);
-    if (zt_str_put(&s, root, root_n) == ZT_OK && zt_str_printf(&s, "/%s", name) == ZT_OK)
-        i = zt_zip_find(t->zip, s.data);
+    zt_status st = zt_str_put(&s, root, root_n);
+    if (st == ZT_OK)
+        st = zt_str_printf(&s, "/%s", name);
+    *i = st == ZT_OK ? zt_zip_find(t->zip, s.data) : -1;
     zt_str_fini(&s);
-    return i;
+    return st;
 }
 
 /* A small record as text without white space at its end; "" when there is none. */
 static zt_status record(zt_pt *t, const char *root, size_t root_n, const char *name,
                         char text[MAX_RECORD])
 {
-    int64_t i = find(t, root, root_n, name);
-    uint64_t n = i < 0 ? 0 : zt_zip_get(t->zip, i)->size;
+    int64_t i;
     text[0] = 0;
+    zt_status st = find(t, root, root_n, name, &i);
+    if (st != ZT_OK)
+        return st;
+    uint64_t n = i < 0 ? 0 : zt_zip_get(t->zip, i)->size;
     if (n >= MAX_RECORD)
         return zt_fail(t->ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", t->file, name,
                        (unsigned long long)n);
-    zt_status st = i < 0 ? ZT_OK : zt_zip_read(t->zip, i, 0, text, (size_t)n);
+    st = i < 0 ? ZT_OK : zt_zip_read(t->zip, i, 0, text, (size_t)n);
     while (n && strchr(" \n\r\t", text[n - 1]))
         n--;
     text[st == ZT_OK ? n : 0] = 0;
@@ -74,7 +78,7 @@ static zt_status record(zt_pt *t, const char *root, size_t root_n, const char *n
 static zt_status check_records(zt_pt *t, const char *root, size_t n)
 {
     char text[MAX_RECORD], escaped[160];
-    int64_t v = 0;
+    int64_t v = 0, code = -1;
     zt_status st = record(t, root, n, "version", text);
     if (st == ZT_OK && !*text)
         st = record(t, root, n, ".data/version", text);
@@ -88,7 +92,9 @@ static zt_status check_records(zt_pt *t, const char *root, size_t n)
     if (st == ZT_OK && *text && !t->big && strcmp(text, "little") != 0)
         st = zt_fail(t->ctx, ZT_EDATA, "%s: byte order '%s'", t->file,
                      zt_escape(escaped, sizeof escaped, text, strlen(text)));
-    if (st == ZT_OK && find(t, root, n, "constants.pkl") >= 0)
+    if (st == ZT_OK)
+        st = find(t, root, n, "constants.pkl", &code);
+    if (st == ZT_OK && code >= 0)
         st = zt_fail(t->ctx, ZT_EDATA, "%s: a TorchScript program, which is code", t->file);
     return st;
 }
@@ -119,7 +125,8 @@ static zt_status place_members(zt_pt *t, const char *root, size_t n)
         pt_storage *s = &t->storage[i];
         zt_str_clear(&name);
         st = zt_str_printf(&name, "data/%s", s->key);
-        s->member = st == ZT_OK ? find(t, root, n, name.data) : -1;
+        if (st == ZT_OK)
+            st = find(t, root, n, name.data, &s->member);
         s->placed = s->member >= 0;
         if (!s->placed || zt_zip_get(t->zip, s->member)->size == s->bytes)
             continue;
@@ -159,7 +166,10 @@ zt_status zt_pt_parse_zip(zt_pt *t)
         st = check_records(t, root, n);
     if (st != ZT_OK)
         return st;
-    zt_zip_member m = {.zip = t->zip, .i = find(t, root, n, "data.pkl")};
+    zt_zip_member m = {.zip = t->zip};
+    st = find(t, root, n, "data.pkl", &m.i);
+    if (st != ZT_OK)
+        return st;
     if (m.i < 0)
         return zt_fail(t->ctx, ZT_EDATA, "%s: a zip without its data.pkl", t->file);
     if (zt_zip_get(t->zip, m.i)->size > zt_source_size(t->in) * DENSE + (1 << 20))
