@@ -3,6 +3,7 @@
 #define ZT_H
 
 #include "lib/base/base.h"
+#include "lib/base/foreign.h"
 #include "lib/base/attributes.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/quantize.h"

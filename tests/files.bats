@@ -137,6 +137,36 @@ with zipfile.ZipFile("z.zip", "w") as z: z.write("text"); z.writestr("model.gguf
     kind 'zip archive' 'extract' <z.zip
 }
 
+@test "other files that are not what they stand for: templates, data, texts, what links lead to" {
+    for kind in pointer 'gzip -c text'; do
+        $kind >llama/chat_template.jinja
+        readers llama | grep -e 'zt-run -m llama -p' -e --to | all_say 65 llama/chat_template.jinja
+        rm llama/chat_template.jinja
+        $kind >bad
+        all_say 65 bad <<'END'
+zt-run -m model.gguf --perplexity bad
+zt-quant --make-imatrix -m model.gguf -i bad -o out
+zt-bench kld model.gguf model.gguf -i bad
+zt-train --text bad -m model.gguf -o out
+zt-train -m net.json -i bad -o out
+END
+        cp bad bad.csv
+        echo 'zt-run -m net.json -i bad.csv -o out' | all_say 65 bad.csv
+    done
+    pointer >bad.csv
+    all_say 65 bad.csv 'Git LFS pointer' <<'END'
+zt-run -m net.json -i bad.csv -o out
+zt-train -m net.json -i bad.csv -o out
+END
+    rm llama/tokenizer.json
+    ln -s nowhere llama/tokenizer.json
+    readers llama | grep -e 'zt-run -m llama' -e --to | all_say 66 llama/tokenizer.json
+    rm llama/tokenizer.json
+    run -0 --separate-stderr zt-convert --to gguf llama out
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ $stderr == *'neither tokenizer.json nor tokenizer.model is there'* ]]
+}
+
 # ---- weights of a directory ------------------------------------------------------------------------------
 
 @test "a directory's pytorch_model.bin is its weights, to every tool" {

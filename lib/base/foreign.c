@@ -72,18 +72,29 @@ static const char *markup_of(const char *text, size_t n)
     return NULL;
 }
 
-const char *zt_foreign(const void *head, size_t n)
+static const char *magic_of(const char *bytes, size_t n)
 {
-    const char *bytes = head;
     for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
         if (n >= (size_t)magic[i].at + magic[i].n &&
             memcmp(bytes + magic[i].at, magic[i].bytes, magic[i].n) == 0)
             return magic[i].what;
-    return markup_of(bytes, n);
+    return NULL;
+}
+
+const char *zt_foreign(const void *head, size_t n)
+{
+    const char *what = magic_of(head, n);
+    return what ? what : markup_of(head, n);
 }
 
 zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n)
 {
     const char *what = zt_foreign(head, n);
+    return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
+}
+
+zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t n)
+{
+    const char *what = magic_of(head, n);
     return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
 }

@@ -17,6 +17,8 @@ enum { ZT_FOREIGN_HEAD = 512 }; /* bytes that are enough to know any of them by 
 const char *zt_foreign(const void *head, size_t n);
 /* The same as a failure, ZT_EDATA, of the file so named. ZT_OK: none of these, and no failure. */
 zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n);
+/* The same where text was expected: pages and messages are text. */
+zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t n);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* samples_text.c - data sets from lines of text: CSV and NDJSON. */
 #include "lib/train/samples_put.h"
 
+#include "lib/base/foreign.h"
 #include "lib/io/json.h"
 
 #include <string.h>
@@ -110,7 +111,7 @@ zt_status zt_samples_csv(zt_samples *s, const char *name, const char *text, size
 {
     line l = {.s = s, .name = name};
     const char *at = text, *end = text + n;
-    zt_status st = ZT_OK;
+    zt_status st = zt_foreign_fail(s->ctx, name, text, n);
     for (bool first = true; !st && next_line(&l, &at, end); first = false)
         if (!first || !is_names(&l)) st = put_row(&l);
     return st;

@@ -70,7 +70,9 @@ static zt_status open_both(subject *s)
 {
     size_t bytes;
     char *text = zt_read_all(s->cli->ctx, s->o->input, &bytes);
-    zt_status st = text ? open_side(s, &s->a, text, bytes) : zt_ctx_status(s->cli->ctx);
+    zt_status st = text ? zt_foreign_text_fail(s->cli->ctx, s->o->input, text, bytes)
+                        : zt_ctx_status(s->cli->ctx);
+    if (!st) st = open_side(s, &s->a, text, bytes);
     if (!st) st = open_side(s, &s->b, text, bytes);
     zt_free(s->cli->ctx, text);
     if (!st) s->engine = zt_cli_engine_with(s->cli, s->threads);

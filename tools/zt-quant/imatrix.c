@@ -53,7 +53,8 @@ static zt_status run_model(quant *q, zt_gguf *g, zt_engine *e)
     int64_t windows;
     zt_ids ids = {0};
     char *text = zt_read_all(q->ctx, q->o->input, &n);
-    zt_vocab *v = text ? zt_vocab_open(g) : NULL;
+    bool is_text = text && zt_foreign_text_fail(q->ctx, q->o->input, text, n) == ZT_OK;
+    zt_vocab *v = is_text ? zt_vocab_open(g) : NULL;
     zt_importance *m = v ? zt_importance_open(g, e, q->o->window) : NULL;
     zt_status s = m ? zt_vocab_encode(v, text, n, ZT_TOK_BOS_RULE, &ids) : zt_ctx_status(q->ctx);
     if (s == ZT_OK)

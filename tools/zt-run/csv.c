@@ -175,6 +175,7 @@ zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *src, const zt_type *wa
     zt_str_init(&r.data, ctx);
     char *text = zt_alloc(ctx, n + 1);
     zt_status s = text ? zt_source_read(src, 0, text, n) : ZT_ENOMEM;
+    if (!s) s = zt_foreign_fail(ctx, path, text, n);
     if (!s) s = take_lines(&r, text, n);
     if (!s) s = shape(&r, want, &t);
     if (!s) *bytes = npy_of(ctx, &t, &r.data, &n);

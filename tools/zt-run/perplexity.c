@@ -16,7 +16,7 @@ static zt_status encode_text(run *r)
     const run_options *o = r->o;
     unsigned bos = o->bos ? ZT_TOK_BOS : o->no_bos ? 0 : ZT_TOK_BOS_RULE;
     r->input = zt_read_all(r->ctx, o->perplexity, &r->input_bytes);
-    if (!r->input)
+    if (!r->input || zt_foreign_text_fail(r->ctx, o->perplexity, r->input, r->input_bytes))
         return zt_ctx_status(r->ctx);
     return zt_vocab_encode(r->vocab, r->input, r->input_bytes,
                            bos | (o->special ? ZT_TOK_SPECIAL : 0), &r->ids);

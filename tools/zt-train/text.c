@@ -120,7 +120,10 @@ static zt_status open_both(train_learner *l, const train_options *o, train_text 
 {
     size_t n;
     char *text = zt_read_all(t->ctx, o->text, &n);
-    if (!text) return zt_ctx_status(t->ctx);
+    if (!text || zt_foreign_text_fail(t->ctx, o->text, text, n)) {
+        zt_free(t->ctx, text);
+        return zt_ctx_status(t->ctx);
+    }
     zt_gguf *g = o->model ? zt_model_open(t->ctx, o->model) : new_model(l, o, text, n);
     zt_status s = g ? encode(t, g, o->text, text, n) : zt_ctx_status(t->ctx);
     zt_free(t->ctx, text);

@@ -25,11 +25,12 @@ const char *zt_hf_file(hf *m, const char *name)
     return done ? m->file.data : NULL;
 }
 
+/* A link that leads nowhere and a directory are there too: who reads them says what is wrong. */
 bool zt_hf_has_file(hf *m, const char *name)
 {
     struct stat st;
     const char *path = zt_hf_file(m, name);
-    return path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return path && lstat(path, &st) == 0;
 }
 
 json_t *zt_hf_load(hf *m, const char *name, zt_status *status)

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST = 256 };
 
@@ -154,9 +155,11 @@ zt_status zt_hf_put_card(hf *m)
 {
     size_t n;
     zt_status s = ZT_OK;
-    if (!zt_hf_has_file(m, "README.md"))
+    struct stat st;
+    const char *path = zt_hf_file(m, "README.md");
+    if (path && (stat(path, &st) != 0 || !S_ISREG(st.st_mode)))
         return ZT_OK;
-    char *text = zt_read_all(m->ctx, zt_hf_file(m, "README.md"), &n);
+    char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
     if (!text)
         return zt_ctx_status(m->ctx);
     for (size_t i = 0; s == ZT_OK && i < sizeof rows / sizeof *rows; i++) {

@@ -22,7 +22,7 @@ static zt_status put_whole_file(hf *m, const char *name, const char *key)
     const char *path = zt_hf_file(m, name);
     char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
     zt_status s = text ? ZT_OK : zt_ctx_status(m->ctx);
-    if (s == ZT_OK && strcmp(name, "tokenizer.json") == 0 && n && text[0] != '{')
+    if (s == ZT_OK)
         s = zt_foreign_fail(m->ctx, path, text, n);
     if (s == ZT_OK)
         s = zt_gguf_put_str(m->w, key, text, n);
@@ -207,7 +207,13 @@ zt_status zt_hf_put_tokenizer(hf *m)
     json_t *tokenizer = zt_hf_load(m, "tokenizer_config.json", &s);
     json_t *generation = s == ZT_OK ? zt_hf_load(m, "generation_config.json", &s) : NULL;
     /* running asks GGUF's keys only where there is nothing else */
-    bool pieces = !zt_hf_has_file(m, "tokenizer.json") && zt_hf_spm_name(m);
+    const bool json = zt_hf_has_file(m, "tokenizer.json"), pieces = !json && zt_hf_spm_name(m);
+    if (s == ZT_OK && m->whole && m->known && !json && !pieces)
+        zt_log(m->ctx, ZT_LOG_WARN,
+               "%s: neither tokenizer.json nor tokenizer.model is there: the model has no vocabulary%s",
+               m->path,
+               zt_hf_has_file(m, "vocab.json") || zt_hf_has_file(m, "vocab.txt")
+                   ? " (vocab.json, merges.txt and vocab.txt are not read)" : "");
     if (s == ZT_OK)
         s = m->whole || pieces ? zt_hf_put_vocab(m) : put_specials(m, tokenizer, generation);
     if (s == ZT_OK)
