@@ -109,7 +109,7 @@ static zt_status pair(zt_prog *p, zt_lex *l, zt_span *name, int *value)
 static zt_status keep(zt_prog *p, zt_lex *l)
 {
     zt_span name;
-    int of, value;
+    int of = -1, value = -1;
     zt_status s = pair(p, l, &name, &value);
     if (!s) s = value_named(p, name, &of);
     return s ? s : zt_prog_keep(p, of, value);
@@ -118,7 +118,7 @@ static zt_status keep(zt_prog *p, zt_lex *l)
 static zt_status out(zt_prog *p, zt_lex *l)
 {
     zt_span name;
-    int value;
+    int value = -1;
     zt_status s = pair(p, l, &name, &value);
     return s ? s : zt_prog_add_out(p, name, value);
 }
