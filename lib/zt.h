@@ -42,6 +42,7 @@
 #include "lib/dna/adapted.h"
 #include "lib/dna/dna.h"
 #include "lib/llm/llm.h"
+#include "lib/llm/jinja/jinja.h"
 #include "lib/llm/learn.h"
 #include "lib/llm/speculate.h"
 #include "lib/llm/batch.h"

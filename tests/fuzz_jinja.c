@@ -6,6 +6,7 @@
  */
 #include "lib/llm/jinja/jinja.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "lib/llm/jinja/jinja.h"
 #include "tests/tap.h"
 
+#include <jansson.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* template.c - tests of chat templates: recognition, the default system text, renderings (those of
- * jinja2, tests/templates/make.py, and Loom's golden ones), files,
- * refusals, failing allocations. */
+/* template.c - tests of chat templates: the model's own and its variants, those known by name, the
+ * default system text, renderings (those of jinja2, tests/templates/make.py, and Loom's golden ones),
+ * files, refusals, failing allocations. */
+#include "lib/llm/jinja/jinja.h"
 #include "lib/llm/llm.h"
 #include "tests/ggufw.h"
 #include "tests/golden.h"
@@ -60,31 +61,33 @@ static void test_names(void)
     ok(n > 10 && !zt_template_list(-1) && !zt_template_find("alpaca"), "%d templates, no others", n);
 }
 
-static void test_recognised(void)
+/* The model's own template, its variants and its special tokens. */
+static void test_own(void)
 {
-    static const struct {
-        const char *what, *text, *name;
-        zt_status status;
-    } cases[] = {
-        {"SmolLM2's", smollm2, "chatml", ZT_OK},
-        {"Gemma's", gemma, "gemma", ZT_OK},
-        {"none", NULL, NULL, ZT_OK},
-        {"an unknown one", "{% for m in messages %}[INST] {{ m }} [/INST]", NULL, ZT_ENOTSUP},
-        {"one that is only like ChatML", "'<|im_start|>' + 'user' + '<|im_sep|>'", NULL, ZT_ENOTSUP},
-        {"an empty one", "", NULL, ZT_ENOTSUP},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made m = make(cases[i].text);
-        const zt_template *t = zt_template_of(m.g);
-        const char *says = zt_ctx_error(m.ctx);
-        ok((t && cases[i].name ? strcmp(zt_template_name(t), cases[i].name) == 0
-                               : !t && !cases[i].name) &&
-               zt_ctx_status(m.ctx) == cases[i].status &&
-               (!cases[i].status || (strstr(says, "m.gguf") && strstr(says, "chatml, gemma, llama3") &&
-                                     strstr(says, "--raw"))),
-           "recognised: %s", cases[i].what);
-        drop(&m);
-    }
+    zt_ctx *ctx = zt_ctx_new();
+    ggufw w = {0};
+    size_t n;
+    zt_bytes t = {NULL, 0};
+    zt_str names;
+    static char tool_use[] = "tool_use", rag[] = "rag", *const variants[] = {tool_use, rag};
+    zt_str_init(&names, ctx);
+    ggufw_str(&w, "general.architecture", "llama");
+    ggufw_str(&w, "tokenizer.chat_template", "D");
+    ggufw_str(&w, "tokenizer.chat_template.tool_use", "T");
+    ggufw_strs(&w, "tokenizer.chat_templates", variants, 2);
+    char *bytes = ggufw_bytes(&w, &n);
+    zt_source *src = zt_source_memory(ctx, "m.gguf", bytes, n);
+    zt_gguf *g = zt_gguf_from(ctx, src);
+    ok(g && zt_chat_template(g, NULL, &t) && t.n == 1 && *t.data == 'D', "the default template");
+    ok(g && zt_chat_template(g, "tool_use", &t) && t.n == 1 && *t.data == 'T', "a variant");
+    ok(g && !zt_chat_template(g, "rag", &t), "one that is named and not there");
+    ok(g && !zt_chat_template_variants(g, &names) && strcmp(names.data, "tool_use, rag") == 0,
+       "the names of variants");
+    zt_str_fini(&names);
+    zt_gguf_close(g);
+    zt_source_close(src);
+    zt_ctx_free(ctx);
+    free(bytes);
 }
 
 static const zt_message turns[] = {
@@ -219,7 +222,30 @@ static int messages_of(const json_t *array, zt_message m[MOST])
     return n;
 }
 
-/* Each model's template: recognised, and each conversation as jinja2 renders it. */
+/* The program: without the BOS with which it begins. */
+static bool runs_as(zt_ctx *ctx, const char *program, const json_t *messages, const char *want)
+{
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_jinja *t = zt_jinja_parse(ctx, "t", program, strlen(program));
+    json_t *input = json_pack("{s:O, s:b}", "messages", messages, "add_generation_prompt", 1);
+    json_t *own = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "</s>");
+    zt_jinja_vars vars = {.input = input, .own = own};
+    bool good = t && zt_jinja_render(ctx, t, &vars, &s, NULL) == ZT_OK;
+    const char *text = good && s.len ? s.data : "";
+    text += strncmp(text, "<s>", 3) == 0 ? 3 : 0;
+    good = good && strcmp(text, want) == 0;
+    if (!good)
+        diag("%s %s", zt_ctx_error(ctx), text);
+    zt_jinja_free(t);
+    zt_str_fini(&s);
+    json_decref(input);
+    json_decref(own);
+    zt_ctx_clear(ctx);
+    return good;
+}
+
+/* Each model's template and the row that stands for it: each conversation as jinja2 renders it. */
 static void test_models(void)
 {
     json_error_t e;
@@ -230,9 +256,7 @@ static void test_models(void)
         made m = make(json_string_value(json_object_get(c, "template")));
         const char *model = json_string_value(json_object_get(c, "model"));
         const char *name = json_string_value(json_object_get(c, "name"));
-        const zt_template *t = zt_template_of(m.g);
-        if (!ok(t && strcmp(zt_template_name(t), name) == 0, "%s: is %s", model, name))
-            diag("%s", t ? zt_template_name(t) : zt_ctx_error(m.ctx));
+        const zt_template *t = zt_template_find(name);
         json_array_foreach(json_object_get(c, "renderings"), k, r) {
             zt_message msg[MOST];
             zt_str s;
@@ -240,8 +264,11 @@ static void test_models(void)
             int n = messages_of(json_object_get(r, "messages"), msg);
             zt_str_init(&s, m.ctx);
             if (!ok(t && !zt_template_render(t, m.g, NULL, msg, n, &s) && strcmp(s.data, want) == 0,
-                    "%s: conversation %zu", model, k))
+                    "%s as %s: conversation %zu", model, name, k))
                 diag("%s, not %s", s.data ? s.data : "nothing", want);
+            ok(runs_as(m.ctx, json_string_value(json_object_get(c, "template")),
+                       json_object_get(r, "messages"), want),
+               "%s's program: conversation %zu", model, k);
             zt_str_fini(&s);
         }
         drop(&m);
@@ -398,7 +425,7 @@ int main(void)
     test_loom();
     test_files();
     test_names();
-    test_recognised();
+    test_own();
     test_rendered();
     test_default_system();
     test_refused();

@@ -150,7 +150,7 @@ controls() {
 @test "a terminal escape in the model's names reaches no terminal" {
     perl -0777pe 's/blk\.1\.ffn_up\.weight/blk.1.f\e[31m.weight/' model.gguf >name.gguf
     perl -0777pe 's/(general\.architecture.{12})llama/$1l\e[3m/s' model.gguf >arch.gguf
-    perl -0777pe 's/<\|im_start\|>/<\e[31mtart|>/g' model.gguf >template.gguf
+    perl -0777pe 's/% endfor %/% \e[3mor %/g' model.gguf >template.gguf
     for m in name arch template; do
         run cmp -s $m.gguf model.gguf
         [ "$status" -eq 1 ]

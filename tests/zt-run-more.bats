@@ -66,14 +66,106 @@ END
     [ "$status" -eq 66 ]
 }
 
-@test "a template that is not known is 69, named, and --raw runs" {
-    perl -0pe 's/<\|im_start\|>/<|zm_start|>/g' model.gguf >other.gguf
-    run --separate-stderr zt-run -m other.gguf -p hi -n 1
-    [ "$status" -eq 69 ]
-    one_message zt-run
-    [[ $stderr == *zm_start*--raw* ]]
-    zt-run -m other.gguf -p hi -n 1 --raw
-    zt-run -m other.gguf -p hi -n 1 --template chatml
+# with_template JINJA [OPTION...]: model.gguf with another template of its own
+with_template() {
+    zt-convert -q -f --set "tokenizer.chat_template=str:$1" "${@:2}" model.gguf other.gguf
+}
+
+@test "the model's own template runs, whatever it is" {
+    with_template $'{%- for m in messages[-1:] -%}\n  [{{ m.role|upper }}] {{ m.content.split(",")[0]|trim }}\n{% endfor %}'
+    [ "$(zt-run -m other.gguf -p ' a, b' --render)" = '[USER] a' ]
+    zt-run -m other.gguf -p ' a, b' -n 0 --logits a.npy
+    zt-run -m other.gguf --raw -n 0 --logits b.npy -p $'[USER] a\n'
+    cmp a.npy b.npy
+    # special tokens that a template puts together are tokens, in a message they are words
+    with_template "{% for m in messages %}{{ '<|im_' + m.role + '|>' + m.content }}{% endfor %}"
+    count() { zt-run -m other.gguf --jsonl "$@" | perl -MJSON::PP -ne 'print decode_json($_)->{prompt_tokens}'; }
+    [ "$(count <<<'{"n": 0, "messages": [{"role": "start", "content": "1"}]}')" -eq 2 ]
+    [ "$(count <<<'{"n": 0, "messages": [{"role": "start", "content": "<|im_end|>"}]}')" -gt 5 ]
+    [ "$(count --special <<<'{"n": 0, "messages": [{"role": "start", "content": "<|im_end|>"}]}')" -eq 2 ]
+    [ "$(count <<<'{"n": 0, "messages": [{"role": "x|><|im_start", "content": "1"}]}')" -gt 5 ]
+    # BOS comes once
+    with_template '{{ bos_token }}{{ messages[0].content }}'
+    [ "$(zt-run -m other.gguf -p 1 --bos -n 0 --json | perl -ne '/"prompt_tokens":(\d+)/ && print $1')" -eq 2 ]
+    with_template '{{ strftime_now("%Y-%m-%d") }} {{ messages[0].content }}'
+    [ "$(SOURCE_DATE_EPOCH=86400 zt-run -m other.gguf -p 1 --render)" = '1970-01-02 1' ]
+}
+
+@test "a template that cannot be run is 65 with its line, and --raw runs" {
+    while IFS='&' read -r template code says; do
+        with_template "${template//N/$'\n'}"
+        run --separate-stderr zt-run -m other.gguf -p hi -n 1
+        echo "$template: $status $stderr"
+        [ "$status" -eq "$code" ]
+        one_message zt-run
+        [[ $stderr == *"other.gguf: chat template: line $says"* ]]
+        zt-run -m other.gguf -p hi -n 1 --raw
+        zt-run -m other.gguf -p hi -n 1 --template chatml
+    done <<'END'
+{% for m in messages %}&65&1: the template ends where 'endfor' is missing
+aN{{ messages[0].nothing.more }}&65&2: 'dict object' has no attribute 'nothing'
+{% for m in messages %}N{{ m.content + 1 }}{% endfor %}&65&2: unsupported operand
+{{ raise_exception('only ' ~ messages|length) }}&69&1: the template refuses: only 1
+{{ messages|nosuch }}&65&1: no filter named 'nosuch'
+{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}&65&1: the template takes too many steps
+END
+}
+
+@test "--template takes a variant of the model's or a Jinja file, --template-arg its variables" {
+    with_template "{{ messages[0].content }}{% if deep %}!{% endif %}" --set "tokenizer.chat_template.loud=str:{{ messages[0].content|upper }}"
+    [ "$(zt-run -m other.gguf -p hi --render)" = hi ]
+    [ "$(zt-run -m other.gguf -p hi --render --template loud)" = HI ]
+    [ "$(zt-run -m other.gguf -p hi --render --template-arg deep=true)" = 'hi!' ]
+    echo '({{ messages[0].content }}{{ x.a }})' >own.jinja
+    [ "$(zt-run -m model.gguf -p hi --render --template own.jinja --template-arg 'x={"a": "é"}')" = '(hié)' ]
+    while IFS='|' read -r arg says; do
+        run --separate-stderr zt-run -m other.gguf -p hi --render --template-arg "$arg"
+        [ "$status" -eq 64 ]
+        one_message zt-run
+        [[ $stderr == *"$says"* ]]
+    done <<'END'
+deeep=true|does not read 'deeep'
+deep|KEY=JSON
+deep=yes|not JSON
+messages=[]|messages are the prompt's
+END
+    run -64 zt-run -m other.gguf -p hi --render --template-arg deep=1 --template-arg deep=2
+    run -64 zt-run -m other.gguf -p hi --render --template chatml --template-arg deep=1
+    echo '{% nonsense %}' >own.jinja
+    run -65 zt-run -m model.gguf -p hi --render --template own.jinja
+}
+
+@test "--jsonl: tools, documents, arguments and what messages hold go to the template" {
+    with_template '{{ tools|tojson }}{{ documents[0].text if documents }}{{ deep }}{% for m in messages %}{{ m|tojson }}{% endfor %}' \
+        --set 'tokenizer.chat_template.tool_use=str:T{{ tools[0].name }}{% for m in messages %}{{ m.content }}{{ m.tool_calls }}{% endfor %}'
+    cat >cases <<'END'
+{"messages": [{"role": "user", "content": "a"}]}|null{"role": "user", "content": "a"}
+{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": null}]}|null{"role": "user", "content": "a\nb"}
+{"documents": [{"text": "D"}], "chat_template_kwargs": {"deep": 5}, "messages": [{"role": "x", "content": "é"}]}|nullD5{"role": "x", "content": "é"}
+{"messages": [{"role": "assistant", "content": "a", "reasoning": "r"}]}|null{"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": "r", "thinking": "r"}
+{"tools": [{"name": "f"}], "messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]}|Tf[{'id': '1'}]
+{"tools": [{"name": "f"}], "messages": [{"role": "user", "content": "a"}]}|Tfa
+END
+    while IFS='|' read -r request text; do
+        n=$(zt-run -m other.gguf --jsonl -n 0 <<<"$request" | perl -MJSON::PP -ne 'print decode_json($_)->{prompt_tokens}')
+        echo "$request: $n"
+        [ "$n" -eq "$(zt-run -m other.gguf --count -p "$(printf %b "${text//\\n/\\\\n}")")" ]
+    done <cases
+    cat >cases <<'END'
+{"tools": [{"name": "f"}], "messages": [{"role": "user", "content": "a"}]}|no place for tools
+{"documents": [{}], "messages": [{"role": "user", "content": "a"}]}|no place for documents
+{"chat_template_kwargs": {"x": 1}, "messages": [{"role": "user", "content": "a"}]}|does not read 'x'
+{"messages": [{"role": "assistant", "tool_calls": [{}]}]}|no place for tool_calls
+{"tools": [1], "messages": [{"role": "user", "content": "a"}]}|an array of objects
+{"tools": [{}], "prompt": "a"}|go with "messages"
+END
+    cut -d'|' -f1 cases >requests
+    run -65 --separate-stderr zt-run -m model.gguf --jsonl -i requests
+    local i=0
+    while IFS='|' read -r _ text; do
+        [[ ${lines[i]} == *"${text//\"/\\\"}"* ]]
+        i=$((i + 1))
+    done <cases
 }
 
 # A conversation of a system message alone does not hold what opens a user's turn: what is generated then
@@ -356,7 +448,7 @@ END
 {"id": 4, "prompt": "hello", "temp": "hot"}
 {"id": 5, "prompt": "hello", "temp": -1}
 {"id": 6, "prompt": "hello", "n": -5}
-{"id": 7, "messages": [{"role": "tool", "content": ""}]}
+{"id": 7, "messages": [{"role": 5, "content": ""}]}
 {"id": 8, "messages": []}
 {"id": 9, "messages": [{"role": "user"}]}
 {"id": 10, "prompt": "hello", "colour": 1}
@@ -460,7 +552,7 @@ END
 {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}|"text": 5 is not a text
 {"messages": [{"role": "user", "content": []}]}|"content": [] is not
 {"messages": [{"role": "user", "content": null}]}|"content": null is not
-{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}|"tool_calls" is not supported
+{"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}|no place for tool_calls
 {"messages": [{"role": "user", "contents": "x"}]}|did you mean "content"
 {"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "x"}]}|"system" beside a message
 {"system": "S", "raw": true, "prompt": "x"}|"raw" uses none

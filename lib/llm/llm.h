@@ -97,6 +97,11 @@ enum {
 /* Appends to ids. Text is any bytes. */
 zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
                           zt_ids *ids);
+/* The same of a text of which `origin` says for each byte whether somebody typed it (1) or a chat
+ * template wrote it (0): control tokens are meant where their first and last bytes are the template's;
+ * with ZT_TOK_SPECIAL, everywhere. Puts nothing before or after. */
+zt_status zt_vocab_encode_origin(const zt_vocab *v, const char *text, size_t n, const char *origin,
+                                 unsigned flags, zt_ids *ids);
 /* Appends the bytes of one token. `special`: control tokens print their text, else nothing.
  * `first`: the token opens the text (SentencePiece drops its leading space there if it added one).
  * ZT_EUSAGE for an id out of range. */
@@ -120,14 +125,22 @@ int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n); /* exact t
 
 /* ---- chat templates -------------------------------------------------------------------------- */
 
+/* The model's own template, a program in Jinja (lib/llm/jinja/jinja.h). variant NULL: the default;
+ * else the one of that name (tokenizer.chat_template.NAME). False: there is none. The text is g's. */
+bool zt_chat_template(const zt_gguf *g, const char *variant, zt_bytes *text);
+/* Appends the names of its variants, ", " between; nothing where there is none. */
+zt_status zt_chat_template_variants(const zt_gguf *g, zt_str *names);
+/* The texts of the special tokens by the names that templates use: bos_token, eos_token, unk_token,
+ * pad_token, sep_token, cls_token, mask_token, those that the model has. An object to be released by
+ * json_decref; NULL: no memory. */
+struct json_t *zt_chat_template_tokens(const zt_gguf *g, const zt_vocab *v);
+
+/* A template by rule: what stands before and after each role's text. */
 typedef struct zt_template zt_template;
 typedef struct zt_message {
     const char *role; /* "system" "user" "assistant" */
     const char *content;
 } zt_message;
-/* Recognised from the model's own template; NULL without a message when it has none, NULL and
- * ZT_ENOTSUP when it has one that is not known. */
-const zt_template *zt_template_of(const zt_gguf *g);
 const zt_template *zt_template_find(const char *name); /* "chatml" "llama3"; NULL: not known */
 const char *zt_template_list(int i); /* names, NULL after the last */
 /* A template from a JSON file (template_file.c tells its form); free it with the context it was
@@ -137,7 +150,6 @@ void zt_template_free(zt_ctx *ctx, zt_template *t); /* only what was opened; NUL
 const char *zt_template_name(const zt_template *t);
 /* What opens a user's turn, without blanks around it: a model that writes it goes too far. */
 zt_bytes zt_template_user(const zt_template *t);
-bool zt_template_bos(const zt_gguf *g); /* the model's own template begins with BOS */
 
 /* A conversation in pieces, in order, open for the assistant's answer: the template's own words
  * (message -1), in which special tokens are meant, and the texts of messages, in which they are

@@ -1,8 +1,8 @@
-/* template.c - chat templates: a conversation as the text that a model was trained on.
+/* template.c - chat templates known by name: a conversation as the text that a model was trained on.
  *
- * One row a template: what stands before and after each role's text, and where the system's goes. A
- * model's own template is a Jinja program; it is not run, but recognised by texts that it must and
- * must not hold. Golden renderings: jinja2's of the models' own templates (tests/templates).
+ * One row a template: what stands before and after each role's text, and where the system's goes. They
+ * are used where somebody asks for one; a model's own template is a program, and run
+ * (chat_template.c). Golden renderings: jinja2's of some models' templates (tests/templates).
  * template_file.c reads rows from JSON.
  */
 #include "lib/llm/template.h"
@@ -17,17 +17,13 @@
 #define INST_TRIM (1 << ZT_ROLE_USER | 1 << ZT_ROLE_ASSISTANT)
 #define TRIM_ALL (INST_TRIM | 1 << ZT_ROLE_SYSTEM)
 
-/* The first that fits is it. Roles in the order system, user, assistant; what tells the variants of
- * [INST] apart is what llama.cpp's src/llama-chat.cpp looks for, as facts. */
+/* Roles in the order system, user, assistant. */
 static const zt_template templates[] = {
     {.name = "chatml",
-     .tell = {"<|im_start|>"},
-     .not_tell = {"<|im_sep|>"},
      .prefix = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
      .suffix = {"<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n"},
      .own_system = true},
     {.name = "gemma",
-     .tell = {"<start_of_turn>"},
      .prefix = {"", "<start_of_turn>user\n", "<start_of_turn>model\n"},
      .suffix = {"\n\n", "<end_of_turn>\n", "<end_of_turn>\n"},
      .trim = INST_TRIM,
@@ -35,7 +31,6 @@ static const zt_template templates[] = {
     /* The date is the one that the template falls back on: a prompt that changes with the calendar
      * would give other text every day. */
     {.name = "llama3.1",
-     .tell = {TURN, "Cutting Knowledge Date"},
      .prefix = {TURN "system" HEAD
                 "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
                 TURN "user" HEAD, TURN "assistant" HEAD},
@@ -43,22 +38,17 @@ static const zt_template templates[] = {
      .trim = TRIM_ALL,
      .always_system = true},
     {.name = "llama3",
-     .tell = {TURN, "<|end_header_id|>"},
      .prefix = {TURN "system" HEAD, TURN "user" HEAD, TURN "assistant" HEAD},
      .suffix = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
      .trim = TRIM_ALL},
     {.name = "mistral-v7-tekken",
-     .tell = {"[SYSTEM_PROMPT]", "[INST]"},
-     .not_tell = {"[INST] "},
      .prefix = {"[SYSTEM_PROMPT]", "[INST]", ""},
      .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS}},
     {.name = "mistral-v7",
-     .tell = {"[SYSTEM_PROMPT]", "[INST]"},
      .prefix = {"[SYSTEM_PROMPT] ", "[INST] ", " "},
      .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS},
      .open = ""},
     {.name = "llama2",
-     .tell = {"[INST]", "<<SYS>>", "bos_token + '[INST]"},
      .prefix = {"<<SYS>>\n", "[INST] ", " "},
      .suffix = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
      .again = BOS,
@@ -67,7 +57,6 @@ static const zt_template templates[] = {
      .trim_joined = true,
      .system = ZT_SYSTEM_IN_NEXT},
     {.name = "llama2-one-bos",
-     .tell = {"[INST]", "<<SYS>>"},
      .prefix = {"<<SYS>>\n", "[INST] ", " "},
      .suffix = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
      .open = "",
@@ -75,52 +64,41 @@ static const zt_template templates[] = {
      .trim_joined = true,
      .system = ZT_SYSTEM_IN_NEXT},
     {.name = "mistral-v1",
-     .tell = {"' [INST] '"},
      .prefix = {"", " [INST] ", " "},
      .suffix = {"\n\n", " [/INST]", EOS},
      .open = "",
      .system = ZT_SYSTEM_IN_NEXT},
     {.name = "mistral-v3-tekken",
-     .tell = {"[AVAILABLE_TOOLS]", "\"[INST]\""},
      .prefix = {"", "[INST]", ""},
      .suffix = {"\n\n", "[/INST]", EOS},
      .system = ZT_SYSTEM_IN_LAST},
     {.name = "mistral-v3",
-     .tell = {"[AVAILABLE_TOOLS]", "\"[INST] \""},
      .prefix = {"", "[INST] ", " "},
      .suffix = {"\n\n", "[/INST]", EOS},
      .open = "",
      .trim = 1 << ZT_ROLE_ASSISTANT,
      .system = ZT_SYSTEM_IN_LAST},
     {.name = "mistral-v0.1",
-     .tell = {"'[INST] ' + message['content']", "eos_token + ' '"},
      .prefix = {"", "[INST] ", ""},
      .suffix = {"\n\n", " [/INST]", EOS " "},
      .system = ZT_SYSTEM_IN_NEXT},
     {.name = "mistral",
-     .tell = {"'[INST] ' + message['content']"},
      .prefix = {"", "[INST] ", ""},
      .suffix = {"\n\n", " [/INST]", EOS},
      .system = ZT_SYSTEM_IN_NEXT},
     {.name = "phi4-mini",
-     .tell = {"<|assistant|>", "<|end|>", "'|>' + message['content']"},
      .prefix = {"<|system|>", "<|user|>", "<|assistant|>"},
      .suffix = {"<|end|>", "<|end|>", "<|end|>"}},
     {.name = "phi3",
-     .tell = {"<|assistant|>", "<|end|>"},
      .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
      .suffix = {"<|end|>\n", "<|end|>\n", "<|end|>\n"}},
     {.name = "tulu",
-     .tell = {"<|user|>", "<|assistant|>", "eos_token + '"},
      .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
      .suffix = {"\n", "\n", EOS "\n"}},
     {.name = "zephyr",
-     .tell = {"<|user|>", "<|assistant|>", "eos_token"},
-     .not_tell = {"[gMASK]"},
      .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
      .suffix = {EOS "\n", EOS "\n", EOS "\n"}},
     {.name = "granite",
-     .tell = {"<|start_of_role|>", "<|end_of_role|>"},
      .prefix = {"<|start_of_role|>system<|end_of_role|>", "<|start_of_role|>user<|end_of_role|>",
                 "<|start_of_role|>assistant<|end_of_role|>"},
      .suffix = {"<|end_of_text|>\n", "<|end_of_text|>\n", "<|end_of_text|>\n"}},
@@ -129,59 +107,6 @@ static const zt_template templates[] = {
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ---- which ----------------------------------------------------------------------------------- */
-
-static bool holds(zt_bytes text, const char *what)
-{
-    return memmem(text.data, text.n, what, strlen(what)) != NULL;
-}
-
-static bool fits(const zt_template *t, zt_bytes text)
-{
-    bool all = true;
-    for (size_t i = 0; i < COUNT(t->tell) && t->tell[i]; i++)
-        all = all && holds(text, t->tell[i]);
-    for (size_t i = 0; i < COUNT(t->not_tell) && t->not_tell[i]; i++)
-        all = all && !holds(text, t->not_tell[i]);
-    return all;
-}
-
-/* Where a template begins that is not known: enough to know it by. */
-static zt_status unknown(const zt_gguf *g, zt_bytes text)
-{
-    char shown[96];
-    zt_str names;
-    zt_ctx *ctx = zt_gguf_ctx(g);
-    zt_str_init(&names, ctx);
-    for (size_t i = 0; i < COUNT(templates); i++)
-        zt_str_printf(&names, "%s%s", i ? ", " : "", templates[i].name);
-    zt_status s = zt_ctx_status(ctx);
-    if (s == ZT_OK)
-        s = zt_fail(
-            ctx, ZT_ENOTSUP,
-            "%s: its chat template is not known ('%s'; known: %s); --template names another, "
-            "--raw runs it without one",
-            zt_gguf_name(g), zt_escape(shown, sizeof shown, text.data, text.n), names.data);
-    zt_str_fini(&names);
-    return s;
-}
-
-const zt_template *zt_template_of(const zt_gguf *g)
-{
-    zt_bytes text;
-    if (!zt_gguf_str(g, "tokenizer.chat_template", &text))
-        return NULL;
-    for (size_t i = 0; i < COUNT(templates); i++)
-        if (fits(&templates[i], text))
-            return &templates[i];
-    unknown(g, text);
-    return NULL;
-}
-
-bool zt_template_bos(const zt_gguf *g)
-{
-    zt_bytes text;
-    return zt_gguf_str(g, "tokenizer.chat_template", &text) && holds(text, "bos_token");
-}
 
 const zt_template *zt_template_find(const char *name)
 {

@@ -17,8 +17,6 @@ enum {
 
 struct zt_template {
     const char *name;
-    const char *tell[3];     /* the model's template holds all of these ... */
-    const char *not_tell[2]; /* ... and none of these */
     /* Around each role's text. prefix NULL: the template has no such role. */
     const char *prefix[ZT_ROLES], *suffix[ZT_ROLES];
     const char *global_prefix, *global_suffix; /* around the whole; may be NULL */

@@ -34,10 +34,11 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
         echo 2,3 | zt-run -m a.zt -o w.npz
         echo 4,5 | zt-run -m a.zt -o v.npz
     },
-    flags => [qw(--chat --tokenize --detokenize --count --perplexity --embed --jsonl --dry-run)],
+    flags => [qw(--chat --render --tokenize --detokenize --count --perplexity --embed --jsonl --dry-run)],
     modes => {
         text => {run => [@text]},
         jsonl => {run => [@jsonl, "-n", 5], same => $times},
+        render => {run => [qw(-m model.gguf --render -p), "hello on"]},
         tokenize => {run => [qw(-m model.gguf --tokenize -p), "hello on"]},
         detokenize => {run => [qw(-m model.gguf --detokenize -p), "270 275"]},
         count => {run => [qw(-m model.gguf --count -p), "hello on"]},
@@ -55,6 +56,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
         "--bind" => {value => "n=3", code => 65},
         "-n" => {value => 3},
         "--raw" => {},
+        "--template-arg" => {value => "add_generation_prompt=false"},
         "--temp" => {value => 3},
         "--top-k" => {value => 1, with => ["--temp", 5]},
         "--top-p" => {value => .01, with => ["--temp", 5]},
@@ -91,9 +93,17 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
             "--input" => {run => [@text[0 .. 4]], value => "text.txt"},
             "--verbatim" => {run => [@text[0 .. 4], "-i", "short.txt"]},
             "--template" => {run => [@text[0, 1, 3 .. 6]], value => "gemma"},
+            "--template-arg" => {run => [@text[0, 1, 3 .. 6]], value => "add_generation_prompt=false"},
             "--system" => {run => [@text[0, 1, 3 .. 6]], value => "be brief"},
             "--no-bos" => {run => ["-m", "spm.gguf", @text[2 .. 6]]},
             "--special" => {run => [@text[0 .. 5], $special]},
+        },
+        render => {
+            "--model" => {value => "spm.gguf"},
+            "--input" => {run => [qw(-m model.gguf --render)], value => "text.txt"},
+            "--verbatim" => {run => [qw(-m model.gguf --render -i short.txt)]},
+            "--template" => {value => "gemma"},
+            "--system" => {value => "be brief"},
         },
         tokenize => {
             "--model" => {value => "spm.gguf"},
@@ -136,6 +146,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm.c"
             "--input" => {value => "others"},
             "--raw" => {},
             "--template" => {run => [qw(-m model.gguf --jsonl -n 5 -i requests)], value => "gemma"},
+            "--template-arg" => {run => [qw(-m model.gguf --jsonl -n 5 -i requests)], value => "add_generation_prompt=false"},
             "--system" => {run => [qw(-m model.gguf --jsonl -n 5 -i requests)], value => "be brief"},
             "--no-bos" => {run => [qw(-m spm.gguf --raw --jsonl -n 5 -i requests)]},
             "--special" => {run => [qw(-m model.gguf --raw --jsonl -n 5 -i specials)]},

@@ -1,7 +1,10 @@
 /* chat.c - --chat: a conversation on the terminal.
  *
- * r->ids is the conversation so far, as tokens: what was generated stays as it was generated, and a
- * turn adds only its own segment behind it. The KV cache is kept from turn to turn.
+ * r->ids is the conversation so far, as tokens. A template that is a program writes the whole
+ * conversation anew for each turn; as long as that begins with what was there, as it does with most,
+ * what was generated stays as it was generated, and a turn adds only its own segment behind it. Of a
+ * conversation that a session file holds there are only tokens: there, and with a template by rule,
+ * segments are all. The KV cache is kept from turn to turn.
  */
 #include "tools/zt-run/run.h"
 
@@ -18,7 +21,10 @@ typedef struct chat {
     run *r;
     EditLine *line;
     History *history;
-    bool begun; /* there is something to go on from */
+    bool begun;  /* there is something to go on from, */
+    bool tokens; /* and it is only tokens */
+    json_t *messages;
+    zt_str known; /* the text of what was there: the last prompt and the answer to it */
     bool done;
     bool has_early; /* a byte that came together with a Ctrl-C */
     char early;
@@ -143,11 +149,63 @@ static zt_status drop_end(run *r)
     return s;
 }
 
+static zt_status add_message(chat *c, const char *role, const char *text, size_t n)
+{
+    json_t *m = run_message(c->r, role, text, n);
+    if (m && json_array_append_new(c->messages, m) == 0)
+        return ZT_OK;
+    return zt_fail(c->r->ctx, ZT_ENOMEM, "no memory for a message");
+}
+
+/* The tokens of the rendered conversation: those that are there go on where the text does. */
+static zt_status take_rendered(chat *c, zt_str *text, const zt_str *origin)
+{
+    run *r = c->r;
+    size_t n = c->known.len;
+    bool goes_on = n && text->len >= n && memcmp(text->data, c->known.data, n) == 0;
+    if (!goes_on)
+        r->ids.n = 0;
+    zt_status s = run_encode_rendered(r, text, origin, goes_on ? n : 0, &r->ids);
+    zt_str_clear(&c->known);
+    return s == ZT_OK ? zt_str_put(&c->known, text->data, text->len) : s;
+}
+
+static zt_status render_turn(chat *c, const char *said)
+{
+    run *r = c->r;
+    zt_str text, origin;
+    zt_str_init(&text, r->ctx);
+    zt_str_init(&origin, r->ctx);
+    zt_status s = ZT_OK;
+    if (json_array_size(c->messages) == 0 && r->o->system)
+        s = add_message(c, "system", r->o->system, strlen(r->o->system));
+    if (s == ZT_OK)
+        s = add_message(c, "user", said, strlen(said));
+    if (s == ZT_OK)
+        s = run_render_messages(r, c->messages, NULL, &text, &origin);
+    if (s == ZT_OK)
+        s = take_rendered(c, &text, &origin);
+    zt_str_fini(&text);
+    zt_str_fini(&origin);
+    return s;
+}
+
+/* The answer belongs to what is known from here on. */
+static zt_status keep_answer(chat *c)
+{
+    const zt_str *text = &c->r->text;
+    const char *data = text->len ? text->data : "";
+    zt_status s = add_message(c, "assistant", data, text->len);
+    return s == ZT_OK ? zt_str_put(&c->known, data, text->len) : s;
+}
+
 static zt_status add_turn(chat *c, const char *text)
 {
     run *r = c->r;
     zt_message m[2];
     int n = 0;
+    if (r->jinja && !c->tokens)
+        return render_turn(c, text);
     if (c->begun)
         return run_encode_next(r, text, &r->ids);
     if (r->o->system)
@@ -178,22 +236,39 @@ static zt_status answer(chat *c)
         s = run_write(r, "\n", 1);
     if (s == ZT_OK && r->stop && strcmp(r->stop, "ctx") == 0)
         tell_full(r, r->ids.n);
-    return s == ZT_OK ? drop_end(r) : s;
+    if (s == ZT_OK)
+        s = drop_end(r);
+    return s == ZT_OK ? keep_answer(c) : s;
+}
+
+/* A turn that has no room was never said. */
+static zt_status take_back(chat *c, size_t ids, size_t messages, const zt_str *known)
+{
+    c->r->ids.n = ids;
+    while (json_array_size(c->messages) > messages)
+        json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    zt_str_clear(&c->known);
+    return known->len ? zt_str_put(&c->known, known->data, known->len) : ZT_OK;
 }
 
 static zt_status take_turn(chat *c, const char *text)
 {
     run *r = c->r;
-    size_t before = r->ids.n;
-    zt_status s = add_turn(c, text);
-    if (s != ZT_OK)
-        return s;
+    size_t ids = r->ids.n, messages = json_array_size(c->messages);
+    zt_str known;
+    zt_str_init(&known, r->ctx);
+    zt_status s = c->known.len ? zt_str_put(&known, c->known.data, c->known.len) : ZT_OK;
+    if (s == ZT_OK)
+        s = add_turn(c, text);
     r->n_prompt = r->ids.n;
-    if ((int64_t)r->n_prompt <= zt_llm_get(r->llm).ctx_len)
-        return answer(c);
-    tell_full(r, r->n_prompt);
-    r->ids.n = before;
-    return ZT_OK;
+    if (s == ZT_OK && (int64_t)r->n_prompt > zt_llm_get(r->llm).ctx_len) {
+        tell_full(r, r->n_prompt);
+        s = take_back(c, ids, messages, &known);
+    } else if (s == ZT_OK) {
+        s = answer(c);
+    }
+    zt_str_fini(&known);
+    return s;
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -201,7 +276,9 @@ static zt_status take_turn(chat *c, const char *text)
 static zt_status reset(chat *c)
 {
     c->r->ids.n = 0;
-    c->begun = false;
+    c->begun = c->tokens = false;
+    json_array_clear(c->messages);
+    zt_str_clear(&c->known);
     return ZT_OK;
 }
 
@@ -259,7 +336,7 @@ static zt_status go_on(chat *c)
     zt_status s = ZT_OK;
     for (size_t i = 0; i < r->fed.n && s == ZT_OK; i++)
         s = zt_ids_push(r->ctx, &r->ids, r->fed.id[i]);
-    c->begun = r->fed.n > 0;
+    c->begun = c->tokens = r->fed.n > 0;
     if (c->begun)
         zt_cli_note(r->cli, "%s: the conversation goes on after %zu tokens; /reset begins another",
                     r->o->session, r->fed.n);
@@ -287,11 +364,14 @@ static zt_status converse(chat *c)
 
 zt_status run_chat(run *r)
 {
-    chat c = {.r = r};
-    zt_status s = run_choose_template(r);
-    if (s == ZT_OK && !r->tmpl)
+    chat c = {.r = r, .messages = json_array()};
+    zt_str_init(&c.known, r->ctx);
+    zt_status s = c.messages ? run_choose_template(r, false) : zt_fail(r->ctx, ZT_ENOMEM, "no memory");
+    if (s == ZT_OK && !run_has_template(r))
         s = zt_fail(r->ctx, ZT_EUSAGE, "%s has no chat template: --template names one",
                     zt_gguf_name(r->gguf));
+    if (s == ZT_OK)
+        s = run_find_turn(r);
     if (s == ZT_OK)
         s = run_open_llm(r, 0, false);
     if (s == ZT_OK)
@@ -301,6 +381,8 @@ zt_status run_chat(run *r)
     if (s == ZT_OK)
         s = converse(&c);
     close_line(&c);
+    json_decref(c.messages);
+    zt_str_fini(&c.known);
     if (s == ZT_OK && r->o->session)
         s = run_catch_up(r);
     return s == ZT_OK && r->o->session ? run_session_save(r) : s;

@@ -37,7 +37,7 @@ static zt_status work(run *r)
         s = run_options_check(r->cli, o);
     if (s != ZT_OK)
         return s;
-    const bool vocabulary = o->tokenize || o->detokenize || o->count;
+    const bool vocabulary = o->tokenize || o->detokenize || o->count || o->render;
     r->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(r->ctx, o->model);
     if (!r->gguf)
         return zt_ctx_status(r->ctx);
@@ -55,6 +55,7 @@ static zt_status work(run *r)
     return with_output(r, o->tokenize     ? run_tokenize
                           : o->detokenize ? run_detokenize
                           : o->count      ? run_count
+                          : o->render     ? run_render
                           : o->perplexity ? run_perplexity
                           : o->chat       ? run_chat
                           : o->jsonl      ? run_jsonl
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
     zt_str *const strings[] = {&r.held, &r.shown, &r.text, &r.logprobs, &r.likeliest};
     for (int i = 0; i < 5; i++)
         zt_str_init(strings[i], r.ctx);
-    zt_status s = work(&r);
+    r.templates = run_templates_new(&r);
+    zt_status s = r.templates ? work(&r) : ZT_ENOMEM;
     for (int i = 0; i < 5; i++)
         zt_str_fini(strings[i]);
     zt_ids_fini(r.ctx, &r.ids);
@@ -80,7 +82,7 @@ int main(int argc, char **argv)
     zt_free(r.ctx, r.logits);
     zt_free(r.ctx, r.scratch);
     zt_drafts_free(r.drafts);
-    zt_template_free(r.ctx, r.tmpl_file);
+    run_templates_free(&r);
     zt_llm_close(r.llm);
     zt_planned_free(r.plan);
     zt_engine_close(r.engine);

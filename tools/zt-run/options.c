@@ -8,6 +8,7 @@ static const zt_mode modes[RUN_N_MODES] = {
     [RUN_TEXT] = {"text generation", NULL},
     [RUN_CHAT] = {"--chat", "chat"},
     [RUN_JSONL] = {"--jsonl", "jsonl"},
+    [RUN_RENDER] = {"--render", "render"},
     [RUN_TOKENIZE] = {"--tokenize", "tokenize"},
     [RUN_DETOKENIZE] = {"--detokenize", "detokenize"},
     [RUN_COUNT] = {"--count", "count"},
@@ -22,6 +23,7 @@ static const zt_mode modes[RUN_N_MODES] = {
 #define TEXT ZT_IN(RUN_TEXT)
 #define CHAT ZT_IN(RUN_CHAT)
 #define JSONL ZT_IN(RUN_JSONL)
+#define RENDER ZT_IN(RUN_RENDER)
 #define COUNT ZT_IN(RUN_COUNT)
 #define TOKENIZE ZT_IN(RUN_TOKENIZE)
 #define DETOKENIZE ZT_IN(RUN_DETOKENIZE)
@@ -45,11 +47,11 @@ static const zt_mode modes[RUN_N_MODES] = {
 static const zt_opt options[] = {
     ROW('m', "model", STR, model, 0, "MODEL",
         "the model to run: GGUF, a Hugging Face directory; a program; a network", ),
-    ROW('p', "prompt", STR, prompt, TEXT | TOKENS | EMBED, "TEXT", "the prompt",
+    ROW('p', "prompt", STR, prompt, TEXT | TOKENS | EMBED | RENDER, "TEXT", "the prompt",
         .excludes = "input"),
-    ROW('i', "input", STR, input, TEXT | JSONL | TOKENS | EMBED | PROGRAMS, "FILE",
+    ROW('i', "input", STR, input, TEXT | JSONL | TOKENS | EMBED | RENDER | PROGRAMS, "FILE",
         "the prompt is the text of FILE (default: stdin)", ),
-    FLAG("verbatim", verbatim, TEXT | TOKENIZE | COUNT | EMBED,
+    FLAG("verbatim", verbatim, TEXT | TOKENIZE | COUNT | EMBED | RENDER,
          "keep the newline at the end of the text of -i or stdin", .excludes = "prompt"),
     ROW(0, "data", STR, data, PROGRAMS, "FILE",
         "of a program: data by name, before that of its model", ),
@@ -62,10 +64,14 @@ static const zt_opt options[] = {
         "new tokens at most; 0: the prompt only (default: no limit)", .min = 0, .max = INT32_MAX),
     FLAG("chat", chat, MODELS, "a conversation on the terminal", ),
     FLAG("raw", raw, TEXT | JSONL, "no chat template: plain continuation",
-         .excludes = "system|template"),
-    ROW(0, "template", STR, template, ANSWERS, "NAME|FILE",
-        "this chat template instead of the model's own", ),
-    ROW(0, "system", STR, system, ANSWERS, "TEXT", "the system message of the chat template", ),
+         .excludes = "system|template|template-arg"),
+    ROW(0, "template", STR, template, ANSWERS | RENDER, "NAME|FILE",
+        "this chat template instead of the model's own: a name, Jinja, or JSON", ),
+    ROW(0, "template-arg", LIST, template_args, ANSWERS | RENDER, "KEY=JSON",
+        "a variable of the chat template (enable_thinking=false); may be repeated", ),
+    ROW(0, "system", STR, system, ANSWERS | RENDER, "TEXT",
+        "the system message of the chat template", ),
+    FLAG("render", render, MODELS, "the prompt that the chat template makes, as text", ),
     ROW(0, "temp", F64, sampler.temp, ANSWERS, "X", "temperature; 0: always the likeliest token",
         .fmin = 0, .fmax = 1e300),
     ROW(0, "top-k", I64, sampler.top_k, ANSWERS, "N", "of the N likeliest tokens; 0: all",
@@ -86,7 +92,7 @@ static const zt_opt options[] = {
     FLAG("no-bos", no_bos, RUNS | TOKENS, "do not begin with the BOS token", ),
     FLAG("special", special, RUNS | TOKENS,
          "special tokens in the text are those tokens", ),
-    ROW(0, "pre", STR, pre, RUNS | TOKENS, "NAME",
+    ROW(0, "pre", STR, pre, RUNS | TOKENS | RENDER, "NAME",
         "this pre-tokenizer, where the file names none or a wrong one", ),
     FLAG("ids", ids, TEXT, "write generated token ids instead of text", .excludes = "json"),
     FLAG("tokenize", tokenize, MODELS, "text in, token ids out", ),
@@ -151,7 +157,7 @@ static const zt_shared_opt shared[] = {
 static const char *const synopsis[] = {
     "-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
     "-m MODEL --chat [OPTION...]",
-    "-m MODEL --tokenize | --detokenize | --count [-p TEXT | -i FILE]",
+    "-m MODEL --tokenize | --detokenize | --count | --render [-p TEXT | -i FILE]",
     "-m MODEL --perplexity FILE [OPTION...]",
     "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
     "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",

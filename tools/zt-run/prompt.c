@@ -8,7 +8,6 @@
 #include "tools/zt-run/run.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* A prompt from a file or a pipe loses one newline at its end, "\n" or "\r\n", as $(...) in a shell
  * takes it away: who writes a line into a pipe means its words. Lines of --embed are cut there anyway,
@@ -42,132 +41,57 @@ zt_status run_read_prompt(run *r)
     return ZT_OK;
 }
 
-/* ---- the template ---------------------------------------------------------------------------- */
+/* ---- a conversation into text ---------------------------------------------------------------- */
 
-static zt_status unknown_template(run *r, const char *name)
+typedef struct rendered { /* a prompt, and of each byte whether somebody typed it */
+    zt_str text, origin;
+} rendered;
+
+static rendered rendered_new(run *r)
 {
-    char shown[128];
-    zt_str names;
-    zt_str_init(&names, r->ctx);
-    for (int i = 0; zt_template_list(i); i++)
-        zt_str_printf(&names, "%s%s", i ? ", " : "", zt_template_list(i));
-    zt_status s = zt_ctx_status(r->ctx);
-    if (s == ZT_OK)
-        s = zt_fail(r->ctx, ZT_EUSAGE, "--template '%s' is no file and none of %s; --raw uses none",
-                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data);
-    zt_str_fini(&names);
-    return s;
+    rendered p;
+    zt_str_init(&p.text, r->ctx);
+    zt_str_init(&p.origin, r->ctx);
+    return p;
 }
 
-/* A name that is known, else a file. */
-static zt_status named_template(run *r, const char *name)
+static void rendered_free(rendered *p)
 {
-    r->tmpl = zt_template_find(name);
-    if (!r->tmpl)
-        r->tmpl = r->tmpl_file; /* opened before */
-    if (r->tmpl)
-        return ZT_OK;
-    if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.'))
-        return unknown_template(r, name);
-    r->tmpl = r->tmpl_file = zt_template_open(r->ctx, name);
-    return zt_ctx_status(r->ctx);
+    zt_str_fini(&p->text);
+    zt_str_fini(&p->origin);
 }
 
-zt_status run_choose_template(run *r)
-{
-    if (r->o->raw)
-        return ZT_OK;
-    if (r->o->template)
-        return named_template(r, r->o->template);
-    r->tmpl = zt_template_of(r->gguf);
-    return zt_ctx_status(r->ctx);
-}
-
-/* ---- a conversation into ids ----------------------------------------------------------------- */
-
-typedef struct encoder {
-    run *r;
-    zt_ids *ids;
-    zt_str own;   /* the template's words since the last message */
-    zt_str plain; /* text since the last special token */
-} encoder;
-
-/* Encode the text since the last special token. */
-static zt_status flush_plain(encoder *e)
-{
-    zt_status s = ZT_OK;
-    if (e->plain.len > 0)
-        s = zt_vocab_encode(e->r->vocab, e->plain.data, e->plain.len,
-                            e->r->o->special ? ZT_TOK_SPECIAL : 0, e->ids);
-    zt_str_clear(&e->plain);
-    return s;
-}
-
-/* One special token of the template, whose text stands at or after `at`: what is before it is
- * plain. `*at` moves behind it. */
-static zt_status add_special(encoder *e, int32_t id, const char *text, size_t n, size_t *at)
-{
-    zt_str word;
-    zt_str_init(&word, e->r->ctx);
-    zt_status s = zt_vocab_decode(e->r->vocab, id, true, false, &word);
-    const char *hit = NULL;
-    if (s == ZT_OK && word.len)
-        hit = memmem(text + *at, n - *at, word.data, word.len);
-    if (hit) {
-        s = zt_str_put(&e->plain, text + *at, (size_t)(hit - text) - *at);
-        *at = (size_t)(hit - text) + word.len;
-        if (s == ZT_OK)
-            s = flush_plain(e);
-        if (s == ZT_OK)
-            s = zt_ids_push(e->r->ctx, e->ids, id);
-    }
-    zt_str_fini(&word);
-    return s;
-}
-
-/* The template's words so far: those of its special tokens are tokens. */
-static zt_status add_own(encoder *e)
-{
-    const char *text = e->own.data ? e->own.data : "";
-    size_t n = e->own.len;
-    zt_ids ids = {0};
-    size_t at = 0;
-    zt_status s = zt_vocab_encode(e->r->vocab, text, n, ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; i < ids.n && s == ZT_OK; i++)
-        if (zt_vocab_is_control(e->r->vocab, ids.id[i]))
-            s = add_special(e, ids.id[i], text, n, &at);
-    zt_ids_fini(e->r->ctx, &ids);
-    if (s == ZT_OK)
-        s = zt_str_put(&e->plain, text + at, n - at);
-    zt_str_clear(&e->own);
-    return s;
-}
-
+/* Of a template by rule. */
 static zt_status add_piece(void *user, zt_bytes text, int message)
 {
-    encoder *e = user;
-    if (message < 0)
-        return zt_str_put(&e->own, text.data, text.n);
-    zt_status s = add_own(e);
-    return s == ZT_OK ? zt_str_put(&e->plain, text.data, text.n) : s;
+    rendered *p = user;
+    zt_status s = zt_str_put(&p->text, text.data, text.n);
+    for (size_t i = 0; s == ZT_OK && i < text.n; i++)
+        s = zt_str_putc(&p->origin, message >= 0);
+    return s;
 }
 
-static encoder encoder_new(run *r, zt_ids *ids)
+static json_t *messages_array(run *r, const zt_message *m, int n)
 {
-    encoder e = {.r = r, .ids = ids};
-    zt_str_init(&e.own, r->ctx);
-    zt_str_init(&e.plain, r->ctx);
-    return e;
+    json_t *all = json_array();
+    for (int i = 0; i < n && all; i++)
+        if (json_array_append_new(all, run_message(r, m[i].role, m[i].content,
+                                                   strlen(m[i].content))) != 0) {
+            json_decref(all);
+            all = NULL;
+        }
+    if (!all)
+        zt_fail(r->ctx, ZT_ENOMEM, "no memory for a conversation");
+    return all;
 }
 
-static zt_status encoder_end(encoder *e, zt_status s)
+static zt_status render_messages(run *r, const zt_message *m, int n, rendered *p)
 {
-    if (s == ZT_OK)
-        s = add_own(e);
-    if (s == ZT_OK)
-        s = flush_plain(e);
-    zt_str_fini(&e->own);
-    zt_str_fini(&e->plain);
+    if (!r->jinja)
+        return zt_template_pieces(r->tmpl, r->gguf, r->vocab, m, n, add_piece, p);
+    json_t *all = messages_array(r, m, n);
+    zt_status s = all ? run_render_messages(r, all, NULL, &p->text, &p->origin) : ZT_ENOMEM;
+    json_decref(all);
     return s;
 }
 
@@ -178,14 +102,14 @@ static unsigned bos_flags(const run *r)
     return r->o->bos ? ZT_TOK_BOS : r->o->no_bos ? 0 : ZT_TOK_BOS_RULE;
 }
 
-/* By option, by the model's rule, or because its own template writes it. */
+/* By option or by the model's rule; a template that writes it does so itself. */
 static bool wants_bos(run *r)
 {
     zt_ids empty = {0};
     bool wants = zt_vocab_encode(r->vocab, "", 0, bos_flags(r), &empty) == ZT_OK && empty.n > 0 &&
                  empty.id[0] == zt_vocab_bos(r->vocab);
     zt_ids_fini(r->ctx, &empty);
-    return wants || (!r->o->no_bos && !r->o->template && zt_template_bos(r->gguf));
+    return wants;
 }
 
 /* A template may bring it too: there is one at the beginning, or with --no-bos none. */
@@ -209,31 +133,112 @@ static zt_status fix_bos(run *r, zt_ids *ids)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
+static zt_status encode_from(run *r, const zt_str *text, const zt_str *origin, size_t from,
+                             zt_ids *ids)
+{
+    unsigned flags = r->o->special ? ZT_TOK_SPECIAL : 0;
+    if (text->len == from)
+        return ZT_OK;
+    return zt_vocab_encode_origin(r->vocab, text->data + from, text->len - from,
+                                  origin->data + from, flags, ids);
+}
+
+zt_status run_encode_rendered(run *r, const zt_str *text, const zt_str *origin, size_t from,
+                              zt_ids *ids)
+{
+    zt_status s = encode_from(r, text, origin, from, ids);
+    return s == ZT_OK && from == 0 ? fix_bos(r, ids) : s;
+}
+
 zt_status run_encode_messages(run *r, const zt_message *m, int n, zt_ids *ids)
 {
-    encoder e = encoder_new(r, ids);
-    zt_status s = zt_template_pieces(r->tmpl, r->gguf, r->vocab, m, n, add_piece, &e);
-    s = encoder_end(&e, s);
-    return s == ZT_OK ? fix_bos(r, ids) : s;
+    rendered p = rendered_new(r);
+    zt_status s = render_messages(r, m, n, &p);
+    if (s == ZT_OK)
+        s = run_encode_rendered(r, &p.text, &p.origin, 0, ids);
+    rendered_free(&p);
+    return s;
+}
+
+zt_status run_encode_json(run *r, const json_t *messages, const run_beside *beside, zt_ids *ids)
+{
+    rendered p = rendered_new(r);
+    zt_status s = run_render_messages(r, messages, beside, &p.text, &p.origin);
+    if (s == ZT_OK)
+        s = run_encode_rendered(r, &p.text, &p.origin, 0, ids);
+    rendered_free(&p);
+    return s;
+}
+
+/* What a program writes from the end of an answer on: from a conversation of three messages, whose
+ * answer is found again by its words. */
+static zt_status render_next(run *r, const char *text, rendered *p)
+{
+    static const char answer[] = "zt-run's stand-in for the answer";
+    const zt_message m[] = {{"user", "zt-run"}, {"assistant", answer}, {"user", text}};
+    zt_status s = render_messages(r, m, 3, p);
+    const char *hit = s == ZT_OK ? memmem(p->text.data, p->text.len, answer, strlen(answer)) : NULL;
+    if (s == ZT_OK && !hit)
+        return zt_fail(r->ctx, ZT_ENOTSUP, "the chat template does not keep answers: the session's "
+                       "conversation cannot go on");
+    if (s != ZT_OK)
+        return s;
+    size_t from = (size_t)(hit - p->text.data) + strlen(answer);
+    p->text.len -= from;
+    p->origin.len -= from;
+    memmove(p->text.data, p->text.data + from, p->text.len);
+    memmove(p->origin.data, p->origin.data + from, p->origin.len);
+    return ZT_OK;
 }
 
 zt_status run_encode_next(run *r, const char *text, zt_ids *ids)
 {
-    encoder e = encoder_new(r, ids);
-    zt_status s = zt_template_next(r->tmpl, r->gguf, r->vocab, text, true, add_piece, &e);
-    return encoder_end(&e, s);
+    rendered p = rendered_new(r);
+    zt_status s = r->jinja ? render_next(r, text, &p)
+                           : zt_template_next(r->tmpl, r->gguf, r->vocab, text, true, add_piece, &p);
+    if (s == ZT_OK)
+        s = encode_from(r, &p.text, &p.origin, 0, ids);
+    rendered_free(&p);
+    return s;
+}
+
+/* The prompt as a conversation; m has room for 2. */
+static zt_status prompt_messages(run *r, zt_message m[2], int *n)
+{
+    *n = 0;
+    if (strlen(r->input) != r->input_bytes)
+        return zt_fail(r->ctx, ZT_EDATA, "a zero byte in the prompt: not in a chat (see --raw)");
+    if (r->o->system)
+        m[(*n)++] = (zt_message){"system", r->o->system};
+    m[(*n)++] = (zt_message){"user", r->input};
+    return ZT_OK;
 }
 
 static zt_status encode_chat(run *r)
 {
     zt_message m[2];
-    int n = 0;
-    if (strlen(r->input) != r->input_bytes)
-        return zt_fail(r->ctx, ZT_EDATA, "a zero byte in the prompt: not in a chat (see --raw)");
-    if (r->o->system)
-        m[n++] = (zt_message){"system", r->o->system};
-    m[n++] = (zt_message){"user", r->input};
-    return run_encode_messages(r, m, n, &r->ids);
+    int n;
+    zt_status s = prompt_messages(r, m, &n);
+    return s == ZT_OK ? run_encode_messages(r, m, n, &r->ids) : s;
+}
+
+zt_status run_render(run *r)
+{
+    zt_message m[2];
+    int n;
+    rendered p = rendered_new(r);
+    zt_status s = run_choose_template(r, false);
+    if (s == ZT_OK && !run_has_template(r))
+        s = zt_fail(r->ctx, ZT_EUSAGE, "--render: %s has no chat template: --template names one",
+                    zt_gguf_name(r->gguf));
+    if (s == ZT_OK)
+        s = prompt_messages(r, m, &n);
+    if (s == ZT_OK)
+        s = render_messages(r, m, n, &p);
+    if (s == ZT_OK && p.text.len)
+        s = run_write_text(r, p.text.data, p.text.len);
+    rendered_free(&p);
+    return s;
 }
 
 static zt_status encode_raw(run *r)
@@ -246,9 +251,11 @@ static zt_status encode_raw(run *r)
 
 zt_status run_encode_prompt(run *r)
 {
-    zt_status s = run_choose_template(r);
+    zt_status s = run_choose_template(r, false);
     if (s == ZT_OK)
-        s = r->tmpl ? encode_chat(r) : encode_raw(r);
+        s = run_find_turn(r);
+    if (s == ZT_OK)
+        s = run_has_template(r) ? encode_chat(r) : encode_raw(r);
     r->n_prompt = r->ids.n;
     if (s == ZT_OK && r->ids.n == 0)
         return zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");

@@ -12,7 +12,6 @@ static zt_status encode(request *q)
 {
     run *r = &q->r;
     r->ids.n = 0;
-    r->tmpl = r->tmpl_file; /* a file of --template stays open; else by each request's options */
     if (q->messages)
         return request_encode_messages(q);
     if (!*q->prompt)
@@ -100,7 +99,6 @@ request *request_new(run *base, const char *text, size_t n, size_t line)
     q->r.id = q->id;
     if (s == ZT_OK)
         s = encode(q);
-    base->tmpl_file = q->r.tmpl_file; /* opened once, for all */
     if (s == ZT_OK)
         s = run_check_room(&q->r);
     if (s == ZT_OK || request_end(q, s) == ZT_OK)

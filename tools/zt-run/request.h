@@ -12,6 +12,7 @@ typedef struct request {
     size_t line;   /* of the input, from 1 */
     json_t *json;  /* o borrows texts of it */
     const json_t *messages;
+    run_beside beside; /* the messages; NULL: not given */
     const char *prompt;
     const json_t *logprobs, *top_logprobs; /* as given; NULL: not */
     char *id; /* JSON text of its "id"; malloc'ed by jansson */

@@ -118,6 +118,29 @@ static zt_status take_messages(request *q, const member *m, const json_t *value)
     return ZT_OK;
 }
 
+/* Objects: of functions, or of texts to answer from. */
+static zt_status take_objects(request *q, const member *m, const json_t *value)
+{
+    bool fits = json_is_array(value);
+    for (size_t i = 0; fits && i < json_array_size(value); i++)
+        fits = json_is_object(json_array_get(value, i));
+    if (!fits)
+        return request_refuse(q->r.ctx, m->name, value, "an array of objects");
+    if (json_array_size(value) > 0)
+        *(const json_t **)((char *)q + m->at) = value;
+    return ZT_OK;
+}
+
+static zt_status take_args(request *q, const member *m, const json_t *value)
+{
+    if (!json_is_object(value))
+        return request_refuse(q->r.ctx, m->name, value, "an object");
+    if (json_object_get(value, "messages"))
+        return zt_fail(q->r.ctx, ZT_EDATA, "\"%s\": messages are a member of the request", m->name);
+    *(const json_t **)((char *)q + m->at) = value;
+    return ZT_OK;
+}
+
 static zt_status take_id(request *q, const member *m, const json_t *value)
 {
     (void)q, (void)m, (void)value; /* it is read before all others, so that errors have it */
@@ -184,6 +207,9 @@ static const member members[] = {
     {"id", take_id, AT(id), 0, 0},
     {"prompt", take_text, AT(prompt), 0, 0},
     {"messages", take_messages, AT(messages), 0, 0},
+    {"tools", take_objects, AT(beside.tools), 0, 0},
+    {"documents", take_objects, AT(beside.documents), 0, 0},
+    {"chat_template_kwargs", take_args, AT(beside.args), 0, 0},
     {"model", take_model, AT(r.gguf), 0, 0},
     {"n", take_integer, AT(o.n), 0, INT32_MAX},
     {"max_tokens", take_integer, AT(o.n), 0, INT32_MAX},
@@ -235,7 +261,6 @@ static const struct {
     {"stream_options", NULL},
     {"suffix", "\"\""},
     {"tool_choice", "\"none\""},
-    {"tools", "[]"},
     {"user", NULL},
     {"verbosity", NULL},
     {"web_search_options", NULL},
@@ -358,6 +383,9 @@ zt_status request_parse(request *q, const char *text, size_t n)
         s = zt_fail(q->r.ctx, ZT_EDATA, "either \"prompt\" or \"messages\" is needed");
     if (s == ZT_OK && q->o.raw && json_is_string(json_object_get(q->json, "system")))
         s = zt_fail(q->r.ctx, ZT_EDATA, "\"system\" is of a chat template, and \"raw\" uses none");
+    if (s == ZT_OK && q->prompt && (q->beside.tools || q->beside.documents || q->beside.args))
+        s = zt_fail(q->r.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" go "
+                    "with \"messages\"");
     if (s == ZT_OK)
         s = settle_logprobs(q);
     return s == ZT_OK ? zt_sampler_check(q->r.ctx, &q->o.sampler) : s;

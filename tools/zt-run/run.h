@@ -3,6 +3,9 @@
 #define ZT_RUN_TOOL_H
 
 #include "tools/common/adapters.h"
+#include <jansson.h>
+
+#include "lib/llm/jinja/jinja.h"
 #include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
 
@@ -26,6 +29,8 @@ typedef struct run_options {
     int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
     int kv; /* index into f16|f32; -1: the default */
     zt_opt_list stop, lora;
+    zt_opt_list template_args; /* KEY=JSON */
+    bool render;
     const char *eos; /* "2,7": instead of the model's own; NULL: not given */
 } run_options;
 
@@ -34,6 +39,7 @@ enum {
     RUN_TEXT,
     RUN_CHAT,
     RUN_JSONL,
+    RUN_RENDER,
     RUN_TOKENIZE,
     RUN_DETOKENIZE,
     RUN_COUNT,
@@ -63,8 +69,9 @@ typedef struct run {
     zt_checkpoint *base;  /* of --lora: the model without, and what is added */
     zt_adapters adapters;
     zt_vocab *vocab;
-    const zt_template *tmpl; /* NULL: none is used */
-    zt_template *tmpl_file;  /* the same, where it came from a file */
+    struct run_templates *templates; /* of all requests: template.c */
+    const zt_template *tmpl; /* a template by rule; NULL: none is used */
+    zt_jinja *jinja;         /* a template that is a program; NULL likewise. Not both. */
     char *input; /* the prompt's text, input_bytes of it */
     size_t input_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
@@ -106,13 +113,41 @@ zt_status run_write(run *r, const void *bytes, size_t n);
 zt_status run_write_text(run *r, const char *text, size_t n);
 zt_status run_write_table(run *r, const zt_table *t);
 
+/* template.c: chat templates. They are opened once for all requests. */
+typedef struct run_templates run_templates;
+run_templates *run_templates_new(const run *r);
+void run_templates_free(const run *r);
+/* Into r->tmpl or r->jinja, as the options say; neither where there is none. `tools`: the model's own
+ * template for tools, if it has one. */
+zt_status run_choose_template(run *r, bool tools);
+bool run_has_template(const run *r);
+/* Of a conversation: what stands beside its messages, any of them may be NULL. */
+typedef struct run_beside {
+    const json_t *tools, *documents, *args;
+} run_beside;
+/* Appends the prompt that r->jinja makes of an array of messages, and where its bytes come from: 1 of
+ * the conversation, 0 of the template. */
+zt_status run_render_messages(run *r, const json_t *messages, const run_beside *beside,
+                              zt_str *text, zt_str *origin);
+/* {"role", "content"}: NULL is ZT_ENOMEM in the context. */
+json_t *run_message(run *r, const char *role, const char *content, size_t n);
+/* What opens a user's turn, of either kind of template: a model that writes it goes too far. */
+zt_bytes run_turn_text(const run *r);
+zt_status run_find_turn(run *r); /* before it is asked for */
+
 /* prompt.c: the text, whole, from the one place that the options name; the template; ids. */
 zt_status run_read_prompt(run *r);
-zt_status run_choose_template(run *r);
 zt_status run_encode_prompt(run *r); /* of r->input, into r->ids */
-/* A conversation; the user's next message. Both append to ids. */
+/* A conversation in either kind of template, or in a program with what stands beside; the user's next
+ * message. All append to ids. */
 zt_status run_encode_messages(run *r, const zt_message *m, int n, zt_ids *ids);
+zt_status run_encode_json(run *r, const json_t *messages, const run_beside *beside, zt_ids *ids);
 zt_status run_encode_next(run *r, const char *text, zt_ids *ids);
+/* What a template wrote, from byte `from` on: its special tokens are tokens. All of it has BOS as the
+ * options say. */
+zt_status run_encode_rendered(run *r, const zt_str *text, const zt_str *origin, size_t from,
+                              zt_ids *ids);
+zt_status run_render(run *r); /* --render: the prompt as text */
 
 /* tokens.c: the three that need only the vocabulary. */
 zt_status run_tokenize(run *r);

@@ -61,7 +61,8 @@ static zt_status put_text(run *r, const char *text, size_t n)
     if (n == 0 || r->o->ids)
         return ZT_OK;
     bool kept = r->o->json || r->o->jsonl;
-    return kept ? zt_str_put(&r->text, text, n) : run_write_text(r, text, n);
+    zt_status s = kept || r->o->chat ? zt_str_put(&r->text, text, n) : ZT_OK;
+    return s == ZT_OK && !kept ? run_write_text(r, text, n) : s;
 }
 
 /* What is shown of the first n bytes held. */
@@ -100,8 +101,7 @@ static zt_bytes stop_text(const run *r, int i, const char **why)
     *why = i < stops->n ? "stop" : "turn";
     if (i < stops->n)
         return (zt_bytes){stops->item[i], strlen(stops->item[i])};
-    return i == stops->n && r->tmpl && !r->o->ignore_eos ? zt_template_user(r->tmpl)
-                                                         : (zt_bytes){NULL, 0};
+    return i == stops->n && !r->o->ignore_eos ? run_turn_text(r) : (zt_bytes){NULL, 0};
 }
 
 /* The longest end of `s` with which `stop` begins. */

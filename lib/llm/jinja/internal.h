@@ -19,6 +19,7 @@
 
 #include "lib/llm/jinja/jinja.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -251,6 +252,8 @@ typedef struct jname { /* an interned name */
 struct zt_jinja {
     zt_ctx *ctx;
     const char *name;
+    const char *text; /* with \n for every line's end */
+    size_t n;
     zt_arena *mem;
     jname *names[256];
     const char *loop, *caller, *kwargs, *varargs; /* these names */

@@ -12,8 +12,6 @@
 #ifndef ZT_JINJA_H
 #define ZT_JINJA_H
 
-#include <jansson.h>
-
 #include "lib/base/base.h"
 
 #ifdef __cplusplus
@@ -21,6 +19,7 @@ extern "C" {
 #endif
 
 typedef struct zt_jinja zt_jinja;
+struct json_t; /* jansson's */
 
 /* What one rendering may take. 0: the default. */
 typedef struct zt_jinja_limits {
@@ -39,7 +38,7 @@ typedef struct zt_jinja_vars {
     /* Objects whose members are the variables of the template. Strings of `input` are somebody's
      * text; those of `own` (BOS, EOS) count as written by the template. Either may be NULL; own is
      * looked at first. A message or tool may hold whatever JSON holds. */
-    const json_t *input, *own;
+    const struct json_t *input, *own;
     int64_t now; /* for strftime_now: seconds since 1970, */
     bool utc;    /* as UTC, else as local time */
     zt_jinja_limits limits;
@@ -56,6 +55,8 @@ zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *t, const zt_jinja_vars *v
 /* Is the variable read anywhere in the template without being set by it first? By name alone: it may
  * be inside a macro that is never called. */
 bool zt_jinja_uses(const zt_jinja *t, const char *variable);
+/* Does the word stand anywhere in it, as an attribute or a text? */
+bool zt_jinja_mentions(const zt_jinja *t, const char *word);
 
 #ifdef __cplusplus
 }

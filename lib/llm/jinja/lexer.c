@@ -481,6 +481,8 @@ void zt_j_lex(jmachine *j, const char *text, size_t n)
         zt_j_fail(j, "the template is not valid UTF-8");
     lexer l = {.j = j, .line_start = true};
     l.text = normal_lines(j, text, n, &l.n);
+    j->parsing->text = l.text;
+    j->parsing->n = l.n;
     lex_all(&l);
     j->token = l.token;
     j->at = 0;

@@ -125,6 +125,11 @@ bool zt_jinja_uses(const zt_jinja *t, const char *variable)
     return false;
 }
 
+bool zt_jinja_mentions(const zt_jinja *t, const char *word)
+{
+    return memmem(t->text, t->n, word, strlen(word)) != NULL;
+}
+
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 static void render_all(jmachine *j, jout *out)

@@ -392,16 +392,27 @@ zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_s
 
 /* ---- text to ids ----------------------------------------------------------------------------- */
 
-/* Control and unknown tokens count only with ZT_TOK_SPECIAL, those a user defined always. */
-static bool counts(const zt_vocab *v, int32_t id, unsigned flags)
+typedef struct marked { /* text in which special tokens are looked for */
+    const char *text;
+    size_t n;
+    const char *origin; /* of each byte: 1, somebody typed it; NULL: not known */
+    unsigned flags;
+} marked;
+
+/* Control and unknown tokens count only with ZT_TOK_SPECIAL or where nobody typed their ends, those a
+ * user defined always. */
+static bool counts(const zt_vocab *v, int32_t id, const marked *t, size_t at)
 {
+    bool own = t->origin && !t->origin[at] && !t->origin[at + v->text[id].n - 1];
     return zt_vocab_is_special(v, id) &&
-           (zt_vocab_type(v, id) == ZT_TOK_USER || flags & ZT_TOK_SPECIAL);
+           (zt_vocab_type(v, id) == ZT_TOK_USER || own || t->flags & ZT_TOK_SPECIAL);
 }
 
-/* The longest special token that text begins with, -1: none. */
-static int32_t special_at(const zt_vocab *v, const char *text, size_t n, unsigned flags)
+/* The longest special token that is at `at`, -1: none. */
+static int32_t special_at(const zt_vocab *v, const marked *t, size_t at)
 {
+    const char *text = t->text + at;
+    const size_t n = t->n - at;
     const uint64_t *lengths = v->special[(unsigned char)text[0]];
     uint64_t h = ZT_HASH_SEED;
     size_t done = 0;
@@ -414,23 +425,23 @@ static int32_t special_at(const zt_vocab *v, const char *text, size_t n, unsigne
             h = zt_hash_more(h, text + done, len - done);
             done = len;
             int32_t id = zt_vocab_lookup(v, h, (zt_bytes){text, len}, (zt_bytes){"", 0});
-            if (id >= 0 && counts(v, id, flags))
+            if (id >= 0 && counts(v, id, t, at))
                 best = id;
         }
     return best;
 }
 
-/* The first special token of text, the longest that begins there; n when there is none. */
-static size_t next_special(const zt_vocab *v, const char *text, size_t n, unsigned flags,
-                           int32_t *id)
+/* The first special token from `at` on, the longest that begins there; its distance, that of the end
+ * when there is none. */
+static size_t next_special(const zt_vocab *v, const marked *t, size_t at, int32_t *id)
 {
-    size_t i = 0;
-    for (*id = -1; i < n; i++) {
-        *id = special_at(v, text + i, n - i, flags);
+    size_t i = at;
+    for (*id = -1; i < t->n; i++) {
+        *id = special_at(v, t, i);
         if (*id >= 0)
             break;
     }
-    return i;
+    return i - at;
 }
 
 static bool is_space(char c) /* as isspace of the C locale */
@@ -438,13 +449,14 @@ static bool is_space(char c) /* as isspace of the C locale */
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
-                        zt_merger *m, zt_ids *ids)
+static zt_status encode(const zt_vocab *v, const marked *t, zt_merger *m, zt_ids *ids)
 {
+    const char *text = t->text;
+    const size_t n = t->n;
     zt_status s = ZT_OK;
     for (size_t at = 0; !s && at < n;) {
         int32_t id;
-        size_t len = next_special(v, text + at, n - at, flags, &id), plain = len;
+        size_t len = next_special(v, t, at, &id), plain = len;
         while (id >= 0 && v->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[at + plain - 1]))
             plain--;
         if (plain && at && v->kind->encode_next)
@@ -462,15 +474,90 @@ static zt_status encode(const zt_vocab *v, const char *text, size_t n, unsigned 
     return s;
 }
 
+/* One special token of text, at or after `*from`, which somebody may have typed: what is before it is
+ * encoded without, and `*from` moves behind it. */
+static zt_status encode_to(const zt_vocab *v, const marked *t, size_t *plain, size_t *from, int32_t id,
+                           zt_ids *ids)
+{
+    zt_str word;
+    zt_str_init(&word, v->ctx);
+    zt_status s = zt_vocab_decode(v, id, true, false, &word);
+    const char *hit = NULL;
+    if (s == ZT_OK && word.len)
+        hit = memmem(t->text + *from, t->n - *from, word.data, word.len);
+    if (hit) {
+        size_t at = (size_t)(hit - t->text);
+        *from = at + word.len;
+        if (!t->origin[at] && !t->origin[*from - 1]) {
+            if (at > *plain)
+                s = zt_vocab_encode(v, t->text + *plain, at - *plain, 0, ids);
+            if (s == ZT_OK)
+                s = zt_ids_push(v->ctx, ids, id);
+            *plain = *from;
+        }
+    }
+    zt_str_fini(&word);
+    return s;
+}
+
+/* Of a kind that handles whole texts: all special tokens are found; if somebody typed one, the text is
+ * encoded in the pieces between those of the others. */
+static zt_status encode_pieces(const zt_vocab *v, const marked *t, zt_ids *ids)
+{
+    zt_ids all = {0};
+    size_t plain = 0, from = 0, before = ids->n;
+    bool typed = false;
+    zt_status s = v->kind->encode_all(v, t->text, t->n, ZT_TOK_SPECIAL, &all);
+    for (size_t i = 0; s == ZT_OK && i < all.n; i++) {
+        size_t was = from, whole = plain;
+        if (zt_vocab_is_control(v, all.id[i]))
+            s = encode_to(v, t, &plain, &from, all.id[i], ids);
+        typed = typed || (from > was && plain == whole);
+    }
+    if (s == ZT_OK && typed && plain < t->n)
+        s = zt_vocab_encode(v, t->text + plain, t->n - plain, 0, ids);
+    if (s == ZT_OK && !typed) {
+        ids->n = before;
+        for (size_t i = 0; s == ZT_OK && i < all.n; i++)
+            s = zt_ids_push(v->ctx, ids, all.id[i]);
+    }
+    zt_ids_fini(v->ctx, &all);
+    return s;
+}
+
+static zt_status check_length(const zt_vocab *v, size_t n)
+{
+    if (n > INT32_MAX / 4)
+        return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", n,
+                       INT32_MAX / 4);
+    return ZT_OK;
+}
+
+zt_status zt_vocab_encode_origin(const zt_vocab *v, const char *text, size_t n, const char *origin,
+                                 unsigned flags, zt_ids *ids)
+{
+    const marked t = {text, n, origin, flags & ZT_TOK_SPECIAL};
+    zt_merger m;
+    zt_status s = check_length(v, n);
+    if (s != ZT_OK || n == 0)
+        return s;
+    if (v->kind->encode_all)
+        return t.flags ? v->kind->encode_all(v, text, n, t.flags, ids) : encode_pieces(v, &t, ids);
+    zt_merger_init(&m, v->ctx);
+    s = encode(v, &t, &m, ids);
+    zt_merger_fini(&m);
+    return s;
+}
+
 zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
                           zt_ids *ids)
 {
     bool rule = flags & ZT_TOK_BOS_RULE;
+    const marked t = {text, n, NULL, flags};
     zt_merger m;
-    zt_status s = ZT_OK;
-    if (n > INT32_MAX / 4)
-        return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", n,
-                       INT32_MAX / 4);
+    zt_status s = check_length(v, n);
+    if (s != ZT_OK)
+        return s;
     if (v->kind->encode_all)
         return v->kind->encode_all(v, text, n, flags, ids);
     zt_merger_init(&m, v->ctx);
@@ -479,7 +566,7 @@ zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigne
     for (int i = 0; !s && rule && i < v->before.n; i++)
         s = zt_ids_push(v->ctx, ids, v->before.id[i]);
     if (!s)
-        s = encode(v, text, n, flags, &m, ids);
+        s = encode(v, &t, &m, ids);
     for (int i = 0; !s && rule && i < v->after.n; i++)
         s = zt_ids_push(v->ctx, ids, v->after.id[i]);
     zt_merger_fini(&m);

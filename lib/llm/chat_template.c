@@ -1,0 +1,71 @@
+/* chat_template.c - a model's own chat template: its text and its variants among the keys of the file,
+ * and the special tokens that it may name. */
+#include "lib/llm/llm.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEY "tokenizer.chat_template"
+
+bool zt_chat_template(const zt_gguf *g, const char *variant, zt_bytes *text)
+{
+    char key[160];
+    if (!variant)
+        return zt_gguf_str(g, KEY, text);
+    int n = snprintf(key, sizeof key, KEY ".%s", variant);
+    return n > 0 && (size_t)n < sizeof key && zt_gguf_str(g, key, text);
+}
+
+zt_status zt_chat_template_variants(const zt_gguf *g, zt_str *names)
+{
+    zt_gguf_kind elem;
+    int64_t n;
+    zt_status s = ZT_OK;
+    if (!zt_gguf_array(g, KEY "s", &elem, &n) || elem != ZT_GGUF_STR)
+        return ZT_OK;
+    for (int64_t i = 0; s == ZT_OK && i < n; i++) {
+        zt_bytes name = zt_gguf_array_str(g, KEY "s", i);
+        if (i)
+            s = zt_str_puts(names, ", ");
+        if (s == ZT_OK)
+            s = zt_str_put_escaped(names, name.data, name.n);
+    }
+    return s;
+}
+
+/* False: no memory. */
+static bool put_token(json_t *tokens, const char *name, zt_ctx *ctx, const zt_vocab *v, int64_t id)
+{
+    zt_str text;
+    bool put = true;
+    if (id < 0 || id >= zt_vocab_size(v))
+        return true;
+    zt_str_init(&text, ctx);
+    if (zt_vocab_decode(v, (int32_t)id, true, false, &text) == ZT_OK && text.len)
+        put = json_object_set_new(tokens, name, json_stringn_nocheck(text.data, text.len)) == 0;
+    zt_str_fini(&text);
+    return put;
+}
+
+struct json_t *zt_chat_template_tokens(const zt_gguf *g, const zt_vocab *v)
+{
+    static const char *const others[][2] = {
+        {"unk_token", "tokenizer.ggml.unknown_token_id"},
+        {"pad_token", "tokenizer.ggml.padding_token_id"},
+        {"sep_token", "tokenizer.ggml.seperator_token_id"}, /* so is it spelled in GGUF */
+        {"cls_token", "tokenizer.ggml.cls_token_id"},
+        {"mask_token", "tokenizer.ggml.mask_token_id"}};
+    json_t *tokens = json_object();
+    zt_ctx *ctx = zt_gguf_ctx(g);
+    int64_t id;
+    bool good = tokens && put_token(tokens, "bos_token", ctx, v, zt_vocab_bos(v)) &&
+                put_token(tokens, "eos_token", ctx, v, zt_vocab_eos(v));
+    for (size_t i = 0; good && i < sizeof others / sizeof *others; i++)
+        if (zt_gguf_i64(g, others[i][1], &id))
+            good = put_token(tokens, others[i][0], ctx, v, id);
+    if (good)
+        return tokens;
+    json_decref(tokens);
+    return NULL;
+}
