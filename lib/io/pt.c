@@ -89,14 +89,15 @@ static zt_status parse(zt_pt *t)
     return st == ZT_OK ? place_tensors(t) : st;
 }
 
-/* What is in the file and not in the list of tensors. */
+/* What is in the file and not in the list of tensors, in one line. */
 static void log_left_out(const zt_pt *t)
 {
-    if (t->unknown.len)
-        zt_log(t->ctx, ZT_LOG_WARN, "%s: unknown globals, kept as opaque values and not called: %s",
-               t->file, t->unknown.data);
-    if (t->unread.len)
-        zt_log(t->ctx, ZT_LOG_WARN, "%s: tensors that are not read: %s", t->file, t->unread.data);
+    const bool globals = t->unknown.len, tensors = t->unread.len;
+    if (globals || tensors)
+        zt_log(t->ctx, ZT_LOG_WARN, "%s: %s%s%s%s%s", t->file,
+               globals ? "unknown globals, kept as opaque values and not called: " : "",
+               globals ? t->unknown.data : "", globals && tensors ? "; " : "",
+               tensors ? "tensors that are not read: " : "", tensors ? t->unread.data : "");
 }
 
 zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s)
