@@ -231,8 +231,8 @@ END
     cp "$last" alone
     readers "alone/$last" | all_say 65 "alone/$last" "alone/s-00001-of-"
     cp "$last" alone/renamed.gguf
-    readers alone/renamed.gguf | all_say 65 renamed.gguf "file $n of the $n"
-    echo "cat '$last' | zt-convert --list -" | all_say 65 stdin "file $n of the $n"
+    readers alone/renamed.gguf | all_say 65 renamed.gguf "part $n of $n"
+    echo "cat '$last' | zt-convert --list -" | all_say 65 stdin "part $n of $n"
     cp "${last%gguf}safetensors" alone
     readers "alone/${last%gguf}safetensors" | sed '/zt-run/d; /zt-bench/d; /record/d; /imatrix/d; /text -m/d' | all_say 65 "alone/s-00001-of-"
     rm s-00002-*

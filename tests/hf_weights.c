@@ -127,7 +127,7 @@ static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
     copy_some(ctx, &d, whole, other, 0, 6);
     index_parts(ctx, &d, whole, index, other, b);
     same(ctx, &d, "", id);
-    says(ctx, hfw_path(&d, a), ZT_EDATA, "does not name");
+    says(ctx, hfw_path(&d, a), ZT_EDATA, "does not name it");
     index_parts(ctx, &d, whole, index, a, "../x");
     says(ctx, d.path, ZT_EDATA, "not the name of a file beside it");
     index_parts(ctx, &d, whole, index, a, "none");

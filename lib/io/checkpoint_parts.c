@@ -279,7 +279,7 @@ zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n)
     }
     zt_status st = zt_index_read(c->ctx, index, see, &g);
     if (st == ZT_OK && !g.found)
-        st = zt_fail(c->ctx, ZT_EDATA, "%s: one of several files of a model, which %s does not name",
+        st = zt_fail(c->ctx, ZT_EDATA, "%s: one of several parts of a model, and %s does not name it",
                      c->name, index);
     if (st != ZT_OK) {
         zt_free(c->ctx, index);

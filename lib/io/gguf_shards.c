@@ -78,13 +78,13 @@ static zt_status check_name(const zt_gguf *g, const char *path, zt_shard_name *n
     if (st != ZT_OK) return st;
     if (!zt_shard_parse(path, name))
         return zt_fail(g->ctx, ZT_EDATA,
-                       "%s: file %lld of the %lld of a model: its name must end in "
-                       "-%05lld-of-%05lld.gguf, and the others be beside it",
+                       "%s: part %lld of %lld of a model: its name must end in "
+                       "-%05lld-of-%05lld.gguf, and the other parts be beside it",
                        zt_gguf_name(g), (long long)no + 1, (long long)count, (long long)no + 1,
                        (long long)count);
     if (name->no != no + 1 || name->count != count)
         return zt_fail(g->ctx, ZT_EDATA,
-                       "%s: file %lld of %lld by its name, and %lld of %lld by split.no and "
+                       "%s: part %lld of %lld by its name, and %lld of %lld by split.no and "
                        "split.count",
                        zt_gguf_name(g), (long long)name->no, (long long)name->count,
                        (long long)no + 1, (long long)count);
@@ -103,7 +103,7 @@ static zt_status check_alone(const zt_gguf *g, const char *path)
     zt_status st = ZT_OK;
     if (stat(other, &is) == 0)
         st = zt_fail(g->ctx, ZT_EDATA,
-                     "%s: file %lld of %lld by its name, with %s beside it, and all of a model by "
+                     "%s: part %lld of %lld by its name, with %s beside it, and all of a model by "
                      "split.no and split.count",
                      zt_gguf_name(g), (long long)name.no, (long long)name.count, other);
     zt_free(g->ctx, other);

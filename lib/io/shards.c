@@ -70,8 +70,8 @@ zt_source *zt_shard_open_beside(zt_ctx *ctx, const char *path, const zt_shard_na
     char *other = zt_shard_path(ctx, path, n, no);
     zt_source *s = NULL;
     if (other && no == 1 && n->no != 1 && stat(other, &st) != 0)
-        zt_fail(ctx, ZT_EDATA, "%s: file %" PRId64 " of the %" PRId64
-                " of a model, and the first, %s, is missing", path, n->no, n->count, other);
+        zt_fail(ctx, ZT_EDATA, "%s: part %" PRId64 " of %" PRId64
+                " of a model, and the first part, %s, is missing", path, n->no, n->count, other);
     else if (other)
         s = zt_shard_open(ctx, other);
     zt_free(ctx, other);
