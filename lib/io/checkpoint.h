@@ -74,8 +74,6 @@ zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path);
 zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s);
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
-/* Over open safetensors; likewise. */
-zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s);
 /* Tensors that somebody makes as they are read. */
 typedef struct zt_made {
     const char *name; /* for messages; copied, like the container */

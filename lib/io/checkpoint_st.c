@@ -106,12 +106,6 @@ static zt_status open_index(zt_checkpoint *c, zt_source *s)
 const zt_container zt_container_index = {
     .name = "index", .suffix = ".safetensors.index.json", .probe = probe_json, .open = open_index};
 
-zt_checkpoint *zt_checkpoint_of_safetensors(zt_ctx *ctx, zt_safetensors *s)
-{
-    if (!s) return NULL;
-    return zt_checkpoint_over(ctx, zt_safetensors_name(s), &zt_container_safetensors, &reader, s);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *word_of(const zt_entry *e)
