@@ -189,7 +189,7 @@ sum f32[4,5,6] axes=[0,2]" ]
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     all_refused zt-bench <<'END'
 64|missing|-m model.gguf
-64|is no command|mdoel -m model.gguf
+64|command 'mdoel' is not known (did you mean 'model'?)|mdoel -m model.gguf
 64|no model|model
 64|-t|model -m model.gguf -t 1,x
 64|-t|model -m model.gguf -t 0

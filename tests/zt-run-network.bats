@@ -173,3 +173,23 @@ END
     done < <(man_examples zt-network.5)
     [ "$n" -ge 2 ]
 }
+
+@test "members that no network knows are refused with the nearest, wherever they stand" {
+    while IFS='|' read -r word edit; do
+        sed "$edit" net.json >bad.json
+        for command in 'zt-run -m bad.json -i x.csv' 'zt-trace record -m bad.json' 'zt-train --eval -m bad.json -i x.csv'; do
+            run --separate-stderr $command
+            echo "$command $edit: $status $stderr"
+            [ "$status" -eq 65 ]
+            [ "${#stderr_lines[@]}" -eq 1 ]
+            [[ $stderr == *"$word"* ]]
+        done
+    done <<'END'
+the member 'actvation' is not known (did you mean 'activation'?)|s/activation/actvation/
+the member 'use_bias' is not known|s/"type"/"use_bias":true,"type"/
+the member 'dpeth' is not known (did you mean 'depth'?)|s/depth/dpeth/
+the member 'version' is not known: id, depth, rows|s/"id"/"version":1,"id"/
+activation 'Liner' is not known (did you mean 'Linear'?)|s/Linear/Liner/
+layer type 'Dens' is not known (did you mean 'Dense'?)|s/Dense/Dens/
+END
+}

@@ -3,6 +3,7 @@
  * The schema is mergekit's MergeConfiguration (0.1.5, docs of "Merge Configuration", as facts): its
  * common part. What is not in the tables below is refused by name.
  */
+#include "lib/base/near.h"
 #include "lib/dna/recipe_room.h"
 
 #include <stdio.h>
@@ -30,6 +31,8 @@ bool zt_recipe_is_null(const zt_tree *t)
     return false;
 }
 
+static const char *key_name(const void *rows, int i) { return ((const recipe_key *)rows)[i].name; }
+
 zt_status zt_recipe_keys(builder *b, const zt_tree *map, const char *what, const recipe_key *rows,
                          void *into)
 {
@@ -38,10 +41,12 @@ zt_status zt_recipe_keys(builder *b, const zt_tree *map, const char *what, const
         const zt_tree *key = map->item[2 * i], *value = map->item[2 * i + 1];
         const recipe_key *row = rows;
         char shown[80];
+        zt_near_hint hint;
         while (row->name && strcmp(row->name, key->text)) row++;
         if (!row->name)
-            return REFUSE(key, "%s: unknown key '%s'", what,
-                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
+            return REFUSE(key, "%s: unknown key '%s'%s", what,
+                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
+                          zt_near(hint, key->text, key_name, rows));
         if (!row->fn)
             return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
         zt_status s = zt_recipe_is_null(value) ? ZT_OK : row->fn(b, value, into);
@@ -188,10 +193,17 @@ static zt_status on_slices(builder *b, const zt_tree *t, void *into)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+static const char *method_name(const void *user, int i)
+{
+    (void)user;
+    return zt_merge_method_at(i) ? zt_merge_method_at(i)->name : NULL;
+}
+
 static zt_status on_method(builder *b, const zt_tree *t, void *into)
 {
     const char *name = NULL;
     char shown[80], known[400];
+    zt_near_hint hint;
     size_t n = 0;
     zt_status s = zt_recipe_text(b, t, "merge_method", &name);
     if (s != ZT_OK) return s;
@@ -200,8 +212,9 @@ static zt_status on_method(builder *b, const zt_tree *t, void *into)
     for (int i = 0; zt_merge_method_at(i) && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "",
                               zt_merge_method_at(i)->name);
-    return REFUSE(t, "there is no merge_method '%s': %s",
-                  zt_escape(shown, sizeof shown, name, strlen(name)), known);
+    return REFUSE(t, "there is no merge_method '%s'%s: %s",
+                  zt_escape(shown, sizeof shown, name, strlen(name)),
+                  zt_near(hint, name, method_name, NULL), known);
 }
 
 static zt_status on_base(builder *b, const zt_tree *t, void *into)

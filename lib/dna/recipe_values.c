@@ -1,4 +1,5 @@
 /* recipe_values.c - owns what "parameters" say: numbers, switches, lists of them and conditions. */
+#include "lib/base/near.h"
 #include "lib/dna/recipe_room.h"
 
 #include <math.h>
@@ -121,6 +122,12 @@ static zt_status setting_of(builder *b, const zt_tree *t, merge_setting *set)
     return ZT_OK;
 }
 
+static const char *param_name(const void *user, int i)
+{
+    (void)user;
+    return i < MP_COUNT ? zt_merge_params[i].name : NULL;
+}
+
 zt_status zt_recipe_parameters(builder *b, const zt_tree *t, void *into)
 {
     merge_scope *scope = into;
@@ -129,11 +136,13 @@ zt_status zt_recipe_parameters(builder *b, const zt_tree *t, void *into)
     for (int64_t i = 0; scope->set && i < t->n; i++) {
         const zt_tree *key = t->item[2 * i];
         char shown[80];
+        zt_near_hint hint;
         int p = 0;
         while (p < MP_COUNT && strcmp(zt_merge_params[p].name, key->text)) p++;
         if (p == MP_COUNT)
-            return REFUSE(key, "unknown parameter '%s'",
-                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
+            return REFUSE(key, "unknown parameter '%s'%s",
+                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
+                          zt_near(hint, key->text, param_name, NULL));
         merge_setting *set = &scope->set[scope->n++];
         set->param = (merge_param)p;
         zt_status s = setting_of(b, t->item[2 * i + 1], set);

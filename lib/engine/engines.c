@@ -1,4 +1,5 @@
 /* engines.c - the engines there are, by name. */
+#include "lib/base/near.h"
 #include "lib/engine/engine.h"
 
 #include <string.h>
@@ -32,6 +33,12 @@ enum {
 };
 
 const char *zt_engine_list(int i) { return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL; }
+
+static const char *engine_name(const void *user, int i)
+{
+    (void)user;
+    return i == 0 ? "auto" : zt_engine_list(i - 1);
+}
 
 /* "NAME" is device 0. */
 static bool is_device_of(const char *name, const char *engine, int64_t *device)
@@ -71,7 +78,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);
         return NULL;
     }
-    zt_fail(ctx, ZT_EUSAGE, "engine '%s' is not known", text);
+    zt_fail_unknown(ctx, ZT_EUSAGE, "engine", name, strcspn(name, ":"), engine_name, NULL);
     return NULL;
 }
 

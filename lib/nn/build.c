@@ -1,5 +1,6 @@
 /* build.c - owns networks made from nothing: specifications by S3's builders, as documents, read as
  * any other. */
+#include "lib/base/near.h"
 #include "lib/nn/nn_room.h"
 
 #include <inttypes.h>
@@ -220,13 +221,19 @@ static void scale_weights(zt_nn *nn, double scale)
             nn->weight[i].value[k] *= (float)scale;
 }
 
+static const char *builder_name(const void *user, int i)
+{
+    (void)user;
+    return zt_nn_builder(i);
+}
+
 zt_nn *zt_nn_new(zt_ctx *ctx, const char *name, const zt_nn_arch *arch)
 {
     int which = 0;
     zt_nn_arch own = *arch;
     while (zt_nn_builder(which) && strcmp(zt_nn_builder(which), name)) which++;
     if (!zt_nn_builder(which)) {
-        zt_fail(ctx, ZT_EUSAGE, "'%s' is no kind of network", name);
+        zt_fail_unknown(ctx, ZT_EUSAGE, "kind of network", name, strlen(name), builder_name, NULL);
         return NULL;
     }
     if (builders[which].layers_per_cell) {

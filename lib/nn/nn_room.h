@@ -101,6 +101,9 @@ NN_EMIT(residual)
 #undef NN_EMIT
 
 /* "net.json: layers.3 (Dense): ", then what is wrong. */
+/* members.c: is it one that a document, or a layer in it, may have? ZT_EDATA names the nearest. */
+zt_status zt_nn_check_member(const zt_nn *nn, const char *key);
+zt_status zt_layer_check_member(const zt_nn *nn, const zt_nn_layer *l, const char *key);
 zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...) ZT_PRINTF(3, 4);
 zt_status zt_layer_vbad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, va_list ap)
     ZT_PRINTF(3, 0);

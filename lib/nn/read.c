@@ -1,4 +1,5 @@
 /* read.c - owns the way from a document to layers: members of a layer, layers in it, its place. */
+#include "lib/base/near.h"
 #include "lib/io/json.h"
 #include "lib/io/netjson.h"
 #include "lib/nn/nn_room.h"
@@ -116,23 +117,46 @@ static zt_status get_text(const reader *r, const zt_nn_layer *l, json_t *from, c
                : zt_layer_bad(r->nn, l, "\"%s\" is no text", key);
 }
 
+static const char *kind_name(const void *user, int i)
+{
+    (void)user;
+    return i < ZT_NN_KINDS ? zt_nn_kind_name((zt_nn_kind)i) : NULL;
+}
+
+static const char *act_name(const void *user, int i)
+{
+    (void)user;
+    return ZT_NN_LINEAR + i < ZT_NN_ACTS ? zt_nn_act_name((zt_nn_act)(ZT_NN_LINEAR + i)) : NULL;
+}
+
+static const char *dtype_name(const void *user, int i)
+{
+    (void)user;
+    return i < ZT_STORE_COUNT ? zt_netjson_word((zt_storage)i) : NULL;
+}
+
 static zt_status unknown(const reader *r, const zt_nn_layer *l, const char *key, const char *name)
 {
     char text[80];
-    return zt_layer_bad(r->nn, l, "%s '%s' is not known", key,
-                        zt_escape(text, sizeof text, name, strlen(name)));
+    zt_near_hint hint;
+    zt_name_fn *known = !strcmp(key, "activation") ? act_name : !strcmp(key, "dtype") ? dtype_name : NULL;
+    return zt_layer_bad(r->nn, l, "%s '%s' is not known%s", key,
+                        zt_escape(text, sizeof text, name, strlen(name)),
+                        known ? zt_near(hint, name, known, NULL) : "");
 }
 
 /* Names; one that is there must be known. */
 static zt_status get_names(const reader *r, zt_nn_layer *l, json_t *from)
 {
     char text[80];
+    zt_near_hint hint;
     const char *type, *act, *dtype, *softmax, *mode, *combine;
     static const char *const modes[] = {"concat", "add", "avg", "filter", "grid_scatter"};
     zt_status s = get_text(r, l, from, "type", &type);
     if (!s && !zt_nn_kind_parse(type, &l->kind))
-        s = zt_fail(r->nn->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known", r->nn->name,
-                    l->path, zt_escape(text, sizeof text, type, strlen(type)));
+        s = zt_fail(r->nn->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known%s", r->nn->name,
+                    l->path, zt_escape(text, sizeof text, type, strlen(type)),
+                    zt_near(hint, type, kind_name, NULL));
     if (!s) s = get_text(r, l, from, "activation", &act);
     if (!s) s = get_text(r, l, from, "dtype", &dtype);
     if (!s) s = get_text(r, l, from, "softmax_type", &softmax);
@@ -256,6 +280,9 @@ static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_lay
     if (++r->layers > MAX_LAYERS) return zt_layer_bad(r->nn, l, "more than %d layers", MAX_LAYERS);
     if (!json_is_object(from)) return zt_layer_bad(r->nn, l, "it is no layer");
     zt_status s = get_names(r, l, from);
+    const char *key;
+    json_t *member;
+    json_object_foreach(from, key, member) if (!s) s = zt_layer_check_member(r->nn, l, key);
     if (!s) s = get_numbers(r, l, from);
     if (!s) s = get_bool(r, l, from, "is_disabled", &l->disabled);
     if (!s) s = get_bool(r, l, from, "gumbel_noise", &l->gumbel_noise);
@@ -328,8 +355,9 @@ static zt_status next_member(void *user, const char *key, const char *text, size
         json_decref(v);
         if (nn->extent[k] < 1 || nn->extent[k] > MAX_CELLS)
             return zt_fail(nn->ctx, ZT_EDATA, "%s: \"%s\" is no size of a grid", nn->name, key);
+        return ZT_OK;
     }
-    return ZT_OK;
+    return zt_nn_check_member(nn, key);
 }
 
 int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4])

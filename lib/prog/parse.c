@@ -1,5 +1,6 @@
 /* parse.c - owns the grammar of a program's lines. What a line means is checked where programs are
  * built, so that text and C are held to the same rules. */
+#include "lib/base/near.h"
 #include "lib/base/foreign.h"
 #include "lib/prog/list.h"
 
@@ -57,10 +58,37 @@ static zt_status bind(zt_prog *p, zt_lex *l)
     return s;
 }
 
+static const char *op_name(const void *user, int i)
+{
+    (void)user;
+    return i < ZT_OP_COUNT ? zt_op_info((zt_op)i)->name : NULL;
+}
+
+static const char *dtype_name(const void *user, int i)
+{
+    (void)user;
+    return i < ZT_DTYPE_COUNT ? zt_dtype_get((zt_dtype)i)->name : NULL;
+}
+
+static const char *attribute_name(const void *info, int i)
+{
+    const zt_opinfo *o = info;
+    return i < o->n_attrs ? o->attrs[i].name : NULL;
+}
+
+/* WHAT 'word' is not known, and the nearest of the names. */
+static zt_status not_known(const zt_prog *p, const char *what, zt_span word, zt_name_fn *name,
+                           const void *user)
+{
+    char buf[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
+    const char *near = zt_near_name(word.s, word.n, name, user);
+    if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
+    return zt_prog_fail(p, ZT_EDATA, "%s '%s' is not known%s", what, zt_quote(buf, word), hint);
+}
+
 /* NAME: TYPE[...] and, of data, "TENSOR" */
 static zt_status declaration(zt_prog *p, zt_lex *l, zt_value_kind kind)
 {
-    char buf[ZT_QUOTE];
     zt_span name, type, tensor = {0};
     zt_dtype dt;
     int rank;
@@ -69,7 +97,7 @@ static zt_status declaration(zt_prog *p, zt_lex *l, zt_value_kind kind)
     if (!zt_lex_char(l, ':')) return zt_lex_expected(p, l, "':'");
     if (!zt_lex_name(l, &type)) return zt_lex_expected(p, l, "a dtype");
     if (!zt_dtype_parse(type.s, type.n, &dt))
-        return zt_prog_fail(p, ZT_EDATA, "dtype '%s' is not known", zt_quote(buf, type));
+        return not_known(p, "dtype", type, dtype_name, NULL);
     zt_status s = zt_lex_dims(p, l, &rank, dim);
     if (!s && kind == ZT_VALUE_DATA) s = zt_lex_string(p, l, &tensor);
     if (!s) s = line_end(p, l);
@@ -140,11 +168,10 @@ static zt_status outputs(zt_prog *p, zt_lex *l, zt_span names[ZT_MAX_OUT], int *
 
 static zt_status find_op(const zt_prog *p, zt_lex *l, int n_out, zt_op *op)
 {
-    char buf[ZT_QUOTE];
     zt_span name;
     if (!zt_lex_name(l, &name)) return zt_lex_expected(p, l, "an op");
     if (!zt_op_find(name.s, name.n, op))
-        return zt_prog_fail(p, ZT_EDATA, "op '%s' is not known", zt_quote(buf, name));
+        return not_known(p, "op", name, op_name, NULL);
     const zt_opinfo *info = zt_op_info(*op);
     if (n_out <= info->n_out) return ZT_OK;
     return zt_prog_fail(p, ZT_EDATA, "op %s: %d outputs named, it has %d", info->name, n_out,
@@ -164,8 +191,11 @@ static zt_status attribute(zt_prog *p, zt_lex *l, const zt_opinfo *info, zt_span
         *seen |= 1u << k;
         return zt_attr_take(p, l, info, &info->attrs[k], attrs);
     }
-    return zt_prog_fail(p, ZT_EDATA, "op %s: attribute '%s' is not known", info->name,
-                        zt_quote(buf, name));
+    char hint[ZT_QUOTE + 24] = "";
+    const char *near = zt_near_name(name.s, name.n, attribute_name, info);
+    if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
+    return zt_prog_fail(p, ZT_EDATA, "op %s: attribute '%s' is not known%s", info->name,
+                        zt_quote(buf, name), hint);
 }
 
 static zt_status input(const zt_prog *p, const zt_opinfo *info, zt_span name, int *inputs, int *n,

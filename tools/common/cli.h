@@ -185,6 +185,11 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
  * NULL is no file. */
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out);
 
+/* --to, --dtype, --type: the word is not known; ZT_EUSAGE with what there is, and the nearest. */
+zt_status zt_cli_no_container(zt_cli *cli, const char *word);
+zt_status zt_cli_no_dtype(zt_cli *cli, const char *word);
+zt_status zt_cli_no_mix(zt_cli *cli, const char *option, const char *word);
+
 /* One more line in the key zt.history, an array of texts:
  * "zt-quant 0.1.0 2026-11-21T20:30:00Z: WHAT". */
 struct zt_meta;
@@ -204,10 +209,6 @@ zt_status zt_table_print(zt_table *t);
 /* The same for elsewhere, appended to out; `aligned`: for eyes, unless --format says else. */
 zt_status zt_table_put(const zt_table *t, bool aligned, zt_str *out);
 void zt_table_free(zt_table *t);
-
-/* Edits from na bytes of a to b: insert, delete, replace, or swap two neighbours (the restricted
- * distance of Damerau and Levenshtein). Words past 63 bytes count by their beginning. */
-size_t zt_edit_distance(const char *a, size_t na, const char *b);
 
 /* Where a long work stands. */
 typedef struct zt_work {

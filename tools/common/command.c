@@ -1,4 +1,5 @@
 /* command.c - tools of several commands. */
+#include "lib/base/near.h"
 #include "tools/common/command.h"
 
 #include <stdio.h>
@@ -9,15 +10,25 @@ static const zt_command *at(const void *table, size_t size, int i)
     return (const zt_command *)((const char *)table + size * (size_t)i);
 }
 
-/* "PROBLEM: show, stats or dot" */
-static int no_command(zt_cli *cli, const char *problem, const void *table, size_t size, int n)
+typedef struct commands {
+    const void *table;
+    size_t size;
+    int n;
+} commands;
+
+static const char *command_name(const void *user, int i)
+{
+    const commands *c = user;
+    return i < c->n ? at(c->table, c->size, i)->name : NULL;
+}
+
+/* "a command is missing: show, stats or dot" */
+static int no_command(zt_cli *cli, const commands *c)
 {
     zt_str names;
     zt_str_init(&names, cli->ctx);
-    for (int i = 0; i < n; i++)
-        zt_str_printf(&names, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ",
-                      at(table, size, i)->name);
-    zt_fail(cli->ctx, ZT_EUSAGE, "%s: %s", problem, names.data ? names.data : "");
+    zt_near_put(&names, c->n, command_name, c);
+    zt_fail(cli->ctx, ZT_EUSAGE, "a command is missing: %s", names.data ? names.data : "");
     zt_str_fini(&names);
     return -1;
 }
@@ -33,12 +44,11 @@ void zt_command_modes(const void *table, size_t size, int n, zt_mode *modes, con
 
 int zt_command_enter(zt_cli *cli, const void *table, size_t size, int n)
 {
-    char shown[64], problem[128];
-    if (cli->n_operands == 0) return no_command(cli, "a command is missing", table, size, n);
+    const commands all = {table, size, n};
+    if (cli->n_operands == 0) return no_command(cli, &all);
     const char *name = cli->operands[0];
     for (int i = 0; i < n; i++)
         if (strcmp(name, at(table, size, i)->name) == 0) return zt_cli_enter(cli, i) ? -1 : i;
-    snprintf(problem, sizeof problem, "'%s' is no command",
-             zt_escape(shown, sizeof shown, name, strlen(name)));
-    return no_command(cli, problem, table, size, n);
+    zt_fail_unknown(cli->ctx, ZT_EUSAGE, "command", name, strlen(name), command_name, &all);
+    return -1;
 }

@@ -1,4 +1,5 @@
 /* options.c - the option table made into a parser: getopt_long, values, ranges, misspellings. */
+#include "lib/base/near.h"
 #include "tools/common/internal.h"
 #include <getopt.h>
 #include <math.h>
@@ -138,49 +139,11 @@ static zt_status bad_value(zt_cli_state *st, const zt_opt *o, const char *text, 
                    wanted);
 }
 
-static size_t least(size_t a, size_t b)
+/* The name of option i, "" where it has none. */
+static const char *option_name(const void *state, int i)
 {
-    return a < b ? a : b;
-}
-
-size_t zt_edit_distance(const char *a, size_t na, const char *b)
-{
-    enum { MOST = 63 };
-    size_t d[MOST + 1][MOST + 1], nb = least(strlen(b), MOST);
-    na = least(na, MOST);
-    for (size_t i = 0; i <= na; i++) {
-        for (size_t j = 0; j <= nb; j++) {
-            if (i == 0 || j == 0) {
-                d[i][j] = i + j;
-                continue;
-            }
-            d[i][j] = least(d[i - 1][j], d[i][j - 1]) + 1;
-            d[i][j] = least(d[i][j], d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    }
-    return d[na][nb];
-}
-
-/* The option whose name is nearest; of equals the one that shares the longest beginning. */
-static const zt_opt *nearest(const zt_cli_state *st, const char *word, size_t n)
-{
-    const zt_opt *best = NULL;
-    size_t best_d = SIZE_MAX;
-    for (const zt_opt *o = st->opts; o < st->opts + st->n_opts; o++) {
-        if (!o->name)
-            continue;
-        size_t same = 0;
-        while (same < n && o->name[same] && o->name[same] == word[same])
-            same++;
-        size_t d = 64 * zt_edit_distance(word, n, o->name) - least(same, 63);
-        if (!best || d < best_d) {
-            best = o;
-            best_d = d;
-        }
-    }
-    return best;
+    const zt_cli_state *st = state;
+    return i >= st->n_opts ? NULL : st->opts[i].name ? st->opts[i].name : "";
 }
 
 static zt_status unknown_long(zt_cli_state *st, const char *word)
@@ -200,8 +163,12 @@ static zt_status unknown_long(zt_cli_state *st, const char *word)
     if (second)
         return zt_fail(st->pub.ctx, ZT_EUSAGE, "option '--%s' may be '--%s' or '--%s'", shown,
                        first->name, second->name);
+    const char *near = zt_near_name(word, n, option_name, st);
+    if (!near)
+        return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '--%s': --help lists the options",
+                       shown);
     return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '--%s' (did you mean '--%s'?)", shown,
-                   nearest(st, word, n)->name);
+                   near);
 }
 
 static zt_status unknown_letter(zt_cli_state *st, int letter)
@@ -212,11 +179,19 @@ static zt_status unknown_letter(zt_cli_state *st, int letter)
         if (o->letter && (o->letter ^ 0x20) == letter)
             return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '-%c'?)",
                            shown, o->letter);
-    for (const zt_opt *o = st->opts; o < st->opts + st->n_opts; o++)
-        if (o->name && o->name[0] == c)
-            return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--%s'?)",
-                           shown, o->name);
-    return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--help'?)", shown);
+    const zt_opt *one = NULL; /* the one whose name begins with it */
+    int n = 0;
+    for (const zt_opt *o = st->opts; o < st->opts + st->n_opts; o++) {
+        if (!o->name || o->name[0] != c)
+            continue;
+        one = o;
+        n++;
+    }
+    if (n == 1)
+        return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--%s'?)",
+                       shown, one->name);
+    return zt_fail(st->pub.ctx, ZT_EUSAGE, "unknown option '-%s': --help lists the options",
+                   shown);
 }
 
 /* ---- values, a function for each kind -------------------------------------------------------- */
@@ -312,6 +287,22 @@ static zt_status set_size(zt_cli_state *st, const zt_opt *o, const char *text)
     return ZT_OK;
 }
 
+/* What is wrong with a word, the words there are, and the nearest. */
+static zt_status bad_word(zt_cli_state *st, const zt_opt *o, const char *text)
+{
+    enum { MOST_WORDS = 32 };
+    char wanted[500], words[300];
+    const char *word[MOST_WORDS + 1] = {NULL};
+    zt_near_hint hint;
+    int n = 0;
+    snprintf(words, sizeof words, "%s", o->arg);
+    for (char *save, *w = strtok_r(words, "|", &save); w && n < MOST_WORDS;
+         w = strtok_r(NULL, "|", &save))
+        word[n++] = w;
+    snprintf(wanted, sizeof wanted, "one of %s%s", o->arg, zt_near(hint, text, zt_near_list, word));
+    return bad_value(st, o, text, wanted);
+}
+
 static zt_status set_word(zt_cli_state *st, const zt_opt *o, const char *text)
 {
     int index = 0;
@@ -323,9 +314,7 @@ static zt_status set_word(zt_cli_state *st, const zt_opt *o, const char *text)
         }
         p = p[n] ? p + n + 1 : NULL;
     }
-    char wanted[256];
-    snprintf(wanted, sizeof wanted, "one of %s", o->arg);
-    return bad_value(st, o, text, wanted);
+    return bad_word(st, o, text);
 }
 
 typedef zt_status set_fn(zt_cli_state *st, const zt_opt *o, const char *text);

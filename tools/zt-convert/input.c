@@ -48,12 +48,10 @@ static bool any(const zt_opt_list *globs, const char *name)
 zt_status job_dtype(job *j, zt_dtype *t)
 {
     const char *name = j->o->dtype;
-    char text[64];
     *t = ZT_DTYPE_COUNT;
     if (!name) return ZT_OK;
     if (!zt_dtype_parse(name, strlen(name), t))
-        return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': there is no type '%s'",
-                       zt_escape(text, sizeof text, name, strlen(name)));
+        return zt_cli_no_dtype(j->cli, name);
     if (zt_dtype_get(*t)->kind != 'F')
         return zt_fail(j->ctx, ZT_EUSAGE, "option '--dtype': %s is no float%s", name,
                        zt_dtype_get(*t)->kind == 'Q' ? "; zt-quant quantizes" : "");

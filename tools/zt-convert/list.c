@@ -1,5 +1,6 @@
 /* list.c - tables of what is in a file: its tensors, their bytes by layer or dtype, its metadata;
  * and one tensor as npy. */
+#include "lib/base/near.h"
 #include "tools/zt-convert/convert.h"
 
 #include <inttypes.h>
@@ -222,16 +223,26 @@ static zt_status cat_data(job *j, zt_checkpoint *c, int64_t i, const zt_entry *e
     return s;
 }
 
+static const char *tensor_name(const void *checkpoint, int i)
+{
+    zt_entry e;
+    const zt_checkpoint *c = checkpoint;
+    if (i >= zt_checkpoint_count(c)) return NULL;
+    zt_checkpoint_get(c, i, &e);
+    return e.name;
+}
+
 static zt_status cat(job *j, zt_checkpoint *c, const char *path)
 {
     char text[160];
+    zt_near_hint hint;
     zt_entry e;
     const char *name = j->o->cat;
     int64_t i = zt_checkpoint_find(c, name);
     zt_escape(text, sizeof text, name, strlen(name));
     if (i < 0)
-        return zt_fail(j->ctx, ZT_ENOENT, "%s: there is no tensor '%s'", zt_checkpoint_name(c),
-                       text);
+        return zt_fail(j->ctx, ZT_ENOENT, "%s: there is no tensor '%s'%s", zt_checkpoint_name(c),
+                       text, zt_near(hint, name, tensor_name, c));
     zt_checkpoint_get(c, i, &e);
     if (e.type.rank < 0 || e.type.dtype == ZT_DTYPE_COUNT)
         return zt_fail(j->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",

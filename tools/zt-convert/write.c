@@ -185,12 +185,10 @@ static zt_status write_to(job *j, const char *path, const zt_checkpoint_opts *o)
 /* By --to, else by the name; a name without a suffix, or stdout, is GGUF. */
 static zt_status choose_container(job *j, const zt_container **to)
 {
-    char text[160];
     const char *slash = strrchr(j->out, '/'), *name = slash ? slash + 1 : j->out;
     *to = j->o->to ? zt_container_named(j->o->to) : zt_container_for(j->out);
     if (j->o->to && !*to)
-        return zt_fail(j->ctx, ZT_EUSAGE, "option '--to': there is no container '%s'",
-                       zt_escape(text, sizeof text, j->o->to, strlen(j->o->to)));
+        return zt_cli_no_container(j->cli, j->o->to);
     if (!*to && strchr(name, '.'))
         return zt_fail(j->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", j->out);
     if (!*to) *to = zt_container_named("gguf");

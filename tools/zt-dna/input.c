@@ -54,7 +54,7 @@ const zt_container *dna_container(zt_cli *cli, const dna_options *o, const char 
                                   const char *else_to)
 {
     const zt_container *to = o->to ? zt_container_named(o->to) : zt_container_for(path);
-    if (o->to && !to) zt_fail(cli->ctx, ZT_EUSAGE, "--to: no such container");
+    if (o->to && !to) zt_cli_no_container(cli, o->to);
     return to || o->to ? to : zt_container_named(else_to);
 }
 

@@ -55,7 +55,7 @@ static zt_status write_out(zt_cli *cli, const dna_options *o, zt_merge *m)
     if (folder) return write_folder(cli, m);
     opts.to = o->to ? zt_container_named(o->to) : zt_container_for(cli->output);
     if (o->to && !opts.to)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "option '--to': there is no container '%s'", o->to);
+        return zt_cli_no_container(cli, o->to);
     if (opts.to && !zt_container_writes(opts.to))
         return zt_fail(cli->ctx, ZT_ENOTSUP, "%s is read, and not written",
                        zt_container_name(opts.to));

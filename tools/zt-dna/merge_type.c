@@ -54,12 +54,11 @@ static zt_status put_type(zt_merge *m, const zt_mix *mix)
 zt_status merge_retype(zt_cli *cli, zt_merge *m, const char *type)
 {
     const zt_mix *mix = zt_mix_find(type);
-    char arch[65], shown[80];
+    char arch[65];
     int64_t n = zt_merge_count(m);
     const zt_entry *e = zt_merge_entries(m);
     if (!mix)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "option '--type': there is no type '%s'",
-                       zt_escape(shown, sizeof shown, type, strlen(type)));
+        return zt_cli_no_mix(cli, "type", type);
     zt_mix_of of = describe(zt_merge_meta(m), mix, arch);
     zt_mix_tensor *t = zt_calloc(cli->ctx, (size_t)n, sizeof *t);
     for (int64_t i = 0; t && i < n; i++)

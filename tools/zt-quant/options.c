@@ -165,8 +165,7 @@ static zt_status take_wish(quant *q, int i)
     if (!eq || eq == text)
         return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
     if (!find_type(eq + 1, &m, &q->net_wish[i]))
-        return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': no such type: see --list-types",
-                       shown);
+        return zt_cli_no_mix(q->cli, "tensor-type", eq + 1);
     q->glob[i] = zt_strndup(q->ctx, text, (size_t)(eq - text));
     q->wish[i] = (zt_mix_wish){q->glob[i], m ? m->dtype : ZT_DTYPE_COUNT};
     return q->glob[i] ? ZT_OK : ZT_ENOMEM;
@@ -185,12 +184,10 @@ static zt_status take_types(quant *q)
 {
     const quant_options *o = q->o;
     size_t n = (size_t)o->wishes.n;
-    char shown[64];
     if (!o->type && !quant_fits(o))
         return misuse(q, "--type, --target-size or --bpw is missing");
     if (!find_type(o->type ? o->type : "q8_0", &q->mix, &q->storage))
-        return zt_fail(q->ctx, ZT_EUSAGE, "--type %s: no such type: see --list-types",
-                       zt_escape(shown, sizeof shown, o->type, strlen(o->type)));
+        return zt_cli_no_mix(q->cli, "type", o->type);
     q->wish = zt_calloc(q->ctx, n + 1, sizeof *q->wish);
     q->glob = zt_calloc(q->ctx, n + 1, sizeof *q->glob);
     q->net_wish = zt_calloc(q->ctx, n + 1, sizeof *q->net_wish);
@@ -214,7 +211,7 @@ zt_status quant_options_check(quant *q)
         return check_imatrix_job(q);
     zt_status s = take_operands(q);
     if (s == ZT_OK && o->to && !zt_container_named(o->to))
-        s = misuse(q, "--to: no such format");
+        s = zt_cli_no_container(q->cli, o->to);
     if (s == ZT_OK && o->dry_run && !quant_fits(o))
         s = zt_cli_refuse_given(q->cli, "threads|progress",
                                 "--dry-run without --target-size or --bpw: nothing is measured");

@@ -1,5 +1,6 @@
 /* request_members.c - what the line of a request may say: the options by their names, and OpenAI's
  * names for them beside. What is not known, or known and not supported, is an error by its name. */
+#include "lib/base/near.h"
 #include "tools/zt-run/request.h"
 
 #include <stdlib.h>
@@ -34,25 +35,22 @@ zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, cons
 zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t n)
 {
     char shown[SHOWN];
-    size_t length = strlen(key), least = length / 3 + 1, best = n;
+    const char **list = zt_calloc(ctx, n + 1, sizeof *list); /* NULL last */
+    if (!list) return ZT_ENOMEM;
+    memcpy(list, names, n * sizeof *list);
+    const char *near = zt_near_name(key, strlen(key), zt_near_list, list);
     zt_str all;
     zt_str_init(&all, ctx);
-    for (size_t i = 0; i < n; i++) {
-        size_t d = zt_edit_distance(key, length, names[i]);
-        zt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
-        if (d <= least && (best == n || d < least)) {
-            best = i;
-            least = d;
-        }
-    }
+    zt_near_put(&all, (int)n, zt_near_list, list);
     zt_status s = zt_ctx_status(ctx);
     show(shown, key);
-    if (s == ZT_OK && best < n)
-        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\" (did you mean \"%s\"?)", shown,
-                    names[best]);
+    if (s == ZT_OK && near)
+        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\" (did you mean \"%s\"?)", shown, near);
     else if (s == ZT_OK)
-        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": known are %s", shown, all.data);
+        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": known are %s", shown,
+                    all.data ? all.data : "");
     zt_str_fini(&all);
+    zt_free(ctx, list);
     return s;
 }
 

@@ -1,5 +1,6 @@
 /* template.c - which chat template is used: the model's own, which is a program; another of --template;
  * one that is known by name. And what a program is run with. */
+#include "lib/base/near.h"
 #include "tools/zt-run/run.h"
 
 #include <errno.h>
@@ -108,9 +109,16 @@ static zt_status choose_own(run *r, bool tools)
 
 /* ---- --template ------------------------------------------------------------------------------ */
 
+static const char *template_name(const void *user, int i)
+{
+    (void)user;
+    return zt_template_list(i);
+}
+
 static zt_status unknown_template(run *r, const char *name)
 {
     char shown[128];
+    zt_near_hint hint;
     zt_str names, own;
     zt_str_init(&names, r->ctx);
     zt_str_init(&own, r->ctx);
@@ -119,9 +127,10 @@ static zt_status unknown_template(run *r, const char *name)
     zt_status s = zt_chat_template_variants(r->gguf, &own);
     if (s == ZT_OK)
         s = zt_fail(r->ctx, ZT_EUSAGE,
-                    "--template '%s' is no file and none of %s%s%s; --raw uses none",
+                    "--template '%s' is no file and none of %s%s%s%s; --raw uses none",
                     zt_escape(shown, sizeof shown, name, strlen(name)), names.data,
-                    own.len ? ", and of the model's own " : "", own.len ? own.data : "");
+                    own.len ? ", and of the model's own " : "", own.len ? own.data : "",
+                    zt_near(hint, name, template_name, NULL));
     zt_str_fini(&names);
     zt_str_fini(&own);
     return s;

@@ -1,4 +1,5 @@
 /* grad.c - zt-trace grad: of a forward program one that returns gradients too. */
+#include "lib/base/near.h"
 #include "tools/zt-trace/trace.h"
 
 #include <string.h>
@@ -41,11 +42,26 @@ static void free_names(zt_ctx *ctx, names *n)
     zt_free(ctx, n);
 }
 
-static zt_status no_such(zt_ctx *ctx, const char *what, const char *name)
+static const char *value_name(const void *prog, int i)
+{
+    const zt_prog *p = prog;
+    const char *name = i < zt_prog_n_values(p) ? zt_prog_value(p, i)->name : NULL;
+    return name || i >= zt_prog_n_values(p) ? name : "";
+}
+
+static const char *output_name(const void *prog, int i)
+{
+    return i < zt_prog_n_outputs(prog) ? zt_prog_output(prog, i)->name : NULL;
+}
+
+static zt_status no_such(zt_ctx *ctx, const zt_prog *p, const char *what, const char *name)
 {
     char shown[96];
-    return zt_fail(ctx, ZT_EUSAGE, "the program has no %s '%s'", what,
-                   zt_escape(shown, sizeof shown, name, strlen(name)));
+    zt_near_hint hint;
+    zt_name_fn *known = strcmp(what, "value") ? output_name : value_name;
+    return zt_fail(ctx, ZT_EUSAGE, "the program has no %s '%s'%s", what,
+                   zt_escape(shown, sizeof shown, name, strlen(name)),
+                   zt_near(hint, name, known, p));
 }
 
 static bool is_output(const zt_prog *p, const char *name)
@@ -59,7 +75,7 @@ static zt_status find_values(zt_ctx *ctx, const zt_prog *p, const names *wrt, in
 {
     for (int i = 0; i < wrt->n; i++) {
         value[i] = zt_prog_find(p, wrt->at[i]);
-        if (value[i] < 0) return no_such(ctx, "value", wrt->at[i]);
+        if (value[i] < 0) return no_such(ctx, p, "value", wrt->at[i]);
         for (int k = 0; k < i; k++)
             if (value[k] == value[i])
                 return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->at[i]);
@@ -87,7 +103,7 @@ static zt_status differentiate(zt_cli *cli, const trace_options *o, const zt_pro
     zt_status s = zt_bindings_of(cli->ctx, o->bind, p, &sample);
     if (!s) s = find_values(cli->ctx, p, wrt, value);
     for (int i = 0; i < of->n && !s; i++)
-        if (!is_output(p, of->at[i])) s = no_such(cli->ctx, "output", of->at[i]);
+        if (!is_output(p, of->at[i])) s = no_such(cli->ctx, p, "output", of->at[i]);
     if (s) return s;
     fill_sample(p, &sample);
     zt_grad_opts go = {.of = of->at, .n_of = of->n, .seeds = o->seeds, .sample = sample.at,

@@ -1,4 +1,5 @@
 /* fit.c - a training run: history on standard output, checkpoints, the network at the end. */
+#include "lib/base/near.h"
 #include "tools/zt-train/train_tool.h"
 
 #include <inttypes.h>
@@ -159,6 +160,18 @@ static zt_status save(void *user, const zt_fit_state *p)
 
 /* ---- how it is set up ------------------------------------------------------------------------ */
 
+static const char *optimizer_name(const void *user, int i)
+{
+    (void)user;
+    return zt_optimizer_at(i) ? zt_optimizer_name(zt_optimizer_at(i)) : NULL;
+}
+
+static const char *schedule_name(const void *user, int i)
+{
+    (void)user;
+    return zt_schedule_at(i) ? zt_schedule_at(i)->name : NULL;
+}
+
 static zt_status choose(run *r)
 {
     zt_optim *optim = &r->optim;
@@ -168,11 +181,11 @@ static zt_status choose(run *r)
     const zt_optimizer *m = zt_optimizer_named(name);
     const zt_schedule *schedule = zt_schedule_named(o->schedule);
     if (!m)
-        return zt_fail(ctx, ZT_EUSAGE, "--optim '%s' is none of sgd, momentum, nesterov, rmsprop, "
-                       "adam, adamw", name);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': the optimizer", name, strlen(name),
+                               optimizer_name, NULL);
     if (!schedule)
-        return zt_fail(ctx, ZT_EUSAGE, "--schedule '%s' is none of constant, linear, cosine",
-                       o->schedule);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': the schedule", o->schedule,
+                               strlen(o->schedule), schedule_name, NULL);
     *optim = zt_optim_default(m);
     if (strcmp(name, "sgd") && optim->momentum == 0 &&
         zt_cli_refuse_given(r->cli, "momentum",

@@ -1,0 +1,32 @@
+/* near.h - words that are not known: the name that was meant, where one is close, and the names that
+ * there are.
+ *
+ *     zt_near_hint hint;
+ *     zt_fail(ctx, ZT_EUSAGE, "unknown colour '%s'%s", word, zt_near(hint, word, zt_near_list, names));
+ */
+#ifndef ZT_NEAR_H
+#define ZT_NEAR_H
+
+#include "lib/base/base.h"
+
+/* The i-th name, NULL past the last; an empty name is passed over. */
+typedef const char *zt_name_fn(const void *user, int i);
+/* For user = an array of names, NULL last. */
+const char *zt_near_list(const void *names, int i);
+
+typedef char zt_near_hint[96];
+/* " (did you mean 'NAME'?)" in hint, or "" where no name is close: by one edit in words of up to
+ * four letters, else by two or a third of the letters. Edits are a letter more, less or another, and
+ * two neighbours exchanged; case does not count. Of equally close names the one that begins alike. */
+const char *zt_near(zt_near_hint hint, const char *word, zt_name_fn *name, const void *user);
+/* The name itself, borrowed from the names; NULL: none is close. n bytes of word. */
+const char *zt_near_name(const char *word, size_t n, zt_name_fn *name, const void *user);
+/* Appends "a, b or c"; of more than `most` names the first ones and "...". */
+void zt_near_put(zt_str *out, int most, zt_name_fn *name, const void *user);
+
+/* "WHAT 'word' is not known (did you mean 'NAME'?): a, b or c", as the context's error; n bytes of
+ * word. Of many names the first. Returns `status`. */
+zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t n,
+                          zt_name_fn *name, const void *user);
+
+#endif
