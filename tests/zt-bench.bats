@@ -202,7 +202,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 65|'ad f32[2]': op 'ad' is not known|op 'ad f32[2]'
 65|'neg f32[2': ',' or ']' expected|op 'neg f32[2'
 65|no op is in it|op -i /dev/null
-64|symbol|op p.zt --bind m=1
+64|symbol|op p.zt
 64|--bind|op p.zt --bind n
 64|-t|op 'neg f32[2]' -t 0
 66|none.zt|op none.zt

@@ -335,7 +335,7 @@ X
 64|one input|--probe model.gguf model.gguf
 64|--by|--by layer model.gguf o.gguf
 64|--output|--list -o x model.gguf
-64|no container|--to nothing model.gguf o
+64|the container 'nothing' is not known|--to nothing model.gguf o
 64|tells no container|model.gguf o.xyz
 64|stdin|- - o.gguf
 64|shards|--shard 1000 model.gguf -
