@@ -203,6 +203,17 @@ column() { # SOURCE QUANTIZED COLUMNS ROWS
     done
 }
 
+@test "--target-size: a matrix with numbers beyond f16 has another type" {
+    perl -e 'my $x = join "", map { pack "f<", $_ == 70 ? 1e5 : sin($_) } 0 .. 64 * 256 - 1;
+             my $h = sprintf q({"blk.0.ffn_up.weight":{"dtype":"F32","shape":[64,256],"data_offsets":[0,%d]}}), length $x;
+             print pack("Q<", length $h), $h, $x' >large.safetensors
+    zt-quant -q --target-size 60K large.safetensors large.gguf
+    zt-convert --list large.gguf | awk 'NR == 2 {print $2}' | grep -qx 'q8_0\|q6_k\|q5_k'
+    perl -0777 -pe 'substr($_, -8, 4) = pack("V", 0x7fc00000)' large.safetensors >nan.safetensors
+    run --separate-stderr zt-quant -q --target-size 60K nan.safetensors nan.gguf
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *NaN* ]] && [ ! -e nan.gguf ]
+}
+
 @test "--bpw: bits of all tensors' data per weight, never above, and the least one works when given back" {
     bits() { # FILE: 8 times all bytes of tensors, over the weights of model.gguf
         echo $((8 * $(zt-convert --list "$1" | awk -F '\t' '{n += $4} END {print n}'))) \

@@ -200,6 +200,11 @@ embedding() { # LAYERS...
     embedding '{"type":"Dense","l":1,"input_height":6,"output_height":1,"weights":"'"$ones"'"}' >sum.json
     # 11 (a + 100 b + 10000 c)
     [ "$(printf '%s\n' 1,2,3 4,0,1 | zt-run -m sum.json | xargs)" = "332211 110044" ]
+    # two embeddings of one id beside each other are not one of two ids
+    table=$(embedding | sed 's/.*"layers":\[\(.*\)\]}/\1/')
+    printf '{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[{"type":"Parallel","parallel_branches":[%s,%s]},%s]}' "$table" "$table" \
+        '{"type":"Dense","l":1,"input_height":4,"output_height":1,"weights":"'"$(perl -MMIME::Base64 -e 'print encode_base64(pack("f<*", 1, 0, 0, 1), "")')"'"}' >beside.json
+    [ "$(printf '%s\n' 1 2 3 | zt-run -m beside.json | xargs)" = "11 22 33" ]
     embedding '{"type":"Dense","l":1,"input_height":6,"output_height":5}' >bag.json
     # the class is the second id
     perl -e 'for my $i (0 .. 124) { printf "%d,%d,%d,%d\n", $i % 5, $i / 5 % 5, $i / 25, $i / 5 % 5 }' >bag.csv

@@ -256,6 +256,7 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
             return s;
         }
         if (l->n_steps > 1) behind = &l->step[1];
+        if (!l->n_steps) behind = NULL; /* what takes all branches together says nothing of one */
         l = l->n_steps ? l->step : l->n_branches ? l->branch : NULL;
     }
     if (l) return zt_layer_bad(nn, l, "its link goes in a circle, or layers are nested too deep");

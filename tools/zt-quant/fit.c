@@ -66,13 +66,25 @@ static zt_status try_type(quant *q, int64_t i, zt_dtype t, double *loss)
     return s;
 }
 
+/* A type that cannot hold a number of the tensor is none; where all are so, the first says why. */
 static zt_status try_types(quant *q, int64_t i, zt_candidate c[N])
 {
     zt_status s = ZT_OK;
-    for (int k = 0; k < N && s == ZT_OK; k++)
-        if (c[k].loss < INFINITY)
-            s = try_type(q, i, candidate[k], &c[k].loss);
-    return s;
+    int can = 0, first = -1;
+    double none;
+    for (int k = 0; k < N && s == ZT_OK; k++) {
+        if (c[k].loss == INFINITY)
+            continue;
+        first = first < 0 ? k : first;
+        s = try_type(q, i, candidate[k], &c[k].loss);
+        can += s == ZT_OK;
+        if (s != ZT_EDATA)
+            continue;
+        zt_ctx_clear(q->ctx);
+        c[k].loss = INFINITY;
+        s = ZT_OK;
+    }
+    return s != ZT_OK || can || first < 0 ? s : try_type(q, i, candidate[first], &none);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
