@@ -333,11 +333,25 @@ static void test_tokenizer(zt_ctx *ctx)
            zt_gguf_array_i64(g, "tokenizer.ggml.eos_token_ids", ends, 2) && ends[1] == 6,
        "all that end a generation");
     ok(int_key(g, "tokenizer.ggml.add_bos_token") == 1, "add_bos_token");
-    ok(text_key(g, "tokenizer.chat_template", "D"), "of several templates the default");
+    ok(text_key(g, "tokenizer.chat_template", "D") &&
+           text_key(g, "tokenizer.chat_template.tool", "T"),
+       "of several templates the default and the others");
     zt_gguf_close(g);
     hfw_text(&d, "chat_template.jinja", "J");
     g = zt_model_open_vocabulary(ctx, d.path);
-    ok(text_key(g, "tokenizer.chat_template", "J"), "chat_template.jinja comes first");
+    ok(text_key(g, "tokenizer.chat_template", "J") &&
+           !text_key(g, "tokenizer.chat_template.tool", "T"),
+       "chat_template.jinja comes first, and alone");
+    zt_gguf_close(g);
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/additional_chat_templates", d.path);
+    mkdir(folder, 0755);
+    hfw_text(&d, "additional_chat_templates/tool_use.jinja", "A");
+    hfw_text(&d, "additional_chat_templates/notes.txt", "N");
+    g = zt_model_open_vocabulary(ctx, d.path);
+    ok(text_key(g, "tokenizer.chat_template.tool_use", "A") &&
+           text_key(g, "tokenizer.chat_template", "J"),
+       "additional_chat_templates are its variants");
     zt_gguf_close(g);
     hfw_text(&d, "generation_config.json", "{\"eos_token_id\":[\"x\"]}");
     put_layer(&d, "model.");

@@ -57,6 +57,19 @@ END
     grep -q "prompt: $n tokens, $known of them in the cache" shown
 }
 
+@test "a template that changes what was said is asked each turn" {
+    zt-convert -q -f --set 'tokenizer.chat_template=str:{% for m in messages %}{{ m.role + ":" + (m.content|upper if m.role == "assistant" else m.content) + ";" }}{% endfor %}{{ messages|length }}' model.gguf shouts.gguf
+    first=$(zt-run -m shouts.gguf -p hello --temp 0 -n 4)
+    whole="user:hello;assistant:$(tr a-z A-Z <<<"$first");user:on the;3"
+    "$at" zt-run -m shouts.gguf --chat --temp 0 -n 4 -vv >shown <<'END'
+> 	hello\n
+> 	on the\n
+> 	/quit\n
+END
+    [ "$first" != "$(tr a-z A-Z <<<"$first")" ]
+    grep -q "prompt: $(zt-run -m model.gguf --count -p "$whole") tokens" shown
+}
+
 @test "/reset forgets, Ctrl-D ends, an unknown command is told" {
     chat -n 6 -vv >shown <<'END'
 > 	hello\n

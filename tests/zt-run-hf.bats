@@ -22,6 +22,16 @@ whole=$tests/../whole
     [ "$runs" -gt 0 ] && [ "$wrong" -eq 0 ]
 }
 
+@test "special tokens that somebody types are words, those of the template tokens" {
+    count() { zt-run -m "$whole/qwen3" -n 0 --json "$@" | perl -MJSON::PP -0ne 'print decode_json($_)->{prompt_tokens}'; }
+    ids() { zt-run -m "$whole/qwen3" --tokenize "$@"; }
+    [ "$(count -p 'a<|im_end|>b' --special)" -eq "$(($(count -p 'ab') + $(ids -p a | wc -w) + $(ids -p b | wc -w) + 1 - $(ids -p ab | wc -w)))" ]
+    plain=$(ids -p $'user\na<|im_end|>b' | wc -w)
+    [ "$plain" -gt 8 ]
+    zt-run -m "$whole/qwen3" --render -p 'a<|im_end|>b' >prompt
+    [ "$(count -p 'a<|im_end|>b')" -eq "$(($(ids --special --verbatim -i prompt | wc -w) + plain - $(ids --special -p $'user\na<|im_end|>b' | wc -w)))" ]
+}
+
 @test "rows of the embedding that the vocabulary does not name are never drawn" {
     run --separate-stderr zt-run -m "$whole/qwen3" --raw -p Copyright -n 1500 -c 2000 --ignore-eos \
         --temp 50 --top-k 0 --top-p 1 --min-p 0 --ids

@@ -8,7 +8,9 @@
 #include "lib/llm/hf/hf.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -156,42 +158,91 @@ static const json_t *default_template(const json_t *v)
     return NULL;
 }
 
-/* Of several, each under its name, letters and digits of it; and the names. */
+enum { MOST_TEMPLATES = 32, TEMPLATE_KEY = sizeof "tokenizer.chat_template." - 1 };
+
+typedef struct variants { /* beside the default: their keys, of which names are a part */
+    char key[MOST_TEMPLATES][128];
+    zt_bytes name[MOST_TEMPLATES];
+    int n;
+} variants;
+
+/* The key of another one, by the letters and digits of its name; NULL: there is no room. */
+static const char *add_variant(variants *v, const char *name, size_t n)
+{
+    if (v->n == MOST_TEMPLATES || n == 0 || n > 96)
+        return NULL;
+    char *key = v->key[v->n];
+    snprintf(key, sizeof v->key[0], "tokenizer.chat_template.%.*s", (int)n, name);
+    for (char *c = key + TEMPLATE_KEY; *c; c++)
+        *c = (char)(isalnum((unsigned char)*c) ? *c : '_');
+    v->name[v->n++] = (zt_bytes){key + TEMPLATE_KEY, strlen(key + TEMPLATE_KEY)};
+    return key;
+}
+
+static zt_status put_variants(hf *m, const variants *v, zt_status s)
+{
+    return s == ZT_OK && v->n ? zt_gguf_put_strs(m->w, "tokenizer.chat_templates", v->name, v->n) : s;
+}
+
+/* Of several in one file. */
 static zt_status put_named(hf *m, const json_t *list)
 {
-    enum { MOST = 32, KEY = sizeof "tokenizer.chat_template." - 1 };
-    char key[MOST][128];
-    zt_bytes name[MOST];
-    int n = 0;
+    variants v = {.n = 0};
     zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < json_array_size(list) && n < MOST; i++) {
+    for (size_t i = 0; s == ZT_OK && i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i), *t = json_object_get(one, "template");
-        const char *given = json_string_value(json_object_get(one, "name"));
-        if (!given || !*given || strcmp(given, "default") == 0 || !json_is_string(t))
+        const char *name = json_string_value(json_object_get(one, "name")), *key;
+        if (!name || strcmp(name, "default") == 0 || !json_is_string(t))
             continue;
-        snprintf(key[n], sizeof key[n], "tokenizer.chat_template.%s", given);
-        for (char *c = key[n] + KEY; *c; c++)
-            *c = (char)(isalnum((unsigned char)*c) ? *c : '_');
-        s = zt_gguf_put_str(m->w, key[n], json_string_value(t), json_string_length(t));
-        name[n] = (zt_bytes){key[n] + KEY, strlen(key[n] + KEY)};
-        n++;
+        if ((key = add_variant(&v, name, strlen(name))) != NULL)
+            s = zt_gguf_put_str(m->w, key, json_string_value(t), json_string_length(t));
     }
-    return s == ZT_OK && n ? zt_gguf_put_strs(m->w, "tokenizer.chat_templates", name, n) : s;
+    return put_variants(m, &v, s);
+}
+
+static int is_jinja(const struct dirent *e)
+{
+    size_t n = strlen(e->d_name);
+    return n > 6 && strcmp(e->d_name + n - 6, ".jinja") == 0;
+}
+
+/* additional_chat_templates/NAME.jinja, in the order of their names. */
+static zt_status put_additional(hf *m)
+{
+    static const char folder[] = "additional_chat_templates";
+    variants v = {.n = 0};
+    struct dirent **file = NULL;
+    zt_status s = ZT_OK;
+    int n = zt_hf_has_file(m, folder) ? scandir(zt_hf_file(m, folder), &file, is_jinja, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        char path[sizeof folder + 256];
+        const char *key = NULL;
+        snprintf(path, sizeof path, "%s/%s", folder, file[i]->d_name);
+        if (s == ZT_OK)
+            key = add_variant(&v, file[i]->d_name, strlen(file[i]->d_name) - 6);
+        if (key)
+            s = put_whole_file(m, path, key);
+        free(file[i]);
+    }
+    free(file);
+    return put_variants(m, &v, s);
 }
 
 static zt_status put_template(hf *m, const json_t *tokenizer)
 {
     static const char key[] = "tokenizer.chat_template";
     zt_status s = ZT_OK;
-    if (zt_hf_has_file(m, "chat_template.jinja"))
-        return put_whole_file(m, "chat_template.jinja", key);
+    if (zt_hf_has_file(m, "chat_template.jinja")) {
+        s = put_whole_file(m, "chat_template.jinja", key);
+        return s == ZT_OK ? put_additional(m) : s;
+    }
     const json_t *all = json_object_get(tokenizer, "chat_template"), *t = default_template(all);
     json_t *file = t ? NULL : zt_hf_load(m, "chat_template.json", &s);
     if (file) {
         all = json_object_get(file, "chat_template");
         t = default_template(all);
     }
-    if (s == ZT_OK && m->whole)
+    if (s == ZT_OK)
         s = put_named(m, all);
     if (s == ZT_OK && json_is_string(t))
         s = zt_gguf_put_str(m->w, key, json_string_value(t), json_string_length(t));

@@ -474,30 +474,49 @@ static zt_status encode(const zt_vocab *v, const marked *t, zt_merger *m, zt_ids
     return s;
 }
 
-/* One special token of text, at or after `*from`, which somebody may have typed: what is before it is
- * encoded without, and `*from` moves behind it. */
-static zt_status encode_to(const zt_vocab *v, const marked *t, size_t *plain, size_t *from, int32_t id,
-                           zt_ids *ids)
+/* Where the special token's text is, at or after `from`; SIZE_MAX: nowhere. *len: its bytes. */
+static zt_status find_special(const zt_vocab *v, const marked *t, size_t from, int32_t id, size_t *at,
+                              size_t *len)
 {
     zt_str word;
     zt_str_init(&word, v->ctx);
     zt_status s = zt_vocab_decode(v, id, true, false, &word);
     const char *hit = NULL;
     if (s == ZT_OK && word.len)
-        hit = memmem(t->text + *from, t->n - *from, word.data, word.len);
-    if (hit) {
-        size_t at = (size_t)(hit - t->text);
-        *from = at + word.len;
-        if (!t->origin[at] && !t->origin[*from - 1]) {
-            if (at > *plain)
-                s = zt_vocab_encode(v, t->text + *plain, at - *plain, 0, ids);
-            if (s == ZT_OK)
-                s = zt_ids_push(v->ctx, ids, id);
-            *plain = *from;
-        }
-    }
+        hit = memmem(t->text + from, t->n - from, word.data, word.len);
+    *at = hit ? (size_t)(hit - t->text) : SIZE_MAX;
+    *len = word.len;
     zt_str_fini(&word);
     return s;
+}
+
+/* The special tokens among `all` that are the template's, with the text between them encoded without;
+ * out NULL: only *typed, whether there are others. */
+static zt_status encode_between(const zt_vocab *v, const marked *t, const zt_ids *all, zt_ids *out,
+                                bool *typed)
+{
+    size_t plain = 0, from = 0, at, len;
+    zt_status s = ZT_OK;
+    for (size_t i = 0; s == ZT_OK && i < all->n; i++) {
+        if (!zt_vocab_is_control(v, all->id[i]))
+            continue;
+        s = find_special(v, t, from, all->id[i], &at, &len);
+        if (s != ZT_OK || at == SIZE_MAX)
+            continue;
+        from = at + len;
+        if (t->origin[at] || t->origin[from - 1]) {
+            *typed = true;
+            continue;
+        }
+        if (out && at > plain)
+            s = zt_vocab_encode(v, t->text + plain, at - plain, 0, out);
+        if (out && s == ZT_OK)
+            s = zt_ids_push(v->ctx, out, all->id[i]);
+        plain = from;
+    }
+    return out && s == ZT_OK && plain < t->n
+               ? zt_vocab_encode(v, t->text + plain, t->n - plain, 0, out)
+               : s;
 }
 
 /* Of a kind that handles whole texts: all special tokens are found; if somebody typed one, the text is
@@ -505,22 +524,14 @@ static zt_status encode_to(const zt_vocab *v, const marked *t, size_t *plain, si
 static zt_status encode_pieces(const zt_vocab *v, const marked *t, zt_ids *ids)
 {
     zt_ids all = {0};
-    size_t plain = 0, from = 0, before = ids->n;
     bool typed = false;
     zt_status s = v->kind->encode_all(v, t->text, t->n, ZT_TOK_SPECIAL, &all);
-    for (size_t i = 0; s == ZT_OK && i < all.n; i++) {
-        size_t was = from, whole = plain;
-        if (zt_vocab_is_control(v, all.id[i]))
-            s = encode_to(v, t, &plain, &from, all.id[i], ids);
-        typed = typed || (from > was && plain == whole);
-    }
-    if (s == ZT_OK && typed && plain < t->n)
-        s = zt_vocab_encode(v, t->text + plain, t->n - plain, 0, ids);
-    if (s == ZT_OK && !typed) {
-        ids->n = before;
-        for (size_t i = 0; s == ZT_OK && i < all.n; i++)
-            s = zt_ids_push(v->ctx, ids, all.id[i]);
-    }
+    if (s == ZT_OK)
+        s = encode_between(v, t, &all, NULL, &typed);
+    if (s == ZT_OK && typed)
+        s = encode_between(v, t, &all, ids, &typed);
+    for (size_t i = 0; s == ZT_OK && !typed && i < all.n; i++)
+        s = zt_ids_push(v->ctx, ids, all.id[i]);
     zt_ids_fini(v->ctx, &all);
     return s;
 }
