@@ -93,15 +93,21 @@ typedef struct fits {
 
 /* ---- a head that was the embedding ----------------------------------------------------------- */
 
-/* Does the part change the embedding alone? Trained rows, and a whole one that is not among
- * modules_to_save (a vocabulary of another size) are of both. */
-static bool unties(const lora_part *p) { return p->a >= 0 || (p->whole >= 0 && p->saved); }
+/* Does it change the embedding alone? Trained rows, and a whole one that is not among
+ * modules_to_save (a vocabulary of another size) or that PEFT tied to its head, are of both. */
+static bool unties(const lora_fit *f)
+{
+    const lora_part *p = f->part;
+    return p->a >= 0 || (p->whole >= 0 && p->saved && !f->lora->config.tied);
+}
 
-/* A head that is whole and not among modules_to_save is the embedding, saved under both names. */
+/* A head that is whole and not among modules_to_save, or that PEFT tied to its embedding, is the
+ * embedding, saved under both names. */
 static bool is_tied_copy(const lora_fit *f)
 {
     const lora_part *p = f->part;
-    return f->tensor < 0 && p->whole >= 0 && !p->saved && p->a < 0 && p->rows < 0;
+    return f->tensor < 0 && p->whole >= 0 && (!p->saved || f->lora->config.tied) && p->a < 0 &&
+           p->rows < 0;
 }
 
 /* Does the adapter have the embedding whole as well? */
@@ -166,7 +172,7 @@ static zt_status list_changes(zt_adapted *a, const lora_ends *ends, const fits *
     for (int64_t i = 0; i < f->n && ends->head_name; i++) {
         const lora_fit *fit = &f->fit[i];
         head = head || (fit->tensor < 0 && !is_tied_copy(fit)) ||
-               (!fit->lora->gguf && fit->tensor == ends->embedding && unties(fit->part));
+               (!fit->lora->gguf && fit->tensor == ends->embedding && unties(fit));
     }
     if (head) add_head(a, ends);
     for (int64_t i = 0; i < f->n && s == ZT_OK; i++) {

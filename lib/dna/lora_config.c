@@ -142,6 +142,7 @@ zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *c)
     if (s == ZT_OK) s = get_bool(ctx, c, "use_rslora", &c->root);
     if (s == ZT_OK) s = get_bool(ctx, c, "fan_in_fan_out", &c->transposed);
     if (s == ZT_OK) s = get_bool(ctx, c, "use_dora", &c->dora);
+    if (s == ZT_OK) s = get_bool(ctx, c, "ensure_weight_tying", &c->tied);
     if (s == ZT_OK) s = read_lists(ctx, c);
     if (s == ZT_OK)
         c->alphas = zt_lora_patterns_read(ctx, path, "alpha_pattern",

@@ -32,6 +32,7 @@ typedef struct lora_config {
     bool root;                   /* use_rslora */
     bool transposed;             /* fan_in_fan_out */
     bool dora;                   /* use_dora */
+    bool tied;                   /* ensure_weight_tying */
     const json_t *saved, *token; /* modules_to_save, trainable_token_indices; NULL: none */
 } lora_config;
 

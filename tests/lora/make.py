@@ -148,6 +148,8 @@ CASES = {
     "norms": ("gemma3", dict(target_modules=["q_proj", "down_proj"],
                              modules_to_save=["input_layernorm", "norm"])),
     "bf16": ("llama", dict(target_modules=LINEAR, dtype=torch.bfloat16)),
+    "tied_both": ("tied", dict(target_modules=["q_proj"], modules_to_save=["embed_tokens"],
+                               ensure_weight_tying=True)),
 }
 
 
