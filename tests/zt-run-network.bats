@@ -134,7 +134,7 @@ END
 }
 
 @test "weights that a document lacks come from the seed" {
-    sed 's/,"weights":"[^"]*"//; s/,$/,"k":0,/' net.json | tr -d '\n' | sed 's/, *"weights":"[^"]*"//' >spec.json
+    sed 's/,"weights":"[^"]*"//; s/,$/,"eps":0,/' net.json | tr -d '\n' | sed 's/, *"weights":"[^"]*"//' >spec.json
     zt-run -m spec.json -i x.csv -o 1.csv --seed 1
     zt-run -m spec.json -i x.csv -o 2.csv --seed 2
     zt-run -m spec.json -i x.csv --seed 1 | cmp - 1.csv
