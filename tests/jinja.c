@@ -232,6 +232,12 @@ static void test_bounds(void)
     check_refused("padding", "{{ 'a'.ljust(10**12) }}", "t: line 1");
     check_refused("indent", "{{ [1]|tojson(indent=10**12) }}", "memory");
     check_refused("a big integer", "{{ 2 ** 64 }}", "64 bits");
+    check_refused("a search from the right", "{% set a = 'a' * 2000000 %}{{ a.rfind('a' * 1000000 ~ 'b' ~ 'a' * 500000) }}", "too many steps");
+    check_refused("searches", "{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% set b = a.split('b') %}{% endfor %}", "too many steps");
+    check_refused("comparisons", "{% set a = 'a' * 9000000 %}{% set b = 'a' * 9000000 %}{% for i in range(99999) %}{% set c = a < b %}{% endfor %}", "too many steps");
+    check_refused("tuples in tuples", "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = (n.x,) %}{% endfor %}{{ {n.x: 1} }}", "too deeply");
+    check_refused("generators of generators", "{% set n = namespace(x='ab') %}{% for i in range(99999) %}{% set n.x = n.x|map('upper') %}{% endfor %}{{ n.x|join }}", "too deeply");
+    check_refused("lists in lists", "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x == n.x[0] }}", "too deeply");
     check_refused("a line", "a\n\n{{ 1 + 'a' }}", "line 3");
     check_refused("not UTF-8", "a\xff", "UTF-8");
     check_refused("a generator of itself", "{% for x in [[1]] recursive %}{{ loop([x]) }}{% endfor %}", "too deeply");

@@ -3,6 +3,8 @@
 #include "lib/base/near.h"
 #include "tools/zt-run/run.h"
 
+#include "lib/base/foreign.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +152,7 @@ static zt_status open_file(run *r, const char *path)
     run_templates *t = r->templates;
     size_t n;
     t->text = zt_read_all(r->ctx, path, &n);
-    if (!t->text)
+    if (!t->text || zt_foreign_fail(r->ctx, path, t->text, n) != ZT_OK)
         return zt_ctx_status(r->ctx);
     if (n > MOST_BYTES)
         return zt_fail(r->ctx, ZT_EDATA, "%s: a template of %zu bytes, more than %zu", path, n,

@@ -182,7 +182,7 @@ static jvalue sort_key(jmachine *j, jvalue item, jvalue path, bool exact)
     }
     jtext comma = zt_j_literal(j, ",").s;
     for (size_t from = 0; from <= path.s.n;) {
-        size_t hit = zt_j_find_text(path.s, from, comma);
+        size_t hit = zt_j_find_text(j, path.s, from, comma);
         jtext part = zt_j_part(path.s, from, (hit == SIZE_MAX ? path.s.n : hit) - from);
         jvalue v = zt_j_path(j, item, zt_j_string(part), NULL);
         zt_j_append(j, key, exact ? v : ignore_case(j, v));

@@ -329,8 +329,8 @@ jvalue zt_j_literal(jmachine *j, const char *text);
 bool zt_j_text_is(jtext t, const char *text);
 bool zt_j_text_same(jtext a, jtext b);
 int zt_j_text_compare(jtext a, jtext b);
-size_t zt_j_find_text(jtext in, size_t from, jtext what); /* SIZE_MAX: not there */
-size_t zt_j_rfind_text(jtext in, size_t before, jtext what); /* that ends at or before */
+size_t zt_j_find_text(jmachine *j, jtext in, size_t from, jtext what); /* SIZE_MAX: not there */
+size_t zt_j_rfind_text(jmachine *j, jtext in, size_t before, jtext what); /* that ends at or before */
 size_t zt_j_chars(jmachine *j, jtext t);              /* code points */
 size_t zt_j_char_at(jmachine *j, jtext t, size_t i);  /* byte offset of code point i, at most n */
 size_t zt_j_char_bytes(const char *p, size_t n);
@@ -370,7 +370,7 @@ jdict *zt_j_dict(jmachine *j);
 void zt_j_dict_set(jmachine *j, jdict *d, jvalue key, jvalue value);
 jvalue *zt_j_dict_get(jmachine *j, const jdict *d, jvalue key); /* NULL: not there */
 jvalue *zt_j_dict_find(jmachine *j, const jdict *d, const char *key);
-bool zt_j_hashable(jvalue v);
+bool zt_j_hashable(jmachine *j, jvalue v);
 const char *zt_j_type(jvalue v); /* Python's name of it */
 bool zt_j_truth(jmachine *j, jvalue v);
 bool zt_j_is_number(jvalue v); /* an int, a bool or a float */

@@ -92,7 +92,7 @@ METHOD(m_items)
 METHOD(m_get)
 {
     (void)call;
-    if (!zt_j_hashable(a[0]))
+    if (!zt_j_hashable(j, a[0]))
         zt_j_fail(j, "unhashable type: '%s'", zt_j_type(a[0]));
     jvalue *v = zt_j_dict_get(j, self.dict, a[0]);
     return v ? *v : a[1].kind == J_ABSENT ? zt_j_none : a[1];

@@ -117,8 +117,10 @@ bool zt_j_less(jmachine *j, jvalue a, jvalue b, int op)
         zt_j_fail_undefined(j, b);
     if (zt_j_is_number(a) && zt_j_is_number(b))
         return holds(op, compare_numbers(a, b));
-    if (a.kind == J_STRING && b.kind == J_STRING)
+    if (a.kind == J_STRING && b.kind == J_STRING) {
+        zt_j_step(j, (a.s.n < b.s.n ? a.s.n : b.s.n) / 16);
         return holds(op, zt_j_text_compare(a.s, b.s));
+    }
     if (a.kind != b.kind || (a.kind != J_LIST && a.kind != J_TUPLE))
         zt_j_fail(j, "'%s' not supported between '%s' and '%s'", op_name(op, name), zt_j_type(a),
                   zt_j_type(b));
@@ -130,7 +132,7 @@ bool zt_j_less(jmachine *j, jvalue a, jvalue b, int op)
 
 static bool contains_pair(jmachine *j, const jdict *d, jvalue what)
 {
-    const jvalue *v = what.kind == J_TUPLE && what.list->n == 2 && zt_j_hashable(what.list->item[0])
+    const jvalue *v = what.kind == J_TUPLE && what.list->n == 2 && zt_j_hashable(j, what.list->item[0])
                           ? zt_j_dict_get(j, d, what.list->item[0])
                           : NULL;
     return v && zt_j_equal(j, *v, what.list->item[1]);
@@ -144,10 +146,10 @@ bool zt_j_contains(jmachine *j, jvalue in, jvalue what)
             zt_j_fail(j, "'in <string>' requires a string as left operand, not '%s'",
                       zt_j_type(what));
         zt_j_step(j, in.s.n / 16);
-        return zt_j_find_text(in.s, 0, what.s) != SIZE_MAX;
+        return zt_j_find_text(j, in.s, 0, what.s) != SIZE_MAX;
     }
     if (in.kind == J_DICT || (in.kind == J_VIEW && in.view->what == 'k')) {
-        if (!zt_j_hashable(what))
+        if (!zt_j_hashable(j, what))
             zt_j_fail(j, "unhashable type: '%s'", zt_j_type(what));
         return zt_j_dict_get(j, in.kind == J_DICT ? in.dict : in.view->dict, what) != NULL;
     }

@@ -184,8 +184,8 @@ static jlist *split_at(jmachine *j, jvalue self, jtext sep, int64_t most, bool b
         zt_j_fail(j, "empty separator");
     for (;;) {
         size_t hit = most >= 0 && (int64_t)l->n >= most ? SIZE_MAX
-                     : back                             ? zt_j_rfind_text(rest, rest.n, sep)
-                                                        : zt_j_find_text(rest, 0, sep);
+                     : back                             ? zt_j_rfind_text(j, rest, rest.n, sep)
+                                                        : zt_j_find_text(j, rest, 0, sep);
         if (hit == SIZE_MAX)
             break;
         jtext head = zt_j_part(rest, 0, hit);
@@ -234,7 +234,7 @@ static jvalue partition(jmachine *j, jvalue self, jtext sep, bool back)
     jvalue none = like(self, zt_j_part(self.s, 0, 0));
     if (sep.n == 0)
         zt_j_fail(j, "empty separator");
-    size_t hit = back ? zt_j_rfind_text(self.s, self.s.n, sep) : zt_j_find_text(self.s, 0, sep);
+    size_t hit = back ? zt_j_rfind_text(j, self.s, self.s.n, sep) : zt_j_find_text(j, self.s, 0, sep);
     if (hit == SIZE_MAX) {
         zt_j_append(j, l, back ? none : self);
         zt_j_append(j, l, none);
@@ -283,7 +283,7 @@ static int64_t find(jmachine *j, jvalue self, const jvalue *a, const char *metho
         return -1;
     jtext in = zt_j_part(self.s, from, to - from);
     zt_j_step(j, in.n / 16);
-    size_t hit = back ? zt_j_rfind_text(in, in.n, what) : zt_j_find_text(in, 0, what);
+    size_t hit = back ? zt_j_rfind_text(j, in, in.n, what) : zt_j_find_text(j, in, 0, what);
     return hit == SIZE_MAX ? -1 : (int64_t)zt_j_chars(j, zt_j_part(self.s, 0, from + hit));
 }
 
@@ -329,7 +329,7 @@ METHOD(m_count)
     jtext in = zt_j_part(self.s, from, to - from);
     if (what.n == 0)
         return zt_j_int((int64_t)zt_j_chars(j, in) + 1);
-    for (size_t at = 0; (at = zt_j_find_text(in, at, what)) != SIZE_MAX; at += what.n)
+    for (size_t at = 0; (at = zt_j_find_text(j, in, at, what)) != SIZE_MAX; at += what.n)
         n++;
     return zt_j_int((int64_t)n);
 }

@@ -75,22 +75,29 @@ int zt_j_text_compare(jtext a, jtext b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-size_t zt_j_find_text(jtext in, size_t from, jtext what)
+size_t zt_j_find_text(jmachine *j, jtext in, size_t from, jtext what)
 {
     if (from > in.n || what.n > in.n - from)
         return SIZE_MAX;
     if (what.n == 0)
         return from;
     const char *data = zt_j_data(in), *hit = memmem(data + from, in.n - from, zt_j_data(what), what.n);
-    return hit ? (size_t)(hit - data) : SIZE_MAX;
+    size_t at = hit ? (size_t)(hit - data) : SIZE_MAX;
+    zt_j_step(j, ((hit ? at : in.n) - from) / STEP_BYTES);
+    return at;
 }
 
-size_t zt_j_rfind_text(jtext in, size_t before, jtext what)
+size_t zt_j_rfind_text(jmachine *j, jtext in, size_t before, jtext what)
 {
     const char *data = zt_j_data(in), *w = zt_j_data(what);
-    for (size_t at = before + 1; at-- > 0;)
-        if (what.n <= before - at && memcmp(data + at, w, what.n) == 0)
+    zt_j_step(j, before / STEP_BYTES);
+    for (size_t at = before + 1; at-- > 0;) {
+        if (what.n > before - at || (what.n && data[at] != *w))
+            continue;
+        zt_j_step(j, what.n / STEP_BYTES);
+        if (memcmp(data + at, w, what.n) == 0)
             return at;
+    }
     return SIZE_MAX;
 }
 
@@ -365,7 +372,7 @@ jtext zt_j_replace(jmachine *j, jtext t, jtext old, jtext new, int64_t count)
     size_t at = 0, hit;
     if (old.n == 0)
         return interleave(j, t, new, count);
-    while (count != 0 && (hit = zt_j_find_text(t, at, old)) != SIZE_MAX) {
+    while (count != 0 && (hit = zt_j_find_text(j, t, at, old)) != SIZE_MAX) {
         zt_j_step(j, 1);
         zt_j_put_text(j, &o, zt_j_part(t, at, hit - at));
         zt_j_put_text(j, &o, new);

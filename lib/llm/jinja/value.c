@@ -118,13 +118,16 @@ jvalue zt_j_pair(jmachine *j, jvalue a, jvalue b)
 
 enum { FEW = 8 }; /* pairs that are searched one by one */
 
-bool zt_j_hashable(jvalue v)
+bool zt_j_hashable(jmachine *j, jvalue v)
 {
-    if (v.kind == J_TUPLE)
-        for (size_t i = 0; i < v.list->n; i++)
-            if (!zt_j_hashable(v.list->item[i]))
-                return false;
-    return v.kind != J_LIST && v.kind != J_DICT && v.kind != J_VIEW;
+    bool all = true;
+    if (v.kind == J_TUPLE) {
+        zt_j_enter(j);
+        for (size_t i = 0; all && i < v.list->n; i++)
+            all = zt_j_hashable(j, v.list->item[i]);
+        zt_j_leave(j);
+    }
+    return all && v.kind != J_LIST && v.kind != J_DICT && v.kind != J_VIEW;
 }
 
 static uint64_t mix(uint64_t h, uint64_t x)
@@ -217,7 +220,7 @@ static void grow(jmachine *j, jdict *d)
 
 void zt_j_dict_set(jmachine *j, jdict *d, jvalue key, jvalue value)
 {
-    if (!zt_j_hashable(key))
+    if (!zt_j_hashable(j, key))
         zt_j_fail(j, "unhashable type: '%s'", zt_j_type(key));
     uint64_t h = hash(j, key);
     jpair *p = find_pair(j, d, key, h);
@@ -235,7 +238,7 @@ void zt_j_dict_set(jmachine *j, jdict *d, jvalue key, jvalue value)
 
 jvalue *zt_j_dict_get(jmachine *j, const jdict *d, jvalue key)
 {
-    jpair *p = zt_j_hashable(key) ? find_pair(j, d, key, hash(j, key)) : NULL;
+    jpair *p = zt_j_hashable(j, key) ? find_pair(j, d, key, hash(j, key)) : NULL;
     return p ? &p->value : NULL;
 }
 
@@ -625,7 +628,7 @@ jvalue zt_j_path(jmachine *j, jvalue item, jvalue path, const jvalue *otherwise)
     }
     jtext point = zt_j_text(j, ".", 1, false);
     for (size_t from = 0; from <= path.s.n;) {
-        size_t dot = zt_j_find_text(path.s, from, point);
+        size_t dot = zt_j_find_text(j, path.s, from, point);
         jtext part = zt_j_part(path.s, from, (dot == SIZE_MAX ? path.s.n : dot) - from);
         if (all_digits(zt_j_data(part), part.n)) {
             int64_t i = 0;
