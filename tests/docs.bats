@@ -205,3 +205,36 @@ shown_nowhere() { # commands
         [ "$("$t" --help | awk 'length > 100 || / $/' | tee long | wc -l)" -eq 0 ] || { cat long; false; }
     done
 }
+
+# "--temp 0.8": options and defaults of a --help on stdin, a line each, sorted; lines that go on are joined.
+defaults_of_help() {
+    perl -0777 -ne 's/\n {20,}/ /g;
+        while (/^ +(?:(-\w)(?:, )?)?(--[\w-]+)?(?: \S+)? .*\(default: (.*)\)$/mg) { print $2 || $1, " $3\n" }' | sort
+}
+
+# The same from a man page: each entry of OPTIONS may end with a line "Default: 0.8."
+defaults_of_man() { # page
+    awk '/^\.Sh /{on = ($2 == "OPTIONS")}
+         on && /^\.It Fl/{
+             name = ""
+             for (i = 2; i <= NF; i++)
+                 if ($i == "Fl") { f = $(i + 1); if (f ~ /^-/) { name = "-" f; break } if (name == "") name = "-" f }
+         }
+         on && /^Default: /{sub(/^Default: /, ""); sub(/\.$/, ""); print name " " $0}' "$1" | sort
+}
+
+# --help has them from the tables: what a variable begins with, or the row's words.
+@test "every option with a value has its default in --help, and manuals have the same" {
+    for t in $(tools); do
+        "$t" --help | defaults_of_help >help
+        [ "$(wc -l <help)" -gt 8 ]
+        diff help <(defaults_of_man "$repo/man/$t.1")
+        # none without, but flags
+        "$t" --help | perl -0777 -ne 's/\n {20,}/ /g; print "$1\n" while /^ +((?:-\w, )?(?:--[\w-]+|-\w) [A-Z<a-z].*)$/mg' |
+            grep -E '^(-., )?-[-a-z]+ [^ ]+  ' | grep -v 'default: ' >bare || true
+        [ ! -s bare ] || { cat bare; false; }
+    done
+    # whatever else is on the line
+    zt-run --temp 3 --help | grep -qE -- '--temp .*\(default: 0.8\)'
+    zt-train --help | grep -A1 -e '--epochs' | grep -q 'default: 10'
+}

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { COLUMN = 28 }; /* where help texts begin */
+enum { COLUMN = 28, WIDTH = 100 }; /* where help texts begin, and end */
 
 /* "  -n, --count N" */
 static void put_left(zt_str *s, const zt_opt *o)
@@ -18,7 +18,29 @@ static void put_left(zt_str *s, const zt_opt *o)
         zt_str_printf(s, " %s", o->arg);
 }
 
-static void put_options(zt_str *s, const char *title, const zt_opt *o, int n)
+/* Words from COLUMN on, in as many lines as they need. None begins with '-', which would look like
+ * an option: the word before goes with it. `width`: how far the first line is. */
+static void put_wrapped(zt_str *s, const char *text, int width)
+{
+    int at = COLUMN;
+    zt_str_printf(s, "%*s", COLUMN - width, "");
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, " ");
+        while (p[n] && p[n + 1] == '-') n += 1 + strcspn(p + n + 1, " ");
+        if (at > COLUMN && at + 1 + (int)n > WIDTH) {
+            zt_str_printf(s, "\n%*s", COLUMN, "");
+            at = COLUMN;
+        }
+        zt_str_puts(s, at > COLUMN ? " " : "");
+        zt_str_put(s, p, n);
+        at += (int)n + (at > COLUMN);
+        p += n + (p[n] == ' ');
+    }
+    zt_str_putc(s, '\n');
+}
+
+static void put_options(zt_str *s, const char *title, const zt_opt *o, const zt_default *initial,
+                        int n)
 {
     if (n == 0)
         return;
@@ -31,7 +53,9 @@ static void put_options(zt_str *s, const char *title, const zt_opt *o, int n)
             zt_str_putc(s, '\n');
             width = 0;
         }
-        zt_str_printf(s, "%*s%s\n", COLUMN - (int)width, "", o[i].help);
+        char text[400];
+        snprintf(text, sizeof text, *initial[i] ? "%s (default: %s)" : "%s", o[i].help, initial[i]);
+        put_wrapped(s, text, (int)width);
     }
 }
 
@@ -52,8 +76,9 @@ zt_status zt_print_help(zt_cli_state *st)
     for (int i = 0; tool->synopsis && tool->synopsis[i]; i++)
         zt_str_printf(&s, "%s %s %s\n", i ? "      " : "Usage:", tool->name, tool->synopsis[i]);
     zt_str_printf(&s, "%s: %s.\n", tool->name, tool->summary);
-    put_options(&s, "Options", st->opts, st->n_own);
-    put_options(&s, "Shared by the tools of zt", st->opts + st->n_own, st->n_opts - st->n_own);
+    put_options(&s, "Options", st->opts, st->initial, st->n_own);
+    put_options(&s, "Shared by the tools of zt", st->opts + st->n_own, st->initial + st->n_own,
+                st->n_opts - st->n_own);
     return print(st, &s);
 }
 

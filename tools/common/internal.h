@@ -4,6 +4,8 @@
 
 #include "tools/common/cli.h"
 
+typedef char zt_default[96];
+
 typedef struct zt_cli_claimed {
     const char *path, *option;
 } zt_cli_claimed;
@@ -13,6 +15,7 @@ typedef struct zt_cli_state {
     zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
     int n_own, n_opts;
     const char **given; /* [n_opts]: as it was first given, "" without a value; NULL: it was not */
+    zt_default *initial; /* [n_opts]: what holds where the option is not given; "" for flags */
     bool no;       /* the answer is "no" */
     bool reported; /* failures have been printed */
     /* shared options that are not kept in zt_cli */
@@ -40,6 +43,9 @@ bool zt_option_takes_value(const zt_opt *o);
 
 /* modes.c: the modes and needs of the tool's own row for a shared option. */
 void zt_modes_share(const zt_tool *tool, zt_opt *o);
+
+/* defaults.c: the option's default in words, from its value before the command line is read. */
+void zt_default_of(const zt_opt *o, zt_default text);
 
 /* pair.c: --threads, --engine and --isa of a tool that takes two. */
 zt_status zt_pair_settle(zt_cli_state *st);

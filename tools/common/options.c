@@ -19,49 +19,54 @@ enum { FIRST_LONG = 256, SHOWN = 160 /* bytes of a word from the command line in
     {.share = bit, .value = AT(field),                                                             \
      .opt = {.letter = c, .name = n, .kind = ZT_OPT_##k, .arg = a, .help = h, __VA_ARGS__}}
 
+#define THREADS "the processors it may use"
+#define ISA "ZT_ISA, else the best there is"
+
 static const struct shared_option {
     unsigned share;
     size_t value; /* where in the state it goes */
     zt_opt opt;
 } shared[] = {
-    ROW(ZT_SHARE_OUTPUT, pub.output, 'o', "output", STR, "FILE", "write there; - is stdout", ),
+    ROW(ZT_SHARE_OUTPUT, pub.output, 'o', "output", STR, "FILE", "output file; - is stdout",
+        .otherwise = "stdout, where the tool writes there"),
     ROW(ZT_SHARE_OUTPUT, pub.force, 'f', "force", FLAG, NULL, "overwrite an existing output", ),
-    ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]",
-        "threads (default: the processors it may use)", ),
+    ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads",
+        .otherwise = THREADS),
     ROW(ZT_SHARE_PAIR, pub.engine, 0, "engine", STR, "NAME[,NAME]",
         "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
-    ROW(ZT_SHARE_ENGINE, pub.threads, 't', "threads", I64, "N",
-        "threads (default: the processors it may use)", .min = 1, .max = 256),
-    ROW(ZT_SHARE_THREADS, pub.threads, 't', "threads", I64, "N",
-        "threads (default: the processors it may use)", .min = 1, .max = 256),
+    ROW(ZT_SHARE_ENGINE, pub.threads, 't', "threads", I64, "N", "number of threads", .min = 1,
+        .max = 256, .otherwise = THREADS),
+    ROW(ZT_SHARE_THREADS, pub.threads, 't', "threads", I64, "N", "number of threads", .min = 1,
+        .max = 256, .otherwise = THREADS),
     ROW(ZT_SHARE_ENGINE, pub.engine, 0, "engine", STR, "NAME",
         "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
     ROW(ZT_SHARE_ENGINE, pub.strict, 0, "strict-engine", FLAG, NULL,
         "falling back to another engine is an error", ),
     ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]",
-        "scalar, avx2 or avx512: instructions to use at most (also ZT_ISA)", ),
-    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512",
-        "instructions to use at most (also ZT_ISA)", ),
+        "scalar, avx2 or avx512: instructions to use at most", .otherwise = ISA),
+    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "instructions to use at most",
+        .otherwise = ISA),
     ROW(ZT_SHARE_ENGINE, pub.compute, 0, "compute", WORD, "f32|f16|bf16|fp8",
-        "numbers that cuda and hip compute with (default: f32)", ),
+        "number format that cuda and hip compute with", ),
     ROW(ZT_SHARE_TILE, pub.tile, 0, "tile", I64, "N",
-        "tokens in a tile of matrix products on the CPU (default: by the caches)", .min = 1,
-        .max = 1 << 20),
+        "tokens in a tile of matrix products on the CPU", .min = 1, .max = 1 << 20,
+        .otherwise = "by the caches"),
     ROW(ZT_SHARE_MEM, pub.mem_limit, 0, "mem-limit", SIZE, "SIZE",
-        "fail past that much memory: 512M, 4GiB", ),
-    ROW(ZT_SHARE_SEED, pub.seed, 0, "seed", U64, "N", "seed of random numbers (default: 0)", ),
+        "memory limit, such as 512M or 4GiB: past it the run fails", ),
+    ROW(ZT_SHARE_SEED, pub.seed, 0, "seed", U64, "N", "seed of random numbers", ),
     ROW(ZT_SHARE_JUNIT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md|junit",
-        "form of tables (auto: columns on a terminal, else tsv)", ),
+        "form of tables; auto: columns on a terminal, else tsv", ),
     ROW(ZT_SHARE_FORMAT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md",
-        "form of tables (auto: columns on a terminal, else tsv)", ),
+        "form of tables; auto: columns on a terminal, else tsv", ),
     ROW(ZT_SHARE_COLOR, pub.color, 0, "color", WORD, "auto|always|never", "colours on stdout", ),
     ROW(ZT_SHARE_PROGRESS, pub.progress, 0, "progress", WORD, "auto|always|never",
-        "a bar on stderr", ),
-    ROW(0, pub.quiet, 'q', "quiet", FLAG, NULL, "say nothing but errors", ),
-    ROW(0, pub.verbose, 'v', "verbose", COUNT, NULL, "say more; twice: still more", ),
+        "progress bar on stderr", ),
+    ROW(0, pub.quiet, 'q', "quiet", FLAG, NULL, "print errors only", ),
+    ROW(0, pub.verbose, 'v', "verbose", COUNT, NULL, "print more; twice: still more", ),
     ROW(0, help, 'h', "help", FLAG, NULL, "print this and exit", ),
     ROW(0, version, 'V', "version", FLAG, NULL, "print version, engines, processor and exit", ),
-    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit", ),
+    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit",
+        .otherwise = "none"),
     /* Of a tool without tables: --format for --version alone. Used where the other is not. */
     ROW(0, format, 0, "format", WORD, "text|json", "form of --version", ),
 };
@@ -112,7 +117,10 @@ static zt_status build(zt_cli_state *st)
         zt_modes_share(tool, o);
     }
     st->given = zt_calloc(st->pub.ctx, (size_t)st->n_opts + 1, sizeof *st->given);
-    return st->given ? ZT_OK : ZT_ENOMEM;
+    st->initial = zt_calloc(st->pub.ctx, (size_t)st->n_opts + 1, sizeof *st->initial);
+    for (int i = 0; st->initial && i < st->n_opts; i++)
+        zt_default_of(&st->opts[i], st->initial[i]);
+    return st->given && st->initial ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -466,7 +474,9 @@ void zt_options_free(zt_cli_state *st)
         }
     }
     zt_free(st->pub.ctx, st->given);
+    zt_free(st->pub.ctx, st->initial);
     zt_free(st->pub.ctx, st->opts);
     st->given = NULL;
+    st->initial = NULL;
     st->opts = NULL;
 }

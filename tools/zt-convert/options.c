@@ -36,8 +36,8 @@ static const zt_mode modes[CONVERT_N_MODES] = {
 
 static const zt_opt options[] = {
     ROW("to", STR, to, WRITE | HF | MOUNT, "CONTAINER",
-        "gguf, safetensors, npz, npy, pt, json, hf (default: by OUT's name)", ),
-    ROW("dtype", STR, dtype, WRITE | HF, "TYPE", "floats become f64, f32, f16, bf16, f8_e4m3 ...", ),
+        "gguf, safetensors, npz, npy, pt, json, hf", .otherwise = "by OUT's name"),
+    ROW("dtype", STR, dtype, WRITE | HF, "TYPE", "floats become f64, f32, f16, bf16, f8_e4m3 ...", .otherwise = "as stored"),
     ROW("select", LIST, select, WRITE | LIST, "GLOB",
         "only tensors whose names match; may be given many times", ),
     ROW("drop", LIST, drop, WRITE | LIST, "GLOB", "without tensors whose names match; likewise", ),
