@@ -317,11 +317,16 @@ static void test_print(void)
 {
     ok(run("--help") == 0 && !*err && has(out, "Usage: zt-test [OPTION...] WHAT [FILE]\n") &&
            has(out, "       zt-test --stop TEXT\n") &&
-           has(out, "\n  -m, --model MODEL         the model\n") &&
-           has(out, "\n  -n N                      new tokens\n") &&
-           has(out, "\n      --temp X              temperature\n") &&
+           has(out, "\n  -m, --model MODEL         the model (default: none)\n") &&
+           has(out, "\n  -n N                      new tokens (default: 256)\n") &&
+           has(out, "\n      --temp X              temperature (default: 0.8)\n") &&
+           has(out, "a colour (default: red)\n") &&
+           has(out, "\n      --raw                 raw\n") &&
            has(out, "\n  -t, --threads N ") && has(out, "\n  -h, --help "),
        "--help");
+    ok(run("--temp 3 -n 5 --help") == 0 && has(out, "temperature (default: 0.8)") &&
+           has(out, "new tokens (default: 256)"),
+       "defaults are those, whatever is on the line");
     bool all = true;
     for (const zt_opt *p = options; p->letter || p->name; p++)
         all &= !p->name || has(out, p->name);
