@@ -154,6 +154,7 @@ refused() {
     refused 69 'adds 4 rows' bases/llama+grown/a=0.5
     refused 66 none bases/llama+none
     refused 64 "'+'" bases/llama+
+    refused 64 "'half'" bases/llama+patterns/a=half
     # a tower beside the language model, whose modules have the same last names
     retensor() { # DIR FROM TO: another name in adapter_model.safetensors, of the same length
         adapter x 1 "$1"

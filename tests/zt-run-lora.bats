@@ -104,6 +104,9 @@ logits() {
 64|--lora|--count --lora lora.gguf
 66|none|--lora none
 66|none|--lora none=2
+64|'x'|--lora lora.gguf=x
+64|'nan'|--lora lora.gguf=nan
+66|none=x|--lora none=x
 65|LoRA|--lora other.gguf
 65|conv1d|--lora set/conv1d/a
 65|q_proj|--lora lora.gguf --lora set/tied_head/a

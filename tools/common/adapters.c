@@ -18,13 +18,29 @@ bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out)
     return true;
 }
 
+/* "FILE=WORD" where there is FILE alone: the word is not a scale. */
+static zt_status refuse_word(zt_cli *cli, const char *path)
+{
+    const char *eq = strrchr(path, '=');
+    char shown[80];
+    if (!eq || eq == path || access(path, F_OK) == 0) return ZT_OK;
+    char *file = zt_strndup(cli->ctx, path, (size_t)(eq - path));
+    bool is = file && access(file, F_OK) == 0;
+    zt_free(cli->ctx, file);
+    if (!file) return ZT_ENOMEM;
+    return !is ? ZT_OK
+               : zt_fail(cli->ctx, ZT_EUSAGE, "%s: the scale '%s' is not a finite number", path,
+                         zt_escape(shown, sizeof shown, eq + 1, strlen(eq + 1)));
+}
+
 zt_status zt_adapters_add(zt_cli *cli, zt_adapters *a, const char *path, double scale)
 {
     char shown[80];
     const char *unknown;
     if (a->n == ZT_ADAPTERS)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d adapters at most", ZT_ADAPTERS);
-    zt_lora *l = zt_lora_open(cli->ctx, path, zt_adapter_place);
+    zt_status s = refuse_word(cli, path);
+    zt_lora *l = s != ZT_OK ? NULL : zt_lora_open(cli->ctx, path, zt_adapter_place);
     if (!l) return zt_ctx_status(cli->ctx);
     a->adapter[a->n++] = (zt_lora_use){l, scale};
     for (int i = 0; (unknown = zt_lora_unknown(l, i)); i++)
