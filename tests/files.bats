@@ -219,6 +219,27 @@ END
     done
 }
 
+@test "no part of an input is overwritten, by any tool" {
+    "$tests/mkmodel" parts.gguf
+    zt-convert -q --shard 100K parts.gguf in.gguf
+    zt-convert -q --shard 100K parts.gguf in.safetensors
+    for in in in.gguf in.safetensors; do
+        local part=(in-*."${in##*.}") before
+        before=$(cat "${part[@]}" | sha256sum)
+        [ "${#part[@]}" -ge 2 ]
+        while read -r command; do
+            run --separate-stderr bash -c "$command"
+            echo "$command: $status $stderr"
+            [ "$status" -eq 73 ] && one_message "${command%% *}" && [[ $stderr == *"${part[1]}: is an input"* ]]
+            [ "$(cat "${part[@]}" | sha256sum)" = "$before" ]
+        done <<END
+zt-convert -f ${part[0]} ${part[1]}
+zt-quant -f --type q8_0 ${part[0]} ${part[1]}
+zt-dna merge -f --method linear --weight 1 ${part[0]} ${part[0]} -o ${part[1]}
+END
+    done
+}
+
 @test "a part whose name or fellows are not right is refused by name" {
     zt-convert -q --no-history --shard 50k model.gguf s.gguf
     zt-convert -q --no-history --shard 50k model.gguf s.safetensors

@@ -28,6 +28,7 @@ struct zt_ctx {
     zt_metrics_fn *metrics_fn;
     void *metrics_user;
     zt_thing *things;
+    zt_source *sources; /* that are open */
     zt_mem mem;
     uint64_t fail_in; /* refuse the allocation that counts this down to 0; 0: none */
     bool fail_onwards, failing;
@@ -51,7 +52,12 @@ struct zt_source {
     uint64_t base; /* where in fd the source begins: stdin may have been read from before */
     uint64_t size;
     struct zt_stream *stream; /* read as it comes: fd is -1 */
+    zt_source *previous, *next; /* of the context's open sources */
 };
+
+/* Is this file an open source of the context? What is still read is not to be replaced. */
+struct stat;
+bool zt_source_is_open(zt_ctx *ctx, const struct stat *file);
 
 /* Takes over `fd`, except stdin's. */
 zt_status zt_stream_begin(zt_source *s, int fd);

@@ -133,6 +133,9 @@ static zt_status open_target(zt_sink *s)
     if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
         if (!s->force)
             return zt_fail(s->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", s->path);
+        if (there && zt_source_is_open(s->ctx, &st))
+            return zt_fail(s->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten",
+                           s->path);
         s->replaces = there;
         s->old = st;
         zt_status status = resolve(s);

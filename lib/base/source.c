@@ -23,12 +23,40 @@ static zt_source *source_new(zt_ctx *ctx, const char *name)
         zt_free(ctx, s);
         return NULL;
     }
+    pthread_mutex_lock(&ctx->lock);
+    s->next = ctx->sources;
+    if (s->next) s->next->previous = s;
+    ctx->sources = s;
+    pthread_mutex_unlock(&ctx->lock);
     return s;
+}
+
+static void unlink_source(zt_source *s)
+{
+    pthread_mutex_lock(&s->ctx->lock);
+    if (s->previous) s->previous->next = s->next;
+    else s->ctx->sources = s->next;
+    if (s->next) s->next->previous = s->previous;
+    pthread_mutex_unlock(&s->ctx->lock);
+}
+
+bool zt_source_is_open(zt_ctx *ctx, const struct stat *file)
+{
+    bool found = false;
+    pthread_mutex_lock(&ctx->lock);
+    for (const zt_source *s = ctx->sources; s && !found; s = s->next) {
+        struct stat st;
+        found = s->fd >= 0 && !fstat(s->fd, &st) && st.st_dev == file->st_dev &&
+                st.st_ino == file->st_ino;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return found;
 }
 
 void zt_source_close(zt_source *s)
 {
     if (!s) return;
+    unlink_source(s);
     if (s->fd >= 0) close(s->fd);
     zt_stream_free(s);
     zt_free(s->ctx, s->name);
