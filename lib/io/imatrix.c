@@ -91,7 +91,8 @@ static entry *entry_new(zt_imatrix *m, const char *name, size_t n, int64_t matri
     e.mean = zt_alloc_array(m->ctx, (size_t)all, sizeof *e.mean);
     bool good = e.name && e.sum && e.count && e.mean;
     if (good && find(m, e.name)) {
-        zt_fail(m->ctx, ZT_EDATA, "importance of '%s' twice", e.name);
+        zt_fail(m->ctx, ZT_EDATA, "%s%simportance of '%s' twice", m->file ? m->file : "",
+                m->file ? ": " : "", e.name);
         good = false;
     }
     if (!good || zt_map_put(m->names, e.name, strlen(e.name), m->n)) {
