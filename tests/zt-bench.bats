@@ -208,3 +208,22 @@ sum f32[4,5,6] axes=[0,2]" ]
 66|none.zt|op none.zt
 END
 }
+
+@test "model -m A -m B runs both: a row and a model for each, one history entry each, and compare" {
+    cp model.gguf other.gguf
+    how=(-p 8 -n 2 -t 1 -r 3 --no-roof)
+    zt-bench model -m model.gguf -m other.gguf "${how[@]}" --format tsv --history h.sqlite >out
+    [ "$(cut -f1-3 out | tr '\t\n' '  ')" = 'model test threads model.gguf pp8 1 model.gguf tg2 1 other.gguf pp8 1 other.gguf tg2 1 ' ]
+    [ "$(zt-bench history h.sqlite --format tsv | tail -n +2 | cut -f1,12 | sort -u | wc -l)" -eq 2 ]
+    zt-bench model -m model.gguf -m other.gguf "${how[@]}" --format json >both.json
+    json '@{$j->{results}} == 4 && !$j->{model} && $j->{results}[3]{model} eq "other.gguf" && $j->{results}[0]{model} eq "model.gguf"' <both.json
+    zt-bench model -m model.gguf "${how[@]}" --format json | json '$j->{model}{file} eq "model.gguf" && !exists $j->{results}[0]{model}'
+    # each row is compared with its own model's
+    zt-bench compare both.json both.json --format tsv | cut -f1 >names
+    [ "$(tail -n +2 names | tr '\n' ' ')" = 'model.gguf pp8 model.gguf tg2 other.gguf pp8 other.gguf tg2 ' ]
+    zt-bench model -m model.gguf -m other.gguf "${how[@]}" --format junit | grep -q 'name="other.gguf tg2 '
+    run -64 --separate-stderr zt-bench model -m model.gguf -m other.gguf -p 8 -n 2 -r 1 --plot x.svg
+    one_message zt-bench
+    run -64 --separate-stderr zt-bench model --vs -m model.gguf -m other.gguf -m model.gguf
+    one_message zt-bench
+}

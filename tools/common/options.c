@@ -272,7 +272,7 @@ static zt_status set_f64(zt_cli_state *st, const zt_opt *o, const char *text)
 {
     bool any = o->fmin == 0 && o->fmax == 0;
     double x;
-    if (zt_parse_double(text, &x) && !isnan(x) && (any || (x >= o->fmin && x <= o->fmax))) {
+    if (zt_parse_double(text, &x) && isfinite(x) && (any || (x >= o->fmin && x <= o->fmax))) {
         *(double *)o->value = x;
         return ZT_OK;
     }

@@ -8,7 +8,7 @@
 #define BENCH_MAX_REPS 10000
 
 typedef struct bench_options {
-    const char *model;
+    zt_opt_list models;
     int64_t prompt, generate;
     int64_t reps; /* samples of a row: by -r, else the command's own number */
     int looks;    /* how often pairs are judged, each time of twice as many as before */
@@ -69,6 +69,7 @@ enum { BENCH_EVENTS = 4, BENCH_COUNTS = 9 };
 typedef struct bench_result {
     char *test; /* "pp512"; an op line */
     char *unit; /* "tokens/s" */
+    char *model; /* whose it is, where a list is of several models; else NULL */
     int64_t threads;
     double *samples; /* [n] */
     int64_t n;
@@ -105,6 +106,8 @@ typedef struct bench_list {
 /* A result with room for `most` samples, at the list's end; NULL without memory. */
 bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
                         const char *unit, int64_t most);
+/* The results of `from` move to the end of `to`, as those of its model, which `to` then has none of. */
+zt_status bench_list_join(zt_ctx *ctx, bench_list *to, bench_list *from);
 zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *l);
 zt_status bench_print(zt_cli *cli, const bench_list *l); /* as --format says */

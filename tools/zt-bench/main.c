@@ -22,8 +22,8 @@ enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PAST, N_COMMANDS };
      .help = h, __VA_ARGS__}
 
 static const zt_opt options[] = {
-    ROW('m', "model", STR, model, IN(MODEL), "MODEL",
-        "the model: GGUF, or a Hugging Face directory", ),
+    ROW('m', "model", LIST, models, IN(MODEL), "MODEL",
+        "model: GGUF, or a Hugging Face directory; may be given many times", ),
     ROW('p', "prompt", I64, prompt, IN(MODEL) | IN(COMPARE), "N",
         "tokens of the prompt; 0: no such row", .min = 0, .max = 1 << 24),
     ROW('n', "generate", I64, generate, IN(MODEL) | IN(COMPARE), "N",

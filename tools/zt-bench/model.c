@@ -14,6 +14,7 @@
 typedef struct subject {
     zt_cli *cli;
     const bench_options *o;
+    const char *name; /* as it was given */
     zt_gguf *model;
     zt_engine *engine;
     zt_llm *llm;
@@ -74,7 +75,7 @@ static zt_status sample(subject *s, int sides, bench_list *l, const bench_work *
             if (st == ZT_OK && i >= 0)
                 r[k]->samples[r[k]->n++] = (double)w->tokens / (seconds > 0 ? seconds : 1e-9);
         }
-        zt_progress(cli, &(zt_work){test, s->o->model, "runs", (double)(i + 2), (double)(reps + 1)});
+        zt_progress(cli, &(zt_work){test, s->name, "runs", (double)(i + 2), (double)(reps + 1)});
         if (st == ZT_OK && i + 1 == reps) st = bench_more(cli, s->o, r[0], r[1], &reps);
     }
     bench_counters_stop(&s->counters, s->engine, (double)(reps * w->fed));
@@ -138,7 +139,7 @@ static zt_status with_threads(subject *s, int sides, bench_list *l, int64_t thre
     return st;
 }
 
-/* ---- thread counts --------------------------------------------------------------------------- */
+/* ---- models and threads --------------------------------------------------------------------------- */
 
 enum { MAX_THREADS = 256 };
 
@@ -158,15 +159,25 @@ zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *n)
     return ZT_OK;
 }
 
-/* -m names the first; operands the second, or both. */
-static zt_status name_models(zt_cli *cli, const bench_options *o, const char *name[2])
+enum { MOST_MODELS = 64 };
+
+/* Those of -m, then operands: with --vs two. */
+static zt_status name_models(zt_cli *cli, const bench_options *o, const char **name, int *n)
 {
-    int n = 0, sides = bench_sides(o), given = cli->n_operands - 1 + (o->model != NULL);
-    if (given > sides || (o->vs && given != 2))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, not %d", given, sides);
+    int given = cli->n_operands - 1 + o->models.n;
+    *n = 0;
+    if (o->vs && given != 2)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--vs: %d models, not 2", given);
     if (given == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (o->model) name[n++] = o->model;
-    for (int i = 1; i < cli->n_operands; i++) name[n++] = cli->operands[i];
+    if (!o->vs && given > 1 && cli->n_operands > 1)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: name each with -m, or compare two by --vs",
+                       given);
+    if (given > MOST_MODELS)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: at most %d", given, MOST_MODELS);
+    if (given > 1 && o->plot && !o->vs)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--plot draws one model, not %d", given);
+    for (int i = 0; i < o->models.n; i++) name[(*n)++] = o->models.item[i];
+    for (int i = 1; i < cli->n_operands; i++) name[(*n)++] = cli->operands[i];
     if (o->prompt == 0 && o->generate == 0)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
     return ZT_OK;
@@ -178,21 +189,58 @@ static zt_status open_model(subject *s, const char *name, bench_list *l)
     return s->model ? bench_list_model(s->cli->ctx, l, s->model) : zt_ctx_status(s->cli->ctx);
 }
 
+/* Numbers of threads. */
+typedef struct counts {
+    int64_t at[BENCH_MAX_COUNTS];
+    int n;
+} counts;
+
+/* One model, or with --vs two, each into its list. */
+static zt_status measure(zt_cli *cli, const bench_options *o, const char *const *name,
+                         const counts *threads, bench_list *l)
+{
+    int sides = bench_sides(o);
+    subject s[2] = {{.cli = cli, .o = o}, {.cli = cli, .o = o}};
+    zt_status st = ZT_OK;
+    for (int k = 0; k < sides && st == ZT_OK; k++) {
+        s[k].name = name[k];
+        st = open_model(&s[k], name[k], &l[k]);
+    }
+    for (int i = 0; i < threads->n && st == ZT_OK; i++)
+        st = with_threads(s, sides, l, threads->at[i]);
+    for (int k = 0; k < sides; k++) zt_gguf_close(s[k].model);
+    return st;
+}
+
+/* Several models, one after the other, in one list; the history has an entry for each. */
+static zt_status measure_each(zt_cli *cli, const bench_options *o, const char *const *name, int n,
+                              const counts *threads)
+{
+    bench_list all = {0};
+    zt_status st = ZT_OK;
+    for (int i = 0; i < n && st == ZT_OK; i++) {
+        bench_list one = {0};
+        st = measure(cli, o, &name[i], threads, &one);
+        if (st == ZT_OK) st = bench_keep(cli, o, &one);
+        if (st == ZT_OK) st = bench_list_join(cli->ctx, &all, &one);
+        bench_list_free(cli->ctx, &one);
+    }
+    if (st == ZT_OK) st = bench_print(cli, &all);
+    bench_list_free(cli->ctx, &all);
+    return st;
+}
+
 zt_status bench_model(zt_cli *cli, const bench_options *o)
 {
-    int64_t count[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int n = 1, sides = bench_sides(o);
-    const char *name[2] = {NULL, NULL};
+    counts threads = {{zt_cpu_count()}, 1};
+    int n = 0;
+    const char *name[MOST_MODELS] = {NULL};
     bench_list l[2] = {{0}};
-    subject s[2] = {{.cli = cli, .o = o}, {.cli = cli, .o = o}};
-    zt_status st = o->threads ? bench_threads(cli->ctx, o->threads, count, &n) : ZT_OK;
-    if (st == ZT_OK) st = name_models(cli, o, name);
-    for (int k = 0; k < sides && st == ZT_OK; k++) st = open_model(&s[k], name[k], &l[k]);
-    for (int i = 0; i < n && st == ZT_OK; i++) st = with_threads(s, sides, l, count[i]);
+    zt_status st = o->threads ? bench_threads(cli->ctx, o->threads, threads.at, &threads.n) : ZT_OK;
+    if (st == ZT_OK) st = name_models(cli, o, name, &n);
+    if (st == ZT_OK && n > 1 && !o->vs) return measure_each(cli, o, name, n, &threads);
+    if (st == ZT_OK) st = measure(cli, o, name, &threads, l);
     if (st == ZT_OK) st = bench_answer(cli, o, l);
-    for (int k = 0; k < sides; k++) {
-        bench_list_free(cli->ctx, &l[k]);
-        zt_gguf_close(s[k].model);
-    }
+    for (int k = 0; k < 2; k++) bench_list_free(cli->ctx, &l[k]);
     return st;
 }

@@ -62,8 +62,14 @@ static zt_status read_result(const reader *r, const json_t *j)
     if (n < 1 || n > BENCH_MAX_REPS)
         return zt_fail(r->ctx, ZT_EDATA, "%s: a result has %lld samples, not 1 to %d", r->file,
                        (long long)n, BENCH_MAX_REPS);
-    bench_result *to = bench_add(r->ctx, r->list, test,
-                                 json_integer_value(json_object_get(j, "threads")), unit, n);
+    zt_str name; /* of one of several models: "MODEL TEST" */
+    const char *model = text_of(j, "model");
+    zt_str_init(&name, r->ctx);
+    zt_str_printf(&name, "%s%s%s", model ? model : "", model ? " " : "", test);
+    int64_t threads = json_integer_value(json_object_get(j, "threads"));
+    bench_result *to =
+        name.data ? bench_add(r->ctx, r->list, name.data, threads, unit, n) : NULL;
+    zt_str_fini(&name);
     if (!to) return zt_ctx_status(r->ctx);
     for (; to->n < n; to->n++) {
         const json_t *x = json_array_get(samples, (size_t)to->n);

@@ -37,6 +37,7 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
         zt_free(ctx, r->samples);
         zt_free(ctx, r->test);
         zt_free(ctx, r->unit);
+        zt_free(ctx, r->model);
         zt_free(ctx, r);
     }
     zt_free(ctx, l->roofs);
@@ -44,6 +45,19 @@ void bench_list_free(zt_ctx *ctx, bench_list *l)
     zt_free(ctx, l->model_id);
     zt_free(ctx, l->command);
     *l = (bench_list){0};
+}
+
+zt_status bench_list_join(zt_ctx *ctx, bench_list *to, bench_list *from)
+{
+    for (bench_result *r = from->first; r; r = r->next)
+        if (!(r->model = zt_strdup(ctx, from->model))) return ZT_ENOMEM;
+    memcpy(to->engine, from->engine, sizeof to->engine);
+    if (!from->first) return ZT_OK;
+    if (!to->first) to->last = &to->first;
+    *to->last = from->first;
+    to->last = from->last;
+    from->first = NULL;
+    return ZT_OK;
 }
 
 void bench_machine_here(const zt_cli *cli, bench_machine_id *m)
@@ -112,6 +126,7 @@ static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
 {
     zt_str_puts(s, "{");
     if (subject) put_member(s, "subject", subject);
+    if (r->model) put_member(s, "model", r->model);
     put_text(s, "test", r->test);
     zt_str_printf(s, ",\"threads\":%" PRId64 ",", r->threads);
     put_text(s, "unit", r->unit);
@@ -196,26 +211,28 @@ const char *bench_number(char to[BENCH_NUMBER], double x, int digits)
     return to;
 }
 
-enum { N_COLUMNS = 10 };
-static const char *const columns[N_COLUMNS] = {"test", "#threads", "unit",      "#median",   "#min",
-                                               "#max", "#mad",     "#ci95_low", "#ci95_high",
-                                               "#roof_share"};
+/* The first column is there where the list is of several models. */
+enum { N_COLUMNS = 11 };
+static const char *const columns[N_COLUMNS] = {"model",     "test",       "#threads", "unit",
+                                               "#median",   "#min",       "#max",     "#mad",
+                                               "#ci95_low", "#ci95_high", "#roof_share"};
 
 static zt_status add_row(zt_table *t, const bench_result *r, const bench_summary *m)
 {
     const double value[] = {m->median, m->min, m->max, m->mad, m->ci95[0], m->ci95[1]};
     char threads[24], number[6][BENCH_NUMBER], share[24] = "";
     snprintf(threads, sizeof threads, "%" PRId64, r->threads);
-    const char *cell[N_COLUMNS] = {r->test, threads, r->unit};
-    for (int i = 0; i < 6; i++) cell[3 + i] = bench_number(number[i], value[i], 5);
+    const char *cell[N_COLUMNS] = {r->model, r->test, threads, r->unit};
+    for (int i = 0; i < 6; i++) cell[4 + i] = bench_number(number[i], value[i], 5);
     if (r->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(r, m->median));
-    cell[9] = share;
-    return zt_table_row(t, cell);
+    cell[10] = share;
+    return zt_table_row(t, cell + !r->model);
 }
 
 static zt_status print_table(zt_cli *cli, const bench_list *l, double *scratch)
 {
-    zt_table *t = zt_table_new(cli, "bench", columns, N_COLUMNS);
+    int one = !l->first || !l->first->model; /* of one model: no column for it */
+    zt_table *t = zt_table_new(cli, "bench", columns + one, N_COLUMNS - one);
     zt_status s = t ? ZT_OK : zt_ctx_status(cli->ctx);
     for (const bench_result *r = l->first; r && s == ZT_OK; r = r->next) {
         bench_summary m = bench_summarize(r->samples, r->n, scratch);
@@ -251,9 +268,10 @@ static const char *name_of(zt_arena *a, const bench_result *r)
 {
     char more[64];
     snprintf(more, sizeof more, " (%" PRId64 " threads, ", r->threads);
-    size_t n = strlen(r->test) + strlen(more) + strlen(r->unit) + 2;
+    const char *model = r->model ? r->model : "", *gap = r->model ? " " : "";
+    size_t n = strlen(model) + strlen(r->test) + strlen(more) + strlen(r->unit) + 3;
     char *name = zt_arena_alloc(a, n);
-    if (name) snprintf(name, n, "%s%s%s)", r->test, more, r->unit);
+    if (name) snprintf(name, n, "%s%s%s%s%s)", model, gap, r->test, more, r->unit);
     return name;
 }
 
