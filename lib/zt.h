@@ -5,6 +5,7 @@
 #include "lib/base/base.h"
 #include "lib/base/foreign.h"
 #include "lib/base/attributes.h"
+#include "lib/base/near.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/quantize.h"
 #include "lib/tensor/storage.h"
