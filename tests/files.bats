@@ -195,6 +195,19 @@ END
     [ "$(zt-run -m llama --detokenize -p '43 44')" = "$(zt-run -m model.gguf --detokenize -p '43 44')" ]
 }
 
+@test "an adapter in a model's place is named; beside a model's weights it is said that it is not applied" {
+    mkdir alone
+    echo '{"peft_type": "LORA", "r": 2, "lora_alpha": 2}' | tee alone/adapter_config.json >llama/adapter_config.json
+    readers alone | grep -e 'zt-run -m alone -p' -e bench -e quant -e --to | all_say 66 alone 'is an adapter' --lora
+    for command in 'zt-run -m llama -p hello -n 1 --raw' 'zt-convert --to gguf llama out' 'zt-quant --type q8_0 llama out2'; do
+        run -0 --separate-stderr $command
+        [ "${#stderr_lines[@]}" -eq 1 ]
+        [[ $stderr == *'llama: the adapter in it'*'not applied'* ]]
+    done
+    rm out llama/model.safetensors
+    echo 'zt-convert --to gguf llama out' | all_say 66 "no weights but an adapter's (--lora): looked for model.safetensors"
+}
+
 # ---- several files ---------------------------------------------------------------------------------------
 
 @test "any part of a model in several files is the whole, to every tool" {

@@ -61,6 +61,12 @@ static zt_status set_folder(hf *m, bool is_folder)
 static zt_status load_config(hf *m)
 {
     zt_status s;
+    const bool adapter = m->is_folder && zt_hf_has_file(m, "adapter_config.json");
+    if (adapter && !zt_hf_has_file(m, "config.json"))
+        return zt_fail(m->ctx, ZT_ENOENT,
+                       "%s: is an adapter, without config.json: name its base model and give the "
+                       "adapter by zt-run --lora, or to zt-dna merge as BASE+ADAPTER",
+                       m->path);
     if (!zt_hf_has_file(m, "config.json"))
         return zt_fail(m->ctx, ZT_ENOENT, "%s: is a %s without config.json", m->path,
                        m->is_folder ? "directory" : "file of weights");
@@ -121,6 +127,10 @@ static zt_status build(hf *m)
 {
     const bool weights = m->tensors->from != NULL;
     zt_status s = zt_hf_find_arch(m);
+    if (s == ZT_OK && weights && m->is_folder && zt_hf_has_file(m, "adapter_config.json"))
+        zt_log(m->ctx, ZT_LOG_WARN,
+               "%s: the adapter in it (adapter_config.json) is not applied to the weights: that is "
+               "zt-run --lora, or BASE+ADAPTER to zt-dna merge", m->path);
     if (s == ZT_OK && m->weights && !weights && (m->known || m->whole))
         s = zt_hf_no_weights(m);
     if (s == ZT_OK && !m->arch.name && m->whole)

@@ -79,7 +79,9 @@ zt_status zt_hf_no_weights(hf *m)
         s = zt_str_printf(&names, "%s%s%s%s", i ? ", " : "", places[i].prefix,
                           places[i].exact ? "" : "*", places[i].suffix);
     if (s == ZT_OK)
-        s = zt_fail(m->ctx, ZT_ENOENT, "%s: no weights: looked for %s", m->path, names.data);
+        s = zt_fail(m->ctx, ZT_ENOENT, "%s: no weights%s: looked for %s", m->path,
+                    zt_hf_has_file(m, "adapter_config.json") ? " but an adapter's (--lora)" : "",
+                    names.data);
     zt_str_fini(&names);
     return s;
 }
