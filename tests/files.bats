@@ -286,6 +286,30 @@ END
     echo 'zt-convert --list llama' | all_say 66 llama/model-0000
 }
 
+@test "any file that an index names is the whole, whatever it is called" {
+    mv llama/model.safetensors one.safetensors
+    zt-convert -q --no-history --shard 100k one.safetensors llama/model.safetensors
+    for f in llama/model-0*; do
+        no=${f%%-of-*}
+        mv "$f" "llama/odd ${no##*0}.safetensors"
+        sed -i "s|${f##*/}|odd ${no##*0}.safetensors|" llama/model.safetensors.index.json
+    done
+    zt-convert --hash llama/model.safetensors.index.json >want
+    [ "$(wc -l <want)" -eq "$(zt-convert --hash one.safetensors | wc -l)" ]
+    for f in llama/odd*; do
+        zt-convert --hash "$f" | cmp - want
+        zt-convert -q -f "$f" out.npz
+        zt-convert --hash out.npz | cmp - want
+    done
+    cp one.safetensors llama/other.safetensors # not in the index
+    zt-convert --hash llama/other.safetensors | cmp - want
+    rm "$f"
+    zt-convert --hash llama/other.safetensors | cmp - want
+    echo 'zt-convert --list "llama/'"$(ls llama | grep '^odd')"'"' | all_say 66 llama/odd
+    echo nonsense >llama/model.safetensors.index.json
+    zt-convert --list "llama/$(ls llama | grep '^odd')"
+}
+
 @test "an index that names a tensor that its file lacks: 65, both by name" {
     mv llama/model.safetensors one.safetensors
     zt-convert -q --no-history --shard 50k one.safetensors llama/model.safetensors

@@ -108,21 +108,32 @@ static zt_status find_container(zt_checkpoint *c, zt_source *s)
                    zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
 }
 
-/* By its name, where the container is one whose files are told apart by theirs. */
-static bool is_one_of_several(const zt_checkpoint *c, const zt_source *s, zt_shard_name *n)
+/* Is it a file of a container whose files may be parts of a model, by their names or an index? */
+static bool may_be_part(const zt_checkpoint *c, const zt_source *s)
 {
-    return zt_source_fd(s) >= 0 && zt_shard_parse(c->name, n) && n->count > 1 &&
-           c->container->numbered && c->container->numbered(s);
+    return !c->alone && zt_source_fd(s) >= 0 && c->container->numbered && c->container->numbered(s);
+}
+
+/* By its index, whose name the checkpoint takes. */
+static zt_status open_indexed(zt_checkpoint *c, char *index)
+{
+    zt_free(c->ctx, c->name);
+    c->name = index;
+    return zt_parts_open_index(c);
 }
 
 /* Takes over the source. */
 static zt_status open_source(zt_checkpoint *c, zt_source *s)
 {
     zt_shard_name part;
+    char *index = NULL;
     zt_status st = find_container(c, s);
-    if (st == ZT_OK && !c->alone && is_one_of_several(c, s, &part)) {
+    bool may = st == ZT_OK && may_be_part(c, s);
+    bool numbered = may && zt_shard_parse(c->name, &part) && part.count > 1;
+    if (may && !numbered) st = zt_parts_find_index(c, &index);
+    if (st == ZT_OK && (numbered || index)) {
         zt_source_close(s);
-        st = zt_parts_open(c, &part);
+        st = index ? open_indexed(c, index) : zt_parts_open(c, &part);
         return st == ZT_OK ? zt_checkpoint_unmask(c) : st;
     }
     if (st == ZT_OK && !c->container->streams) st = zt_source_spool(s);

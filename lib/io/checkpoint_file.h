@@ -111,6 +111,9 @@ zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *s);
 zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n);
 /* The same by an index, c->name; where its files are safetensors, zt_st_open_index does it. */
 zt_status zt_parts_open_index(zt_checkpoint *c);
+/* The path of an index beside the file c->name that names it and others, whatever they are called; to
+ * be freed. NULL in *index: there is none. */
+zt_status zt_parts_find_index(const zt_checkpoint *c, char **index);
 zt_status zt_st_open_index(zt_checkpoint *c);
 /* Metadata and masks of what has just been opened. */
 zt_status zt_checkpoint_unmask(zt_checkpoint *c);

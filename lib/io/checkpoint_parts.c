@@ -205,7 +205,7 @@ static zt_status add_mapping(void *user, const char *tensor, const char *file)
 /* What an index is of: safetensors, by all names; and whether it has a certain one. */
 typedef struct glance {
     const char *file; /* NULL: none is looked for */
-    bool found, first, safetensors;
+    bool found, others, first, safetensors;
 } glance;
 
 static zt_status see(void *user, const char *tensor, const char *file)
@@ -216,7 +216,9 @@ static zt_status see(void *user, const char *tensor, const char *file)
     (void)tensor;
     g->safetensors = (!g->first || g->safetensors) && n > k && strcmp(file + n - k, end) == 0;
     g->first = true;
-    g->found |= g->file && strcmp(file, g->file) == 0;
+    bool same = g->file && strcmp(file, g->file) == 0;
+    g->found |= same;
+    g->others |= !same;
     return ZT_OK;
 }
 
@@ -288,4 +290,35 @@ zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n)
     zt_free(c->ctx, c->name);
     c->name = index; /* whose files are opened beside it */
     return open_index(c, &g);
+}
+
+/* ---- by an index beside it ------------------------------------------------------------------- */
+
+zt_status zt_parts_find_index(const zt_checkpoint *c, char **index)
+{
+    static const char *const names[] = {"model.safetensors.index.json",
+                                        "pytorch_model.bin.index.json"};
+    const char *slash = strrchr(c->name, '/');
+    const size_t folder = slash ? (size_t)(slash - c->name) + 1 : 0;
+    struct stat is;
+    zt_str path;
+    zt_status st = ZT_OK;
+    *index = NULL;
+    for (size_t i = 0; st == ZT_OK && !*index && i < sizeof names / sizeof *names; i++) {
+        glance g = {.file = c->name + folder};
+        zt_str_init(&path, c->ctx);
+        st = zt_str_put(&path, c->name, folder);
+        if (st == ZT_OK) st = zt_str_puts(&path, names[i]);
+        if (st == ZT_OK && stat(path.data, &is) == 0 && S_ISREG(is.st_mode))
+            st = zt_index_read(c->ctx, path.data, see, &g);
+        if (st == ZT_EDATA) {
+            zt_ctx_clear(c->ctx);
+            st = ZT_OK;
+        } else if (st == ZT_OK && g.found && g.others) {
+            *index = path.data;
+            continue;
+        }
+        zt_str_fini(&path);
+    }
+    return st;
 }

@@ -61,13 +61,13 @@ static zt_status set_folder(hf *m, bool is_folder)
 static zt_status load_config(hf *m)
 {
     zt_status s;
-    const bool adapter = m->is_folder && zt_hf_has_file(m, "adapter_config.json");
-    if (adapter && !zt_hf_has_file(m, "config.json"))
+    const bool config = zt_hf_has_file(m, "config.json");
+    if (!config && m->is_folder && zt_hf_has_file(m, "adapter_config.json"))
         return zt_fail(m->ctx, ZT_ENOENT,
                        "%s: is an adapter, without config.json: name its base model and give the "
                        "adapter by zt-run --lora, or to zt-dna merge as BASE+ADAPTER",
                        m->path);
-    if (!zt_hf_has_file(m, "config.json"))
+    if (!config)
         return zt_fail(m->ctx, ZT_ENOENT, "%s: is a %s without config.json", m->path,
                        m->is_folder ? "directory" : "file of weights");
     m->config = zt_hf_load(m, "config.json", &s);
