@@ -22,7 +22,7 @@ struct zt_sink {
     char *path;  /* the target, links resolved; "stdout" in messages */
     char *temp;  /* the name beside it, NULL: written through */
     bool named;  /* temp exists */
-    bool force;
+    bool force, anew; /* anew: the target may be an open source */
     bool counts; /* keeps nothing: bytes are counted */
     uint64_t counted;
     bool replaces;   /* a file, whose attributes are `old` */
@@ -133,7 +133,7 @@ static zt_status open_target(zt_sink *s)
     if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
         if (!s->force)
             return zt_fail(s->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", s->path);
-        if (there && zt_source_is_open(s->ctx, &st))
+        if (there && !s->anew && zt_source_is_open(s->ctx, &st))
             return zt_fail(s->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten",
                            s->path);
         s->replaces = there;
@@ -157,7 +157,7 @@ static zt_status open_stdout(zt_sink *s)
     return ZT_OK;
 }
 
-zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
+static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool anew)
 {
     bool is_stdout = strcmp(path, "-") == 0;
     zt_sink *s = zt_calloc(ctx, 1, sizeof *s);
@@ -166,12 +166,23 @@ zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
     s->ctx = ctx;
     s->fd = -1;
     s->force = force;
+    s->anew = anew;
     s->path = zt_strdup(ctx, is_stdout ? "stdout" : path);
     if (!s->path || (is_stdout ? open_stdout(s) : open_target(s))) {
         zt_sink_close(s);
         return NULL;
     }
     return s;
+}
+
+zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
+{
+    return sink_open(ctx, path, force, false);
+}
+
+zt_sink *zt_sink_open_anew(zt_ctx *ctx, const char *path)
+{
+    return sink_open(ctx, path, true, true);
 }
 
 zt_sink *zt_sink_count(zt_ctx *ctx)

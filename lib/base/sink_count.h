@@ -1,4 +1,5 @@
-/* sink_count.h - a sink that keeps nothing and counts what it is given: how large an output would be.
+/* sink_count.h - sinks of other kinds: one that keeps nothing and counts what it is given, for how
+ * large an output would be, and one whose target is what is read.
  *
  *     zt_sink *s = zt_sink_count(ctx);
  *     zt_sink_write(s, bytes, n);
@@ -12,5 +13,8 @@
 
 zt_sink *zt_sink_count(zt_ctx *ctx); /* NULL: no memory; it is not committed */
 uint64_t zt_sink_counted(const zt_sink *s); /* bytes so far */
+
+/* As zt_sink_open with force, and also over an open source, which goes on reading the old file. */
+zt_sink *zt_sink_open_anew(zt_ctx *ctx, const char *path);
 
 #endif

@@ -13,7 +13,7 @@ enum { MAX_SHARDS = 1000 };
 struct zt_writer {
     zt_ctx *ctx;
     const zt_container *to;
-    bool force, counts; /* counts: bytes are counted and not kept */
+    bool force, anew, counts; /* counts: bytes are counted and not kept */
     zt_arena *texts;
     zt_meta *meta;
     zt_entry *entry; /* as they are stored */
@@ -141,8 +141,9 @@ static zt_status begin_part(zt_writer *w, int64_t k)
     }
     zt_part *p = &w->part[k];
     if (st == ZT_OK) {
-        p->sink =
-            w->counts ? zt_sink_count(w->ctx) : zt_sink_open(w->ctx, p->path, w->force);
+        p->sink = w->counts ? zt_sink_count(w->ctx)
+                  : w->anew ? zt_sink_open_anew(w->ctx, p->path)
+                            : zt_sink_open(w->ctx, p->path, w->force);
         st = p->sink ? put_header(w, p, m) : zt_ctx_status(w->ctx);
     }
     zt_meta_free(own);
@@ -170,7 +171,7 @@ static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint
 {
     zt_writer *w = zt_calloc(ctx, 1, sizeof *w);
     if (!w) return NULL;
-    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .counts = counts,
+    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .anew = o->anew, .counts = counts,
                       .i = -1};
     if (!w->to) w->to = zt_container_for(path);
     if (!w->to) w->to = &zt_container_gguf;
