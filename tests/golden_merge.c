@@ -92,7 +92,9 @@ static zt_checkpoint *merged(zt_ctx *ctx, const char *text, size_t n, int thread
 {
     zt_merge_parent parent[MOST] = {{0}};
     char path[8192], out[8192];
-    snprintf(out, sizeof out, "%s", under("child.safetensors"));
+    char name[64];
+    snprintf(name, sizeof name, "child-%d.safetensors", threads);
+    snprintf(out, sizeof out, "%s", under(name));
     zt_recipe *r = zt_recipe_parse(ctx, "recipe", text, n);
     bool good = r && zt_recipe_count(r) <= MOST;
     for (int i = 0; good && i < zt_recipe_count(r); i++) {

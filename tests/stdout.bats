@@ -92,7 +92,7 @@ pt|zt-convert --no-history --to pt model.gguf OUT
 json|zt-convert --no-history --to json net.json OUT
 npy|zt-convert --cat output_norm.weight model.gguf
 END
-    all_refused zt-convert --no-history <<'END'
+    all_refused zt-convert <<'END'
 64|stdout|--to hf model.gguf -
 64|stdout|--shard 100k model.gguf -
 END

@@ -128,9 +128,8 @@ z.writestr("a/version", "3\n")
 z.writestr("a/data/0", struct.pack("<12f", *range(12)))' || skip "no python3 to make a zip"
     for how in --list --check --hash "--cat w"; do
         run -0 --separate-stderr zt-convert $how a.pt
-        [ "$(grep -c 'unknown globals.*: argparse.Namespace, posix.system$' <<<"$stderr")" -eq 1 ]
-        [ "$(grep -c "not read: 's' (a sparse tensor)$" <<<"$stderr")" -eq 1 ]
-        [ "${#stderr_lines[@]}" -eq 2 ]
+        [[ $stderr == *"unknown globals"*": argparse.Namespace, posix.system; tensors that are not read: 's' (a sparse tensor)" ]]
+        one_message zt-convert
     done
     zt-convert -q a.pt a.safetensors
     [ "$(zt-convert --list a.safetensors | tail -n +2)" = $'w\tf32\t[3,4]\t48' ]
