@@ -127,7 +127,7 @@ static const char head[] =
     "From C each op is a function,\n"
     ".Fn zt_rms_norm run x g attrs rstd ,\n"
     "and in a program that is being built\n"
-    ".Fn zt_emit_rms_norm .\n"
+    ".Fn zt_program_rms_norm .\n"
     ".Pp\n"
     "Kinds of attributes: i64 an integer, f64 a number, word a bare word, dims a list of dimensions,\n"
     "ints a list of integers, str a string, func a function of the caller's by its name.\n"

@@ -278,7 +278,7 @@ static size_t peak_of(int64_t n, int32_t len, const char **error)
     a.causal = 1;
     int wrt[3], lens = zt_prog_in(p, "len", ZT_I32, 1, &one);
     for (int k = 0; k < 3; k++) wrt[k] = zt_prog_in(p, names[k], ZT_F32, 4, dim);
-    int y = zt_emit_sdpa(p, NULL, wrt[0], wrt[1], wrt[2], ZT_NONE, lens, &a, NULL);
+    int y = zt_program_sdpa(p, NULL, wrt[0], wrt[1], wrt[2], ZT_NONE, lens, &a, NULL);
     zt_prog_out(p, "y", y);
     zt_prog *g = zt_prog_grad(ctx, p, wrt, 3, &(zt_grad_opts){.seeds = true});
     zt_session *s = g ? zt_session_open(e, g, NULL, NULL) : NULL;

@@ -79,7 +79,7 @@ static void plain(void)
 {
     begin();
     zt_tensor *a = leaf(ROW(1, 2, 3)), *b = ROW(4, 5, 6);
-    zt_tensor *y = zt_sum(run, zt_mul(run, zt_mul(run, a, a), b), NULL);
+    zt_tensor *y = zt_eager_sum(run, zt_eager_mul(run, zt_eager_mul(run, a, a), b), NULL);
     uint64_t muls = zt_run_count(run, ZT_OP_mul);
     ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 8, 20, 36),
        "the gradient of sum a a b in a: %s", zt_ctx_error(ctx));
@@ -99,21 +99,21 @@ static void plain(void)
 static void cotangents(void)
 {
     begin();
-    zt_tensor *a = leaf(ROW(1, 2)), *dy = ROW(10, 100), *y = zt_square(run, a);
+    zt_tensor *a = leaf(ROW(1, 2)), *dy = ROW(10, 100), *y = zt_eager_square(run, a);
     ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 2, 4), "from ones");
     zt_grad_zero(run, NULL);
     ok(zt_backward(run, y, &(zt_backward_opts){.dy = dy}) == ZT_OK &&
            HOLDS(zt_grad_of(run, a), 20, 400), "from what is given");
     zt_grad_zero(run, NULL);
-    zt_tensor *z = zt_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
-    zt_tensor *dz = zt_reshape(run, dy, &(zt_reshape_attrs){{2, {1, 2}}});
+    zt_tensor *z = zt_eager_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
+    zt_tensor *dz = zt_eager_reshape(run, dy, &(zt_reshape_attrs){{2, {1, 2}}});
     zt_backward(run, z, &(zt_backward_opts){.dy = dz});
     zt_tensor *g = zt_grad_of(run, a);
     ok(HOLDS(g, 10, 100) && zt_tensor_data(g) != zt_tensor_data(dy),
        "a gradient is a tensor of its own, not the cotangent");
     zt_grad_zero(run, NULL);
     zt_tensor *b = leaf(ROW(7, 7));
-    zt_backward(run, zt_add(run, a, b), NULL);
+    zt_backward(run, zt_eager_add(run, a, b), NULL);
     ok(zt_grad_of(run, a) && zt_grad_of(run, b) &&
            zt_tensor_data(zt_grad_of(run, a)) != zt_tensor_data(zt_grad_of(run, b)),
        "and two leaves do not share one");
@@ -129,19 +129,19 @@ static void twice(void)
     const zt_backward_opts again = {.record = true};
     begin();
     zt_tensor *x = leaf(ROW(2, -1));
-    zt_tensor *y = zt_sum(run, zt_mul(run, zt_mul(run, x, x), x), NULL);
+    zt_tensor *y = zt_eager_sum(run, zt_eager_mul(run, zt_eager_mul(run, x, x), x), NULL);
     bool good = zt_backward(run, y, &again) == ZT_OK && HOLDS(zt_grad_of(run, x), 12, 3);
     zt_tensor *d1 = zt_tensor_ref(zt_grad_of(run, x));
     zt_grad_zero(run, x);
-    good = good && zt_backward(run, zt_sum(run, d1, NULL), &again) == ZT_OK &&
+    good = good && zt_backward(run, zt_eager_sum(run, d1, NULL), &again) == ZT_OK &&
            HOLDS(zt_grad_of(run, x), 12, -6);
     zt_tensor *d2 = zt_tensor_ref(zt_grad_of(run, x));
     zt_grad_zero(run, x);
-    good = good && zt_backward(run, zt_sum(run, d2, NULL), NULL) == ZT_OK &&
+    good = good && zt_backward(run, zt_eager_sum(run, d2, NULL), NULL) == ZT_OK &&
            HOLDS(zt_grad_of(run, x), 6, 6);
     ok(good, "gradients of gradients: %s", zt_ctx_error(ctx));
     zt_grad_zero(run, x);
-    zt_backward(run, zt_sum(run, zt_square(run, d1), NULL), NULL);
+    zt_backward(run, zt_eager_sum(run, zt_eager_square(run, d1), NULL), NULL);
     ok(HOLDS(zt_grad_of(run, x), 288, -36), "a loss with a gradient in it");
     zt_tensor_unref(d1);
     zt_tensor_unref(d2);
@@ -154,21 +154,21 @@ static void pauses(void)
     zt_tensor *x = leaf(ROW(3));
     zt_record_pause(run);
     zt_record_pause(run);
-    zt_tensor *c = zt_square(run, x);
+    zt_tensor *c = zt_eager_square(run, x);
     zt_record_resume(run);
-    zt_tensor *c2 = zt_square(run, x);
+    zt_tensor *c2 = zt_eager_square(run, x);
     zt_record_resume(run);
-    zt_tensor *y = zt_mul(run, x, zt_add(run, c, c2));
+    zt_tensor *y = zt_eager_mul(run, x, zt_eager_add(run, c, c2));
     ok(zt_record_steps(run) == 2, "what runs in a pause is not recorded, and pauses nest");
     zt_backward(run, y, NULL);
     ok(HOLDS(zt_grad_of(run, x), 18), "and is a constant");
     zt_grad_zero(run, NULL);
-    zt_backward(run, zt_mul(run, x, zt_detach(run, zt_square(run, x))), NULL);
+    zt_backward(run, zt_eager_mul(run, x, zt_detach(run, zt_eager_square(run, x))), NULL);
     ok(HOLDS(zt_grad_of(run, x), 9), "so is what is detached");
     zt_grad_zero(run, NULL);
-    zt_tensor *h = zt_square(run, x);
+    zt_tensor *h = zt_eager_square(run, x);
     zt_grad_require(run, h, true);
-    zt_backward(run, zt_square(run, h), NULL);
+    zt_backward(run, zt_eager_square(run, h), NULL);
     ok(HOLDS(zt_grad_of(run, h), 18) && HOLDS(zt_grad_of(run, x), 108),
        "a mark on what an op made");
     zt_grad_require(run, h, false);
@@ -183,11 +183,11 @@ static void lives(void)
     begin();
     zt_tensor *x = leaf(ROW(1, 2)), *w = ROW(5, 7);
     zt_scope_begin(run);
-    zt_tensor *y = zt_tensor_ref(zt_sum(run, zt_mul(run, zt_square(run, x), w), NULL));
+    zt_tensor *y = zt_tensor_ref(zt_eager_sum(run, zt_eager_mul(run, zt_eager_square(run, x), w), NULL));
     zt_scope_end(run);
     zt_tensor_unref(w);
     zt_scope_begin(run);
-    for (int i = 0; i < 20; i++) zt_exp(run, x); /* what was freed would be taken by these */
+    for (int i = 0; i < 20; i++) zt_eager_exp(run, x); /* what was freed would be taken by these */
     ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 10, 28),
        "tensors freed and a scope ended since: %s", zt_ctx_error(ctx));
     zt_scope_end(run);
@@ -200,9 +200,9 @@ static void views(void)
 {
     begin();
     zt_tensor *x = leaf(ROW(1, 2, 3, 4));
-    zt_tensor *m = zt_reshape(run, x, &(zt_reshape_attrs){{2, {2, 2}}});
-    zt_tensor *s = zt_slice(run, m, &(zt_slice_attrs){.axis = 0, .from = 1, .to = 2});
-    zt_backward(run, zt_square(run, s), NULL);
+    zt_tensor *m = zt_eager_reshape(run, x, &(zt_reshape_attrs){{2, {2, 2}}});
+    zt_tensor *s = zt_eager_slice(run, m, &(zt_slice_attrs){.axis = 0, .from = 1, .to = 2});
+    zt_backward(run, zt_eager_square(run, s), NULL);
     ok(HOLDS(zt_grad_of(run, x), 0, 0, 6, 8), "through views and slices");
     end(x, NULL);
 }
@@ -210,10 +210,10 @@ static void views(void)
 static void written_over(void)
 {
     begin();
-    zt_tensor *x = leaf(ROW(1, 2)), *h = zt_exp(run, x);
-    zt_tensor *y = zt_mul(run, h, h);
+    zt_tensor *x = leaf(ROW(1, 2)), *h = zt_eager_exp(run, x);
+    zt_tensor *y = zt_eager_mul(run, h, h);
     zt_run_into(run, h);
-    zt_tensor *h2 = zt_add(run, h, x);
+    zt_tensor *h2 = zt_eager_add(run, h, x);
     ok(h2 == h && zt_backward(run, y, NULL) == ZT_OK &&
            HOLDS(zt_grad_of(run, x), 2 * expf(2), 2 * expf(4)),
        "a value written over is computed again: %s", zt_ctx_error(ctx));
@@ -225,15 +225,15 @@ static void written_over(void)
     begin();
     zt_tensor *a = ROW(1, 2);
     x = leaf(ROW(3, 4));
-    y = zt_mul(run, a, x);
+    y = zt_eager_mul(run, a, x);
     zt_run_into(run, a);
-    zt_add(run, a, x);
+    zt_eager_add(run, a, x);
     ok(zt_backward(run, y, NULL) == ZT_EUSAGE && !zt_grad_of(run, x), "an input written over");
     refused(ZT_EUSAGE, "op mul needs 'in0', which was written over", "it cannot be computed again");
-    zt_tensor *v = zt_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
+    zt_tensor *v = zt_eager_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
     zt_run_into(run, a);
-    zt_add(run, a, x);
-    ok(!zt_exp(run, v), "a view of what was written over");
+    zt_eager_add(run, a, x);
+    ok(!zt_eager_exp(run, v), "a view of what was written over");
     refused(ZT_EUSAGE, "f32[1,2] is used after an op wrote over it", "its recorded value is gone");
     end(x, a);
 }
@@ -247,13 +247,13 @@ static void steps(void)
     bool good = true;
     for (int i = 0; i < 3; i++) {
         zt_scope_begin(run);
-        zt_tensor *loss = zt_square(run, w);
+        zt_tensor *loss = zt_eager_square(run, w);
         good = good && zt_backward(run, loss, NULL) == ZT_OK;
         good = good && HOLDS(zt_grad_of(run, w), 2 * want);
         zt_record_pause(run);
-        zt_tensor *d = zt_scale(run, zt_grad_of(run, w), &(zt_scale_attrs){.by = 0.25});
+        zt_tensor *d = zt_eager_scale(run, zt_grad_of(run, w), &(zt_scale_attrs){.by = 0.25});
         zt_run_into(run, w);
-        zt_sub(run, w, d);
+        zt_eager_sub(run, w, d);
         zt_record_resume(run);
         if (i == 1) zt_record_clear(run);
         if (i == 0) {
@@ -286,19 +286,19 @@ static void refusals(void)
     begin();
     zt_backward(run, x, NULL);
     refused(ZT_EUSAGE, "f32[2] has not been recorded", "a tensor that nobody recorded");
-    zt_tensor *s = zt_add(run, x, y);
+    zt_tensor *s = zt_eager_add(run, x, y);
     zt_backward(run, s, NULL);
     refused(ZT_EUSAGE, "depends on none that is marked", "nothing is marked");
     leaf(x);
-    zt_tensor *i = zt_argmax(run, x, NULL);
+    zt_tensor *i = zt_eager_argmax(run, x, NULL);
     zt_backward(run, i, NULL);
     refused(ZT_EUSAGE, "i32[] is not of plain floats", "an integer tensor");
     zt_backward(run, NULL, NULL);
     refused(ZT_EUSAGE, "no tensor to begin from", "no tensor");
     zt_run_fail(run, 1, false);
-    ok(zt_backward(run, zt_square(run, x), NULL), "a fault point before backward");
+    ok(zt_backward(run, zt_eager_square(run, x), NULL), "a fault point before backward");
     zt_ctx_clear(ctx);
-    zt_tensor *q = zt_square(run, x);
+    zt_tensor *q = zt_eager_square(run, x);
     zt_run_fail(run, 1, false);
     ok(zt_backward(run, q, NULL) && !zt_grad_of(run, x), "and in it: no gradient has changed");
     refused(ZT_ENOMEM, "refused by a fault point", "a fault in backward");
@@ -317,7 +317,7 @@ static zt_status everything(zt_engine *e)
     zt_scope_begin(run);
     if (x && w && !zt_grad_require(run, x, true) && !zt_grad_require(run, w, true) &&
         !zt_record_begin(run)) {
-        zt_tensor *y = zt_swiglu(run, zt_mul(run, x, w), x);
+        zt_tensor *y = zt_eager_swiglu(run, zt_eager_mul(run, x, w), x);
         if (y && !zt_backward(run, y, &(zt_backward_opts){.record = true}))
             zt_backward(run, zt_grad_of(run, x), NULL);
         zt_detach(run, y);

@@ -88,12 +88,12 @@ static zt_status affine_infer(zt_ctx *c, void *user, const zt_type *const in[], 
     return zt_type_equal(in[0], in[1]) ? ZT_OK : zt_fail(c, ZT_ESHAPE, "a and b differ");
 }
 
-static void affine_run(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void affine_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)user;
     for (int64_t i = 0; i < zt_type_count(in[0].type); i++) {
         out[0].f[i] = in[0].f[i] * in[2].f[0] + in[1].f[i];
-        if (!isfinite(out[0].f[i])) *t = (zt_trouble){"affine is not finite", 0, -1};
+        if (!isfinite(out[0].f[i])) *t = (zt_runtime_error){"affine is not finite", 0, -1};
     }
 }
 
@@ -104,7 +104,7 @@ static zt_status dot_infer(zt_ctx *c, void *user, const zt_type *const in[], zt_
     return ZT_OK;
 }
 
-static void dot_run(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void dot_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)user, (void)t;
     out[0].f[0] = 0;
@@ -117,10 +117,10 @@ static const zt_func dot = {
 static void affine_vjp(zt_vjp *v, void *user)
 {
     (void)user;
-    v->dx[0] = zt_e_mul(v->e, v->dy[0], v->in[2]);
+    v->dx[0] = zt_build_mul(v->e, v->dy[0], v->in[2]);
     v->dx[1] = v->dy[0];
     if (v->want[2])
-        v->dx[2] = zt_e_call(v->e, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
+        v->dx[2] = zt_build_call(v->e, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
                              &(zt_call_attrs){&dot}, NULL, NULL);
 }
 
@@ -136,7 +136,7 @@ static void values(zt_run *r)
     zt_tensor *in[] = {a, b, s};
     for (int k = 0; k < 3; k++) zt_grad_require(r, in[k], true);
     zt_record_begin(r);
-    zt_tensor *y = zt_square(r, zt_apply(r, &affine, in, NULL));
+    zt_tensor *y = zt_eager_square(r, zt_apply(r, &affine, in, NULL));
     ok(holds(y, 2, (float[]){169, 676}), "an op of the caller's: %s", zt_ctx_error(ctx));
     ok(zt_backward(r, y, NULL) == ZT_OK && holds(zt_grad_of(r, a), 2, (float[]){78, 156}) &&
            holds(zt_grad_of(r, b), 2, (float[]){26, 52}) &&
@@ -144,7 +144,7 @@ static void values(zt_run *r)
        "its gradient, as ops and computed: %s", zt_ctx_error(ctx));
     zt_apply(r, &affine, (zt_tensor *[]){a, b, b}, NULL);
     said(ZT_ESHAPE, "op call: s has 1 dimensions");
-    zt_call(r, a, b, NULL, NULL, NULL, NULL, &(zt_call_attrs){&affine}, NULL, NULL);
+    zt_eager_call(r, a, b, NULL, NULL, NULL, NULL, &(zt_call_attrs){&affine}, NULL, NULL);
     said(ZT_EUSAGE, "function 'affine' takes 3 inputs, not 2");
     *(float *)zt_tensor_data(s) = INFINITY;
     zt_apply(r, &affine, in, NULL);

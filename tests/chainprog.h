@@ -82,9 +82,9 @@ CHAIN_FN zt_tensor *tensor(uint64_t seed)
 
 CHAIN_FN zt_tensor *chain_eager(zt_run *r, zt_tensor *a, zt_tensor *b)
 {
-    zt_tensor *c = zt_add(r, a, b);
-    zt_tensor *e = zt_scale(r, zt_mul(r, c, c), &(zt_scale_attrs){.by = 0.5});
-    return zt_mul(r, zt_silu(r, zt_add(r, e, a)), c);
+    zt_tensor *c = zt_eager_add(r, a, b);
+    zt_tensor *e = zt_eager_scale(r, zt_eager_mul(r, c, c), &(zt_scale_attrs){.by = 0.5});
+    return zt_eager_mul(r, zt_eager_silu(r, zt_eager_add(r, e, a)), c);
 }
 
 /* ---- every allocation fails once ------------------------------------------------------------- */

@@ -73,7 +73,7 @@ static void of_dtype(zt_ctx *ctx, zt_dtype dtype, bool stays)
     zt_type w = zt_type_make(dtype, 2, dim);
     zt_prog *p = zt_prog_new(ctx);
     int a = zt_prog_in(p, "x", ZT_F32, 2, of_x), b = zt_prog_data(p, "w", dtype, 2, dim, "w");
-    zt_prog_out(p, "y", zt_emit_linear(p, NULL, a, b, ZT_NONE, NULL));
+    zt_prog_out(p, "y", zt_program_linear(p, NULL, a, b, ZT_NONE, NULL));
     zt_engine *cpu = zt_engine_open(ctx, "cpu", NULL), *cuda = zt_engine_open(ctx, "cuda", NULL);
     zt_cu_engine *e = (zt_cu_engine *)cuda;
     bool same = true;

@@ -33,7 +33,7 @@ static inline zt_prog *make_added(zt_ctx *ctx)
     const int64_t dim[] = {1, 8};
     zt_prog *p = zt_prog_new(ctx);
     int a = zt_prog_in(p, "x", ZT_F32, 2, dim), w = zt_prog_data(p, "w", ZT_F32, 2, dim, "w");
-    zt_prog_out(p, "y", zt_emit_add(p, NULL, zt_emit_add(p, NULL, a, w), a));
+    zt_prog_out(p, "y", zt_program_add(p, NULL, zt_program_add(p, NULL, a, w), a));
     return p;
 }
 
@@ -76,7 +76,7 @@ static inline zt_status ahead(zt_ctx *ctx, zt_engine *e, bool *right)
     if (!st) {
         zt_run_flush_at(r, 2);
         for (int i = 0; i < 6; i++) ((float *)zt_tensor_data(x))[i] = (float)i;
-        zt_tensor *y = zt_add(r, zt_add(r, zt_add(r, x, x), x), x);
+        zt_tensor *y = zt_eager_add(r, zt_eager_add(r, zt_eager_add(r, x, x), x), x);
         const float *data = y ? zt_tensor_data(y) : NULL;
         st = zt_ctx_status(ctx);
         *right = *right && (st || data[5] == 20);
@@ -104,7 +104,7 @@ static inline zt_status watched(zt_engine *e, bool *right)
     float x[3] = {1, 2, 3}, y[3] = {0};
     const void *in[] = {x};
     void *out[] = {y};
-    zt_ready *r = e->vt->prepare(e, &plan);
+    zt_executable *r = e->vt->prepare(e, &plan);
     zt_status st = r ? e->vt->replay(e, r, in, out, &watch) : zt_ctx_status(e->ctx);
     *right = *right && (st || y[2] == 6);
     if (r) e->vt->unprepare(e, r);

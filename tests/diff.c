@@ -234,13 +234,13 @@ static zt_op wrong;
 static double factor;
 static bool at_work;
 
-static zt_ready *planted_prepare(zt_engine *e, const zt_plan *plan)
+static zt_executable *planted_prepare(zt_engine *e, const zt_plan *plan)
 {
     at_work = plan->step[0].op == wrong;
     return right->prepare(e, plan);
 }
 
-static zt_status planted_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+static zt_status planted_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                                 const zt_watch *watch)
 {
     zt_status s = right->replay(e, r, in, out, watch);

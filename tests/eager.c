@@ -9,25 +9,25 @@ static void test_fault_points(zt_run *r, zt_tensor *a, zt_tensor *b, zt_tensor *
                               const char *label)
 {
     zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_KERNEL, .nth = 2, .op = "mul"});
-    ok(zt_add(r, a, b) && zt_mul(r, a, b) && zt_add(r, a, b) && !zt_mul(r, a, b),
+    ok(zt_eager_add(r, a, b) && zt_eager_mul(r, a, b) && zt_eager_add(r, a, b) && !zt_eager_mul(r, a, b),
        "%s: a fault point by op: its second", label);
     said("op mul: refused");
     zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 1, .onwards = true, .dst = dst});
-    ok(zt_add(r, a, b) != NULL, "%s: by tensor: a write to another goes well", label);
+    ok(zt_eager_add(r, a, b) != NULL, "%s: by tensor: a write to another goes well", label);
     for (int i = 0; i < 2; i++) {
         zt_run_into(r, dst);
-        ok(!zt_add(r, a, b), "%s: a write to it fails, from then on", label);
+        ok(!zt_eager_add(r, a, b), "%s: a write to it fails, from then on", label);
         said("op add: refused");
     }
     zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 3});
-    ok(zt_add(r, a, b) && zt_add(r, a, b) && !zt_add(r, a, b), "%s: the third output", label);
+    ok(zt_eager_add(r, a, b) && zt_eager_add(r, a, b) && !zt_eager_add(r, a, b), "%s: the third output", label);
     ok(zt_ctx_status(ctx) == ZT_ESYS, "%s: is the system's failure", label);
     said("op add: refused");
     zt_run_fault(r, &(zt_fault){.at = ZT_FAULT_ALLOC, .nth = 1});
-    ok(!zt_add(r, a, b) && zt_ctx_status(ctx) == ZT_ENOMEM, "%s: an output's allocation", label);
+    ok(!zt_eager_add(r, a, b) && zt_ctx_status(ctx) == ZT_ENOMEM, "%s: an output's allocation", label);
     said("op add: refused");
     zt_run_fault(r, NULL);
-    ok(zt_add(r, a, b) != NULL, "%s: no fault point", label);
+    ok(zt_eager_add(r, a, b) != NULL, "%s: no fault point", label);
 }
 
 static void test_door(zt_engine *e, const char *label)
@@ -43,19 +43,19 @@ static void test_door(zt_engine *e, const char *label)
     ok(zt_run_count(r, ZT_OP_mul) == 2, "%s: counted", label);
     zt_tensor *dst = tensor(9);
     zt_run_into(r, dst);
-    ok(zt_add(r, a, b) == dst, "%s: dst is used", label);
+    ok(zt_eager_add(r, a, b) == dst, "%s: dst is used", label);
     zt_run_into(r, a);
-    ok(zt_add(r, a, b) == a, "%s: in place", label);
+    ok(zt_eager_add(r, a, b) == a, "%s: in place", label);
     ok(close_to(zt_tensor_data(a), zt_tensor_data(dst), N * W), "%s: in place, same values", label);
     zt_run_into(r, b);
-    ok(!zt_argmax(r, a, NULL), "%s: a dst of another type is refused", label);
+    ok(!zt_eager_argmax(r, a, NULL), "%s: a dst of another type is refused", label);
     said("op argmax: dst is f32[5,32], the output is i32[5]");
     zt_type t3 = zt_type_make(ZT_F32, 2, (int64_t[]){N, W - 1});
     wrong = zt_tensor_new(ctx, &t3);
-    ok(!zt_mul(r, a, wrong) && zt_ctx_status(ctx) == ZT_ESHAPE, "%s: shapes are checked", label);
+    ok(!zt_eager_mul(r, a, wrong) && zt_ctx_status(ctx) == ZT_ESHAPE, "%s: shapes are checked", label);
     ok(!chain_eager(r, a, b), "%s: after a failure ops return NULL", label);
     said("mul");
-    ok(!zt_add(r, a, NULL) && zt_ctx_status(ctx) == ZT_EUSAGE, "%s: NULL gives NULL", label);
+    ok(!zt_eager_add(r, a, NULL) && zt_ctx_status(ctx) == ZT_EUSAGE, "%s: NULL gives NULL", label);
     said("input b is missing");
     zt_run_fail(r, 2, false);
     ok(!chain_eager(r, a, b), "%s: a fault point", label);
@@ -82,8 +82,8 @@ static void test_record(zt_engine *e, bool exact)
     zt_type tp = zt_type_make(ZT_I32, 1, (int64_t[]){N});
     int32_t pos[N] = {4, 3, 2, 1, 0};
     zt_tensor *p = zt_tensor_wrap(ctx, &tp, pos, NULL, NULL), *cache = tensor(3);
-    zt_tensor *c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
-    zt_tensor *c2 = zt_kv_put(r, c1, a, p, NULL, NULL);
+    zt_tensor *c1 = zt_eager_kv_put(r, cache, y, p, NULL, NULL);
+    zt_tensor *c2 = zt_eager_kv_put(r, c1, a, p, NULL, NULL);
     float was[N * W];
     fill(was, N * W, 3);
     ok(memcmp(zt_tensor_data(cache), was, sizeof was) == 0, "an eager tensor does not change");
@@ -92,7 +92,7 @@ static void test_record(zt_engine *e, bool exact)
     zt_ctx_clear(ctx);
     zt_record_begin(r);
     y = chain_eager(r, a, b);
-    c1 = zt_kv_put(r, cache, y, p, NULL, NULL);
+    c1 = zt_eager_kv_put(r, cache, y, p, NULL, NULL);
     prog = zt_record_end(r, (zt_tensor *[]){y, c1}, 2);
     ok(prog != NULL, "a recording (%s)", zt_ctx_error(ctx));
     zt_str text;

@@ -161,7 +161,7 @@ static void in_place(zt_ctx *ctx)
                       {ZT_OP_reshape, &shape, {2}, {3}}};
     zt_plan plan = {4, type, place, 3, step, 1, 1, 0, NULL, 128, false};
     float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {0};
-    zt_ready *r = e->vt->prepare(e, &plan);
+    zt_executable *r = e->vt->prepare(e, &plan);
     memset(step, 0, sizeof step); /* prepare keeps nothing of ours */
     memset(place, 0, sizeof place);
     half.by = 0;

@@ -42,9 +42,9 @@ static inline void f64run_close(f64run *r)
 
 /* Inputs and data lie in r->arg[value]; afterwards what the first n steps make does. The first
  * trouble met. */
-static inline zt_trouble f64run_steps(f64run *r, int n)
+static inline zt_runtime_error f64run_steps(f64run *r, int n)
 {
-    zt_trouble t = {0};
+    zt_runtime_error t = {0};
     for (int s = 0; s < n; s++) {
         const zt_step *st = zt_prog_step(r->p, s);
         const zt_opinfo *info = zt_op_info(st->op);
@@ -61,7 +61,7 @@ static inline zt_trouble f64run_steps(f64run *r, int n)
 }
 
 /* All of them. */
-static inline zt_trouble f64run_go(f64run *r) { return f64run_steps(r, zt_prog_n_steps(r->p)); }
+static inline zt_runtime_error f64run_go(f64run *r) { return f64run_steps(r, zt_prog_n_steps(r->p)); }
 
 static inline zt_arg *f64run_out(f64run *r, const char *name)
 {

@@ -1,5 +1,5 @@
-/* feed.c - lib/run/feed.h: what a program is given by name, what shapes tell, what is drawn. */
-#include "lib/run/feed.h"
+/* feed.c - lib/run/bind_inputs.h: what a program is given by name, what shapes tell, what is drawn. */
+#include "lib/run/bind_inputs.h"
 #include "lib/zt.h"
 #include "tests/tap.h"
 

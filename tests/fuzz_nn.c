@@ -35,7 +35,7 @@ static void save(zt_ctx *ctx, const zt_nn *nn)
 /* Layer after layer, by a clock, with caches. */
 static void lower(zt_ctx *ctx, const zt_nn *nn)
 {
-    static const zt_nn_how how[] = {{0}, {.cycles = 3}, {.cache = true}};
+    static const zt_nn_options how[] = {{0}, {.cycles = 3}, {.cache = true}};
     for (int k = 0; k < 3; k++) {
         zt_prog *p = zt_nn_prog_as(nn, &how[k]);
         zt_binding by[] = {{"n", 3}, {"ctx", 5}};

@@ -2,7 +2,7 @@
 #ifndef ZT_TEST_FUZZ_PROG_H
 #define ZT_TEST_FUZZ_PROG_H
 
-#include "lib/run/planned.h"
+#include "lib/run/plan_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -71,7 +71,7 @@ static bool run(zt_ctx *ctx, zt_engine *e, hiding h, zt_dtype t, int64_t D, void
     if (masked) ins[n_in++] = mask;
     if (h == SHORT) len = zt_prog_in(p, "len", ZT_I32, 1, &one);
     if (h == SHORT) ins[n_in++] = &length;
-    zt_prog_out(p, "y", zt_emit_sdpa(p, NULL, x[0], x[1], x[2], m, len, &a, NULL));
+    zt_prog_out(p, "y", zt_program_sdpa(p, NULL, x[0], x[1], x[2], m, len, &a, NULL));
     ins[n_in] = in[3];
     zt_prog *g = zt_prog_grad(ctx, p, x, 3, &(zt_grad_opts){.seeds = true});
     zt_session *s = g ? zt_session_open(e, g, NULL, NULL) : NULL;

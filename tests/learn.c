@@ -61,7 +61,7 @@ static void architecture(const char *arch)
     zt_gguf *g = zt_gguf_from(ctx, source);
     zt_engine *e =
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-    zt_prog *p = g ? zt_llm_lesson(g, T) : NULL;
+    zt_prog *p = g ? zt_llm_training(g, T) : NULL;
     lesson l;
     draw(&l, o.vocab);
     double own = g ? own_loss(g, e, &l) : -1, got = p ? lesson_loss(g, e, p, &l) : -2;
@@ -105,7 +105,7 @@ static void new_models(zt_ctx *ctx)
     ok(v && zt_vocab_size(v) > 257 && zt_vocab_size(v) <= 300 &&
            !zt_vocab_encode(v, "aab aab", 7, 0, &ids) && ids.n == 2,
        "%d tokens; 'aab aab' is %zu of them", v ? zt_vocab_size(v) : 0, ids.n);
-    ok(!zt_llm_lesson(g, 65) && zt_ctx_status(ctx) == ZT_EUSAGE, "longer than its context: %s",
+    ok(!zt_llm_training(g, 65) && zt_ctx_status(ctx) == ZT_EUSAGE, "longer than its context: %s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     s.arch = "gpt2";

@@ -413,7 +413,7 @@ static void metrics(void)
     tally t = {0};
     zt_metrics_set(ctx, on_count, &t);
     zt_record_begin(r);
-    zt_tensor *y = zt_add(r, zt_add(r, x, x), x);
+    zt_tensor *y = zt_eager_add(r, zt_eager_add(r, x, x), x);
     y = zt_apply(r, &twofold, &y, NULL);
     zt_prog *p = zt_record_end(r, &y, 1);
     ok(t.adds == 2 && t.add_bytes == 24 && t.all == 3 && t.fallbacks == 1,

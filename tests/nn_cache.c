@@ -28,7 +28,7 @@ static bool stream_open(stream *t, zt_ctx *ctx, const char *text, const char *en
 {
     *t = (stream){.ctx = ctx, .engine = zt_engine_open(ctx, engine, NULL)};
     t->nn = open_text(ctx, text);
-    t->p = t->nn ? zt_nn_prog_as(t->nn, &(zt_nn_how){.cache = true}) : NULL;
+    t->p = t->nn ? zt_nn_prog_as(t->nn, &(zt_nn_options){.cache = true}) : NULL;
     zt_store store = t->nn ? zt_nn_store(t->nn) : (zt_store){0};
     zt_binding ctx_is = {"ctx", rows};
     zt_session_opts o = {.fixed = &ctx_is, .n_fixed = t->p && zt_prog_n_symbols(t->p) > 1};
@@ -116,7 +116,7 @@ static void test_full(void)
        "more rows than max_seq_len: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_nn *nn = open_text(ctx, ATTENDING(""));
-    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_how){.cache = true, .cycles = 4}) : NULL;
+    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cache = true, .cycles = 4}) : NULL;
     ok(nn && !p && zt_ctx_status(ctx) == ZT_EUSAGE, "no cache by a clock: %s", zt_ctx_error(ctx));
     zt_nn_close(nn);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

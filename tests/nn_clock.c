@@ -70,7 +70,7 @@ static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
 {
     zt_nn *nn = open_text(ctx, meshes[m].text);
     size_t n = 0;
-    float *y = nn ? run_as(nn, engine, &(zt_nn_how){.cycles = cycles}, 2, 0, &n) : NULL;
+    float *y = nn ? run_as(nn, engine, &(zt_nn_options){.cycles = cycles}, 2, 0, &n) : NULL;
     bool same = y && n == 2 * D;
     for (int r = 0; r < 2 && same; r++) {
         held h = {.any = {true}};
@@ -95,7 +95,7 @@ static void test_refused(int64_t cycles, const char *text, zt_status status, con
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);
-    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_how){.cycles = cycles}) : NULL;
+    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cycles = cycles}) : NULL;
     ok(nn && !p && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s",
        zt_ctx_error(ctx));
     zt_prog_free(p);
@@ -126,7 +126,7 @@ static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *t, int64_t cycles
     zt_prog *p = zt_prog_new(ctx);
     int wrt[MAX_GRADS], n = 1;
     wrt[0] = zt_prog_in(p, "x", ZT_F32, t->rank, t->dim);
-    int y = zt_nn_emit_as(nn, p, wrt[0], &(zt_nn_how){.cycles = cycles}, each);
+    int y = zt_nn_emit_as(nn, p, wrt[0], &(zt_nn_options){.cycles = cycles}, each);
     bool well = y >= 0 && zt_prog_out(p, "y", y) == ZT_OK;
     for (size_t i = 0; i < n_each && well && !grads; i++) {
         char name[32];

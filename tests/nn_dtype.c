@@ -47,7 +47,7 @@ static bool by_ops(zt_ctx *ctx, zt_nn *nn, const char *engine, const float *x, f
     zt_prog *p = zt_prog_new(ctx);
     int w = zt_prog_in(p, "layers.0.w", ZT_F32, 2, (int64_t[]){8, 8});
     int made = zt_nn_through(nn, p, w, "layers.0.w");
-    int flat = zt_emit_reshape(p, "y", made, &(zt_reshape_attrs){{1, {N}}});
+    int flat = zt_program_reshape(p, "y", made, &(zt_reshape_attrs){{1, {N}}});
     zt_engine *e = zt_engine_open(ctx, engine, NULL);
     bool well = zt_prog_out(p, "y", flat) == ZT_OK && e;
     zt_session *s = well ? zt_session_open(e, p, NULL, &(zt_session_opts){0}) : NULL;

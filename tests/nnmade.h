@@ -26,7 +26,7 @@ MADE_FN zt_nn *open_text(zt_ctx *ctx, const char *text)
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* y of a network on `rows` rows of drawn numbers, malloc'ed, *n of them; NULL: not run. */
-MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_how *how, int64_t rows,
+MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, int64_t rows,
                       int64_t from, size_t *n)
 {
     zt_ctx *ctx = zt_nn_ctx(nn);
@@ -62,7 +62,7 @@ MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_how *how, int64
 MADE_FN float *run(zt_nn *nn, const char *engine, const zt_nn_shape *in, int64_t rows, int64_t from,
                    size_t *n)
 {
-    return run_as(nn, engine, &(zt_nn_how){.in = in}, rows, from, n);
+    return run_as(nn, engine, &(zt_nn_options){.in = in}, rows, from, n);
 }
 
 #endif

@@ -104,7 +104,7 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
         out[plan.n_out] = o->result[k];
         place[v] = (zt_place){.kind = ZT_PLACE_OUT, .index = plan.n_out++};
     }
-    zt_ready *r = s ? NULL : e->vt->prepare(e, &plan);
+    zt_executable *r = s ? NULL : e->vt->prepare(e, &plan);
     if (!s) s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
     for (int k = 0; k < donates && !s; k++)
         if (o->result[k]) s = e->vt->download(e, buf[k], o->result[k]);

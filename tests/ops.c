@@ -85,9 +85,9 @@ static zt_arg arg(const zt_type *t, double *f, int64_t *i) { return (zt_arg){t, 
 
 static bool near(double a, double b) { return fabs(a - b) < 1e-12; }
 
-static zt_trouble run_ref(zt_op op, const void *attrs, const zt_arg *in, zt_arg *out)
+static zt_runtime_error run_ref(zt_op op, const void *attrs, const zt_arg *in, zt_arg *out)
 {
-    zt_trouble t = {0};
+    zt_runtime_error t = {0};
     zt_op_info(op)->def->ref(attrs ? attrs : zt_op_info(op)->defaults, in, out, &t);
     return t;
 }
@@ -181,7 +181,7 @@ static void values_of_cache(void)
     ok(near(y[0], 5) && near(y[1], 6.0 / 2) && near(y[2], 7.0 / 2),
        "and no further than its window");
     pos[1] = 8;
-    zt_trouble t = run_ref(ZT_OP_attention, &a, in, &att);
+    zt_runtime_error t = run_ref(ZT_OP_attention, &a, in, &att);
     ok(t.what && !strcmp(t.what, "position") && t.value == 8 && t.limit == 8 && y[1] == 0,
        "a position out of range is trouble");
     pos[1] = 3;

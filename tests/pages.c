@@ -177,9 +177,9 @@ static zt_prog *paged_program(zt_ctx *ctx, int64_t n)
     int table = zt_prog_in(p, "table", ZT_I32, 2, table_dim);
     zt_attention_attrs a = zt_attention_defaults();
     a.head = D;
-    kc = zt_emit_kv_put(p, NULL, zt_emit_scale(p, NULL, kc, NULL), k, pos, seq, table);
-    vc = zt_emit_kv_put(p, NULL, zt_emit_scale(p, NULL, vc, NULL), v, pos, seq, table);
-    int y = zt_emit_attention(p, NULL, q, kc, vc, pos, seq, table, &a);
+    kc = zt_program_kv_put(p, NULL, zt_program_scale(p, NULL, kc, NULL), k, pos, seq, table);
+    vc = zt_program_kv_put(p, NULL, zt_program_scale(p, NULL, vc, NULL), v, pos, seq, table);
+    int y = zt_program_attention(p, NULL, q, kc, vc, pos, seq, table, &a);
     zt_prog_out(p, "y", y);
     zt_prog_out(p, "kc1", kc);
     zt_prog_out(p, "vc1", vc);

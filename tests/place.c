@@ -39,7 +39,7 @@ static bool casts(zt_dtype from, const void *x, const char *to, bool saturate, i
 {
     zt_cast_attrs a = zt_cast_defaults();
     zt_type t = line(from, n);
-    a.to = (zt_word){{0}};
+    a.to = (zt_enum_string){{0}};
     memcpy(a.to.s, to, strlen(to));
     a.saturate = saturate;
     return gives(ZT_OP_cast, &a, (const zt_type *const[ZT_MAX_IN]){&t},

@@ -1,7 +1,7 @@
-/* planned.c - lib/run/planned.h: plans as text, run with the same
+/* planned.c - lib/run/plan_file.h: plans as text, run with the same
  * bits, and refused when they lie. */
 #include "lib/run/pass.h"
-#include "lib/run/planned.h"
+#include "lib/run/plan_file.h"
 #include "tests/madellm.h"
 
 static const setup cpu = {.engine = "cpu", .threads = 2, .ctx_len = 128, .chunk = 16};

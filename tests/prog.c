@@ -72,12 +72,12 @@ static zt_prog *build(void)
     int g = zt_prog_data(p, "g", ZT_F32, 1, (int64_t[]){576}, "blk.0.attn_norm.weight");
     int kc = zt_prog_state(p, "kc", ZT_F16, 2, (int64_t[]){zt_prog_symbol(p, "ctx"), 192});
     zt_prog_op(p, ZT_OP_rms_norm, NULL, (int[]){x, g}, (const char *[]){"h", "rstd"}, norm);
-    int k = zt_emit_linear(p, "k", norm[0], wk, ZT_NONE, NULL);
+    int k = zt_program_linear(p, "k", norm[0], wk, ZT_NONE, NULL);
     zt_rope_attrs a = zt_rope_defaults();
     a.theta = 1e5;
     a.dims = 64;
-    int r = zt_emit_rope(p, "r", k, pos, ZT_NONE, &a);
-    int kc1 = zt_emit_kv_put(p, "kc1", kc, r, pos, ZT_NONE, ZT_NONE);
+    int r = zt_program_rope(p, "r", k, pos, ZT_NONE, &a);
+    int kc1 = zt_program_kv_put(p, "kc1", kc, r, pos, ZT_NONE, ZT_NONE);
     zt_prog_keep(p, kc, kc1);
     zt_prog_out(p, "y", norm[0]);
     return p;
@@ -259,20 +259,20 @@ static void test_chain(void)
     zt_prog *p = zt_prog_new(ctx);
     int rstd = 5, x = zt_prog_in(p, "x", ZT_F32, 1, (int64_t[]){4});
     ok(zt_prog_in(p, "x", ZT_F32, 0, NULL) == -1, "a name twice");
-    int y = zt_emit_rms_norm(p, "y", x, -1, NULL, &rstd);
-    int z = zt_emit_silu(p, "z", y);
+    int y = zt_program_rms_norm(p, "y", x, -1, NULL, &rstd);
+    int z = zt_program_silu(p, "z", y);
     ok(y == -1 && rstd == -1 && z == -1 && zt_prog_n_steps(p) == 0, "-1 passes through");
     ok(zt_prog_keep(p, y, z) && zt_prog_out(p, "o", z), "keep and out of -1 fail");
     said("value 'x' is there already", "the first error stays");
-    ok(zt_emit_silu(p, "z", 7) == -1, "a number out of range");
+    ok(zt_program_silu(p, "z", 7) == -1, "a number out of range");
     said("op silu: value 7 is not in the program", "its message");
-    ok(zt_emit_add(p, "z", x, ZT_NONE) == -1, "a required input is absent");
+    ok(zt_program_add(p, "z", x, ZT_NONE) == -1, "a required input is absent");
     said("op add: input 'b' is missing", "its message");
-    ok(zt_emit_add(p, "z", x, -1) == -1, "a failure that left no message");
+    ok(zt_program_add(p, "z", x, -1) == -1, "a failure that left no message");
     said("op add is given a value that failed (-1)", "its message");
-    ok(zt_emit_silu(p, "_", x) == -1, "an unwanted first output");
+    ok(zt_program_silu(p, "_", x) == -1, "an unwanted first output");
     said("op silu: its first output needs a name", "its message");
-    ok(zt_emit_cast(p, "z", x, &(zt_cast_attrs){.to = {{'a', ' ', 'b'}}}) == -1, "a bad word");
+    ok(zt_program_cast(p, "z", x, &(zt_cast_attrs){.to = {{'a', ' ', 'b'}}}) == -1, "a bad word");
     said("op cast: attribute 'to' wants a word, not 'a b'", "its message");
     ok(zt_prog_op(p, (zt_op)9999, NULL, NULL, NULL, NULL) == ZT_EUSAGE, "an op that is none");
     said("op number 9999 is not known", "its message");
@@ -282,11 +282,11 @@ static void test_chain(void)
     said("value 'w': dtype 99 of rank 0 is no type", "its message");
     ok(zt_prog_in(p, "w", ZT_F32, 1, (int64_t[]){-5}) == -1, "a foreign dimension");
     said("value 'w': dimension 0 is not this program's", "its message");
-    ok(zt_emit_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {1, {-1}}}) == -1, "in attributes");
+    ok(zt_program_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {1, {-1}}}) == -1, "in attributes");
     said("op reshape: attribute 'shape': dimension 0 is not this program's", "its message");
-    ok(zt_emit_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {11, {0}}}) == -1, "too many");
+    ok(zt_program_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {11, {0}}}) == -1, "too many");
     said("op reshape: attribute 'shape' has 11 dimensions", "its message");
-    ok(zt_emit_sum(p, "w", x, &(zt_sum_attrs){.axes = {-1, {0}}}) == -1, "a list of -1 integers");
+    ok(zt_program_sum(p, "w", x, &(zt_sum_attrs){.axes = {-1, {0}}}) == -1, "a list of -1 integers");
     said("op sum: attribute 'axes' has -1 integers", "its message");
     ok(zt_prog_dim(p, '%', 4, 2) == 0 && zt_prog_dim(p, '+', -1, 2) == 0, "no such dimension");
     zt_ctx_clear(ctx);
@@ -300,7 +300,7 @@ static void test_made_up_names(void)
     int x = zt_prog_in(p, NULL, ZT_F32, 1, (int64_t[]){4});
     int taken = zt_prog_in(p, "v2", ZT_F32, 1, (int64_t[]){4}), out[2];
     zt_prog_op(p, ZT_OP_rms_norm, NULL, (int[]){x, taken}, NULL, out);
-    zt_emit_rms_norm(p, NULL, out[0], taken, NULL, NULL);
+    zt_program_rms_norm(p, NULL, out[0], taken, NULL, NULL);
     prints(p, "zt program 1\nin    v0: f32[4]\nin    v2: f32[4]\nv3, v4 = rms_norm v0 v2\n"
               "v5 = rms_norm v3 v2\n", "made-up names step aside");
     zt_prog_free(p);
@@ -313,11 +313,11 @@ static void test_attributes_from_c(void)
     zt_cast_attrs a = {.saturate = 1};
     memset(&a.to, 'x', sizeof a.to);
     strcpy(a.to.s, "f16");
-    int y = zt_emit_cast(p, "y", x, &a);
+    int y = zt_program_cast(p, "y", x, &a);
     const zt_cast_attrs *kept = zt_prog_step(p, zt_prog_value(p, y)->index)->attrs;
     zt_cast_attrs clean = {.to = {"f16"}, .saturate = 1};
     ok(memcmp(kept, &clean, sizeof clean) == 0, "what follows a word is cleared");
-    zt_emit_cast(p, "z", x, NULL);
+    zt_program_cast(p, "z", x, NULL);
     ok(zt_prog_step(p, 1)->attrs == zt_op_info(ZT_OP_cast)->defaults, "defaults are not copied");
     zt_prog_free(p);
 }
@@ -427,8 +427,8 @@ static void test_bind_cost(void)
     int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){n, 64});
     int g = zt_prog_in(p, "g", ZT_F32, 1, (int64_t[]){64});
     for (int i = 0; i < 255; i++) {
-        int y = zt_emit_rms_norm(p, NULL, x, g, NULL, NULL);
-        x = zt_emit_add(p, NULL, x, y);
+        int y = zt_program_rms_norm(p, NULL, x, g, NULL, NULL);
+        x = zt_program_add(p, NULL, x, y);
     }
     uint64_t calls = zt_mem_get(ctx).calls;
     double best = 1;

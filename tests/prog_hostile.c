@@ -333,7 +333,7 @@ static void test_large(void)
     double seconds = (double)(clock() - t) / CLOCKS_PER_SEC;
     ok(p && zt_prog_n_values(p) == 1 << 20, "a million lines (%s)", zt_ctx_error(ctx));
     diag("parsed in %.2f s of processor time", seconds);
-    ok(zt_emit_silu(p, NULL, 0) == -1 &&
+    ok(zt_program_silu(p, NULL, 0) == -1 &&
            !strcmp(zt_ctx_error(ctx), "a program has at most 1048576 values"), "one too many");
     zt_ctx_clear(ctx);
     ok(zt_prog_n_values(p) == 1 << 20 && zt_prog_n_steps(p) == (1 << 20) - 1, "is not there");

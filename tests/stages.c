@@ -119,7 +119,7 @@ static void make_plan(random_plan *p, zt_ebuf *weight)
 static bool run_plan(zt_engine *e, const zt_plan *plan, float *const *in, float *const *out,
                      const zt_watch *watch)
 {
-    zt_ready *r = e->vt->prepare(e, plan);
+    zt_executable *r = e->vt->prepare(e, plan);
     bool fine =
         r && e->vt->replay(e, r, (const void *const *)in, (void *const *)out, watch) == ZT_OK;
     if (r) e->vt->unprepare(e, r);

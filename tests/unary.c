@@ -116,7 +116,7 @@ static double error_of(float got, double want)
 static void ask_row(const subject *s, double *x, double *want, int n)
 {
     zt_type t = zt_type_make(ZT_F64, 1, (int64_t[]){n});
-    zt_trouble trouble = {0};
+    zt_runtime_error trouble = {0};
     zt_op_info(s->op)->def->ref(s->attrs, &(zt_arg){&t, x, NULL}, &(zt_arg){&t, want, NULL},
                                 &trouble);
 }

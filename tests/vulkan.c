@@ -13,7 +13,7 @@ static zt_prog *chain(zt_ctx *ctx, int n, int64_t rows)
 {
     zt_prog *p = zt_prog_new(ctx);
     int x = zt_prog_in(p, "x", ZT_F32, 1, &rows), y = x;
-    for (int i = 0; i < n; i++) y = i % 2 ? zt_emit_mul(p, NULL, y, x) : zt_emit_add(p, NULL, y, x);
+    for (int i = 0; i < n; i++) y = i % 2 ? zt_program_mul(p, NULL, y, x) : zt_program_add(p, NULL, y, x);
     zt_prog_out(p, "y", y);
     return p;
 }
@@ -133,8 +133,8 @@ static void test_large(zt_ctx *ctx, zt_engine *e)
     zt_prog *p = zt_prog_new(ctx);
     int a = zt_prog_in(p, "x", ZT_F32, 2, nx), ids = zt_prog_in(p, "i", ZT_I32, 1, &ni);
     int w = zt_prog_data(p, "w", ZT_F32, 2, nw, "w");
-    zt_prog_out(p, "y", zt_emit_linear(p, NULL, a, w, ZT_NONE, NULL));
-    zt_prog_out(p, "r", zt_emit_gather(p, NULL, w, ids, NULL));
+    zt_prog_out(p, "y", zt_program_linear(p, NULL, a, w, ZT_NONE, NULL));
+    zt_prog_out(p, "r", zt_program_gather(p, NULL, w, ids, NULL));
     for (int k = 0; k < WIDE; k++) x[k] = (float)(k % 5);
     zt_session *s = zt_session_open(e, p, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {x, i};
@@ -178,7 +178,7 @@ static void test_trouble(zt_ctx *ctx, zt_engine *e)
     int32_t i[2] = {4, 5};
     zt_prog *p = zt_prog_new(ctx);
     int a = zt_prog_in(p, "x", ZT_F32, 2, table), b = zt_prog_in(p, "i", ZT_I32, 1, &n);
-    zt_prog_out(p, "y", zt_emit_gather(p, NULL, a, b, NULL));
+    zt_prog_out(p, "y", zt_program_gather(p, NULL, a, b, NULL));
     zt_session *s = zt_session_open(e, p, NULL, NULL);
     const void *in[] = {x, i};
     void *out[] = {y};
@@ -209,7 +209,7 @@ static zt_tensor *run_chain(zt_run *r, zt_tensor *x)
 {
     zt_tensor *y = x;
     zt_scope_begin(r);
-    for (int i = 0; i < CHAIN; i++) y = i % 2 ? zt_add(r, y, x) : zt_tanh(r, y);
+    for (int i = 0; i < CHAIN; i++) y = i % 2 ? zt_eager_add(r, y, x) : zt_eager_tanh(r, y);
     y = zt_tensor_ref(y);
     zt_scope_end(r);
     return y;
@@ -260,25 +260,25 @@ static void test_host_writes(zt_ctx *ctx, zt_engine *e)
     zt_run *r = zt_run_new(e, true);
     zt_tensor *x = vector(ctx, 8, 1);
     float *data = zt_tensor_data(x);
-    zt_tensor *y = zt_add(r, x, x);
+    zt_tensor *y = zt_eager_add(r, x, x);
     data[0] = 100;
-    zt_tensor *z = zt_add(r, y, x);
+    zt_tensor *z = zt_eager_add(r, y, x);
     float *its = zt_tensor_data(y);
     ok(its[0] == 2 && ((float *)zt_tensor_data(z))[0] == 102, "inputs are copied as an op is run");
     its[0] = -7;
-    zt_tensor *again = zt_neg(r, y);
+    zt_tensor *again = zt_eager_neg(r, y);
     ok(((float *)zt_tensor_data(again))[0] == 7, "what was fetched and changed goes up again");
-    zt_tensor *w = zt_neg(r, again);
+    zt_tensor *w = zt_eager_neg(r, again);
     zt_type half = zt_type_make(ZT_F32, 1, (int64_t[]){4});
-    zt_tensor *view = zt_tensor_view(w, &half, 16), *back = zt_neg(r, view);
+    zt_tensor *view = zt_tensor_view(w, &half, 16), *back = zt_eager_neg(r, view);
     ok(((float *)zt_tensor_data(back))[1] == ((float *)zt_tensor_data(again))[5],
        "a piece of a tensor that is away");
-    zt_tensor *dst = vector(ctx, 8, 0), *late = zt_exp(r, x);
+    zt_tensor *dst = vector(ctx, 8, 0), *late = zt_eager_exp(r, x);
     const float *seen = zt_tensor_data(dst);
     zt_run_into(r, dst);
-    zt_add(r, late, x);
+    zt_eager_add(r, late, x);
     ok(seen[0] == ((float *)zt_tensor_data(late))[0] + 100, "a destination is written at once");
-    late = zt_tensor_ref(zt_add(r, x, x));
+    late = zt_tensor_ref(zt_eager_add(r, x, x));
     zt_run_free(r);
     ok(((float *)zt_tensor_data(late))[0] == 200, "a tensor outlives the run");
     zt_tensor_unref(late);
@@ -348,11 +348,11 @@ static void test_many(zt_ctx *ctx, zt_engine *e)
     size_t peak = e->vt->report(e).held;
     for (int i = 0; i < 6000 && y && z; i++) {
         zt_scope_begin(r);
-        zt_tensor *next = zt_tensor_ref(i % 2 ? zt_add(r, z, small) : zt_sub(r, z, small));
+        zt_tensor *next = zt_tensor_ref(i % 2 ? zt_eager_add(r, z, small) : zt_eager_sub(r, z, small));
         zt_tensor_unref(z);
         z = next;
         if (i % 20 == 0) {
-            next = zt_tensor_ref(zt_neg(r, y)); /* larger than the pool keeps */
+            next = zt_tensor_ref(zt_eager_neg(r, y)); /* larger than the pool keeps */
             zt_tensor_unref(y);
             y = next;
         }
@@ -379,12 +379,12 @@ static void test_late_trouble(zt_ctx *ctx, zt_engine *e)
     memcpy(zt_tensor_data(i), (int32_t[]){4, 7}, 8);
     for (int how = 0; how < 4; how++) {
         zt_run *r = zt_run_new(e, true);
-        zt_tensor *y = zt_gather(r, x, i, NULL);
+        zt_tensor *y = zt_eager_gather(r, x, i, NULL);
         ok(y && zt_ctx_status(ctx) == ZT_OK, "a bad index is not known when the op is recorded");
         if (how == 0) zt_run_sync(r);
         if (how == 1) zt_tensor_data(y);
         if (how == 2) zt_run_into(r, one);
-        if (how == 2) zt_add(r, one, one);
+        if (how == 2) zt_eager_add(r, one, one);
         zt_run_free(r);
         ok(zt_ctx_status(ctx) == ZT_EDATA &&
                strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),

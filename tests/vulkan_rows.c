@@ -42,7 +42,7 @@ static int matrix(zt_prog *p, trial *t, source from, zt_dtype type)
     t->w = zt_type_make(type, 2, from == RESHAPED ? folded : dim);
     if (from == INPUT) return zt_prog_in(p, "w", type, 2, dim);
     int w = zt_prog_data(p, "w", type, 2, t->w.dim, "w");
-    return from == RESHAPED ? zt_emit_reshape(p, NULL, w, &to) : w;
+    return from == RESHAPED ? zt_program_reshape(p, NULL, w, &to) : w;
 }
 
 /* y of x or rows i times the matrix from there. */
@@ -54,8 +54,8 @@ static bool run(trial *t, source from, zt_dtype type, const char *act, float *y)
     int x = act ? zt_prog_in(p, "x", ZT_F32, 2, x_dim) : zt_prog_in(p, "i", ZT_I32, 1, i_dim);
     int w = matrix(p, t, from, type);
     if (act) snprintf(a.act.s, sizeof a.act.s, "%s", act);
-    zt_prog_out(p, "y", act ? zt_emit_linear(p, NULL, x, w, ZT_NONE, &a)
-                            : zt_emit_gather(p, NULL, w, x, NULL));
+    zt_prog_out(p, "y", act ? zt_program_linear(p, NULL, x, w, ZT_NONE, &a)
+                            : zt_program_gather(p, NULL, w, x, NULL));
     zt_store store = {.user = t, .find = find, .read = read_bytes};
     zt_session *s = zt_session_open(t->e, p, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {act ? (const void *)t->x : t->i, t->bytes};

@@ -123,7 +123,7 @@ static void values_of_max(void)
        "a window that starts in the padding after x is none");
     y = out[0];
     zt_arg args[1] = {{&x, v, NULL}}, results[2] = {{&y, top, NULL}, {&out[1], NULL, at}};
-    zt_trouble t = {0};
+    zt_runtime_error t = {0};
     zt_op_info(ZT_OP_max_pool)->def->ref(&a, args, results, &t);
     ok(top[0] == -INFINITY && at[0] == -1, "padding alone is -inf, of no index");
     ok(top[1] == 3 && at[1] == 0, "the first of equals");

@@ -5,7 +5,7 @@
  * length; rows that were trained; a bias's addend.
  */
 #include "lib/dna/adapted_part.h"
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* dna_file.h - private to lib/dna: layers, the parts of which a network's layers are made, and how
  * their numbers come.
  *
- * dna.c owns opening; place.c places of tensors; net.c networks; signatures.c their files;
+ * dna.c owns opening; layer_index.c places of tensors; net.c networks; signatures.c their files;
  * values.c numbers at their
  * precision, and signatures; score.c two layers side by side; compare.c two models;
  * lineage.c many; splice.c children of two; graft.c networks in one; write.c files of them. */
@@ -55,7 +55,7 @@ struct zt_dna {
     dna_mix *mix; /* NULL: it is no child; of a child `from`, `texts` and `names` are A's */
 };
 
-/* place.c: a tensor's place and type, from its name. */
+/* layer_index.c: a tensor's place and type, from its name. */
 zt_status zt_dna_places(zt_dna *d);
 /* net.c: a network's layers and parts, from its frame. */
 zt_status zt_dna_net_layers(zt_dna *d, zt_bytes frame);

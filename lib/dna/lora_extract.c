@@ -4,7 +4,7 @@
 #include "lib/dna/lora_part.h"
 #include "lib/dna/svd.h"
 
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * tied_names of lm_head.weight, as facts) merges heads where any source has one, and takes the
  * embedding of those that do not.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Where the coefficients sum to 1 the combination is written around the first parent, or the base:
  * b + sum c_i (x_i - b). What is equal in all parents stays as it is, to the bit.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* merge_meta.c - owns what the child says of itself: the first parent's metadata, with the
  * tokenizer and the number of layers that the recipe gives it, and where it comes from.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

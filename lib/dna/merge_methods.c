@@ -6,7 +6,7 @@
  * DARE and DELLA keep is scaled by 1 over the chance it had, as both papers have it; mergekit's
  * rule, the same L1 norm as before, is `rescale: true`.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <float.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * The codes are those nearest to the child's weights, their scale is the field's for these, for which
  * the layer is merged twice: by the first parent's scale they might not fit, and Loom's rule wraps.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <string.h>
 

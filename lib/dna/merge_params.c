@@ -1,7 +1,7 @@
 /* merge_params.c - owns what a parameter is worth for a tensor: the nearest setting that has a
  * value for it, of the source, of the slice, of the recipe, else the method's default.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <stdio.h>

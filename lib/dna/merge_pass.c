@@ -6,7 +6,7 @@
  * pieces are the same for any number of threads. A tensor of one window stays in memory from pass
  * to pass.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* merge_plan.c - owns what the child consists of: which tensors of which parents make each of its
  * own, how layers are numbered, that shapes agree, and the types.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

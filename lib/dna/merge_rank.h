@@ -2,7 +2,7 @@
 #ifndef ZT_MERGE_RANK_H
 #define ZT_MERGE_RANK_H
 
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 /* Of one list of n values, in the order of their magnitudes, of equal ones of their places: those
  * from..to-1 are kept. Found: magnitudes lo..hi, and where more than are kept have just that, how

@@ -1,7 +1,7 @@
 /* merge_write.c - owns a merge from its beginning to its end: parents, plan, pool, and each
  * tensor's way: copied as it is, or made by the method.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <string.h>
 

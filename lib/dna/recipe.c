@@ -4,7 +4,7 @@
  * common part. What is not in the tables below is refused by name.
  */
 #include "lib/base/near.h"
-#include "lib/dna/recipe_room.h"
+#include "lib/dna/recipe_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* recipe_values.c - owns what "parameters" say: numbers, switches, lists of them and conditions. */
 #include "lib/base/near.h"
-#include "lib/dna/recipe_room.h"
+#include "lib/dna/recipe_internal.h"
 
 #include <math.h>
 #include <string.h>

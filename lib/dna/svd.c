@@ -7,7 +7,7 @@
  */
 #include "lib/dna/svd.h"
 
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>

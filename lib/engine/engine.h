@@ -21,7 +21,7 @@ extern "C" {
 
 typedef struct zt_engine zt_engine;
 typedef struct zt_ebuf zt_ebuf;   /* a buffer of an engine: state or weight */
-typedef struct zt_ready zt_ready; /* a prepared plan */
+typedef struct zt_executable zt_executable; /* a prepared plan */
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -135,12 +135,12 @@ typedef struct zt_engine_vt {
     void (*free)(zt_engine *e, zt_ebuf *b);
     zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host);         /* a whole state */
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
-    zt_ready *(*prepare)(zt_engine *e, const zt_plan *plan);    /* copies what it keeps */
-    void (*unprepare)(zt_engine *e, zt_ready *r);
+    zt_executable *(*prepare)(zt_engine *e, const zt_plan *plan);    /* copies what it keeps */
+    void (*unprepare)(zt_engine *e, zt_executable *r);
     /* in, out: host memory, contiguous, of the plan's types. Synchronous: when it returns outputs
      * are there and troubles have become errors: "op gather (step 3): index 70000 is not below
      * 49152". */
-    zt_status (*replay)(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+    zt_status (*replay)(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                         const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
     /* Of engines that can run ahead of their caller; all NULL where a replay is all there is.
@@ -149,7 +149,7 @@ typedef struct zt_engine_vt {
      * at once. flush: what is enqueued is handed over. sync: and waited for; the first trouble
      * is told, as by all else that waits: replay, download, and uploads to what is in use. */
     zt_ebuf *(*temp)(zt_engine *e, const zt_type *t, const void *host);
-    zt_status (*enqueue)(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+    zt_status (*enqueue)(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
     zt_status (*flush)(zt_engine *e);
     zt_status (*sync)(zt_engine *e);
     /* of engines with devices; as zt_engine_adapters */

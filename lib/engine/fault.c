@@ -68,7 +68,7 @@ static zt_status before(void *user, const zt_plan *plan, int step)
     return ZT_OK;
 }
 
-static zt_status fault_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+static zt_status fault_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                               const zt_watch *watch)
 {
     zt_watch mine = {.before = before, .user = e};

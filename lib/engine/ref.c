@@ -23,7 +23,7 @@ typedef struct ref_engine {
     zt_engine_report report;
 } ref_engine;
 
-struct zt_ready {
+struct zt_executable {
     zt_arena *arena; /* holds the copies below */
     zt_plan plan;
     int *in_value, *out_value; /* [n_in], [n_out]: a value in that place, -1: none */
@@ -158,7 +158,7 @@ static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
 /* ---- prepare --------------------------------------------------------------------------------- */
 
 /* Room in the engine's memory, from *total on, for each host tensor of one kind. */
-static zt_status lay_out(zt_engine *e, zt_ready *r, zt_place_kind kind, int n, int **value,
+static zt_status lay_out(zt_engine *e, zt_executable *r, zt_place_kind kind, int n, int **value,
                          size_t **at, size_t *total)
 {
     *value = zt_arena_alloc(r->arena, (size_t)n * sizeof **value);
@@ -188,7 +188,7 @@ static zt_status grow_memory(ref_engine *e, size_t bytes)
     return ZT_OK;
 }
 
-static zt_status prepare(zt_engine *e, zt_ready *r, const zt_plan *plan)
+static zt_status prepare(zt_engine *e, zt_executable *r, const zt_plan *plan)
 {
     zt_status s = zt_plan_copy(r->arena, plan, &r->plan);
     size_t total;
@@ -203,16 +203,16 @@ static zt_status prepare(zt_engine *e, zt_ready *r, const zt_plan *plan)
     return s ? s : grow_memory((ref_engine *)e, total);
 }
 
-static void ref_unprepare(zt_engine *e, zt_ready *r)
+static void ref_unprepare(zt_engine *e, zt_executable *r)
 {
     if (!r) return;
     zt_arena_free(r->arena);
     zt_free(e->ctx, r);
 }
 
-static zt_ready *ref_prepare(zt_engine *e, const zt_plan *plan)
+static zt_executable *ref_prepare(zt_engine *e, const zt_plan *plan)
 {
-    zt_ready *r = zt_calloc(e->ctx, 1, sizeof *r);
+    zt_executable *r = zt_calloc(e->ctx, 1, sizeof *r);
     if (!r) return NULL;
     r->arena = zt_arena_new(e->ctx, 0);
     if (r->arena && prepare(e, r, plan) == ZT_OK) return r;
@@ -222,7 +222,7 @@ static zt_ready *ref_prepare(zt_engine *e, const zt_plan *plan)
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
-static void *place_of(const ref_engine *e, const zt_ready *r, int v)
+static void *place_of(const ref_engine *e, const zt_executable *r, int v)
 {
     const zt_place *p = &r->plan.place[v];
     char *memory = e->memory;
@@ -236,7 +236,7 @@ static void *place_of(const ref_engine *e, const zt_ready *r, int v)
     return NULL;
 }
 
-static zt_arg arg_of(const ref_engine *e, const zt_ready *r, int v)
+static zt_arg arg_of(const ref_engine *e, const zt_executable *r, int v)
 {
     if (v < 0 || r->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
     zt_arg a = {.type = &r->plan.type[v]};
@@ -256,12 +256,12 @@ static void start_as_input(const zt_arg *in, const zt_arg *out)
     if (from != to && to) memmove(to, from, (size_t)zt_type_count(in->type) * 8);
 }
 
-static zt_status run_step(ref_engine *e, const zt_ready *r, int s)
+static zt_status run_step(ref_engine *e, const zt_executable *r, int s)
 {
     const zt_step *step = &r->plan.step[s];
     const zt_opinfo *info = zt_op_info(step->op);
     zt_arg in[ZT_MAX_IN] = {0}, out[ZT_MAX_OUT] = {0};
-    zt_trouble t = {0};
+    zt_runtime_error t = {0};
     for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, r, step->in[k]);
     for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, r, step->out[k]);
     for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&in[k], &out[k]);
@@ -277,7 +277,7 @@ static zt_status run_step(ref_engine *e, const zt_ready *r, int s)
                    s, t.what, (long long)t.value, (long long)t.limit);
 }
 
-static zt_status watch_step(ref_engine *e, const zt_ready *r, int s, const zt_watch *watch)
+static zt_status watch_step(ref_engine *e, const zt_executable *r, int s, const zt_watch *watch)
 {
     zt_status st = watch->before ? watch->before(watch->user, &r->plan, s) : ZT_OK;
     if (st) return st;
@@ -289,7 +289,7 @@ static zt_status watch_step(ref_engine *e, const zt_ready *r, int s, const zt_wa
     return st;
 }
 
-static zt_status ref_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+static zt_status ref_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
                             const zt_watch *watch)
 {
     ref_engine *e = (ref_engine *)base;

@@ -7,7 +7,7 @@ typedef struct trace_engine {
     void *user;
 } trace_engine;
 
-static zt_status trace_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+static zt_status trace_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                               const zt_watch *watch)
 {
     const trace_engine *t = (const trace_engine *)e;

@@ -53,12 +53,12 @@ zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host)
     return e->inner->vt->download(e->inner, b, host);
 }
 
-zt_ready *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
+zt_executable *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
 {
     return e->inner->vt->prepare(e->inner, plan);
 }
 
-void zt_wrap_unprepare(zt_engine *e, zt_ready *r) { e->inner->vt->unprepare(e->inner, r); }
+void zt_wrap_unprepare(zt_engine *e, zt_executable *r) { e->inner->vt->unprepare(e->inner, r); }
 
 zt_engine_report zt_wrap_report(const zt_engine *e)
 {
@@ -94,7 +94,7 @@ static void span_both(void *user, const zt_plan *plan, const zt_span *span)
     if (w->mine->span) w->mine->span(w->mine->user, plan, span);
 }
 
-zt_status zt_wrap_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_wrap_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                          const zt_watch *mine, const zt_watch *callers)
 {
     watch_pair pair = {mine, callers};

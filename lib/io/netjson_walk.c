@@ -251,7 +251,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 }
 
 /* What the layer's weights are, now that all its members are known; and what zt calls them. */
-static zt_dtype settle(const layer *l)
+static zt_dtype store_fence(const layer *l)
 {
     const nj_dtype *d = l->dtype;
     nj_weights *w = &l->j->weights[l->weights];
@@ -272,7 +272,7 @@ static zt_status add_tensor(const layer *l)
     zt_netjson *j = l->j;
     zt_array *a = &j->tensor[l->weights];
     const nj_dtype *d = l->native ? l->dtype : &dtypes[0];
-    zt_dtype held = settle(l);
+    zt_dtype held = store_fence(l);
     bool packed = held == ZT_DTYPE_COUNT;
     size_t bytes = (size_t)j->weights[l->weights].bytes;
     size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;

@@ -13,21 +13,21 @@
 
 static int act_silu(zt_prog *p, const char *name, int gate, int up)
 {
-    return up == ZT_NONE ? zt_emit_silu(p, name, gate) : zt_emit_swiglu(p, name, gate, up);
+    return up == ZT_NONE ? zt_program_silu(p, name, gate) : zt_program_swiglu(p, name, gate, up);
 }
 
 static int act_gelu_tanh(zt_prog *p, const char *name, int gate, int up)
 {
-    return up == ZT_NONE ? zt_emit_gelu(p, name, gate, NULL)
-                         : zt_emit_geglu(p, name, gate, up, NULL);
+    return up == ZT_NONE ? zt_program_gelu(p, name, gate, NULL)
+                         : zt_program_geglu(p, name, gate, up, NULL);
 }
 
 static int act_gelu_erf(zt_prog *p, const char *name, int gate, int up)
 {
     static const zt_gelu_attrs one = {.form = {"erf"}};
     static const zt_geglu_attrs two = {.form = {"erf"}};
-    return up == ZT_NONE ? zt_emit_gelu(p, name, gate, &one)
-                         : zt_emit_geglu(p, name, gate, up, &two);
+    return up == ZT_NONE ? zt_program_gelu(p, name, gate, &one)
+                         : zt_program_geglu(p, name, gate, up, &two);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

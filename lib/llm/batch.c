@@ -9,7 +9,7 @@
  * text may share blocks that are only written in the same step, for all rows of a step put their keys
  * and values before any row looks at them.
  */
-#include "lib/llm/batch_room.h"
+#include "lib/llm/batch_internal.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* batch_step.c - a step of a batch: which rows it feeds, and what it hands to the texts. */
-#include "lib/llm/batch_room.h"
+#include "lib/llm/batch_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -69,7 +69,7 @@ static int weight(builder *b, zt_weight w)
     if (t.rank != 1 || t.dtype == ZT_F32)
         return data;
     snprintf(wide, sizeof wide, "%s.f32", name);
-    return zt_emit_cast(b->p, wide, data, &(zt_cast_attrs){.to.s = "f32"});
+    return zt_program_cast(b->p, wide, data, &(zt_cast_attrs){.to.s = "f32"});
 }
 
 /* x w^T + bias. Unless all is exact, activations go to 8 bits where the weight is block-quantized
@@ -84,7 +84,7 @@ static int linear(builder *b, const char *what, int x, int w, int bias, bool fin
     zt_dtype t = zt_prog_value(b->p, w)->type.dtype;
     bool round = zt_dtype_get(t)->kind == 'Q' || t == ZT_BF16;
     snprintf(a.act.s, sizeof a.act.s, "%s", !round || b->o->exact ? "f32" : fine ? "q16" : "q8");
-    return zt_emit_linear(b->p, what, x, w, bias, &a);
+    return zt_program_linear(b->p, what, x, w, bias, &a);
 }
 
 static int layer_linear(builder *b, const char *what, int x, zt_weight w, zt_weight bias)
@@ -101,9 +101,9 @@ static int norm(builder *b, const char *label, int x, zt_weight w, zt_weight bia
     if (g == ZT_NONE)
         return x;
     if (b->h->arch->layer_norm)
-        return zt_emit_layer_norm(b->p, label, x, g, weight(b, bias),
+        return zt_program_layer_norm(b->p, label, x, g, weight(b, bias),
                                   &(zt_layer_norm_attrs){.eps = b->h->eps}, NULL, NULL);
-    return zt_emit_rms_norm(b->p, label, x, g,
+    return zt_program_rms_norm(b->p, label, x, g,
                             &(zt_rms_norm_attrs){.eps = b->h->eps, .dims = dims}, NULL);
 }
 
@@ -115,14 +115,14 @@ static int layer_norm(builder *b, const char *what, int x, zt_weight w, zt_weigh
 
 static int scaled(builder *b, const char *label, int x, double by)
 {
-    return by == 1 ? x : zt_emit_scale(b->p, label, x, &(zt_scale_attrs){.by = by});
+    return by == 1 ? x : zt_program_scale(b->p, label, x, &(zt_scale_attrs){.by = by});
 }
 
 /* Columns from..to-1 of x. */
 static int columns(builder *b, const char *what, int x, int64_t from, int64_t to)
 {
     zt_slice_attrs a = {.axis = 1, .from = from, .to = to};
-    return zt_emit_slice(b->p, named(b, what), x, &a);
+    return zt_program_slice(b->p, named(b, what), x, &a);
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
@@ -136,7 +136,7 @@ static int turned(builder *b, const char *normed, const char *what, int x, zt_we
     if (!h->rotated[b->layer])
         return x;
     int tab = local && h->arch->local_plain ? ZT_NONE : b->tab;
-    return zt_emit_rope(b->p, named(b, what), x, b->pos, tab, local ? &h->local_rope : &h->rope);
+    return zt_program_rope(b->p, named(b, what), x, b->pos, tab, local ? &h->local_rope : &h->rope);
 }
 
 /* Put k or v into its cache, and return the cache as it is from then on. */
@@ -145,7 +145,7 @@ static int cached(builder *b, const char *state, const char *after, int x)
     if (b->h->arch->encoder || b->o->lesson)
         return x;
     int c = zt_prog_state(b->p, named(b, state), b->o->kv, 2, (int64_t[]){b->ctx, b->h->kv_width});
-    int c1 = zt_emit_kv_put(b->p, named(b, after), c, x, b->pos, b->seq, b->table);
+    int c1 = zt_program_kv_put(b->p, named(b, after), c, x, b->pos, b->seq, b->table);
     zt_prog_keep(b->p, c, c1);
     return c1;
 }
@@ -172,7 +172,7 @@ static heads project(builder *b, int x)
 static int in_texts(builder *b, const char *what, int x, int64_t n_heads)
 {
     zt_reshape_attrs a = {.shape = {4, {b->texts, b->o->lesson, n_heads, b->h->head}}};
-    return zt_emit_reshape(b->p, named(b, what), x, &a);
+    return zt_program_reshape(b->p, named(b, what), x, &a);
 }
 
 /* A lesson's: every text by itself, each token sees those before it. */
@@ -187,9 +187,9 @@ static int causal_attention(builder *b, heads a)
     snprintf(at.layout.s, sizeof at.layout.s, "bshd");
     int q = in_texts(b, "qt", a.q, h->n_heads), k = in_texts(b, "kt", a.k, h->n_kv_heads);
     int v = in_texts(b, "vt", a.v, h->n_kv_heads);
-    int y = zt_emit_sdpa(b->p, named(b, "at"), q, k, v, ZT_NONE, ZT_NONE, &at, NULL);
+    int y = zt_program_sdpa(b->p, named(b, "at"), q, k, v, ZT_NONE, ZT_NONE, &at, NULL);
     zt_reshape_attrs back = {.shape = {2, {b->rows_all, h->q_width}}};
-    return zt_emit_reshape(b->p, named(b, "a"), y, &back);
+    return zt_program_reshape(b->p, named(b, "a"), y, &back);
 }
 
 static int attention(builder *b, int x)
@@ -205,7 +205,7 @@ static int attention(builder *b, int x)
                                 .window = h->local[b->layer] ? h->window : 0,
                                 .softcap = h->attn_cap};
     int seen = h->arch->encoder ? b->last : b->pos;
-    return zt_emit_attention(b->p, named(b, "a"), q, kc, vc, seen, b->seq, b->table, &attrs);
+    return zt_program_attention(b->p, named(b, "a"), q, kc, vc, seen, b->seq, b->table, &attrs);
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
@@ -234,18 +234,18 @@ static int layer(builder *b, int x)
     double by = b->h->residual_scale;
     int a = attention(b, layer_norm(b, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS));
     if (b->layer == b->h->n_layers - 1 && b->rows != ZT_NONE) {
-        a = zt_emit_gather(b->p, "a_rows", a, b->rows, NULL);
-        x = zt_emit_gather(b->p, "x_rows", x, b->rows, NULL);
+        a = zt_program_gather(b->p, "a_rows", a, b->rows, NULL);
+        x = zt_program_gather(b->p, "x_rows", x, b->rows, NULL);
     }
     a = layer_linear(b, "o", a, ZT_W_O, ZT_W_O_BIAS);
     a = layer_norm(b, "on", a, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
     a = scaled(b, named(b, "os"), a, by);
-    x = zt_emit_add(b->p, named(b, "y"), x, a);
+    x = zt_program_add(b->p, named(b, "y"), x, a);
     x = layer_norm(b, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
     int f = feed_forward(b, layer_norm(b, "hf", x, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS));
     f = layer_norm(b, "dn", f, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
     f = scaled(b, named(b, "ds"), f, by);
-    x = zt_emit_add(b->p, named(b, "x"), x, f);
+    x = zt_program_add(b->p, named(b, "x"), x, f);
     return layer_norm(b, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
 }
 
@@ -261,7 +261,7 @@ static int flat_input(builder *b, const char *name, const char *flat)
 {
     int x = zt_prog_in(b->p, name, ZT_I32, 2, (int64_t[]){b->texts, b->o->lesson});
     zt_reshape_attrs a = {.shape = {1, {b->rows_all}}};
-    return zt_emit_reshape(b->p, flat, x, &a);
+    return zt_program_reshape(b->p, flat, x, &a);
 }
 
 static int lesson_inputs(builder *b)
@@ -306,14 +306,14 @@ static int plus_row(builder *b, const char *row, const char *sum, int x, zt_weig
     int table = weight(b, w);
     if (table == ZT_NONE)
         return x;
-    return zt_emit_add(b->p, sum, x, zt_emit_gather(b->p, row, table, i, NULL));
+    return zt_program_add(b->p, sum, x, zt_program_gather(b->p, row, table, i, NULL));
 }
 
 /* The embedded tokens; `*table` is the embedding's value. */
 static int embed(builder *b, int ids, int *table)
 {
     *table = weight(b, ZT_W_EMBED);
-    int x = zt_emit_gather(b->p, "x", *table, ids, NULL);
+    int x = zt_program_gather(b->p, "x", *table, ids, NULL);
     x = scaled(b, "xs", x, b->h->embed_scale);
     x = plus_row(b, "x_type", "xt", x, ZT_W_TYPES, b->types);
     x = plus_row(b, "x_pos", "xp", x, ZT_W_POSITIONS, b->pos);
@@ -331,7 +331,7 @@ static int output(builder *b, int x, int embedding)
     x = scaled(b, "less", x, b->h->logit_scale);
     if (b->h->final_cap == 0)
         return x;
-    return zt_emit_softcap(b->p, "capped", x, &(zt_softcap_attrs){.cap = b->h->final_cap});
+    return zt_program_softcap(b->p, "capped", x, &(zt_softcap_attrs){.cap = b->h->final_cap});
 }
 
 /* What the rotations are divided by, for every context, or for long and for short ones. */
@@ -347,12 +347,12 @@ static int divisors(builder *b)
 static zt_status put_out(builder *b, int y)
 {
     if (b->o->lesson)
-        return zt_prog_out(b->p, "loss", zt_emit_cross_entropy(b->p, "mean", y, b->target, ZT_NONE,
+        return zt_prog_out(b->p, "loss", zt_program_cross_entropy(b->p, "mean", y, b->target, ZT_NONE,
                                                                NULL, NULL));
     zt_status s = zt_prog_out(b->p, b->o->embed ? "states" : "logits", y);
     if (s != ZT_OK || b->o->embed)
         return s;
-    s = zt_prog_out(b->p, "best", zt_emit_argmax(b->p, "likeliest", y, NULL));
+    s = zt_prog_out(b->p, "best", zt_program_argmax(b->p, "likeliest", y, NULL));
     if (s != ZT_OK || !b->o->draws)
         return s;
     return zt_prog_out(b->p, "token", zt_drawing_build(b->p, y, zt_prog_symbol(b->p, "m")));

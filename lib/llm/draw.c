@@ -91,7 +91,7 @@ int zt_drawing_build(zt_prog *p, int logits, int64_t m)
         in[k] = zt_prog_in(p, rows[k].name, rows[k].dtype, 1, &m);
     in[6] = zt_prog_in(p, "recent", ZT_I32, 2, (int64_t[]){m, ZT_DRAW_RECENT});
     in[7] = zt_prog_in(p, "banned", ZT_I32, 2, (int64_t[]){m, ZT_DRAW_BANNED});
-    return zt_emit_sample_token(p, "drawn", logits, in[0], in[1], in[2], in[3], in[4], in[5], in[6],
+    return zt_program_sample_token(p, "drawn", logits, in[0], in[1], in[2], in[3], in[4], in[5], in[6],
                                 in[7]);
 }
 

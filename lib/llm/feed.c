@@ -1,7 +1,7 @@
 /* feed.c - a language model is fed: logits, the likeliest token or the one drawn, states as an
  * embedding; and its position.
  */
-#include "lib/llm/llm_room.h"
+#include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

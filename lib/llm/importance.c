@@ -66,7 +66,7 @@ static int output_of(pass *p, int x)
     zt_sum_attrs rows = {.axes = {1, {0}}};
     if (p->output[x] >= 0)
         return p->output[x];
-    int y = zt_emit_sum(p->to, NULL, zt_emit_mul(p->to, NULL, p->map[x], p->map[x]), &rows);
+    int y = zt_program_sum(p->to, NULL, zt_program_mul(p->to, NULL, p->map[x], p->map[x]), &rows);
     snprintf(name, sizeof name, "sum%d", p->m->n_sums);
     if (y < 0 || zt_prog_out(p->to, name, y) != ZT_OK)
         return -1;

@@ -180,7 +180,7 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-zt_prog *zt_llm_lesson(zt_gguf *g, int64_t T)
+zt_prog *zt_llm_training(zt_gguf *g, int64_t T)
 {
     zt_hyper *h = zt_calloc(zt_gguf_ctx(g), 1, sizeof *h);
     zt_prog *p = NULL;

@@ -1,7 +1,7 @@
 /* learn.h - language models that are to be trained: new ones, and any model's program with a loss.
  *
  *     zt_gguf *g = zt_llm_new(ctx, &shape, text, n);       // keys, a tokenizer, drawn weights
- *     zt_prog *p = zt_llm_lesson(g, 128);                  // in ids, target, pos; out loss
+ *     zt_prog *p = zt_llm_training(g, 128);                  // in ids, target, pos; out loss
  */
 #ifndef ZT_LLM_LEARN_H
 #define ZT_LLM_LEARN_H
@@ -31,7 +31,7 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *s, const char *text, size_t
 /* The forward pass over n texts of T tokens each, without a cache, in f32, and its loss:
  * in ids, target, pos i32[n,T] (pos: 0 to T-1 in each row); out loss f32, the mean cross-entropy of
  * the next tokens. Its data are the model's tensors as f32. ZT_ENOTSUP: an encoder. */
-zt_prog *zt_llm_lesson(zt_gguf *g, int64_t T);
+zt_prog *zt_llm_training(zt_gguf *g, int64_t T);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* llm.c - a language model on an engine: opened, with its session, and closed. */
-#include "lib/llm/llm_room.h"
+#include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 
@@ -59,7 +59,7 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
     if (!m)
         return NULL;
     m->ctx = ctx;
-    if (zt_llm_ready(m, g, opts) != ZT_OK || zt_llm_scratch(m, &m->scratch) != ZT_OK ||
+    if (zt_llm_executable(m, g, opts) != ZT_OK || zt_llm_scratch(m, &m->scratch) != ZT_OK ||
         pass_program(m, g) != ZT_OK || make_inputs(m) != ZT_OK)
         goto fail;
     zt_binding fixed = {"ctx", m->cache_rows};

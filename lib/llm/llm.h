@@ -15,7 +15,7 @@
 #define ZT_LLM_H
 
 #include "lib/io/gguf.h"
-#include "lib/run/planned.h"
+#include "lib/run/plan_file.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -210,7 +210,7 @@ typedef struct zt_llm_opts {
                            `greedy` it is prepared first */
     bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
-    /* What runs, and where in memory (lib/run/planned.h); borrowed. ZT_EDATA where it is another
+    /* What runs, and where in memory (lib/run/plan_file.h); borrowed. ZT_EDATA where it is another
      * model's, or not the program of this one; NULL: the passes make it. */
     const zt_planned *planned;
 } zt_llm_opts;

@@ -1,7 +1,7 @@
 /* needs.c - what a language model is before its weights are read: options with their defaults, what
  * cannot be, its program, and the memory that it would take.
  */
-#include "lib/llm/llm_room.h"
+#include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 
@@ -50,7 +50,7 @@ static zt_status check_model(const zt_llm *m, const zt_gguf *g)
     return ZT_OK;
 }
 
-zt_status zt_llm_ready(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
+zt_status zt_llm_executable(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
 {
     zt_llm_opts *o = &m->opts;
     zt_status s = zt_hyper_read(g, &m->h);
@@ -182,7 +182,7 @@ zt_llm_info zt_llm_get(const zt_llm *m)
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out)
 {
     zt_llm m = {.ctx = zt_gguf_ctx(g)};
-    zt_status s = zt_llm_ready(&m, g, opts);
+    zt_status s = zt_llm_executable(&m, g, opts);
     if (s == ZT_OK)
         s = zt_llm_scratch(&m, &m.scratch);
     if (s == ZT_OK)
@@ -194,7 +194,7 @@ zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out)
 zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts)
 {
     zt_llm m = {.ctx = zt_gguf_ctx(g)};
-    if (zt_llm_ready(&m, g, opts) == ZT_OK) return m.prog;
+    if (zt_llm_executable(&m, g, opts) == ZT_OK) return m.prog;
     zt_prog_free(m.prog);
     return NULL;
 }

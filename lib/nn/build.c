@@ -1,7 +1,7 @@
 /* build.c - owns networks made from nothing: specifications by S3's builders, as documents, read as
  * any other. */
 #include "lib/base/near.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* contain.c - owns layers made of layers: parallel branches, sequences, and what these leave out.
  */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static nn_value join(nn_low *w, nn_value a, nn_value b)
     int64_t n = zt_layer_row_count(&a), m = zt_layer_row_count(&b);
     a = zt_layer_reshape(w, a, 2, (int64_t[]){a.dim[0], n});
     b = zt_layer_reshape(w, b, 2, (int64_t[]){b.dim[0], m});
-    a.id = zt_emit_concat(w->p, NULL, a.id, b.id, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){1});
+    a.id = zt_program_concat(w->p, NULL, a.id, b.id, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){1});
     a.dim[1] = n + m;
     return a;
 }
@@ -43,7 +43,7 @@ static nn_value shares(nn_low *w, const zt_nn_layer *l, nn_value x)
                                row, l->n_branches);
     g = zt_layer_reshape(w, g, 2, (int64_t[]){g.dim[0], row});
     if (row > l->n_branches)
-        g.id = zt_emit_slice(w->p, NULL, g.id, &(zt_slice_attrs){.axis = 1, .to = l->n_branches});
+        g.id = zt_program_slice(w->p, NULL, g.id, &(zt_slice_attrs){.axis = 1, .to = l->n_branches});
     g.dim[1] = l->n_branches;
     return zt_layer_unary(w, ZT_OP_softmax, NULL, g);
 }
@@ -53,7 +53,7 @@ static nn_value weigh(nn_low *w, nn_value y, nn_value share, int64_t i)
 {
     zt_slice_attrs a = {.axis = 1, .from = i, .to = i + 1};
     nn_value flat = zt_layer_reshape(w, y, 2, (int64_t[]){y.dim[0], zt_layer_row_count(&y)});
-    share.id = zt_emit_slice(w->p, NULL, share.id, &a);
+    share.id = zt_program_slice(w->p, NULL, share.id, &a);
     flat = zt_layer_binary(w, ZT_OP_mul, flat, share);
     return zt_layer_reshape(w, flat, y.rank, y.dim);
 }

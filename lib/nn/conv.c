@@ -1,6 +1,6 @@
 /* conv.c - owns convolutions and transposed convolutions of one, two and three dimensions: x
  * [n,channels,...], kernels of equal sides [filters,channels,k,...]. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -78,7 +78,7 @@ nn_value zt_layer_emit_conv(nn_low *w, const zt_nn_layer *l, nn_value x)
     y.dim[1] = l->filters;
     y = check_sizes(w, l, y);
     zt_conv_attrs a = {.stride = each(dims, l->stride), .pad = each(dims, l->padding), .groups = 1};
-    if (y.id >= 0) y.id = zt_emit_conv(w->p, NULL, y.id, zt_layer_weight(w, l, 0), ZT_NONE, &a);
+    if (y.id >= 0) y.id = zt_program_conv(w->p, NULL, y.id, zt_layer_weight(w, l, 0), ZT_NONE, &a);
     return y;
 }
 
@@ -98,7 +98,7 @@ nn_value zt_layer_emit_conv_transpose(nn_low *w, const zt_nn_layer *l, nn_value 
                                  .pad = each(dims, l->padding),
                                  .output_padding = each(dims, l->output_padding),
                                  .groups = 1};
-    int kernel = zt_emit_transpose(w->p, NULL, zt_layer_weight(w, l, 0), &turn);
-    y.id = zt_emit_conv_transpose(w->p, NULL, y.id, kernel, ZT_NONE, ZT_NONE, &a);
+    int kernel = zt_program_transpose(w->p, NULL, zt_layer_weight(w, l, 0), &turn);
+    y.id = zt_program_conv_transpose(w->p, NULL, y.id, kernel, ZT_NONE, ZT_NONE, &a);
     return y;
 }

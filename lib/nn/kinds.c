@@ -1,6 +1,6 @@
 /* kinds.c - owns the table of layers: of each its names, the numbers that it needs, the shapes of
  * its weights in the order in which the document has them, and what it takes. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <string.h>
 

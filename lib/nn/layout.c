@@ -1,6 +1,6 @@
 /* layout.c - owns how the layers that a probe found stand in a network: read from text, and whether
  * what one gives is what the next takes. */
-#include "lib/nn/probe_room.h"
+#include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* lower.c - owns the way from a network to a program: the grid in its order, links, and the small
  * writers of ops that layers are made with. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ nn_value zt_layer_reshape(nn_low *w, nn_value x, int rank, const int64_t *dim)
         a.shape.dim[d] = y.dim[d] = dim[d];
         same = same && x.dim[d] == dim[d];
     }
-    if (x.id >= 0 && !same) y.id = zt_emit_reshape(w->p, NULL, x.id, &a);
+    if (x.id >= 0 && !same) y.id = zt_program_reshape(w->p, NULL, x.id, &a);
     return y;
 }
 
@@ -174,7 +174,7 @@ static nn_value run_grid(nn_low *w, nn_value x, int *layer)
     return x;
 }
 
-int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each)
+int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_options *how, int *each)
 {
     nn_low w = {.nn = nn, .how = how, .p = p};
     if (x < 0) return -1;
@@ -194,7 +194,7 @@ int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int 
 
 int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer)
 {
-    return zt_nn_emit_as(nn, p, x, &(zt_nn_how){0}, layer);
+    return zt_nn_emit_as(nn, p, x, &(zt_nn_options){0}, layer);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -265,10 +265,10 @@ zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in)
 
 zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in)
 {
-    return zt_nn_prog_as(nn, &(zt_nn_how){.in = in});
+    return zt_nn_prog_as(nn, &(zt_nn_options){.in = in});
 }
 
-zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how)
+zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_options *how)
 {
     zt_nn_shape own;
     const zt_nn_shape *in = how->in ? how->in : &own;

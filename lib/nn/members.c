@@ -1,7 +1,7 @@
 /* members.c - owns the members that a network's document and its layers may have: one that nothing
  * reads is refused, for what was meant by it would be missing. */
 #include "lib/base/near.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* mount.c - owns networks made of what a probe found: a document of its layers, and its tensors as
  * their weights. */
 #include "lib/io/json.h"
-#include "lib/nn/nn_room.h"
-#include "lib/nn/probe_room.h"
+#include "lib/nn/nn_internal.h"
+#include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,12 +101,12 @@ static double number_of(const json_t *from, const char *key)
     return x > 0 ? x : 0;
 }
 
-zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told)
+zt_status zt_nn_overrides_read(zt_ctx *ctx, const char *path, zt_nn_overrides *told)
 {
     json_t *config = zt_json_file(ctx, path, 1 << 24);
     if (!config) return zt_ctx_status(ctx);
     double heads = number_of(config, "num_attention_heads");
-    *told = (zt_nn_told){.heads = heads < 1 << 24 ? (int64_t)heads : 0,
+    *told = (zt_nn_overrides){.heads = heads < 1 << 24 ? (int64_t)heads : 0,
                          .rope_base = number_of(config, "rope_theta"),
                          .eps = number_of(config, "rms_norm_eps")};
     if (told->rope_base == 0)
@@ -120,7 +120,7 @@ zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told)
 
 /* How many heads: told, else of 64 numbers where d and kv are such, else of all that k and v have.
  */
-static void put_heads(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *told)
+static void put_heads(zt_str *s, const zt_nn_archetype *a, const zt_nn_overrides *told)
 {
     int64_t d = metric(a, "d"), kv = metric(a, "kv") ? metric(a, "kv") : d, heads = told->heads;
     if (heads < 1 || d % heads) heads = d % 64 || kv % 64 ? 0 : d / 64;
@@ -133,7 +133,7 @@ static void put_heads(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *tol
 }
 
 /* All but the brace that ends it. */
-static void put_layer(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *told)
+static void put_layer(zt_str *s, const zt_nn_archetype *a, const zt_nn_overrides *told)
 {
     const form *f = form_of(a);
     zt_str_printf(s, "\"type\":\"%s\"", zt_nn_kind_name(a->kind));
@@ -147,7 +147,7 @@ static void put_layer(zt_str *s, const zt_nn_archetype *a, const zt_nn_told *tol
 }
 
 /* The number of layers of the grid. */
-static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told)
+static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_overrides *told)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < zt_nn_probe_count(p); i++) {
@@ -169,11 +169,11 @@ static int64_t put_layers(zt_str *s, const zt_nn_probe *p, const zt_nn_told *tol
     return n;
 }
 
-static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_overrides *told,
                          const zt_nn_layout *l);
 
 /* A list, each in braces, of the grid with its place. */
-static int64_t put_list(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+static int64_t put_list(zt_str *s, const zt_nn_probe *p, const zt_nn_overrides *told,
                         const zt_nn_layout *l, bool grid)
 {
     int64_t n = 0;
@@ -186,7 +186,7 @@ static int64_t put_list(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
     return n;
 }
 
-static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_overrides *told,
                          const zt_nn_layout *l)
 {
     if (l->kind == ZT_NN_LAYOUT_LAYER) {
@@ -204,7 +204,7 @@ static void put_standing(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told
     zt_str_puts(s, residual ? "]},{\"type\":\"Residual\"}]" : "]");
 }
 
-static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_told *told,
+static int64_t put_document(zt_str *s, const zt_nn_probe *p, const zt_nn_overrides *told,
                             const zt_nn_layout *layout)
 {
     zt_str layers;
@@ -310,17 +310,17 @@ static zt_status fill_layout(zt_nn *nn, const zt_nn_probe *p, zt_checkpoint *c,
     return s;
 }
 
-zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told)
+zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_overrides *told)
 {
     return zt_nn_mount_as(ctx, p, c, told, NULL);
 }
 
-zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told,
+zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_overrides *told,
                       const zt_nn_layout *layout)
 {
     zt_str text;
     zt_str_init(&text, ctx);
-    int64_t n = put_document(&text, p, told ? told : &(zt_nn_told){0}, layout);
+    int64_t n = put_document(&text, p, told ? told : &(zt_nn_overrides){0}, layout);
     zt_source *source = NULL;
     if (n == 0)
         zt_fail(ctx, ZT_EDATA, "%s: no tensor is known for a layer's", zt_checkpoint_name(c));

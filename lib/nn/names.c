@@ -1,7 +1,7 @@
 /* names.c - owns the names of layers, activations, softmax types and dtypes, as openfluke/loom's
  * package poly reads and writes them. */
 #include "lib/io/netjson.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <string.h>
 #include <strings.h>

@@ -249,7 +249,7 @@ typedef struct zt_nn_shape {
 zt_status zt_nn_input(const zt_nn *nn, zt_nn_shape *in);
 
 /* How a network is run. All 0: layer after layer. */
-typedef struct zt_nn_how {
+typedef struct zt_nn_options {
     const zt_nn_shape *in; /* of x; NULL: zt_nn_input's */
     /* Above 0, systolic: so many cycles of a clock by which all places of the grid run at once.
      * Each reads what the place before it held after the cycle before, one with a link what its
@@ -264,13 +264,13 @@ typedef struct zt_nn_how {
      * i32[n]. What a row gets does not depend on which step it came in. Attention over [n,s,d] sees
      * whole sequences as ever, and a network without any other has neither states nor pos. */
     bool cache;
-} zt_nn_how;
+} zt_nn_options;
 
 /* in x: f32[n,...] and out y, with a data for each weight that is used. `in` NULL: zt_nn_input's.
  */
 zt_prog *zt_nn_prog(const zt_nn *nn, const zt_nn_shape *in);
 /* ZT_EUSAGE for more cycles of places than 65536, or so few that nothing reaches the last place. */
-zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how);
+zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_options *how);
 
 /* The same into a program of the caller's, on its value x (an input, f32, whose first dimension may
  * be a symbol; the others are numbers): the value that comes out, -1 on failure. Data have the
@@ -279,7 +279,7 @@ zt_prog *zt_nn_prog_as(const zt_nn *nn, const zt_nn_how *how);
 int zt_nn_emit(const zt_nn *nn, zt_prog *p, int x, int *layer);
 /* As `how` says, but for its `in`. each[zt_nn_count], of cycles
  * each[cycles][places of the grid]: -1 is nothing. */
-int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_how *how, int *each);
+int zt_nn_emit_as(const zt_nn *nn, zt_prog *p, int x, const zt_nn_options *how, int *each);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* prefix.c - owns layers that tensors' names tell: those of language models, as S3's prefixes and
  * Meta's own files have them. */
-#include "lib/nn/probe_room.h"
+#include "lib/nn/probe_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

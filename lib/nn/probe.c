@@ -1,5 +1,5 @@
 /* probe.c - owns the search for layers among tensors: S3's rules, as facts. */
-#include "lib/nn/probe_room.h"
+#include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

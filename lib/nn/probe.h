@@ -82,15 +82,15 @@ int64_t zt_nn_probe_left(const zt_nn_probe *p);
 int64_t zt_nn_layer_left(const zt_nn_archetype *a); /* of one layer: what it has no place for */
 
 /* What no tensor tells; 0: not told either. */
-typedef struct zt_nn_told {
+typedef struct zt_nn_overrides {
     int64_t heads;    /* of attention; else of 64 numbers each where that goes, else one */
     double rope_base; /* of attention that names tell; else 10000 */
     double eps;       /* of norms that names tell; else theirs */
-} zt_nn_told;
+} zt_nn_overrides;
 
 /* The same from a model's config.json: num_attention_heads, rope_theta (also in rope_parameters),
  * rms_norm_eps or layer_norm_eps. */
-zt_status zt_nn_told_read(zt_ctx *ctx, const char *path, zt_nn_told *told);
+zt_status zt_nn_overrides_read(zt_ctx *ctx, const char *path, zt_nn_overrides *told);
 
 /* ---- how layers stand ------------------------------------------------------------------------ */
 
@@ -123,13 +123,13 @@ zt_status zt_nn_layout_check(zt_ctx *ctx, const zt_nn_probe *p, const zt_nn_layo
 /* Becomes a layer of a network: where names tell a model, what shapes say of the rest does not. */
 bool zt_nn_mounts(const zt_nn_probe *p, const zt_nn_archetype *a);
 /* A network of the layers of the layout, as they stand in it; else as zt_nn_mount. */
-zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told,
+zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_overrides *told,
                       const zt_nn_layout *layout);
 
 /* A network of what was found in `c`, a layer each, one after the other, with its tensors as f32
  * masters; a block's norm and what follows it make one layer, x + layer(norm(x)). What a layer has
  * no place for (a bias of Dense, statistics) is left. `told` NULL: nothing. */
-zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_told *told);
+zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *p, zt_checkpoint *c, const zt_nn_overrides *told);
 
 #ifdef __cplusplus
 }

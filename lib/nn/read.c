@@ -2,7 +2,7 @@
 #include "lib/base/near.h"
 #include "lib/io/json.h"
 #include "lib/io/netjson.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* report.c - owns what is told of networks: numbers of a layer's values, and S3's telemetry. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  *
  * x is [n,s,k], n sequences; rows [n,s*k] with s of the document likewise. Attention takes [n,d]
  * for one sequence of n. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,11 +37,11 @@ static nn_value as_before(nn_low *w, nn_value y, nn_value x, int64_t took)
 /* Each row's place in its sequence, i32[rows]: counted, so that it needs no input. */
 static int positions(nn_low *w, nn_value x, int64_t rows)
 {
-    int first = zt_emit_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = 2, .to = 1});
-    int ones = zt_emit_fill_like(w->p, NULL, first, &(zt_fill_like_attrs){1});
-    int whole = zt_emit_cast(w->p, NULL, ones, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
-    int count = zt_emit_cumsum(w->p, NULL, whole, &(zt_cumsum_attrs){.axis = 1, .exclusive = 1});
-    return zt_emit_reshape(w->p, NULL, count, &(zt_reshape_attrs){{1, {rows}}});
+    int first = zt_program_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = 2, .to = 1});
+    int ones = zt_program_fill_like(w->p, NULL, first, &(zt_fill_like_attrs){1});
+    int whole = zt_program_cast(w->p, NULL, ones, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
+    int count = zt_program_cumsum(w->p, NULL, whole, &(zt_cumsum_attrs){.axis = 1, .exclusive = 1});
+    return zt_program_reshape(w->p, NULL, count, &(zt_reshape_attrs){{1, {rows}}});
 }
 
 static int64_t all_rows(const nn_low *w, const nn_value *x)
@@ -53,13 +53,13 @@ static int64_t all_rows(const nn_low *w, const nn_value *x)
 static int turned_linear(nn_low *w, const zt_nn_layer *l, int x, int part, int pos)
 {
     int64_t D = l->head_dim;
-    int y = zt_emit_linear(w->p, NULL, x, zt_layer_weight(w, l, part),
+    int y = zt_program_linear(w->p, NULL, x, zt_layer_weight(w, l, part),
                            zt_layer_weight(w, l, 4 + part), NULL);
     zt_rope_attrs turn = zt_rope_defaults();
     turn.head = D;
     turn.dims = D - D % 2; /* of an odd number of columns the last stays, and angles are D's */
     turn.theta = D % 2 ? pow(l->rope_freq_base, (double)turn.dims / (double)D) : l->rope_freq_base;
-    return pos >= 0 ? zt_emit_rope(w->p, NULL, y, pos, ZT_NONE, &turn) : y;
+    return pos >= 0 ? zt_program_rope(w->p, NULL, y, pos, ZT_NONE, &turn) : y;
 }
 
 /* The same as [sequences, steps, heads, head_dim]. */
@@ -67,7 +67,7 @@ static int heads(nn_low *w, const zt_nn_layer *l, nn_value x, int part, int64_t 
 {
     int in = zt_layer_reshape(w, x, 2, (int64_t[]){all_rows(w, &x), x.dim[2]}).id;
     int y = turned_linear(w, l, in, part, pos);
-    return zt_emit_reshape(w->p, NULL, y,
+    return zt_program_reshape(w->p, NULL, y,
                            &(zt_reshape_attrs){{4, {x.dim[0], x.dim[1], n, l->head_dim}}});
 }
 
@@ -93,7 +93,7 @@ static int cached(nn_low *w, const zt_nn_layer *l, const char *what, int x, int 
     for (int k = 2; zt_prog_find(w->p, name) >= 0; k++)
         snprintf(name, sizeof name, "%s.%s.%d", l->path, what, k);
     int cache = zt_prog_state(w->p, name, ZT_F32, 2, dim);
-    int after = zt_emit_kv_put(w->p, NULL, cache, x, pos, ZT_NONE, ZT_NONE);
+    int after = zt_program_kv_put(w->p, NULL, cache, x, pos, ZT_NONE, ZT_NONE);
     return cache >= 0 && after >= 0 && !zt_prog_keep(w->p, cache, after) ? after : -1;
 }
 
@@ -105,9 +105,9 @@ static nn_value continued(nn_low *w, const zt_nn_layer *l, nn_value x)
     int k = cached(w, l, "k_cache", turned_linear(w, l, x.id, 1, turn), pos);
     int v = cached(w, l, "v_cache", turned_linear(w, l, x.id, 2, ZT_NONE), pos);
     zt_attention_attrs a = {.head = l->head_dim};
-    x.id = zt_emit_attention(w->p, NULL, q, k, v, pos, ZT_NONE, ZT_NONE, &a);
+    x.id = zt_program_attention(w->p, NULL, q, k, v, pos, ZT_NONE, ZT_NONE, &a);
     x.id =
-        zt_emit_linear(w->p, NULL, x.id, zt_layer_weight(w, l, 3), zt_layer_weight(w, l, 7), NULL);
+        zt_program_linear(w->p, NULL, x.id, zt_layer_weight(w, l, 3), zt_layer_weight(w, l, 7), NULL);
     return x;
 }
 
@@ -132,10 +132,10 @@ nn_value zt_layer_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
     int v = heads(w, l, s, 2, l->num_kv_heads, ZT_NONE);
     zt_sdpa_attrs a = zt_sdpa_defaults();
     a.causal = 1;
-    a.layout = (zt_word){"bshd"};
-    int y = zt_emit_sdpa(w->p, NULL, q, k, v, ZT_NONE, ZT_NONE, &a, NULL);
-    y = zt_emit_reshape(w->p, NULL, y, &(zt_reshape_attrs){{2, {rows, d}}});
-    y = zt_emit_linear(w->p, NULL, y, zt_layer_weight(w, l, 3), zt_layer_weight(w, l, 7), NULL);
+    a.layout = (zt_enum_string){"bshd"};
+    int y = zt_program_sdpa(w->p, NULL, q, k, v, ZT_NONE, ZT_NONE, &a, NULL);
+    y = zt_program_reshape(w->p, NULL, y, &(zt_reshape_attrs){{2, {rows, d}}});
+    y = zt_program_linear(w->p, NULL, y, zt_layer_weight(w, l, 3), zt_layer_weight(w, l, 7), NULL);
     return zt_layer_reshape(w, (nn_value){y, 2, {rows, d}}, x.rank, x.dim);
 }
 
@@ -144,14 +144,14 @@ nn_value zt_layer_emit_attention(nn_low *w, const zt_nn_layer *l, nn_value x)
 /* The ops take [steps, sequences, k]. */
 static int turned(nn_low *w, int x)
 {
-    return zt_emit_transpose(w->p, NULL, x, &(zt_transpose_attrs){{3, {1, 0, 2}}});
+    return zt_program_transpose(w->p, NULL, x, &(zt_transpose_attrs){{3, {1, 0, 2}}});
 }
 
 nn_value zt_layer_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = sequences(w, l, x, l->input_height, false);
     int h =
-        zt_emit_rnn(w->p, NULL, turned(w, y.id), zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
+        zt_program_rnn(w->p, NULL, turned(w, y.id), zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
                     zt_layer_weight(w, l, 2), ZT_NONE, ZT_NONE, NULL, NULL, NULL);
     y.id = turned(w, h);
     y.dim[2] = l->output_height;
@@ -161,7 +161,7 @@ nn_value zt_layer_emit_rnn(nn_low *w, const zt_nn_layer *l, nn_value x)
 /* A weight of the four gates, one below the other. */
 static int gates(nn_low *w, const zt_nn_layer *l, int part)
 {
-    return zt_emit_concat(w->p, NULL, zt_layer_weight(w, l, part), zt_layer_weight(w, l, part + 3),
+    return zt_program_concat(w->p, NULL, zt_layer_weight(w, l, part), zt_layer_weight(w, l, part + 3),
                           zt_layer_weight(w, l, part + 6), zt_layer_weight(w, l, part + 9), ZT_NONE,
                           NULL);
 }
@@ -170,7 +170,7 @@ nn_value zt_layer_emit_lstm(nn_low *w, const zt_nn_layer *l, nn_value x)
 {
     nn_value y = sequences(w, l, x, l->input_height, false);
     int h =
-        zt_emit_lstm(w->p, NULL, turned(w, y.id), gates(w, l, 0), gates(w, l, 1), gates(w, l, 2),
+        zt_program_lstm(w->p, NULL, turned(w, y.id), gates(w, l, 0), gates(w, l, 1), gates(w, l, 2),
                      ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, NULL, NULL, NULL, NULL);
     y.id = turned(w, h);
     y.dim[2] = l->output_height;

@@ -1,6 +1,6 @@
 /* softmax.c - owns the ten kinds of softmax, each over all numbers of a row (of x [n], over x), or
  * over groups of them. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 
@@ -34,15 +34,15 @@ static nn_value hide(nn_low *w, const zt_nn_layer *l, nn_value x)
     if (n == 0) return x;
     int mask = zt_layer_mask(w, l), first = x.id;
     if (n < l->n_mask)
-        mask = zt_emit_slice(w->p, NULL, mask, &(zt_slice_attrs){.axis = 0, .to = n});
+        mask = zt_program_slice(w->p, NULL, mask, &(zt_slice_attrs){.axis = 0, .to = n});
     if (n < row) {
-        first = zt_emit_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = axis, .to = n});
-        rest = zt_emit_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = axis, .from = n});
+        first = zt_program_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = axis, .to = n});
+        rest = zt_program_slice(w->p, NULL, x.id, &(zt_slice_attrs){.axis = axis, .from = n});
     }
-    int none = zt_emit_fill_like(w->p, NULL, first, &(zt_fill_like_attrs){-1e9});
-    x.id = zt_emit_where(w->p, NULL, mask, first, none);
+    int none = zt_program_fill_like(w->p, NULL, first, &(zt_fill_like_attrs){-1e9});
+    x.id = zt_program_where(w->p, NULL, mask, first, none);
     if (n < row)
-        x.id = zt_emit_concat(w->p, NULL, x.id, rest, ZT_NONE, ZT_NONE, ZT_NONE,
+        x.id = zt_program_concat(w->p, NULL, x.id, rest, ZT_NONE, ZT_NONE, ZT_NONE,
                               &(zt_concat_attrs){axis});
     return x;
 }
@@ -56,10 +56,10 @@ static nn_value shake(nn_low *w, const zt_nn_layer *l, nn_value x)
     zt_random_uniform_attrs a = zt_random_uniform_defaults();
     a.low = 1e-10;
     a.seed = (int64_t)(w->nn->seed + (uint64_t)w->draws++);
-    int u = zt_emit_random_uniform(w->p, NULL, counter, x.id, &a);
-    int once = zt_emit_neg(w->p, NULL, zt_emit_ln(w->p, NULL, u));
-    int noise = zt_emit_ln(w->p, NULL, once);
-    x.id = zt_emit_sub(w->p, NULL, x.id, noise);
+    int u = zt_program_random_uniform(w->p, NULL, counter, x.id, &a);
+    int once = zt_program_neg(w->p, NULL, zt_program_ln(w->p, NULL, u));
+    int noise = zt_program_ln(w->p, NULL, once);
+    x.id = zt_program_sub(w->p, NULL, x.id, noise);
     return x;
 }
 
@@ -67,7 +67,7 @@ static int sparse(nn_low *w, int x)
 {
     zt_entmax_attrs a = zt_entmax_defaults();
     a.alpha = 2;
-    return zt_emit_entmax(w->p, NULL, x, &a);
+    return zt_program_entmax(w->p, NULL, x, &a);
 }
 
 /* Between softmax (alpha 1) and sparsemax (2): Loom's straight line, not entmax itself. */
@@ -75,11 +75,11 @@ static int between(nn_low *w, const zt_nn_layer *l, int x)
 {
     double alpha = l->entmax_alpha != 0 ? l->entmax_alpha : 1.5;
     if (alpha >= 2) return sparse(w, x);
-    int soft = zt_emit_softmax(w->p, NULL, x, NULL);
+    int soft = zt_program_softmax(w->p, NULL, x, NULL);
     if (alpha <= 1) return soft;
-    int a = zt_emit_scale(w->p, NULL, soft, &(zt_scale_attrs){2 - alpha});
-    int b = zt_emit_scale(w->p, NULL, sparse(w, x), &(zt_scale_attrs){alpha - 1});
-    return zt_emit_add(w->p, NULL, a, b);
+    int a = zt_program_scale(w->p, NULL, soft, &(zt_scale_attrs){2 - alpha});
+    int b = zt_program_scale(w->p, NULL, sparse(w, x), &(zt_scale_attrs){alpha - 1});
+    return zt_program_add(w->p, NULL, a, b);
 }
 
 nn_value zt_layer_emit_softmax(nn_low *w, const zt_nn_layer *l, nn_value x)
@@ -95,6 +95,6 @@ nn_value zt_layer_emit_softmax(nn_low *w, const zt_nn_layer *l, nn_value x)
     else if (l->softmax == ZT_NN_ENTMAX)
         y.id = between(w, l, y.id);
     else
-        y.id = zt_emit_softmax(w->p, NULL, y.id, NULL);
+        y.id = zt_program_softmax(w->p, NULL, y.id, NULL);
     return zt_layer_reshape(w, y, x.rank, x.dim);
 }

@@ -1,6 +1,6 @@
 /* systolic.c - owns systolic runs: a clock by which all places of the grid run at once, each on
  * what another held after the cycle before. */
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <string.h>

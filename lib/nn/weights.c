@@ -1,7 +1,7 @@
 /* weights.c - owns a network's weights: masters, from a document or drawn, and what layers compute
  * with, by name. */
 #include "lib/io/netjson.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

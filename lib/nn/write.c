@@ -2,7 +2,7 @@
  * them, and ours, which it has no place for, where they say something. */
 #include "lib/io/base64.h"
 #include "lib/io/netjson.h"
-#include "lib/nn/nn_room.h"
+#include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

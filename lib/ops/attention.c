@@ -52,7 +52,7 @@ static double score(const view *w, int64_t slot)
  * slots are known to be good. */
 static void attend(const view *w, double *y)
 {
-    zt_trouble none = {0};
+    zt_runtime_error none = {0};
     double max = -INFINITY, sum = 0;
     for (int64_t p = w->first; p <= w->last; p++) {
         double s = score(w, zt_slots_find(w->slots, w->row, p, &none));
@@ -69,7 +69,7 @@ static void attend(const view *w, double *y)
 }
 
 static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_t last,
-                       zt_trouble *t)
+                       zt_runtime_error *t)
 {
     if (zt_slots_find(slots, row, last, t) < 0) return false;
     for (int64_t p = first; p <= last; p++)
@@ -77,7 +77,7 @@ static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_
     return true;
 }
 
-static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_attention_attrs *a = attrs;
     int64_t n = in[0].type->dim[0], D = a->head, W = in[1].type->dim[1];
@@ -177,24 +177,24 @@ static bool attention_cases(int i, zt_case *c)
 /* Rows of the cache, and the positions that they hold, f32 [ctx]. */
 static int positions(const zt_emit *e, int k)
 {
-    int one = zt_e_sum(e, k, &(zt_sum_attrs){{1, {1}}, 0});
-    one = zt_e_fill_like(e, one, &(zt_fill_like_attrs){1});
-    return zt_e_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
+    int one = zt_build_sum(e, k, &(zt_sum_attrs){{1, {1}}, 0});
+    one = zt_build_fill_like(e, one, &(zt_fill_like_attrs){1});
+    return zt_build_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
 }
 
 /* bool [n,ctx]: does row t see position p. */
 static int seen(const zt_emit *e, int p, int pos, int64_t window)
 {
     const zt_cast_attrs f32 = zt_cast_defaults();
-    int last = zt_e_group(e, zt_e_cast(e, pos, &f32), &(zt_group_attrs){1});
-    int all = zt_e_le(e, p, last);
+    int last = zt_build_group(e, zt_build_cast(e, pos, &f32), &(zt_group_attrs){1});
+    int all = zt_build_le(e, p, last);
     if (window <= 0) return all;
-    return zt_e_logical_and(e, all, zt_e_gt(e, p, zt_e_plus(e, last, -(double)window)));
+    return zt_build_logical_and(e, all, zt_build_gt(e, p, zt_build_plus(e, last, -(double)window)));
 }
 
 static int cast_to(const zt_emit *e, int x, zt_dtype t)
 {
-    return zt_e_cast(e, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
+    return zt_build_cast(e, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
 }
 
 /* i32 [n,ctx]: where position p of row t's sequence is. */
@@ -202,19 +202,19 @@ static int slots_of(const zt_emit *e, int p, const int *in, int64_t n, int64_t B
 {
     int seq = in[4];
     if (seq == ZT_NONE) /* the first */
-        seq = cast_to(e, zt_e_times(e, cast_to(e, in[3], ZT_F64), 0), ZT_I32);
-    seq = zt_e_broadcast_to(e, zt_e_group(e, seq, &(zt_group_attrs){1}), ZT_NONE,
+        seq = cast_to(e, zt_build_times(e, cast_to(e, in[3], ZT_F64), 0), ZT_I32);
+    seq = zt_build_broadcast_to(e, zt_build_group(e, seq, &(zt_group_attrs){1}), ZT_NONE,
                             &(zt_broadcast_to_attrs){{2, {n, B}}});
-    int table = zt_e_gather_elements(e, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
-    table = zt_e_times(e, cast_to(e, table, ZT_F64), (double)block); /* exact */
-    int first = zt_e_group(e, cast_to(e, table, ZT_I32), &(zt_group_attrs){1});
-    int within = zt_e_slice(e, cast_to(e, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
-    return zt_e_reshape(e, zt_e_add(e, first, within), &(zt_reshape_attrs){{2, {n, B * block}}});
+    int table = zt_build_gather_elements(e, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
+    table = zt_build_times(e, cast_to(e, table, ZT_F64), (double)block); /* exact */
+    int first = zt_build_group(e, cast_to(e, table, ZT_I32), &(zt_group_attrs){1});
+    int within = zt_build_slice(e, cast_to(e, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
+    return zt_build_reshape(e, zt_build_add(e, first, within), &(zt_reshape_attrs){{2, {n, B * block}}});
 }
 
 static int as_heads(const zt_emit *e, int x, int64_t b, int64_t s, int64_t heads, int64_t D)
 {
-    return zt_e_reshape(e, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
+    return zt_build_reshape(e, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
 }
 
 /* sdpa whose mask says what is seen; with a table each row by itself, its keys and values gathered.
@@ -225,24 +225,24 @@ static void attention_expand(const zt_emit *e, const void *attrs, const int *in,
     zt_type q = e->type(e->user, in[0]), kv = e->type(e->user, in[1]);
     int64_t n = q.dim[0], ctx = kv.dim[0], D = a->head, rows = 1;
     if (n < 0 || ctx < 0) return;
-    int k = zt_e_wide(e, in[1]), v = zt_e_wide(e, in[2]), p = positions(e, k);
+    int k = zt_build_wide(e, in[1]), v = zt_build_wide(e, in[2]), p = positions(e, k);
     int mask = seen(e, p, in[3], a->window);
     if (in[5] != ZT_NONE) {
         const zt_gather_attrs zero = {.oob = {"zero"}};
         int64_t B = e->type(e->user, in[5]).dim[1];
         int slots = slots_of(e, p, in, n, B, ctx / B);
-        k = zt_e_gather(e, k, slots, &zero);
-        v = zt_e_gather(e, v, slots, &zero);
+        k = zt_build_gather(e, k, slots, &zero);
+        v = zt_build_gather(e, v, slots, &zero);
         rows = n;
     }
     int64_t each = rows == 1 ? n : 1, G = kv.dim[1] / D;
     zt_sdpa_attrs how = zt_sdpa_defaults();
-    how.scale = a->scale, how.softcap = a->softcap, how.layout = (zt_word){"bshd"};
-    mask = zt_e_reshape(e, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
-    int y = zt_e_sdpa(e, as_heads(e, in[0], rows, each, q.dim[1] / D, D),
+    how.scale = a->scale, how.softcap = a->softcap, how.layout = (zt_enum_string){"bshd"};
+    mask = zt_build_reshape(e, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
+    int y = zt_build_sdpa(e, as_heads(e, in[0], rows, each, q.dim[1] / D, D),
                       as_heads(e, k, rows, ctx, G, D), as_heads(e, v, rows, ctx, G, D), mask,
                       ZT_NONE, &how, NULL);
-    out[0] = zt_e_reshape_like(e, y, in[0]);
+    out[0] = zt_build_reshape_like(e, y, in[0]);
 }
 
 const zt_opdef zt_op_attention = {

@@ -66,13 +66,13 @@ static void arg_ref(int64_t axis, double sign, const zt_arg *in, zt_arg *out)
     }
 }
 
-static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     arg_ref(((const zt_argmax_attrs *)attrs)->axis, 1, in, out);
 }
 
-static void argmin_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void argmin_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     arg_ref(((const zt_argmin_attrs *)attrs)->axis, -1, in, out);
@@ -153,7 +153,7 @@ static double line_top(const lines *l, const double *x)
     return top;
 }
 
-static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     lines l = lines_along(((const zt_softmax_attrs *)attrs)->axis, in[0].type);
     (void)t;
@@ -165,7 +165,7 @@ static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_tro
     }
 }
 
-static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     lines l = lines_along(((const zt_log_softmax_attrs *)attrs)->axis, in[0].type);
     (void)t;
@@ -214,21 +214,21 @@ static bool softmax_cases(int i, zt_case *c)
 static int line_sum(const zt_vjp *v, int x)
 {
     int64_t axis = ((const zt_softmax_attrs *)v->attrs)->axis;
-    return zt_e_sum(v->e, x, &(zt_sum_attrs){{1, {axis}}, 1});
+    return zt_build_sum(v->e, x, &(zt_sum_attrs){{1, {axis}}, 1});
 }
 
 static void softmax_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int y = v->out[0], dy = v->dy[0];
-    v->dx[0] = zt_e_mul(e, y, zt_e_sub(e, dy, line_sum(v, zt_e_mul(e, y, dy))));
+    v->dx[0] = zt_build_mul(e, y, zt_build_sub(e, dy, line_sum(v, zt_build_mul(e, y, dy))));
 }
 
 static void log_softmax_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int y = v->out[0], dy = v->dy[0];
-    v->dx[0] = zt_e_sub(e, dy, zt_e_mul(e, zt_e_exp(e, y), line_sum(v, dy)));
+    v->dx[0] = zt_build_sub(e, dy, zt_build_mul(e, zt_build_exp(e, y), line_sum(v, dy)));
 }
 
 const zt_opdef zt_op_softmax = {
@@ -271,7 +271,7 @@ static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return want_axis(ctx, a->axis, in[0]);
 }
 
-static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_cumsum_attrs *a = attrs;
     lines l = lines_along(a->axis, in[0].type);
@@ -317,7 +317,7 @@ static bool cumsum_cases(int i, zt_case *c)
 static void cumsum_vjp(zt_vjp *v)
 {
     const zt_cumsum_attrs *a = v->attrs;
-    v->dx[0] = zt_e_cumsum(v->e, v->dy[0],
+    v->dx[0] = zt_build_cumsum(v->e, v->dy[0],
                            &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
 }
 

@@ -130,21 +130,21 @@ static bool compare_cases(int i, zt_case *c)
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* Towards zero; the least divided by -1 is itself, wrapped; by zero an error and 0. */
-static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
+static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
 {
-    if (b == 0) zt_row_trouble(t, "an integer is divided by zero", 0, -1);
+    if (b == 0) zt_row_runtime_error(t, "an integer is divided by zero", 0, -1);
     if (b == 0) return 0;
     if (flip) return (uint64_t)a / (uint64_t)b;
     return b == -1 ? -(uint64_t)a : (uint64_t)(a / b);
 }
 
 /* What that leaves, of a's sign; and, floored, of b's. */
-static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
+static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
 {
     return (uint64_t)a - quotient(a, b, flip, t) * (uint64_t)b;
 }
 
-static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_trouble *t)
+static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
 {
     int64_t r = (int64_t)leaves(a, b, flip, t);
     if (b == 0) return 0;
@@ -176,39 +176,39 @@ REF(pow, pow(a, b), 0 * (uint64_t)(a + b))
 static void add_vjp(zt_vjp *v)
 {
     for (int k = 0; k < 2; k++)
-        if (v->want[k]) v->dx[k] = zt_e_reduced(v->e, v->dy[0], v->in[k]);
+        if (v->want[k]) v->dx[k] = zt_build_reduced(v->e, v->dy[0], v->in[k]);
 }
 
 static void sub_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
-    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_neg(e, v->dy[0]), v->in[1]);
+    if (v->want[0]) v->dx[0] = zt_build_reduced(e, v->dy[0], v->in[0]);
+    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_neg(e, v->dy[0]), v->in[1]);
 }
 
 static void mul_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     for (int k = 0; k < 2; k++)
-        if (v->want[k]) v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
+        if (v->want[k]) v->dx[k] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
 }
 
 static void div_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    int da = zt_e_div(e, v->dy[0], v->in[1]);
-    if (v->want[0]) v->dx[0] = zt_e_reduced(e, da, v->in[0]);
-    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_neg(e, zt_e_mul(e, da, v->out[0])), v->in[1]);
+    int da = zt_build_div(e, v->dy[0], v->in[1]);
+    if (v->want[0]) v->dx[0] = zt_build_reduced(e, da, v->in[0]);
+    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_neg(e, zt_build_mul(e, da, v->out[0])), v->in[1]);
 }
 
 /* y = a - q b, q whole: db = -dy q = dy (y - a) / b. */
 static void mod_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_e_reduced(e, v->dy[0], v->in[0]);
+    if (v->want[0]) v->dx[0] = zt_build_reduced(e, v->dy[0], v->in[0]);
     if (v->want[1]) {
-        int q = zt_e_round(e, zt_e_div(e, zt_e_sub(e, v->out[0], v->in[0]), v->in[1]));
-        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], q), v->in[1]);
+        int q = zt_build_round(e, zt_build_div(e, zt_build_sub(e, v->out[0], v->in[0]), v->in[1]));
+        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], q), v->in[1]);
     }
 }
 
@@ -220,12 +220,12 @@ static void pow_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     int a = v->in[0], b = v->in[1], y = v->out[0], dy = v->dy[0];
     if (v->want[0]) {
-        int lower = zt_e_pow(e, a, zt_e_add_scalar(e, b, &(zt_add_scalar_attrs){-1}));
-        v->dx[0] = zt_e_reduced(e, zt_e_mul(e, dy, zt_e_mul(e, b, lower)), a);
+        int lower = zt_build_pow(e, a, zt_build_add_scalar(e, b, &(zt_add_scalar_attrs){-1}));
+        v->dx[0] = zt_build_reduced(e, zt_build_mul(e, dy, zt_build_mul(e, b, lower)), a);
     }
     if (v->want[1]) {
-        int log_a = zt_e_where(e, y, zt_e_ln(e, a), zt_e_fill_like(e, y, &(zt_fill_like_attrs){0}));
-        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, dy, zt_e_mul(e, y, log_a)), b);
+        int log_a = zt_build_where(e, y, zt_build_ln(e, a), zt_build_fill_like(e, y, &(zt_fill_like_attrs){0}));
+        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, dy, zt_build_mul(e, y, log_a)), b);
     }
 }
 
@@ -233,12 +233,12 @@ static void pow_vjp(zt_vjp *v)
 static void larger_vjp(zt_vjp *v, double side)
 {
     const zt_emit *e = v->e;
-    int which = zt_e_sign(e, zt_e_sub(e, v->in[0], v->in[1]));
+    int which = zt_build_sign(e, zt_build_sub(e, v->in[0], v->in[1]));
     for (int k = 0; k < 2; k++) {
         if (!v->want[k]) continue;
-        int share = zt_e_add_scalar(e, zt_e_times(e, which, k ? -side / 2 : side / 2),
+        int share = zt_build_add_scalar(e, zt_build_times(e, which, k ? -side / 2 : side / 2),
                                     &(zt_add_scalar_attrs){0.5});
-        v->dx[k] = zt_e_reduced(e, zt_e_mul(e, v->dy[0], share), v->in[k]);
+        v->dx[k] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], share), v->in[k]);
     }
 }
 
@@ -278,7 +278,7 @@ ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float ty
 
 /* TEST(name, synopsis, expression of a and b, doubles or int64_t, flags, is it of their order) */
 #define TEST(NAME, SYNOPSIS, EXPR, MORE, ORDERED)                                                  \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
         zt_walk w = walk_start(in, 2, out[0].type);                                                \
@@ -321,7 +321,7 @@ static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type
     return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
 }
 
-static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = zt_type_count(out[0].type);
     (void)attrs, (void)t;
@@ -361,7 +361,7 @@ static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return s;
 }
 
-static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = zt_type_count(out[0].type);
     zt_walk w = walk_start(in, 3, out[0].type);
@@ -401,9 +401,9 @@ static bool where_cases(int i, zt_case *c)
 static void where_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    int zero = zt_e_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
-    if (v->want[1]) v->dx[1] = zt_e_reduced(e, zt_e_where(e, v->in[0], v->dy[0], zero), v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_e_reduced(e, zt_e_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
+    int zero = zt_build_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
+    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_where(e, v->in[0], v->dy[0], zero), v->in[1]);
+    if (v->want[2]) v->dx[2] = zt_build_reduced(e, zt_build_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
 }
 
 const zt_opdef zt_op_where = {
@@ -451,12 +451,12 @@ static void prelu_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     int x = v->in[0], dy = v->dy[0];
     if (v->want[0]) {
-        int p = zt_e_relu(e, zt_e_sign(e, x)), rest = zt_e_plus(e, zt_e_neg(e, p), 1);
-        v->dx[0] = zt_e_mul(e, dy, zt_e_add(e, p, zt_e_mul(e, v->in[1], rest)));
+        int p = zt_build_relu(e, zt_build_sign(e, x)), rest = zt_build_plus(e, zt_build_neg(e, p), 1);
+        v->dx[0] = zt_build_mul(e, dy, zt_build_add(e, p, zt_build_mul(e, v->in[1], rest)));
     }
     if (v->want[1]) {
-        int least = zt_e_neg(e, zt_e_relu(e, zt_e_neg(e, x)));
-        v->dx[1] = zt_e_reduced(e, zt_e_mul(e, dy, least), v->in[1]);
+        int least = zt_build_neg(e, zt_build_relu(e, zt_build_neg(e, x)));
+        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, dy, least), v->in[1]);
     }
 }
 

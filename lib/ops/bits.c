@@ -56,7 +56,7 @@ static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type
                        zt_dtype_get(in[0]->dtype)->name);
 }
 
-static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = zt_type_count(out[0].type);
     (void)attrs, (void)t;
@@ -102,7 +102,7 @@ static bool isinf_cases(int i, zt_case *c)
 }
 
 #define ASKS(NAME, SYNOPSIS, EXPR, CASES)                                                          \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         const zt_##NAME##_attrs *a = attrs;                                                        \
         int64_t n = zt_type_count(out[0].type);                                                    \

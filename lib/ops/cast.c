@@ -90,7 +90,7 @@ static double to_float(const zt_cast_attrs *a, zt_dtype to, double x)
     return x > most ? most : x < least && to != ZT_F8_E8M0 ? least : x;
 }
 
-static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t count = zt_type_count(out->type);
     zt_dtype from = in->type->dtype, to = out->type->dtype;
@@ -181,7 +181,7 @@ static bool cast_cases(int i, zt_case *c)
     return true;
 }
 
-static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_e_as(v->e, v->dy[0], v->in[0]); }
+static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_build_as(v->e, v->dy[0], v->in[0]); }
 
 const zt_opdef zt_op_cast = {
     .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder"
@@ -247,7 +247,7 @@ static void of_bytes(const zt_arg *y, int64_t i, const unsigned char bytes[8])
     y->f[i] = f;
 }
 
-static void bitcast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void bitcast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {

@@ -215,7 +215,7 @@ static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     return zt_conv_small(ctx, &l, x, w, out[0].dim + 2);
 }
 
-static void conv_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void conv_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_conv_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -253,7 +253,7 @@ int zt_conv_bias_vjp(const zt_emit *e, int dy)
 {
     zt_sum_attrs a = {{e->type(e->user, dy).rank - 1, {0}}, 0};
     for (int d = 1; d < a.axes.n; d++) a.axes.v[d] = d + 1;
-    return zt_e_sum(e, dy, &a);
+    return zt_build_sum(e, dy, &a);
 }
 
 static void conv_vjp(zt_vjp *v)
@@ -263,8 +263,8 @@ static void conv_vjp(zt_vjp *v)
     zt_conv_transpose_attrs to_x = {a->stride, a->pad, a->pad_end, a->dilation, {0}, a->groups};
     zt_conv_backward_filter_attrs to_w = {a->stride, a->pad, a->pad_end, a->dilation, a->groups};
     int x = v->in[0], w = v->in[1], dy = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_e_conv_transpose(e, dy, w, ZT_NONE, x, &to_x);
-    if (v->want[1]) v->dx[1] = zt_e_conv_backward_filter(e, x, dy, w, &to_w);
+    if (v->want[0]) v->dx[0] = zt_build_conv_transpose(e, dy, w, ZT_NONE, x, &to_x);
+    if (v->want[1]) v->dx[1] = zt_build_conv_backward_filter(e, x, dy, w, &to_w);
     if (v->want[2]) v->dx[2] = zt_conv_bias_vjp(e, dy);
 }
 
@@ -306,7 +306,7 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of conv's y");
 }
 
-static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_conv_backward_filter_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -346,8 +346,8 @@ static void filter_vjp(zt_vjp *v)
     zt_conv_transpose_attrs to_x = {a->stride, a->pad, a->pad_end, a->dilation, {0}, a->groups};
     zt_conv_attrs to_dy = {a->stride, a->pad, a->pad_end, a->dilation, a->groups};
     int x = v->in[0], dy = v->in[1], g = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_e_conv_transpose(v->e, dy, g, ZT_NONE, x, &to_x);
-    if (v->want[1]) v->dx[1] = zt_e_conv(v->e, x, g, ZT_NONE, &to_dy);
+    if (v->want[0]) v->dx[0] = zt_build_conv_transpose(v->e, dy, g, ZT_NONE, x, &to_x);
+    if (v->want[1]) v->dx[1] = zt_build_conv(v->e, x, g, ZT_NONE, &to_dy);
 }
 
 const zt_opdef zt_op_conv_backward_filter = {

@@ -49,7 +49,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return spatial(ctx, a, in, &out[0]);
 }
 
-static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_conv_transpose_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -105,8 +105,8 @@ static void transpose_vjp(zt_vjp *v)
     zt_ints end = end_of(a, e->type(e->user, x).rank - 2);
     zt_conv_attrs to_x = {a->stride, a->pad, end, a->dilation, a->groups};
     zt_conv_backward_filter_attrs to_w = {a->stride, a->pad, end, a->dilation, a->groups};
-    if (v->want[0]) v->dx[0] = zt_e_conv(e, dy, w, ZT_NONE, &to_x);
-    if (v->want[1]) v->dx[1] = zt_e_conv_backward_filter(e, dy, x, w, &to_w);
+    if (v->want[0]) v->dx[0] = zt_build_conv(e, dy, w, ZT_NONE, &to_x);
+    if (v->want[1]) v->dx[1] = zt_build_conv_backward_filter(e, dy, x, w, &to_w);
     if (v->want[2]) v->dx[2] = zt_conv_bias_vjp(e, dy);
 }
 

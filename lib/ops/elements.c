@@ -11,7 +11,7 @@ static const char *const oob_words[] = {"error", "zero"};
 /* Both ops' attributes. */
 typedef zt_gather_elements_attrs element_attrs;
 
-static bool fails(const zt_word *oob) { return oob->s[0] == 'e'; }
+static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* i has x's rank, and no dimension but the axis is larger than x's. */
 static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x,
@@ -33,12 +33,12 @@ static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_ty
 
 /* The element of x that belongs to the e-th index, or -1. */
 static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg *i, int64_t e,
-                          zt_trouble *t)
+                          zt_runtime_error *t)
 {
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t index = i->i[e], place = 0, step = 1;
     if (index < 0 || index >= x->dim[at]) {
-        if (fails(&a->oob)) zt_row_trouble(t, "index", index, x->dim[at]);
+        if (fails(&a->oob)) zt_row_runtime_error(t, "index", index, x->dim[at]);
         return -1;
     }
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -89,7 +89,7 @@ static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_
     return s ? s : elements_infer(ctx, attrs, in[0], in[1]);
 }
 
-static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = zt_type_count(in[1].type);
     for (int64_t e = 0; e < n; e++) {
@@ -104,8 +104,8 @@ static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out
 static void gather_elements_vjp(zt_vjp *v)
 {
     const element_attrs *a = v->attrs;
-    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    v->dx[0] = zt_e_scatter_add_elements(v->e, zero, v->in[1], v->dy[0],
+    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    v->dx[0] = zt_build_scatter_add_elements(v->e, zero, v->in[1], v->dy[0],
                                          &(zt_scatter_add_elements_attrs){a->axis, a->oob});
 }
 
@@ -137,7 +137,7 @@ static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
 }
 
 static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_trouble *t)
+                                     zt_runtime_error *t)
 {
     int64_t n = zt_type_count(in[1].type);
     for (int64_t e = 0; e < zt_type_count(in[0].type); e++) zt_row_move(&in[0], e, &out[0], e);
@@ -172,7 +172,7 @@ static void scatter_add_elements_vjp(zt_vjp *v)
     const element_attrs *a = v->attrs;
     v->dx[0] = v->dy[0];
     if (v->want[2])
-        v->dx[2] = zt_e_gather_elements(v->e, v->dy[0], v->in[1],
+        v->dx[2] = zt_build_gather_elements(v->e, v->dy[0], v->in[1],
                                         &(zt_gather_elements_attrs){a->axis, a->oob});
 }
 
@@ -207,7 +207,7 @@ static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     return ZT_OK;
 }
 
-static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_one_hot_attrs *a = attrs;
     int64_t n = zt_type_count(in[0].type);
@@ -217,7 +217,7 @@ static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_tro
         if (i >= 0 && i < a->depth)
             out[0].f[e * a->depth + i] = 1;
         else if (fails(&a->oob))
-            zt_row_trouble(t, "index", i, a->depth);
+            zt_row_runtime_error(t, "index", i, a->depth);
     }
 }
 

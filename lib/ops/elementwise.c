@@ -21,7 +21,7 @@ static double gelu_erf(double x) { return 0.5 * x * erfc(-x * M_SQRT1_2); }
 
 typedef double unary_fn(double x);
 
-static unary_fn *gelu_form(const zt_word *form)
+static unary_fn *gelu_form(const zt_enum_string *form)
 {
     return strcmp(form->s, "erf") ? gelu_tanh : gelu_erf;
 }
@@ -49,7 +49,7 @@ static bool unary_cases(int i, zt_case *c)
     return true;
 }
 
-static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_scale_attrs *a = attrs;
     int64_t count = zt_type_count(out->type);
@@ -68,7 +68,7 @@ static bool scale_cases(int i, zt_case *c)
 static void scale_vjp(zt_vjp *v)
 {
     const zt_scale_attrs *a = v->attrs;
-    v->dx[0] = zt_e_scale(v->e, v->dy[0], a);
+    v->dx[0] = zt_build_scale(v->e, v->dy[0], a);
 }
 
 const zt_opdef zt_op_scale = {
@@ -89,7 +89,7 @@ static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     return zt_infer_same_float(ctx, attrs, in, out);
 }
 
-static void softcap_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void softcap_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_softcap_attrs *a = attrs;
     int64_t count = zt_type_count(out->type);
@@ -116,8 +116,8 @@ static void softcap_vjp(zt_vjp *v)
 {
     const zt_softcap_attrs *a = v->attrs;
     const zt_emit *e = v->e;
-    int part = zt_e_square(e, zt_e_times(e, v->out[0], 1 / a->cap));
-    v->dx[0] = zt_e_mul(e, v->dy[0], zt_e_plus(e, zt_e_neg(e, part), 1));
+    int part = zt_build_square(e, zt_build_times(e, v->out[0], 1 / a->cap));
+    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_plus(e, zt_build_neg(e, part), 1));
 }
 
 const zt_opdef zt_op_softcap = {
@@ -131,7 +131,7 @@ const zt_opdef zt_op_softcap = {
     .vjp = softcap_vjp,
 };
 
-static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     map(in, out, silu);
@@ -141,9 +141,9 @@ static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
 static void silu_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    int s = zt_e_sigmoid(e, v->in[0]);
-    int rest = zt_e_mul(e, v->out[0], zt_e_plus(e, zt_e_neg(e, s), 1));
-    v->dx[0] = zt_e_mul(e, v->dy[0], zt_e_add(e, s, rest));
+    int s = zt_build_sigmoid(e, v->in[0]);
+    int rest = zt_build_mul(e, v->out[0], zt_build_plus(e, zt_build_neg(e, s), 1));
+    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_add(e, s, rest));
 }
 
 const zt_opdef zt_op_silu = {
@@ -165,7 +165,7 @@ static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     return s ? s : zt_infer_same_float(ctx, attrs, in, out);
 }
 
-static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_gelu_attrs *a = attrs;
     (void)t;
@@ -184,20 +184,20 @@ static bool gelu_cases(int i, zt_case *c)
 static int gelu_tanh_slope(const zt_emit *e, int x)
 {
     const double c = sqrt(2 / M_PI), k = 0.044715;
-    int xx = zt_e_square(e, x), inner = zt_e_plus(e, zt_e_times(e, xx, k), 1);
-    int t = zt_e_tanh(e, zt_e_times(e, zt_e_mul(e, x, inner), c));
-    int du = zt_e_times(e, zt_e_plus(e, zt_e_times(e, xx, 3 * k), 1), c);
-    int dt = zt_e_mul(e, zt_e_plus(e, zt_e_neg(e, zt_e_square(e, t)), 1), du);
-    return zt_e_times(e, zt_e_plus(e, zt_e_add(e, t, zt_e_mul(e, x, dt)), 1), 0.5);
+    int xx = zt_build_square(e, x), inner = zt_build_plus(e, zt_build_times(e, xx, k), 1);
+    int t = zt_build_tanh(e, zt_build_times(e, zt_build_mul(e, x, inner), c));
+    int du = zt_build_times(e, zt_build_plus(e, zt_build_times(e, xx, 3 * k), 1), c);
+    int dt = zt_build_mul(e, zt_build_plus(e, zt_build_neg(e, zt_build_square(e, t)), 1), du);
+    return zt_build_times(e, zt_build_plus(e, zt_build_add(e, t, zt_build_mul(e, x, dt)), 1), 0.5);
 }
 
 /* P(X < x) + x p(x) of a normal X */
 static int gelu_erf_slope(const zt_emit *e, int x)
 {
-    int below = zt_e_times(e, zt_e_plus(e, zt_e_erf(e, zt_e_times(e, x, M_SQRT1_2)), 1), 0.5);
-    int density = zt_e_times(e, zt_e_exp(e, zt_e_times(e, zt_e_square(e, x), -0.5)),
+    int below = zt_build_times(e, zt_build_plus(e, zt_build_erf(e, zt_build_times(e, x, M_SQRT1_2)), 1), 0.5);
+    int density = zt_build_times(e, zt_build_exp(e, zt_build_times(e, zt_build_square(e, x), -0.5)),
                              M_SQRT1_2 * M_2_SQRTPI / 2);
-    return zt_e_add(e, below, zt_e_mul(e, x, density));
+    return zt_build_add(e, below, zt_build_mul(e, x, density));
 }
 
 static void gelu_vjp(zt_vjp *v)
@@ -205,7 +205,7 @@ static void gelu_vjp(zt_vjp *v)
     const zt_gelu_attrs *a = v->attrs;
     int slope = gelu_form(&a->form) == gelu_erf ? gelu_erf_slope(v->e, v->in[0])
                                                 : gelu_tanh_slope(v->e, v->in[0]);
-    v->dx[0] = zt_e_mul(v->e, v->dy[0], slope);
+    v->dx[0] = zt_build_mul(v->e, v->dy[0], slope);
 }
 
 const zt_opdef zt_op_gelu = {
@@ -238,7 +238,7 @@ static void gate(const zt_arg *in, zt_arg *out, unary_fn *f)
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in[0].f[i]) * in[1].f[i];
 }
 
-static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     gate(in, out, silu);
@@ -255,7 +255,7 @@ static bool swiglu_cases(int i, zt_case *c)
 static void swiglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     (void)attrs;
-    out[0] = zt_e_mul(e, zt_e_silu(e, in[0]), in[1]);
+    out[0] = zt_build_mul(e, zt_build_silu(e, in[0]), in[1]);
 }
 
 const zt_opdef zt_op_swiglu = {
@@ -277,7 +277,7 @@ static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return s ? s : swiglu_infer(ctx, attrs, in, out);
 }
 
-static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_geglu_attrs *a = attrs;
     (void)t;
@@ -295,7 +295,7 @@ static bool geglu_cases(int i, zt_case *c)
 static void geglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_geglu_attrs *a = attrs;
-    out[0] = zt_e_mul(e, zt_e_gelu(e, in[0], &(zt_gelu_attrs){a->form}), in[1]);
+    out[0] = zt_build_mul(e, zt_build_gelu(e, in[0], &(zt_gelu_attrs){a->form}), in[1]);
 }
 
 const zt_opdef zt_op_geglu = {
@@ -322,7 +322,7 @@ static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return zt_row_fail(ctx, ZT_ESHAPE, "x and dy are not of one type");
 }
 
-static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t count = zt_type_count(out->type);
     (void)attrs, (void)t;
@@ -335,8 +335,8 @@ static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
 static void tanh_prime_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     (void)attrs;
-    out[0] = zt_e_mul(e, in[1],
-                      zt_e_plus(e, zt_e_neg(e, zt_e_square(e, zt_e_tanh(e, in[0]))), 1));
+    out[0] = zt_build_mul(e, in[1],
+                      zt_build_plus(e, zt_build_neg(e, zt_build_square(e, zt_build_tanh(e, in[0]))), 1));
 }
 
 const zt_opdef zt_op_tanh_prime = {

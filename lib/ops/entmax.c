@@ -44,7 +44,7 @@ static void line_entmax(const double *x, double *y, int64_t n, int64_t step, dou
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 
-static void entmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void entmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_entmax_attrs *a = attrs;
     const zt_type *x = in[0].type;
@@ -91,13 +91,13 @@ static void entmax_vjp(zt_vjp *v)
     const zt_entmax_attrs *a = v->attrs;
     const zt_emit *e = v->e;
     const zt_sum_attrs along = {{1, {a->axis}}, 1};
-    int y = v->out[0], dy = v->dy[0], zero = zt_e_fill_like(e, y, &(zt_fill_like_attrs){0});
-    int one = zt_e_fill_like(e, y, &(zt_fill_like_attrs){1}), is_in = zt_e_gt(e, y, zero);
-    int safe = zt_e_where(e, is_in, y, one);
-    int s = zt_e_pow_scalar(e, safe, &(zt_pow_scalar_attrs){2 - a->alpha});
-    s = zt_e_mul(e, s, zt_e_as(e, is_in, y));
-    int mean = zt_e_div(e, zt_e_sum(e, zt_e_mul(e, s, dy), &along), zt_e_sum(e, s, &along));
-    v->dx[0] = zt_e_mul(e, s, zt_e_sub(e, dy, mean));
+    int y = v->out[0], dy = v->dy[0], zero = zt_build_fill_like(e, y, &(zt_fill_like_attrs){0});
+    int one = zt_build_fill_like(e, y, &(zt_fill_like_attrs){1}), is_in = zt_build_gt(e, y, zero);
+    int safe = zt_build_where(e, is_in, y, one);
+    int s = zt_build_pow_scalar(e, safe, &(zt_pow_scalar_attrs){2 - a->alpha});
+    s = zt_build_mul(e, s, zt_build_as(e, is_in, y));
+    int mean = zt_build_div(e, zt_build_sum(e, zt_build_mul(e, s, dy), &along), zt_build_sum(e, s, &along));
+    v->dx[0] = zt_build_mul(e, s, zt_build_sub(e, dy, mean));
 }
 
 const zt_opdef zt_op_entmax = {

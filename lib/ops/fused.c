@@ -68,7 +68,7 @@ static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     return ZT_OK;
 }
 
-static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_add_rms_norm_attrs *a = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
@@ -89,10 +89,10 @@ static bool add_rms_norm_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-5
 static void add_rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_add_rms_norm_attrs *a = attrs;
-    int sum = zt_e_add(e, zt_e_wide(e, in[0]), zt_e_wide(e, in[1]));
-    int y = zt_e_rms_norm(e, sum, zt_e_wide(e, in[2]), &(zt_rms_norm_attrs){a->eps, 0}, &out[2]);
-    out[0] = zt_e_as(e, y, in[0]);
-    out[1] = zt_e_as(e, sum, in[0]);
+    int sum = zt_build_add(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]));
+    int y = zt_build_rms_norm(e, sum, zt_build_wide(e, in[2]), &(zt_rms_norm_attrs){a->eps, 0}, &out[2]);
+    out[0] = zt_build_as(e, y, in[0]);
+    out[1] = zt_build_as(e, sum, in[0]);
 }
 
 const zt_opdef zt_op_add_rms_norm = {
@@ -117,7 +117,7 @@ static zt_status norm_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     return s ? s : want_like_x(ctx, "residual", in[0], in[2]);
 }
 
-static void norm_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void norm_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_norm_add_attrs *a = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
@@ -134,9 +134,9 @@ static bool norm_add_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-6 : 0
 static void norm_add_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_norm_add_attrs *a = attrs;
-    int y = zt_e_rms_norm(e, zt_e_wide(e, in[0]), zt_e_wide(e, in[1]),
+    int y = zt_build_rms_norm(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]),
                           &(zt_rms_norm_attrs){a->eps, 0}, NULL);
-    out[0] = zt_e_as(e, zt_e_add(e, y, zt_e_wide(e, in[2])), in[0]);
+    out[0] = zt_build_as(e, zt_build_add(e, y, zt_build_wide(e, in[2])), in[0]);
 }
 
 const zt_opdef zt_op_norm_add = {
@@ -178,7 +178,7 @@ static void softmax_line(const double *x, double scale, int64_t n, int64_t step,
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 
-static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_scaled_softmax_attrs *a = attrs;
     const zt_type *x = in[0].type;
@@ -222,8 +222,8 @@ static bool scaled_softmax_cases(int i, zt_case *c)
 static void scaled_softmax_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_scaled_softmax_attrs *a = attrs;
-    int x = zt_e_scale(e, in[0], &(zt_scale_attrs){a->scale});
-    out[0] = zt_e_softmax(e, x, &(zt_softmax_attrs){a->axis});
+    int x = zt_build_scale(e, in[0], &(zt_scale_attrs){a->scale});
+    out[0] = zt_build_softmax(e, x, &(zt_softmax_attrs){a->axis});
 }
 
 const zt_opdef zt_op_scaled_softmax = {

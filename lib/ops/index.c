@@ -27,13 +27,13 @@ static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return ZT_OK;
 }
 
-static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
-        if (!good && fails(attrs)) zt_row_trouble(t, "index", i, N);
+        if (!good && fails(attrs)) zt_row_runtime_error(t, "index", i, N);
         for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
     }
 }
@@ -81,10 +81,10 @@ static bool gather_cases(int i, zt_case *c)
 
 static void gather_vjp(zt_vjp *v)
 {
-    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    int dy = zt_e_as(v->e, v->dy[0], zero);
+    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    int dy = zt_build_as(v->e, v->dy[0], zero);
     const zt_gather_attrs *a = v->attrs;
-    v->dx[0] = zt_e_scatter_add(v->e, zero, v->in[1], dy, &(zt_scatter_add_attrs){a->oob});
+    v->dx[0] = zt_build_scatter_add(v->e, zero, v->in[1], dy, &(zt_scatter_add_attrs){a->oob});
 }
 
 const zt_opdef zt_op_gather = {
@@ -118,14 +118,14 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
     return ZT_OK;
 }
 
-static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     memmove(out[0].f, in[0].f, (size_t)(N * K) * sizeof(double));
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         if (i < 0 || i >= N) {
-            if (fails(attrs)) zt_row_trouble(t, "index", i, N);
+            if (fails(attrs)) zt_row_runtime_error(t, "index", i, N);
             continue;
         }
         for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
@@ -168,7 +168,7 @@ static void scatter_add_vjp(zt_vjp *v)
     v->dx[0] = v->dy[0];
     const zt_gather_attrs back = {((const zt_scatter_add_attrs *)v->attrs)->oob};
     if (!v->want[2]) return;
-    v->dx[2] = zt_e_as(v->e, zt_e_gather(v->e, v->dy[0], v->in[1], &back), v->in[2]);
+    v->dx[2] = zt_build_as(v->e, zt_build_gather(v->e, v->dy[0], v->in[1], &back), v->in[2]);
 }
 
 const zt_opdef zt_op_scatter_add = {
@@ -202,7 +202,7 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
 }
 
-static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs;
     int64_t n = in[1].type->dim[0], W = in[1].type->dim[1];

@@ -8,7 +8,7 @@ static const char *const act_words[] = {"f32", "q8", "q16"};
 
 /* ---- what rows with products share ------------------------------------------------------------- */
 
-zt_status zt_linear_want_x(zt_ctx *ctx, const zt_word *act, const zt_type *x)
+zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type *x)
 {
     zt_status s = zt_row_word(ctx, "act", act, act_words, ZT_LEN(act_words));
     if (s) return s;
@@ -64,7 +64,7 @@ static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return s ? s : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
 }
 
-static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
@@ -155,12 +155,12 @@ static void linear_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     if (v->want[0])
-        v->dx[0] = zt_e_matmul(e, v->dy[0], zt_e_as(e, v->in[1], v->dy[0]),
+        v->dx[0] = zt_build_matmul(e, v->dy[0], zt_build_as(e, v->in[1], v->dy[0]),
                                &(zt_matmul_attrs){0, 0});
     if (v->want[1])
-        v->dx[1] = zt_e_as(e, zt_e_matmul(e, v->dy[0], v->in[0], &(zt_matmul_attrs){1, 0}),
+        v->dx[1] = zt_build_as(e, zt_build_matmul(e, v->dy[0], v->in[0], &(zt_matmul_attrs){1, 0}),
                            v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_e_as(e, zt_e_sum_to(e, v->dy[0], v->in[2]), v->in[2]);
+    if (v->want[2]) v->dx[2] = zt_build_as(e, zt_build_sum_to(e, v->dy[0], v->in[2]), v->in[2]);
 }
 
 const zt_opdef zt_op_linear = {
@@ -226,7 +226,7 @@ static void multiply(const zt_matmul_attrs *at, const double *a, const double *b
         }
 }
 
-static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_matmul_attrs *at = attrs;
     int64_t sa[ZT_MAX_RANK], sb[ZT_MAX_RANK], batches = 1;
@@ -303,14 +303,14 @@ static void matmul_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     int a = v->in[0], b = v->in[1], dy = v->dy[0];
     if (v->want[0]) {
-        int da = at->ta ? zt_e_matmul(e, b, dy, &(zt_matmul_attrs){at->tb, 1})
-                        : zt_e_matmul(e, dy, b, &(zt_matmul_attrs){0, !at->tb});
-        v->dx[0] = zt_e_reduced(e, da, a);
+        int da = at->ta ? zt_build_matmul(e, b, dy, &(zt_matmul_attrs){at->tb, 1})
+                        : zt_build_matmul(e, dy, b, &(zt_matmul_attrs){0, !at->tb});
+        v->dx[0] = zt_build_reduced(e, da, a);
     }
     if (v->want[1]) {
-        int db = at->tb ? zt_e_matmul(e, dy, a, &(zt_matmul_attrs){1, at->ta})
-                        : zt_e_matmul(e, a, dy, &(zt_matmul_attrs){!at->ta, 0});
-        v->dx[1] = zt_e_reduced(e, db, b);
+        int db = at->tb ? zt_build_matmul(e, dy, a, &(zt_matmul_attrs){1, at->ta})
+                        : zt_build_matmul(e, a, dy, &(zt_matmul_attrs){!at->ta, 0});
+        v->dx[1] = zt_build_reduced(e, db, b);
     }
 }
 

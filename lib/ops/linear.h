@@ -5,7 +5,7 @@
 #include "lib/ops/row.h"
 
 /* x [n,K] of f32, f16 or bf16, and a word for how it may be rounded. */
-zt_status zt_linear_want_x(zt_ctx *ctx, const zt_word *act, const zt_type *x);
+zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type *x);
 /* w [M,K] of any float or block type, b [M] of f32 or x's (NULL: absent): *out is [n,M]. */
 zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, const zt_type *x,
                          const zt_type *w, const zt_type *b, zt_type *out);
@@ -13,9 +13,9 @@ zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, co
 double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r, int64_t m);
 
 /* The word of act for product k (from 0) of a row `linears`. */
-const zt_word *zt_linears_act(const zt_linears_attrs *a, int k);
+const zt_enum_string *zt_linears_act(const zt_linears_attrs *a, int k);
 /* The word of act by which any op rounds x for its output k; NULL: it has no such attribute. */
-const zt_word *zt_op_act(zt_op op, const void *attrs, int k);
+const zt_enum_string *zt_op_act(zt_op op, const void *attrs, int k);
 
 /* What a fused row does with the products, by the word of its attribute: an elementwise op. */
 typedef struct zt_after {
@@ -24,7 +24,7 @@ typedef struct zt_after {
     const void *attrs; /* NULL: it has none */
 } zt_after;
 
-const zt_after *zt_gate_after(const zt_word *gate);   /* of gated_linear; NULL: no such word */
-const zt_after *zt_curve_after(const zt_word *curve); /* of linear_act */
+const zt_after *zt_gate_after(const zt_enum_string *gate);   /* of gated_linear; NULL: no such word */
+const zt_after *zt_curve_after(const zt_enum_string *curve); /* of linear_act */
 
 #endif

@@ -50,7 +50,7 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
 /* REF(name, float expression of doubles a and b, integer expression of int64_t a and b; of u64 they
  * are the bits, and `flip` is the highest bit, of others 0: see `lesser`) */
 #define REF(NAME, F, I)                                                                            \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
         zt_walk w = walk_start(in, 2, out[0].type);                                                \

@@ -5,13 +5,13 @@
 
 #include <math.h>
 
-zt_status zt_loss_reduction(zt_ctx *ctx, const zt_word *reduction)
+zt_status zt_loss_reduction(zt_ctx *ctx, const zt_enum_string *reduction)
 {
     static const char *const words[] = {"mean", "sum", "none"};
     return zt_row_word(ctx, "reduction", reduction, words, ZT_LEN(words));
 }
 
-static zt_status pair_infer(zt_ctx *ctx, const zt_word *reduction, const zt_type *const in[],
+static zt_status pair_infer(zt_ctx *ctx, const zt_enum_string *reduction, const zt_type *const in[],
                             zt_type out[])
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
@@ -25,7 +25,7 @@ static zt_status pair_infer(zt_ctx *ctx, const zt_word *reduction, const zt_type
     return s;
 }
 
-static void pair_ref(const zt_word *reduction, double (*loss)(double x, double t, double p),
+static void pair_ref(const zt_enum_string *reduction, double (*loss)(double x, double t, double p),
                      double p, const zt_arg *in, zt_arg *out)
 {
     int64_t n = zt_type_count(in[0].type);
@@ -43,9 +43,9 @@ static double pair_flops(const void *attrs, const zt_type *const in[], const zt_
     return 4 * zt_row_in_flops(attrs, in, out);
 }
 
-const zt_word zt_loss_words[] = {{"mean"}, {"sum"}, {"none"}};
+const zt_enum_string zt_loss_words[] = {{"mean"}, {"sum"}, {"none"}};
 
-static bool pair_case(int i, zt_fill target, zt_case *c, zt_word *reduction)
+static bool pair_case(int i, zt_fill target, zt_case *c, zt_enum_string *reduction)
 {
     static const zt_case_type x[] = {
         {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {7}},       {ZT_F32, 0, {0}},
@@ -60,19 +60,19 @@ static bool pair_case(int i, zt_fill target, zt_case *c, zt_word *reduction)
 }
 
 /* What each loss gets of dy: dy itself, repeated, or that divided by how many there are. */
-static int share(const zt_vjp *v, const zt_word *reduction)
+static int share(const zt_vjp *v, const zt_enum_string *reduction)
 {
     if (reduction->s[0] == 'n') return v->dy[0];
     zt_spread_attrs a = {{0, {0}}, reduction->s[0] == 'm'};
-    return zt_e_spread(v->e, v->dy[0], v->in[0], &a);
+    return zt_build_spread(v->e, v->dy[0], v->in[0], &a);
 }
 
 /* dx = slope dy, dtarget = -dx */
-static void difference_vjp(zt_vjp *v, int slope, const zt_word *reduction)
+static void difference_vjp(zt_vjp *v, int slope, const zt_enum_string *reduction)
 {
-    int dx = zt_e_mul(v->e, slope, share(v, reduction));
+    int dx = zt_build_mul(v->e, slope, share(v, reduction));
     if (v->want[0]) v->dx[0] = dx;
-    if (v->want[1]) v->dx[1] = zt_e_neg(v->e, dx);
+    if (v->want[1]) v->dx[1] = zt_build_neg(v->e, dx);
 }
 
 #define REDUCED                                                                                    \
@@ -93,7 +93,7 @@ static double squared(double x, double t, double p)
     return (x - t) * (x - t);
 }
 
-static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     pair_ref(&((const zt_mse_attrs *)attrs)->reduction, squared, 0, in, out);
@@ -109,7 +109,7 @@ static bool mse_cases(int i, zt_case *c)
 
 static void mse_vjp(zt_vjp *v)
 {
-    int d = zt_e_times(v->e, zt_e_sub(v->e, v->in[0], v->in[1]), 2);
+    int d = zt_build_times(v->e, zt_build_sub(v->e, v->in[0], v->in[1]), 2);
     difference_vjp(v, d, &((const zt_mse_attrs *)v->attrs)->reduction);
 }
 
@@ -140,7 +140,7 @@ static double smooth(double x, double t, double beta)
     return d < beta ? d * d / (2 * beta) : d - beta / 2;
 }
 
-static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_smooth_l1_attrs *a = attrs;
     (void)t;
@@ -158,8 +158,8 @@ static bool smooth_l1_cases(int i, zt_case *c)
 static void smooth_l1_vjp(zt_vjp *v)
 {
     const zt_smooth_l1_attrs *a = v->attrs;
-    int d = zt_e_times(v->e, zt_e_sub(v->e, v->in[0], v->in[1]), 1 / a->beta);
-    difference_vjp(v, zt_e_clamp(v->e, d, &(zt_clamp_attrs){-1, 1}), &a->reduction);
+    int d = zt_build_times(v->e, zt_build_sub(v->e, v->in[0], v->in[1]), 1 / a->beta);
+    difference_vjp(v, zt_build_clamp(v->e, d, &(zt_clamp_attrs){-1, 1}), &a->reduction);
 }
 
 const zt_opdef zt_op_smooth_l1 = {
@@ -188,7 +188,7 @@ static double bce(double x, double t, double p)
     return fmax(x, 0) - x * t + log1p(exp(-fabs(x)));
 }
 
-static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     pair_ref(&((const zt_bce_with_logits_attrs *)attrs)->reduction, bce, 0, in, out);
@@ -206,8 +206,8 @@ static void bce_with_logits_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int dy = share(v, &((const zt_bce_with_logits_attrs *)v->attrs)->reduction);
-    if (v->want[0]) v->dx[0] = zt_e_mul(e, zt_e_sub(e, zt_e_sigmoid(e, v->in[0]), v->in[1]), dy);
-    if (v->want[1]) v->dx[1] = zt_e_neg(e, zt_e_mul(e, v->in[0], dy));
+    if (v->want[0]) v->dx[0] = zt_build_mul(e, zt_build_sub(e, zt_build_sigmoid(e, v->in[0]), v->in[1]), dy);
+    if (v->want[1]) v->dx[1] = zt_build_neg(e, zt_build_mul(e, v->in[0], dy));
 }
 
 const zt_opdef zt_op_bce_with_logits = {

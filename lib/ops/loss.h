@@ -4,7 +4,7 @@
 
 #include "lib/ops/vjp.h"
 
-zt_status zt_loss_reduction(zt_ctx *ctx, const zt_word *reduction); /* mean, sum or none */
-extern const zt_word zt_loss_words[3];
+zt_status zt_loss_reduction(zt_ctx *ctx, const zt_enum_string *reduction); /* mean, sum or none */
+extern const zt_enum_string zt_loss_words[3];
 
 #endif

@@ -53,12 +53,12 @@ static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *w
 }
 
 /* The class of position i, or -1: ignored, or no class, which is trouble. */
-static int64_t class_at(const classes *k, int64_t i, zt_trouble *t)
+static int64_t class_at(const classes *k, int64_t i, zt_runtime_error *t)
 {
     int64_t c = k->target[i];
     if (c == k->ignore) return -1;
     if (c >= 0 && c < k->C) return c;
-    zt_row_trouble(t, "target", c, k->C);
+    zt_row_runtime_error(t, "target", c, k->C);
     return -1;
 }
 
@@ -80,7 +80,7 @@ static double all_weights(const classes *k)
 static double total_weight(const classes *k)
 {
     double sum = 0;
-    zt_trouble ignored = {0};
+    zt_runtime_error ignored = {0};
     for (int64_t i = 0; i < k->N * k->inner; i++) {
         int64_t c = class_at(k, i, &ignored);
         if (c >= 0) sum += weight_of(k, c);
@@ -89,7 +89,7 @@ static double total_weight(const classes *k)
 }
 
 /* Each position's y, put there or summed. */
-static void reduce(const zt_word *reduction, zt_arg *out, int64_t i, double y)
+static void reduce(const zt_enum_string *reduction, zt_arg *out, int64_t i, double y)
 {
     if (reduction->s[0] == 'n')
         out->f[i] = y;
@@ -97,13 +97,13 @@ static void reduce(const zt_word *reduction, zt_arg *out, int64_t i, double y)
         out->f[0] += y;
 }
 
-static void reduce_end(const classes *k, const zt_word *reduction, zt_arg *out)
+static void reduce_end(const classes *k, const zt_enum_string *reduction, zt_arg *out)
 {
     if (reduction->s[0] == 'm') out->f[0] /= total_weight(k);
 }
 
 /* What position i's loss gets of dy. */
-static double share(const zt_word *reduction, const zt_arg *dy, int64_t i, double total)
+static double share(const zt_enum_string *reduction, const zt_arg *dy, int64_t i, double total)
 {
     return reduction->s[0] == 'n' ? dy->f[i] : reduction->s[0] == 'm' ? dy->f[0] / total : dy->f[0];
 }
@@ -114,7 +114,7 @@ static double classes_flops(const void *attrs, const zt_type *const in[], const 
 }
 
 /* Every shape with every reduction; with the class n - 1 ignored, some with smoothing. */
-static bool classes_case(int i, zt_case *c, zt_word *reduction, int64_t *ignore, double *smoothing)
+static bool classes_case(int i, zt_case *c, zt_enum_string *reduction, int64_t *ignore, double *smoothing)
 {
     static const struct {
         zt_case_type x;
@@ -149,14 +149,14 @@ static void case_weight(int i, int at, zt_case *c)
     if (weight[i / 3]) zt_case_in(c, at, ZT_FILL_POSITIVE, 0, c->in[0].dtype, 1, &c->in[0].dim[1]);
 }
 
-static void case_dy(int at, const zt_word *reduction, zt_case *c)
+static void case_dy(int at, const zt_enum_string *reduction, zt_case *c)
 {
     c->in[at] = positions_type(&c->in[0], c->in[0].dtype);
     if (reduction->s[0] != 'n') c->in[at].rank = 0;
     c->fill[at] = ZT_FILL_NORMAL;
 }
 
-static zt_status want_dy(zt_ctx *ctx, const zt_word *reduction, const zt_type *x, const zt_type *dy)
+static zt_status want_dy(zt_ctx *ctx, const zt_enum_string *reduction, const zt_type *x, const zt_type *dy)
 {
     zt_type want = positions_type(x, x->dtype);
     if (reduction->s[0] != 'n') want.rank = 0;
@@ -198,7 +198,7 @@ static double lse_at(const classes *k, const double *x)
     return top + log(sum);
 }
 
-static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_cross_entropy_attrs *a = attrs;
     classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
@@ -229,21 +229,21 @@ static bool cross_entropy_cases(int i, zt_case *c)
 /* What there is one of a position, [N,...], as [N,1,...]: as a sum over the classes would lie. */
 static int beside_classes(const zt_vjp *v, int y)
 {
-    int like = zt_e_sum(v->e, v->in[0], &(zt_sum_attrs){{1, {1}}, 1});
-    return zt_e_reshape_like(v->e, y, like);
+    int like = zt_build_sum(v->e, v->in[0], &(zt_sum_attrs){{1, {1}}, 1});
+    return zt_build_reshape_like(v->e, y, like);
 }
 
 static void cross_entropy_vjp(zt_vjp *v)
 {
     const zt_cross_entropy_attrs *a = v->attrs;
     if (v->dy[0] != ZT_NONE)
-        v->dx[0] = zt_e_cross_entropy_backward(
+        v->dx[0] = zt_build_cross_entropy_backward(
             v->e, v->in[0], v->in[1], v->out[1], v->dy[0], v->in[2],
             &(zt_cross_entropy_backward_attrs){a->reduction, a->ignore_index, a->label_smoothing});
     if (v->dy[1] == ZT_NONE) return;
-    int by = zt_e_softmax(v->e, v->in[0], &(zt_softmax_attrs){1}); /* of lse */
-    by = zt_e_mul(v->e, by, beside_classes(v, v->dy[1]));
-    v->dx[0] = v->dx[0] == ZT_NONE ? by : zt_e_add(v->e, v->dx[0], by);
+    int by = zt_build_softmax(v->e, v->in[0], &(zt_softmax_attrs){1}); /* of lse */
+    by = zt_build_mul(v->e, by, beside_classes(v, v->dy[1]));
+    v->dx[0] = v->dx[0] == ZT_NONE ? by : zt_build_add(v->e, v->dx[0], by);
 }
 
 const zt_opdef zt_op_cross_entropy = {
@@ -278,7 +278,7 @@ static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
 /* With e the smoothing and p = exp(x - lse): dy ((1 - e) w[t] (p - [c = t]) + e/C (p sum w - w[c]))
  */
 static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                       zt_trouble *t)
+                                       zt_runtime_error *t)
 {
     const zt_cross_entropy_backward_attrs *a = attrs;
     classes k = classes_of(&in[0], &in[1], &in[4], a->ignore_index);
@@ -318,18 +318,18 @@ static void cross_entropy_backward_vjp(zt_vjp *v)
     const zt_cross_entropy_backward_attrs *a = v->attrs;
     const int *in = v->in;
     if (v->want[0] || v->want[2]) {
-        int far = zt_e_fill_like(e, in[2], &(zt_fill_like_attrs){INFINITY});
-        int now = zt_e_cross_entropy_backward(e, in[0], in[1], in[2], in[3], in[4], a);
-        int rest = zt_e_cross_entropy_backward(e, in[0], in[1], far, in[3], in[4], a);
-        int by = zt_e_mul(e, v->dy[0], zt_e_sub(e, now, rest));
+        int far = zt_build_fill_like(e, in[2], &(zt_fill_like_attrs){INFINITY});
+        int now = zt_build_cross_entropy_backward(e, in[0], in[1], in[2], in[3], in[4], a);
+        int rest = zt_build_cross_entropy_backward(e, in[0], in[1], far, in[3], in[4], a);
+        int by = zt_build_mul(e, v->dy[0], zt_build_sub(e, now, rest));
         if (v->want[0]) v->dx[0] = by;
-        if (v->want[2]) v->dx[2] = zt_e_neg(e, zt_e_sum(e, by, &(zt_sum_attrs){{1, {1}}, 0}));
+        if (v->want[2]) v->dx[2] = zt_build_neg(e, zt_build_sum(e, by, &(zt_sum_attrs){{1, {1}}, 0}));
     }
     if (!v->want[3]) return;
-    int ones = zt_e_fill_like(e, in[3], &(zt_fill_like_attrs){1});
-    int by = zt_e_cross_entropy_backward(e, in[0], in[1], in[2], ones, in[4], a);
+    int ones = zt_build_fill_like(e, in[3], &(zt_fill_like_attrs){1});
+    int by = zt_build_cross_entropy_backward(e, in[0], in[1], in[2], ones, in[4], a);
     bool each = a->reduction.s[0] == 'n';
-    v->dx[3] = zt_e_sum(e, zt_e_mul(e, v->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
+    v->dx[3] = zt_build_sum(e, zt_build_mul(e, v->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
 }
 
 const zt_opdef zt_op_cross_entropy_backward = {
@@ -356,7 +356,7 @@ static zt_status nll_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     return ZT_OK;
 }
 
-static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_nll_attrs *a = attrs;
     classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
@@ -382,7 +382,7 @@ static bool nll_cases(int i, zt_case *c)
 static void nll_vjp(zt_vjp *v)
 {
     const zt_nll_attrs *a = v->attrs;
-    v->dx[0] = zt_e_nll_backward(v->e, v->in[0], v->in[1], v->dy[0], v->in[2],
+    v->dx[0] = zt_build_nll_backward(v->e, v->in[0], v->in[1], v->dy[0], v->in[2],
                                  &(zt_nll_backward_attrs){a->reduction, a->ignore_index});
 }
 
@@ -406,7 +406,7 @@ static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     return s ? s : want_dy(ctx, &a->reduction, in[0], in[2]);
 }
 
-static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_nll_backward_attrs *a = attrs;
     classes k = classes_of(&in[0], &in[1], &in[3], a->ignore_index);
@@ -438,13 +438,13 @@ static void nll_backward_vjp(zt_vjp *v)
     const zt_nll_backward_attrs *a = v->attrs;
     const zt_emit *e = v->e;
     if (a->reduction.s[0] == 'n') {
-        v->dx[2] = zt_e_nll(e, v->dy[0], v->in[1], v->in[3],
+        v->dx[2] = zt_build_nll(e, v->dy[0], v->in[1], v->in[3],
                             &(zt_nll_attrs){a->reduction, a->ignore_index});
         return;
     }
-    int one = zt_e_fill_like(e, v->in[2], &(zt_fill_like_attrs){1});
-    int slopes = zt_e_nll_backward(e, v->in[0], v->in[1], one, v->in[3], a);
-    v->dx[2] = zt_e_sum_to(e, zt_e_mul(e, v->dy[0], slopes), v->in[2]);
+    int one = zt_build_fill_like(e, v->in[2], &(zt_fill_like_attrs){1});
+    int slopes = zt_build_nll_backward(e, v->in[0], v->in[1], one, v->in[3], a);
+    v->dx[2] = zt_build_sum_to(e, zt_build_mul(e, v->dy[0], slopes), v->in[2]);
 }
 
 const zt_opdef zt_op_nll_backward = {

@@ -41,7 +41,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return ZT_OK;
 }
 
-static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0].type, *y = out[0].type;
@@ -94,7 +94,7 @@ static void transpose_vjp(zt_vjp *v)
     const zt_ints *axes = &((const zt_transpose_attrs *)v->attrs)->axes;
     zt_transpose_attrs back = {{axes->n, {0}}};
     for (int d = 0; d < axes->n; d++) back.axes.v[zt_plain_axis(axes->v[d], (int)axes->n)] = d;
-    v->dx[0] = zt_e_transpose(v->e, v->dy[0], &back);
+    v->dx[0] = zt_build_transpose(v->e, v->dy[0], &back);
 }
 
 const zt_opdef zt_op_transpose = {
@@ -157,7 +157,7 @@ static void copy_part(int at, const zt_arg *whole, int64_t first, const zt_arg *
     }
 }
 
-static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int at = zt_plain_axis(((const zt_concat_attrs *)attrs)->axis, out[0].type->rank);
     int64_t first = 0;
@@ -206,13 +206,13 @@ static void concat_vjp(zt_vjp *v)
         zt_type t = v->e->type(v->e->user, in[k]);
         int64_t n = t.rank ? t.dim[zt_plain_axis(axis, t.rank)] : -1;
         if (n < 0) {
-            v->dx[k] = zt_e_uncat(v->e, v->dy[0], in[0], in[1], in[2], in[3], in[4],
+            v->dx[k] = zt_build_uncat(v->e, v->dy[0], in[0], in[1], in[2], in[3], in[4],
                                   &(zt_uncat_attrs){axis, k});
             continue;
         }
         /* an end of 0 would be the end itself */
-        v->dx[k] = n ? zt_e_slice(v->e, v->dy[0], &(zt_slice_attrs){axis, first, first + n})
-                     : zt_e_fill_like(v->e, in[k], &(zt_fill_like_attrs){0});
+        v->dx[k] = n ? zt_build_slice(v->e, v->dy[0], &(zt_slice_attrs){axis, first, first + n})
+                     : zt_build_fill_like(v->e, in[k], &(zt_fill_like_attrs){0});
         first += n;
     }
 }
@@ -243,7 +243,7 @@ static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the shape of these parts");
 }
 
-static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_uncat_attrs *a = attrs;
     int at = zt_plain_axis(a->axis, in[0].type->rank);
@@ -278,11 +278,11 @@ static void uncat_vjp(zt_vjp *v)
         part[k] = v->in[1 + k];
         if (part[k] < 0) continue;
         part[k] = k == a->part ? v->dy[0]
-                               : zt_e_as(v->e, zt_e_fill_like(v->e, part[k],
+                               : zt_build_as(v->e, zt_build_fill_like(v->e, part[k],
                                                               &(zt_fill_like_attrs){0}),
                                          v->dy[0]);
     }
-    v->dx[0] = zt_e_concat(v->e, part[0], part[1], part[2], part[3], part[4],
+    v->dx[0] = zt_build_concat(v->e, part[0], part[1], part[2], part[3], part[4],
                            &(zt_concat_attrs){a->axis});
 }
 
@@ -315,7 +315,7 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_fail(ctx, ZT_ESHAPE, "the elements of y cannot be counted");
 }
 
-static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_repeat_attrs *a = attrs;
     int at = zt_plain_axis(a->axis, in[0].type->rank);
@@ -353,10 +353,10 @@ static void repeat_vjp(zt_vjp *v)
     zt_transpose_attrs swap = {{rank, {0}}};
     for (int d = 0; d < rank; d++) swap.axes.v[d] = d == at ? rank - 1 : d == rank - 1 ? at : d;
     bool last = at == rank - 1;
-    int dy = last ? v->dy[0] : zt_e_transpose(e, v->dy[0], &swap);
-    int groups = zt_e_group(e, dy, &(zt_group_attrs){a->times});
-    int sum = zt_e_sum(e, groups, &(zt_sum_attrs){{1, {-1}}, 0});
-    v->dx[0] = last ? sum : zt_e_transpose(e, sum, &swap);
+    int dy = last ? v->dy[0] : zt_build_transpose(e, v->dy[0], &swap);
+    int groups = zt_build_group(e, dy, &(zt_group_attrs){a->times});
+    int sum = zt_build_sum(e, groups, &(zt_sum_attrs){{1, {-1}}, 0});
+    v->dx[0] = last ? sum : zt_build_transpose(e, sum, &swap);
 }
 
 const zt_opdef zt_op_repeat = {

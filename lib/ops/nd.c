@@ -38,13 +38,13 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
 
 /* Where in x tuple r's part begins; -1: an index is out of range. */
 static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x,
-                       const int64_t *i, int64_t r, zt_trouble *t)
+                       const int64_t *i, int64_t r, zt_runtime_error *t)
 {
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
         int64_t n = x->dim[batch + k], index = i[r * p->k + k];
         if (index < 0 || index >= n) {
-            if (fails) zt_row_trouble(t, "index", index, n);
+            if (fails) zt_row_runtime_error(t, "index", index, n);
             return -1;
         }
         at = at * n + index;
@@ -53,7 +53,7 @@ static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type 
 }
 
 /* The type of what x has at i. */
-static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_word *oob, const zt_type *x,
+static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oob, const zt_type *x,
                             const zt_type *i, zt_type *y)
 {
     zt_status s = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
@@ -115,7 +115,7 @@ static zt_status gather_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return taken_type(ctx, a->batch, &a->oob, in[0], in[1], &out[0]);
 }
 
-static void gather_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gather_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_gather_nd_attrs *a = attrs;
     parts p = parts_of(a->batch, in[0].type, in[1].type);
@@ -147,9 +147,9 @@ static bool gather_nd_cases(int i, zt_case *c)
 static void gather_nd_vjp(zt_vjp *v)
 {
     const zt_gather_nd_attrs *a = v->attrs;
-    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
     zt_scatter_nd_attrs back = {a->batch, {"add"}, a->oob};
-    v->dx[0] = zt_e_scatter_nd(v->e, zero, v->in[1], v->dy[0], &back);
+    v->dx[0] = zt_build_scatter_nd(v->e, zero, v->in[1], v->dy[0], &back);
 }
 
 const zt_opdef zt_op_gather_nd = {
@@ -187,7 +187,7 @@ static int64_t merged_int(zt_dtype t, char how, int64_t a, int64_t b)
 }
 
 /* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min: the letter that tells them apart. */
-static char how_of(const zt_word *w)
+static char how_of(const zt_enum_string *w)
 {
     return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
 }
@@ -232,17 +232,17 @@ static void merge_gradient(const merge_vjp *m)
         v->dx[0] = dy;
         if (v->want[2]) v->dx[2] = m->at(m, dy);
     } else if (m->how == 'n') {
-        int zero = zt_e_fill_like(e, u, &(zt_fill_like_attrs){0});
+        int zero = zt_build_fill_like(e, u, &(zt_fill_like_attrs){0});
         if (v->want[0]) v->dx[0] = m->put(m, dy, zero);
         if (v->want[2]) v->dx[2] = m->at(m, dy);
     } else if (m->how == 'u') {
-        int share = zt_e_mul(e, dy, z);
-        if (v->want[0]) v->dx[0] = zt_e_div(e, share, x);
-        if (v->want[2]) v->dx[2] = zt_e_div(e, m->at(m, share), u);
+        int share = zt_build_mul(e, dy, z);
+        if (v->want[0]) v->dx[0] = zt_build_div(e, share, x);
+        if (v->want[2]) v->dx[2] = zt_build_div(e, m->at(m, share), u);
     } else {
-        if (v->want[0]) v->dx[0] = zt_e_mul(e, dy, zt_e_as(e, zt_e_eq(e, z, x), dy));
+        if (v->want[0]) v->dx[0] = zt_build_mul(e, dy, zt_build_as(e, zt_build_eq(e, z, x), dy));
         if (v->want[2])
-            v->dx[2] = zt_e_mul(e, m->at(m, dy), zt_e_as(e, zt_e_eq(e, m->at(m, z), u), dy));
+            v->dx[2] = zt_build_mul(e, m->at(m, dy), zt_build_as(e, zt_build_eq(e, m->at(m, z), u), dy));
     }
 }
 
@@ -265,7 +265,7 @@ static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_scatter_nd_attrs *a = attrs;
     parts p = parts_of(a->batch, in[0].type, in[1].type);
@@ -285,7 +285,7 @@ static double scatter_flops(const void *attrs, const zt_type *const in[], const 
 }
 
 /* Where the last write, or a tie, would decide, indices count up, so that they differ. */
-static void differ(zt_case *c, const zt_word *reduction)
+static void differ(zt_case *c, const zt_enum_string *reduction)
 {
     if (reduction->s[0] == 'a' || reduction->s[1] == 'u') return;
     c->fill[1] = ZT_FILL_RISING;
@@ -315,13 +315,13 @@ static bool scatter_nd_cases(int i, zt_case *c)
 static int nd_at(const merge_vjp *m, int x)
 {
     const zt_scatter_nd_attrs *a = m->v->attrs;
-    return zt_e_gather_nd(m->v->e, x, m->v->in[1], &(zt_gather_nd_attrs){a->batch, a->oob});
+    return zt_build_gather_nd(m->v->e, x, m->v->in[1], &(zt_gather_nd_attrs){a->batch, a->oob});
 }
 
 static int nd_put(const merge_vjp *m, int x, int u)
 {
     const zt_scatter_nd_attrs *a = m->v->attrs;
-    return zt_e_scatter_nd(m->v->e, x, m->v->in[1], u,
+    return zt_build_scatter_nd(m->v->e, x, m->v->in[1], u,
                            &(zt_scatter_nd_attrs){a->batch, {"none"}, a->oob});
 }
 
@@ -375,7 +375,7 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
     return ZT_OK;
 }
 
-static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_scatter_elements_attrs *a = attrs;
     const zt_type *x = in[0].type, *it = in[1].type;
@@ -384,7 +384,7 @@ static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *ou
     for (int64_t e = 0, n = zt_type_count(it); e < n; e++) {
         int64_t index = in[1].i[e], to = 0, step = 1, rest = e;
         if (index < 0 || index >= x->dim[at]) {
-            if (a->oob.s[0] == 'e') zt_row_trouble(t, "index", index, x->dim[at]);
+            if (a->oob.s[0] == 'e') zt_row_runtime_error(t, "index", index, x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d >= 0; d--) {
@@ -431,14 +431,14 @@ static bool scatter_elements_cases(int i, zt_case *c)
 static int elements_at(const merge_vjp *m, int x)
 {
     const zt_scatter_elements_attrs *a = m->v->attrs;
-    return zt_e_gather_elements(m->v->e, x, m->v->in[1],
+    return zt_build_gather_elements(m->v->e, x, m->v->in[1],
                                 &(zt_gather_elements_attrs){a->axis, a->oob});
 }
 
 static int elements_put(const merge_vjp *m, int x, int u)
 {
     const zt_scatter_elements_attrs *a = m->v->attrs;
-    return zt_e_scatter_elements(m->v->e, x, m->v->in[1], u,
+    return zt_build_scatter_elements(m->v->e, x, m->v->in[1], u,
                                  &(zt_scatter_elements_attrs){a->axis, {"none"}, a->oob});
 }
 

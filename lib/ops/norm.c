@@ -39,7 +39,7 @@ static double norm_group(const double *x, const double *g, double eps, int64_t n
     return rstd;
 }
 
-static void rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_rms_norm_attrs *a = attrs;
     int64_t K = zt_row_cols(in[0].type), dims = a->dims ? a->dims : K;
@@ -85,15 +85,15 @@ static bool rms_norm_cases(int i, zt_case *c)
 /* x, or x in groups: [...,K/dims,dims]; f32 where it is a half. */
 static int grouped(const zt_emit *e, int x, int64_t dims)
 {
-    x = zt_e_wide(e, x);
-    return dims ? zt_e_group(e, x, &(zt_group_attrs){dims}) : x;
+    x = zt_build_wide(e, x);
+    return dims ? zt_build_group(e, x, &(zt_group_attrs){dims}) : x;
 }
 
 /* The mean over what was summed to get `like`'s shape. */
 static int mean_to(const zt_emit *e, int x, int like)
 {
-    int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
-    return zt_e_div(e, zt_e_sum_to(e, x, like), zt_e_sum_to(e, one, like));
+    int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
+    return zt_build_div(e, zt_build_sum_to(e, x, like), zt_build_sum_to(e, one, like));
 }
 
 /* With h = dy g and the means over a group: dx = r h - x r^3 mean(h x), and what the cotangent of r
@@ -103,37 +103,37 @@ static void rms_norm_vjp(zt_vjp *v)
     const zt_rms_norm_attrs *a = v->attrs;
     const zt_emit *e = v->e;
     int x = grouped(e, v->in[0], a->dims), r = a->dims ? grouped(e, v->out[1], 1) : v->out[1];
-    int dx = ZT_NONE, s = ZT_NONE, rrr = zt_e_mul(e, r, zt_e_square(e, r));
+    int dx = ZT_NONE, s = ZT_NONE, rrr = zt_build_mul(e, r, zt_build_square(e, r));
     if (v->dy[0] != ZT_NONE) {
-        int dy = grouped(e, v->dy[0], a->dims), h = zt_e_mul(e, dy, zt_e_wide(e, v->in[1]));
-        dx = zt_e_mul(e, r, h);
-        s = mean_to(e, zt_e_mul(e, h, x), r);
+        int dy = grouped(e, v->dy[0], a->dims), h = zt_build_mul(e, dy, zt_build_wide(e, v->in[1]));
+        dx = zt_build_mul(e, r, h);
+        s = mean_to(e, zt_build_mul(e, h, x), r);
         if (v->want[1])
-            v->dx[1] = zt_e_as(
-                e, zt_e_sum_to(e, zt_e_mul(e, dy, zt_e_mul(e, x, r)), v->in[1]), v->in[1]);
+            v->dx[1] = zt_build_as(
+                e, zt_build_sum_to(e, zt_build_mul(e, dy, zt_build_mul(e, x, r)), v->in[1]), v->in[1]);
     }
     if (v->dy[1] != ZT_NONE) {
         int dr = a->dims ? grouped(e, v->dy[1], 1) : v->dy[1];
-        int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
-        dr = zt_e_div(e, dr, zt_e_sum_to(e, one, r));
-        s = s == ZT_NONE ? dr : zt_e_add(e, s, dr);
+        int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
+        dr = zt_build_div(e, dr, zt_build_sum_to(e, one, r));
+        s = s == ZT_NONE ? dr : zt_build_add(e, s, dr);
     }
-    int back = zt_e_mul(e, x, zt_e_mul(e, rrr, s));
-    dx = dx == ZT_NONE ? zt_e_neg(e, back) : zt_e_sub(e, dx, back);
-    dx = zt_e_as(e, dx, v->in[0]);
-    if (v->want[0]) v->dx[0] = a->dims ? zt_e_reshape_like(e, dx, v->in[0]) : dx;
+    int back = zt_build_mul(e, x, zt_build_mul(e, rrr, s));
+    dx = dx == ZT_NONE ? zt_build_neg(e, back) : zt_build_sub(e, dx, back);
+    dx = zt_build_as(e, dx, v->in[0]);
+    if (v->want[0]) v->dx[0] = a->dims ? zt_build_reshape_like(e, dx, v->in[0]) : dx;
 }
 
 static void rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_rms_norm_attrs *a = attrs;
     int x = grouped(e, in[0], a->dims);
-    int square = zt_e_mean(e, zt_e_square(e, x), &(zt_mean_attrs){{1, {-1}}, 1});
-    int r = zt_e_rsqrt(e, zt_e_plus(e, square, a->eps));
-    int y = zt_e_mul(e, zt_e_mul(e, x, r), zt_e_wide(e, in[1]));
-    y = zt_e_as(e, y, in[0]);
-    out[0] = a->dims ? zt_e_reshape_like(e, y, in[0]) : y;
-    out[1] = a->dims ? zt_e_sum(e, r, &(zt_sum_attrs){{1, {-1}}, 0}) : r;
+    int square = zt_build_mean(e, zt_build_square(e, x), &(zt_mean_attrs){{1, {-1}}, 1});
+    int r = zt_build_rsqrt(e, zt_build_plus(e, square, a->eps));
+    int y = zt_build_mul(e, zt_build_mul(e, x, r), zt_build_wide(e, in[1]));
+    y = zt_build_as(e, y, in[0]);
+    out[0] = a->dims ? zt_build_reshape_like(e, y, in[0]) : y;
+    out[1] = a->dims ? zt_build_sum(e, r, &(zt_sum_attrs){{1, {-1}}, 0}) : r;
 }
 
 const zt_opdef zt_op_rms_norm = {
@@ -178,7 +178,7 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return s;
 }
 
-static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_layer_norm_attrs *a = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
@@ -234,28 +234,28 @@ static void layer_norm_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int mean = v->out[1], r = v->out[2], dx = ZT_NONE;
-    int n = zt_e_mul(e, zt_e_sub(e, zt_e_wide(e, v->in[0]), mean), r);
-    int inverse = zt_e_recip(e, zt_e_sum_to(e, zt_e_fill_like(e, n, &(zt_fill_like_attrs){1}), r));
+    int n = zt_build_mul(e, zt_build_sub(e, zt_build_wide(e, v->in[0]), mean), r);
+    int inverse = zt_build_recip(e, zt_build_sum_to(e, zt_build_fill_like(e, n, &(zt_fill_like_attrs){1}), r));
     if (v->dy[0] != ZT_NONE) {
-        int dy = zt_e_wide(e, v->dy[0]), g = zt_e_wide(e, v->in[1]);
-        int h = v->in[1] == ZT_NONE ? dy : zt_e_mul(e, dy, g);
-        int part = zt_e_mul(e, n, mean_to(e, zt_e_mul(e, h, n), r));
-        part = zt_e_add(e, mean_to(e, h, r), part);
-        dx = zt_e_mul(e, r, zt_e_sub(e, h, part));
+        int dy = zt_build_wide(e, v->dy[0]), g = zt_build_wide(e, v->in[1]);
+        int h = v->in[1] == ZT_NONE ? dy : zt_build_mul(e, dy, g);
+        int part = zt_build_mul(e, n, mean_to(e, zt_build_mul(e, h, n), r));
+        part = zt_build_add(e, mean_to(e, h, r), part);
+        dx = zt_build_mul(e, r, zt_build_sub(e, h, part));
         if (v->want[1])
-            v->dx[1] = zt_e_as(e, zt_e_sum_to(e, zt_e_mul(e, dy, n), v->in[1]), v->in[1]);
-        if (v->want[2]) v->dx[2] = zt_e_as(e, zt_e_sum_to(e, dy, v->in[2]), v->in[2]);
+            v->dx[1] = zt_build_as(e, zt_build_sum_to(e, zt_build_mul(e, dy, n), v->in[1]), v->in[1]);
+        if (v->want[2]) v->dx[2] = zt_build_as(e, zt_build_sum_to(e, dy, v->in[2]), v->in[2]);
     }
     if (v->dy[1] != ZT_NONE) {
-        int part = zt_e_broadcast_to(e, zt_e_mul(e, v->dy[1], inverse), v->in[0], NULL);
-        dx = dx == ZT_NONE ? part : zt_e_add(e, dx, part);
+        int part = zt_build_broadcast_to(e, zt_build_mul(e, v->dy[1], inverse), v->in[0], NULL);
+        dx = dx == ZT_NONE ? part : zt_build_add(e, dx, part);
     }
     if (v->dy[2] != ZT_NONE) {
-        int by = zt_e_mul(e, zt_e_mul(e, v->dy[2], inverse), zt_e_square(e, r));
-        int part = zt_e_neg(e, zt_e_mul(e, n, by));
-        dx = dx == ZT_NONE ? part : zt_e_add(e, dx, part);
+        int by = zt_build_mul(e, zt_build_mul(e, v->dy[2], inverse), zt_build_square(e, r));
+        int part = zt_build_neg(e, zt_build_mul(e, n, by));
+        dx = dx == ZT_NONE ? part : zt_build_add(e, dx, part);
     }
-    if (v->want[0]) v->dx[0] = zt_e_as(e, dx, v->in[0]);
+    if (v->want[0]) v->dx[0] = zt_build_as(e, dx, v->in[0]);
 }
 
 const zt_opdef zt_op_layer_norm = {

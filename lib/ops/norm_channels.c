@@ -150,7 +150,7 @@ static void run_on(const zt_arg *was, const zt_arg *now, int64_t c, double value
     if (now->type) now->f[c] = (1 - momentum) * (was->type ? was->f[c] : start) + momentum * value;
 }
 
-static void batch_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void batch_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_batch_norm_attrs *a = attrs;
     planes p = planes_of(in[0].type);
@@ -188,7 +188,7 @@ static void batch_norm_vjp(zt_vjp *v)
         zt_norm_stats_vjp(v, 0);
         return;
     }
-    int dx = zt_e_batch_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1],
+    int dx = zt_build_batch_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1],
                                       &(zt_batch_norm_backward_attrs){1}, &dg, &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
@@ -231,7 +231,7 @@ static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
 }
 
 static void batch_norm_inference_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_trouble *t)
+                                     zt_runtime_error *t)
 {
     const zt_batch_norm_inference_attrs *a = attrs;
     planes p = planes_of(in[0].type);
@@ -257,14 +257,14 @@ static void batch_norm_inference_vjp(zt_vjp *v)
 {
     const zt_batch_norm_inference_attrs *a = v->attrs;
     const zt_emit *e = v->e;
-    int dg, db, r = zt_e_rsqrt(e, zt_e_plus(e, v->in[2], a->eps));
-    int dx = zt_e_batch_norm_backward(e, v->in[0], v->in[1], r, v->dy[0], v->in[3],
+    int dg, db, r = zt_build_rsqrt(e, zt_build_plus(e, v->in[2], a->eps));
+    int dx = zt_build_batch_norm_backward(e, v->in[0], v->in[1], r, v->dy[0], v->in[3],
                                       &(zt_batch_norm_backward_attrs){0}, &dg, &db);
-    int by = v->in[3] == ZT_NONE ? r : zt_e_mul(e, r, zt_e_as(e, v->in[3], r));
+    int by = v->in[3] == ZT_NONE ? r : zt_build_mul(e, r, zt_build_as(e, v->in[3], r));
     if (v->want[0]) v->dx[0] = dx;
-    if (v->want[1]) v->dx[1] = zt_e_neg(e, zt_e_mul(e, by, zt_e_as(e, db, r)));
+    if (v->want[1]) v->dx[1] = zt_build_neg(e, zt_build_mul(e, by, zt_build_as(e, db, r)));
     if (v->want[2])
-        v->dx[2] = zt_e_times(e, zt_e_mul(e, zt_e_mul(e, by, r), zt_e_as(e, dg, r)), -0.5);
+        v->dx[2] = zt_build_times(e, zt_build_mul(e, zt_build_mul(e, by, r), zt_build_as(e, dg, r)), -0.5);
     if (v->want[3]) v->dx[3] = dg;
     if (v->want[4]) v->dx[4] = db;
 }
@@ -302,7 +302,7 @@ static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_group_norm_attrs *a = attrs;
     planes p = planes_of(in[0].type);
@@ -337,7 +337,7 @@ static void group_norm_vjp(zt_vjp *v)
         zt_norm_stats_vjp(v, a->groups);
         return;
     }
-    int dx = zt_e_group_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1], &dg,
+    int dx = zt_build_group_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1], &dg,
                                       &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
@@ -428,7 +428,7 @@ static void back_clear(zt_arg *out)
         if (out[k].type) memset(out[k].f, 0, (size_t)out[k].type->dim[0] * sizeof(double));
 }
 
-static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_batch_norm_backward_attrs *a = attrs;
     planes p = planes_of(in[0].type);
@@ -438,7 +438,7 @@ static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg 
         set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], a->training, out);
 }
 
-static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     planes p = planes_of(in[0].type);
     int64_t groups = in[1].type->dim[1], of = p.C / groups;

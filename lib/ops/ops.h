@@ -25,9 +25,9 @@ extern "C" {
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
-typedef struct zt_word {
+typedef struct zt_enum_string {
     char s[24];
-} zt_word;
+} zt_enum_string;
 typedef struct zt_dims {
     int64_t n; /* how many; at most ZT_MAX_RANK */
     int64_t dim[ZT_MAX_RANK];
@@ -38,7 +38,7 @@ typedef struct zt_ints {
 } zt_ints;
 typedef int64_t zt_attr_i64;
 typedef double zt_attr_f64;
-typedef zt_word zt_attr_word;
+typedef zt_enum_string zt_attr_word;
 typedef zt_dims zt_attr_dims;
 typedef zt_ints zt_attr_ints;
 typedef const char *zt_attr_str;
@@ -225,10 +225,10 @@ typedef enum zt_op {
 
 /* What only running can find: an index out of range, an integer divided by zero. A kernel sets the
  * first it meets and goes on without harm; whoever runs programs turns it into an error. */
-typedef struct zt_trouble {
+typedef struct zt_runtime_error {
     const char *what; /* NULL: none. "index", ... a constant */
     int64_t value, limit; /* limit -1: `what` says it all */
-} zt_trouble;
+} zt_runtime_error;
 
 /* An operand of a reference loop: every float value is f64, every integer and bool int64. */
 typedef struct zt_arg {
@@ -289,12 +289,12 @@ typedef struct zt_emit {
 
 /* One function an op,
  *
- *     int zt_e_mul(const zt_emit *e, int a, int b);
- *     int zt_e_rms_norm(const zt_emit *e, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
+ *     int zt_build_mul(const zt_emit *e, int a, int b);
+ *     int zt_build_rms_norm(const zt_emit *e, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
  *
  * which gives its first output's value. They chain: what failed is -1, and all made of it is -1. */
 #define OP(name, ins, outs, attrs)                                                                 \
-    int zt_e_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
+    int zt_build_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 
@@ -318,7 +318,7 @@ typedef struct zt_opdef {
      * dimensions of 0. ctx carries the prefix "op rope: " outside; write only what is wrong. */
     zt_status (*infer)(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
     /* The meaning, in plain loops. Inputs never change, but for those used up: out[k] aliases in[k]. */
-    void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
+    void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t);
     double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
     /* Bytes read and written. NULL: inputs once, outputs once; a view's none; of what is donated as
      * much is written as there is in the other inputs. */
@@ -358,7 +358,7 @@ typedef struct zt_func {
     int n_in, n_out;
     /* Types of the outputs; NULL: that of a, each. zt_fail(ctx, ...) says what does not fit. */
     zt_status (*infer)(zt_ctx *ctx, void *user, const zt_type *const in[], zt_type out[]);
-    void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_trouble *t); /* as a row's ref */
+    void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t); /* as a row's ref */
     void (*vjp)(zt_vjp *v, void *user); /* as a row's; NULL: no gradient */
 } zt_func;
 

@@ -88,7 +88,7 @@ static int64_t next_best(const zt_arg *x, const lines *l, bool largest, int64_t 
     return best;
 }
 
-static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_topk_attrs *a = attrs;
     lines l = lines_along(a->axis, in->type);
@@ -135,8 +135,8 @@ static void topk_vjp(zt_vjp *v)
 {
     if (v->dy[0] < 0) return;
     const zt_topk_attrs *a = v->attrs;
-    int zero = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    v->dx[0] = zt_e_scatter_add_elements(v->e, zero, v->out[1], v->dy[0],
+    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    v->dx[0] = zt_build_scatter_add_elements(v->e, zero, v->out[1], v->dy[0],
                                          &(zt_scatter_add_elements_attrs){a->axis, {"error"}});
 }
 
@@ -177,13 +177,13 @@ static void triangle(int sign, int64_t diagonal, const zt_arg *in, zt_arg *out)
     }
 }
 
-static void tril_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void tril_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     triangle(1, ((const zt_tril_attrs *)attrs)->diagonal, in, out);
 }
 
-static void triu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void triu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     triangle(-1, ((const zt_triu_attrs *)attrs)->diagonal, in, out);
@@ -208,9 +208,9 @@ static bool tril_cases(int i, zt_case *c)
     return true;
 }
 
-static void tril_vjp(zt_vjp *v) { v->dx[0] = zt_e_tril(v->e, v->dy[0], v->attrs); }
+static void tril_vjp(zt_vjp *v) { v->dx[0] = zt_build_tril(v->e, v->dy[0], v->attrs); }
 
-static void triu_vjp(zt_vjp *v) { v->dx[0] = zt_e_triu(v->e, v->dy[0], v->attrs); }
+static void triu_vjp(zt_vjp *v) { v->dx[0] = zt_build_triu(v->e, v->dy[0], v->attrs); }
 
 #define TRIANGLE(NAME, WHICH)                                                                      \
     const zt_opdef zt_op_##NAME = {                                                                \
@@ -240,7 +240,7 @@ static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     return zt_row_axis(ctx, a->axis, in[0]->rank);
 }
 
-static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_cumprod_attrs *a = attrs;
     lines l = lines_along(a->axis, in->type);
@@ -283,9 +283,9 @@ static bool cumprod_cases(int i, zt_case *c)
 static void cumprod_vjp(zt_vjp *v)
 {
     const zt_cumprod_attrs *a = v->attrs;
-    int share = zt_e_cumsum(v->e, zt_e_mul(v->e, v->dy[0], v->out[0]),
+    int share = zt_build_cumsum(v->e, zt_build_mul(v->e, v->dy[0], v->out[0]),
                             &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
-    v->dx[0] = zt_e_div(v->e, share, v->in[0]);
+    v->dx[0] = zt_build_div(v->e, share, v->in[0]);
 }
 
 const zt_opdef zt_op_cumprod = {

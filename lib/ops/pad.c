@@ -70,7 +70,7 @@ static void walk_steps(const step_attrs *a, const zt_arg *whole, const zt_arg *p
     }
 }
 
-static void slice_step_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void slice_step_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     walk_steps(attrs, &in[0], &out[0], false);
@@ -104,7 +104,7 @@ static zt_slice_step_put_attrs put_attrs(const step_attrs *a)
 static void slice_step_vjp(zt_vjp *v)
 {
     zt_slice_step_put_attrs a = put_attrs(v->attrs);
-    v->dx[0] = zt_e_slice_step_put(v->e, v->dy[0], v->in[0], &a);
+    v->dx[0] = zt_build_slice_step_put(v->e, v->dy[0], v->in[0], &a);
 }
 
 const zt_opdef zt_op_slice_step = {
@@ -132,7 +132,7 @@ static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_t
                        zt_type_text(&part, text));
 }
 
-static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) zt_row_zero(&out[0], i);
@@ -156,8 +156,8 @@ static void slice_step_put_vjp(zt_vjp *v)
     zt_type x = v->e->type(v->e->user, v->in[0]);
     int64_t known = x.dim[zt_plain_axis(a->axis, x.rank)];
     step_attrs back = {a->axis, a->from, a->step, known > 0 ? known : a->count};
-    v->dx[0] = known == 0 ? zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0})
-                          : zt_e_slice_step(v->e, v->dy[0], &back);
+    v->dx[0] = known == 0 ? zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0})
+                          : zt_build_slice_step(v->e, v->dy[0], &back);
 }
 
 const zt_opdef zt_op_slice_step_put = {
@@ -179,7 +179,7 @@ typedef zt_pad_attrs pad_attrs; /* pad_back's begin with the same three */
 static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
 
 static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after,
-                          const zt_word *mode, const zt_type *x, zt_type *y)
+                          const zt_enum_string *mode, const zt_type *x, zt_type *y)
 {
     zt_status s = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
     if (s) return s;
@@ -223,7 +223,7 @@ static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, co
     return at;
 }
 
-static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const pad_attrs *a = attrs;
     zt_dtype dtype = out->type->dtype;
@@ -290,8 +290,8 @@ static void pad_vjp(zt_vjp *v)
     const pad_attrs *a = v->attrs;
     pad_attrs cut = {less(&a->before), less(&a->after), a->mode, 0};
     zt_pad_back_attrs back = {a->before, a->after, a->mode};
-    v->dx[0] = a->mode.s[0] == 'c' ? zt_e_pad(v->e, v->dy[0], &cut)
-                                   : zt_e_pad_back(v->e, v->dy[0], v->in[0], &back);
+    v->dx[0] = a->mode.s[0] == 'c' ? zt_build_pad(v->e, v->dy[0], &cut)
+                                   : zt_build_pad_back(v->e, v->dy[0], v->in[0], &back);
 }
 
 const zt_opdef zt_op_pad = {
@@ -319,7 +319,7 @@ static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of like with these pads");
 }
 
-static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_pad_back_attrs *a = attrs;
     (void)t;
@@ -347,7 +347,7 @@ static bool pad_back_cases(int i, zt_case *c)
 static void pad_back_vjp(zt_vjp *v)
 {
     const zt_pad_back_attrs *a = v->attrs;
-    v->dx[0] = zt_e_pad(v->e, v->dy[0], &(pad_attrs){a->before, a->after, a->mode, 0});
+    v->dx[0] = zt_build_pad(v->e, v->dy[0], &(pad_attrs){a->before, a->after, a->mode, 0});
 }
 
 const zt_opdef zt_op_pad_back = {

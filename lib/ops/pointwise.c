@@ -80,7 +80,7 @@ static void gather(const zt_arg *x, const zt_type *whole, int64_t at, int64_t n,
     }
 }
 
-static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_trouble *trouble)
+static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_runtime_error *trouble)
 {
     for (int i = 0; i < p->n_ops; i++) {
         zt_arg in[ZT_MAX_IN] = {{0}}, out[ZT_MAX_OUT] = {{0}};
@@ -106,7 +106,7 @@ static void put_tile(const zt_pointwise_chain *p, tiles *t, int64_t at, int64_t 
     }
 }
 
-static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *trouble)
+static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *trouble)
 {
     zt_pointwise_chain p;
     zt_type whole;

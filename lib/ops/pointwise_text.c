@@ -50,7 +50,7 @@ static void value_text(zt_attr_kind kind, const void *field, char text[MOST_VALU
 static bool take_value(zt_attr_kind kind, const char *text, void *field)
 {
     char again[MOST_VALUE];
-    zt_word w = {{0}};
+    zt_enum_string w = {{0}};
     int64_t i;
     double d;
     if (kind == ZT_ATTR_word) {

@@ -133,7 +133,7 @@ static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
         y->i[to] = from < 0 ? lowest(x->type->dtype) : x->i[from];
 }
 
-static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_max_pool_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -179,7 +179,7 @@ static void max_pool_vjp(zt_vjp *v)
 {
     const zt_max_unpool_attrs a = {{"zero"}}; /* a window of nothing has index -1 */
     if (v->dy[0] < 0) return;
-    v->dx[0] = zt_e_max_unpool(v->e, v->dy[0], v->out[1], v->in[0], &a);
+    v->dx[0] = zt_build_max_unpool(v->e, v->dy[0], v->out[1], v->in[0], &a);
 }
 
 const zt_opdef zt_op_max_pool = {
@@ -201,7 +201,7 @@ const zt_opdef zt_op_max_pool = {
 static const char *const oob_words[] = {"error", "zero"};
 
 /* i is i32 of small's shape, and large has its batch and channels. */
-static zt_status infer_indexed(zt_ctx *ctx, const zt_word *oob, const zt_type *small,
+static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_type *small,
                                const zt_type *i, const zt_type *large)
 {
     zt_status s = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
@@ -224,12 +224,12 @@ static int64_t plane_of(const zt_type *t)
 }
 
 /* Element e of the small value: where in the large one; -1, and trouble if asked: out of range. */
-static int64_t pointed(const zt_arg *i, int64_t e, const zt_type *large, const zt_word *oob,
-                       zt_trouble *t)
+static int64_t pointed(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob,
+                       zt_runtime_error *t)
 {
     int64_t plane = plane_of(large), at = i->i[e];
     if (at >= 0 && at < plane) return e / plane_of(i->type) * plane + at;
-    if (oob->s[0] == 'e') zt_row_trouble(t, "index", at, plane);
+    if (oob->s[0] == 'e') zt_row_runtime_error(t, "index", at, plane);
     return -1;
 }
 
@@ -243,7 +243,7 @@ static zt_status max_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return s;
 }
 
-static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_max_unpool_attrs *a = attrs;
     int64_t n = zt_type_count(in[0].type);
@@ -287,7 +287,7 @@ static bool max_unpool_cases(int i, zt_case *c)
 static void max_unpool_vjp(zt_vjp *v)
 {
     const zt_max_unpool_attrs *a = v->attrs;
-    v->dx[0] = zt_e_plane_gather(v->e, v->dy[0], v->in[1], &(zt_plane_gather_attrs){a->oob});
+    v->dx[0] = zt_build_plane_gather(v->e, v->dy[0], v->in[1], &(zt_plane_gather_attrs){a->oob});
 }
 
 const zt_opdef zt_op_max_unpool = {
@@ -314,7 +314,7 @@ static zt_status plane_gather_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     return s;
 }
 
-static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_plane_gather_attrs *a = attrs;
     int64_t n = zt_type_count(out[0].type);
@@ -336,7 +336,7 @@ static void plane_gather_vjp(zt_vjp *v)
 {
     const zt_plane_gather_attrs *a = v->attrs;
     const zt_max_unpool_attrs back = {a->oob};
-    v->dx[0] = zt_e_max_unpool(v->e, v->dy[0], v->in[1], v->in[0], &back);
+    v->dx[0] = zt_build_max_unpool(v->e, v->dy[0], v->in[1], v->in[0], &back);
 }
 
 const zt_opdef zt_op_plane_gather = {

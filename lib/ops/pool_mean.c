@@ -71,7 +71,7 @@ static void avg_walk(const zt_avg_pool_attrs *a, const zt_type *large, const zt_
     zt_window_walk(&w, meet, &r);
 }
 
-static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     avg_walk(attrs, in[0].type, out[0].type, &in[0], &out[0], avg_meet);
@@ -115,7 +115,7 @@ static void avg_pool_vjp(zt_vjp *v)
     const zt_avg_unpool_attrs back = {a->kernel,    a->stride,    a->pad,
                                       a->pad_end,   a->dilation,  a->ceil_mode,
                                       a->count_include_pad, a->divisor_override};
-    v->dx[0] = zt_e_avg_unpool(v->e, v->dy[0], v->in[0], &back);
+    v->dx[0] = zt_build_avg_unpool(v->e, v->dy[0], v->in[0], &back);
 }
 
 const zt_opdef zt_op_avg_pool = {
@@ -150,7 +150,7 @@ static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return zt_pool_infer_back(ctx, &l, &a->kernel, a->ceil_mode, "x", in[0], in[1]);
 }
 
-static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     zt_avg_pool_attrs a = forward(attrs);
     (void)t;
@@ -175,7 +175,7 @@ static bool avg_unpool_cases(int i, zt_case *c)
 static void avg_unpool_vjp(zt_vjp *v)
 {
     const zt_avg_pool_attrs a = forward(v->attrs);
-    v->dx[0] = zt_e_avg_pool(v->e, v->dy[0], &a);
+    v->dx[0] = zt_build_avg_pool(v->e, v->dy[0], &a);
 }
 
 const zt_opdef zt_op_avg_unpool = {
@@ -220,7 +220,7 @@ static void lp_meet(void *user, int64_t o, int64_t tap, int64_t i)
         r->y[p * r->w->n_out + o] += pow(fabs(r->x[p * r->w->n_in + i]), r->p);
 }
 
-static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_lp_pool_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -256,8 +256,8 @@ static void lp_pool_expand(const zt_emit *e, const void *attrs, const int *in, i
     const zt_lp_pool_attrs *a = attrs;
     const zt_avg_pool_attrs sum = {a->kernel,   a->stride,    a->pad, a->pad_end,
                                    a->dilation, a->ceil_mode, 0,      1};
-    int powers = zt_e_pow_scalar(e, zt_e_abs(e, in[0]), &(zt_pow_scalar_attrs){a->p});
-    out[0] = zt_e_pow_scalar(e, zt_e_avg_pool(e, powers, &sum), &(zt_pow_scalar_attrs){1 / a->p});
+    int powers = zt_build_pow_scalar(e, zt_build_abs(e, in[0]), &(zt_pow_scalar_attrs){a->p});
+    out[0] = zt_build_pow_scalar(e, zt_build_avg_pool(e, powers, &sum), &(zt_pow_scalar_attrs){1 / a->p});
 }
 
 const zt_opdef zt_op_lp_pool = {

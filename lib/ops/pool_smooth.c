@@ -62,7 +62,7 @@ static double smooth_of(const zt_window *w, int64_t o, const double *x, double b
     return (r.top + log(r.sum)) / beta;
 }
 
-static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_smooth_max_pool_attrs *a = attrs;
     const zt_window_lists l = ZT_WINDOW_LISTS(a);
@@ -107,7 +107,7 @@ static void smooth_vjp(zt_vjp *v)
     const zt_smooth_max_pool_attrs *a = v->attrs;
     const zt_smooth_max_unpool_attrs back = {a->kernel,   a->stride,    a->pad, a->pad_end,
                                              a->dilation, a->ceil_mode, a->beta};
-    v->dx[0] = zt_e_smooth_max_unpool(v->e, v->in[0], v->out[0], v->dy[0], &back);
+    v->dx[0] = zt_build_smooth_max_unpool(v->e, v->in[0], v->out[0], v->dy[0], &back);
 }
 
 const zt_opdef zt_op_smooth_max_pool = {
@@ -186,7 +186,7 @@ static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return s;
 }
 
-static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)t;
     weighted(attrs, in, out, meet_unpool);
@@ -239,10 +239,10 @@ static void unpool_vjp(zt_vjp *v)
     const zt_smooth_max_mean_attrs mean = as_mean(a);
     const zt_emit *e = v->e;
     int g = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_e_times(e, zt_e_mul(e, g, v->out[0]), a->beta);
+    if (v->want[0]) v->dx[0] = zt_build_times(e, zt_build_mul(e, g, v->out[0]), a->beta);
     if (!v->want[1] && !v->want[2]) return;
-    int m = zt_e_smooth_max_mean(e, v->in[0], v->in[1], g, &mean);
-    if (v->want[1]) v->dx[1] = zt_e_times(e, zt_e_mul(e, v->in[2], m), -a->beta);
+    int m = zt_build_smooth_max_mean(e, v->in[0], v->in[1], g, &mean);
+    if (v->want[1]) v->dx[1] = zt_build_times(e, zt_build_mul(e, v->in[2], m), -a->beta);
     v->dx[2] = m;
 }
 
@@ -269,7 +269,7 @@ static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     return s;
 }
 
-static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
     (void)t;
@@ -283,10 +283,10 @@ static void mean_vjp(zt_vjp *v)
     const zt_smooth_max_unpool_attrs unpool = as_unpool(a);
     const zt_emit *e = v->e;
     int g = v->dy[0];
-    if (v->want[1]) v->dx[1] = zt_e_times(e, zt_e_mul(e, g, v->out[0]), -a->beta);
+    if (v->want[1]) v->dx[1] = zt_build_times(e, zt_build_mul(e, g, v->out[0]), -a->beta);
     if (!v->want[0] && !v->want[2]) return;
-    int u = zt_e_smooth_max_unpool(e, v->in[0], v->in[1], g, &unpool);
-    if (v->want[0]) v->dx[0] = zt_e_times(e, zt_e_mul(e, v->in[2], u), a->beta);
+    int u = zt_build_smooth_max_unpool(e, v->in[0], v->in[1], g, &unpool);
+    if (v->want[0]) v->dx[0] = zt_build_times(e, zt_build_mul(e, v->in[2], u), a->beta);
     v->dx[2] = u;
 }
 

@@ -104,7 +104,7 @@ static double quotient(const zt_arg *x, int64_t i, const zt_arg *scale, int64_t 
     return (double)((float)x->f[i] / (float)scale->f[k]);
 }
 
-static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_quantize_linear_attrs *a = attrs;
     zt_dtype to = out->type->dtype;
@@ -209,7 +209,7 @@ static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const z
     return s;
 }
 
-static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_dequantize_linear_attrs *a = attrs;
     (void)t;
@@ -239,14 +239,14 @@ static int spread_scale(const zt_emit *e, const zt_dequantize_linear_attrs *a, i
                         const zt_type *to)
 {
     zt_type t = e->type(e->user, s);
-    if (!a->block && one_element(&t)) return zt_e_reshape(e, s, &(zt_reshape_attrs){{0, {0}}});
+    if (!a->block && one_element(&t)) return zt_build_reshape(e, s, &(zt_reshape_attrs){{0, {0}}});
     int at = zt_plain_axis(a->axis, to->rank);
     if (a->block) {
         int64_t K = to->dim[at], times = a->block < K ? a->block : K > 0 ? K : 1;
-        s = zt_e_repeat(e, s, &(zt_repeat_attrs){at, times});
-        return zt_e_slice(e, s, &(zt_slice_attrs){at, 0, K});
+        s = zt_build_repeat(e, s, &(zt_repeat_attrs){at, times});
+        return zt_build_slice(e, s, &(zt_slice_attrs){at, 0, K});
     }
-    for (int d = at + 1; d < to->rank; d++) s = zt_e_group(e, s, &(zt_group_attrs){1});
+    for (int d = at + 1; d < to->rank; d++) s = zt_build_group(e, s, &(zt_group_attrs){1});
     return s;
 }
 
@@ -256,10 +256,10 @@ static void dequantize_linear_expand(const zt_emit *e, const void *attrs, const 
     zt_type x = e->type(e->user, in[0]);
     for (int d = 0; d < x.rank; d++)
         if (x.dim[d] < 0) return;
-    int scale = zt_e_wide(e, in[1]), codes = zt_e_as(e, in[0], scale);
+    int scale = zt_build_wide(e, in[1]), codes = zt_build_as(e, in[0], scale);
     if (in[2] != ZT_NONE)
-        codes = zt_e_sub(e, codes, spread_scale(e, attrs, zt_e_as(e, in[2], scale), &x));
-    out[0] = zt_e_as(e, zt_e_mul(e, codes, spread_scale(e, attrs, scale, &x)), in[1]);
+        codes = zt_build_sub(e, codes, spread_scale(e, attrs, zt_build_as(e, in[2], scale), &x));
+    out[0] = zt_build_as(e, zt_build_mul(e, codes, spread_scale(e, attrs, scale, &x)), in[1]);
 }
 
 const zt_opdef zt_op_dequantize_linear = {

@@ -53,7 +53,7 @@ static zt_status random_uniform_infer(zt_ctx *ctx, const void *attrs, const zt_t
     return draws_infer(ctx, &a->shape, a->low, a->high, in, out);
 }
 
-static void random_uniform_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void random_uniform_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_random_uniform_attrs *a = attrs;
     int64_t n = zt_type_count(out[0].type);
@@ -94,7 +94,7 @@ static zt_status random_normal_infer(zt_ctx *ctx, const void *attrs, const zt_ty
 }
 
 /* Box and Muller: words 0 and 1 make the first two, 2 and 3 the others, by cosine and sine. */
-static void random_normal_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void random_normal_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_random_normal_attrs *a = attrs;
     int64_t n = zt_type_count(out[0].type);

@@ -125,7 +125,7 @@ static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_
 }
 
 static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
-                     zt_arg *out, zt_trouble *t)
+                     zt_arg *out, zt_runtime_error *t)
 {
     const zt_arg *saved = &out[w->saved];
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
@@ -158,7 +158,7 @@ static void rnn_step(const cell *k)
     }
 }
 
-static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const walk w = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
     zt_steps s =
@@ -177,7 +177,7 @@ static bool rnn_cases(int i, zt_case *c)
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_rnn_attrs a = zt_rnn_defaults();
-    if (k.other) a.act = (zt_word){"relu"};
+    if (k.other) a.act = (zt_enum_string){"relu"};
     a.reverse = k.reverse;
     zt_case_attrs(c, &a, sizeof a);
     case_weights(&k, 1, 3, c);
@@ -194,7 +194,7 @@ static void rnn_vjp(zt_vjp *v)
                      .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
     bool one = v->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
     if (one)
-        u.dg = zt_e_rnn_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+        u.dg = zt_build_rnn_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
                                  &(zt_rnn_backward_attrs){a->act, a->reverse}, &u.dw_hh, &u.dh0);
     const int to[] = {2, 4}, dx[] = {u.dw_hh, u.dh0};
     zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
@@ -252,7 +252,7 @@ static void lstm_step(const cell *k)
     }
 }
 
-static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const walk w = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
     zt_steps s = zt_steps_of(in[0].type, in[2].type->dim[1],
@@ -282,7 +282,7 @@ static void lstm_vjp(zt_vjp *v)
                      .dcn = v->dy[2], .dsaved = v->dy[3]};
     bool one = v->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
     if (one)
-        u.dg = zt_e_lstm_backward(v->e, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
+        u.dg = zt_build_lstm_backward(v->e, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
                                   &(zt_lstm_backward_attrs){a->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
                                   &u.dpeep);
     const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
@@ -355,7 +355,7 @@ static void gru_step(const cell *k)
     }
 }
 
-static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const walk w = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
     zt_steps s =
@@ -385,7 +385,7 @@ static void gru_vjp(zt_vjp *v)
                      .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
     bool one = v->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
     if (one)
-        u.dg = zt_e_gru_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+        u.dg = zt_build_gru_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
                                  &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse},
                                  &u.dw_hh, &u.db_hh, &u.dh0);
     const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};

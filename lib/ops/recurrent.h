@@ -21,7 +21,7 @@ typedef struct zt_steps {
 /* `first` is a value [T,N,...]; lengths may be absent. */
 zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths);
 /* The length of sequence n, and trouble where it is not from 0 to T. */
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_trouble *t);
+int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *t);
 /* Row (t, n) of values [T,N,...] at step i of a sequence of `length`; last step first if reverse.
  */
 int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i);
@@ -31,7 +31,7 @@ zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int
                             const int64_t *dim);
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N);
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value); /* 0 or 1 */
-zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act);
+zt_status zt_recurrent_act(zt_ctx *ctx, const zt_enum_string *act);
 
 /* A gradient as ops, for gradients of gradients: what the row of the gradient takes (ZT_NONE:
  * absent) and the cotangent of `saved` itself, and then what that row gives. */

@@ -109,7 +109,7 @@ static void back_one(const back_walk *w, const zt_steps *s, back k, int64_t leng
 }
 
 static void back_all(const back_walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
-                     zt_arg *out, int n_out, int dcn, zt_trouble *t)
+                     zt_arg *out, int n_out, int dcn, zt_runtime_error *t)
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
@@ -168,7 +168,7 @@ static void rnn_back(const back *k)
     for (int64_t j = 0; j < k->H; j++) add_dr(k, 0, j, k->dg[j], k->saved + k->H);
 }
 
-static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const back_walk w = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
@@ -181,7 +181,7 @@ static bool rnn_backward_cases(int i, zt_case *c)
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_rnn_backward_attrs a = {{"tanh"}, k.reverse};
-    if (k.other) a.act = (zt_word){"relu"};
+    if (k.other) a.act = (zt_enum_string){"relu"};
     zt_case_attrs(c, &a, sizeof a);
     case_inputs(&k, 1, ZT_RNN_SAVED, 2, 1, c);
     if (!k.other) c->fill[0] = ZT_FILL_SMALL; /* h of tanh is within 1 */
@@ -260,7 +260,7 @@ static void lstm_back(const back *k)
         for (int64_t j = 0; j < H; j++) add_dr(k, g, j, k->dg[g * H + j], k->saved + 6 * H);
 }
 
-static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const back_walk w = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
@@ -372,7 +372,7 @@ static void gru_back(const back *k)
     for (int64_t j = 0; j < H; j++) gru_weights(k, j);
 }
 
-static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     static const back_walk w = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],

@@ -10,12 +10,12 @@ zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_
                       lengths->type ? lengths->i : NULL};
 }
 
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_trouble *t)
+int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *t)
 {
     if (!s->lengths) return s->T;
     int64_t length = s->lengths[n];
     if (length >= 0 && length <= s->T) return length;
-    zt_row_trouble(t, "length", length, s->T + 1);
+    zt_row_runtime_error(t, "length", length, s->T + 1);
     return 0;
 }
 
@@ -52,7 +52,7 @@ zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)
     return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld, not 0 or 1", name, (long long)value);
 }
 
-zt_status zt_recurrent_act(zt_ctx *ctx, const zt_word *act)
+zt_status zt_recurrent_act(zt_ctx *ctx, const zt_enum_string *act)
 {
     static const char *const words[] = {"tanh", "relu"};
     return zt_row_word(ctx, "act", act, words, ZT_LEN(words));

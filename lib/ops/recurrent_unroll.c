@@ -15,24 +15,24 @@ enum { PARTS = ZT_LSTM_SAVED, GATES = 4 };
 
 static int plus(const zt_emit *e, int x, int y)
 {
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_e_add(e, x, y);
+    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(e, x, y);
 }
 
 static int times(const zt_emit *e, int x, int y)
 {
-    return x == ZT_NONE || y == ZT_NONE ? ZT_NONE : zt_e_mul(e, x, y);
+    return x == ZT_NONE || y == ZT_NONE ? ZT_NONE : zt_build_mul(e, x, y);
 }
 
 static int part_of(const zt_emit *e, int x, int axis, int64_t from, int64_t to)
 {
-    return x == ZT_NONE ? x : zt_e_slice(e, x, &(zt_slice_attrs){axis, from, to});
+    return x == ZT_NONE ? x : zt_build_slice(e, x, &(zt_slice_attrs){axis, from, to});
 }
 
 /* x (1 - x) and 1 - x^2 */
-static int sigmoid_slope(const zt_emit *e, int x) { return zt_e_sub(e, x, zt_e_square(e, x)); }
+static int sigmoid_slope(const zt_emit *e, int x) { return zt_build_sub(e, x, zt_build_square(e, x)); }
 static int tanh_slope(const zt_emit *e, int x)
 {
-    return zt_e_plus(e, zt_e_neg(e, zt_e_square(e, x)), 1);
+    return zt_build_plus(e, zt_build_neg(e, zt_build_square(e, x)), 1);
 }
 
 /* Along axis, values that are there. */
@@ -40,7 +40,7 @@ static int joined(const zt_emit *e, int axis, int n, const int *x)
 {
     int in[5] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
     for (int i = 0; i < n; i++) in[i] = x[i];
-    return zt_e_concat(e, in[0], in[1], in[2], in[3], in[4], &(zt_concat_attrs){axis});
+    return zt_build_concat(e, in[0], in[1], in[2], in[3], in[4], &(zt_concat_attrs){axis});
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -76,22 +76,22 @@ static int gate(const walk *w, int i, int d)
     return plus(w->e, times(w->e, d, at(w, w->slope[i])), at(w, w->extra[i]));
 }
 
-static int by_r(const walk *w, int x, int r) { return zt_e_matmul(w->e, x, r, NULL); }
+static int by_r(const walk *w, int x, int r) { return zt_build_matmul(w->e, x, r, NULL); }
 
 /* Gates H from..to of a [T,N,G*H], transposed, times b [T,N,H]: [.,H] */
 static int outer(const walk *w, int a, int from, int to, int b)
 {
     int64_t rows = w->T * w->N;
     a = part_of(w->e, a, 2, from * w->H, to * w->H);
-    a = zt_e_reshape(w->e, a, &(zt_reshape_attrs){{2, {rows, (to - from) * w->H}}});
-    b = zt_e_reshape(w->e, b, &(zt_reshape_attrs){{2, {rows, w->H}}});
-    return zt_e_matmul(w->e, a, b, &(zt_matmul_attrs){1, 0});
+    a = zt_build_reshape(w->e, a, &(zt_reshape_attrs){{2, {rows, (to - from) * w->H}}});
+    b = zt_build_reshape(w->e, b, &(zt_reshape_attrs){{2, {rows, w->H}}});
+    return zt_build_matmul(w->e, a, b, &(zt_matmul_attrs){1, 0});
 }
 
 /* Over steps and sequences. */
 static int summed(const walk *w, int x)
 {
-    return zt_e_sum(w->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
+    return zt_build_sum(w->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
 }
 
 /* t < length, of all steps and sequences. */
@@ -100,19 +100,19 @@ static int valid_steps(const walk *w)
     const zt_emit *e = w->e;
     const zt_cast_attrs f32 = zt_cast_defaults();
     if (w->u->lengths == ZT_NONE) return ZT_NONE;
-    int one = zt_e_sum(e, w->part[0], &(zt_sum_attrs){{1, {2}}, 1});
-    one = zt_e_fill_like(e, one, &(zt_fill_like_attrs){1});
-    int t = zt_e_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
-    int lengths = zt_e_group(e, zt_e_cast(e, w->u->lengths, &f32), &(zt_group_attrs){1});
-    return zt_e_lt(e, t, lengths);
+    int one = zt_build_sum(e, w->part[0], &(zt_sum_attrs){{1, {2}}, 1});
+    one = zt_build_fill_like(e, one, &(zt_fill_like_attrs){1});
+    int t = zt_build_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
+    int lengths = zt_build_group(e, zt_build_cast(e, w->u->lengths, &f32), &(zt_group_attrs){1});
+    return zt_build_lt(e, t, lengths);
 }
 
 /* x at steps within their sequence, else y, or 0 where that is absent. */
 static int within(const walk *w, int x, int y)
 {
     if (x == ZT_NONE || w->within == ZT_NONE) return x;
-    if (y == ZT_NONE) y = zt_e_fill_like(w->e, x, &(zt_fill_like_attrs){0});
-    return zt_e_where(w->e, w->within, x, y);
+    if (y == ZT_NONE) y = zt_build_fill_like(w->e, x, &(zt_fill_like_attrs){0});
+    return zt_build_where(w->e, w->within, x, y);
 }
 
 /* ---- pieces of a sequence -------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ static int end_of(const walk *w, pieces *p, int gates)
     const zt_fill_like_attrs zero = {0};
     while (p->n > 1) join_last(w, p);
     if (p->n) return p->value[0];
-    return zt_e_fill_like(w->e, part_of(w->e, w->u->saved, 2, 0, gates * w->H), &zero);
+    return zt_build_fill_like(w->e, part_of(w->e, w->u->saved, 2, 0, gates * w->H), &zero);
 }
 
 /* ---- beginning, steps, end ------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static int end_of(const walk *w, pieces *p, int gates)
 static int given(const walk *w, int state)
 {
     if (state == ZT_NONE) return w->zero;
-    return zt_e_reshape(w->e, state, &(zt_reshape_attrs){{3, {1, w->N, w->H}}});
+    return zt_build_reshape(w->e, state, &(zt_reshape_attrs){{3, {1, w->N, w->H}}});
 }
 
 static bool begin(walk *w, const kind *k)
@@ -170,8 +170,8 @@ static bool begin(walk *w, const kind *k)
         w->part[i] = part_of(e, u->saved, 2, i * w->H, (i + 1) * w->H);
         w->dpart[i] = part_of(e, u->dsaved, 2, i * w->H, (i + 1) * w->H);
     }
-    int one = zt_e_sum(e, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
-    w->zero = zt_e_fill_like(e, one, &(zt_fill_like_attrs){0});
+    int one = zt_build_sum(e, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
+    w->zero = zt_build_fill_like(e, one, &(zt_fill_like_attrs){0});
     w->valid = valid_steps(w);
     w->dy = u->dy;
     w->h = given(w, u->dhn);
@@ -196,7 +196,7 @@ static bool unroll(const kind *k, zt_unrolled *u)
         w.c = within(&w, c, w.c);
     }
     u->dg = end_of(&w, &gates, k->gates);
-    u->dh0 = zt_e_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
+    u->dh0 = zt_build_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
     k->end(&w, u->dg, k->has_hidden ? end_of(&w, &hidden, k->gates) : u->dg);
     return true;
 }
@@ -208,7 +208,7 @@ enum { RNN_H, RNN_BEFORE };
 static void rnn_begin(walk *w)
 {
     w->dy = plus(w->e, w->dy, w->dpart[RNN_H]);
-    w->slope[0] = w->u->other ? zt_e_gt(w->e, w->part[RNN_H], w->zero)
+    w->slope[0] = w->u->other ? zt_build_gt(w->e, w->part[RNN_H], w->zero)
                               : tanh_slope(w->e, w->part[RNN_H]);
 }
 
@@ -216,7 +216,7 @@ static void rnn_step(walk *w, int *h, int *c)
 {
     int dh = plus(w->e, w->h, at(w, w->dy)), slope = at(w, w->slope[0]);
     (void)c;
-    w->gates = w->u->other ? zt_e_where(w->e, slope, dh, w->zero) : zt_e_mul(w->e, dh, slope);
+    w->gates = w->u->other ? zt_build_where(w->e, slope, dh, w->zero) : zt_build_mul(w->e, dh, slope);
     *h = plus(w->e, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[RNN_BEFORE]));
 }
 
@@ -240,14 +240,14 @@ static void lstm_begin(walk *w)
 {
     const zt_emit *e = w->e;
     const int *p = w->part;
-    int tc = zt_e_tanh(e, p[C]);
+    int tc = zt_build_tanh(e, p[C]);
     const int by[GATES] = {p[G], p[C_BEFORE], p[I], tc};
     for (int i = 0; i < GATES; i++) {
         int slope = i == G ? tanh_slope(e, p[i]) : sigmoid_slope(e, p[i]);
-        w->slope[i] = zt_e_mul(e, by[i], slope);
+        w->slope[i] = zt_build_mul(e, by[i], slope);
         w->extra[i] = times(e, w->dpart[i], slope);
     }
-    w->slope_c = zt_e_mul(e, p[O], tanh_slope(e, tc));
+    w->slope_c = zt_build_mul(e, p[O], tanh_slope(e, tc));
 }
 
 /* x times gate i's row of the peepholes. */
@@ -261,12 +261,12 @@ static void lstm_step(walk *w, int *h, int *c)
     const zt_emit *e = w->e;
     int d[GATES], dh = plus(e, w->h, at(w, w->dy));
     d[O] = gate(w, O, dh);
-    int dc = plus(e, w->c, zt_e_mul(e, dh, at(w, w->slope_c)));
+    int dc = plus(e, w->c, zt_build_mul(e, dh, at(w, w->slope_c)));
     dc = plus(e, plus(e, dc, at(w, w->dpart[C])), peeped(w, d[O], 2));
     for (int i = I; i <= G; i++) d[i] = gate(w, i, dc);
     w->gates = joined(e, 2, GATES, d);
     *h = plus(e, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[H_BEFORE]));
-    *c = plus(e, zt_e_mul(e, dc, at(w, w->part[F])), at(w, w->dpart[C_BEFORE]));
+    *c = plus(e, zt_build_mul(e, dc, at(w, w->part[F])), at(w, w->dpart[C_BEFORE]));
     *c = plus(e, plus(e, *c, peeped(w, d[I], 0)), peeped(w, d[F], 1));
 }
 
@@ -276,12 +276,12 @@ static void lstm_end(walk *w, int dg, int dhidden)
     const zt_emit *e = w->e;
     int row[3];
     w->u->dw_hh = outer(w, dhidden, 0, GATES, w->part[H_BEFORE]);
-    w->u->dc0 = zt_e_sum(e, w->c, &(zt_sum_attrs){{1, {0}}, 0});
+    w->u->dc0 = zt_build_sum(e, w->c, &(zt_sum_attrs){{1, {0}}, 0});
     for (int i = 0; i < 3; i++) {
         int d = part_of(e, dg, 2, of[i] * w->H, (of[i] + 1) * w->H);
-        row[i] = summed(w, zt_e_mul(e, d, w->part[by[i]]));
+        row[i] = summed(w, zt_build_mul(e, d, w->part[by[i]]));
     }
-    w->u->dpeep = zt_e_reshape(e, joined(e, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
+    w->u->dpeep = zt_build_reshape(e, joined(e, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
 }
 
 bool zt_lstm_unroll(zt_unrolled *u)
@@ -299,10 +299,10 @@ static void gru_begin(walk *w)
     const zt_emit *e = w->e;
     const int *p = w->part;
     int h = p[GRU_BEFORE], r_slope = sigmoid_slope(e, p[R]), z_slope = sigmoid_slope(e, p[Z]);
-    int n_slope = tanh_slope(e, p[N]), kept = zt_e_plus(e, zt_e_neg(e, p[Z]), 1);
-    w->slope[R] = zt_e_mul(e, w->u->other ? h : p[Q], r_slope);
-    w->slope[Z] = zt_e_mul(e, zt_e_sub(e, h, p[N]), z_slope);
-    w->slope[N] = zt_e_mul(e, kept, n_slope);
+    int n_slope = tanh_slope(e, p[N]), kept = zt_build_plus(e, zt_build_neg(e, p[Z]), 1);
+    w->slope[R] = zt_build_mul(e, w->u->other ? h : p[Q], r_slope);
+    w->slope[Z] = zt_build_mul(e, zt_build_sub(e, h, p[N]), z_slope);
+    w->slope[N] = zt_build_mul(e, kept, n_slope);
     w->extra[R] = times(e, w->dpart[R], r_slope);
     w->extra[Z] = times(e, w->dpart[Z], z_slope);
     w->extra[N] = times(e, w->dpart[N], n_slope);
@@ -320,14 +320,14 @@ static void gru_step(walk *w, int *h, int *c)
     (void)c;
     d[Z] = gate(w, Z, dh);
     d[N] = gate(w, N, dh);
-    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_e_mul(e, d[N], at(w, w->part[R]));
+    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(e, d[N], at(w, w->part[R]));
     dq = plus(e, dq, at(w, w->dpart[Q]));
     d[R] = gate(w, R, w->u->other ? dq : d[N]);
     w->gates = joined(e, 2, 3, d);
     w->hidden = w->u->other ? w->gates : joined(e, 2, 3, (const int[]){d[R], d[Z], dq});
     *h = by_r(w, w->u->other ? joined(e, 2, 2, d) : w->hidden, w->r[0]);
-    if (w->u->other) *h = plus(e, *h, zt_e_mul(e, dq, at(w, w->part[R])));
-    *h = plus(e, *h, zt_e_mul(e, dh, at(w, w->part[Z])));
+    if (w->u->other) *h = plus(e, *h, zt_build_mul(e, dq, at(w, w->part[R])));
+    *h = plus(e, *h, zt_build_mul(e, dh, at(w, w->part[Z])));
     *h = plus(e, *h, at(w, w->dpart[GRU_BEFORE]));
 }
 
@@ -364,7 +364,7 @@ static bool is_known(const zt_emit *e, int x)
 static int flat(const zt_emit *e, int x)
 {
     zt_type t = e->type(e->user, x);
-    return zt_e_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
+    return zt_build_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
 }
 
 void zt_recurrent_vjp(zt_vjp *v, bool made, int dg, int n, const int *to, const int *dx)
@@ -374,14 +374,14 @@ void zt_recurrent_vjp(zt_vjp *v, bool made, int dg, int n, const int *to, const 
         snprintf(v->refused, sizeof v->refused, "the number of steps is not known");
         return;
     }
-    if (v->want[0]) v->dx[0] = zt_e_matmul(e, dg, v->in[1], NULL);
+    if (v->want[0]) v->dx[0] = zt_build_matmul(e, dg, v->in[1], NULL);
     if (v->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
         bool one = is_known(e, dg) && is_known(e, v->in[0]);
         int x = one ? flat(e, v->in[0]) : v->in[0];
-        int dw = zt_e_matmul(e, one ? flat(e, dg) : dg, x, &(zt_matmul_attrs){1, 0});
-        v->dx[1] = zt_e_reduced(e, dw, v->in[1]);
+        int dw = zt_build_matmul(e, one ? flat(e, dg) : dg, x, &(zt_matmul_attrs){1, 0});
+        v->dx[1] = zt_build_reduced(e, dw, v->in[1]);
     }
-    if (v->want[3]) v->dx[3] = zt_e_sum_to(e, dg, v->in[3]);
+    if (v->want[3]) v->dx[3] = zt_build_sum_to(e, dg, v->in[3]);
     for (int i = 0; i < n; i++)
         if (v->want[to[i]]) v->dx[to[i]] = dx[i];
 }

@@ -163,7 +163,7 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
 }
 
 #define FOLD_REF(NAME, ...)                                                                        \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         static const fold f = {__VA_ARGS__};                                                       \
         (void)t;                                                                                   \
@@ -174,7 +174,7 @@ FOLD_REF(prod, 1, times, 1, itimes)
 FOLD_REF(amax, -INFINITY, larger, INT64_MIN, ilarger)
 FOLD_REF(amin, INFINITY, smaller, INT64_MAX, ismaller)
 
-static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const reduce_attrs *a = attrs;
     parts p = parts_of(in[0].type, &a->axes);
@@ -182,7 +182,7 @@ static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_troubl
     for (int64_t o = 0; o < p.kept; o++) out[0].f[o] /= (double)p.gone;
 }
 
-static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const reduce_attrs *a = attrs;
     parts p = parts_of(in[0].type, &a->axes);
@@ -257,7 +257,7 @@ static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not like without these axes");
 }
 
-static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_spread_attrs *a = attrs;
     parts p = parts_of(out[0].type, &a->axes);
@@ -287,10 +287,10 @@ static void spread_vjp(zt_vjp *v)
     zt_type x = v->e->type(v->e->user, v->in[0]), like = v->e->type(v->e->user, v->in[1]);
     int dy = v->dy[0];
     if (a->mean) { /* not the mean: that of nothing is NaN */
-        int one = zt_e_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){1});
-        dy = zt_e_mul(v->e, dy, zt_e_spread(v->e, one, v->in[1], a));
+        int one = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){1});
+        dy = zt_build_mul(v->e, dy, zt_build_spread(v->e, one, v->in[1], a));
     }
-    v->dx[0] = zt_e_sum(v->e, dy, &(zt_sum_attrs){a->axes, x.rank == like.rank});
+    v->dx[0] = zt_build_sum(v->e, dy, &(zt_sum_attrs){a->axes, x.rank == like.rank});
 }
 
 const zt_opdef zt_op_spread = {
@@ -310,13 +310,13 @@ const zt_opdef zt_op_spread = {
 static int back(const zt_vjp *v, int y)
 {
     const reduce_attrs *a = v->attrs;
-    return zt_e_spread(v->e, y, v->in[0], &(zt_spread_attrs){a->axes, 0});
+    return zt_build_spread(v->e, y, v->in[0], &(zt_spread_attrs){a->axes, 0});
 }
 
 static int summed(const zt_vjp *v, int x)
 {
     const reduce_attrs *a = v->attrs;
-    return zt_e_sum(v->e, x, &(zt_sum_attrs){a->axes, a->keepdims});
+    return zt_build_sum(v->e, x, &(zt_sum_attrs){a->axes, a->keepdims});
 }
 
 static void sum_vjp(zt_vjp *v) { v->dx[0] = back(v, v->dy[0]); }
@@ -324,7 +324,7 @@ static void sum_vjp(zt_vjp *v) { v->dx[0] = back(v, v->dy[0]); }
 static void mean_vjp(zt_vjp *v)
 {
     const reduce_attrs *a = v->attrs;
-    v->dx[0] = zt_e_spread(v->e, v->dy[0], v->in[0], &(zt_spread_attrs){a->axes, 1});
+    v->dx[0] = zt_build_spread(v->e, v->dy[0], v->in[0], &(zt_spread_attrs){a->axes, 1});
 }
 
 /* What is as large as the largest shares its gradient evenly, as PyTorch's amax does it. */
@@ -332,9 +332,9 @@ static void extreme_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
     int x = v->in[0];
-    int chosen = zt_e_as(e, zt_e_eq(e, x, back(v, v->out[0])), x);
-    int share = zt_e_div(e, v->dy[0], summed(v, chosen));
-    v->dx[0] = zt_e_mul(e, back(v, share), chosen);
+    int chosen = zt_build_as(e, zt_build_eq(e, x, back(v, v->out[0])), x);
+    int share = zt_build_div(e, v->dy[0], summed(v, chosen));
+    v->dx[0] = zt_build_mul(e, back(v, share), chosen);
 }
 
 /* The product of the others: all but the zeros, divided by x where x is none and there is none, as
@@ -344,21 +344,21 @@ static void prod_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     const reduce_attrs *a = v->attrs;
     int x = v->in[0];
-    int none = zt_e_fill_like(e, x, &(zt_fill_like_attrs){0});
-    int one = zt_e_fill_like(e, x, &(zt_fill_like_attrs){1});
-    int is_zero = zt_e_eq(e, x, none), zero = zt_e_as(e, is_zero, x);
-    int safe = zt_e_where(e, is_zero, one, x);
-    int product = zt_e_prod(e, safe, &(zt_prod_attrs){a->axes, a->keepdims});
-    int others = zt_e_div(e, back(v, zt_e_mul(e, v->dy[0], product)), safe);
-    int right = zt_e_as(e, zt_e_eq(e, back(v, summed(v, zero)), zero), x);
-    v->dx[0] = zt_e_mul(e, others, right);
+    int none = zt_build_fill_like(e, x, &(zt_fill_like_attrs){0});
+    int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
+    int is_zero = zt_build_eq(e, x, none), zero = zt_build_as(e, is_zero, x);
+    int safe = zt_build_where(e, is_zero, one, x);
+    int product = zt_build_prod(e, safe, &(zt_prod_attrs){a->axes, a->keepdims});
+    int others = zt_build_div(e, back(v, zt_build_mul(e, v->dy[0], product)), safe);
+    int right = zt_build_as(e, zt_build_eq(e, back(v, summed(v, zero)), zero), x);
+    v->dx[0] = zt_build_mul(e, others, right);
 }
 
 static void logsumexp_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    int share = zt_e_exp(e, zt_e_sub(e, v->in[0], back(v, v->out[0])));
-    v->dx[0] = zt_e_mul(e, back(v, v->dy[0]), share);
+    int share = zt_build_exp(e, zt_build_sub(e, v->in[0], back(v, v->out[0])));
+    v->dx[0] = zt_build_mul(e, back(v, v->dy[0]), share);
 }
 
 /* ---- the reductions -------------------------------------------------------------------------- */

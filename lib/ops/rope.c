@@ -75,7 +75,7 @@ static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int
     }
 }
 
-static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_rope_attrs *a = attrs;
     const zt_type *x = in[0].type;
@@ -141,30 +141,30 @@ static bool rope_cases(int i, zt_case *c)
 static void rope_vjp(zt_vjp *v)
 {
     const zt_emit *e = v->e;
-    int zero = zt_e_sub(e, v->in[1], v->in[1]);
-    v->dx[0] = zt_e_rope(e, v->dy[0], zt_e_sub(e, zero, v->in[1]), v->in[2], v->attrs);
+    int zero = zt_build_sub(e, v->in[1], v->in[1]);
+    v->dx[0] = zt_build_rope(e, v->dy[0], zt_build_sub(e, zero, v->in[1]), v->in[2], v->attrs);
 }
 
 /* [n,half]: the angles of each row's pairs. */
 static int rope_angles(const zt_emit *e, const zt_rope_attrs *a, const int *in, int64_t dims)
 {
-    int pos = zt_e_group(e, zt_e_wide(e, in[1]), &(zt_group_attrs){1});
-    pos = zt_e_repeat(e, pos, &(zt_repeat_attrs){1, dims / 2});
-    int one = zt_e_fill_like(e, pos, &(zt_fill_like_attrs){1});
-    int i = zt_e_cumsum(e, one, &(zt_cumsum_attrs){1, 1, 0});
-    int angle = zt_e_exp(e, zt_e_times(e, i, -2 * log(a->theta) / (double)dims));
+    int pos = zt_build_group(e, zt_build_wide(e, in[1]), &(zt_group_attrs){1});
+    pos = zt_build_repeat(e, pos, &(zt_repeat_attrs){1, dims / 2});
+    int one = zt_build_fill_like(e, pos, &(zt_fill_like_attrs){1});
+    int i = zt_build_cumsum(e, one, &(zt_cumsum_attrs){1, 1, 0});
+    int angle = zt_build_exp(e, zt_build_times(e, i, -2 * log(a->theta) / (double)dims));
     if (a->extend != 0) {
         double width = fmax(a->high - a->low, 1e-3);
-        int up = zt_e_clamp(e, zt_e_times(e, zt_e_plus(e, i, -a->low), 1 / width),
+        int up = zt_build_clamp(e, zt_build_times(e, zt_build_plus(e, i, -a->low), 1 / width),
                             &(zt_clamp_attrs){0, 1});
-        int unscaled = zt_e_times(e, zt_e_plus(e, up, -1), -a->extend);
-        int by = zt_e_plus(e, zt_e_times(e, unscaled, 1 - a->scale), a->scale);
-        angle = zt_e_mul(e, angle, by);
+        int unscaled = zt_build_times(e, zt_build_plus(e, up, -1), -a->extend);
+        int by = zt_build_plus(e, zt_build_times(e, unscaled, 1 - a->scale), a->scale);
+        angle = zt_build_mul(e, angle, by);
     } else {
-        angle = zt_e_times(e, angle, a->scale);
+        angle = zt_build_times(e, angle, a->scale);
     }
-    angle = zt_e_mul(e, angle, pos);
-    return in[2] == ZT_NONE ? angle : zt_e_div(e, angle, in[2]);
+    angle = zt_build_mul(e, angle, pos);
+    return in[2] == ZT_NONE ? angle : zt_build_div(e, angle, in[2]);
 }
 
 /* By tables: heads apart, rows before their columns, and back. */
@@ -174,7 +174,7 @@ static void rope_expand(const zt_emit *e, const void *attrs, const int *in, int 
     zt_type x = e->type(e->user, in[0]);
     int64_t head = rope_head(a, &x), dims = a->dims ? a->dims : head;
     if (head < 2 || dims < 2) { /* nothing turns */
-        out[0] = zt_e_scale(e, in[0], &(zt_scale_attrs){1});
+        out[0] = zt_build_scale(e, in[0], &(zt_scale_attrs){1});
         return;
     }
     zt_transpose_attrs there = {{x.rank + 1, {0}}}, back = there;
@@ -182,13 +182,13 @@ static void rope_expand(const zt_emit *e, const void *attrs, const int *in, int 
     for (int d = 0; d < x.rank; d++) back.axes.v[d] = d ? d - 1 : x.rank - 1;
     there.axes.v[x.rank] = back.axes.v[x.rank] = x.rank;
     zt_rope_table_attrs by = {a->pair};
-    int y = zt_e_group(e, zt_e_wide(e, in[0]), &(zt_group_attrs){head});
-    int angle = zt_e_as(e, rope_angles(e, a, in, dims), y);
-    y = zt_e_rope_table(e, zt_e_transpose(e, y, &there),
-                        zt_e_times(e, zt_e_cos(e, angle), a->amplitude),
-                        zt_e_times(e, zt_e_sin(e, angle), a->amplitude), &by);
-    y = zt_e_reshape_like(e, zt_e_transpose(e, y, &back), in[0]);
-    out[0] = zt_e_as(e, y, in[0]);
+    int y = zt_build_group(e, zt_build_wide(e, in[0]), &(zt_group_attrs){head});
+    int angle = zt_build_as(e, rope_angles(e, a, in, dims), y);
+    y = zt_build_rope_table(e, zt_build_transpose(e, y, &there),
+                        zt_build_times(e, zt_build_cos(e, angle), a->amplitude),
+                        zt_build_times(e, zt_build_sin(e, angle), a->amplitude), &by);
+    y = zt_build_reshape_like(e, zt_build_transpose(e, y, &back), in[0]);
+    out[0] = zt_build_as(e, y, in[0]);
 }
 
 const zt_opdef zt_op_rope = {
@@ -231,7 +231,7 @@ static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void rope_table_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rope_table_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_rope_table_attrs *a = attrs;
     int64_t half = in[1].type->dim[1], seq = in[1].type->dim[0], K = zt_row_cols(in[0].type);
@@ -283,8 +283,8 @@ static bool rope_table_cases(int i, zt_case *c)
 /* The transpose of a turn: the other way round. */
 static void rope_table_vjp(zt_vjp *v)
 {
-    int back = zt_e_neg(v->e, v->in[2]);
-    v->dx[0] = zt_e_rope_table(v->e, v->dy[0], v->in[1], back, v->attrs);
+    int back = zt_build_neg(v->e, v->in[2]);
+    v->dx[0] = zt_build_rope_table(v->e, v->dy[0], v->in[1], back, v->attrs);
 }
 
 /* Pairs of columns of x[...,K] turned by c and s, which broadcast to [...,half]; the columns past
@@ -293,22 +293,22 @@ static int turned(const zt_emit *e, int x, int c, int s, int64_t half, int64_t K
 {
     const zt_concat_attrs last = {-1};
     bool whole = 2 * half == K;
-    int pairs = whole ? x : zt_e_slice(e, x, &(zt_slice_attrs){-1, 0, 2 * half}), z = pairs;
+    int pairs = whole ? x : zt_build_slice(e, x, &(zt_slice_attrs){-1, 0, 2 * half}), z = pairs;
     int64_t second = halves ? half : 1;
     if (!halves) { /* [...,half,2], by tables of [...,half,1] */
-        z = zt_e_group(e, pairs, &(zt_group_attrs){2});
-        c = zt_e_group(e, c, &(zt_group_attrs){1});
-        s = zt_e_group(e, s, &(zt_group_attrs){1});
+        z = zt_build_group(e, pairs, &(zt_group_attrs){2});
+        c = zt_build_group(e, c, &(zt_group_attrs){1});
+        s = zt_build_group(e, s, &(zt_group_attrs){1});
     }
-    int a = zt_e_slice(e, z, &(zt_slice_attrs){-1, 0, second});
-    int b = zt_e_slice(e, z, &(zt_slice_attrs){-1, second, 0});
-    int p = zt_e_sub(e, zt_e_mul(e, a, c), zt_e_mul(e, b, s));
-    int q = zt_e_add(e, zt_e_mul(e, a, s), zt_e_mul(e, b, c));
-    int y = zt_e_concat(e, p, q, ZT_NONE, ZT_NONE, ZT_NONE, &last);
-    if (!halves) y = zt_e_reshape_like(e, y, pairs);
+    int a = zt_build_slice(e, z, &(zt_slice_attrs){-1, 0, second});
+    int b = zt_build_slice(e, z, &(zt_slice_attrs){-1, second, 0});
+    int p = zt_build_sub(e, zt_build_mul(e, a, c), zt_build_mul(e, b, s));
+    int q = zt_build_add(e, zt_build_mul(e, a, s), zt_build_mul(e, b, c));
+    int y = zt_build_concat(e, p, q, ZT_NONE, ZT_NONE, ZT_NONE, &last);
+    if (!halves) y = zt_build_reshape_like(e, y, pairs);
     if (whole) return y;
-    int rest = zt_e_slice(e, x, &(zt_slice_attrs){-1, 2 * half, 0});
-    return zt_e_concat(e, y, rest, ZT_NONE, ZT_NONE, ZT_NONE, &last);
+    int rest = zt_build_slice(e, x, &(zt_slice_attrs){-1, 2 * half, 0});
+    return zt_build_concat(e, y, rest, ZT_NONE, ZT_NONE, ZT_NONE, &last);
 }
 
 static int64_t last_of(const zt_emit *e, int x)
@@ -317,14 +317,14 @@ static int64_t last_of(const zt_emit *e, int x)
     return t.rank ? t.dim[t.rank - 1] : -1;
 }
 
-static bool in_halves(const zt_word *pair) { return strcmp(pair->s, "neighbours") != 0; }
+static bool in_halves(const zt_enum_string *pair) { return strcmp(pair->s, "neighbours") != 0; }
 
 static void rope_table_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     const zt_rope_table_attrs *a = attrs;
     int64_t half = last_of(e, in[1]);
     if (half < 1) /* nothing turns */
-        out[0] = zt_e_scale(e, in[0], &(zt_scale_attrs){1});
+        out[0] = zt_build_scale(e, in[0], &(zt_scale_attrs){1});
     else
         out[0] = turned(e, in[0], in[1], in[2], half, last_of(e, in[0]), in_halves(&a->pair));
 }
@@ -394,7 +394,7 @@ static void qk_norm_rope_row(const double *x, const double *w, const double *c, 
     }
 }
 
-static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_qk_norm_rope_attrs *a = attrs;
     const zt_type *x = in[0].type;
@@ -453,17 +453,17 @@ static void qk_norm_rope_expand(const zt_emit *e, const void *attrs, const int *
     const zt_rms_norm_attrs norm = {a->eps, 0};
     bool queries = a->q_heads > 0, keys = x.dim[x.rank - 2] != a->q_heads;
     int q = in[0], k = in[0], y;
-    if (queries && keys) q = zt_e_slice(e, q, &(zt_slice_attrs){-2, 0, a->q_heads});
-    if (queries && keys) k = zt_e_slice(e, k, &(zt_slice_attrs){-2, a->q_heads, 0});
-    if (queries) y = q = zt_e_rms_norm(e, q, in[1], &norm, NULL);
-    if (keys || !queries) y = k = zt_e_rms_norm(e, k, in[2], &norm, NULL);
+    if (queries && keys) q = zt_build_slice(e, q, &(zt_slice_attrs){-2, 0, a->q_heads});
+    if (queries && keys) k = zt_build_slice(e, k, &(zt_slice_attrs){-2, a->q_heads, 0});
+    if (queries) y = q = zt_build_rms_norm(e, q, in[1], &norm, NULL);
+    if (keys || !queries) y = k = zt_build_rms_norm(e, k, in[2], &norm, NULL);
     if (queries && keys)
-        y = zt_e_concat(e, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
+        y = zt_build_concat(e, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
     int64_t half = last_of(e, in[3]);
     out[0] = y;
     if (half < 1) return;
-    int c = zt_e_group(e, in[3], &(zt_group_attrs){half});
-    int s = zt_e_group(e, in[4], &(zt_group_attrs){half});
+    int c = zt_build_group(e, in[3], &(zt_group_attrs){half});
+    int s = zt_build_group(e, in[4], &(zt_group_attrs){half});
     out[0] = turned(e, y, c, s, half, x.dim[x.rank - 1], in_halves(&a->pair));
 }
 

@@ -43,7 +43,7 @@ static void turn(const zt_rope_put_attrs *a, const zt_arg *in, int x, int g, int
     int64_t W = in[x].type->dim[1];
     zt_type rows = zt_type_make(ZT_F32, 2, (int64_t[]){n, W}), some = *in[POS].type;
     zt_arg from = {.type = &rows, .f = in[x].f + r * W}, to[2] = {{.type = &rows, .f = y}};
-    zt_trouble none = {0};
+    zt_runtime_error none = {0};
     some.dim[0] = n;
     if (in[g].type) {
         zt_op_rms_norm.ref(&norm, (zt_arg[]){from, in[g]}, to, &none);
@@ -53,7 +53,7 @@ static void turn(const zt_rope_put_attrs *a, const zt_arg *in, int x, int g, int
     zt_op_rope.ref(&rope, (zt_arg[]){from, pos, in[TAB]}, to, &none);
 }
 
-static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = in[Q].type->dim[0], W = in[K].type->dim[1];
     zt_slots slots = zt_slots_make(in[KC].type->dim[0], &in[SEQ], &in[TABLE]);
@@ -131,16 +131,16 @@ static int emit_turned(const zt_emit *e, const zt_rope_put_attrs *a, const int *
 {
     const zt_rope_attrs rope = zt_rope_put_rope(a);
     const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
-    int y = in[g] == ZT_NONE ? in[x] : zt_e_rms_norm(e, in[x], in[g], &norm, NULL);
-    return zt_e_rope(e, y, in[POS], in[TAB], &rope);
+    int y = in[g] == ZT_NONE ? in[x] : zt_build_rms_norm(e, in[x], in[g], &norm, NULL);
+    return zt_build_rope(e, y, in[POS], in[TAB], &rope);
 }
 
 static void rope_put_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     out[2] = emit_turned(e, attrs, in, Q, GQ);
     int k = emit_turned(e, attrs, in, K, GK);
-    out[0] = zt_e_kv_put(e, in[KC], k, in[POS], in[SEQ], in[TABLE]);
-    out[1] = zt_e_kv_put(e, in[VC], in[V], in[POS], in[SEQ], in[TABLE]);
+    out[0] = zt_build_kv_put(e, in[KC], k, in[POS], in[SEQ], in[TABLE]);
+    out[1] = zt_build_kv_put(e, in[VC], in[V], in[POS], in[SEQ], in[TABLE]);
 }
 
 const zt_opdef zt_op_rope_put = {

@@ -41,7 +41,7 @@ zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t)
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
 }
 
-zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
+zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
                       int n)
 {
     char known[128] = "", got[4 * sizeof w->s + 1];
@@ -55,7 +55,7 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const cha
                        zt_escape(got, sizeof got, w->s, len), known);
 }
 
-zt_status zt_row_dtype(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
+zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out)
 {
     char text[4 * sizeof to->s + 1];
     size_t len = strnlen(to->s, sizeof to->s);
@@ -64,9 +64,9 @@ zt_status zt_row_dtype(zt_ctx *ctx, const zt_word *to, zt_dtype *out)
                        zt_escape(text, sizeof text, to->s, len));
 }
 
-zt_word zt_row_word_of(zt_dtype t)
+zt_enum_string zt_row_word_of(zt_dtype t)
 {
-    zt_word w = {{0}};
+    zt_enum_string w = {{0}};
     const char *name = zt_dtype_get(t)->name;
     memcpy(w.s, name, strlen(name));
     return w;
@@ -135,9 +135,9 @@ void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_
     }
 }
 
-void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit)
+void zt_row_runtime_error(zt_runtime_error *t, const char *what, int64_t value, int64_t limit)
 {
-    if (!t->what) *t = (zt_trouble){what, value, limit};
+    if (!t->what) *t = (zt_runtime_error){what, value, limit};
 }
 
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -180,21 +180,21 @@ zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table)
     return s;
 }
 
-int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_trouble *trouble)
+int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_runtime_error *trouble)
 {
     int64_t seq = s->seq ? s->seq[t] : 0;
     if (p < 0 || p >= s->ctx) {
-        zt_row_trouble(trouble, "position", p, s->ctx);
+        zt_row_runtime_error(trouble, "position", p, s->ctx);
         return -1;
     }
     if (seq < 0 || seq >= s->S) {
-        zt_row_trouble(trouble, "sequence", seq, s->S);
+        zt_row_runtime_error(trouble, "sequence", seq, s->S);
         return -1;
     }
     if (!s->table) return p;
     int64_t block = s->table[seq * s->B + p / s->block];
     if (block < 0 || block >= s->B) {
-        zt_row_trouble(trouble, "block", block, s->B);
+        zt_row_runtime_error(trouble, "block", block, s->B);
         return -1;
     }
     return block * s->block + p % s->block;
@@ -209,7 +209,7 @@ void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_
 
 /* ---- refs and flops that rows share ---------------------------------------------------------- */
 
-void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     size_t bytes = (size_t)zt_type_count(out->type) * sizeof(double);

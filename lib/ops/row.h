@@ -17,15 +17,15 @@ zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype 
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t); /* f64 f32 f16 bf16 */
 zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t); /* no block type */
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
-zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_word *w, const char *const *words,
+zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
                       int n);
 
 /* What statistics of floats of a type are kept in: f64 of f64, else f32. */
 static inline zt_dtype zt_row_wide(zt_dtype t) { return t == ZT_F64 ? ZT_F64 : ZT_F32; }
 
 /* The dtype that attribute `to` names, and the word for one. */
-zt_status zt_row_dtype(zt_ctx *ctx, const zt_word *to, zt_dtype *out);
-zt_word zt_row_word_of(zt_dtype t);
+zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out);
+zt_enum_string zt_row_word_of(zt_dtype t);
 
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
 int64_t zt_row_cols(const zt_type *t);
@@ -43,14 +43,14 @@ zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_t
 /* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */
 void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK]);
 
-void zt_row_trouble(zt_trouble *t, const char *what, int64_t value, int64_t limit);
+void zt_row_runtime_error(zt_runtime_error *t, const char *what, int64_t value, int64_t limit);
 
 /* Rules shared by families. */
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[]);
 
 /* The ref of views: the same elements, whatever their shape. */
-void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t);
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t);
 /* The flops of ops that only move, and of those with one for each element of input 0. */
 double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bytes of an op that reads parts of in[0] where in[1] says: as much as it writes. */
@@ -89,7 +89,7 @@ zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *po
                          const zt_type *seq, const zt_type *table);
 zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table);
 /* The slot, or -1 and trouble: "position", "sequence" or "block". */
-int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_trouble *trouble);
+int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_runtime_error *trouble);
 /* Inputs k.. of a case: pos rising from pos0, seq (S > 0: random below S) and table (B > 0). */
 void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_t B);
 

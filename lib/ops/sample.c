@@ -151,7 +151,7 @@ static int64_t draw(const line *l)
     return add_up(l, best, temp, left.count, -INFINITY, want).last.at;
 }
 
-static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     (void)attrs, (void)t;
     for (int64_t r = 0; r < in[X].type->dim[0]; r++) {

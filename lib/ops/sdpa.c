@@ -98,7 +98,7 @@ zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *a, const zt_arg *q, const zt
     return l;
 }
 
-void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_trouble *t)
+void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *t)
 {
     const zt_sdpa *z = &l->z;
     l->i = n % z->s;
@@ -108,7 +108,7 @@ void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_trouble *t)
     l->y_at = zt_sdpa_row(z, l->batch, l->head, l->i, z->h, z->s, z->dv);
     int64_t keys = l->len->type ? l->len->i[l->batch] : z->t;
     if (keys < 0 || keys > z->t) {
-        zt_row_trouble(t, "length", keys, z->t + 1);
+        zt_row_runtime_error(t, "length", keys, z->t + 1);
         keys = 0;
     }
     l->seen = zt_sdpa_seen(l->a, z, keys, l->i);
@@ -162,7 +162,7 @@ static double attend(const zt_sdpa_loop *l, double *y)
 int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x)
 {
     if (strcmp(a->layout.s, "bshd")) return x;
-    return zt_e_transpose(e, x, &(zt_transpose_attrs){{4, {0, 2, 1, 3}}});
+    return zt_build_transpose(e, x, &(zt_transpose_attrs){{4, {0, 2, 1, 3}}});
 }
 
 int64_t zt_sdpa_share(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k)
@@ -175,12 +175,12 @@ int64_t zt_sdpa_share(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k)
 
 static int constant(const zt_emit *e, int like, double value)
 {
-    return zt_e_fill_like(e, like, &(zt_fill_like_attrs){value});
+    return zt_build_fill_like(e, like, &(zt_fill_like_attrs){value});
 }
 
 static int both(const zt_emit *e, int a, int b)
 {
-    return a == ZT_NONE ? b : zt_e_logical_and(e, a, b);
+    return a == ZT_NONE ? b : zt_build_logical_and(e, a, b);
 }
 
 /* Which keys windows and lengths leave to be seen, as bools of ones' shape. A key's position less
@@ -189,24 +189,24 @@ static int windows(const zt_emit *e, const zt_sdpa_attrs *a, int ones, int len)
 {
     bool end = !strcmp(a->align.s, "end"), right = a->causal || a->right >= 0;
     int seen = ZT_NONE, n = ZT_NONE;
-    int j = zt_e_cumsum(e, ones, &(zt_cumsum_attrs){3, 1, 0});
+    int j = zt_build_cumsum(e, ones, &(zt_cumsum_attrs){3, 1, 0});
     if (len != ZT_NONE) {
-        for (int d = 0; d < 3; d++) len = zt_e_group(e, len, &(zt_group_attrs){1});
-        n = zt_e_as(e, len, ones);
-        seen = zt_e_lt(e, j, n);
+        for (int d = 0; d < 3; d++) len = zt_build_group(e, len, &(zt_group_attrs){1});
+        n = zt_build_as(e, len, ones);
+        seen = zt_build_lt(e, j, n);
     }
     if (!right && a->left < 0) return seen;
-    int i = zt_e_cumsum(e, ones, &(zt_cumsum_attrs){2, 1, 0});
+    int i = zt_build_cumsum(e, ones, &(zt_cumsum_attrs){2, 1, 0});
     if (end) { /* counted from the ends */
-        i = zt_e_neg(e, zt_e_cumsum(e, ones, &(zt_cumsum_attrs){2, 0, 1}));
-        j = n == ZT_NONE ? zt_e_neg(e, zt_e_cumsum(e, ones, &(zt_cumsum_attrs){3, 0, 1}))
-                         : zt_e_sub(e, j, n);
+        i = zt_build_neg(e, zt_build_cumsum(e, ones, &(zt_cumsum_attrs){2, 0, 1}));
+        j = n == ZT_NONE ? zt_build_neg(e, zt_build_cumsum(e, ones, &(zt_cumsum_attrs){3, 0, 1}))
+                         : zt_build_sub(e, j, n);
     }
-    int ahead = zt_e_sub(e, j, i);
+    int ahead = zt_build_sub(e, j, i);
     int64_t most = a->offset + (a->causal ? 0 : a->right);
-    if (right) seen = both(e, seen, zt_e_le(e, ahead, constant(e, ahead, (double)most)));
+    if (right) seen = both(e, seen, zt_build_le(e, ahead, constant(e, ahead, (double)most)));
     int64_t least = a->offset - a->left;
-    if (a->left >= 0) seen = both(e, seen, zt_e_ge(e, ahead, constant(e, ahead, (double)least)));
+    if (a->left >= 0) seen = both(e, seen, zt_build_ge(e, ahead, constant(e, ahead, (double)least)));
     return seen;
 }
 
@@ -217,38 +217,38 @@ zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k
     zt_sdpa_ops o = {.none = ZT_NONE, .seen = ZT_NONE};
     int64_t d = q < 0 ? -1 : e->type(e->user, q).dim[3];
     zt_sdpa z = {.d = d > 0 ? d : 0};
-    o.q = zt_sdpa_heads(e, a, zt_e_wide(e, q));
-    o.k = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_e_wide(e, k)), &shared);
-    o.v = zt_e_repeat(e, zt_sdpa_heads(e, a, zt_e_wide(e, v)), &shared);
-    o.capped = zt_e_times(e, zt_e_matmul(e, o.q, o.k, &(zt_matmul_attrs){0, 1}),
+    o.q = zt_sdpa_heads(e, a, zt_build_wide(e, q));
+    o.k = zt_build_repeat(e, zt_sdpa_heads(e, a, zt_build_wide(e, k)), &shared);
+    o.v = zt_build_repeat(e, zt_sdpa_heads(e, a, zt_build_wide(e, v)), &shared);
+    o.capped = zt_build_times(e, zt_build_matmul(e, o.q, o.k, &(zt_matmul_attrs){0, 1}),
                           zt_sdpa_scale(a, &z));
-    if (a->softcap > 0) o.capped = zt_e_softcap(e, o.capped, &(zt_softcap_attrs){a->softcap});
+    if (a->softcap > 0) o.capped = zt_build_softcap(e, o.capped, &(zt_softcap_attrs){a->softcap});
     o.score = o.capped;
     if (a->causal || a->left >= 0 || a->right >= 0 || len != ZT_NONE)
         o.seen = windows(e, a, constant(e, o.score, 1), len);
     if (mask >= 0 && e->type(e->user, mask).dtype == ZT_BOOL) {
         o.seen = both(e, o.seen, mask);
     } else if (mask != ZT_NONE) {
-        mask = zt_e_as(e, mask, o.score);
-        o.seen = both(e, o.seen, zt_e_gt(e, mask, constant(e, mask, -INFINITY)));
-        o.score = zt_e_add(e, o.score, mask);
+        mask = zt_build_as(e, mask, o.score);
+        o.seen = both(e, o.seen, zt_build_gt(e, mask, constant(e, mask, -INFINITY)));
+        o.score = zt_build_add(e, o.score, mask);
     }
     if (o.seen == ZT_NONE) return o;
     o.none = constant(e, o.score, -INFINITY);
-    o.score = zt_e_where(e, o.seen, o.score, o.none);
+    o.score = zt_build_where(e, o.seen, o.score, o.none);
     return o;
 }
 
 int zt_sdpa_weights(const zt_emit *e, const zt_sdpa_ops *o, int lse)
 {
-    int s = zt_e_sub(e, o->score, lse);
-    return zt_e_exp(e, o->seen == ZT_NONE ? s : zt_e_where(e, o->seen, s, o->none));
+    int s = zt_build_sub(e, o->score, lse);
+    return zt_build_exp(e, o->seen == ZT_NONE ? s : zt_build_where(e, o->seen, s, o->none));
 }
 
 int zt_sdpa_dscore(const zt_emit *e, const zt_sdpa_ops *o, int weights, int dy, int delta)
 {
-    int dp = zt_e_matmul(e, dy, o->v, &(zt_matmul_attrs){0, 1});
-    return zt_e_mul(e, weights, zt_e_sub(e, dp, delta));
+    int dp = zt_build_matmul(e, dy, o->v, &(zt_matmul_attrs){0, 1});
+    return zt_build_mul(e, weights, zt_build_sub(e, dp, delta));
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -332,7 +332,7 @@ static zt_status sdpa_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     return ZT_OK;
 }
 
-static void sdpa_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void sdpa_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     zt_sdpa_loop l = zt_sdpa_loop_make(attrs, &in[0], &in[1], &in[2], &in[3], &in[4]);
     for (int64_t n = 0, count = l.z.b * l.z.h * l.z.s; n < count; n++) {
@@ -354,10 +354,10 @@ static bool sdpa_cases(int i, zt_case *c) { return zt_sdpa_case(i, 3, c); }
 static void sdpa_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
 {
     zt_sdpa_ops o = zt_sdpa_begin(e, attrs, in[0], in[1], in[2], in[3], in[4]);
-    int lse = zt_e_logsumexp(e, o.score, &(zt_logsumexp_attrs){{1, {3}}, 1});
-    int y = zt_e_matmul(e, zt_sdpa_weights(e, &o, lse), o.v, NULL);
-    out[0] = zt_e_as(e, zt_sdpa_heads(e, attrs, y), in[0]);
-    out[1] = zt_e_sum(e, lse, &(zt_sum_attrs){{1, {3}}, 0});
+    int lse = zt_build_logsumexp(e, o.score, &(zt_logsumexp_attrs){{1, {3}}, 1});
+    int y = zt_build_matmul(e, zt_sdpa_weights(e, &o, lse), o.v, NULL);
+    out[0] = zt_build_as(e, zt_sdpa_heads(e, attrs, y), in[0]);
+    out[1] = zt_build_sum(e, lse, &(zt_sum_attrs){{1, {3}}, 0});
 }
 
 /* The gradient of the mask is that of the scores, which are made for it: as many as there are pairs
@@ -367,10 +367,10 @@ static int mask_gradient(const zt_vjp *v, int dy, int lse, int delta)
     const zt_emit *e = v->e;
     const zt_group_attrs one = {1};
     zt_sdpa_ops o = zt_sdpa_begin(e, v->attrs, v->in[0], v->in[1], v->in[2], v->in[3], v->in[4]);
-    int p = zt_sdpa_weights(e, &o, zt_e_group(e, lse, &one));
-    int ds = zt_sdpa_dscore(e, &o, p, zt_sdpa_heads(e, v->attrs, zt_e_wide(e, dy)),
-                            zt_e_group(e, delta, &one));
-    return zt_e_as(e, zt_e_reduced(e, ds, v->in[3]), v->in[3]);
+    int p = zt_sdpa_weights(e, &o, zt_build_group(e, lse, &one));
+    int ds = zt_sdpa_dscore(e, &o, p, zt_sdpa_heads(e, v->attrs, zt_build_wide(e, dy)),
+                            zt_build_group(e, delta, &one));
+    return zt_build_as(e, zt_build_reduced(e, ds, v->in[3]), v->in[3]);
 }
 
 /* delta[b,h,s] = dy.y - dlse: what the scores' gradients have in common along a row. */
@@ -379,14 +379,14 @@ static void sdpa_vjp(zt_vjp *v)
     const zt_emit *e = v->e;
     const zt_sdpa_attrs *a = v->attrs;
     int y = v->out[0], lse = v->out[1], dy = v->dy[0], delta, more[2];
-    if (dy == ZT_NONE) dy = zt_e_fill_like(e, y, &(zt_fill_like_attrs){0});
-    delta = zt_e_mul(e, zt_e_wide(e, y), zt_e_wide(e, dy));
-    delta = zt_e_sum(e, delta, &(zt_sum_attrs){{1, {3}}, 0});
+    if (dy == ZT_NONE) dy = zt_build_fill_like(e, y, &(zt_fill_like_attrs){0});
+    delta = zt_build_mul(e, zt_build_wide(e, y), zt_build_wide(e, dy));
+    delta = zt_build_sum(e, delta, &(zt_sum_attrs){{1, {3}}, 0});
     if (!strcmp(a->layout.s, "bshd"))
-        delta = zt_e_transpose(e, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
-    if (v->dy[1] != ZT_NONE) delta = zt_e_sub(e, delta, v->dy[1]);
+        delta = zt_build_transpose(e, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
+    if (v->dy[1] != ZT_NONE) delta = zt_build_sub(e, delta, v->dy[1]);
     if (v->want[0] || v->want[1] || v->want[2])
-        v->dx[0] = zt_e_sdpa_grad(e, v->in[0], v->in[1], v->in[2], dy, lse, delta, v->in[3],
+        v->dx[0] = zt_build_sdpa_grad(e, v->in[0], v->in[1], v->in[2], dy, lse, delta, v->in[3],
                                   v->in[4], v->attrs, &more[0], &more[1]);
     if (v->dx[0] != ZT_NONE) v->dx[1] = more[0];
     if (v->dx[0] != ZT_NONE) v->dx[2] = more[1];

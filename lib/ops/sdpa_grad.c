@@ -45,7 +45,7 @@ static void pair(const zt_sdpa_loop *l, const zt_arg *in, zt_arg *out, int64_t n
     for (int64_t d = 0; d < l->z.dv && out[V].type; d++) out[V].f[v_at + d] += p * dy[d];
 }
 
-static void sdpa_grad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void sdpa_grad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     zt_sdpa_loop l = zt_sdpa_loop_make(attrs, &in[Q], &in[K], &in[V], &in[MASK], &in[LEN]);
     for (int k = 0; k < 3; k++)
@@ -81,8 +81,8 @@ static int unshared(const zt_emit *e, int x, int64_t share)
 {
     const zt_transpose_attrs swap = {{4, {0, 3, 2, 1}}};
     if (share == 1) return x;
-    x = zt_e_group(e, zt_e_transpose(e, x, &swap), &(zt_group_attrs){share});
-    return zt_e_transpose(e, zt_e_sum(e, x, &(zt_sum_attrs){{1, {-1}}, 0}), &swap);
+    x = zt_build_group(e, zt_build_transpose(e, x, &swap), &(zt_group_attrs){share});
+    return zt_build_transpose(e, zt_build_sum(e, x, &(zt_sum_attrs){{1, {-1}}, 0}), &swap);
 }
 
 static void sdpa_grad_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
@@ -92,19 +92,19 @@ static void sdpa_grad_expand(const zt_emit *e, const void *attrs, const int *in,
     const zt_matmul_attrs transposed = {1, 0};
     int64_t share = zt_sdpa_share(e, a, in[Q], in[K]);
     zt_sdpa_ops o = zt_sdpa_begin(e, a, in[Q], in[K], in[V], in[MASK], in[LEN]);
-    int dy = zt_sdpa_heads(e, a, zt_e_wide(e, in[DY]));
-    int p = zt_sdpa_weights(e, &o, zt_e_group(e, in[LSE], &one));
-    int ds = zt_sdpa_dscore(e, &o, p, dy, zt_e_group(e, in[DELTA], &one));
+    int dy = zt_sdpa_heads(e, a, zt_build_wide(e, in[DY]));
+    int p = zt_sdpa_weights(e, &o, zt_build_group(e, in[LSE], &one));
+    int ds = zt_sdpa_dscore(e, &o, p, dy, zt_build_group(e, in[DELTA], &one));
     if (a->softcap > 0) {
-        int part = zt_e_square(e, zt_e_times(e, o.capped, 1 / a->softcap));
-        ds = zt_e_sub(e, ds, zt_e_mul(e, ds, part));
+        int part = zt_build_square(e, zt_build_times(e, o.capped, 1 / a->softcap));
+        ds = zt_build_sub(e, ds, zt_build_mul(e, ds, part));
     }
     int64_t d = in[Q] < 0 ? -1 : e->type(e->user, in[Q]).dim[3];
-    ds = zt_e_times(e, ds, zt_sdpa_scale(a, &(zt_sdpa){.d = d > 0 ? d : 0}));
-    out[Q] = zt_e_matmul(e, ds, o.k, NULL);
-    out[K] = unshared(e, zt_e_matmul(e, ds, o.q, &transposed), share);
-    out[V] = unshared(e, zt_e_matmul(e, p, dy, &transposed), share);
-    for (int k = 0; k < 3; k++) out[k] = zt_e_as(e, zt_sdpa_heads(e, a, out[k]), in[k]);
+    ds = zt_build_times(e, ds, zt_sdpa_scale(a, &(zt_sdpa){.d = d > 0 ? d : 0}));
+    out[Q] = zt_build_matmul(e, ds, o.k, NULL);
+    out[K] = unshared(e, zt_build_matmul(e, ds, o.q, &transposed), share);
+    out[V] = unshared(e, zt_build_matmul(e, p, dy, &transposed), share);
+    for (int k = 0; k < 3; k++) out[k] = zt_build_as(e, zt_sdpa_heads(e, a, out[k]), in[k]);
 }
 
 const zt_opdef zt_op_sdpa_grad = {

@@ -31,7 +31,7 @@ typedef struct zt_sdpa_loop {
 zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *a, const zt_arg *q, const zt_arg *k,
                                const zt_arg *v, const zt_arg *mask, const zt_arg *len);
 /* Turns to query n of b * h * s, in the order of lse; a length out of range is trouble. */
-void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_trouble *t);
+void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *t);
 int64_t zt_sdpa_key_at(const zt_sdpa_loop *l, int64_t j, int64_t cols);
 /* scale q.k, capped, plus mask; -inf where the mask forbids. `capped`: before the mask. */
 double zt_sdpa_score(const zt_sdpa_loop *l, int64_t j, double *capped);

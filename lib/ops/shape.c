@@ -48,7 +48,7 @@ static bool reshape_cases(int i, zt_case *c)
 
 static void reshape_vjp(zt_vjp *v)
 {
-    v->dx[0] = zt_e_reshape_like(v->e, v->dy[0], v->in[0]);
+    v->dx[0] = zt_build_reshape_like(v->e, v->dy[0], v->in[0]);
 }
 
 const zt_opdef zt_op_reshape = {
@@ -93,7 +93,7 @@ static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return ZT_OK;
 }
 
-static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_type *x = in[0].type, *y = out[0].type;
     int axis;
@@ -136,7 +136,7 @@ static void slice_vjp(zt_vjp *v)
 {
     const zt_slice_attrs *a = v->attrs;
     zt_slice_put_attrs put = {a->axis, a->from, a->to};
-    v->dx[0] = zt_e_slice_put(v->e, v->dy[0], v->in[0], &put);
+    v->dx[0] = zt_build_slice_put(v->e, v->dy[0], v->in[0], &put);
 }
 
 const zt_opdef zt_op_slice = {
@@ -165,7 +165,7 @@ static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the slice's shape");
 }
 
-static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_type *x = in[0].type, *y = out[0].type;
     const zt_slice_put_attrs *put = attrs;
@@ -201,7 +201,7 @@ static void slice_put_vjp(zt_vjp *v)
 {
     const zt_slice_put_attrs *a = v->attrs;
     zt_slice_attrs part = {a->axis, a->from, a->to};
-    v->dx[0] = zt_e_slice(v->e, v->dy[0], &part);
+    v->dx[0] = zt_build_slice(v->e, v->dy[0], &part);
 }
 
 const zt_opdef zt_op_slice_put = {

@@ -10,23 +10,23 @@
 
 static const char *const norm_words[] = {"backward", "ortho", "forward"};
 
-static zt_status want_norm(zt_ctx *ctx, const zt_word *norm)
+static zt_status want_norm(zt_ctx *ctx, const zt_enum_string *norm)
 {
     return zt_row_word(ctx, "norm", norm, norm_words, ZT_LEN(norm_words));
 }
 
 /* What a transform of n is multiplied by: 1 / n is the inverse's (backward) or the forward one's.
  */
-static double norm_scale(const zt_word *norm, bool inverse, int64_t n)
+static double norm_scale(const zt_enum_string *norm, bool inverse, int64_t n)
 {
     if (norm->s[0] == 'o') return n ? 1 / sqrt((double)n) : 1;
     return (norm->s[0] == 'b') == inverse && n ? 1 / (double)n : 1;
 }
 
 /* The transform's adjoint has the same scale as the transform in the other direction named so. */
-static zt_word adjoint_norm(const zt_word *norm)
+static zt_enum_string adjoint_norm(const zt_enum_string *norm)
 {
-    zt_word other = {"ortho"};
+    zt_enum_string other = {"ortho"};
     if (norm->s[0] != 'o') strcpy(other.s, norm->s[0] == 'b' ? "forward" : "backward");
     return other;
 }
@@ -55,7 +55,7 @@ static const zt_case_type lines[] = {
     {ZT_F32, 1, {77}},   {ZT_F32, 1, {143}},
 };
 
-static bool norm_case(int i, const zt_case_type **line, zt_word *norm)
+static bool norm_case(int i, const zt_case_type **line, zt_enum_string *norm)
 {
     if (i >= ZT_LEN(lines)) return false;
     *line = &lines[i];
@@ -66,7 +66,7 @@ static bool norm_case(int i, const zt_case_type **line, zt_word *norm)
 
 /* ---- rfft ------------------------------------------------------------------------------------ */
 
-static zt_status half_infer(zt_ctx *ctx, const zt_word *norm, const zt_type *x, zt_type *y)
+static zt_status half_infer(zt_ctx *ctx, const zt_enum_string *norm, const zt_type *x, zt_type *y)
 {
     zt_status s = want_norm(ctx, norm);
     if (!s) s = zt_row_want_float(ctx, "x", x);
@@ -104,7 +104,7 @@ static void half_spectrum(const zt_arg *x, double scale, bool twice, zt_arg *y)
     }
 }
 
-static void rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_rfft_attrs *a = attrs;
     (void)t;
@@ -124,7 +124,7 @@ static bool rfft_cases(int i, zt_case *c)
 static void rfft_vjp(zt_vjp *v)
 {
     const zt_rfft_attrs *a = v->attrs;
-    v->dx[0] = zt_e_rfft_backward(v->e, v->dy[0], v->in[0], &(zt_rfft_backward_attrs){a->norm});
+    v->dx[0] = zt_build_rfft_backward(v->e, v->dy[0], v->in[0], &(zt_rfft_backward_attrs){a->norm});
 }
 
 #define NORM                                                                                       \
@@ -174,7 +174,7 @@ static void real_lines(const zt_arg *y, int64_t n, double scale, bool twice, zt_
     }
 }
 
-static void rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_rfft_backward_attrs *a = attrs;
     int64_t n = zt_row_cols(in[1].type);
@@ -196,7 +196,7 @@ static bool rfft_backward_cases(int i, zt_case *c)
 static void rfft_backward_vjp(zt_vjp *v)
 {
     const zt_rfft_backward_attrs *a = v->attrs;
-    v->dx[0] = zt_e_rfft(v->e, v->dy[0], &(zt_rfft_attrs){a->norm});
+    v->dx[0] = zt_build_rfft(v->e, v->dy[0], &(zt_rfft_attrs){a->norm});
 }
 
 const zt_opdef zt_op_rfft_backward = {
@@ -234,7 +234,7 @@ static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return ZT_OK;
 }
 
-static void irfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void irfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_irfft_attrs *a = attrs;
     int64_t n = zt_row_cols(out[0].type);
@@ -257,7 +257,7 @@ static bool irfft_cases(int i, zt_case *c)
 static void irfft_vjp(zt_vjp *v)
 {
     const zt_irfft_attrs *a = v->attrs;
-    v->dx[0] = zt_e_irfft_backward(v->e, v->dy[0], &(zt_irfft_backward_attrs){a->norm});
+    v->dx[0] = zt_build_irfft_backward(v->e, v->dy[0], &(zt_irfft_backward_attrs){a->norm});
 }
 
 const zt_opdef zt_op_irfft = {
@@ -279,7 +279,7 @@ static zt_status irfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_t
     return half_infer(ctx, &((const zt_irfft_backward_attrs *)attrs)->norm, in[0], &out[0]);
 }
 
-static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_irfft_backward_attrs *a = attrs;
     (void)t;
@@ -292,7 +292,7 @@ static void irfft_backward_vjp(zt_vjp *v)
     zt_type t = v->e->type(v->e->user, v->in[0]);
     int64_t n = t.rank > 0 ? t.dim[t.rank - 1] : 0; /* of rank 0: what failed before */
     zt_irfft_attrs back = {n > 0 ? n : 0, a->norm};
-    v->dx[0] = zt_e_irfft(v->e, v->dy[0], &back);
+    v->dx[0] = zt_build_irfft(v->e, v->dy[0], &back);
 }
 
 const zt_opdef zt_op_irfft_backward = {
@@ -331,7 +331,7 @@ static zt_status dft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     return ZT_OK;
 }
 
-static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)
+static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     const zt_dft_attrs *a = attrs;
     const zt_type *y = out[0].type;
@@ -384,11 +384,11 @@ static void dft_vjp(zt_vjp *v)
     zt_type x = v->e->type(v->e->user, v->in[0]);
     int64_t axis = a->axis < 0 ? a->axis + x.rank : a->axis, n = axis < 0 ? -1 : x.dim[axis];
     zt_dft_attrs back = {axis, !a->inverse, 0, adjoint_norm(&a->norm)};
-    int dx = zt_e_dft(v->e, v->dy[0], &back);
+    int dx = zt_build_dft(v->e, v->dy[0], &back);
     if (a->length && n >= 0 && n < a->length)
-        dx = zt_e_slice(v->e, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
+        dx = zt_build_slice(v->e, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
     if (a->length && (n < 0 || n > a->length))
-        dx = zt_e_slice_put(v->e, dx, v->in[0],
+        dx = zt_build_slice_put(v->e, dx, v->in[0],
                             &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = a->length});
     v->dx[0] = dx;
 }

@@ -79,7 +79,7 @@ static zt_status spectral_conv1d_rfft_infer(zt_ctx *ctx, const void *attrs,
 }
 
 static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_trouble *t)
+                                     zt_runtime_error *t)
 {
     grid g = grid_of(in[0].type, in[1].type);
     (void)attrs, (void)t;
@@ -130,7 +130,7 @@ static bool spectral_conv1d_rfft_cases(int i, zt_case *c)
 static void spectral_conv1d_rfft_vjp(zt_vjp *v)
 {
     int d[3];
-    d[0] = zt_e_spectral_conv1d_rfft_backward(v->e, v->in[0], v->in[1], v->in[2], v->dy[0], &d[1],
+    d[0] = zt_build_spectral_conv1d_rfft_backward(v->e, v->in[0], v->in[1], v->in[2], v->dy[0], &d[1],
                                               &d[2]);
     for (int k = 0; k < 3; k++)
         if (v->want[k]) v->dx[k] = d[k];
@@ -183,7 +183,7 @@ static void back_bin(const grid *g, int64_t b, int64_t k, int64_t i, const zt_ar
 }
 
 static void spectral_conv1d_rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                              zt_trouble *t)
+                                              zt_runtime_error *t)
 {
     grid g = grid_of(in[0].type, in[1].type);
     (void)attrs, (void)t;
@@ -205,7 +205,7 @@ static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *c)
 
 static int sum_of(const zt_emit *e, int x, int y)
 {
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_e_add(e, x, y);
+    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(e, x, y);
 }
 
 /* The convolution is linear in x and in w: dx is of w and dy, dw of x and dy. A cotangent a of dx
@@ -217,16 +217,16 @@ static void spectral_conv1d_rfft_backward_vjp(zt_vjp *v)
     int b[2] = {v->dy[1], v->dy[2]}, d[4] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
     bool by_w = b[0] != ZT_NONE || b[1] != ZT_NONE;
     for (int k = 0; k < 2 && by_w; k++)
-        if (b[k] == ZT_NONE) b[k] = zt_e_fill_like(e, in[1 + k], &(zt_fill_like_attrs){0});
+        if (b[k] == ZT_NONE) b[k] = zt_build_fill_like(e, in[1 + k], &(zt_fill_like_attrs){0});
     if (v->dy[0] != ZT_NONE) {
-        zt_e_spectral_conv1d_rfft_backward(e, v->dy[0], in[1], in[2], in[3], &d[1], &d[2]);
-        d[3] = zt_e_spectral_conv1d_rfft(e, v->dy[0], in[1], in[2]);
+        zt_build_spectral_conv1d_rfft_backward(e, v->dy[0], in[1], in[2], in[3], &d[1], &d[2]);
+        d[3] = zt_build_spectral_conv1d_rfft(e, v->dy[0], in[1], in[2]);
     }
     if (by_w) {
         int unused[2];
-        d[0] = zt_e_spectral_conv1d_rfft_backward(e, in[0], b[0], b[1], in[3], &unused[0],
+        d[0] = zt_build_spectral_conv1d_rfft_backward(e, in[0], b[0], b[1], in[3], &unused[0],
                                                   &unused[1]);
-        d[3] = sum_of(e, d[3], zt_e_spectral_conv1d_rfft(e, in[0], b[0], b[1]));
+        d[3] = sum_of(e, d[3], zt_build_spectral_conv1d_rfft(e, in[0], b[0], b[1]));
     }
     for (int k = 0; k < 4; k++)
         if (v->want[k]) v->dx[k] = d[k];

@@ -50,7 +50,7 @@ static double unary_flops(const void *attrs, const zt_type *const in[], const zt
         out[0].i[i] = wrapped(out[0].type->dtype, (uint64_t)(I));                                  \
     }
 #define ROW(NAME, SYNOPSIS, INFER, CASES, DX, ...)                                                 \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_trouble *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         const zt_##NAME##_attrs *a = attrs;                                                        \
         int64_t n = zt_type_count(out[0].type);                                                    \
@@ -128,19 +128,19 @@ static double shrink(double x, double lambd, double bias)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-#define BOTH(op, p, q) zt_e_##op(e, p, q)
-#define FN(op, p)      zt_e_##op(e, p)
-#define TIMES(p, c)    zt_e_times(e, p, c)
+#define BOTH(op, p, q) zt_build_##op(e, p, q)
+#define FN(op, p)      zt_build_##op(e, p)
+#define TIMES(p, c)    zt_build_times(e, p, c)
 
-#define PLUS(p, c) zt_e_plus(e, p, c)
+#define PLUS(p, c) zt_build_plus(e, p, c)
 
 static int power(const zt_emit *e, int x, double exponent)
 {
-    return zt_e_pow_scalar(e, x, &(zt_pow_scalar_attrs){exponent});
+    return zt_build_pow_scalar(e, x, &(zt_pow_scalar_attrs){exponent});
 }
 
 /* 1 where x > 0, else 0. */
-static int above(const zt_emit *e, int x) { return zt_e_relu(e, zt_e_sign(e, x)); }
+static int above(const zt_emit *e, int x) { return zt_build_relu(e, zt_build_sign(e, x)); }
 
 /* 1 from lo to hi, else 0. */
 static int within(const zt_emit *e, int x, double lo, double hi)

@@ -108,7 +108,7 @@ static zt_status f64_take(const owner *o, zt_lex *l, void *field)
 /* A name of at most 23 letters; the bytes after it become zero. */
 static zt_status word_check(const owner *o, void *field, bool *symbolic)
 {
-    zt_word w = {{0}}, v;
+    zt_enum_string w = {{0}}, v;
     (void)symbolic;
     memcpy(&v, field, sizeof v);
     size_t n = strnlen(v.s, sizeof v.s);
@@ -122,7 +122,7 @@ static zt_status word_check(const owner *o, void *field, bool *symbolic)
 
 static bool word_equal(const void *a, const void *b)
 {
-    return strncmp(a, b, sizeof(zt_word)) == 0;
+    return strncmp(a, b, sizeof(zt_enum_string)) == 0;
 }
 
 static zt_status word_put(const zt_prog *p, const void *field, zt_str *out)
@@ -133,7 +133,7 @@ static zt_status word_put(const zt_prog *p, const void *field, zt_str *out)
 
 static zt_status word_take(const owner *o, zt_lex *l, void *field)
 {
-    zt_word w = {{0}};
+    zt_enum_string w = {{0}};
     zt_span text;
     if (!zt_lex_name(l, &text)) return wants(o, l, "a word");
     if (text.n >= sizeof w.s) return refuse(o, "has more than 23 letters:", text);
@@ -352,7 +352,7 @@ static const struct kind {
 } kinds[] = {
     [ZT_ATTR_i64] = {sizeof(int64_t), NULL, i64_equal, i64_put, i64_take, NULL},
     [ZT_ATTR_f64] = {sizeof(double), NULL, f64_equal, f64_put, f64_take, NULL},
-    [ZT_ATTR_word] = {sizeof(zt_word), word_check, word_equal, word_put, word_take, NULL},
+    [ZT_ATTR_word] = {sizeof(zt_enum_string), word_check, word_equal, word_put, word_take, NULL},
     [ZT_ATTR_dims] = {sizeof(zt_dims), dims_check, dims_equal, dims_put, dims_take, dims_bind},
     [ZT_ATTR_ints] = {sizeof(zt_ints), ints_check, ints_equal, ints_put, ints_take, NULL},
     [ZT_ATTR_str] = {sizeof(char *), str_check, str_equal, str_put, str_take, NULL},

@@ -19,7 +19,7 @@ static int emit(zt_prog *p, zt_op op, const char *label, const void *attrs, cons
 }
 
 #define OP(op, ins, outs, attributes)                                                              \
-    int zt_emit_##op(zt_prog *p,                                                                   \
+    int zt_program_##op(zt_prog *p,                                                                   \
                      const char *label ZT_EMIT_##ins ZT_PARAM_##attributes(op) ZT_EMIT_##outs)     \
     {                                                                                              \
         return emit(p, ZT_OP_##op, label, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},     \

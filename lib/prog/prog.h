@@ -31,7 +31,7 @@
  *     zt_prog *p = zt_prog_new(ctx);
  *     int64_t n = zt_prog_symbol(p, "n");
  *     int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){n, 576});
- *     int y = zt_emit_rms_norm(p, "h", x, g, &(zt_rms_norm_attrs){.eps = 1e-5}, NULL);
+ *     int y = zt_program_rms_norm(p, "h", x, g, &(zt_rms_norm_attrs){.eps = 1e-5}, NULL);
  *     zt_prog_out(p, "y", y);
  */
 #ifndef ZT_PROG_H
@@ -76,12 +76,12 @@ zt_status zt_prog_model_path(zt_prog *p, const char *file);
 /* A number, 0 or more, for a symbol that is bound without one: the line bind. Each symbol once. */
 zt_status zt_prog_set_binding(zt_prog *p, const char *symbol, int64_t value);
 
-/* int zt_emit_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
+/* int zt_program_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
  *                      int *rstd);
  * The first output's number; its name is `label`. Outputs after the first come through pointers
  * and get made-up names; NULL: not wanted. Ops without attributes have no such parameter. */
 #define OP(name, ins, outs, attrs)                                                                 \
-    int zt_emit_##name(zt_prog *p,                                                                 \
+    int zt_program_##name(zt_prog *p,                                                                 \
                        const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
 #include "lib/ops/ops.def"
 #undef OP

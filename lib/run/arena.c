@@ -7,7 +7,7 @@
  * among those alive; programs of very many values get only these, whose cost grows with what is
  * alive.
  */
-#include "lib/run/plan.h"
+#include "lib/run/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { MANY = 2048, CLIMBS = 32, EFFORT = 1 << 23 /* pairs of lives looked at */ };
 
 typedef struct placer {
-    zt_life *life;
+    zt_live_range *life;
     int n;
     int *order;     /* [n] of placing */
     int *near;      /* placed lives by offset: all of them, or those alive */
@@ -26,7 +26,7 @@ typedef struct placer {
 /* ---- the lower bound ------------------------------------------------------------------------- */
 
 /* change[s - first]: bytes born at step s less those that died at s - 1. */
-static size_t most_alive(const zt_life *life, int n, int first, int last, int64_t *change)
+static size_t most_alive(const zt_live_range *life, int n, int first, int last, int64_t *change)
 {
     int64_t now = 0, most = 0;
     memset(change, 0, ((size_t)(last - first) + 2) * sizeof *change);
@@ -45,37 +45,37 @@ static size_t most_alive(const zt_life *life, int n, int first, int last, int64_
 
 static int by_size(const void *a, const void *b)
 {
-    const zt_life *x = a, *y = b;
+    const zt_live_range *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->root - y->root;
 }
 
 static int by_birth(const void *a, const void *b)
 {
-    const zt_life *x = a, *y = b;
+    const zt_live_range *x = a, *y = b;
     return x->born != y->born ? x->born - y->born : by_size(a, b);
 }
 
 static int by_death(const void *a, const void *b)
 {
-    const zt_life *x = a, *y = b;
+    const zt_live_range *x = a, *y = b;
     return x->dies != y->dies ? y->dies - x->dies : by_size(a, b);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-static bool meet(const zt_life *a, const zt_life *b)
+static bool meet(const zt_live_range *a, const zt_live_range *b)
 {
     return a->born <= b->dies && b->born <= a->dies;
 }
 
 /* The gap for l beside the n_near lives, which are sorted by offset: the lowest, or (tight) the
  * smallest that will do. */
-static size_t find_gap(const placer *p, const zt_life *l, int n_near, bool tight)
+static size_t find_gap(const placer *p, const zt_live_range *l, int n_near, bool tight)
 {
     size_t end = 0, best = SIZE_MAX, at = 0;
     for (int i = 0; i < n_near; i++) {
-        const zt_life *other = &p->life[p->near[i]];
+        const zt_live_range *other = &p->life[p->near[i]];
         size_t offset = p->offset[p->near[i]];
         if (!meet(l, other)) continue;
         if (offset >= end && offset - end >= l->bytes && offset - end < best) {
@@ -89,11 +89,11 @@ static size_t find_gap(const placer *p, const zt_life *l, int n_near, bool tight
 }
 
 /* Those that no later life can meet leave the list. */
-static int drop_past(const placer *p, const zt_life *l, int n_near, bool backwards)
+static int drop_past(const placer *p, const zt_live_range *l, int n_near, bool backwards)
 {
     int n = 0;
     for (int i = 0; i < n_near; i++) {
-        const zt_life *other = &p->life[p->near[i]];
+        const zt_live_range *other = &p->life[p->near[i]];
         if (backwards ? other->born <= l->dies : other->dies >= l->born) p->near[n++] = p->near[i];
     }
     return n;
@@ -112,7 +112,7 @@ static size_t place(placer *p, const way *sweep)
     int n_near = 0;
     for (int k = 0; k < p->n; k++) {
         int i = p->order[k];
-        const zt_life *l = &p->life[i];
+        const zt_live_range *l = &p->life[i];
         if (sweep) n_near = drop_past(p, l, n_near, sweep->backwards);
         p->offset[i] = find_gap(p, l, n_near, sweep && sweep->tight);
         int at = n_near++;
@@ -171,7 +171,7 @@ static void try_ways(placer *p)
     }
 }
 
-zt_status zt_lives_place(zt_arena *a, zt_life *life, int n, int first, int last, size_t *arena,
+zt_status zt_lives_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
                          size_t *bound)
 {
     size_t room = (size_t)n + 1;

@@ -1,6 +1,6 @@
 /* auto.c - the engine that `auto` means. */
 #include "lib/run/auto.h"
-#include "lib/run/plan.h"
+#include "lib/run/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +66,10 @@ static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bo
 static zt_status has_kernels(zt_engine *e, const zt_bound *b)
 {
     zt_chain chain;
-    zt_cut cut;
+    zt_partition cut;
     zt_chain_init(&chain, e);
-    zt_status s = zt_cut_make(&cut, &chain, b, true, NULL, NULL);
-    if (!s) zt_cut_free(&cut);
+    zt_status s = zt_partition_make(&cut, &chain, b, true, NULL, NULL);
+    if (!s) zt_partition_free(&cut);
     zt_chain_fini(&chain);
     return s;
 }

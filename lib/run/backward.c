@@ -5,7 +5,7 @@
  * values are the recorded tensors where these still hold them, so nothing is computed twice; what
  * has been written over since is computed again.
  */
-#include "lib/run/door.h"
+#include "lib/run/eager.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -265,8 +265,8 @@ static zt_status add_up(back *b, int i)
         b->sum[i] = zt_tensor_ref(dx);
     } else {
         zt_scope_begin(b->r);
-        b->sum[i] = zt_tensor_ref(was ? zt_add(b->r, was, dx)
-                                      : zt_scale(b->r, dx, &(zt_scale_attrs){.by = 1}));
+        b->sum[i] = zt_tensor_ref(was ? zt_eager_add(b->r, was, dx)
+                                      : zt_eager_scale(b->r, dx, &(zt_scale_attrs){.by = 1}));
         zt_scope_end(b->r);
     }
     use(b, result_of(b, i));

@@ -34,7 +34,7 @@ static double passes_of(zt_op op, const void *attrs, const zt_type out[])
 /* By the op's attribute `act`: what weights of blocks are multiplied with. */
 static zt_roof_kind kind_of(zt_op op, const void *attrs, const zt_type *const in[])
 {
-    const zt_word *act = zt_op_act(op, attrs, 0);
+    const zt_enum_string *act = zt_op_act(op, attrs, 0);
     if (!act || !in[1]) return ZT_ROOF_F32;
     if (in[1]->dtype == ZT_BF16) return ZT_ROOF_BF16;
     bool blocks = zt_dtype_get(in[1]->dtype)->block > 1;

@@ -1,6 +1,6 @@
 /* diff.h - two runs of a program compared, op by op: which is the first that is wrong.
  *
- * Both runs are walks (walk.h): on two engines, or of two programs (a program and its plan, say)
+ * Both runs are walks (interpreter.h): on two engines, or of two programs (a program and its plan, say)
  * whose values are matched by name and type. By default each op of b is given the values that a
  * has, so that what differs is the op itself and the first op beyond its bound is the wrong one;
  * with `through` b's ops are given what b made, as in a real run, and errors add up.
@@ -8,7 +8,7 @@
 #ifndef ZT_DIFF_H
 #define ZT_DIFF_H
 
-#include "lib/run/walk.h"
+#include "lib/run/interpreter.h"
 
 #ifdef __cplusplus
 extern "C" {

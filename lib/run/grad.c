@@ -4,7 +4,7 @@
  * then walked backwards: each op's row writes its gradient through zt_emit, cotangents of one value
  * are added up. There is no other autograd; a gradient is a program, and has a gradient.
  */
-#include "lib/run/door.h"
+#include "lib/run/eager.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "lib/run/compute.h"
 #include "lib/run/passes/rewrite.h"
-#include "lib/run/plan.h"
+#include "lib/run/schedule.h"
 
 #define ROW(name) &zt_pass_##name,
 static const zt_pass *const passes[] = {ZT_PASSES(ROW)};
@@ -51,13 +51,13 @@ static double bytes_of(const zt_prog *p, const zt_bound *b)
 zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figures *f)
 {
     zt_chain chain;
-    zt_cut cut;
+    zt_partition cut;
     *f = (zt_pass_figures){0};
     if (!o->engine) return ZT_OK;
     zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
     if (!b) return zt_ctx_status(o->engine->ctx);
     zt_chain_init(&chain, o->engine);
-    zt_status s = zt_cut_make(&cut, &chain, b, false, NULL, NULL);
+    zt_status s = zt_partition_make(&cut, &chain, b, false, NULL, NULL);
     if (!s) f->segments = cut.n_segments;
     if (!s) f->fallbacks = cut.fallbacks;
     if (!s) f->bytes = bytes_of(p, b);
@@ -66,7 +66,7 @@ zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figur
         f->arena = cut.segment[i].arena_bytes;
         f->bound = cut.segment[i].liveness_bytes;
     }
-    zt_cut_free(&cut);
+    zt_partition_free(&cut);
     zt_chain_fini(&chain);
     zt_bound_free(b);
     return s;

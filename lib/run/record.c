@@ -9,7 +9,7 @@
  * write it cannot be used again; after one while recording was paused it is a new input.
  */
 #include "lib/io/checkpoint.h"
-#include "lib/run/door.h"
+#include "lib/run/eager.h"
 
 #include <stdio.h>
 

@@ -32,7 +32,7 @@ static bool find_rounding(const zt_step *st, const void *attrs, int k, const zt_
                           rounding *r)
 {
     int bits = zt_op_rounds(st->op, attrs, in);
-    const zt_word *act = zt_op_act(st->op, attrs ? attrs : zt_op_info(st->op)->defaults, k);
+    const zt_enum_string *act = zt_op_act(st->op, attrs ? attrs : zt_op_info(st->op)->defaults, k);
     *r = (rounding){.levels = bits == 8 ? 127 : bits == 16 ? 127 * 254 : 0,
                     .weight = weight_of(st->op, k)};
     const zt_type *w = r->weight < 0 ? NULL : in[r->weight], *x = in[0];

@@ -2,7 +2,7 @@
 #ifndef ZT_ROUNDING_H
 #define ZT_ROUNDING_H
 
-#include "lib/run/walk.h"
+#include "lib/run/interpreter.h"
 
 /* The expected sum of squared errors over output k of step s, of an engine that rounds the step's
  * first input to 8 or 16 bits in blocks of 32, or to bf16: what the walk holds of input and weight.

@@ -4,7 +4,7 @@
  * cache of prepared replays, one for each set of symbol values seen. A step costs a replay and
  * allocates nothing once its symbols have been seen.
  *
- * A zt_run runs ops eagerly, one at a time: zt_add(run, a, b). Each is a program of one op in a
+ * A zt_run runs ops eagerly, one at a time: zt_eager_add(run, a, b). Each is a program of one op in a
  * bounded cache; between zt_record_begin and _end what ran is also written into a program.
  *
  * What an engine lacks falls back (cpu -> ref): the plan is split there and the fallback counted;
@@ -27,7 +27,7 @@ typedef struct zt_session_opts {
     bool strict;               /* a fallback is an error */
     const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
-    const struct zt_planned *planned; /* lib/run/planned.h: the program is its own; NULL: none */
+    const struct zt_planned *planned; /* lib/run/plan_file.h: the program is its own; NULL: none */
 } zt_session_opts;
 
 /* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the
@@ -140,7 +140,7 @@ int zt_record_slot(const zt_run *r, const zt_tensor *t);
 zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor);
 zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 
-/* zt_tensor *zt_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
+/* zt_tensor *zt_eager_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
  * **rstd): thin typed calls of the door. Ops chain: after a failure, or given NULL for a required
  * input, they return NULL. Outputs after the first through pointers, NULL: not wanted. */
 #define ZT_CALL_IN1(a) , zt_tensor *a
@@ -170,7 +170,7 @@ zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 #define ZT_CALL_OUT5(a, b, c, d, e) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
 #define ZT_CALL_OUT6(a, b, c, d, e, f) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e, zt_tensor **f
 #define OP(name, ins, outs, attrs)                                                                 \
-    zt_tensor *zt_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
+    zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 

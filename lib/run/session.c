@@ -80,14 +80,14 @@ static zt_status check_plan(zt_session *s)
     for (int i = 0; i < zt_planned_count(p) && !st; i++) {
         const zt_stated *stated = zt_planned_nth(p, i);
         zt_binding b[ZT_MAX_SYMBOLS];
-        zt_cut cut;
+        zt_partition cut;
         for (int k = 0; k < n; k++)
             b[k] = (zt_binding){zt_prog_symbol_name(s->prog, k), stated->sym[k]};
         for (int o = 0; o < n_out; o++) out[o] = stated->want[o] ? s : NULL;
         zt_bound *bound = zt_prog_bind(s->prog, b, n);
-        st = bound ? zt_cut_make(&cut, &s->chain, bound, s->opts.strict, out, stated)
+        st = bound ? zt_partition_make(&cut, &s->chain, bound, s->opts.strict, out, stated)
                    : zt_ctx_status(s->ctx);
-        if (bound && !st) zt_cut_free(&cut);
+        if (bound && !st) zt_partition_free(&cut);
         zt_bound_free(bound);
     }
     zt_free(s->ctx, out);

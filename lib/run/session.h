@@ -7,7 +7,7 @@
 #ifndef ZT_RUN_SESSION_H
 #define ZT_RUN_SESSION_H
 
-#include "lib/run/door.h"
+#include "lib/run/eager.h"
 
 enum { ZT_MAX_PREPARED = 8 };
 
@@ -15,8 +15,8 @@ typedef struct zt_replay {
     int64_t sym[ZT_MAX_SYMBOLS];
     uint64_t used; /* clock of the last use */
     zt_bound *bound;
-    zt_cut cut;
-    zt_ready **ready; /* [n_segments] */
+    zt_partition cut;
+    zt_executable **ready; /* [n_segments] */
     zt_plan *plan;    /* [n_segments], in the cut's memory */
     void **host;      /* [n_values] of roots: staging owned by us, or NULL */
     const void **in;  /* scratch for a segment's pointers */

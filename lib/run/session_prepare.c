@@ -16,7 +16,7 @@ void zt_replay_free(zt_session *s, zt_replay *r)
     zt_free(s->ctx, r->host);
     zt_free(s->ctx, r->in);
     zt_free(s->ctx, r->out);
-    zt_cut_free(&r->cut);
+    zt_partition_free(&r->cut);
     zt_bound_free(r->bound);
     zt_free(s->ctx, r);
 }
@@ -91,7 +91,7 @@ static zt_status replay_make(zt_session *s, zt_replay *r, const int64_t *sym, vo
     r->bound = zt_prog_bind(s->prog, b, n);
     if (!r->bound) return zt_ctx_status(s->ctx);
     const zt_stated *stated = s->opts.planned ? zt_planned_find(s->opts.planned, sym, out) : NULL;
-    zt_status st = zt_cut_make(&r->cut, &s->chain, r->bound, s->opts.strict, out, stated);
+    zt_status st = zt_partition_make(&r->cut, &s->chain, r->bound, s->opts.strict, out, stated);
     if (st) return st;
     r->ready = zt_calloc(s->ctx, (size_t)r->cut.n_segments + 1, sizeof *r->ready);
     r->plan = zt_arena_alloc(r->cut.memory, ((size_t)r->cut.n_segments + 1) * sizeof *r->plan);

@@ -14,7 +14,7 @@ static void *host_of(zt_session *s, zt_replay *r, int root, const void *const *i
     return r->host[root];
 }
 
-static bool donated_in(const zt_cut *cut, const zt_segment *g, int root)
+static bool donated_in(const zt_partition *cut, const zt_segment *g, int root)
 {
     for (int i = g->first; i < g->last; i++)
         for (int k = 0; k < zt_op_info(cut->step[i].op)->def->donates; k++)

@@ -9,7 +9,7 @@ typedef struct buffer {
     void *data;
     void (*release)(void *user, void *data); /* NULL: the data lies behind this header or is lent */
     void *user;
-    zt_away *away; /* NULL: the data are here */
+    zt_device_resident *away; /* NULL: the data are here */
 } buffer;
 
 /* The data of an own buffer begins here: a cache line on, so that it keeps zt_alloc's alignment. */
@@ -29,7 +29,7 @@ static void buffer_unref(zt_ctx *ctx, buffer *b)
 {
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
         return;
-    zt_away *away = b->away;
+    zt_device_resident *away = b->away;
     b->away = NULL;
     if (away)
         away->drop(away);
@@ -134,7 +134,7 @@ const zt_type *zt_tensor_type(const zt_tensor *t)
 
 void *zt_tensor_data(const zt_tensor *t)
 {
-    zt_away *away = t->buf->away;
+    zt_device_resident *away = t->buf->away;
     if (away) {
         t->buf->away = NULL;
         away->fetch(away);
@@ -147,14 +147,14 @@ void *zt_tensor_address(const zt_tensor *t)
     return t->data;
 }
 
-void zt_tensor_send_away(zt_tensor *t, zt_away *a)
+void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a)
 {
     a->data = t->buf->data;
     a->at = &t->buf->away;
     t->buf->away = a;
 }
 
-zt_away *zt_tensor_away(const zt_tensor *t)
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *t)
 {
     return t->buf->away;
 }

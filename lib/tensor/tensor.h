@@ -165,15 +165,15 @@ zt_ctx *zt_tensor_ctx(const zt_tensor *t);
 /* Bytes of a tensor's buffer that are still on a device. Whoever computes there sends them away
  * with what this begins; it comes back by `fetch` (fill `data`) when someone asks for the bytes,
  * or goes by `drop` when nobody holds the buffer any more: the buffer has let go of it by then. */
-typedef struct zt_away zt_away;
-struct zt_away {
-    void (*fetch)(zt_away *a);
-    void (*drop)(zt_away *a);
+typedef struct zt_device_resident zt_device_resident;
+struct zt_device_resident {
+    void (*fetch)(zt_device_resident *a);
+    void (*drop)(zt_device_resident *a);
     void *data;   /* the buffer's memory */
-    zt_away **at; /* where the buffer names it: NULL there takes it off */
+    zt_device_resident **at; /* where the buffer names it: NULL there takes it off */
 };
-void zt_tensor_send_away(zt_tensor *t, zt_away *a); /* t is a whole buffer; fills data and at */
-zt_away *zt_tensor_away(const zt_tensor *t);        /* NULL: its bytes are here */
+void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a); /* t is a whole buffer; fills data and at */
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *t);        /* NULL: its bytes are here */
 void *zt_tensor_address(const zt_tensor *t);        /* of its bytes, here or not */
 
 /* Tensors used again, by dtype and shape. Thread-safe. */

@@ -36,8 +36,8 @@ static void flatten(zt_prog *to, const zt_type *y, const zt_type *t, int *value,
     int64_t rows = t->dim[0];
     for (int d = 1; d < t->rank; d++) rows = zt_prog_dim(to, '*', rows, t->dim[d]);
     zt_reshape_attrs all = {{2, {rows, y->dim[y->rank - 1]}}}, each = {{1, {rows}}};
-    *value = zt_emit_reshape(to, NULL, *value, &all);
-    *target = zt_emit_reshape(to, NULL, *target, &each);
+    *value = zt_program_reshape(to, NULL, *value, &all);
+    *target = zt_program_reshape(to, NULL, *target, &each);
 }
 
 static zt_status write_loss(zt_prog *to, const zt_prog *p, int o, int target, zt_loss_kind kind,
@@ -46,8 +46,8 @@ static zt_status write_loss(zt_prog *to, const zt_prog *p, int o, int target, zt
     int y = map[zt_prog_output(p, o)->value];
     if (kind == ZT_LOSS_CROSS_ENTROPY && out->rank > 2) flatten(to, out, t, &y, &target);
     int loss = kind == ZT_LOSS_MSE
-                   ? zt_emit_mse(to, "loss", y, target, NULL)
-                   : zt_emit_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
+                   ? zt_program_mse(to, "loss", y, target, NULL)
+                   : zt_program_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
     zt_status s = loss < 0 ? ZT_EUSAGE : ZT_OK;
     for (int k = 0; k < zt_prog_n_outputs(p) && !s; k++)
         s = zt_prog_out(to, zt_prog_output(p, k)->name, map[zt_prog_output(p, k)->value]);

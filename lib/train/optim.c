@@ -11,24 +11,24 @@
 
 static int times(zt_prog *p, int x, double by)
 {
-    return by == 1 ? x : zt_emit_scale(p, NULL, x, &(zt_scale_attrs){.by = by});
+    return by == 1 ? x : zt_program_scale(p, NULL, x, &(zt_scale_attrs){.by = by});
 }
 
 /* a x + b y */
 static int mixed(zt_prog *p, double a, int x, double b, int y)
 {
-    return zt_emit_add(p, NULL, times(p, x, a), times(p, y, b));
+    return zt_program_add(p, NULL, times(p, x, a), times(p, y, b));
 }
 
 static int plus(zt_prog *p, int x, double by)
 {
-    return by == 0 ? x : zt_emit_add_scalar(p, NULL, x, &(zt_add_scalar_attrs){.by = by});
+    return by == 0 ? x : zt_program_add_scalar(p, NULL, x, &(zt_add_scalar_attrs){.by = by});
 }
 
 /* 1 - beta^t, rank 0. */
 static int corrected(const zt_update *u, double beta)
 {
-    return zt_emit_neg(u->p, NULL, zt_emit_expm1(u->p, NULL, times(u->p, u->step, log(beta))));
+    return zt_program_neg(u->p, NULL, zt_program_expm1(u->p, NULL, times(u->p, u->step, log(beta))));
 }
 
 static int decayed(const zt_update *u, int w, int g)
@@ -44,7 +44,7 @@ static const char *both(const zt_optim *o) { return (void)o, "mv"; }
 
 static int along(const zt_update *u, int w, int g)
 {
-    return zt_emit_sub(u->p, NULL, w, zt_emit_mul(u->p, NULL, g, u->lr));
+    return zt_program_sub(u->p, NULL, w, zt_program_mul(u->p, NULL, g, u->lr));
 }
 
 static int sgd(zt_update *u, int w, int g)
@@ -67,9 +67,9 @@ static int rmsprop(zt_update *u, int w, int g)
 {
     zt_prog *p = u->p;
     g = decayed(u, w, g);
-    u->made[0] = mixed(p, u->o->alpha, u->moment[0], 1 - u->o->alpha, zt_emit_square(p, NULL, g));
-    int size = plus(p, zt_emit_sqrt(p, NULL, u->made[0]), u->o->eps);
-    return along(u, w, zt_emit_div(p, NULL, g, size));
+    u->made[0] = mixed(p, u->o->alpha, u->moment[0], 1 - u->o->alpha, zt_program_square(p, NULL, g));
+    int size = plus(p, zt_program_sqrt(p, NULL, u->made[0]), u->o->eps);
+    return along(u, w, zt_program_div(p, NULL, g, size));
 }
 
 static int adam_step(zt_update *u, int w, int g)
@@ -77,11 +77,11 @@ static int adam_step(zt_update *u, int w, int g)
     zt_prog *p = u->p;
     const zt_optim *o = u->o;
     int m = u->made[0] = mixed(p, o->beta1, u->moment[0], 1 - o->beta1, g);
-    int v = u->made[1] = mixed(p, o->beta2, u->moment[1], 1 - o->beta2, zt_emit_square(p, NULL, g));
-    int root = zt_emit_sqrt(p, NULL, corrected(u, o->beta2));
-    int size = plus(p, zt_emit_div(p, NULL, zt_emit_sqrt(p, NULL, v), root), o->eps);
-    int by = zt_emit_div(p, NULL, u->lr, corrected(u, o->beta1));
-    return zt_emit_sub(p, NULL, w, zt_emit_mul(p, NULL, zt_emit_div(p, NULL, m, size), by));
+    int v = u->made[1] = mixed(p, o->beta2, u->moment[1], 1 - o->beta2, zt_program_square(p, NULL, g));
+    int root = zt_program_sqrt(p, NULL, corrected(u, o->beta2));
+    int size = plus(p, zt_program_div(p, NULL, zt_program_sqrt(p, NULL, v), root), o->eps);
+    int by = zt_program_div(p, NULL, u->lr, corrected(u, o->beta1));
+    return zt_program_sub(p, NULL, w, zt_program_mul(p, NULL, zt_program_div(p, NULL, m, size), by));
 }
 
 static int adam(zt_update *u, int w, int g) { return adam_step(u, w, decayed(u, w, g)); }
@@ -90,7 +90,7 @@ static int adamw(zt_update *u, int w, int g)
 {
     if (u->o->decay == 0) return adam_step(u, w, g);
     int by = times(u->p, u->lr, u->o->decay);
-    return adam_step(u, zt_emit_sub(u->p, NULL, w, zt_emit_mul(u->p, NULL, w, by)), g);
+    return adam_step(u, zt_program_sub(u->p, NULL, w, zt_program_mul(u->p, NULL, w, by)), g);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

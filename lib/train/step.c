@@ -137,21 +137,21 @@ static int norm_of(const step *s)
 {
     int sum = -1;
     for (int i = 0; i < s->n; i++) {
-        int one = zt_emit_sum(s->to, NULL, zt_emit_square(s->to, NULL, s->gradient[i]), NULL);
-        sum = i ? zt_emit_add(s->to, NULL, sum, one) : one;
+        int one = zt_program_sum(s->to, NULL, zt_program_square(s->to, NULL, s->gradient[i]), NULL);
+        sum = i ? zt_program_add(s->to, NULL, sum, one) : one;
     }
-    return zt_emit_sqrt(s->to, "grad_norm", sum);
+    return zt_program_sqrt(s->to, "grad_norm", sum);
 }
 
 /* Gradients by min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it. */
 static void clip(step *s, int norm)
 {
     zt_prog *p = s->to;
-    int by = zt_emit_recip(p, NULL,
-                           zt_emit_add_scalar(p, NULL, norm, &(zt_add_scalar_attrs){.by = 1e-6}));
-    by = zt_emit_scale(p, NULL, by, &(zt_scale_attrs){.by = s->o->clip});
-    by = zt_emit_clamp(p, NULL, by, &(zt_clamp_attrs){.lo = 0, .hi = 1});
-    for (int i = 0; i < s->n; i++) s->gradient[i] = zt_emit_mul(p, NULL, s->gradient[i], by);
+    int by = zt_program_recip(p, NULL,
+                           zt_program_add_scalar(p, NULL, norm, &(zt_add_scalar_attrs){.by = 1e-6}));
+    by = zt_program_scale(p, NULL, by, &(zt_scale_attrs){.by = s->o->clip});
+    by = zt_program_clamp(p, NULL, by, &(zt_clamp_attrs){.lo = 0, .hi = 1});
+    for (int i = 0; i < s->n; i++) s->gradient[i] = zt_program_mul(p, NULL, s->gradient[i], by);
 }
 
 static int moment_state(const step *s, char prefix, const zt_value *w)

@@ -4,7 +4,7 @@
 #ifndef ZT_TESTS_PLANT_H
 #define ZT_TESTS_PLANT_H
 
-#include "lib/engine/cpu/own.h"
+#include "lib/engine/cpu/cpu_engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ static bool set_attr(const zt_opinfo *info, const char *name, const json_t *v, c
         double d = json_number(v);
         int64_t i = (int64_t)d;
         zt_dims dims = {.n = (int64_t)json_array_size(v)};
-        zt_word word = {{0}};
+        zt_enum_string word = {{0}};
         for (int64_t j = 0; j < dims.n && j < ZT_MAX_RANK; j++)
             dims.dim[j] = json_integer_value(json_array_get(v, (size_t)j));
         if (json_string_value(v)) snprintf(word.s, sizeof word.s, "%s", json_string_value(v));

@@ -8,7 +8,7 @@
 /* x [rows,columns] by the weight and bias of these names. */
 static int attn_projection(const call *c, int x, const char *w, const char *b)
 {
-    return zt_emit_linear(c->p, NULL, x, named(c, w), b ? named(c, b) : ZT_NONE, NULL);
+    return zt_program_linear(c->p, NULL, x, named(c, w), b ? named(c, b) : ZT_NONE, NULL);
 }
 
 /* Position of token t of each batch, or of tokens 0 to s-1 of all. */
@@ -28,9 +28,9 @@ static int attn_head_norm_rope(const call *c, int x, const char *norm, int pos)
     rope.theta = number(c, "rope_theta");
     rope.head = int_or(c, "head_dim", 0);
     if (named(c, norm) != ZT_NONE)
-        x = zt_emit_rms_norm(c->p, NULL, x, named(c, norm),
+        x = zt_program_rms_norm(c->p, NULL, x, named(c, norm),
                              &(zt_rms_norm_attrs){number(c, "qk_norm_eps"), rope.head}, NULL);
-    return zt_emit_rope(c->p, NULL, x, pos, ZT_NONE, &rope);
+    return zt_program_rope(c->p, NULL, x, pos, ZT_NONE, &rope);
 }
 
 /* Attention of x [b*s,columns] among its own rows, before the last projection: [b*s,heads*D]. */
@@ -45,8 +45,8 @@ static int attn_self_attention(const call *c, int x, int64_t b, int64_t s, bool 
     int k = attn_head_norm_rope(c, attn_projection(c, x, "wk", "bk"), "k_norm", pos);
     int v = attn_projection(c, x, "wv", "bv");
     a.causal = causal;
-    a.layout = (zt_word){"bshd"};
-    int y = zt_emit_sdpa(c->p, NULL, reshaped(c, q, 4, heads), reshaped(c, k, 4, shared),
+    a.layout = (zt_enum_string){"bshd"};
+    int y = zt_program_sdpa(c->p, NULL, reshaped(c, q, 4, heads), reshaped(c, k, 4, shared),
                          reshaped(c, v, 4, shared), ZT_NONE, ZT_NONE, &a, NULL);
     return reshaped(c, y, 2, rows);
 }
@@ -77,20 +77,20 @@ static int build_mha_decode(const call *c)
     }
     int table = constant(c, ZT_I32, 2, (int64_t[]){b, b}, ids);
     int kc = constant(c, ZT_F32, 2, cache, zeros), vc = constant(c, ZT_F32, 2, cache, zeros);
-    kc = zt_emit_scale(c->p, NULL, kc, NULL);
-    vc = zt_emit_scale(c->p, NULL, vc, NULL);
+    kc = zt_program_scale(c->p, NULL, kc, NULL);
+    vc = zt_program_scale(c->p, NULL, vc, NULL);
     a.head = D;
     for (int64_t t = 0; t < n; t++) {
-        int x = zt_emit_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){1, t, t + 1});
+        int x = zt_program_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){1, t, t + 1});
         int pos = attn_positions(c, b, 1, t);
         x = reshaped(c, x, 2, rows);
         int q = attn_head_norm_rope(c, attn_projection(c, x, "wq", "bq"), "q_norm", pos);
         int k = attn_head_norm_rope(c, attn_projection(c, x, "wk", "bk"), "k_norm", pos);
-        kc = zt_emit_kv_put(c->p, NULL, kc, k, pos, seq, table);
-        vc = zt_emit_kv_put(c->p, NULL, vc, attn_projection(c, x, "wv", "bv"), pos, seq, table);
-        int o = zt_emit_attention(c->p, NULL, q, kc, vc, pos, seq, table, &a);
+        kc = zt_program_kv_put(c->p, NULL, kc, k, pos, seq, table);
+        vc = zt_program_kv_put(c->p, NULL, vc, attn_projection(c, x, "wv", "bv"), pos, seq, table);
+        int o = zt_program_attention(c->p, NULL, q, kc, vc, pos, seq, table, &a);
         o = reshaped(c, attn_projection(c, o, "wo", "bo"), 3, step);
-        y = t ? zt_emit_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
+        y = t ? zt_program_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
     }
     free(zeros);
     free(ids);
@@ -103,13 +103,13 @@ static int build_llama_block(const call *c)
     const int64_t *dim = c->type[0].dim, rows[] = {dim[0] * dim[1], dim[2]};
     const zt_rms_norm_attrs norm = {number(c, "eps"), 0};
     int x = reshaped(c, c->in[0], 2, rows);
-    int h = zt_emit_rms_norm(c->p, NULL, x, named(c, "norm1"), &norm, NULL);
+    int h = zt_program_rms_norm(c->p, NULL, x, named(c, "norm1"), &norm, NULL);
     h = attn_projection(c, attn_self_attention(c, h, dim[0], dim[1], true), "wo", NULL);
-    int sum, g = zt_emit_add_rms_norm(c->p, NULL, h, x, named(c, "norm2"),
+    int sum, g = zt_program_add_rms_norm(c->p, NULL, h, x, named(c, "norm2"),
                                       &(zt_add_rms_norm_attrs){norm.eps}, &sum, NULL);
-    g = zt_emit_swiglu(c->p, NULL, attn_projection(c, g, "w_gate", NULL),
+    g = zt_program_swiglu(c->p, NULL, attn_projection(c, g, "w_gate", NULL),
                        attn_projection(c, g, "w_up", NULL));
-    return reshaped(c, zt_emit_add(c->p, NULL, sum, attn_projection(c, g, "w_down", NULL)), 3, dim);
+    return reshaped(c, zt_program_add(c->p, NULL, sum, attn_projection(c, g, "w_down", NULL)), 3, dim);
 }
 
 static const spelling layers_attention_ops[] = {

@@ -7,11 +7,11 @@
 /* "activation": linear is none. */
 static int activated(const call *c, int x)
 {
-    if (word_is(c, "activation", "relu")) return zt_emit_relu(c->p, NULL, x);
-    if (word_is(c, "activation", "silu")) return zt_emit_silu(c->p, NULL, x);
-    if (word_is(c, "activation", "gelu")) return zt_emit_gelu(c->p, NULL, x, NULL);
-    if (word_is(c, "activation", "tanh")) return zt_emit_tanh(c->p, NULL, x);
-    if (word_is(c, "activation", "sigmoid")) return zt_emit_sigmoid(c->p, NULL, x);
+    if (word_is(c, "activation", "relu")) return zt_program_relu(c->p, NULL, x);
+    if (word_is(c, "activation", "silu")) return zt_program_silu(c->p, NULL, x);
+    if (word_is(c, "activation", "gelu")) return zt_program_gelu(c->p, NULL, x, NULL);
+    if (word_is(c, "activation", "tanh")) return zt_program_tanh(c->p, NULL, x);
+    if (word_is(c, "activation", "sigmoid")) return zt_program_sigmoid(c->p, NULL, x);
     return word_is(c, "activation", "linear") ? x : -1;
 }
 
@@ -20,7 +20,7 @@ static int build_cnn(const call *c)
     windows w = torch_windows(c, "kernel");
     zt_conv_attrs a = {w.stride, w.pad, w.pad_end, w.dilation, int_or(c, "groups", 1)};
     int b = given(c, 2) ? c->in[2] : ZT_NONE;
-    return activated(c, zt_emit_conv(c->p, NULL, c->in[0], c->in[1], b, &a));
+    return activated(c, zt_program_conv(c->p, NULL, c->in[0], c->in[1], b, &a));
 }
 
 static int build_conv_transpose_layer(const call *c)
@@ -30,7 +30,7 @@ static int build_conv_transpose_layer(const call *c)
                                  list_of(c, "output_padding"), int_or(c, "groups", 1)};
     int b = given(c, 2) ? c->in[2] : ZT_NONE;
     return activated(
-        c, zt_emit_conv_transpose(c->p, NULL, c->in[0], c->in[1], b, ZT_NONE, &a));
+        c, zt_program_conv_transpose(c->p, NULL, c->in[0], c->in[1], b, ZT_NONE, &a));
 }
 
 static const spelling layers_conv_ops[] = {

@@ -6,19 +6,19 @@
 
 static int softmax_at(const call *c, int x)
 {
-    return zt_emit_softmax(c->p, NULL, x, &(zt_softmax_attrs){int_or(c, "axis", -1)});
+    return zt_program_softmax(c->p, NULL, x, &(zt_softmax_attrs){int_or(c, "axis", -1)});
 }
 
 static int cooled(const call *c, int x)
 {
-    return zt_emit_scale(c->p, NULL, x, &(zt_scale_attrs){1 / number_or(c, "temperature", 1)});
+    return zt_program_scale(c->p, NULL, x, &(zt_scale_attrs){1 / number_or(c, "temperature", 1)});
 }
 
 static int build_softmax_temperature(const call *c) { return softmax_at(c, cooled(c, c->in[0])); }
 
 static int entmax_of(const call *c, double alpha)
 {
-    return zt_emit_entmax(c->p, NULL, c->in[0], &(zt_entmax_attrs){int_or(c, "axis", -1), alpha});
+    return zt_program_entmax(c->p, NULL, c->in[0], &(zt_entmax_attrs){int_or(c, "axis", -1), alpha});
 }
 
 static int build_sparsemax(const call *c) { return entmax_of(c, 2); }
@@ -26,8 +26,8 @@ static int build_entmax(const call *c) { return entmax_of(c, number_or(c, "alpha
 
 static int build_softmax_masked(const call *c)
 {
-    int none = zt_emit_fill_like(c->p, NULL, c->in[0], &(zt_fill_like_attrs){-INFINITY});
-    return softmax_at(c, zt_emit_where(c->p, NULL, c->in[1], c->in[0], none));
+    int none = zt_program_fill_like(c->p, NULL, c->in[0], &(zt_fill_like_attrs){-INFINITY});
+    return softmax_at(c, zt_program_where(c->p, NULL, c->in[1], c->in[0], none));
 }
 
 /* Softmax of rows of `columns`, in x's own shape. */
@@ -50,17 +50,17 @@ static int build_softmax_hierarchical(const call *c)
 /* -ln(-ln u) is a Gumbel draw. */
 static int build_softmax_gumbel(const call *c)
 {
-    int g = zt_emit_neg(c->p, NULL, zt_emit_ln(c->p, NULL, c->in[1]));
-    g = zt_emit_neg(c->p, NULL, zt_emit_ln(c->p, NULL, g));
-    return softmax_at(c, cooled(c, zt_emit_add(c->p, NULL, c->in[0], g)));
+    int g = zt_program_neg(c->p, NULL, zt_program_ln(c->p, NULL, c->in[1]));
+    g = zt_program_neg(c->p, NULL, zt_program_ln(c->p, NULL, g));
+    return softmax_at(c, cooled(c, zt_program_add(c->p, NULL, c->in[0], g)));
 }
 
 static int build_entmax_mix(const call *c)
 {
     double alpha = number_or(c, "alpha", 1.5);
-    int soft = zt_emit_scale(c->p, NULL, softmax_at(c, c->in[0]), &(zt_scale_attrs){2 - alpha});
-    int sparse = zt_emit_scale(c->p, NULL, entmax_of(c, 2), &(zt_scale_attrs){alpha - 1});
-    return zt_emit_add(c->p, NULL, soft, sparse);
+    int soft = zt_program_scale(c->p, NULL, softmax_at(c, c->in[0]), &(zt_scale_attrs){2 - alpha});
+    int sparse = zt_program_scale(c->p, NULL, entmax_of(c, 2), &(zt_scale_attrs){alpha - 1});
+    return zt_program_add(c->p, NULL, soft, sparse);
 }
 
 static const spelling layers_softmax_ops[] = {

@@ -8,9 +8,9 @@
 static int attn_as_dtype(const call *c, int x, const char *dtype)
 {
     zt_cast_attrs to = zt_cast_defaults();
-    to.to = (zt_word){{0}};
+    to.to = (zt_enum_string){{0}};
     memcpy(to.to.s, dtype, strlen(dtype));
-    return zt_emit_cast(c->p, NULL, x, &to);
+    return zt_program_cast(c->p, NULL, x, &to);
 }
 
 static int attn_cast_like(const call *c, int x, zt_dtype t)
@@ -20,12 +20,12 @@ static int attn_cast_like(const call *c, int x, zt_dtype t)
 
 static int attn_all_like(const call *c, int x, double value)
 {
-    return zt_emit_fill_like(c->p, NULL, x, &(zt_fill_like_attrs){value});
+    return zt_program_fill_like(c->p, NULL, x, &(zt_fill_like_attrs){value});
 }
 
 static int attn_turned_axes(const call *c, int x, int64_t p, int64_t q, int64_t r, int64_t s)
 {
-    return zt_emit_transpose(c->p, NULL, x, &(zt_transpose_attrs){{4, {p, q, r, s}}});
+    return zt_program_transpose(c->p, NULL, x, &(zt_transpose_attrs){{4, {p, q, r, s}}});
 }
 
 /* Input i, or x in its place, of shape [b,n,heads*d] as [b,heads,n,d]. */
@@ -60,7 +60,7 @@ static int attn_whole_mask(const call *c, const onnx_attention *o)
     int rest = constant(c, is_bool ? ZT_BOOL : ZT_F32, t.rank, t.dim, data);
     free(data);
     if (!is_bool && o->dtype != ZT_F32) rest = attn_cast_like(c, rest, o->dtype);
-    return zt_emit_concat(c->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE,
+    return zt_program_concat(c->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE,
                           &(zt_concat_attrs){-1});
 }
 
@@ -84,8 +84,8 @@ static onnx_attention read_attention(const call *c)
     if (given(c, 4)) {
         o.past = c->type[4].dim[2];
         o.t += o.past;
-        o.k = zt_emit_concat(c->p, NULL, c->in[4], o.k, ZT_NONE, ZT_NONE, ZT_NONE, &along);
-        o.v = zt_emit_concat(c->p, NULL, c->in[5], o.v, ZT_NONE, ZT_NONE, ZT_NONE, &along);
+        o.k = zt_program_concat(c->p, NULL, c->in[4], o.k, ZT_NONE, ZT_NONE, ZT_NONE, &along);
+        o.v = zt_program_concat(c->p, NULL, c->in[5], o.v, ZT_NONE, ZT_NONE, ZT_NONE, &along);
     }
     o.a.scale = number_or(c, "scale", 0);
     o.a.causal = int_or(c, "is_causal", 0) != 0;
@@ -94,7 +94,7 @@ static onnx_attention read_attention(const call *c)
     o.a.right = int_or(c, "right_window_size", -1);
     o.a.offset = o.past;
     if (given(c, 6)) o.len = attn_as_dtype(c, c->in[6], "i32");
-    if (given(c, 6)) o.a.align = (zt_word){"end"};
+    if (given(c, 6)) o.a.align = (zt_enum_string){"end"};
     if (given(c, 3)) o.mask = attn_whole_mask(c, &o);
     return o;
 }
@@ -126,25 +126,25 @@ static int attn_scores_of(const call *c, const onnx_attention *o, int lse)
 {
     int64_t mode = int_or(c, "qk_matmul_output_mode", 0);
     int q = attn_as_dtype(c, o->q, "f32"), k = attn_as_dtype(c, o->k, "f32");
-    if (o->h != o->g) k = zt_emit_repeat(c->p, NULL, k, &(zt_repeat_attrs){1, o->h / o->g});
-    int s = zt_emit_matmul(c->p, NULL, q, k, &(zt_matmul_attrs){0, 1});
+    if (o->h != o->g) k = zt_program_repeat(c->p, NULL, k, &(zt_repeat_attrs){1, o->h / o->g});
+    int s = zt_program_matmul(c->p, NULL, q, k, &(zt_matmul_attrs){0, 1});
     double scale = o->a.scale != 0 ? o->a.scale : 1 / sqrt((double)o->d);
-    s = zt_emit_scale(c->p, NULL, s, &(zt_scale_attrs){scale});
+    s = zt_program_scale(c->p, NULL, s, &(zt_scale_attrs){scale});
     if (mode >= 1 && o->a.softcap > 0)
-        s = zt_emit_softcap(c->p, NULL, s, &(zt_softcap_attrs){o->a.softcap});
+        s = zt_program_softcap(c->p, NULL, s, &(zt_softcap_attrs){o->a.softcap});
     if (mode >= 2) {
         int none = attn_all_like(c, s, -INFINITY);
-        s = zt_emit_where(c->p, NULL, attn_seen_keys(c, o), s, none);
+        s = zt_program_where(c->p, NULL, attn_seen_keys(c, o), s, none);
         if (o->mask != ZT_NONE && c->type[3].dtype == ZT_BOOL)
-            s = zt_emit_where(c->p, NULL, o->mask, s, none);
+            s = zt_program_where(c->p, NULL, o->mask, s, none);
         else if (o->mask != ZT_NONE)
-            s = zt_emit_add(c->p, NULL, s, attn_as_dtype(c, o->mask, "f32"));
+            s = zt_program_add(c->p, NULL, s, attn_as_dtype(c, o->mask, "f32"));
     }
     if (mode == 3) { /* a row that sees nothing: exp(-inf) */
-        int nothing = zt_emit_eq(c->p, NULL, lse, attn_all_like(c, lse, -INFINITY));
-        lse = zt_emit_where(c->p, NULL, nothing, attn_all_like(c, lse, INFINITY), lse);
-        lse = zt_emit_group(c->p, NULL, lse, &(zt_group_attrs){1});
-        s = zt_emit_exp(c->p, NULL, zt_emit_sub(c->p, NULL, s, lse));
+        int nothing = zt_program_eq(c->p, NULL, lse, attn_all_like(c, lse, -INFINITY));
+        lse = zt_program_where(c->p, NULL, nothing, attn_all_like(c, lse, INFINITY), lse);
+        lse = zt_program_group(c->p, NULL, lse, &(zt_group_attrs){1});
+        s = zt_program_exp(c->p, NULL, zt_program_sub(c->p, NULL, s, lse));
     }
     return attn_cast_like(c, s, o->dtype);
 }
@@ -152,7 +152,7 @@ static int attn_scores_of(const call *c, const onnx_attention *o, int lse)
 static int build_attention(const call *c)
 {
     onnx_attention o = read_attention(c);
-    int lse, y = zt_emit_sdpa(c->p, NULL, o.q, o.k, o.v, o.mask, o.len, &o.a, &lse);
+    int lse, y = zt_program_sdpa(c->p, NULL, o.q, o.k, o.v, o.mask, o.len, &o.a, &lse);
     c->more[0] = o.k;
     c->more[1] = o.v;
     if (c->n_out > 3 && c->out_dtype[3]) c->more[2] = attn_scores_of(c, &o, lse);
@@ -192,7 +192,7 @@ static linear_attention read_linear_attention(const call *c)
 
 static int attn_token(const call *c, int x, int64_t t)
 {
-    return zt_emit_slice(c->p, NULL, x, &(zt_slice_attrs){2, t, t + 1});
+    return zt_program_slice(c->p, NULL, x, &(zt_slice_attrs){2, t, t + 1});
 }
 
 /* The state after token t, and what it reads of it. */
@@ -203,16 +203,16 @@ static int linear_step(const call *c, linear_attention *l, int64_t t)
     int k = attn_token(c, l->k, t), v = attn_token(c, l->v, t);
     if (!strncmp(rule, "gated", 5)) {
         int keep =
-            attn_turned_axes(c, zt_emit_exp(c->p, NULL, attn_token(c, l->decay, t)), 0, 1, 3, 2);
-        l->state = zt_emit_mul(c->p, NULL, l->state, keep);
+            attn_turned_axes(c, zt_program_exp(c->p, NULL, attn_token(c, l->decay, t)), 0, 1, 3, 2);
+        l->state = zt_program_mul(c->p, NULL, l->state, keep);
     }
     if (strstr(rule, "delta")) {
-        v = zt_emit_sub(c->p, NULL, v, zt_emit_matmul(c->p, NULL, k, l->state, &plain));
-        v = zt_emit_mul(c->p, NULL, v, attn_token(c, l->beta, t));
+        v = zt_program_sub(c->p, NULL, v, zt_program_matmul(c->p, NULL, k, l->state, &plain));
+        v = zt_program_mul(c->p, NULL, v, attn_token(c, l->beta, t));
     }
-    l->state = zt_emit_add(c->p, NULL, l->state, zt_emit_matmul(c->p, NULL, k, v, &outer));
-    int shared = zt_emit_repeat(c->p, NULL, l->state, &(zt_repeat_attrs){1, l->h / l->g});
-    return zt_emit_matmul(c->p, NULL, attn_token(c, l->q, t), shared, &plain);
+    l->state = zt_program_add(c->p, NULL, l->state, zt_program_matmul(c->p, NULL, k, v, &outer));
+    int shared = zt_program_repeat(c->p, NULL, l->state, &(zt_repeat_attrs){1, l->h / l->g});
+    return zt_program_matmul(c->p, NULL, attn_token(c, l->q, t), shared, &plain);
 }
 
 static int build_linear_attention(const call *c)
@@ -224,9 +224,9 @@ static int build_linear_attention(const call *c)
     int y = -1;
     for (int64_t t = 0; t < l.n; t++) {
         int o = linear_step(c, &l, t);
-        y = t ? zt_emit_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
+        y = t ? zt_program_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
     }
-    y = zt_emit_scale(c->p, NULL, y, &(zt_scale_attrs){scale != 0 ? scale : 1 / sqrt((double)l.d)});
+    y = zt_program_scale(c->p, NULL, y, &(zt_scale_attrs){scale != 0 ? scale : 1 / sqrt((double)l.d)});
     c->more[0] = attn_cast_like(c, l.state, c->type[given(c, 3) ? 3 : 0].dtype);
     return attn_cast_like(c, reshaped(c, attn_turned_axes(c, y, 0, 2, 1, 3), 3, flat),
                           c->type[0].dtype);
@@ -240,7 +240,7 @@ static int rotary_table(const call *c, int k, int64_t rows)
     const int64_t ids_dim[] = {rows}, dim[] = {rows, dim_of(c, k, -1)};
     if (!given(c, 3)) return reshaped(c, c->in[k], 2, dim);
     int ids = attn_as_dtype(c, reshaped(c, c->in[3], 1, ids_dim), "i32");
-    return attn_cast_like(c, zt_emit_gather(c->p, NULL, c->in[k], ids, NULL), c->type[0].dtype);
+    return attn_cast_like(c, zt_program_gather(c->p, NULL, c->in[k], ids, NULL), c->type[0].dtype);
 }
 
 /* All heads of a row turn alike: [heads, b*s, d] by tables [b*s, half]. */
@@ -255,8 +255,8 @@ static int build_rotary_embedding(const call *c)
     int v = flat ? attn_turned_axes(c, reshaped(c, c->in[0], 4, split), 2, 0, 1, 3)
                  : attn_turned_axes(c, c->in[0], 1, 0, 2, 3);
     zt_rope_table_attrs a = zt_rope_table_defaults();
-    if (int_or(c, "interleaved", 0)) a.pair = (zt_word){"neighbours"};
-    v = zt_emit_rope_table(c->p, NULL, reshaped(c, v, 3, rows), rotary_table(c, 1, b * s),
+    if (int_or(c, "interleaved", 0)) a.pair = (zt_enum_string){"neighbours"};
+    v = zt_program_rope_table(c->p, NULL, reshaped(c, v, 3, rows), rotary_table(c, 1, b * s),
                            rotary_table(c, 2, b * s), &a);
     v = reshaped(c, v, 4, apart);
     if (!flat) return attn_turned_axes(c, v, 1, 0, 2, 3);

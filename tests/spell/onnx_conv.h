@@ -10,7 +10,7 @@ static int onnx_conv_of(const call *c, int x, int w, int b)
 {
     windows win = onnx_windows(c, spatial(c, 0), c->type[0].dim + 2, c->type[w].dim + 2);
     zt_conv_attrs a = {win.stride, win.pad, win.pad_end, win.dilation, int_or(c, "group", 1)};
-    return zt_emit_conv(c->p, NULL, x, c->in[w], b, &a);
+    return zt_program_conv(c->p, NULL, x, c->in[w], b, &a);
 }
 
 static int build_onnx_conv(const call *c)
@@ -40,7 +40,7 @@ static int build_onnx_conv_transpose(const call *c)
     }
     zt_conv_transpose_attrs a = {w.stride,   w.pad, w.pad_end,
                                  w.dilation, more,  int_or(c, "group", 1)};
-    return zt_emit_conv_transpose(c->p, NULL, c->in[0], c->in[1],
+    return zt_program_conv_transpose(c->p, NULL, c->in[0], c->in[1],
                                   given(c, 2) ? c->in[2] : ZT_NONE, ZT_NONE, &a);
 }
 
@@ -49,7 +49,7 @@ static int conv_cast(const call *c, int x, const char *to)
     zt_cast_attrs a = zt_cast_defaults();
     memset(&a.to, 0, sizeof a.to);
     snprintf(a.to.s, sizeof a.to.s, "%s", to);
-    return zt_emit_cast(c->p, NULL, x, &a);
+    return zt_program_cast(c->p, NULL, x, &a);
 }
 
 /* Input i in f64: one number, or one a channel along dimension `axis` of `rank`. */
@@ -66,9 +66,9 @@ static int conv_integers(const call *c, int x0, int w, int w0)
     int x = conv_cast(c, c->in[0], "f64"), rank = c->type[0].rank;
     call with = *c;
     with.in[w] = conv_cast(c, c->in[w], "f64");
-    if (given(c, x0)) x = zt_emit_sub(c->p, NULL, x, per_channel(c, x0, rank, 0));
+    if (given(c, x0)) x = zt_program_sub(c->p, NULL, x, per_channel(c, x0, rank, 0));
     if (given(c, w0))
-        with.in[w] = zt_emit_sub(c->p, NULL, with.in[w], per_channel(c, w0, rank, 0));
+        with.in[w] = zt_program_sub(c->p, NULL, with.in[w], per_channel(c, w0, rank, 0));
     return onnx_conv_of(&with, x, w, ZT_NONE);
 }
 
@@ -81,13 +81,13 @@ static int build_conv_integer(const call *c)
 static int build_qlinear_conv(const call *c)
 {
     int rank = c->type[0].rank, y = conv_integers(c, 2, 3, 5);
-    if (given(c, 8)) y = zt_emit_add(c->p, NULL, y, per_channel(c, 8, rank, 1));
-    int scale = zt_emit_mul(c->p, NULL, per_channel(c, 1, rank, 1), per_channel(c, 4, rank, 1));
-    scale = zt_emit_div(c->p, NULL, scale, per_channel(c, 6, rank, 1));
-    y = zt_emit_mul(c->p, NULL, y, scale);
-    if (given(c, 7)) y = zt_emit_add(c->p, NULL, y, per_channel(c, 7, rank, 1));
+    if (given(c, 8)) y = zt_program_add(c->p, NULL, y, per_channel(c, 8, rank, 1));
+    int scale = zt_program_mul(c->p, NULL, per_channel(c, 1, rank, 1), per_channel(c, 4, rank, 1));
+    scale = zt_program_div(c->p, NULL, scale, per_channel(c, 6, rank, 1));
+    y = zt_program_mul(c->p, NULL, y, scale);
+    if (given(c, 7)) y = zt_program_add(c->p, NULL, y, per_channel(c, 7, rank, 1));
     zt_dtype to = c->type[given(c, 7) ? 7 : 0].dtype;
-    return conv_cast(c, zt_emit_round(c->p, NULL, y), zt_dtype_get(to)->name);
+    return conv_cast(c, zt_program_round(c->p, NULL, y), zt_dtype_get(to)->name);
 }
 
 /* Each channel by itself over what was before and what is now; the last k - 1 are the state. */
@@ -100,13 +100,13 @@ static int build_causal_conv(const call *c)
     free(zeros);
     zt_conv_attrs a = zt_conv_defaults();
     a.groups = x->dim[1];
-    int line = zt_emit_concat(c->p, NULL, past, c->in[0], ZT_NONE, ZT_NONE, ZT_NONE,
+    int line = zt_program_concat(c->p, NULL, past, c->in[0], ZT_NONE, ZT_NONE, ZT_NONE,
                               &(zt_concat_attrs){2});
-    int y = zt_emit_conv(c->p, NULL, line, c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
+    int y = zt_program_conv(c->p, NULL, line, c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
     bool silu = word_is(c, "activation", "silu") || word_is(c, "activation", "swish");
-    c->more[0] = k > 1 ? zt_emit_slice(c->p, NULL, line, &(zt_slice_attrs){2, all - k + 1, all})
+    c->more[0] = k > 1 ? zt_program_slice(c->p, NULL, line, &(zt_slice_attrs){2, all - k + 1, all})
                        : past;
-    return silu ? zt_emit_silu(c->p, NULL, y) : y;
+    return silu ? zt_program_silu(c->p, NULL, y) : y;
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static int build_onnx_avg(const call *c)
     windows w = onnx_pool(c);
     zt_avg_pool_attrs a = {w.kernel, w.stride, w.pad, w.pad_end, w.dilation,
                            int_or(c, "ceil_mode", 0), int_or(c, "count_include_pad", 0), 0};
-    return zt_emit_avg_pool(c->p, NULL, c->in[0], &a);
+    return zt_program_avg_pool(c->p, NULL, c->in[0], &a);
 }
 
 static int build_onnx_lp(const call *c)
@@ -130,7 +130,7 @@ static int build_onnx_lp(const call *c)
     windows w = onnx_pool(c);
     zt_lp_pool_attrs a = {w.kernel,   w.stride, w.pad, w.pad_end,
                           w.dilation, int_or(c, "ceil_mode", 0), number_or(c, "p", 2)};
-    return zt_emit_lp_pool(c->p, NULL, c->in[0], &a);
+    return zt_program_lp_pool(c->p, NULL, c->in[0], &a);
 }
 
 static int64_t plane_size(const int64_t *dim, int n)
@@ -165,10 +165,10 @@ static int column_order(const call *c, int i)
     const zt_type *x = &c->type[0];
     int at = -1;
     for (int d = x->rank - 1; d >= 2; d--) {
-        int rest = zt_emit_div(p, NULL, i, whole(c, x->dim[d]));
-        int own = zt_emit_sub(p, NULL, i, zt_emit_mul(p, NULL, rest, whole(c, x->dim[d])));
-        own = zt_emit_mul(p, NULL, own, whole(c, plane_size(x->dim + 2, d - 2)));
-        at = at < 0 ? own : zt_emit_add(p, NULL, at, own);
+        int rest = zt_program_div(p, NULL, i, whole(c, x->dim[d]));
+        int own = zt_program_sub(p, NULL, i, zt_program_mul(p, NULL, rest, whole(c, x->dim[d])));
+        own = zt_program_mul(p, NULL, own, whole(c, plane_size(x->dim + 2, d - 2)));
+        at = at < 0 ? own : zt_program_add(p, NULL, at, own);
         i = rest;
     }
     return at;
@@ -180,12 +180,12 @@ static int build_onnx_max(const call *c)
     windows w = onnx_pool(c);
     zt_max_pool_attrs a = {w.kernel, w.stride,   w.pad,
                            w.pad_end, w.dilation, int_or(c, "ceil_mode", 0)};
-    int i, y = zt_emit_max_pool(c->p, NULL, c->in[0], &a, &i);
+    int i, y = zt_program_max_pool(c->p, NULL, c->in[0], &a, &i);
     if (c->n_out < 2 || !c->out_dtype[1]) return y;
     i = conv_cast(c, i, "i64");
     if (int_or(c, "storage_order", 0)) i = column_order(c, i);
     int64_t size = plane_size(c->type[0].dim + 2, spatial(c, 0));
-    c->more[0] = zt_emit_add(c->p, NULL, i, plane_offsets(c, size));
+    c->more[0] = zt_program_add(c->p, NULL, i, plane_offsets(c, size));
     return y;
 }
 
@@ -201,7 +201,7 @@ static int in_corner(const call *c, int x, int n, const int64_t *from, const int
         void *zeros = calloc(1, zt_type_bytes(&t) + 1);
         int like = constant(c, t.dtype, n, dim, zeros);
         free(zeros);
-        x = zt_emit_slice_put(c->p, NULL, x, like, &(zt_slice_put_attrs){d, 0, from[d]});
+        x = zt_program_slice_put(c->p, NULL, x, like, &(zt_slice_put_attrs){d, 0, from[d]});
     }
     return x;
 }
@@ -220,8 +220,8 @@ static int build_onnx_unpool(const call *c)
     int like = constant(c, t.dtype, t.rank, dim, zeros);
     free(zeros);
     int64_t size = plane_size(dim + 2, x->rank - 2);
-    int i = zt_emit_sub(c->p, NULL, c->in[1], plane_offsets(c, size));
-    int y = zt_emit_max_unpool(c->p, NULL, c->in[0], conv_cast(c, i, "i32"), like, NULL);
+    int i = zt_program_sub(c->p, NULL, c->in[1], plane_offsets(c, size));
+    int y = zt_program_max_unpool(c->p, NULL, c->in[0], conv_cast(c, i, "i32"), like, NULL);
     if (input_ints(c, 2, want, ZT_MAX_RANK) != x->rank) return y;
     return in_corner(c, y, x->rank, dim, want);
 }
@@ -235,12 +235,12 @@ static zt_ints spatial_axes(const call *c)
 
 static int build_global_avg(const call *c)
 {
-    return zt_emit_mean(c->p, NULL, c->in[0], &(zt_mean_attrs){spatial_axes(c), 1});
+    return zt_program_mean(c->p, NULL, c->in[0], &(zt_mean_attrs){spatial_axes(c), 1});
 }
 
 static int build_global_max(const call *c)
 {
-    return zt_emit_amax(c->p, NULL, c->in[0], &(zt_amax_attrs){spatial_axes(c), 1});
+    return zt_program_amax(c->p, NULL, c->in[0], &(zt_amax_attrs){spatial_axes(c), 1});
 }
 
 static int build_global_lp(const call *c)
@@ -249,7 +249,7 @@ static int build_global_lp(const call *c)
     a.p = number_or(c, "p", 2);
     a.kernel.n = spatial(c, 0);
     memcpy(a.kernel.v, c->type[0].dim + 2, (size_t)a.kernel.n * sizeof a.kernel.v[0]);
-    return zt_emit_lp_pool(c->p, NULL, c->in[0], &a);
+    return zt_program_lp_pool(c->p, NULL, c->in[0], &a);
 }
 
 /* x / (bias + alpha / size * sum of squares over `size` channels)^beta: an average along channels,
@@ -259,15 +259,15 @@ static int build_lrn(const call *c)
     zt_prog *p = c->p;
     const zt_type *x = &c->type[0];
     int64_t size = int_or(c, "size", 1), rest = plane_size(x->dim + 2, x->rank - 2);
-    int squares = reshaped(c, zt_emit_square(p, NULL, c->in[0]), 4,
+    int squares = reshaped(c, zt_program_square(p, NULL, c->in[0]), 4,
                            (int64_t[]){x->dim[0], 1, x->dim[1], rest});
     zt_avg_pool_attrs a = {{2, {size, 1}}, {0}, {2, {(size - 1) / 2, 0}}, {2, {size / 2, 0}},
                            {0}, 0, 1, size};
-    int y = reshaped(c, zt_emit_avg_pool(p, NULL, squares, &a), x->rank, x->dim);
-    y = zt_emit_scale(p, NULL, y, &(zt_scale_attrs){number_or(c, "alpha", 1e-4)});
-    y = zt_emit_add_scalar(p, NULL, y, &(zt_add_scalar_attrs){number_or(c, "bias", 1)});
-    y = zt_emit_pow_scalar(p, NULL, y, &(zt_pow_scalar_attrs){-number_or(c, "beta", 0.75)});
-    return zt_emit_mul(p, NULL, c->in[0], y);
+    int y = reshaped(c, zt_program_avg_pool(p, NULL, squares, &a), x->rank, x->dim);
+    y = zt_program_scale(p, NULL, y, &(zt_scale_attrs){number_or(c, "alpha", 1e-4)});
+    y = zt_program_add_scalar(p, NULL, y, &(zt_add_scalar_attrs){number_or(c, "bias", 1)});
+    y = zt_program_pow_scalar(p, NULL, y, &(zt_pow_scalar_attrs){-number_or(c, "beta", 0.75)});
+    return zt_program_mul(p, NULL, c->in[0], y);
 }
 
 static const spelling onnx_conv_ops[] = {

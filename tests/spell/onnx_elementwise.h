@@ -10,7 +10,7 @@ static int onnx_as(const call *c, int x, zt_dtype t)
 {
     zt_cast_attrs a = zt_cast_defaults();
     snprintf(a.to.s, sizeof a.to.s, "%s", zt_dtype_get(t)->name);
-    return zt_emit_cast(c->p, NULL, x, &a);
+    return zt_program_cast(c->p, NULL, x, &a);
 }
 
 static bool onnx_is_float(const call *c, int i) { return zt_dtype_is_float(c->type[i].dtype); }
@@ -27,26 +27,26 @@ static int build_identity(const call *c)
 static int build_clip(const call *c)
 {
     int y = c->in[0];
-    if (given(c, 1)) y = zt_emit_max(c->p, NULL, y, c->in[1]);
-    if (given(c, 2)) y = zt_emit_min(c->p, NULL, y, c->in[2]);
+    if (given(c, 1)) y = zt_program_max(c->p, NULL, y, c->in[1]);
+    if (given(c, 2)) y = zt_program_min(c->p, NULL, y, c->in[2]);
     return y == c->in[0] ? build_identity(c) : y;
 }
 
 static int build_elu(const call *c)
 {
-    return zt_emit_elu(c->p, NULL, c->in[0], &(zt_elu_attrs){number_or(c, "alpha", 1)});
+    return zt_program_elu(c->p, NULL, c->in[0], &(zt_elu_attrs){number_or(c, "alpha", 1)});
 }
 
 static int build_gelu(const call *c)
 {
     zt_gelu_attrs a = zt_gelu_defaults();
     if (!word_is(c, "approximate", "tanh")) a = (zt_gelu_attrs){{"erf"}};
-    return zt_emit_gelu(c->p, NULL, c->in[0], &a);
+    return zt_program_gelu(c->p, NULL, c->in[0], &a);
 }
 
 static int build_leaky_relu(const call *c)
 {
-    return zt_emit_leaky_relu(c->p, NULL, c->in[0],
+    return zt_program_leaky_relu(c->p, NULL, c->in[0],
                               &(zt_leaky_relu_attrs){number_or(c, "alpha", 0.01)});
 }
 
@@ -55,29 +55,29 @@ static int build_selu(const call *c)
     zt_selu_attrs a = zt_selu_defaults();
     a.alpha = number_or(c, "alpha", a.alpha);
     a.gamma = number_or(c, "gamma", a.gamma);
-    return zt_emit_selu(c->p, NULL, c->in[0], &a);
+    return zt_program_selu(c->p, NULL, c->in[0], &a);
 }
 
 /* Integers go by f64 and come back as numpy casts them. */
 static int build_shrink(const call *c)
 {
     zt_shrink_attrs a = {number_or(c, "lambd", 0.5), number(c, "bias")};
-    if (onnx_is_float(c, 0)) return zt_emit_shrink(c->p, NULL, c->in[0], &a);
-    int y = zt_emit_shrink(c->p, NULL, onnx_as(c, c->in[0], ZT_F64), &a);
+    if (onnx_is_float(c, 0)) return zt_program_shrink(c->p, NULL, c->in[0], &a);
+    int y = zt_program_shrink(c->p, NULL, onnx_as(c, c->in[0], ZT_F64), &a);
     return onnx_as(c, y, c->type[0].dtype);
 }
 
 static int build_erf(const call *c)
 {
-    if (onnx_is_float(c, 0)) return zt_emit_erf(c->p, NULL, c->in[0]);
-    int y = zt_emit_erf(c->p, NULL, onnx_as(c, c->in[0], ZT_F64));
+    if (onnx_is_float(c, 0)) return zt_program_erf(c->p, NULL, c->in[0]);
+    int y = zt_program_erf(c->p, NULL, onnx_as(c, c->in[0], ZT_F64));
     return onnx_as(c, y, c->type[0].dtype);
 }
 
 static int build_isinf(const call *c)
 {
     zt_isinf_attrs a = {int_or(c, "detect_negative", 1), int_or(c, "detect_positive", 1)};
-    return zt_emit_isinf(c->p, NULL, c->in[0], &a);
+    return zt_program_isinf(c->p, NULL, c->in[0], &a);
 }
 
 /* x / (1 + exp(-alpha x)) */
@@ -85,9 +85,9 @@ static int build_swish(const call *c)
 {
     int x = c->in[0];
     double alpha = number_or(c, "alpha", 1);
-    if (alpha == 1) return zt_emit_silu(c->p, NULL, x);
-    int gate = zt_emit_sigmoid(c->p, NULL, zt_emit_scale(c->p, NULL, x, &(zt_scale_attrs){alpha}));
-    return zt_emit_mul(c->p, NULL, x, gate);
+    if (alpha == 1) return zt_program_silu(c->p, NULL, x);
+    int gate = zt_program_sigmoid(c->p, NULL, zt_program_scale(c->p, NULL, x, &(zt_scale_attrs){alpha}));
+    return zt_program_mul(c->p, NULL, x, gate);
 }
 
 /* ---- two inputs and more --------------------------------------------------------------------- */
@@ -97,10 +97,10 @@ static int build_prelu(const call *c)
 {
     zt_prog *p = c->p;
     int x = c->in[0], slope = c->in[1];
-    if (onnx_is_float(c, 0)) return zt_emit_prelu(p, NULL, x, slope);
-    int zero = zt_emit_sub(p, NULL, x, x);
-    int below = zt_emit_mul(p, NULL, slope, zt_emit_min(p, NULL, x, zero));
-    return zt_emit_add(p, NULL, zt_emit_max(p, NULL, x, zero), below);
+    if (onnx_is_float(c, 0)) return zt_program_prelu(p, NULL, x, slope);
+    int zero = zt_program_sub(p, NULL, x, x);
+    int below = zt_program_mul(p, NULL, slope, zt_program_min(p, NULL, x, zero));
+    return zt_program_add(p, NULL, zt_program_max(p, NULL, x, zero), below);
 }
 
 typedef int onnx_pair(zt_prog *p, const char *name, int a, int b);
@@ -112,32 +112,32 @@ static int onnx_fold(const call *c, onnx_pair *f)
     return c->n_in == 1 ? build_identity(c) : y;
 }
 
-static int build_maximum(const call *c) { return onnx_fold(c, zt_emit_max); }
-static int build_minimum(const call *c) { return onnx_fold(c, zt_emit_min); }
-static int build_total(const call *c) { return onnx_fold(c, zt_emit_add); }
+static int build_maximum(const call *c) { return onnx_fold(c, zt_program_max); }
+static int build_minimum(const call *c) { return onnx_fold(c, zt_program_min); }
+static int build_total(const call *c) { return onnx_fold(c, zt_program_add); }
 
 static int build_average(const call *c)
 {
-    return zt_emit_scale(c->p, NULL, build_total(c), &(zt_scale_attrs){1.0 / c->n_in});
+    return zt_program_scale(c->p, NULL, build_total(c), &(zt_scale_attrs){1.0 / c->n_in});
 }
 
 static int build_modulo(const call *c)
 {
-    return (int_or(c, "fmod", 0) ? zt_emit_fmod : zt_emit_mod)(c->p, NULL, c->in[0], c->in[1]);
+    return (int_or(c, "fmod", 0) ? zt_program_fmod : zt_program_mod)(c->p, NULL, c->in[0], c->in[1]);
 }
 
 static int build_bit_shift(const call *c)
 {
     bool left = word_is(c, "direction", "LEFT");
-    return (left ? zt_emit_shift_left : zt_emit_shift_right)(c->p, NULL, c->in[0], c->in[1]);
+    return (left ? zt_program_shift_left : zt_program_shift_right)(c->p, NULL, c->in[0], c->in[1]);
 }
 
 /* The exponent may be of another type; y has the base's. What are not both floats go by f64. */
 static int build_power(const call *c)
 {
     zt_dtype a = c->type[0].dtype, b = c->type[1].dtype;
-    if (a == b && onnx_is_float(c, 0)) return zt_emit_pow(c->p, NULL, c->in[0], c->in[1]);
-    int y = zt_emit_pow(c->p, NULL, onnx_as(c, c->in[0], ZT_F64), onnx_as(c, c->in[1], ZT_F64));
+    if (a == b && onnx_is_float(c, 0)) return zt_program_pow(c->p, NULL, c->in[0], c->in[1]);
+    int y = zt_program_pow(c->p, NULL, onnx_as(c, c->in[0], ZT_F64), onnx_as(c, c->in[1], ZT_F64));
     return onnx_as(c, y, a);
 }
 
@@ -145,8 +145,8 @@ static int build_power(const call *c)
 static int build_onnx_swiglu(const call *c)
 {
     double alpha = number_or(c, "alpha", 1);
-    if (alpha == 1) return zt_emit_swiglu(c->p, NULL, c->in[0], c->in[1]);
-    return zt_emit_mul(c->p, NULL, build_swish(c), c->in[1]);
+    if (alpha == 1) return zt_program_swiglu(c->p, NULL, c->in[0], c->in[1]);
+    return zt_program_mul(c->p, NULL, build_swish(c), c->in[1]);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */

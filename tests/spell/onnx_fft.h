@@ -8,7 +8,7 @@
 static int complex_of(const call *c, int x, const zt_type *t)
 {
     if (t->dim[t->rank - 1] == 2) return x;
-    int zero = zt_emit_fill_like(c->p, NULL, x, &(zt_fill_like_attrs){0});
+    int zero = zt_program_fill_like(c->p, NULL, x, &(zt_fill_like_attrs){0});
     return joined(c, (const int[]){x, zero}, 2, t->rank - 1);
 }
 
@@ -19,7 +19,7 @@ static int exchanged(const call *c, int x, int rank, int64_t axis)
     for (int d = 0; d < rank; d++) a.axes.v[d] = d;
     a.axes.v[axis] = rank - 2;
     a.axes.v[rank - 2] = axis;
-    return zt_emit_transpose(c->p, NULL, x, &a);
+    return zt_program_transpose(c->p, NULL, x, &a);
 }
 
 /* Half a spectrum to real numbers [...,n,1]. */
@@ -27,10 +27,10 @@ static int real_of_half(const call *c, int64_t axis, int64_t n)
 {
     zt_irfft_attrs a = zt_irfft_defaults();
     zt_type t = c->type[0];
-    int x = zt_emit_slice(c->p, NULL, c->in[0],
+    int x = zt_program_slice(c->p, NULL, c->in[0],
                           &(zt_slice_attrs){.axis = axis, .from = 0, .to = n / 2 + 1});
     a.n = n;
-    int y = zt_emit_irfft(c->p, NULL, exchanged(c, x, t.rank, axis), &a);
+    int y = zt_program_irfft(c->p, NULL, exchanged(c, x, t.rank, axis), &a);
     t.dim[axis] = t.dim[t.rank - 2];
     t.dim[t.rank - 2] = n;
     t.dim[t.rank - 1] = 1;
@@ -51,7 +51,7 @@ static int build_dft(const call *c)
     a.axis = axis;
     a.inverse = inverse;
     a.length = n;
-    int y = zt_emit_dft(c->p, NULL, complex_of(c, c->in[0], t), &a);
+    int y = zt_program_dft(c->p, NULL, complex_of(c, c->in[0], t), &a);
     return half ? sliced(c, y, axis, 0, (n ? n : t->dim[axis]) / 2 + 1) : y;
 }
 
@@ -64,7 +64,7 @@ static int frames_of(const call *c, int64_t step, int64_t F, int64_t W)
     int at = constant(c, ZT_I32, 1, &n, index);
     free(index);
     int x = reshaped(c, swapped(c, c->in[0]), 2, (int64_t[]){L, B * C});
-    x = reshaped(c, zt_emit_gather(c->p, NULL, x, at, NULL), 3, (int64_t[]){n, B, C});
+    x = reshaped(c, zt_program_gather(c->p, NULL, x, at, NULL), 3, (int64_t[]){n, B, C});
     return reshaped(c, swapped(c, x), 4, (int64_t[]){B, F, W, C});
 }
 
@@ -73,9 +73,9 @@ static int build_stft(const call *c)
     int64_t step = (int64_t)value_of(c, 1, 0), L = dim_of(c, 0, 1);
     int64_t W = given(c, 3) ? (int64_t)value_of(c, 3, 0) : dim_of(c, 2, 0), F = 1 + (L - W) / step;
     int x = frames_of(c, step, F, W);
-    if (given(c, 2)) x = zt_emit_mul(c->p, NULL, x, reshaped(c, c->in[2], 2, (int64_t[]){W, 1}));
+    if (given(c, 2)) x = zt_program_mul(c->p, NULL, x, reshaped(c, c->in[2], 2, (int64_t[]){W, 1}));
     zt_type t = zt_type_make(c->type[0].dtype, 4, (int64_t[]){0, F, W, dim_of(c, 0, 2)});
-    int y = zt_emit_dft(c->p, NULL, complex_of(c, x, &t), NULL);
+    int y = zt_program_dft(c->p, NULL, complex_of(c, x, &t), NULL);
     return int_or(c, "onesided", 1) ? sliced(c, y, 2, 0, W / 2 + 1) : y;
 }
 

@@ -9,8 +9,8 @@
 static int from_front(const call *c, int i, int sizes)
 {
     i = cast_as(c, i, ZT_I32);
-    int below = zt_emit_lt(c->p, NULL, i, scalar_i32(c, 0));
-    return zt_emit_where(c->p, NULL, below, zt_emit_add(c->p, NULL, i, sizes), i);
+    int below = zt_program_lt(c->p, NULL, i, scalar_i32(c, 0));
+    return zt_program_where(c->p, NULL, below, zt_program_add(c->p, NULL, i, sizes), i);
 }
 
 static int along_axis(const call *c, int64_t axis)
@@ -31,15 +31,15 @@ static int build_onnx_gather(const call *c)
     memcpy(dim, i->dim, sizeof dim);
     dim[i->rank] = 1;
     int at = reshaped(c, along_axis(c, axis), i->rank + 1, dim);
-    int y = zt_emit_transpose(c->p, NULL, c->in[0], &front);
-    y = zt_emit_gather_nd(c->p, NULL, y, at, NULL);
-    return back.axes.n ? zt_emit_transpose(c->p, NULL, y, &back) : y;
+    int y = zt_program_transpose(c->p, NULL, c->in[0], &front);
+    y = zt_program_gather_nd(c->p, NULL, y, at, NULL);
+    return back.axes.n ? zt_program_transpose(c->p, NULL, y, &back) : y;
 }
 
 static int build_onnx_gather_elements(const call *c)
 {
     int64_t axis = axis_or(c, "axis", 0, 0);
-    return zt_emit_gather_elements(c->p, NULL, c->in[0], along_axis(c, axis),
+    return zt_program_gather_elements(c->p, NULL, c->in[0], along_axis(c, axis),
                                    &(zt_gather_elements_attrs){axis, {"error"}});
 }
 
@@ -55,20 +55,20 @@ static int nd_indices(const call *c, int64_t batch)
 static int build_onnx_gather_nd(const call *c)
 {
     int64_t batch = int_or(c, "batch_dims", 0);
-    return zt_emit_gather_nd(c->p, NULL, c->in[0], nd_indices(c, batch),
+    return zt_program_gather_nd(c->p, NULL, c->in[0], nd_indices(c, batch),
                              &(zt_gather_nd_attrs){batch, {"error"}});
 }
 
-static zt_word reduction_word(const call *c)
+static zt_enum_string reduction_word(const call *c)
 {
-    zt_word w = {{0}};
+    zt_enum_string w = {{0}};
     snprintf(w.s, sizeof w.s, "%s", word_or(c, "reduction", "none"));
     return w;
 }
 
 static int build_onnx_scatter_nd(const call *c)
 {
-    return zt_emit_scatter_nd(c->p, NULL, c->in[0], nd_indices(c, 0), c->in[2],
+    return zt_program_scatter_nd(c->p, NULL, c->in[0], nd_indices(c, 0), c->in[2],
                               &(zt_scatter_nd_attrs){0, reduction_word(c), {"error"}});
 }
 
@@ -77,9 +77,9 @@ static int build_onnx_scatter_elements(const call *c)
     int64_t axis = axis_or(c, "axis", 0, 0);
     int i = along_axis(c, axis);
     if (word_is(c, "reduction", "add"))
-        return zt_emit_scatter_add_elements(c->p, NULL, c->in[0], i, c->in[2],
+        return zt_program_scatter_add_elements(c->p, NULL, c->in[0], i, c->in[2],
                                             &(zt_scatter_add_elements_attrs){axis, {"error"}});
-    return zt_emit_scatter_elements(
+    return zt_program_scatter_elements(
         c->p, NULL, c->in[0], i, c->in[2],
         &(zt_scatter_elements_attrs){axis, reduction_word(c), {"error"}});
 }
@@ -100,14 +100,14 @@ static int build_tensor_scatter(const call *c)
     int at = counting_along(c, u->dim[axis], axis, rank);
     if (given(c, 2)) {
         int first = lying_along(c, cast_as(c, c->in[2], ZT_I32), u->dim[0], 0, rank);
-        at = zt_emit_add(c->p, NULL, first, at);
+        at = zt_program_add(c->p, NULL, first, at);
     }
     if (word_is(c, "mode", "circular")) {
         int n = scalar_i32(c, (int32_t)dim_of(c, 0, axis));
-        int rounds = zt_emit_div(c->p, NULL, at, n);
-        at = zt_emit_sub(c->p, NULL, at, zt_emit_mul(c->p, NULL, rounds, n));
+        int rounds = zt_program_div(c->p, NULL, at, n);
+        at = zt_program_sub(c->p, NULL, at, zt_program_mul(c->p, NULL, rounds, n));
     }
-    return zt_emit_scatter_elements(c->p, NULL, c->in[0], spread_to(c, at, u), c->in[1],
+    return zt_program_scatter_elements(c->p, NULL, c->in[0], spread_to(c, at, u), c->in[1],
                                     &(zt_scatter_elements_attrs){axis, {"none"}, {"error"}});
 }
 
@@ -118,9 +118,9 @@ static int build_reverse_sequence(const call *c)
     int batch = (int)axis_or(c, "batch_axis", 1, 0), time = (int)axis_or(c, "time_axis", 0, 0);
     int t = counting_along(c, x->dim[time], time, x->rank);
     int len = lying_along(c, cast_as(c, c->in[1], ZT_I32), x->dim[batch], batch, x->rank);
-    int from_end = zt_emit_sub(c->p, NULL, zt_emit_sub(c->p, NULL, len, scalar_i32(c, 1)), t);
-    int i = zt_emit_where(c->p, NULL, zt_emit_lt(c->p, NULL, t, len), from_end, t);
-    return zt_emit_gather_elements(c->p, NULL, c->in[0], spread_to(c, i, x),
+    int from_end = zt_program_sub(c->p, NULL, zt_program_sub(c->p, NULL, len, scalar_i32(c, 1)), t);
+    int i = zt_program_where(c->p, NULL, zt_program_lt(c->p, NULL, t, len), from_end, t);
+    return zt_program_gather_elements(c->p, NULL, c->in[0], spread_to(c, i, x),
                                    &(zt_gather_elements_attrs){time, {"error"}});
 }
 

@@ -7,9 +7,9 @@
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-static zt_word reduction_of(const call *c)
+static zt_enum_string reduction_of(const call *c)
 {
-    zt_word w = {{0}};
+    zt_enum_string w = {{0}};
     snprintf(w.s, sizeof w.s, "%s", word_or(c, "reduction", "mean"));
     return w;
 }
@@ -18,15 +18,15 @@ static int build_entropy_loss(const call *c)
 {
     zt_cross_entropy_attrs a = {reduction_of(c), int_or(c, "ignore_index", -100), 0};
     if (c->n_out > 1)
-        c->more[0] = zt_emit_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
-    return zt_emit_cross_entropy(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE,
+        c->more[0] = zt_program_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
+    return zt_program_cross_entropy(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE,
                                  &a, NULL);
 }
 
 static int build_nll_loss(const call *c)
 {
     zt_nll_attrs a = {reduction_of(c), int_or(c, "ignore_index", -100)};
-    return zt_emit_nll(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
+    return zt_program_nll(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
 }
 
 /* ---- optimizers ------------------------------------------------------------------------------ */
@@ -36,13 +36,13 @@ static int each_of(const call *c, int kinds) { return (c->n_in - 2) / kinds; }
 
 static int opt_times(const call *c, int x, double by)
 {
-    return zt_emit_scale(c->p, NULL, x, &(zt_scale_attrs){by});
+    return zt_program_scale(c->p, NULL, x, &(zt_scale_attrs){by});
 }
 
-static int opt_plus(const call *c, int a, int b) { return zt_emit_add(c->p, NULL, a, b); }
-static int opt_minus(const call *c, int a, int b) { return zt_emit_sub(c->p, NULL, a, b); }
-static int opt_product(const call *c, int a, int b) { return zt_emit_mul(c->p, NULL, a, b); }
-static int opt_ratio(const call *c, int a, int b) { return zt_emit_div(c->p, NULL, a, b); }
+static int opt_plus(const call *c, int a, int b) { return zt_program_add(c->p, NULL, a, b); }
+static int opt_minus(const call *c, int a, int b) { return zt_program_sub(c->p, NULL, a, b); }
+static int opt_product(const call *c, int a, int b) { return zt_program_mul(c->p, NULL, a, b); }
+static int opt_ratio(const call *c, int a, int b) { return zt_program_div(c->p, NULL, a, b); }
 
 static int put_new(const call *c, int at, int value, int *first)
 {
@@ -55,14 +55,14 @@ static int time_of(const call *c)
 {
     zt_cast_attrs to = zt_cast_defaults();
     snprintf(to.to.s, sizeof to.to.s, "%s", zt_dtype_get(c->type[0].dtype)->name);
-    return zt_emit_cast(c->p, NULL, c->in[1], &to);
+    return zt_program_cast(c->p, NULL, c->in[1], &to);
 }
 
 /* a where T is above 0, else b. */
 static int if_later(const call *c, int a, int b)
 {
-    int t = time_of(c), zero = zt_emit_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){0});
-    return zt_emit_where(c->p, NULL, zt_emit_gt(c->p, NULL, t, zero), a, b);
+    int t = time_of(c), zero = zt_program_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){0});
+    return zt_program_where(c->p, NULL, zt_program_gt(c->p, NULL, t, zero), a, b);
 }
 
 /* The gradient with that of norm_coefficient / 2 |x|^2. */
@@ -74,7 +74,7 @@ static int regular(const call *c, int x, int g)
 static int adaptive(const call *c, int h)
 {
     double eps = number_or(c, "epsilon", 1e-6);
-    return zt_emit_add_scalar(c->p, NULL, zt_emit_sqrt(c->p, NULL, h), &(zt_add_scalar_attrs){eps});
+    return zt_program_add_scalar(c->p, NULL, zt_program_sqrt(c->p, NULL, h), &(zt_add_scalar_attrs){eps});
 }
 
 static int build_adagrad(const call *c)
@@ -82,10 +82,10 @@ static int build_adagrad(const call *c)
     int n = each_of(c, 3), first = -1;
     int decay = opt_times(c, time_of(c), number(c, "decay_factor"));
     int rate =
-        opt_ratio(c, c->in[0], zt_emit_add_scalar(c->p, NULL, decay, &(zt_add_scalar_attrs){1}));
+        opt_ratio(c, c->in[0], zt_program_add_scalar(c->p, NULL, decay, &(zt_add_scalar_attrs){1}));
     for (int i = 0; i < n; i++) {
         int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
-        int h = opt_plus(c, c->in[2 + 2 * n + i], zt_emit_square(c->p, NULL, g));
+        int h = opt_plus(c, c->in[2 + 2 * n + i], zt_program_square(c->p, NULL, g));
         put_new(c, i, opt_minus(c, x, opt_product(c, rate, opt_ratio(c, g, adaptive(c, h)))),
                 &first);
         put_new(c, n + i, h, &first);
@@ -97,7 +97,7 @@ static int build_momentum(const call *c)
 {
     int n = each_of(c, 3), first = -1;
     double alpha = number(c, "alpha");
-    int one = zt_emit_fill_like(c->p, NULL, c->in[0], &(zt_fill_like_attrs){1});
+    int one = zt_program_fill_like(c->p, NULL, c->in[0], &(zt_fill_like_attrs){1});
     int beta = if_later(c, opt_times(c, one, number(c, "beta")), one);
     for (int i = 0; i < n; i++) {
         int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
@@ -113,9 +113,9 @@ static int build_momentum(const call *c)
 /* 1 - base^T */
 static int unbias(const call *c, double base)
 {
-    int t = time_of(c), b = zt_emit_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){base});
-    int one = zt_emit_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){1});
-    return opt_minus(c, one, zt_emit_pow(c->p, NULL, b, t));
+    int t = time_of(c), b = zt_program_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){base});
+    int one = zt_program_fill_like(c->p, NULL, t, &(zt_fill_like_attrs){1});
+    return opt_minus(c, one, zt_program_pow(c->p, NULL, b, t));
 }
 
 static int build_adam(const call *c)
@@ -123,12 +123,12 @@ static int build_adam(const call *c)
     int n = each_of(c, 4), first = -1;
     double alpha = number_or(c, "alpha", 0.9), beta = number_or(c, "beta", 0.999);
     double after = 1 - number(c, "norm_coefficient_post");
-    int rate = opt_product(c, c->in[0], zt_emit_sqrt(c->p, NULL, unbias(c, beta)));
+    int rate = opt_product(c, c->in[0], zt_program_sqrt(c->p, NULL, unbias(c, beta)));
     rate = if_later(c, opt_ratio(c, rate, unbias(c, alpha)), c->in[0]);
     for (int i = 0; i < n; i++) {
         int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
         int v = opt_plus(c, opt_times(c, c->in[2 + 2 * n + i], alpha), opt_times(c, g, 1 - alpha));
-        int h = opt_times(c, zt_emit_square(c->p, NULL, g), 1 - beta);
+        int h = opt_times(c, zt_program_square(c->p, NULL, g), 1 - beta);
         h = opt_plus(c, opt_times(c, c->in[2 + 3 * n + i], beta), h);
         x = opt_minus(c, x, opt_product(c, rate, opt_ratio(c, v, adaptive(c, h))));
         put_new(c, i, opt_times(c, x, after), &first);

@@ -9,7 +9,7 @@ SPELL_FN int to_dtype(const call *c, int x, const char *dtype)
 {
     zt_cast_attrs a = zt_cast_defaults();
     snprintf(a.to.s, sizeof a.to.s, "%s", dtype);
-    return zt_emit_cast(c->p, NULL, x, &a);
+    return zt_program_cast(c->p, NULL, x, &a);
 }
 
 /* The dtype that output o shall have, in our words. */
@@ -39,7 +39,7 @@ SPELL_FN int matmul_of(const call *c, int a, const zt_type *ta, int b, const zt_
     int64_t dim[ZT_MAX_RANK];
     if (ta->rank == 1) a = reshaped(c, a, 2, (int64_t[]){1, ta->dim[0]});
     if (tb->rank == 1) b = reshaped(c, b, 2, (int64_t[]){tb->dim[0], 1});
-    int y = zt_emit_matmul(c->p, NULL, a, b, &plain);
+    int y = zt_program_matmul(c->p, NULL, a, b, &plain);
     if (ta->rank > 1 && tb->rank > 1) return y;
     const zt_type *most = ta->rank > 1 ? ta : tb;
     int rank = 0;
@@ -56,16 +56,16 @@ SPELL_FN int build_matmul(const call *c)
 
 SPELL_FN int scaled(const call *c, int x, double by)
 {
-    return by == 1 ? x : zt_emit_scale(c->p, NULL, x, &(zt_scale_attrs){by});
+    return by == 1 ? x : zt_program_scale(c->p, NULL, x, &(zt_scale_attrs){by});
 }
 
 SPELL_FN int build_gemm(const call *c)
 {
     const zt_matmul_attrs at = {int_or(c, "transA", 0) != 0, int_or(c, "transB", 0) != 0};
-    int y = zt_emit_matmul(c->p, NULL, as_factor(c, 0), as_factor(c, 1), &at);
+    int y = zt_program_matmul(c->p, NULL, as_factor(c, 0), as_factor(c, 1), &at);
     y = scaled(c, y, number_or(c, "alpha", 1));
     if (given(c, 2))
-        y = zt_emit_add(c->p, NULL, y, scaled(c, as_factor(c, 2), number_or(c, "beta", 1)));
+        y = zt_program_add(c->p, NULL, y, scaled(c, as_factor(c, 2), number_or(c, "beta", 1)));
     return as_wanted(c, y);
 }
 
@@ -84,8 +84,8 @@ SPELL_FN int beside(const call *c, int i, bool rows)
 SPELL_FN int dequantized(const call *c, int i, int scale, int zero, bool rows)
 {
     int x = to_dtype(c, c->in[i], "f64");
-    if (zero >= 0 && given(c, zero)) x = zt_emit_sub(c->p, NULL, x, beside(c, zero, rows));
-    if (scale >= 0) x = zt_emit_mul(c->p, NULL, x, beside(c, scale, rows));
+    if (zero >= 0 && given(c, zero)) x = zt_program_sub(c->p, NULL, x, beside(c, zero, rows));
+    if (scale >= 0) x = zt_program_mul(c->p, NULL, x, beside(c, scale, rows));
     return x;
 }
 
@@ -102,11 +102,11 @@ SPELL_FN int build_qlinear_matmul(const call *c)
 {
     int y = matmul_of(c, dequantized(c, 0, 1, 2, true), &c->type[0],
                       dequantized(c, 3, 4, 5, false), &c->type[3]);
-    y = zt_emit_div(c->p, NULL, y, beside(c, 6, true));
-    if (!zt_dtype_is_float(c->type[7].dtype)) y = zt_emit_round(c->p, NULL, y);
-    y = zt_emit_add(c->p, NULL, y, beside(c, 7, true));
-    if (c->type[7].dtype == ZT_I8) y = zt_emit_clamp(c->p, NULL, y, &(zt_clamp_attrs){-128, 127});
-    if (c->type[7].dtype == ZT_U8) y = zt_emit_clamp(c->p, NULL, y, &(zt_clamp_attrs){0, 255});
+    y = zt_program_div(c->p, NULL, y, beside(c, 6, true));
+    if (!zt_dtype_is_float(c->type[7].dtype)) y = zt_program_round(c->p, NULL, y);
+    y = zt_program_add(c->p, NULL, y, beside(c, 7, true));
+    if (c->type[7].dtype == ZT_I8) y = zt_program_clamp(c->p, NULL, y, &(zt_clamp_attrs){-128, 127});
+    if (c->type[7].dtype == ZT_U8) y = zt_program_clamp(c->p, NULL, y, &(zt_clamp_attrs){0, 255});
     return to_dtype(c, y, dtype_wanted(c, 0));
 }
 
@@ -150,7 +150,7 @@ SPELL_FN int turned(const sums *s, int v, int n, const int *from)
         a.axes.v[i] = from[i];
         same = same && from[i] == i;
     }
-    return same ? v : zt_emit_transpose(s->c->p, NULL, v, &a);
+    return same ? v : zt_program_transpose(s->c->p, NULL, v, &a);
 }
 
 /* The labels of one side of the equation; "..." is `dots` dimensions. The next character. */
@@ -179,7 +179,7 @@ SPELL_FN void take_diagonal(const sums *s, term *t, int p, int q)
     for (int64_t i = 0; i < n * rest; i++) at[i] = (int32_t)(i / rest * (n + 1));
     int v = reshaped(s->c, turned(s, t->v, t->n, from), 2, (int64_t[]){n * n, rest});
     zt_gather_elements_attrs a = zt_gather_elements_defaults();
-    v = zt_emit_gather_elements(s->c->p, NULL, v,
+    v = zt_program_gather_elements(s->c->p, NULL, v,
                                 constant(s->c, ZT_I32, 2, (int64_t[]){n, rest}, at), &a);
     free(at);
     term old = *t;
@@ -218,7 +218,7 @@ SPELL_FN void sum_out(const sums *s, term *t, const term *other, int later)
         else
             a.axes.v[a.axes.n++] = i;
     }
-    if (a.axes.n) left.v = zt_emit_sum(s->c->p, NULL, t->v, &a);
+    if (a.axes.n) left.v = zt_program_sum(s->c->p, NULL, t->v, &a);
     *t = left;
 }
 
@@ -264,7 +264,7 @@ SPELL_FN term product(const sums *s, term a, term b, int later)
     sum_out(s, &b, &a, later);
     align(s, &a, &b);
     int left = as_stack(s, &a, &b, later, false, &y), right = as_stack(s, &b, &a, later, true, &y);
-    int v = zt_emit_matmul(s->c->p, NULL, left, right, &(zt_matmul_attrs){0, 0});
+    int v = zt_program_matmul(s->c->p, NULL, left, right, &(zt_matmul_attrs){0, 0});
     y.v = term_reshaped(s, &y, v);
     return y;
 }

@@ -9,9 +9,9 @@
 SPELL_FN int cast_as(const call *c, int x, zt_dtype to)
 {
     zt_cast_attrs a = zt_cast_defaults();
-    a.to = (zt_word){{0}};
+    a.to = (zt_enum_string){{0}};
     snprintf(a.to.s, sizeof a.to.s, "%s", zt_dtype_get(to)->name);
-    return zt_emit_cast(c->p, NULL, x, &a);
+    return zt_program_cast(c->p, NULL, x, &a);
 }
 
 /* A scalar, and 0 1 2 .. n - 1, of an integer type. */
@@ -30,7 +30,7 @@ SPELL_FN int spread_to(const call *c, int x, const zt_type *t)
 {
     zt_broadcast_to_attrs a = {{t->rank, {0}}};
     memcpy(a.shape.dim, t->dim, (size_t)t->rank * sizeof t->dim[0]);
-    return zt_emit_broadcast_to(c->p, NULL, x, ZT_NONE, &a);
+    return zt_program_broadcast_to(c->p, NULL, x, ZT_NONE, &a);
 }
 
 /* `value` in all of a shape. */
@@ -55,7 +55,7 @@ static bool reduced_axes(const call *c, zt_sum_attrs *a)
 
 static int plain_sum(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_sum(c->p, NULL, x, a);
+    return zt_program_sum(c->p, NULL, x, a);
 }
 
 /* Before the sum, which reduction, and after it. */
@@ -69,28 +69,28 @@ typedef struct reduction {
 
 static int fold_mean(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_mean(c->p, NULL, x, &(zt_mean_attrs){a->axes, a->keepdims});
+    return zt_program_mean(c->p, NULL, x, &(zt_mean_attrs){a->axes, a->keepdims});
 }
 static int fold_prod(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_prod(c->p, NULL, x, &(zt_prod_attrs){a->axes, a->keepdims});
+    return zt_program_prod(c->p, NULL, x, &(zt_prod_attrs){a->axes, a->keepdims});
 }
 static int fold_amax(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_amax(c->p, NULL, x, &(zt_amax_attrs){a->axes, a->keepdims});
+    return zt_program_amax(c->p, NULL, x, &(zt_amax_attrs){a->axes, a->keepdims});
 }
 static int fold_amin(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_amin(c->p, NULL, x, &(zt_amin_attrs){a->axes, a->keepdims});
+    return zt_program_amin(c->p, NULL, x, &(zt_amin_attrs){a->axes, a->keepdims});
 }
 static int fold_logsumexp(const call *c, int x, const zt_sum_attrs *a)
 {
-    return zt_emit_logsumexp(c->p, NULL, x, &(zt_logsumexp_attrs){a->axes, a->keepdims});
+    return zt_program_logsumexp(c->p, NULL, x, &(zt_logsumexp_attrs){a->axes, a->keepdims});
 }
-static int by_abs(const call *c, int x) { return zt_emit_abs(c->p, NULL, x); }
-static int by_square(const call *c, int x) { return zt_emit_square(c->p, NULL, x); }
-static int by_sqrt(const call *c, int x) { return zt_emit_sqrt(c->p, NULL, x); }
-static int by_ln(const call *c, int x) { return zt_emit_ln(c->p, NULL, x); }
+static int by_abs(const call *c, int x) { return zt_program_abs(c->p, NULL, x); }
+static int by_square(const call *c, int x) { return zt_program_square(c->p, NULL, x); }
+static int by_sqrt(const call *c, int x) { return zt_program_sqrt(c->p, NULL, x); }
+static int by_ln(const call *c, int x) { return zt_program_ln(c->p, NULL, x); }
 
 static const reduction reductions[] = {
     {"ReduceSum", NULL, plain_sum, NULL, false},
@@ -149,8 +149,8 @@ static int build_onnx_cumulate(const call *c)
     int64_t axis = 0;
     input_ints(c, 1, &axis, 1);
     zt_cumsum_attrs a = {axis, int_or(c, "exclusive", 0), int_or(c, "reverse", 0)};
-    if (!strcmp(c->op, "CumSum")) return zt_emit_cumsum(c->p, NULL, c->in[0], &a);
-    return zt_emit_cumprod(c->p, NULL, c->in[0],
+    if (!strcmp(c->op, "CumSum")) return zt_program_cumsum(c->p, NULL, c->in[0], &a);
+    return zt_program_cumprod(c->p, NULL, c->in[0],
                            &(zt_cumprod_attrs){a.axis, a.exclusive, a.reverse});
 }
 
@@ -161,11 +161,11 @@ static int arg_of(const call *c, int64_t axis, int64_t keepdims, bool least, boo
 {
     int x = c->in[0];
     if (!zt_dtype_is_float(c->type[0].dtype)) x = cast_as(c, x, ZT_F64);
-    if (last) x = zt_emit_slice_step(c->p, NULL, x, &(zt_slice_step_attrs){axis, -1, -1, 0});
-    int i = least ? zt_emit_argmin(c->p, NULL, x, &(zt_argmin_attrs){axis, keepdims})
-                  : zt_emit_argmax(c->p, NULL, x, &(zt_argmax_attrs){axis, keepdims});
+    if (last) x = zt_program_slice_step(c->p, NULL, x, &(zt_slice_step_attrs){axis, -1, -1, 0});
+    int i = least ? zt_program_argmin(c->p, NULL, x, &(zt_argmin_attrs){axis, keepdims})
+                  : zt_program_argmax(c->p, NULL, x, &(zt_argmax_attrs){axis, keepdims});
     if (!last) return i;
-    return zt_emit_sub(c->p, NULL, scalar_i32(c, (int32_t)dim_of(c, 0, (int)axis) - 1), i);
+    return zt_program_sub(c->p, NULL, scalar_i32(c, (int32_t)dim_of(c, 0, (int)axis) - 1), i);
 }
 
 static int build_onnx_arg(const call *c)
@@ -188,13 +188,13 @@ static int build_hardmax(const call *c)
     int64_t axis = axis_or(c, "axis", -1, 0);
     int i = arg_of(c, axis, 1, false, false);
     int all = counting_along(c, dim_of(c, 0, (int)axis), (int)axis, c->type[0].rank);
-    return cast_as(c, zt_emit_eq(c->p, NULL, i, all), c->type[0].dtype);
+    return cast_as(c, zt_program_eq(c->p, NULL, i, all), c->type[0].dtype);
 }
 
 /* Entry k of a list of values, as a scalar. */
 static int entry_of(const call *c, int list, int64_t k)
 {
-    return reshaped(c, zt_emit_slice(c->p, NULL, list, &(zt_slice_attrs){0, k, k + 1}), 0, NULL);
+    return reshaped(c, zt_program_slice(c->p, NULL, list, &(zt_slice_attrs){0, k, k + 1}), 0, NULL);
 }
 
 /* An index below 0 counts from the end; one out of range is nowhere. */
@@ -205,17 +205,17 @@ static int build_onnx_one_hot(const call *c)
     if (axis < 0) axis += rank;
     for (int d = 0, k = 0; d < rank; d++) dim[d] = d == axis ? 1 : c->type[0].dim[k++];
     int i = reshaped(c, cast_as(c, c->in[0], ZT_I32), rank, dim);
-    int below = zt_emit_lt(c->p, NULL, i, scalar_i32(c, 0));
-    i = zt_emit_where(c->p, NULL, below,
-                      zt_emit_add(c->p, NULL, i, scalar_i32(c, (int32_t)depth)), i);
-    int hot = zt_emit_eq(c->p, NULL, i, counting_along(c, depth, (int)axis, rank));
-    return zt_emit_where(c->p, NULL, hot, entry_of(c, c->in[2], 1), entry_of(c, c->in[2], 0));
+    int below = zt_program_lt(c->p, NULL, i, scalar_i32(c, 0));
+    i = zt_program_where(c->p, NULL, below,
+                      zt_program_add(c->p, NULL, i, scalar_i32(c, (int32_t)depth)), i);
+    int hot = zt_program_eq(c->p, NULL, i, counting_along(c, depth, (int)axis, rank));
+    return zt_program_where(c->p, NULL, hot, entry_of(c, c->in[2], 1), entry_of(c, c->in[2], 0));
 }
 
 static int build_onnx_topk(const call *c)
 {
     zt_topk_attrs a = {(int64_t)value_of(c, 1, 0), int_or(c, "axis", -1), int_or(c, "largest", 1)};
-    int i, y = zt_emit_topk(c->p, NULL, c->in[0], &a, &i);
+    int i, y = zt_program_topk(c->p, NULL, c->in[0], &a, &i);
     c->more[0] = cast_as(c, i, ZT_I64);
     return y;
 }

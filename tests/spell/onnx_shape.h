@@ -17,7 +17,7 @@ static int build_onnx_concat(const call *c)
     for (int k = 1; k < n; k += 4) {
         int in[4];
         for (int j = 0; j < 4; j++) in[j] = k + j < n ? c->in[k + j] : ZT_NONE;
-        y = zt_emit_concat(c->p, NULL, y, in[0], in[1], in[2], in[3], &a);
+        y = zt_program_concat(c->p, NULL, y, in[0], in[1], in[2], in[3], &a);
     }
     return n == 1 ? same(c, y, &c->type[0]) : y;
 }
@@ -26,7 +26,7 @@ static int build_onnx_concat(const call *c)
 static int cut(const call *c, int x, int64_t axis, int64_t n, int64_t from, int64_t to)
 {
     zt_slice_attrs a = from == to ? (zt_slice_attrs){axis, n, 0} : (zt_slice_attrs){axis, from, to};
-    return zt_emit_slice(c->p, NULL, x, &a);
+    return zt_program_slice(c->p, NULL, x, &a);
 }
 
 /* Sizes as given, or n / num_outputs rounded up and what is left. */
@@ -76,7 +76,7 @@ static int build_onnx_slice(const call *c)
         int64_t by = steps < 0 ? 1 : step[k], size = dim_of(c, 0, at);
         int64_t count = stepped(size, by, end[k], &start[k]);
         y = count == 0 ? cut(c, y, at, size, 0, 0)
-                       : zt_emit_slice_step(c->p, NULL, y,
+                       : zt_program_slice_step(c->p, NULL, y,
                                             &(zt_slice_step_attrs){at, start[k], by, count});
     }
     return y;
@@ -136,7 +136,7 @@ static int by_six(const call *c, const int64_t *six, const int64_t *axes, const 
 {
     zt_transpose_attrs turn = {{6, {0}}};
     memcpy(turn.axes.v, axes, 6 * sizeof axes[0]);
-    int y = zt_emit_transpose(c->p, NULL, reshaped(c, c->in[0], 6, six), &turn);
+    int y = zt_program_transpose(c->p, NULL, reshaped(c, c->in[0], 6, six), &turn);
     return reshaped(c, y, 4, four);
 }
 
@@ -206,8 +206,8 @@ static int build_eye_like(const call *c)
     zt_type t = c->type[0];
     int64_t k = int_or(c, "k", 0);
     dtype_of(c->out_dtype[0], &t.dtype);
-    int y = zt_emit_tril(c->p, NULL, filled(c, 1, &t), &(zt_tril_attrs){k});
-    return zt_emit_triu(c->p, NULL, y, &(zt_triu_attrs){k});
+    int y = zt_program_tril(c->p, NULL, filled(c, 1, &t), &(zt_tril_attrs){k});
+    return zt_program_triu(c->p, NULL, y, &(zt_triu_attrs){k});
 }
 
 static int build_range(const call *c)
@@ -215,7 +215,7 @@ static int build_range(const call *c)
     double start = value_of(c, 0, 0), limit = value_of(c, 1, 0), delta = value_of(c, 2, 0);
     int64_t n = (int64_t)fmax(ceil((limit - start) / delta), 0);
     int k = cast_as(c, counting(c, n), c->type[0].dtype);
-    return zt_emit_add(c->p, NULL, c->in[0], zt_emit_mul(c->p, NULL, k, c->in[2]));
+    return zt_program_add(c->p, NULL, c->in[0], zt_program_mul(c->p, NULL, k, c->in[2]));
 }
 
 static int build_onnx_pad(const call *c)
@@ -233,15 +233,15 @@ static int build_onnx_pad(const call *c)
         a.before.v[d] = pads[k];
         a.after.v[d] = pads[n / 2 + k];
     }
-    return zt_emit_pad(c->p, NULL, c->in[0], &a);
+    return zt_program_pad(c->p, NULL, c->in[0], &a);
 }
 
 static int build_trilu(const call *c)
 {
     int64_t k = 0;
     input_ints(c, 1, &k, 1);
-    return int_or(c, "upper", 1) ? zt_emit_triu(c->p, NULL, c->in[0], &(zt_triu_attrs){k})
-                                 : zt_emit_tril(c->p, NULL, c->in[0], &(zt_tril_attrs){k});
+    return int_or(c, "upper", 1) ? zt_program_triu(c->p, NULL, c->in[0], &(zt_triu_attrs){k})
+                                 : zt_program_tril(c->p, NULL, c->in[0], &(zt_tril_attrs){k});
 }
 
 /* ---- what is known of x without its values, and dropout, which does nothing when it is off --- */

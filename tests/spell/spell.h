@@ -142,7 +142,7 @@ SPELL_FN int reshaped(const call *c, int x, int rank, const int64_t *dim)
     zt_reshape_attrs a = {{rank, {0}}};
     if (rank < 0 || rank > ZT_MAX_RANK) return -1;
     if (rank) memcpy(a.shape.dim, dim, (size_t)rank * sizeof dim[0]);
-    return zt_emit_reshape(c->p, NULL, x, &a);
+    return zt_program_reshape(c->p, NULL, x, &a);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */

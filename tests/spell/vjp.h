@@ -6,19 +6,19 @@
 
 static int build_div_scalar(const call *c)
 {
-    return zt_emit_scale(c->p, NULL, c->in[0], &(zt_scale_attrs){1 / number(c, "c")});
+    return zt_program_scale(c->p, NULL, c->in[0], &(zt_scale_attrs){1 / number(c, "c")});
 }
 
 static int build_flatten(const call *c)
 {
     zt_reshape_attrs a = {{1, {zt_type_count(&c->type[0])}}};
-    return zt_emit_reshape(c->p, NULL, c->in[0], &a);
+    return zt_program_reshape(c->p, NULL, c->in[0], &a);
 }
 
 static int build_slice_range0(const call *c)
 {
     int64_t from = (int64_t)number(c, "start");
-    return zt_emit_slice(c->p, NULL, c->in[0],
+    return zt_program_slice(c->p, NULL, c->in[0],
                          &(zt_slice_attrs){0, from, from + (int64_t)number(c, "len")});
 }
 
@@ -27,14 +27,14 @@ static int build_linear_vec(const call *c)
 {
     const zt_type *w = &c->type[0];
     zt_reshape_attrs one = {{2, {1, w->dim[1]}}}, flat = {{1, {w->dim[0]}}};
-    int x = zt_emit_reshape(c->p, NULL, c->in[2], &one);
-    int y = zt_emit_linear(c->p, NULL, x, c->in[0], c->in[1], NULL);
-    return zt_emit_reshape(c->p, NULL, y, &flat);
+    int x = zt_program_reshape(c->p, NULL, c->in[2], &one);
+    int y = zt_program_linear(c->p, NULL, x, c->in[0], c->in[1], NULL);
+    return zt_program_reshape(c->p, NULL, y, &flat);
 }
 
 static int permuted(const call *c, int64_t p, int64_t q, int64_t r)
 {
-    return zt_emit_transpose(c->p, NULL, c->in[0], &(zt_transpose_attrs){{3, {p, q, r}}});
+    return zt_program_transpose(c->p, NULL, c->in[0], &(zt_transpose_attrs){{3, {p, q, r}}});
 }
 
 static int build_bca(const call *c) { return permuted(c, 1, 2, 0); }
@@ -49,7 +49,7 @@ static int build_swap_adjacent(const call *c)
     zt_transpose_attrs a = {{rank, {0}}};
     for (int d = 0; d < rank; d++)
         a.axes.v[d] = depth + 1 >= rank ? d : d == depth ? d + 1 : d == depth + 1 ? d - 1 : d;
-    return zt_emit_transpose(c->p, NULL, c->in[0], &a);
+    return zt_program_transpose(c->p, NULL, c->in[0], &a);
 }
 
 static int build_split(const call *c)
@@ -59,7 +59,7 @@ static int build_split(const call *c)
     int first = -1;
     for (int k = 0; k < n && k < MAX_ARGS; k++) {
         zt_slice_attrs a = {axis, k * size, (k + 1) * size};
-        int y = zt_emit_slice(c->p, NULL, c->in[0], &a);
+        int y = zt_program_slice(c->p, NULL, c->in[0], &a);
         *(k ? &c->more[k - 1] : &first) = y;
     }
     return first;
@@ -70,7 +70,7 @@ static int build_concat(const call *c)
 {
     int y = c->in[0];
     for (int k = 1; k < c->n_in; k++)
-        y = zt_emit_concat(c->p, NULL, y, c->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
+        y = zt_program_concat(c->p, NULL, y, c->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
                            &(zt_concat_attrs){(int64_t)number(c, "axis")});
     return y;
 }
@@ -100,7 +100,7 @@ static int as_rows(const call *c, int i, int64_t rows)
 static int build_gather_one(const call *c)
 {
     const zt_type *x = &c->type[0];
-    int y = zt_emit_gather(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
+    int y = zt_program_gather(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
                            &(zt_gather_attrs){{"zero"}});
     return reshaped(c, y, x->rank - 1, x->dim + 1);
 }
@@ -108,15 +108,15 @@ static int build_gather_one(const call *c)
 static int build_add_one(const call *c)
 {
     const zt_type *x = &c->type[0];
-    int y = zt_emit_scatter_add(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
+    int y = zt_program_scatter_add(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
                                 as_rows(c, 1, 1), &(zt_scatter_add_attrs){{"zero"}});
     return reshaped(c, y, x->rank, x->dim);
 }
 
 static int build_nll(const call *c)
 {
-    int x = zt_emit_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
-    return zt_emit_nll(c->p, NULL, x, c->in[1], ZT_NONE, NULL);
+    int x = zt_program_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
+    return zt_program_nll(c->p, NULL, x, c->in[1], ZT_NONE, NULL);
 }
 
 /* One image, each channel for itself; of a batch that is the instance norm. */
@@ -126,7 +126,7 @@ static int build_instancenorm(const call *c)
     bool one = !strcmp(c->op, "batchnorm_chw");
     if (one) memmove(t.dim + 1, t.dim, (size_t)t.rank++ * sizeof t.dim[0]);
     if (one) t.dim[0] = 1;
-    int y = zt_emit_group_norm(c->p, NULL, reshaped(c, c->in[0], t.rank, t.dim), c->in[1], c->in[2],
+    int y = zt_program_group_norm(c->p, NULL, reshaped(c, c->in[0], t.rank, t.dim), c->in[1], c->in[2],
                                &(zt_group_norm_attrs){t.dim[1], number(c, "eps")}, NULL, NULL);
     return reshaped(c, y, c->type[0].rank, c->type[0].dim);
 }
@@ -134,21 +134,21 @@ static int build_instancenorm(const call *c)
 static int build_swiglu_ffn(const call *c)
 {
     zt_prog *p = c->p;
-    int gate = zt_emit_matmul(p, NULL, c->in[0], c->in[1], NULL);
-    int up = zt_emit_matmul(p, NULL, c->in[0], c->in[2], NULL);
-    return zt_emit_matmul(p, NULL, zt_emit_swiglu(p, NULL, gate, up), c->in[3], NULL);
+    int gate = zt_program_matmul(p, NULL, c->in[0], c->in[1], NULL);
+    int up = zt_program_matmul(p, NULL, c->in[0], c->in[2], NULL);
+    return zt_program_matmul(p, NULL, zt_program_swiglu(p, NULL, gate, up), c->in[3], NULL);
 }
 
 /* The tables say how many columns turn: rotary_dim, where 0 is all. */
 static int build_rope(const call *c)
 {
-    return zt_emit_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], NULL);
+    return zt_program_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], NULL);
 }
 
 static int build_rope_interleaved(const call *c)
 {
     const zt_rope_table_attrs a = {{"neighbours"}};
-    return zt_emit_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], &a);
+    return zt_program_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], &a);
 }
 
 static const spelling vjp_ops[] = {

@@ -11,15 +11,15 @@ static int build_sdpa(const call *c)
     zt_sdpa_attrs a = zt_sdpa_defaults();
     a.scale = number(c, "scale");
     a.causal = number(c, "causal") != 0;
-    if (word_is(c, "causal_align", "bottom-right")) a.align = (zt_word){"end"};
-    return zt_emit_sdpa(c->p, NULL, c->in[0], c->in[1], c->in[2], ZT_NONE, ZT_NONE, &a, NULL);
+    if (word_is(c, "causal_align", "bottom-right")) a.align = (zt_enum_string){"end"};
+    return zt_program_sdpa(c->p, NULL, c->in[0], c->in[1], c->in[2], ZT_NONE, ZT_NONE, &a, NULL);
 }
 
 /* x w of [n,m] and [m,heads*head] as [1,n,heads,head]. */
 static int attn_projected(const call *c, int x, int w, int64_t heads)
 {
     const int64_t n = c->type[4].dim[0], shape[] = {1, n, heads, c->type[w].dim[1] / heads};
-    return reshaped(c, zt_emit_matmul(c->p, NULL, x, c->in[w], NULL), 4, shape);
+    return reshaped(c, zt_program_matmul(c->p, NULL, x, c->in[w], NULL), 4, shape);
 }
 
 /* softmax(Q K^T / sqrt(head)) V by head, then Wo. */
@@ -27,13 +27,13 @@ static int build_multi_head_attention(const call *c)
 {
     zt_sdpa_attrs a = zt_sdpa_defaults();
     int64_t heads = int_or(c, "num_heads", 1);
-    a.layout = (zt_word){"bshd"};
+    a.layout = (zt_enum_string){"bshd"};
     int q = attn_projected(c, c->in[4], 0, heads), k = attn_projected(c, c->in[4], 1, heads);
     int v = attn_projected(c, c->in[4], 2, heads);
     int mask = given(c, 5) ? c->in[5] : ZT_NONE;
-    int y = zt_emit_sdpa(c->p, NULL, q, k, v, mask, ZT_NONE, &a, NULL);
+    int y = zt_program_sdpa(c->p, NULL, q, k, v, mask, ZT_NONE, &a, NULL);
     const int64_t rows[] = {c->type[4].dim[0], c->type[2].dim[1]};
-    return zt_emit_matmul(c->p, NULL, reshaped(c, y, 2, rows), c->in[3], NULL);
+    return zt_program_matmul(c->p, NULL, reshaped(c, y, 2, rows), c->in[3], NULL);
 }
 
 /* A query a sequence against a pool [blocks,block,heads,dim]: `attention` by seq and table. */
@@ -55,7 +55,7 @@ static int build_paged_gqa(const call *c)
     }
     zt_attention_attrs a = zt_attention_defaults();
     a.head = D;
-    int y = zt_emit_attention(c->p, NULL, reshaped(c, c->in[0], 2, q_dims),
+    int y = zt_program_attention(c->p, NULL, reshaped(c, c->in[0], 2, q_dims),
                               reshaped(c, c->in[1], 2, kv_dims), reshaped(c, c->in[2], 2, kv_dims),
                               constant(c, ZT_I32, 1, &n, pos), constant(c, ZT_I32, 1, &n, seq),
                               constant(c, ZT_I32, 2, table_dims, table), &a);
@@ -67,7 +67,7 @@ static int build_qk_norm_rope(const call *c)
     zt_qk_norm_rope_attrs a = zt_qk_norm_rope_defaults();
     a.eps = number(c, "eps");
     a.q_heads = int_or(c, "num_q_heads", 0);
-    return zt_emit_qk_norm_rope(c->p, NULL, c->in[0], c->in[1], c->in[2], c->in[3], c->in[4], &a);
+    return zt_program_qk_norm_rope(c->p, NULL, c->in[0], c->in[1], c->in[2], c->in[3], c->in[4], &a);
 }
 
 static const spelling vjp_attention_ops[] = {

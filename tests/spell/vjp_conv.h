@@ -22,46 +22,46 @@ static zt_conv_transpose_attrs vjp_transpose_attrs(const call *c)
 static int build_vjp_conv2d(const call *c)
 {
     zt_conv_attrs a = vjp_conv_attrs(c);
-    return zt_emit_conv(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
+    return zt_program_conv(c->p, NULL, c->in[0], c->in[1], given(c, 2) ? c->in[2] : ZT_NONE, &a);
 }
 
 static int build_vjp_conv(const call *c)
 {
     zt_conv_attrs a = vjp_conv_attrs(c);
-    return without_batch(c, zt_emit_conv(c->p, NULL, with_batch(c, 2), c->in[0], c->in[1], &a));
+    return without_batch(c, zt_program_conv(c->p, NULL, with_batch(c, 2), c->in[0], c->in[1], &a));
 }
 
 static int build_vjp_conv_transpose2d(const call *c)
 {
     zt_conv_transpose_attrs a = vjp_transpose_attrs(c);
-    return zt_emit_conv_transpose(c->p, NULL, c->in[0], c->in[1],
+    return zt_program_conv_transpose(c->p, NULL, c->in[0], c->in[1],
                                   given(c, 2) ? c->in[2] : ZT_NONE, ZT_NONE, &a);
 }
 
 static int build_vjp_conv_transpose(const call *c)
 {
     zt_conv_transpose_attrs a = vjp_transpose_attrs(c);
-    return without_batch(c, zt_emit_conv_transpose(c->p, NULL, with_batch(c, 2), c->in[0],
+    return without_batch(c, zt_program_conv_transpose(c->p, NULL, with_batch(c, 2), c->in[0],
                                                    c->in[1], ZT_NONE, &a));
 }
 
 static int vjp_max(const call *c, int x, const windows *w)
 {
     zt_max_pool_attrs a = {w->kernel, w->stride, w->pad, w->pad_end, w->dilation, 0};
-    return zt_emit_max_pool(c->p, NULL, x, &a, NULL);
+    return zt_program_max_pool(c->p, NULL, x, &a, NULL);
 }
 
 static int vjp_avg(const call *c, int x, const windows *w, bool include)
 {
     zt_avg_pool_attrs a = {w->kernel, w->stride, w->pad, w->pad_end, w->dilation, 0, include, 0};
-    return zt_emit_avg_pool(c->p, NULL, x, &a);
+    return zt_program_avg_pool(c->p, NULL, x, &a);
 }
 
 static int vjp_smooth(const call *c, int x, const windows *w, double pad)
 {
     zt_smooth_max_pool_attrs a = {w->kernel, w->stride, w->pad, w->pad_end, w->dilation,
                                   0, number(c, "beta"), pad};
-    return zt_emit_smooth_max_pool(c->p, NULL, x, &a);
+    return zt_program_smooth_max_pool(c->p, NULL, x, &a);
 }
 
 static int build_vjp_max_pool(const call *c)

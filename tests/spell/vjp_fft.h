@@ -8,7 +8,7 @@
 /* Its attributes are the shapes. */
 static int build_spectral_conv(const call *c)
 {
-    return zt_emit_spectral_conv1d_rfft(c->p, NULL, c->in[0], c->in[1], c->in[2]);
+    return zt_program_spectral_conv1d_rfft(c->p, NULL, c->in[0], c->in[1], c->in[2]);
 }
 
 static const spelling vjp_fft_ops[] = {

@@ -75,7 +75,7 @@ SPELL_FN int with_batch(const call *c, int i)
 
 SPELL_FN int without_batch(const call *c, int y)
 {
-    return zt_emit_sum(c->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0});
+    return zt_program_sum(c->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0});
 }
 
 #endif

@@ -220,7 +220,7 @@ static zt_status choose_format(zt_cli_state *st)
     return ZT_OK;
 }
 
-static zt_status settle(zt_cli_state *st)
+static zt_status store_fence(zt_cli_state *st)
 {
     zt_cli *cli = &st->pub;
     zt_status s = choose_isa(st);
@@ -267,7 +267,7 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
     else
         done = false;
     if (s == ZT_OK && !done)
-        s = settle(st);
+        s = store_fence(st);
     if (s || done)
         exit(zt_cli_close(&st->pub, s));
     return &st->pub;

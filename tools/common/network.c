@@ -13,7 +13,7 @@ bool zt_cli_is_network(zt_cli *cli, const char *path)
 }
 
 /* The model's name is the file's without its folder: programs look for it beside themselves. */
-zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how)
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_options *how)
 {
     const char *slash = strrchr(path, '/');
     zt_nn *nn = zt_nn_open(cli->ctx, path, cli->seed);

@@ -16,7 +16,7 @@ bool zt_cli_begins_program(const void *head, size_t n)
 
 zt_prog *zt_cli_program(zt_cli *cli, const char *path)
 {
-    if (zt_cli_is_network(cli, path)) return zt_cli_network(cli, path, &(zt_nn_how){0});
+    if (zt_cli_is_network(cli, path)) return zt_cli_network(cli, path, &(zt_nn_options){0});
     zt_source *s = zt_source_open_if(cli->ctx, path, zt_cli_begins_program);
     if (!s) return NULL;
     size_t n = (size_t)zt_source_size(s);

@@ -25,7 +25,7 @@ bool zt_cli_begins_program(const void *head, size_t n); /* may these begin one? 
 /* network.c: is the file a network's JSON? */
 bool zt_cli_is_network(zt_cli *cli, const char *path);
 /* Its program. */
-zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_how *how);
+zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_options *how);
 
 /* --bind n=16,ctx=64 (NULL: none). ZT_EUSAGE says what is wrong with it. */
 typedef struct zt_bindings {

@@ -24,13 +24,13 @@ typedef zt_tensor *op_fn(device *d);
 
 static zt_tensor *copy_once(device *d)
 {
-    return zt_scale(d->run, d->x, &(zt_scale_attrs){.by = 0.5});
+    return zt_eager_scale(d->run, d->x, &(zt_scale_attrs){.by = 0.5});
 }
 
 static zt_tensor *multiply_once(device *d)
 {
     zt_linear_attrs plain = zt_linear_defaults();
-    return zt_linear(d->run, d->square, d->square, NULL, &plain);
+    return zt_eager_linear(d->run, d->square, d->square, NULL, &plain);
 }
 
 /* Seconds of n ops, all of them done. What one made goes at once, so that the next finds memory

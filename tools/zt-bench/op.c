@@ -2,7 +2,7 @@
  *
  * A line such as 'rms_norm f32[512,576] f32[576] eps=1e-6' becomes a program of one step: types are
  * inputs (`_` is an absent one), except a weight (linear's w), which is data, packed once as a
- * model's is. Of a program's file inputs and data are made up likewise (lib/run/feed.h), so that
+ * model's is. Of a program's file inputs and data are made up likewise (lib/run/bind_inputs.h), so that
  * indices are in range.
  *
  * A sample is the mean of as many runs as take two milliseconds or more. Three rows a subject: us a

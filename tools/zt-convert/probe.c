@@ -115,14 +115,14 @@ static bool is_regular(const char *path)
 }
 
 /* What a config.json beside the file tells. */
-static zt_status read_told(job *j, zt_nn_told *told)
+static zt_status read_told(job *j, zt_nn_overrides *told)
 {
     const char *slash = strrchr(j->path[0], '/');
     zt_str path;
     zt_str_init(&path, j->ctx);
     zt_str_printf(&path, "%.*sconfig.json", slash ? (int)(slash - j->path[0]) + 1 : 0, j->path[0]);
     zt_status s = zt_ctx_status(j->ctx);
-    if (!s && is_regular(path.data)) s = zt_nn_told_read(j->ctx, path.data, told);
+    if (!s && is_regular(path.data)) s = zt_nn_overrides_read(j->ctx, path.data, told);
     zt_str_fini(&path);
     return s;
 }
@@ -149,7 +149,7 @@ static zt_status check_chain(job *j, const zt_nn_probe *p, const zt_nn_layout *o
 
 static zt_nn *mount(job *j, const zt_nn_probe *p, zt_checkpoint *c, bool chained)
 {
-    zt_nn_told told = {0};
+    zt_nn_overrides told = {0};
     const char *text = order_of(j);
     zt_nn_layout *order = text ? zt_nn_layout_parse(j->ctx, p, text) : NULL;
     zt_status s = zt_ctx_status(j->ctx);

@@ -98,7 +98,7 @@ zt_status dna_put_signature(zt_dna *d, int64_t i, bool weights, zt_str *s);
 /* [{"name","z","y","x","l","type","dtype","n","length","weights"}...]; weights: if wanted. */
 zt_status dna_put_signatures(zt_dna *d, bool weights, zt_str *s);
 
-/* ---- compare: how it is told (told.c), as a map (map.c) -------------------------------------- */
+/* ---- compare: how it is told (report.c), as a map (map.c) -------------------------------------- */
 
 typedef struct dna_told {
     zt_cli *cli;

@@ -7,7 +7,7 @@
  * are known (--times of a run watched step by step) the steps stand one after the other.
  */
 #include "tools/zt-trace/blocks.h"
-#include "tools/zt-trace/look.h"
+#include "tools/zt-trace/profile.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * Nothing is run, the program is only prepared.
  */
 #include "tools/common/svg.h"
-#include "tools/zt-trace/look.h"
+#include "tools/zt-trace/profile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,7 +33,7 @@ typedef struct map {
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 
-enum { ALIGN = 64 }; /* of values in an arena: lib/run/plan.c */
+enum { ALIGN = 64 }; /* of values in an arena: lib/run/schedule.c */
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 

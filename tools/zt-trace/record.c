@@ -377,7 +377,7 @@ static zt_status record_network(zt_cli *cli, const trace_options *o)
                             "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
                             "a network; it applies to a language model"))
         return ZT_EUSAGE;
-    zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_how){.cycles = o->cycles});
+    zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_options){.cycles = o->cycles});
     zt_status st = p ? name_model(cli, p, o->model) : zt_ctx_status(cli->ctx);
     for (int i = 0; p && i < zt_prog_n_symbols(p) && !st; i++) /* a batch of one */
         st = zt_prog_set_binding(p, zt_prog_symbol_name(p, i), 1);

@@ -177,7 +177,7 @@ static void declare(const diff_job *j, own *o, const zt_step *st, int k)
     else
         o->map[k] = zt_prog_in(o->p, x->name, t->dtype, t->rank, t->dim);
     snprintf(copy, sizeof copy, "%.240s.copy", x->name);
-    if (is_donated(st, k)) o->map[k] = zt_emit_scale(o->p, copy, o->map[k], NULL);
+    if (is_donated(st, k)) o->map[k] = zt_program_scale(o->p, copy, o->map[k], NULL);
     o->value[o->n++] = v;
 }
 

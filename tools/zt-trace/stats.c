@@ -7,7 +7,7 @@
  * time it took. Only of steps that ran on the cpu: that roof is the processor's.
  */
 #include "tools/zt-trace/blocks.h"
-#include "tools/zt-trace/look.h"
+#include "tools/zt-trace/profile.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * that of --engine. Other members are passed over. A step that comes
  * several times was replayed as often: its mean counts.
  */
-#include "tools/zt-trace/look.h"
+#include "tools/zt-trace/profile.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -128,7 +128,7 @@ static zt_status open_both(train_learner *l, const train_options *o, train_text 
     zt_status s = g ? encode(t, g, o->text, text, n) : zt_ctx_status(t->ctx);
     zt_free(t->ctx, text);
     if (!s) s = make_room(t);
-    l->forward = s ? NULL : zt_llm_lesson(g, o->ctx);
+    l->forward = s ? NULL : zt_llm_training(g, o->ctx);
     if (!s && l->forward) return take_model(l, g);
     zt_gguf_close(g);
     return s ? s : zt_ctx_status(t->ctx);

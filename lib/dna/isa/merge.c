@@ -3,7 +3,7 @@
  * What is done to a value is the same in lanes and in the rest behind them, and nothing is fused:
  * the same bits everywhere. dot adds in sixteen f64 lanes, whatever the registers.
  */
-#include "lib/dna/merge_room.h"
+#include "lib/dna/merge_internal.h"
 #include "lib/tensor/isa/lanes.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* cpu.c - the cpu engine: its vtable, the choice of kernels, and its memory. */
 #include "lib/engine/cpu/caches.h"
 #include "lib/base/processor.h"
-#include "lib/engine/cpu/own.h"
+#include "lib/engine/cpu/cpu_engine.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -74,7 +74,7 @@ static bool cpu_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *co
            zt_cpu_find((zt_cpu_engine *)e, op, attrs ? attrs : info->defaults, in, out);
 }
 
-void zt_cpu_trouble(zt_cpu_call *c, const char *what, int64_t value, int64_t limit)
+void zt_cpu_runtime_error(zt_cpu_call *c, const char *what, int64_t value, int64_t limit)
 {
     const char *none = NULL;
     if (!__atomic_compare_exchange_n(&c->trouble.what, &none, what, false, __ATOMIC_RELAXED,

@@ -18,7 +18,7 @@
 #define ZT_CAT(a, b) ZT_CAT_(a, b)
 #define ZT_SYM(name) ZT_CAT(name, ZT_ISA) /* zt_cpu_norm -> zt_cpu_norm_avx512 */
 
-#define ZT_CPU_MAX_PHASES 5 /* a kernel of a family has 3 at most: wide.c adds two */
+#define ZT_CPU_MAX_PHASES 5 /* a kernel of a family has 3 at most: convert_operands.c adds two */
 
 typedef struct zt_cpu_arg {
     zt_type type;
@@ -85,12 +85,12 @@ struct zt_cpu_call {
     void *keep;                        /* 64-byte aligned; filled by prime before the first run */
     int64_t aux[8];                    /* the kernel's own notes from setup */
     zt_cpu_tile tile;                  /* the engine's */
-    zt_trouble trouble;                /* set through zt_cpu_trouble */
-    zt_cpu_call *inner;                /* of wide.c: the call in f32; NULL else */
+    zt_runtime_error trouble;                /* set through zt_cpu_runtime_error */
+    zt_cpu_call *inner;                /* of convert_operands.c: the call in f32; NULL else */
 };
 
 /* Note the first trouble of a call; from any thread. */
-void zt_cpu_trouble(zt_cpu_call *c, const char *what, int64_t value, int64_t limit);
+void zt_cpu_runtime_error(zt_cpu_call *c, const char *what, int64_t value, int64_t limit);
 
 /* The lists: one per family file in isa/ and instruction set. */
 #define ZT_CPU_FAMILIES(X)                                                                         \

@@ -4,7 +4,7 @@
  * meeting. Steps that follow each other and touch nothing of each other's become one stage; steps
  * with hardly any work are done by thread 0 one after the other, while the others wait once.
  */
-#include "lib/engine/cpu/own.h"
+#include "lib/engine/cpu/cpu_engine.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool reads_packed(zt_op op, int input)
 }
 
 /* What setup wants to know of value v: its type and that it is there. */
-static zt_cpu_arg arg_of(const zt_ready *r, int v, zt_place *place)
+static zt_cpu_arg arg_of(const zt_executable *r, int v, zt_place *place)
 {
     *place = (zt_place){0};
     if (v < 0 || r->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_cpu_arg){0};
@@ -64,7 +64,7 @@ static zt_status choose_form(zt_cpu_engine *e, zt_cpu_arg *a, zt_op op, int k, z
 }
 
 /* The row's own loop reads no packed form. */
-static zt_status unpack_inputs(zt_cpu_engine *e, const zt_ready *r, zt_cpu_task *t)
+static zt_status unpack_inputs(zt_cpu_engine *e, const zt_executable *r, zt_cpu_task *t)
 {
     for (int k = 0; k < ZT_MAX_IN; k++) {
         zt_cpu_arg *a = &t->call.in[k];
@@ -93,7 +93,7 @@ static double work_of(const zt_step *st, const zt_cpu_call *c)
 }
 
 /* The inputs of step s, with their types as kernels see them in *in. */
-static zt_status take_inputs(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t, int n)
+static zt_status take_inputs(zt_cpu_engine *e, const zt_executable *r, int s, zt_cpu_task *t, int n)
 {
     const zt_step *st = &r->plan.step[s];
     zt_status bad = ZT_OK;
@@ -106,8 +106,8 @@ static zt_status take_inputs(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_
     return bad;
 }
 
-/* The call that wide.c makes of t's, with operands in f32. */
-static zt_status make_inner(zt_cpu_engine *e, const zt_ready *r, zt_op op,
+/* The call that convert_operands.c makes of t's, with operands in f32. */
+static zt_status make_inner(zt_cpu_engine *e, const zt_executable *r, zt_op op,
                             const zt_type *const in[],
                             zt_cpu_task *t)
 {
@@ -132,7 +132,7 @@ static zt_status make_inner(zt_cpu_engine *e, const zt_ready *r, zt_op op,
 }
 
 /* One call for step s, without addresses. */
-static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_task *t)
+static zt_status make_call(zt_cpu_engine *e, const zt_executable *r, int s, zt_cpu_task *t)
 {
     const zt_step *st = &r->plan.step[s];
     const zt_opinfo *info = zt_op_info(st->op);
@@ -162,7 +162,7 @@ static zt_status make_call(zt_cpu_engine *e, const zt_ready *r, int s, zt_cpu_ta
 }
 
 /* Input k to output k. */
-static zt_status make_copy(zt_cpu_engine *e, const zt_ready *r, int s, int k, zt_cpu_task *t)
+static zt_status make_copy(zt_cpu_engine *e, const zt_executable *r, int s, int k, zt_cpu_task *t)
 {
     const zt_step *st = &r->plan.step[s];
     zt_status bad = ZT_OK;
@@ -177,13 +177,13 @@ static zt_status make_copy(zt_cpu_engine *e, const zt_ready *r, int s, int k, zt
 }
 
 /* Has output k the memory of input k, but a place of its own? */
-static bool is_apart(const zt_ready *r, const zt_step *st, int k)
+static bool is_apart(const zt_executable *r, const zt_step *st, int k)
 {
     return st->out[k] >= 0 && r->plan.place[st->out[k]].kind != ZT_PLACE_NOWHERE &&
            !zt_place_same(&r->plan.place[st->in[k]], &r->plan.place[st->out[k]]);
 }
 
-static zt_status make_calls(zt_cpu_engine *e, zt_ready *r)
+static zt_status make_calls(zt_cpu_engine *e, zt_executable *r)
 {
     for (int s = 0; s < r->plan.n_steps; s++) {
         const zt_step *st = &r->plan.step[s];
@@ -202,7 +202,7 @@ static zt_status make_calls(zt_cpu_engine *e, zt_ready *r)
     return ZT_OK;
 }
 
-static zt_status set_up(zt_cpu_engine *e, zt_ready *r)
+static zt_status set_up(zt_cpu_engine *e, zt_executable *r)
 {
     size_t keep = 0;
     for (int i = 0; i < r->n_tasks; i++) {
@@ -247,7 +247,7 @@ static bool disturbs(const zt_cpu_task *b, const zt_cpu_task *a)
     return false;
 }
 
-static bool fits_beside(const zt_ready *r, const zt_cpu_stage *g, int i)
+static bool fits_beside(const zt_executable *r, const zt_cpu_stage *g, int i)
 {
     if (g->n >= SIDE_BY_SIDE) return false;
     for (int k = g->first; k < g->first + g->n; k++)
@@ -255,7 +255,7 @@ static bool fits_beside(const zt_ready *r, const zt_cpu_stage *g, int i)
     return true;
 }
 
-static void make_stages(zt_ready *r)
+static void make_stages(zt_executable *r)
 {
     for (int i = 0; i < r->n_tasks; i++) {
         zt_cpu_stage *g = r->n_stages ? &r->stage[r->n_stages - 1] : NULL;
@@ -269,7 +269,7 @@ static void make_stages(zt_ready *r)
 
 /* Shared scratch: calls of a stage side by side, those of a solo one in the same place. What two
  * calls would fill alike is filled once. */
-static void share_scratch(zt_ready *r, const zt_cpu_stage *g, size_t *most)
+static void share_scratch(zt_executable *r, const zt_cpu_stage *g, size_t *most)
 {
     size_t at = 0;
     for (int i = g->first; i < g->first + g->n; i++) {
@@ -302,7 +302,7 @@ static int64_t parts_of(const zt_cpu_task *t, int phase, int threads)
     return items < parts ? items : parts;
 }
 
-static int phases_of(const zt_ready *r, const zt_cpu_stage *g)
+static int phases_of(const zt_executable *r, const zt_cpu_stage *g)
 {
     int phases = 1;
     for (int i = g->first; i < g->first + g->n; i++)
@@ -311,7 +311,7 @@ static int phases_of(const zt_ready *r, const zt_cpu_stage *g)
 }
 
 /* The parts of one phase of a stage, into `part` unless that is NULL; returns how many. */
-static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int threads,
+static int64_t cut(const zt_executable *r, const zt_cpu_stage *g, int phase, int threads,
                    zt_cpu_part *part)
 {
     int64_t n = 0;
@@ -332,7 +332,7 @@ static int64_t cut(const zt_ready *r, const zt_cpu_stage *g, int phase, int thre
     return n;
 }
 
-static zt_status make_rounds(zt_cpu_engine *e, zt_ready *r)
+static zt_status make_rounds(zt_cpu_engine *e, zt_executable *r)
 {
     int threads = zt_pool_size(e->pool);
     size_t rounds = 0, parts = 0;
@@ -354,7 +354,7 @@ static zt_status make_rounds(zt_cpu_engine *e, zt_ready *r)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static void resolve(const zt_cpu_engine *e, const zt_ready *r, const zt_place *p, zt_cpu_arg *a)
+static void resolve(const zt_cpu_engine *e, const zt_executable *r, const zt_place *p, zt_cpu_arg *a)
 {
     if (p->kind == ZT_PLACE_ARENA) a->data = e->scratch + p->offset;
     if (p->kind == ZT_PLACE_BUF) {
@@ -363,7 +363,7 @@ static void resolve(const zt_cpu_engine *e, const zt_ready *r, const zt_place *p
     }
 }
 
-void zt_cpu_resolve(zt_cpu_engine *e, zt_ready *r)
+void zt_cpu_resolve(zt_cpu_engine *e, zt_executable *r)
 {
     for (int i = 0; i < r->n_tasks; i++) {
         zt_cpu_task *t = &r->task[i];
@@ -375,7 +375,7 @@ void zt_cpu_resolve(zt_cpu_engine *e, zt_ready *r)
 }
 
 /* Which arguments are host memory, to be set at every replay. */
-static zt_status list_hosts(zt_ready *r)
+static zt_status list_hosts(zt_executable *r)
 {
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -401,7 +401,7 @@ static zt_status list_hosts(zt_ready *r)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
+static zt_status prepare(zt_cpu_engine *e, zt_executable *r, const zt_plan *plan)
 {
     size_t n = (size_t)plan->n_steps + 1, shared = 0, local = 0;
     zt_status bad = zt_plan_copy(r->memory, plan, &r->plan);
@@ -423,7 +423,7 @@ static zt_status prepare(zt_cpu_engine *e, zt_ready *r, const zt_plan *plan)
     return bad ? bad : zt_cpu_look_ahead(e, r);
 }
 
-void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
+void zt_cpu_unprepare(zt_engine *base, zt_executable *r)
 {
     if (!r) return;
     zt_cpu_held((zt_cpu_engine *)base, 0, r->keep_bytes);
@@ -435,9 +435,9 @@ void zt_cpu_unprepare(zt_engine *base, zt_ready *r)
     zt_free(base->ctx, r);
 }
 
-zt_ready *zt_cpu_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_cpu_prepare(zt_engine *base, const zt_plan *plan)
 {
-    zt_ready *r = zt_calloc(base->ctx, 1, sizeof *r);
+    zt_executable *r = zt_calloc(base->ctx, 1, sizeof *r);
     if (!r) return NULL;
     r->memory = zt_arena_new(base->ctx, 0);
     if (r->memory && prepare((zt_cpu_engine *)base, r, plan) == ZT_OK) return r;

@@ -1,5 +1,5 @@
 /* replay.c - running a prepared plan: one parallel region, in which the threads walk the rounds. */
-#include "lib/engine/cpu/own.h"
+#include "lib/engine/cpu/cpu_engine.h"
 
 #include <limits.h>
 
@@ -11,21 +11,21 @@ enum {
 
 typedef struct region {
     zt_cpu_engine *e;
-    zt_ready *r;
+    zt_executable *r;
     int task;      /* of a watched replay */
     zt_span *span; /* NULL: nobody wants times */
     int n_spans;   /* written so far, by all threads */
 } region;
 
 /* Stores past the caches (isa/stream.h) are seen by other threads once they have been waited for. */
-static void settle(void)
+static void store_fence(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif
 }
 
-static void breathe(void)
+static void cpu_pause(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -38,12 +38,12 @@ static void run_call(zt_cpu_call *c, void *local)
         if (c->items[k]) c->kernel->run(c, k, 0, c->items[k], local);
 }
 
-static void run_part(zt_ready *r, const zt_cpu_part *p, void *local)
+static void run_part(zt_executable *r, const zt_cpu_part *p, void *local)
 {
     for (int i = p->task; i < p->task + p->n; i++) run_call(&r->task[i].call, local);
     zt_cpu_call *c = &r->task[p->task].call;
     if (p->n == 0) c->kernel->run(c, p->phase, p->begin, p->end, local);
-    settle();
+    store_fence();
 }
 
 /* The same with a span for each call of the part. */
@@ -56,7 +56,7 @@ static void run_part_timed(region *g, const zt_cpu_part *p, void *local, int thr
             run_call(&t->call, local);
         else
             t->call.kernel->run(&t->call, p->phase, p->begin, p->end, local);
-        settle();
+        store_fence();
         span.end = zt_seconds();
         g->span[__atomic_fetch_add(&g->n_spans, 1, __ATOMIC_RELAXED)] = span;
     }
@@ -67,7 +67,7 @@ typedef struct walker {
     region *g;
     void *local;
     int thread, threads;
-    const zt_cpu_coming *next; /* what it fetches ahead; NULL: nothing */
+    const zt_cpu_prefetch_item *next; /* what it fetches ahead; NULL: nothing */
     int round;                 /* the next one with weights: nothing after it is fetched yet */
     int64_t turn;              /* pieces of next, in the kernel's own count; 0: none yet */
     size_t room;               /* bytes that may still be asked for of next, if it has a call */
@@ -84,11 +84,11 @@ static void skip(walker *w)
 }
 
 /* Round i begins: what is fetched is for one after it. */
-static void look_past(walker *w, int i)
+static void skip_over(walker *w, int i)
 {
     if (!w->next) return;
     while (w->next->round <= i) skip(w);
-    const zt_cpu_coming *c = w->next;
+    const zt_cpu_prefetch_item *c = w->next;
     while (c->call) c++;
     w->round = c->round;
 }
@@ -96,7 +96,7 @@ static void look_past(walker *w, int i)
 /* The next piece of what comes next. */
 static bool ask(walker *w)
 {
-    const zt_cpu_coming *c = w->next;
+    const zt_cpu_prefetch_item *c = w->next;
     if (!c->call) {
         w->piece = c->what;
         return !w->turn++;
@@ -131,7 +131,7 @@ static bool fetch(walker *w)
     if (!w->next || !line_left(w)) return false;
     for (int i = 0; i < LINES && line_left(w); i++, w->at += LINE)
         __builtin_prefetch(w->piece.at + w->at);
-    breathe();
+    cpu_pause();
     return true;
 }
 
@@ -177,7 +177,7 @@ static void run_rounds(void *user, int thread, int threads)
     for (int i = 0; i < g->r->n_rounds; i++) {
         zt_cpu_round *round = &g->r->round[i];
         unsigned all = (unsigned)round->n * g->r->replay;
-        look_past(&w, i);
+        skip_over(&w, i);
         send_for(&w, i);
         unsigned did = run_round(&w, round);
         if (did) zt_gate_add(&round->gate, did, all);
@@ -192,11 +192,11 @@ static uint64_t meetings(const zt_cpu_engine *e, int n)
     return zt_pool_size(e->pool) > 1 ? (uint64_t)n : 0;
 }
 
-static zt_status trouble(const zt_cpu_engine *e, const zt_ready *r, zt_cpu_task *t)
+static zt_status trouble(const zt_cpu_engine *e, const zt_executable *r, zt_cpu_task *t)
 {
-    zt_trouble was = t->call.trouble;
+    zt_runtime_error was = t->call.trouble;
     const char *op = zt_op_info(r->plan.step[t->step].op)->name;
-    t->call.trouble = (zt_trouble){0};
+    t->call.trouble = (zt_runtime_error){0};
     if (was.limit < 0)
         return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s", op, t->step, was.what);
     if (was.value < 0)
@@ -206,7 +206,7 @@ static zt_status trouble(const zt_cpu_engine *e, const zt_ready *r, zt_cpu_task 
                    was.what, (long long)was.value, (long long)was.limit);
 }
 
-static zt_status find_trouble(const zt_cpu_engine *e, zt_ready *r, int first, int n)
+static zt_status find_trouble(const zt_cpu_engine *e, zt_executable *r, int first, int n)
 {
     zt_status st = ZT_OK;
     for (int i = first; i < first + n; i++)
@@ -226,13 +226,13 @@ static void run_task(void *user, int thread, int threads)
     for (int p = 0; p < c->n_phases; p++) {
         int64_t begin = c->items[p] * thread / threads, end = c->items[p] * (thread + 1) / threads;
         if (begin < end) c->kernel->run(c, p, begin, end, zt_cpu_local(g->e, thread));
-        settle();
+        store_fence();
         zt_pool_barrier(g->e->pool, thread);
     }
 }
 
 /* One step's calls: at most a copy and its own. */
-static zt_status run_step(zt_cpu_engine *e, zt_ready *r, int first, int n)
+static zt_status run_step(zt_cpu_engine *e, zt_executable *r, int first, int n)
 {
     for (int i = first; i < first + n; i++) {
         zt_pool_run(e->pool, run_task, &(region){.e = e, .r = r, .task = i});
@@ -241,7 +241,7 @@ static zt_status run_step(zt_cpu_engine *e, zt_ready *r, int first, int n)
     return find_trouble(e, r, first, n);
 }
 
-static zt_status replay_watched(zt_cpu_engine *e, zt_ready *r, const zt_watch *w)
+static zt_status replay_watched(zt_cpu_engine *e, zt_executable *r, const zt_watch *w)
 {
     zt_status st = ZT_OK;
     for (int s = 0, i = 0; s < r->plan.n_steps && !st; s++) {
@@ -269,7 +269,7 @@ static void run_all(region *g)
 }
 
 /* As it runs unwatched, with times. Every part runs once: so many spans there are. */
-static zt_status replay_timed(zt_cpu_engine *e, zt_ready *r, const zt_watch *w)
+static zt_status replay_timed(zt_cpu_engine *e, zt_executable *r, const zt_watch *w)
 {
     size_t n = 0;
     for (int i = 0; i < r->n_rounds; i++)
@@ -284,7 +284,7 @@ static zt_status replay_timed(zt_cpu_engine *e, zt_ready *r, const zt_watch *w)
     return st;
 }
 
-zt_status zt_cpu_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_cpu_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
                         const zt_watch *watch)
 {
     zt_cpu_engine *e = (zt_cpu_engine *)base;

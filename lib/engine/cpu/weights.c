@@ -4,7 +4,7 @@
  * and repacked straight into its final place (pack.h), by all threads. So of a weight's file bytes
  * only a slab for each thread is ever in memory. All else is read as it is.
  */
-#include "lib/engine/cpu/own.h"
+#include "lib/engine/cpu/cpu_engine.h"
 #include "lib/engine/cpu/pack.h"
 
 #include <string.h>

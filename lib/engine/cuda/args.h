@@ -31,11 +31,11 @@ typedef enum zt_cu_dtype {
 /* What only the device can find, a block a step. The lowest `order` stays, so that the message
  * does not depend on which thread came first: orders are places in the order of the reference
  * loop. Who writes a block also sets the word at `flag`: where that is 0 the host reads no more. */
-typedef struct zt_cu_trouble {
+typedef struct zt_cu_runtime_error {
     uint32_t lock, kind; /* kind 0: none; below: replay.c has the words */
     int64_t order, value, limit;
     zt_cu_ptr flag;
-} zt_cu_trouble;
+} zt_cu_runtime_error;
 
 enum {
     ZT_CU_INDEX = 1,

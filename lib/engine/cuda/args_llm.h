@@ -114,7 +114,7 @@ typedef struct zt_cu_rows_args {
 /* ---- large products (gemm.cuh) ---------------------------------------------------------------- */
 
 enum { ZT_CU_GEMM_TILE = 128, ZT_CU_GEMM_BYTES = 128 * 136 * 4 /* of shared memory */ };
-enum { ZT_CU_CODES_BYTES = 4 * 10240 + 8 * (4352 + 8192) /* and of codes_units.cu */ };
+enum { ZT_CU_CODES_BYTES = 4 * 10240 + 8 * (4352 + 8192) /* and of codes_mma.cu */ };
 
 /* ---- matmul (matmul.cu) --------------------------------------------------------------------- */
 
@@ -186,7 +186,7 @@ typedef struct zt_cu_turn_args { /* rope_table, and qk_norm_rope where wq is the
 
 enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 
-/* Shared memory of the kernels of attention_units.cu for heads of D columns: two tiles of keys and
+/* Shared memory of the kernels of attention_mma.cu for heads of D columns: two tiles of keys and
  * of values twice, and q; keys and values once, sums of D + 8 columns by 16 rows a warp, and q where
  * D > 128. */
 #define ZT_CU_FEW_BYTES(D)         (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
@@ -200,10 +200,10 @@ typedef struct zt_cu_attention_args {
     int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */
     float scale, softcap;
     int32_t whole; /* may eight columns of a head be read at once */
-    int32_t units; /* on the matrix units: attention_units.cuh */
+    int32_t units; /* on the matrix units: attention_mma.cuh */
 } zt_cu_attention_args;
 
-/* ---- products with few rows (linear_few.cuh) ------------------------------------------------ */
+/* ---- products with few rows (linear_decode.cuh) ------------------------------------------------ */
 
 enum { ZT_CU_FEW = 8 };
 

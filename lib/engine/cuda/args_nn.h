@@ -17,7 +17,7 @@ typedef struct zt_cu_set_args {
     int32_t unbiased, training;
 } zt_cu_set_args;
 
-/* ---- sdpa.cu, sdpa_units.cu, sdpa_grad_units.cu ---------------------------------------------- */
+/* ---- sdpa.cu, sdpa_mma.cu, sdpa_grad_mma.cu ---------------------------------------------- */
 
 enum { ZT_CU_SDPA_MOST = 256 }; /* columns */
 

@@ -1,4 +1,4 @@
-/* attention.cu - causal attention over a cache of f32, or of heads that attention_units.cu does not
+/* attention.cu - causal attention over a cache of f32, or of heads that attention_mma.cu does not
  * take: a block takes one row, up to HEADS query heads of one key head, and one split of the keys or
  * all. And the join of splits, of every cache.
  */

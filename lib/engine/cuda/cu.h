@@ -150,7 +150,7 @@ typedef struct zt_cu_dim {
     unsigned x, y, z;
 } zt_cu_dim;
 
-typedef struct zt_cu_tape zt_cu_tape; /* tape.h */
+typedef struct zt_cu_tape zt_cu_tape; /* persistent_kernel.h */
 
 /* An op, as a row's `emit` finds it. emit runs several times: once to see what the step needs, with
  * addresses that mean nothing, then whenever the step is captured or run; so it depends on what is
@@ -163,7 +163,7 @@ struct zt_cu_call {
     zt_cu_ptr x[ZT_MAX_IN], y[ZT_MAX_OUT];          /* 0: absent, not wanted */
     const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
     unsigned model;                                 /* inputs that are a model's weights, as bits */
-    zt_cu_ptr trouble;                              /* a zt_cu_trouble */
+    zt_cu_ptr trouble;                              /* a zt_cu_runtime_error */
     bool beside; /* emit: what is launched next needs nothing of what this op launched before */
     zt_cu_tape *tape; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
@@ -243,7 +243,7 @@ typedef struct zt_cu_task { /* a step: copies into places apart, then its row */
     size_t table_at; /* in ready's tables */
 } zt_cu_task;
 
-struct zt_ready {
+struct zt_executable {
     zt_arena *memory;
     zt_plan plan;
     zt_cu_task *task;
@@ -262,26 +262,26 @@ struct zt_ready {
     zt_cu_event *times; /* n_tasks + 1, made when first watched */
 };
 
-zt_ready *zt_cu_prepare(zt_engine *e, const zt_plan *plan);
-void zt_cu_unprepare(zt_engine *e, zt_ready *r);
+zt_executable *zt_cu_prepare(zt_engine *e, const zt_plan *plan);
+void zt_cu_unprepare(zt_engine *e, zt_executable *r);
 /* Where inputs and outputs are: the plan's own memory, or the buffers given. */
 typedef struct zt_cu_where {
     zt_ebuf *const *in, *const *out; /* NULL: the plan's */
     zt_cu_ptr troubles;
     zt_cu_tape *tape; /* or NULL */
 } zt_cu_where;
-zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r);
-zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_cu_where *w);
-zt_status zt_cu_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_cu_capture(zt_cu_engine *e, zt_executable *r);
+zt_status zt_cu_run_task(zt_cu_engine *e, const zt_executable *r, int task, const zt_cu_where *w);
+zt_status zt_cu_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                        const zt_watch *watch);
 /* The trouble of op `op`, step `step` (-1: none), if the block holds one. */
-zt_status zt_cu_trouble_told(zt_ctx *ctx, const zt_cu_trouble *t, zt_op op, int step);
+zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *t, zt_op op, int step);
 
 /* n blocks, empty, and the word at `flag` that they set. */
-zt_status zt_cu_troubles_clear(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag);
+zt_status zt_cu_clear_runtime_errors(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag);
 
 /* work.c */
-zt_status zt_cu_enqueue(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_cu_enqueue(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
 zt_status zt_cu_flush(zt_engine *e);
 zt_status zt_cu_sync(zt_engine *e); /* waits for all of it and tells the first trouble */
 

@@ -177,7 +177,7 @@ FN value run_op(const zt_cu_chain_op &o, const value *v, int64_t i, zt_cu_ptr tr
     else
         y.i = wrapped(o.to, of_integers(o, a.i, b.i));
     if (o.of >= ZT_CU_I64 && divides(o.fn) && !b.i)
-        trouble(PTR(zt_cu_trouble, troubles), ZT_CU_DIVISION, i, 0, -1);
+        trouble(PTR(zt_cu_runtime_error, troubles), ZT_CU_DIVISION, i, 0, -1);
     return rounded(o.to, y);
 }
 

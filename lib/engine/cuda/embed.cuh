@@ -12,7 +12,7 @@ FN int64_t row_of(const zt_cu_rows_args &a, int64_t n, bool tell)
 {
     int64_t i = PTR(const int32_t, a.i)[n];
     if (i >= 0 && i < a.rows) return i;
-    if (tell && a.strict) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, n, i, a.rows);
+    if (tell && a.strict) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_INDEX, n, i, a.rows);
     return -1;
 }
 

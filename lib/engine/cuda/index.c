@@ -57,9 +57,9 @@ static zt_status target_close(zt_cu_call *c, const target *t)
     return cast(c, t->at, t->type, c->y[0], c->in[0]->dtype, zt_type_count(c->in[0]));
 }
 
-static bool word_is(const zt_word *w, const char *s) { return strcmp(w->s, s) == 0; }
+static bool word_is(const zt_enum_string *w, const char *s) { return strcmp(w->s, s) == 0; }
 
-static zt_cu_merge merge_of(const zt_word *w)
+static zt_cu_merge merge_of(const zt_enum_string *w)
 {
     static const char *const words[] = {"none", "add", "mul", "max", "min"};
     int k = 0;
@@ -69,7 +69,7 @@ static zt_cu_merge merge_of(const zt_word *w)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static zt_cu_parts_args parts_of(const zt_cu_call *c, int64_t batch, int64_t k, const zt_word *oob)
+static zt_cu_parts_args parts_of(const zt_cu_call *c, int64_t batch, int64_t k, const zt_enum_string *oob)
 {
     const zt_type *x = c->in[0], *i = c->in[1];
     zt_cu_parts_args a = {.x = c->x[0],
@@ -97,7 +97,7 @@ static zt_cu_parts_args parts_of(const zt_cu_call *c, int64_t batch, int64_t k, 
 }
 
 /* of gather_nd and scatter_nd: the tuples are i's last dimension. */
-static zt_cu_parts_args tuples_of(const zt_cu_call *c, int64_t batch, const zt_word *oob)
+static zt_cu_parts_args tuples_of(const zt_cu_call *c, int64_t batch, const zt_enum_string *oob)
 {
     const zt_type *i = c->in[1];
     zt_cu_parts_args a = parts_of(c, batch, i->dim[i->rank - 1], oob);
@@ -159,7 +159,7 @@ static zt_status emit_scatter_nd(zt_cu_call *c)
  */
 
 /* i's elements are places in the plane of `large`, one after the other. */
-static zt_cu_parts_args planes_of(const zt_cu_call *c, const zt_type *large, const zt_word *oob)
+static zt_cu_parts_args planes_of(const zt_cu_call *c, const zt_type *large, const zt_enum_string *oob)
 {
     const zt_type *i = c->in[1];
     const int64_t planes = large->dim[0] * large->dim[1], n = zt_type_count(i);
@@ -206,7 +206,7 @@ static zt_status emit_max_unpool(zt_cu_call *c)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static zt_cu_elements_args elements_of(const zt_cu_call *c, int64_t axis, const zt_word *oob)
+static zt_cu_elements_args elements_of(const zt_cu_call *c, int64_t axis, const zt_enum_string *oob)
 {
     const zt_type *x = c->in[0], *i = c->in[1];
     int at = (int)(axis < 0 ? axis + x->rank : axis);
@@ -244,7 +244,7 @@ static zt_status emit_gather_elements(zt_cu_call *c)
     return zt_cu_launch_each(c, "zt_cu_gather_elements", a.lines * a.n, &a, sizeof a);
 }
 
-static zt_status scatter_elements(zt_cu_call *c, int64_t axis, const zt_word *oob, zt_cu_merge how)
+static zt_status scatter_elements(zt_cu_call *c, int64_t axis, const zt_enum_string *oob, zt_cu_merge how)
 {
     target t;
     zt_cu_elements_args a = elements_of(c, axis, oob);

@@ -37,7 +37,7 @@ FN int64_t part_at(const zt_cu_parts_args &a, int64_t r, bool tell)
     for (int64_t k = 0; k < a.k; k++) {
         const int64_t n = a.dim[k], index = PTR(const int32_t, a.i)[r * a.k + k];
         if (index < 0 || index >= n) {
-            if (a.fails && tell) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, r, index, n);
+            if (a.fails && tell) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_INDEX, r, index, n);
             return -1;
         }
         at = at * n + index;
@@ -92,7 +92,7 @@ FN int64_t element_at(const zt_cu_elements_args &a, int64_t i_from, int64_t x_fr
 {
     const int64_t e = i_from + k * a.i_step, index = PTR(const int32_t, a.i)[e];
     if (index >= 0 && index < a.size) return x_from + index * a.x_step;
-    if (a.fails) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, e, index, a.size);
+    if (a.fails) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_INDEX, e, index, a.size);
     return -1;
 }
 
@@ -138,6 +138,6 @@ KERNEL_OF(zt_cu_one_hot, zt_cu_one_hot_args, 256)
     for (int64_t e = first(); e < a.n && a.fails; e += stride()) {
         const int64_t index = PTR(const int32_t, a.i)[e];
         if (index < 0 || index >= a.depth)
-            trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_INDEX, e, index, a.depth);
+            trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_INDEX, e, index, a.depth);
     }
 }

@@ -1,5 +1,5 @@
 /* kernels.c - which row runs an op, and how a row launches its kernels. */
-#include "lib/engine/cuda/tape.h"
+#include "lib/engine/cuda/persistent_kernel.h"
 
 #include <string.h>
 

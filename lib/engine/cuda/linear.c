@@ -47,13 +47,13 @@ typedef struct how {
     bool pairs;      /* x as pairs of f16 (pair.cuh) */
 } how;
 
-static bool rounds(const zt_word *act) { return strcmp(act->s, "f32") != 0; }
+static bool rounds(const zt_enum_string *act) { return strcmp(act->s, "f32") != 0; }
 
 /* Rows of codes a row of x. */
-static int codes_of(const zt_word *act) { return strcmp(act->s, "q16") ? 1 : 2; }
+static int codes_of(const zt_enum_string *act) { return strcmp(act->s, "q16") ? 1 : 2; }
 
 /* units: has the device matrix units that are worth two products for one? */
-static how how_of(const zt_word *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed, bool units)
+static how how_of(const zt_enum_string *act, zt_dtype x, zt_dtype w, const zt_cu_pack *packed, bool units)
 {
     int block = packed ? zt_dtype_get(w)->block : 32;
     if (packed && rounds(act))
@@ -94,7 +94,7 @@ static int curve_of(const zt_after *f)
         {ZT_OP_geglu, ZT_CU_GELU, ZT_CU_GELU_ERF},
         {ZT_OP_tanh, ZT_CU_TANH, 0},
     };
-    const zt_word *form = f->attrs; /* the only attribute of those that have one */
+    const zt_enum_string *form = f->attrs; /* the only attribute of those that have one */
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
         if (curves[i].op == f->op)
             return form && !strcmp(form->s, "erf") ? curves[i].erf : curves[i].tanh;
@@ -105,7 +105,7 @@ static int curve_of(const zt_after *f)
 
 typedef struct products {
     zt_cu_call *c;
-    const zt_word *act;
+    const zt_enum_string *act;
     int n, w[ZT_CU_PRODUCTS], b[ZT_CU_PRODUCTS]; /* inputs */
     zt_cu_ptr y[ZT_CU_PRODUCTS];                 /* 0: not wanted */
     zt_cu_ptr residual;

@@ -29,7 +29,7 @@ static zt_status run(zt_cu_call *c, const char *name, int64_t n, int64_t each, c
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static zt_status emit_pair(zt_cu_call *c, zt_cu_pair_loss kind, const zt_word *reduction, double p)
+static zt_status emit_pair(zt_cu_call *c, zt_cu_pair_loss kind, const zt_enum_string *reduction, double p)
 {
     zt_cu_pair_args a = {.x = c->x[0],
                          .target = c->x[1],
@@ -101,7 +101,7 @@ static zt_status run_forward(zt_cu_call *c, const zt_cu_class_args *a)
                a, sizeof *a);
 }
 
-static zt_status emit_forward(zt_cu_call *c, zt_cu_class_args *a, const zt_word *reduction)
+static zt_status emit_forward(zt_cu_call *c, zt_cu_class_args *a, const zt_enum_string *reduction)
 {
     const bool none = reduction->s[0] == 'n', mean = reduction->s[0] == 'm';
     const zt_dtype wide = wide_of(c), y_type = c->out[0]->dtype;
@@ -137,7 +137,7 @@ static zt_status emit_nll(zt_cu_call *c)
     return emit_forward(c, &a, &n->reduction);
 }
 
-static zt_status emit_back(zt_cu_call *c, zt_cu_class_args *a, const zt_word *reduction)
+static zt_status emit_back(zt_cu_call *c, zt_cu_class_args *a, const zt_enum_string *reduction)
 {
     a->dx = c->y[0];
     a->each = reduction->s[0] == 'n';

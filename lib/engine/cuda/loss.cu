@@ -57,7 +57,7 @@ FN int64_t class_at(const zt_cu_class_args &a, int64_t i, bool tell)
     const int64_t c = PTR(const int32_t, a.target)[i];
     if (c == a.ignore) return -1;
     if (c >= 0 && c < a.classes) return c;
-    if (tell) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_TARGET, i, c, a.classes);
+    if (tell) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_TARGET, i, c, a.classes);
     return -1;
 }
 

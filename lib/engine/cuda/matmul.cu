@@ -1,6 +1,6 @@
 /* matmul.cu - products of matrices of one type, in batches: tiles of 64 by 64, 16 of K at a time
  * through shared memory. Sums of f32 are one fused chain in order of K; f16 and bf16 go to the
- * matrix units, large ones in matmul_units.cu, with the same bits. What a place of y gets depends on
+ * matrix units, large ones in matmul_mma.cu, with the same bits. What a place of y gets depends on
  * its row and column alone.
  */
 #include "lib/engine/cuda/matmul.h"

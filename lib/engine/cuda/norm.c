@@ -30,7 +30,7 @@ static unsigned threads_of(int64_t K)
     return n;
 }
 
-/* At most what a block has that makes a norm on its way (tape.cu). */
+/* At most what a block has that makes a norm on its way (persistent_kernel.cu). */
 unsigned zt_cu_norm_team(int64_t K)
 {
     unsigned n = threads_of(K);

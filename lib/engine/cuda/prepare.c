@@ -3,7 +3,7 @@
  * Each step is asked once, with addresses that mean nothing, what it needs: kernels, scratch,
  * tables. What all of them need is made here, so that a replay allocates nothing.
  */
-#include "lib/engine/cuda/tape.h"
+#include "lib/engine/cuda/persistent_kernel.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 /* ---- memory of the plan ---------------------------------------------------------------------- */
 
-static zt_status lay_out(zt_cu_engine *e, zt_ready *r, zt_place_kind kind, int n, zt_layout *l,
+static zt_status lay_out(zt_cu_engine *e, zt_executable *r, zt_place_kind kind, int n, zt_layout *l,
                          size_t *total)
 {
     return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
@@ -34,7 +34,7 @@ static zt_status want_arena(zt_cu_engine *e, size_t bytes)
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Where a value is; 0: nowhere. */
-static zt_cu_ptr address(const zt_cu_engine *e, const zt_ready *r, int v, const zt_cu_where *w,
+static zt_cu_ptr address(const zt_cu_engine *e, const zt_executable *r, int v, const zt_cu_where *w,
                          bool packed)
 {
     if (v < 0) return 0;
@@ -53,19 +53,19 @@ static zt_cu_ptr address(const zt_cu_engine *e, const zt_ready *r, int v, const 
     return 0;
 }
 
-static bool is_there(const zt_ready *r, int v)
+static bool is_there(const zt_executable *r, int v)
 {
     return v >= 0 && r->plan.place[v].kind != ZT_PLACE_NOWHERE;
 }
 
-static const zt_ebuf *buffer_of(const zt_ready *r, int v)
+static const zt_ebuf *buffer_of(const zt_executable *r, int v)
 {
     bool is = v >= 0 && r->plan.place[v].kind == ZT_PLACE_BUF;
     return is ? r->plan.buf[r->plan.place[v].index] : NULL;
 }
 
 /* The call of a task, but for addresses: the same when it is sized and when it runs. */
-static void describe(zt_cu_engine *e, const zt_ready *r, const zt_cu_task *t, zt_cu_call *c)
+static void describe(zt_cu_engine *e, const zt_executable *r, const zt_cu_task *t, zt_cu_call *c)
 {
     const zt_step *st = &r->plan.step[t->step];
     const zt_opinfo *info = zt_op_info(st->op);
@@ -83,7 +83,7 @@ static void describe(zt_cu_engine *e, const zt_ready *r, const zt_cu_task *t, zt
 
 /* ---- a task run, or captured ----------------------------------------------------------------- */
 
-zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_cu_where *w)
+zt_status zt_cu_run_task(zt_cu_engine *e, const zt_executable *r, int task, const zt_cu_where *w)
 {
     const zt_cu_task *t = &r->task[task];
     const zt_step *st = &r->plan.step[t->step];
@@ -100,7 +100,7 @@ zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_
         if (t->apart >> k & 1)
             s = zt_cu_move(&c, c.y[k], address(e, r, st->in[k], w, false),
                            zt_type_bytes(&r->plan.type[st->in[k]]));
-    c.trouble = w->troubles + (size_t)task * sizeof(zt_cu_trouble);
+    c.trouble = w->troubles + (size_t)task * sizeof(zt_cu_runtime_error);
     c.scratch = e->arena.at + up(r->plan.arena_bytes);
     c.tables = r->tables.at;
     c.table_bytes = t->table_at;
@@ -110,7 +110,7 @@ zt_status zt_cu_run_task(zt_cu_engine *e, const zt_ready *r, int task, const zt_
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
 /* Input k in an engine's buffer: packed where the row reads that, else plain. */
-static zt_status choose_form(zt_cu_engine *e, const zt_ready *r, zt_cu_task *t, int k, int v)
+static zt_status choose_form(zt_cu_engine *e, const zt_executable *r, zt_cu_task *t, int k, int v)
 {
     zt_ebuf *b = (zt_ebuf *)(uintptr_t)buffer_of(r, v);
     if (!b || !b->pack) return ZT_OK;
@@ -118,7 +118,7 @@ static zt_status choose_form(zt_cu_engine *e, const zt_ready *r, zt_cu_task *t, 
     return t->packed[k] ? ZT_OK : zt_cu_plain(e, b);
 }
 
-static zt_status find_row(zt_cu_engine *e, const zt_ready *r, zt_cu_task *t)
+static zt_status find_row(zt_cu_engine *e, const zt_executable *r, zt_cu_task *t)
 {
     const zt_step *st = &r->plan.step[t->step];
     const zt_opinfo *info = zt_op_info(st->op);
@@ -135,7 +135,7 @@ static zt_status find_row(zt_cu_engine *e, const zt_ready *r, zt_cu_task *t)
 }
 
 /* What all steps need, gathered. */
-static zt_status size_task(zt_cu_engine *e, zt_ready *r, zt_cu_task *t, zt_cu_call *all)
+static zt_status size_task(zt_cu_engine *e, zt_executable *r, zt_cu_task *t, zt_cu_call *all)
 {
     zt_cu_call c;
     describe(e, r, t, &c);
@@ -155,7 +155,7 @@ static zt_status size_task(zt_cu_engine *e, zt_ready *r, zt_cu_task *t, zt_cu_ca
     return s;
 }
 
-static zt_status make_tasks(zt_cu_engine *e, zt_ready *r, zt_cu_call *all)
+static zt_status make_tasks(zt_cu_engine *e, zt_executable *r, zt_cu_call *all)
 {
     r->task = zt_arena_alloc(r->memory, (size_t)(r->plan.n_steps + 1) * sizeof *r->task);
     if (!r->task) return ZT_ENOMEM;
@@ -179,19 +179,19 @@ static zt_status make_tasks(zt_cu_engine *e, zt_ready *r, zt_cu_call *all)
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* Trouble blocks know where the word is that says that one of them is used. */
-static zt_status make_io(zt_cu_engine *e, zt_ready *r)
+static zt_status make_io(zt_cu_engine *e, zt_executable *r)
 {
-    size_t blocks = (size_t)r->n_tasks * sizeof(zt_cu_trouble), whole = r->flag_at + ALIGN;
+    size_t blocks = (size_t)r->n_tasks * sizeof(zt_cu_runtime_error), whole = r->flag_at + ALIGN;
     r->trouble_at = whole;
     zt_status s = zt_cu_alloc(e, ZT_CU_HOST_MEM, whole, &r->host);
     if (!s) s = zt_cu_alloc(e, ZT_CU_DEVICE_MEM, whole + blocks, &r->device);
     if (!s) memset(r->host.host, 0, whole);
     if (!s) s = zt_cu_clear(e, r->device.at + r->flag_at, ALIGN);
-    return s ? s : zt_cu_troubles_clear(e, r->device.at + r->trouble_at, r->n_tasks,
+    return s ? s : zt_cu_clear_runtime_errors(e, r->device.at + r->trouble_at, r->n_tasks,
                                         r->device.at + r->flag_at);
 }
 
-static zt_status prepare(zt_cu_engine *e, zt_ready *r, const zt_plan *plan)
+static zt_status prepare(zt_cu_engine *e, zt_executable *r, const zt_plan *plan)
 {
     zt_cu_call all = {0};
     size_t total = 0;
@@ -211,10 +211,10 @@ static zt_status prepare(zt_cu_engine *e, zt_ready *r, const zt_plan *plan)
     return s || plan->queued ? s : zt_cu_capture(e, r);
 }
 
-zt_ready *zt_cu_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_cu_prepare(zt_engine *base, const zt_plan *plan)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_ready *r = zt_cu_enter(e) ? NULL : zt_calloc(base->ctx, 1, sizeof *r);
+    zt_executable *r = zt_cu_enter(e) ? NULL : zt_calloc(base->ctx, 1, sizeof *r);
     if (!r) return NULL;
     e->plans++;
     r->memory = zt_arena_new(base->ctx, 0);
@@ -223,7 +223,7 @@ zt_ready *zt_cu_prepare(zt_engine *base, const zt_plan *plan)
     return NULL;
 }
 
-void zt_cu_unprepare(zt_engine *base, zt_ready *r)
+void zt_cu_unprepare(zt_engine *base, zt_executable *r)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
     if (!r) return;

@@ -185,9 +185,9 @@ template <class T> FN T block_max(T v, T *room)
 /* ---- troubles -------------------------------------------------------------------------------- */
 
 /* What only running can find; the lowest `order` of the step stays. */
-FN void trouble(zt_cu_trouble *t, uint32_t kind, int64_t order, int64_t value, int64_t limit)
+FN void trouble(zt_cu_runtime_error *t, uint32_t kind, int64_t order, int64_t value, int64_t limit)
 {
-    volatile zt_cu_trouble *v = t;
+    volatile zt_cu_runtime_error *v = t;
     for (bool done = false; !done;) {
         if (atomic_cas(&t->lock, 0u, 1u)) continue;
         fence();

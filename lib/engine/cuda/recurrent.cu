@@ -18,7 +18,7 @@ FN int64_t length_of(const zt_cu_recurrent_args &a, int64_t n)
 {
     int64_t length = a.lengths ? PTR(const int32_t, a.lengths)[n] : a.T;
     if (length >= 0 && length <= a.T) return length;
-    if (thread() == 0) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_LENGTH, n, length, a.T + 1);
+    if (thread() == 0) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_LENGTH, n, length, a.T + 1);
     return 0;
 }
 

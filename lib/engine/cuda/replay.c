@@ -1,6 +1,6 @@
 /* replay.c - a plan captured as one graph, and run: inputs into pinned memory, one launch, outputs
  * out of it. Watched, its steps run one by one with an event between them. */
-#include "lib/engine/cuda/tape.h"
+#include "lib/engine/cuda/persistent_kernel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const char *const words[ZT_CU_TROUBLES] = {
     [ZT_CU_DIVISION] = "an integer is divided by zero",
 };
 
-zt_status zt_cu_trouble_told(zt_ctx *ctx, const zt_cu_trouble *t, zt_op op, int step)
+zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *t, zt_op op, int step)
 {
     char where[32] = "";
     if (t->kind == 0) return ZT_OK;
@@ -29,32 +29,32 @@ zt_status zt_cu_trouble_told(zt_ctx *ctx, const zt_cu_trouble *t, zt_op op, int 
                    (long long)t->value, (long long)t->limit);
 }
 
-zt_status zt_cu_troubles_clear(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag)
+zt_status zt_cu_clear_runtime_errors(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag)
 {
     zt_status s = zt_cu_clear(e, flag, sizeof(uint32_t));
     for (int i = 0; i < n && !s;) {
-        size_t bytes = (size_t)(n - i) * sizeof(zt_cu_trouble);
+        size_t bytes = (size_t)(n - i) * sizeof(zt_cu_runtime_error);
         uint8_t *p = zt_cu_half(e, &bytes);
         if (!p) return zt_ctx_status(e->base.ctx);
-        int part = (int)(bytes / sizeof(zt_cu_trouble));
-        for (int k = 0; k < part; k++) ((zt_cu_trouble *)p)[k] = (zt_cu_trouble){.flag = flag};
-        s = zt_cu_half_send(e, blocks + (size_t)i * sizeof(zt_cu_trouble),
-                            (size_t)part * sizeof(zt_cu_trouble));
+        int part = (int)(bytes / sizeof(zt_cu_runtime_error));
+        for (int k = 0; k < part; k++) ((zt_cu_runtime_error *)p)[k] = (zt_cu_runtime_error){.flag = flag};
+        s = zt_cu_half_send(e, blocks + (size_t)i * sizeof(zt_cu_runtime_error),
+                            (size_t)part * sizeof(zt_cu_runtime_error));
         i += part;
     }
     return s;
 }
 
 /* The flag was set: some block holds why. The first step's is told, and all are clean again. */
-static zt_status find_trouble(zt_cu_engine *e, zt_ready *r)
+static zt_status find_trouble(zt_cu_engine *e, zt_executable *r)
 {
     zt_cu_ptr blocks = r->device.at + r->trouble_at;
-    zt_cu_trouble *all = zt_alloc_array(e->base.ctx, (size_t)r->n_tasks, sizeof *all);
+    zt_cu_runtime_error *all = zt_alloc_array(e->base.ctx, (size_t)r->n_tasks, sizeof *all);
     zt_status s = all ? zt_cu_read(e, blocks, all, (size_t)r->n_tasks * sizeof *all) : ZT_ENOMEM;
-    if (!s) s = zt_cu_troubles_clear(e, blocks, r->n_tasks, r->device.at + r->flag_at);
+    if (!s) s = zt_cu_clear_runtime_errors(e, blocks, r->n_tasks, r->device.at + r->flag_at);
     for (int i = 0; i < r->n_tasks && !s; i++) {
         int step = r->task[i].step;
-        s = zt_cu_trouble_told(e->base.ctx, &all[i], r->plan.step[step].op, step);
+        s = zt_cu_report_runtime_error(e->base.ctx, &all[i], r->plan.step[step].op, step);
     }
     zt_free(e->base.ctx, all);
     return s;
@@ -62,7 +62,7 @@ static zt_status find_trouble(zt_cu_engine *e, zt_ready *r)
 
 /* ---- as a graph ------------------------------------------------------------------------------ */
 
-static zt_status bring(zt_cu_engine *e, const zt_ready *r)
+static zt_status bring(zt_cu_engine *e, const zt_executable *r)
 {
     if (r->in_total == 0) return ZT_OK;
     return zt_cu_try(
@@ -70,7 +70,7 @@ static zt_status bring(zt_cu_engine *e, const zt_ready *r)
         "MemcpyHtoDAsync");
 }
 
-static zt_status fetch(zt_cu_engine *e, const zt_ready *r)
+static zt_status fetch(zt_cu_engine *e, const zt_executable *r)
 {
     size_t from = r->in_total, n = r->flag_at + sizeof(uint32_t) - from;
     return zt_cu_try(
@@ -78,12 +78,12 @@ static zt_status fetch(zt_cu_engine *e, const zt_ready *r)
         "MemcpyDtoHAsync");
 }
 
-static zt_cu_where own_places(const zt_ready *r)
+static zt_cu_where own_places(const zt_executable *r)
 {
     return (zt_cu_where){.troubles = r->device.at + r->trouble_at};
 }
 
-static zt_status run_tasks(zt_cu_engine *e, zt_ready *r, const zt_cu_where *w)
+static zt_status run_tasks(zt_cu_engine *e, zt_executable *r, const zt_cu_where *w)
 {
     zt_status s = ZT_OK;
     for (int i = 0; i < r->n_tasks && !s; i++) s = zt_cu_run_task(e, r, i, w);
@@ -91,7 +91,7 @@ static zt_status run_tasks(zt_cu_engine *e, zt_ready *r, const zt_cu_where *w)
 }
 
 /* The tape of a plan that is captured, and which of its launches go on it. */
-static zt_status write_tape(zt_cu_engine *e, zt_ready *r, zt_cu_where *w)
+static zt_status write_tape(zt_cu_engine *e, zt_executable *r, zt_cu_where *w)
 {
     if (!zt_cu_tape_fits(e)) return ZT_OK;
     if (!r->tape) {
@@ -107,7 +107,7 @@ static zt_status write_tape(zt_cu_engine *e, zt_ready *r, zt_cu_where *w)
     return s;
 }
 
-zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
+zt_status zt_cu_capture(zt_cu_engine *e, zt_executable *r)
 {
     zt_cu_graph graph = NULL;
     zt_cu_where w = own_places(r);
@@ -133,7 +133,7 @@ zt_status zt_cu_capture(zt_cu_engine *e, zt_ready *r)
     return s;
 }
 
-static zt_status run_graph(zt_cu_engine *e, zt_ready *r)
+static zt_status run_graph(zt_cu_engine *e, zt_executable *r)
 {
     zt_status s = r->moved == e->moved ? ZT_OK : zt_cu_capture(e, r);
     return s ? s : zt_cu_try(e, e->cu.GraphLaunch(r->exec, e->stream), "GraphLaunch");
@@ -142,7 +142,7 @@ static zt_status run_graph(zt_cu_engine *e, zt_ready *r)
 /* ---- watched --------------------------------------------------------------------------------- */
 
 /* All steps are asked before any runs. */
-static zt_status ask_before(zt_cu_engine *e, zt_ready *r, const zt_watch *watch)
+static zt_status ask_before(zt_cu_engine *e, zt_executable *r, const zt_watch *watch)
 {
     zt_status s = ZT_OK;
     for (int i = 0; watch->before && i < r->plan.n_steps && !s; i++)
@@ -155,7 +155,7 @@ static zt_status ask_before(zt_cu_engine *e, zt_ready *r, const zt_watch *watch)
     return s;
 }
 
-static zt_status run_steps(zt_cu_engine *e, zt_ready *r)
+static zt_status run_steps(zt_cu_engine *e, zt_executable *r)
 {
     zt_cu_where w = own_places(r);
     zt_status s = bring(e, r);
@@ -168,7 +168,7 @@ static zt_status run_steps(zt_cu_engine *e, zt_ready *r)
 }
 
 /* Their times, laid so that the first begins with `submitted`. */
-static zt_status tell_after(zt_cu_engine *e, zt_ready *r, const zt_watch *watch, double submitted)
+static zt_status tell_after(zt_cu_engine *e, zt_executable *r, const zt_watch *watch, double submitted)
 {
     zt_status s = ZT_OK;
     double at = submitted;
@@ -187,14 +187,14 @@ static zt_status tell_after(zt_cu_engine *e, zt_ready *r, const zt_watch *watch,
 
 /* ---- the replay ------------------------------------------------------------------------------ */
 
-static uint32_t flag_of(const zt_ready *r)
+static uint32_t flag_of(const zt_executable *r)
 {
     uint32_t flag;
     memcpy(&flag, r->host.host + r->flag_at, sizeof flag);
     return flag;
 }
 
-zt_status zt_cu_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_cu_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
                        const zt_watch *watch)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;

@@ -1,5 +1,5 @@
 /* rope.cu - rotary positions, and rows into the cache. A block a row. */
-#include "lib/engine/cuda/seat.cuh"
+#include "lib/engine/cuda/rope_kv_write.cuh"
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * A block takes ROWS rows of one head (of queries; in the gradient of keys and values, of keys),
  * a warp four of them, and goes over the others by tiles of 32 in shared memory: a lane a score,
  * then a lane every 32nd column of what is summed. All sums have one order; nothing is added
- * atomically. On NVIDIA's machines heads of up to 128 columns go by sdpa_units.cu and
- * sdpa_grad_units.cu.
+ * atomically. On NVIDIA's machines heads of up to 128 columns go by sdpa_mma.cu and
+ * sdpa_grad_mma.cu.
  */
 #include "lib/engine/cuda/sdpa.cuh"
 

@@ -11,7 +11,7 @@ FN int64_t keys_of(const zt_cu_sdpa_args &a, int64_t batch, int64_t order)
 {
     int64_t n = a.len ? PTR(const int32_t, a.len)[batch] : a.t;
     if (n >= 0 && n <= a.t) return n;
-    if (thread() == 0) trouble(PTR(zt_cu_trouble, a.trouble), ZT_CU_LENGTH, order, n, a.t + 1);
+    if (thread() == 0) trouble(PTR(zt_cu_runtime_error, a.trouble), ZT_CU_LENGTH, order, n, a.t + 1);
     return 0;
 }
 

@@ -21,7 +21,7 @@ FN int64_t slot_of(const zt_cu_slots &s, int64_t t, int64_t p, zt_cu_ptr at, int
         if (block < 0 || block >= s.B) kind = ZT_CU_BLOCK, value = block, limit = s.B;
     }
     if (kind) {
-        if (at) trouble(PTR(zt_cu_trouble, at), kind, order, value, limit);
+        if (at) trouble(PTR(zt_cu_runtime_error, at), kind, order, value, limit);
         return -1;
     }
     return s.table ? block * s.block + p % s.block : p;

@@ -24,7 +24,7 @@ static zt_cu_ptr turns(zt_cu_call *c, int64_t n)
 static zt_status failed(const zt_cu_call *c) { return zt_ctx_status(c->e->base.ctx); }
 
 /* What a transform of n is multiplied by: lib/ops/spectral.c. */
-static double scale_of(const zt_word *norm, bool inverse, int64_t n)
+static double scale_of(const zt_enum_string *norm, bool inverse, int64_t n)
 {
     if (norm->s[0] == 'o') return n ? 1 / sqrt((double)n) : 1;
     return (norm->s[0] == 'b') == inverse && n ? 1 / (double)n : 1;
@@ -55,7 +55,7 @@ static zt_status transform(zt_cu_call *c, zt_cu_dft_args *a)
 static int64_t columns(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
 /* Lines of real numbers, which x or y has. */
-static zt_cu_dft_args lines_of(const zt_type *real, const zt_word *norm, bool twice)
+static zt_cu_dft_args lines_of(const zt_type *real, const zt_enum_string *norm, bool twice)
 {
     int64_t n = columns(real);
     return (zt_cu_dft_args){.lines = n ? zt_type_count(real) / n : 0,
@@ -67,7 +67,7 @@ static zt_cu_dft_args lines_of(const zt_type *real, const zt_word *norm, bool tw
 }
 
 /* Real lines to bins: rfft, and irfft's gradient. */
-static zt_status to_bins(zt_cu_call *c, const zt_word *norm, bool twice)
+static zt_status to_bins(zt_cu_call *c, const zt_enum_string *norm, bool twice)
 {
     zt_cu_dft_args a = lines_of(c->in[0], norm, twice);
     a.kind = ZT_CU_TO_BINS;
@@ -76,7 +76,7 @@ static zt_status to_bins(zt_cu_call *c, const zt_word *norm, bool twice)
 }
 
 /* And back: irfft, and rfft's gradient. */
-static zt_status of_bins(zt_cu_call *c, const zt_word *norm, bool twice)
+static zt_status of_bins(zt_cu_call *c, const zt_enum_string *norm, bool twice)
 {
     zt_cu_dft_args a = lines_of(c->out[0], norm, twice);
     a.kind = ZT_CU_OF_BINS;

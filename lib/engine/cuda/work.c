@@ -8,22 +8,22 @@
 /* The word that says that a block is used lies behind the blocks. */
 static zt_cu_ptr flag_of(const zt_cu_engine *e)
 {
-    return e->ahead.at + ZT_CU_AHEAD * sizeof(zt_cu_trouble);
+    return e->ahead.at + ZT_CU_AHEAD * sizeof(zt_cu_runtime_error);
 }
 
 static zt_status equip(zt_cu_engine *e)
 {
-    size_t bytes = ZT_CU_AHEAD * sizeof(zt_cu_trouble) + sizeof(uint32_t);
+    size_t bytes = ZT_CU_AHEAD * sizeof(zt_cu_runtime_error) + sizeof(uint32_t);
     if (e->ahead.at) return ZT_OK;
     zt_status s = e->ahead_host.at ? ZT_OK
                                    : zt_cu_alloc(e, ZT_CU_HOST_MEM, bytes, &e->ahead_host);
     if (!s) s = zt_cu_alloc(e, ZT_CU_DEVICE_MEM, bytes, &e->ahead);
-    if (!s) s = zt_cu_troubles_clear(e, e->ahead.at, ZT_CU_AHEAD, flag_of(e));
+    if (!s) s = zt_cu_clear_runtime_errors(e, e->ahead.at, ZT_CU_AHEAD, flag_of(e));
     if (s) zt_cu_release(e, &e->ahead);
     return s;
 }
 
-zt_status zt_cu_enqueue(zt_engine *base, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out)
+zt_status zt_cu_enqueue(zt_engine *base, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
     zt_status s = zt_cu_enter(e);
@@ -35,7 +35,7 @@ zt_status zt_cu_enqueue(zt_engine *base, zt_ready *r, zt_ebuf *const *in, zt_ebu
     if (s) return s;
     const zt_cu_where w = {.in = in,
                            .out = out,
-                           .troubles = e->ahead.at + (size_t)e->n_ahead * sizeof(zt_cu_trouble)};
+                           .troubles = e->ahead.at + (size_t)e->n_ahead * sizeof(zt_cu_runtime_error)};
     e->pending = true;
     for (int i = 0; i < r->n_tasks && !s; i++) {
         e->ahead_op[e->n_ahead++] = r->plan.step[r->task[i].step].op;
@@ -53,7 +53,7 @@ zt_status zt_cu_flush(zt_engine *base) { return zt_cu_enter((zt_cu_engine *)base
 /* Blocks of what ran ahead, once all of it is done. */
 static zt_status look(zt_cu_engine *e)
 {
-    size_t at = ZT_CU_AHEAD * sizeof(zt_cu_trouble);
+    size_t at = ZT_CU_AHEAD * sizeof(zt_cu_runtime_error);
     uint8_t *host = e->ahead_host.host;
     uint32_t flag;
     zt_status s = ZT_OK;
@@ -62,17 +62,17 @@ static zt_status look(zt_cu_engine *e)
     e->n_ahead = 0;
     if (!flag) return ZT_OK;
     s = zt_cu_try(e, e->cu.MemcpyDtoHAsync(host, e->ahead.at, at, e->stream), "MemcpyDtoHAsync");
-    if (!s) s = zt_cu_troubles_clear(e, e->ahead.at, ZT_CU_AHEAD, flag_of(e));
+    if (!s) s = zt_cu_clear_runtime_errors(e, e->ahead.at, ZT_CU_AHEAD, flag_of(e));
     if (!s) s = zt_cu_done(e, e->cu.StreamSynchronize(e->stream), "StreamSynchronize");
     for (int i = 0; i < n && !s; i++)
-        s = zt_cu_trouble_told(e->base.ctx, (const zt_cu_trouble *)host + i, e->ahead_op[i], -1);
+        s = zt_cu_report_runtime_error(e->base.ctx, (const zt_cu_runtime_error *)host + i, e->ahead_op[i], -1);
     return s;
 }
 
 zt_status zt_cu_sync(zt_engine *base)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
-    size_t at = ZT_CU_AHEAD * sizeof(zt_cu_trouble);
+    size_t at = ZT_CU_AHEAD * sizeof(zt_cu_runtime_error);
     if (!e->pending) return ZT_OK;
     zt_status s = zt_cu_enter(e);
     if (!s && e->n_ahead)

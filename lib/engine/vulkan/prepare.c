@@ -15,7 +15,7 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 /* ---- memory of the plan ---------------------------------------------------------------------- */
 
-static zt_status lay_out(zt_vk_engine *e, zt_ready *r, zt_place_kind kind, int n, zt_layout *l,
+static zt_status lay_out(zt_vk_engine *e, zt_executable *r, zt_place_kind kind, int n, zt_layout *l,
                          size_t *total)
 {
     return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
@@ -35,12 +35,12 @@ static zt_status want_arena(zt_vk_engine *e, size_t bytes)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static zt_vk_operand operand_of(const zt_ready *r, int v)
+static zt_vk_operand operand_of(const zt_executable *r, int v)
 {
     return (zt_vk_operand){.place = v < 0 ? (zt_place){0} : r->plan.place[v]};
 }
 
-static void add_copy(zt_ready *r, int s, int k)
+static void add_copy(zt_executable *r, int s, int k)
 {
     const zt_step *st = &r->plan.step[s];
     zt_vk_task *t = &r->task[r->n_tasks++];
@@ -51,7 +51,7 @@ static void add_copy(zt_ready *r, int s, int k)
 }
 
 /* Operand k in an engine's buffer: packed where the kernel reads that, else plain. */
-static zt_status choose_form(zt_vk_engine *e, const zt_ready *r, const zt_vk_kernel *k, int i,
+static zt_status choose_form(zt_vk_engine *e, const zt_executable *r, const zt_vk_kernel *k, int i,
                              const zt_type *type, zt_vk_operand *o, zt_vk_call *c)
 {
     bool may = k->weight == i + 1;
@@ -103,7 +103,7 @@ static zt_status finish_task(zt_vk_engine *e, zt_vk_call *c, tables *all, zt_vk_
 }
 
 /* Dispatch before a kernel's own: input 0, at `from`, into the scratch, which then is `from`. */
-static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_kernel *kernel,
+static zt_status add_before(zt_vk_engine *e, zt_executable *r, int s, const zt_vk_kernel *kernel,
                             zt_vk_call c, zt_vk_operand *from)
 {
     kernel->before(e, &c);
@@ -128,7 +128,7 @@ static zt_status add_before(zt_vk_engine *e, zt_ready *r, int s, const zt_vk_ker
 
 /* Operands: inputs, the step's table if it has one, outputs. Inputs of `apart` (bit k) were copied
  * to the outputs of their number. */
-static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, unsigned apart, tables *all)
+static zt_status add_dispatch(zt_vk_engine *e, zt_executable *r, int s, unsigned apart, tables *all)
 {
     const zt_step *st = &r->plan.step[s];
     const zt_opinfo *info = zt_op_info(st->op);
@@ -165,7 +165,7 @@ static zt_status add_dispatch(zt_vk_engine *e, zt_ready *r, int s, unsigned apar
     return bad;
 }
 
-static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
+static zt_status make_tasks(zt_vk_engine *e, zt_executable *r, tables *all)
 {
     int most = (2 + ZT_MAX_DONATED) * r->plan.n_steps + 1;
     r->task = zt_arena_alloc(r->memory, (size_t)most * sizeof *r->task);
@@ -187,14 +187,14 @@ static zt_status make_tasks(zt_vk_engine *e, zt_ready *r, tables *all)
     return ZT_OK;
 }
 
-static zt_status write_tables(zt_vk_engine *e, zt_ready *r, const tables *all)
+static zt_status write_tables(zt_vk_engine *e, zt_executable *r, const tables *all)
 {
     if (all->n == 0) return ZT_OK;
     zt_status s = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, all->n * sizeof *all->word, &r->tables);
     return s ? s : zt_vk_write(e, &r->tables, 0, all->word, all->n * sizeof *all->word);
 }
 
-static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
+static zt_status prepare(zt_vk_engine *e, zt_executable *r, const zt_plan *plan)
 {
     size_t total = 0;
     tables all = {0};
@@ -212,10 +212,10 @@ static zt_status prepare(zt_vk_engine *e, zt_ready *r, const zt_plan *plan)
     return s || plan->queued ? s : zt_vk_record(e, r, false);
 }
 
-zt_ready *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_ready *r = zt_calloc(base->ctx, 1, sizeof *r);
+    zt_executable *r = zt_calloc(base->ctx, 1, sizeof *r);
     if (!r) return NULL;
     e->plans++;
     r->memory = zt_arena_new(base->ctx, 0);
@@ -224,7 +224,7 @@ zt_ready *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
     return NULL;
 }
 
-void zt_vk_unprepare(zt_engine *base, zt_ready *r)
+void zt_vk_unprepare(zt_engine *base, zt_executable *r)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
     if (!r) return;

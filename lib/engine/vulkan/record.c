@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The memory a value is in, and where in it. */
-static const zt_vk_mem *find(const zt_vk_engine *e, const zt_ready *r, const zt_vk_operand *o,
+static const zt_vk_mem *find(const zt_vk_engine *e, const zt_executable *r, const zt_vk_operand *o,
                              const zt_vk_place *w, size_t *at)
 {
     const zt_place *p = &o->place;
@@ -28,7 +28,7 @@ static const zt_vk_mem *find(const zt_vk_engine *e, const zt_ready *r, const zt_
     return NULL;
 }
 
-static void record_copy(zt_vk_engine *e, const zt_ready *r, const zt_vk_task *t,
+static void record_copy(zt_vk_engine *e, const zt_executable *r, const zt_vk_task *t,
                         const zt_vk_place *p)
 {
     size_t from_at, to_at;
@@ -38,7 +38,7 @@ static void record_copy(zt_vk_engine *e, const zt_ready *r, const zt_vk_task *t,
     if (t->bytes) e->vk.CmdCopyBuffer(p->commands, from->buffer, to->buffer, 1, &region);
 }
 
-static void record_dispatch(zt_vk_engine *e, const zt_ready *r, const zt_vk_task *t,
+static void record_dispatch(zt_vk_engine *e, const zt_executable *r, const zt_vk_task *t,
                             const zt_vk_place *p)
 {
     zt_vk_push push = {{0}, {0}};
@@ -61,9 +61,9 @@ static void record_dispatch(zt_vk_engine *e, const zt_ready *r, const zt_vk_task
     e->vk.CmdDispatch(p->commands, t->groups[0], t->groups[1], t->groups[2]);
 }
 
-void zt_vk_record_task(zt_vk_engine *e, const zt_ready *r, int task, const zt_vk_place *p)
+void zt_vk_record_task(zt_vk_engine *e, const zt_executable *r, int task, const zt_vk_place *p)
 {
-    static void (*const act[])(zt_vk_engine *, const zt_ready *, const zt_vk_task *,
+    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *,
                                const zt_vk_place *) = {record_dispatch, record_copy};
     act[r->task[task].act](e, r, &r->task[task], p);
 }
@@ -82,7 +82,7 @@ void zt_vk_record_barrier(zt_vk_engine *e, VkCommandBuffer commands, bool last)
                              &all, 0, NULL, 0, NULL);
 }
 
-static zt_status begin(zt_vk_engine *e, zt_ready *r)
+static zt_status begin(zt_vk_engine *e, zt_executable *r)
 {
     const VkCommandBufferAllocateInfo one = {.sType =
                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -104,7 +104,7 @@ static zt_status begin(zt_vk_engine *e, zt_ready *r)
              : zt_vk_check(ctx, e->vk.BeginCommandBuffer(r->commands, &info), "BeginCommandBuffer");
 }
 
-zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched)
+zt_status zt_vk_record(zt_vk_engine *e, zt_executable *r, bool watched)
 {
     r->watched = watched;
     r->moved = UINT64_MAX; /* until all is written down */

@@ -8,7 +8,7 @@
 
 static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
 
-zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
+zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
 {
     int32_t all[6]; /* lock, kind, row, part, value, limit: shaders/call.glsl */
     char where[32] = "";
@@ -24,12 +24,12 @@ zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
                    limit);
 }
 
-static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
+static zt_status find_trouble(const zt_vk_engine *e, const zt_executable *r)
 {
     const uint8_t *block = r->host.map + r->trouble_at;
     zt_status s = ZT_OK;
     for (int i = 0; i < r->n_tasks && !s; i++)
-        s = zt_vk_trouble(e->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
+        s = zt_vk_runtime_error(e->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
                           r->plan.step[r->task[i].step].op, r->task[i].step);
     return s;
 }
@@ -37,7 +37,7 @@ static zt_status find_trouble(const zt_vk_engine *e, const zt_ready *r)
 /* ---- watching -------------------------------------------------------------------------------- */
 
 /* All steps are asked before any runs: they run in one go. */
-static zt_status ask_before(zt_ready *r, const zt_watch *watch)
+static zt_status ask_before(zt_executable *r, const zt_watch *watch)
 {
     zt_status s = ZT_OK;
     for (int i = 0; watch->before && i < r->plan.n_steps && !s; i++)
@@ -46,7 +46,7 @@ static zt_status ask_before(zt_ready *r, const zt_watch *watch)
 }
 
 /* Their times, laid so that the first begins with `submitted`. */
-static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch, double submitted)
+static zt_status tell_after(zt_vk_engine *e, zt_executable *r, const zt_watch *watch, double submitted)
 {
     uint64_t first = 0;
     if (!watch->after && !watch->span) return ZT_OK;
@@ -72,7 +72,7 @@ static zt_status tell_after(zt_vk_engine *e, zt_ready *r, const zt_watch *watch,
 
 /* ---- the replay ------------------------------------------------------------------------------ */
 
-zt_status zt_vk_replay(zt_engine *base, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_vk_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
                        const zt_watch *watch)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;

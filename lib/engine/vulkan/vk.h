@@ -163,7 +163,7 @@ zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m);
 
 /* work.c */
 zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c); /* and wait for it, and all before it */
-zt_status zt_vk_enqueue(zt_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_vk_enqueue(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
 zt_status zt_vk_flush(zt_engine *e); /* hands over what is recorded */
 /* Flushes, waits for all of it and tells the first trouble. */
 zt_status zt_vk_sync(zt_engine *e);
@@ -293,7 +293,7 @@ typedef struct zt_vk_task {
     size_t table_offset; /* in ready's tables */
 } zt_vk_task;
 
-struct zt_ready {
+struct zt_executable {
     zt_arena *memory;
     zt_plan plan;
     zt_vk_task *task;
@@ -311,21 +311,21 @@ struct zt_ready {
     uint64_t moved;    /* the engine's count when it was recorded */
 };
 
-zt_ready *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
-void zt_vk_unprepare(zt_engine *e, zt_ready *r);
+zt_executable *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
+void zt_vk_unprepare(zt_engine *e, zt_executable *r);
 /* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
 typedef struct zt_vk_place {
     VkCommandBuffer commands;
     zt_ebuf *const *in, *const *out; /* NULL: host memory */
     VkDeviceAddress troubles;
 } zt_vk_place;
-zt_status zt_vk_record(zt_vk_engine *e, zt_ready *r, bool watched);
-void zt_vk_record_task(zt_vk_engine *e, const zt_ready *r, int task, const zt_vk_place *p);
+zt_status zt_vk_record(zt_vk_engine *e, zt_executable *r, bool watched);
+void zt_vk_record_task(zt_vk_engine *e, const zt_executable *r, int task, const zt_vk_place *p);
 /* What was written before is read after: by shaders and copies, and by the host where `last`. */
 void zt_vk_record_barrier(zt_vk_engine *e, VkCommandBuffer commands, bool last);
 /* The trouble of a task of op `op`, step `step` (-1: none), if its block holds one. */
-zt_status zt_vk_trouble(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
-zt_status zt_vk_replay(zt_engine *e, zt_ready *r, const void *const *in, void *const *out,
+zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
+zt_status zt_vk_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                        const zt_watch *watch);
 
 #endif

@@ -92,7 +92,7 @@ static zt_status finish(zt_vk_engine *e, zt_vk_batch *b)
 {
     zt_status s = b->handed ? wait_for(e, b->fence) : ZT_OK;
     for (uint32_t i = 0; i < b->n && b->handed && !s; i++)
-        s = zt_vk_trouble(e->base.ctx, b->troubles.map + (size_t)i * ZT_VK_TROUBLE, b->op[i], -1);
+        s = zt_vk_runtime_error(e->base.ctx, b->troubles.map + (size_t)i * ZT_VK_TROUBLE, b->op[i], -1);
     e->done = b->serial;
     b->handed = b->open = false;
     b->n = 0;
@@ -128,7 +128,7 @@ static void mark(zt_vk_mem *m, uint64_t serial)
     if (m->buffer) m->used = serial;
 }
 
-static void mark_all(zt_vk_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out)
+static void mark_all(zt_vk_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out)
 {
     for (int i = 0; i < r->plan.n_in; i++) mark(&in[i]->mem, e->serial);
     for (int i = 0; i < r->plan.n_out; i++) mark(&out[i]->mem, e->serial);
@@ -140,7 +140,7 @@ static void mark_all(zt_vk_engine *e, zt_ready *r, zt_ebuf *const *in, zt_ebuf *
     mark(&e->arena, e->serial);
 }
 
-zt_status zt_vk_enqueue(zt_engine *base, zt_ready *r, zt_ebuf *const *in, zt_ebuf *const *out)
+zt_status zt_vk_enqueue(zt_engine *base, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
     if (e->lost) return zt_vk_lost(e);

@@ -7,7 +7,7 @@
  *
  *     data  g.f32: f32[576] "@cast f16[576] \"blk.0.attn_norm.weight\" to=f32"
  *
- * A session computes such a tensor once, when it is first needed (derived.c). Types are the same
+ * A session computes such a tensor once, when it is first needed (constant_data.c). Types are the same
  * when they are for the sample's numbers and for twice those.
  */
 #include <string.h>

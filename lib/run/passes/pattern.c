@@ -69,7 +69,7 @@ static size_t bytes_of(zt_attr_kind kind)
 {
     static const size_t bytes[] = {
         [ZT_ATTR_i64] = sizeof(int64_t),   [ZT_ATTR_f64] = sizeof(double),
-        [ZT_ATTR_word] = sizeof(zt_word),  [ZT_ATTR_dims] = sizeof(zt_dims),
+        [ZT_ATTR_word] = sizeof(zt_enum_string),  [ZT_ATTR_dims] = sizeof(zt_dims),
         [ZT_ATTR_ints] = sizeof(zt_ints),  [ZT_ATTR_str] = sizeof(char *),
         [ZT_ATTR_func] = sizeof(zt_func *),
     };
@@ -80,7 +80,7 @@ static bool field_same(const zt_attrdef *a, const void *x, const zt_attrdef *b, 
 {
     const char *p = (const char *)x + a->offset, *q = (const char *)y + b->offset;
     if (a->kind != b->kind) return false;
-    if (a->kind == ZT_ATTR_word) return !strncmp(p, q, sizeof(zt_word));
+    if (a->kind == ZT_ATTR_word) return !strncmp(p, q, sizeof(zt_enum_string));
     return !memcmp(p, q, bytes_of(a->kind));
 }
 

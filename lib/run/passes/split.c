@@ -10,7 +10,7 @@
  * other's values would come together or apart, since between them ref rounds nothing.
  */
 #include "lib/run/passes/rewrite.h"
-#include "lib/run/plan.h"
+#include "lib/run/schedule.h"
 
 #include <string.h>
 
@@ -158,7 +158,7 @@ static zt_status make_edges(zt_ctx *ctx, splitting *g)
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* Segments that the plan is cut into: a view is of the step's engine before it (lib/run/plan.c). */
+/* Segments that the plan is cut into: a view is of the step's engine before it (lib/run/schedule.c). */
 static int parts_of(const splitting *g, const int *order, int *part)
 {
     int parts = 0, last = ANY;

@@ -127,7 +127,7 @@ static void run_int(zt_cpu_call *c, int64_t begin, int64_t end, int_loop *f)
         piece p = piece_at(c, item);
         if (!f(element(&c->in[0], p.in[0]), c->aux[AUX_STEP], element(&c->in[1], p.in[1]),
                c->aux[AUX_STEP + 1], element(&c->out[0], p.at), p.n))
-            zt_cpu_trouble(c, "an integer is divided by zero", 0, -1);
+            zt_cpu_runtime_error(c, "an integer is divided by zero", 0, -1);
     }
 }
 

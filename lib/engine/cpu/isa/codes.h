@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "lib/engine/cpu/isa/opened.h"
+#include "lib/engine/cpu/isa/unpacked.h"
 
 /* ---- 32 values ------------------------------------------------------------------------------- */
 

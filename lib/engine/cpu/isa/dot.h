@@ -15,7 +15,7 @@
  * arithmetic. (With AVX2 codes of 8 bits are made signed, which is what from.each else does: they begin
  * at from.whole.)
  * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
- * cv_dots_opened (AVX-512), cv_dots_opened_fine (not scalar): of codes that lie opened at p (opened.h).
+ * cv_dots_opened (AVX-512), cv_dots_opened_fine (not scalar): of codes that lie opened at p (unpacked.h).
  *
  * cv_dots_packed (AVX2, in place of cv_dots and cv_dots_fine) takes codes as they are packed, cv_dots_nibbles
  * (AVX-512) those of 4 bits. cv_dots_crossed(beyond, n, T, step, p, x, from, y) (AVX2) is both sums of a pair at

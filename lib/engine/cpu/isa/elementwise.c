@@ -1,7 +1,7 @@
 /* elementwise.c - kernels of the ops whose y[i] depends on the inputs' [i] only.
  */
 #include "lib/engine/cpu/isa/elements.h"
-#include "lib/engine/cpu/isa/single.h"
+#include "lib/engine/cpu/isa/activations_f32.h"
 
 /* ---- one gated by another -------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ static void swiglu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     run_gate(c, begin, end, local, quick_silu);
 }
 
-static bool is_erf(const zt_word *form) { return !strcmp(form->s, "erf"); }
+static bool is_erf(const zt_enum_string *form) { return !strcmp(form->s, "erf"); }
 
 static void geglu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {

@@ -20,7 +20,7 @@
 #ifndef ZT_CPU_GEMM_H
 #define ZT_CPU_GEMM_H
 
-#include "lib/engine/cpu/isa/flush.h"
+#include "lib/engine/cpu/isa/denormals.h"
 #include "lib/engine/cpu/isa/simd.h"
 
 #if defined(ZT_ISA_avx512)

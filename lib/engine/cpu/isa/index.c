@@ -45,7 +45,7 @@ static void gather_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
             gather_row(&c->in[0], at[r], y + r * K);
             continue;
         }
-        if (index_fails(c)) zt_cpu_trouble(c, "index", at[r], N);
+        if (index_fails(c)) zt_cpu_runtime_error(c, "index", at[r], N);
         memset(y + r * K, 0, (size_t)K * sizeof *y);
     }
 }
@@ -119,7 +119,7 @@ static void scatter_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
         memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
     for (int64_t r = 0; r < n; r++) {
         if (at[r] < 0 || at[r] >= N) {
-            if (index_fails(c)) zt_cpu_trouble(c, "index", at[r], N);
+            if (index_fails(c)) zt_cpu_runtime_error(c, "index", at[r], N);
             continue;
         }
         for (int64_t k = first; k < last; k++) z[at[r] * K + k] += y[r * K + k];
@@ -141,7 +141,7 @@ static void one_hot_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
         if (at[e] >= 0 && at[e] < a->depth)
             y[at[e]] = 1;
         else if (a->oob.s[0] == 'e')
-            zt_cpu_trouble(c, "index", at[e], a->depth);
+            zt_cpu_runtime_error(c, "index", at[e], a->depth);
     }
 }
 

@@ -16,11 +16,11 @@
  *             q[columns / 4][T][4], i16 scale[T][2] unless both are one, f32 unit[T], i32 [2][T]
  *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
  *             these are multiplied by. For AMX 16 tokens have their i8 q[16][64] one after the
- *             other (opened.h); with AVX2 words of a tile of 8 are crossed (tiles.h)
+ *             other (unpacked.h); with AVX2 words of a tile of 8 are crossed (tiles.h)
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply both
  * and put the integers together. (With AVX2 they are words of 16 bits: codes.h.)
  *
- * For many tokens a group is first opened (opened.h) where the processor is faster with that; for fewer it
+ * For many tokens a group is first opened (unpacked.h) where the processor is faster with that; for fewer it
  * takes two tiles at once there. (Of plain weights with AVX2 always three.)
  *
  * Groups of a type that is kept as in the file are decoded to f32, one at a time, by each thread

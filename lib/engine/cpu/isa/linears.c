@@ -1,4 +1,4 @@
-/* linears.c - kernels of rows with products and what is done to them (lib/ops/linears.c): x is
+/* linears.c - kernels of rows with products and what is done to them (lib/ops/linear_fused.c): x is
  * brought into its form once for all products that read that form; the weights' groups are one list
  * of items, so that threads stay balanced over all of them.
  *

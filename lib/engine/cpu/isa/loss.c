@@ -174,7 +174,7 @@ static int64_t class_at(zt_cpu_call *c, int64_t i)
     int64_t t = ((const int32_t *)c->in[1].data)[i];
     if (t == c->aux[AUX_IGNORE]) return -1;
     if (t >= 0 && t < c->aux[AUX_C]) return t;
-    zt_cpu_trouble(c, "target", t, c->aux[AUX_C]);
+    zt_cpu_runtime_error(c, "target", t, c->aux[AUX_C]);
     return -1;
 }
 

@@ -30,7 +30,7 @@ static int64_t part_at(zt_cpu_call *c, const parts *p, int64_t batch, bool fails
     for (int64_t k = 0; k < p->k; k++) {
         int64_t n = c->in[0].type.dim[batch + k];
         if (i[k] < 0 || i[k] >= n) {
-            if (fails) zt_cpu_trouble(c, "index", i[k], n);
+            if (fails) zt_cpu_runtime_error(c, "index", i[k], n);
             return -1;
         }
         at = at * n + i[k];
@@ -67,7 +67,7 @@ static void gather_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
 /* ---- scatter_nd: columns of all parts an item, so that they come in order -------------------- */
 
 /* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min. */
-static char how_of(const zt_word *w)
+static char how_of(const zt_enum_string *w)
 {
     return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
 }
@@ -140,7 +140,7 @@ static void gather_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_
     for (int64_t e = begin * BATCH; e < last; e++) {
         int64_t from = 0, step = 1, rest = e;
         if (at[e] < 0 || at[e] >= x->dim[along]) {
-            if (a->oob.s[0] == 'e') zt_cpu_trouble(c, "index", at[e], x->dim[along]);
+            if (a->oob.s[0] == 'e') zt_cpu_runtime_error(c, "index", at[e], x->dim[along]);
             memset(y + e * size, 0, (size_t)size);
             continue;
         }
@@ -194,7 +194,7 @@ static void scatter_block(zt_cpu_call *c, char how, bool fails, int at, int64_t 
     for (int64_t e = 0; e < n; e++) {
         int64_t to = 0, step = 1, rest = e;
         if (index[e] < 0 || index[e] >= x->dim[at]) {
-            if (fails) zt_cpu_trouble(c, "index", index[e], x->dim[at]);
+            if (fails) zt_cpu_runtime_error(c, "index", index[e], x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d > at; d--) {

@@ -316,7 +316,7 @@ static void chain_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, voi
         put_outputs(&t);
     }
     if (t.one.trouble.what)
-        zt_cpu_trouble(c, t.one.trouble.what, t.one.trouble.value, t.one.trouble.limit);
+        zt_cpu_runtime_error(c, t.one.trouble.what, t.one.trouble.value, t.one.trouble.limit);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_pointwise)[] = {

@@ -403,7 +403,7 @@ static void indexed_setup(zt_cpu_call *c) { c->items[0] = planes_of(&c->in[1].ty
 static bool in_range(zt_cpu_call *c, int32_t i, int64_t n)
 {
     if (i >= 0 && i < n) return true;
-    if (((const zt_max_unpool_attrs *)c->attrs)->oob.s[0] == 'e') zt_cpu_trouble(c, "index", i, n);
+    if (((const zt_max_unpool_attrs *)c->attrs)->oob.s[0] == 'e') zt_cpu_runtime_error(c, "index", i, n);
     return false;
 }
 

@@ -82,7 +82,7 @@ static inline sequences sequences_of(zt_cpu_call *c, const zt_cpu_arg *lengths, 
     for (int i = 0; i < s.n; i++) {
         int64_t length = given ? given[s.first + i] : T;
         if (length < 0 || length > T) {
-            zt_cpu_trouble(c, "length", length, T + 1);
+            zt_cpu_runtime_error(c, "length", length, T + 1);
             length = 0;
         }
         s.length[i] = length;

@@ -31,8 +31,8 @@ static void start(part *p, const zt_cpu_kernel *list, zt_op op, const void *attr
 
 static void forward(zt_cpu_call *c, const zt_cpu_call *inner)
 {
-    const zt_trouble *bad = &inner->trouble;
-    if (bad->what) zt_cpu_trouble(c, bad->what, bad->value, bad->limit);
+    const zt_runtime_error *bad = &inner->trouble;
+    if (bad->what) zt_cpu_runtime_error(c, bad->what, bad->value, bad->limit);
 }
 
 /* ---- phase 0 --------------------------------------------------------------------------------- */

@@ -149,7 +149,7 @@ static inline int64_t sdpa_keys(zt_cpu_call *c, const zt_cpu_arg *len, const zt_
     if (!len->data) return z->t;
     int64_t n = ((const int32_t *)len->data)[batch];
     if (n >= 0 && n <= z->t) return n;
-    zt_cpu_trouble(c, "length", n, z->t + 1);
+    zt_cpu_runtime_error(c, "length", n, z->t + 1);
     return 0;
 }
 

@@ -33,9 +33,9 @@ static inline bool slots_row_good(const slots *s, zt_cpu_call *c, int64_t t, int
     int64_t seq = slots_seq(s, t);
     bool good = p >= 0 && p < s->ctx;
     if (!good)
-        zt_cpu_trouble(c, "position", p, s->ctx);
+        zt_cpu_runtime_error(c, "position", p, s->ctx);
     else if (seq < 0 || seq >= s->S) {
-        zt_cpu_trouble(c, "sequence", seq, s->S);
+        zt_cpu_runtime_error(c, "sequence", seq, s->S);
         good = false;
     }
     return good;
@@ -47,7 +47,7 @@ static inline int64_t slots_block(const slots *s, zt_cpu_call *c, int64_t seq, i
     if (!s->table) return 0;
     int64_t block = s->table[seq * s->B + b];
     if (block >= 0 && block < s->B) return block * s->block;
-    zt_cpu_trouble(c, "block", block, s->B);
+    zt_cpu_runtime_error(c, "block", block, s->B);
     return -1;
 }
 

@@ -4,7 +4,7 @@
 #ifndef ZT_CPU_TILE_TABLE_H
 #define ZT_CPU_TILE_TABLE_H
 
-#include "lib/engine/cpu/isa/opened.h"
+#include "lib/engine/cpu/isa/unpacked.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
 typedef enum act_form { ROWS, BRAIN, WIDE, CODES } act_form;

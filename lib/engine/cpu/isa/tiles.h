@@ -9,7 +9,7 @@
 
 #include "lib/base/processor.h"
 #include "lib/engine/cpu/isa/dot.h"
-#include "lib/engine/cpu/isa/flush.h"
+#include "lib/engine/cpu/isa/denormals.h"
 
 enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 

@@ -1,6 +1,6 @@
 /* unary.c - kernels of the named functions of one number: a line each. */
 #include "lib/engine/cpu/isa/elements.h"
-#include "lib/engine/cpu/isa/single.h"
+#include "lib/engine/cpu/isa/activations_f32.h"
 
 /* ---- in f32, where that is exact ------------------------------------------------------------- */
 

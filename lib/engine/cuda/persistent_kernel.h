@@ -1,0 +1,45 @@
+/* persistent_kernel.h - private to lib/engine/cuda: launches of a plan that become stages of one.
+ *
+ * A plan is captured in two passes. The first, with `sizing` set, launches nothing: launches whose
+ * kernels persistent_kernel.cu has are written down as stages, in runs that end where something else comes (a
+ * copy, another kernel). Then the stages go to the device. In the second, the capture itself, the
+ * launches of a run that is long enough are passed over, and where it ends one cooperative launch
+ * stands for them. Both see the same launches, since a row's emit depends on its call alone.
+ */
+#ifndef ZT_CU_PERSISTENT_KERNEL_H
+#define ZT_CU_PERSISTENT_KERNEL_H
+
+#include "lib/engine/cuda/args_persistent_kernel.h"
+#include "lib/engine/cuda/cu.h"
+
+enum { ZT_CU_TAPE_RUN = 3 }; /* launches that are worth a kernel that stays */
+
+typedef struct zt_cu_tape_run {
+    int first, n;      /* stages */
+    int launches;      /* that they stand for */
+    int blocks;        /* the most of a stage */
+    size_t shared;     /* bytes, the most of a stage */
+} zt_cu_tape_run;
+
+struct zt_cu_tape {
+    bool plays; /* the second pass */
+    zt_cu_stage *stage;
+    zt_cu_tape_run *run;
+    int n_stages, n_runs, stage_room, run_room;
+    int at;     /* the run that launches go to */
+    bool open;  /* it has begun */
+    int since;  /* the first stage since the last wait */
+    int source; /* the stage whose result the next product may make itself, or -1 */
+    zt_cu_stage folded; /* what the last product makes itself; blocks 0: nothing */
+    zt_cu_mem mem;      /* the grid's word, then the stages */
+    uint64_t launches;  /* of the second pass */
+};
+
+/* May plans of this engine have one? */
+bool zt_cu_tape_fits(const zt_cu_engine *e);
+void zt_cu_tape_begin(zt_cu_tape *t, bool plays);
+/* After the first pass: the stages are on the device. */
+zt_status zt_cu_tape_send(zt_cu_engine *e, zt_cu_tape *t);
+void zt_cu_tape_free(zt_cu_engine *e, zt_cu_tape *t);
+
+#endif

@@ -1,0 +1,35 @@
+/* llm_internal.h - private to lib/llm: a language model on an engine. llm.c opens and closes it, needs.c
+ * knows what it wants before any weight is read, feed.c feeds it.
+ *
+ * Sequence 0 alone is fed there, through a block table that is the identity; several are fed by
+ * batch.c, which drives zt_llm_session with tables of its own. The cache is not a ring: forgetting
+ * is moving the position back.
+ */
+#ifndef ZT_LLM_INTERNAL_H
+#define ZT_LLM_INTERNAL_H
+
+#include "lib/llm/arch.h"
+
+struct zt_llm {
+    zt_ctx *ctx;
+    zt_hyper h;
+    zt_llm_opts opts;     /* with every default filled in */
+    int64_t cache_rows;   /* of all sequences, in whole blocks */
+    zt_prog *prog;        /* as it is built, */
+    zt_prog *passed;      /* and as it runs, where no plan says it */
+    zt_session *session;
+    int64_t position;
+    int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
+    int32_t *last;                     /* [chunk], of an encoder */
+    zt_drawing *drawing;               /* with opts.draws only */
+    float *states;                     /* [chunk, width], and */
+    double *pooled;                    /* [width]: with opts.embed only */
+    size_t scratch;
+};
+
+/* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
+zt_status zt_llm_executable(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts);
+/* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */
+zt_status zt_llm_scratch(const zt_llm *m, size_t *out);
+
+#endif

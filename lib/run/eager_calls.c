@@ -1,0 +1,30 @@
+/* eager_calls.c - zt_eager_add(run, a, b) and its kin: thin typed calls of the door, made from ops.def. */
+#include "lib/run/run.h"
+
+#define MORE_OUT1(a)
+#define MORE_OUT2(a, b) if (b) *b = out[1];
+#define MORE_OUT3(a, b, c) MORE_OUT2(a, b) if (c) *c = out[2];
+#define MORE_OUT4(a, b, c, d) MORE_OUT3(a, b, c) if (d) *d = out[3];
+#define MORE_OUT5(a, b, c, d, e) MORE_OUT4(a, b, c, d) if (e) *e = out[4];
+#define MORE_OUT6(a, b, c, d, e, f) MORE_OUT5(a, b, c, d, e) if (f) *f = out[5];
+
+#define OP(name, ins, outs, attributes)                                                            \
+    zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attributes(name) ZT_CALL_##outs)       \
+    {                                                                                              \
+        zt_tensor *in[] = {ZT_ARGS_##ins}, *out[ZT_MAX_OUT] = {0};                                 \
+        zt_run_op(r, ZT_OP_##name, ZT_ATTRS_##attributes, in, out);                                \
+        MORE_##outs                                                                                \
+        return out[0];                                                                             \
+    }
+#include "lib/ops/ops.def"
+#undef OP
+
+zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out)
+{
+    zt_tensor *from[ZT_MAX_IN] = {0}, *made[ZT_MAX_OUT] = {0};
+    int n_in = f->unary ? 1 : f->n_in, n_out = f->unary ? 1 : f->n_out;
+    for (int k = 0; k < n_in && k < ZT_MAX_IN; k++) from[k] = in[k];
+    zt_run_op(r, ZT_OP_call, &(zt_call_attrs){f}, from, made);
+    for (int k = 0; out && k < n_out && k < ZT_MAX_OUT; k++) out[k] = made[k];
+    return made[0];
+}

@@ -1,0 +1,53 @@
+/* plan_file.h - plans: programs that have gone through the passes, with their decisions in the text.
+ *
+ * A plan is a program's text; whoever reads programs reads it. What was decided stands in comments
+ * of their own kind, which zt_planned_parse reads and checks:
+ *
+ *     #plan engine cpu isa=avx512              what it was made for
+ *     #plan passes cse dead fuse share         those that ran
+ *     #plan bind n=1 m=1 ctx=64 out=logits     for these numbers, and these outputs wanted,
+ *     #plan split cpu 0..396 arena=16896 bound=16896    steps and engine, bytes, their lower bound,
+ *     #plan at h0 0 2304                       a value, its offset and bytes in the split's arena;
+ *     #plan at x1 0 2304 over h0               over another, which dies there
+ *
+ * A session opened with a plan (zt_session_opts) lays memory out as it says, for what it states,
+ * and as the planner does for the rest. It is not believed: a value that has no place, places that
+ * overlap while both are needed, another split are ZT_EDATA when the session is opened.
+ */
+#ifndef ZT_PLAN_FILE_H
+#define ZT_PLAN_FILE_H
+
+#include "lib/run/pass.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_planned zt_planned;
+
+typedef struct zt_planned_opts {
+    zt_engine *engine;
+    zt_isa isa;         /* what the engine was opened with */
+    unsigned off;       /* passes that did not run */
+    /* What memory is planned for: the numbers of all symbols. Each is stated with all outputs
+     * wanted and, of a program of several, with each of them alone. */
+    const zt_binding *bind;
+    int n_bind;
+} zt_planned_opts;
+
+/* p has gone through the passes. */
+zt_status zt_planned_print(const zt_prog *p, const zt_planned_opts *opts, zt_str *out);
+
+/* `name` is for messages. ZT_EDATA: no program, no plan, an unknown pass or engine, a number that
+ * is none. */
+zt_planned *zt_planned_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
+void zt_planned_free(zt_planned *p);
+const zt_prog *zt_planned_prog(const zt_planned *p);
+const char *zt_planned_engine(const zt_planned *p);
+zt_isa zt_planned_isa(const zt_planned *p);
+unsigned zt_planned_off(const zt_planned *p); /* passes that did not run */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,117 @@
+/* schedule.h - private to lib/run: a bound program cut between engines, every value given a place.
+ *
+ * Values that share memory have one root: the output of a view is its input, the output of a
+ * donating op is the state it used up, and what a state keeps is the state, where it may be written
+ * over what was there. Only roots are placed.
+ */
+#ifndef ZT_RUN_SCHEDULE_H
+#define ZT_RUN_SCHEDULE_H
+
+#include "lib/run/plan_file.h"
+
+/* The engine asked for and those it falls back to, opened when first needed. */
+#define ZT_MAX_CHAIN 3
+typedef struct zt_chain {
+    zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
+    const char *name[ZT_MAX_CHAIN];
+    int n;
+    /* What the memory of some first engines does not hold is the next one's. */
+    bool spills;
+    bool apart;       /* pick past the first */
+    bool *apart_from; /* [values of a program]: the same for what reads such a value; NULL: none */
+} zt_chain;
+void zt_chain_init(zt_chain *c, zt_engine *e);
+void zt_chain_fini(zt_chain *c);
+/* The first engine of the chain that has a kernel: its index, or -1 with ZT_ENOTSUP (`strict`: the
+ * first engine or nothing). in[k] NULL: absent. */
+int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
+                  const zt_type *out);
+/* May what failed with `s` on the first engine be tried past it? Then the error is told as a
+ * warning that names `what`, and taken away. */
+bool zt_chain_spill(zt_chain *c, bool strict, zt_status s, const char *what);
+
+/* Steps [first, last) run by one engine. in and out name the values that cross its border. */
+typedef struct zt_segment {
+    int engine, first, last;
+    int n_in, n_out, n_bufs;
+    int *in, *out; /* roots, read from and written to host memory */
+    int *buf;      /* roots: data and states */
+    zt_place *place; /* [n_values], of every value used inside */
+    int *over;       /* [n_values]: the root whose bytes it takes over, or -1 */
+    size_t arena_bytes, liveness_bytes;
+} zt_segment;
+
+typedef struct zt_partition {
+    zt_arena *memory; /* holds everything below */
+    int *root;        /* [n_values] */
+    zt_step *step;    /* [n_steps], attributes bound; none that only unwanted outputs need */
+    int n_steps;
+    bool *want;       /* [the program's outputs] */
+    int n_segments, fallbacks;
+    zt_segment *segment;
+} zt_partition;
+
+/* A value's bytes in an arena, from the step that makes it to the last that reads it. */
+typedef struct zt_live_range {
+    int root;
+    int born, dies; /* steps, inclusive */
+    size_t bytes, offset;
+} zt_live_range;
+
+/* Offsets for lives within steps [first, last), which change places; the arena's size, and the most
+ * bytes alive at once. */
+zt_status zt_lives_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
+                         size_t *bound);
+
+/* What a plan states (plan_file.h) for some numbers and wanted outputs. */
+typedef struct zt_stated_at {
+    int value, over; /* over -1: bytes of its own */
+    size_t offset, bytes;
+} zt_stated_at;
+
+typedef struct zt_stated_split {
+    char engine[32];
+    int first, last; /* steps of the cut, the last not in it */
+    size_t arena, bound;
+    int first_at, n_at; /* among the plan's places */
+} zt_stated_split;
+
+typedef struct zt_stated {
+    zt_ctx *ctx;
+    const char *where;  /* "plan.zt:412", for messages */
+    const char *engine; /* the one asked for: it may run inside another, which watches it */
+    int64_t sym[ZT_MAX_SYMBOLS];
+    bool *want; /* [the program's outputs] */
+    int n_splits, first_split;
+    const zt_stated_split *split;
+    const zt_stated_at *at; /* of the whole plan */
+} zt_stated;
+
+/* What it states for these symbols and outputs (as zt_partition_make's), or NULL. */
+const zt_stated *zt_planned_find(const zt_planned *p, const int64_t *sym, void *const *out);
+int zt_planned_count(const zt_planned *p);
+const zt_stated *zt_planned_nth(const zt_planned *p, int i);
+
+/* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
+ * NULL. */
+zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *b, bool strict,
+                      void *const *out, const zt_stated *stated);
+/* plan_check.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
+ * wrong with them. */
+zt_status zt_stated_splits(const zt_stated *st, const zt_partition *cut, const zt_chain *chain);
+zt_status zt_stated_place(const zt_stated *st, const zt_partition *cut, int i, const zt_bound *b,
+                          zt_live_range *life, int n, size_t *arena, size_t *bound);
+void zt_partition_free(zt_partition *cut);
+
+/* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
+bool zt_is_derived(const char *tensor);
+zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
+                          const zt_store *store, void *bytes);
+zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want,
+                         const zt_store *store);
+
+/* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
+                          int64_t *handle);
+
+#endif
