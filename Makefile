@@ -367,5 +367,5 @@ distclean:
 	rm -rf $(BUILD)
 
 objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
-           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c)) $(if $(emu),$(emu_obj))
+           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c tests/plant/*.c)) $(if $(emu),$(emu_obj))
 -include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d) $(cu_src:%.cu=$(BUILD)/%.co.d)

@@ -86,7 +86,7 @@ static inline zt_status ahead(zt_ctx *ctx, zt_engine *e, bool *right)
     return st ? st : zt_ctx_status(ctx);
 }
 
-static inline void ignore(void *user, const zt_plan *plan, int step, double seconds)
+static inline void ignore(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     (void)user, (void)plan, (void)step, (void)seconds;
 }
@@ -98,7 +98,7 @@ static inline zt_status watched(zt_engine *e, bool *right)
     zt_type type[] = {zt_type_make(ZT_F32, 1, &dim), zt_type_make(ZT_F32, 1, &dim)};
     zt_place place[] = {{.kind = ZT_PLACE_IN}, {.kind = ZT_PLACE_OUT}};
     zt_step step = {.op = ZT_OP_add, .in = {0, 0}, .out = {1}};
-    zt_plan plan = {.n_values = 2, .type = type, .place = place, .n_steps = 1, .step = &step,
+    zt_run_schedule plan = {.n_values = 2, .type = type, .place = place, .n_steps = 1, .step = &step,
                     .n_in = 1, .n_out = 1};
     const zt_watch watch = {.after = ignore};
     float x[3] = {1, 2, 3}, y[3] = {0};

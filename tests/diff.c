@@ -130,11 +130,11 @@ static void fill_all(void)
     for (int i = 0; i < W; i++) g[i] = 1 + 0.1f * (float)zt_normal(3, 0, (uint64_t)i);
 }
 
-static zt_walk *walk_open(zt_engine *e, const zt_prog *p)
+static zt_interpreter *walk_open(zt_engine *e, const zt_prog *p)
 {
-    zt_walk *k = zt_walk_open(e, p, &store, &rows, 1, false);
-    zt_walk_put(k, zt_prog_find(p, "x"), x);
-    zt_walk_put(k, zt_prog_find(p, "pos"), pos);
+    zt_interpreter *k = zt_interpreter_open(e, p, &store, &rows, 1, false);
+    zt_interpreter_put(k, zt_prog_find(p, "x"), x);
+    zt_interpreter_put(k, zt_prog_find(p, "pos"), pos);
     return k;
 }
 
@@ -146,32 +146,32 @@ static void test_walk(const char *engine)
     const float zero[CTX * W] = {0};
     zt_engine *e = open_engine(engine);
     zt_prog *p = parse(layer);
-    zt_walk *k = walk_open(e, p);
+    zt_interpreter *k = walk_open(e, p);
     zt_session *s = zt_session_open(e, p, &store, NULL);
-    ok(!zt_walk_has(k, zt_prog_find(p, "h")) && zt_walk_has(k, zt_prog_find(p, "w")),
+    ok(!zt_interpreter_has(k, zt_prog_find(p, "h")) && zt_interpreter_has(k, zt_prog_find(p, "w")),
        "what is there");
-    ok(!zt_walk_get(k, zt_prog_find(p, "u")), "what is not");
+    ok(!zt_interpreter_get(k, zt_prog_find(p, "u")), "what is not");
     said("'u' is not made yet");
     bool ran = true;
-    for (int n = 0; n < zt_prog_n_steps(p); n++) ran = ran && zt_walk_step(k, n) == ZT_OK;
+    for (int n = 0; n < zt_prog_n_steps(p); n++) ran = ran && zt_interpreter_step(k, n) == ZT_OK;
     ok(ran, "%s: every op runs (%s)", engine, zt_ctx_error(ctx));
     ok(!zt_session_step(s, &rows, 1, (const void *[]){x, pos}, (void *[]){y, i, t}), "a session");
     zt_session_state_get(s, 0, kc);
     if (strcmp(engine, "ref")) { /* ref rounds only at the end of a session's step */
-        ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "y")), y, sizeof y), "%s: y", engine);
-        ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "t")), t, sizeof t), "%s: t", engine);
-        ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "k1")), kc, sizeof kc), "%s: the state", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "y")), y, sizeof y), "%s: y", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "t")), t, sizeof t), "%s: t", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "k1")), kc, sizeof kc), "%s: the state", engine);
     }
-    ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "i")), i, sizeof i), "%s: i", engine);
-    ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "kc")), zero, sizeof zero),
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "i")), i, sizeof i), "%s: i", engine);
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "kc")), zero, sizeof zero),
        "%s: the cache before its op is there still", engine);
-    ok(!memcmp(zt_walk_get(k, zt_prog_find(p, "w")), w, sizeof w), "%s: data", engine);
-    ok(!strcmp(zt_walk_engine(k, 0), engine) && zt_walk_fallbacks(k) == 0, "ran on %s",
-       zt_walk_engine(k, 0));
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "w")), w, sizeof w), "%s: data", engine);
+    ok(!strcmp(zt_interpreter_engine(k, 0), engine) && zt_interpreter_fallbacks(k) == 0, "ran on %s",
+       zt_interpreter_engine(k, 0));
     ok(zt_prog_step_line(p, 0) == 8 && zt_prog_step_line(p, 7) == 15 && !zt_prog_step_line(p, 8),
        "lines of the text: %ld", zt_prog_step_line(p, 0));
     zt_session_close(s);
-    zt_walk_close(k);
+    zt_interpreter_close(k);
     zt_prog_free(p);
     zt_engine_close(e);
 }
@@ -183,26 +183,26 @@ static void test_refusals(void)
                                           "out y = y\n"),
             *bad = parse("zt program 1\nin i: i32[n]\nin m: f32[6,32]\ny = gather m i\n"
                          "out y = y\n");
-    zt_walk *k = zt_walk_open(e, p, &store, &rows, 1, false);
-    ok(zt_walk_step(k, 0) == ZT_EUSAGE, "an input that nobody put");
+    zt_interpreter *k = zt_interpreter_open(e, p, &store, &rows, 1, false);
+    ok(zt_interpreter_step(k, 0) == ZT_EUSAGE, "an input that nobody put");
     said("input 'x' has no value");
-    ok(zt_walk_put(k, zt_prog_find(p, "w"), w) == ZT_EUSAGE, "data are not put");
+    ok(zt_interpreter_put(k, zt_prog_find(p, "w"), w) == ZT_EUSAGE, "data are not put");
     said("'w' is data");
-    ok(zt_walk_step(k, 99) == ZT_EUSAGE, "a step that is not there");
+    ok(zt_interpreter_step(k, 99) == ZT_EUSAGE, "a step that is not there");
     zt_ctx_clear(ctx);
-    zt_walk_close(k);
-    ok(!zt_walk_open(e, p, &store, NULL, 0, false), "a symbol without a value");
+    zt_interpreter_close(k);
+    ok(!zt_interpreter_open(e, p, &store, NULL, 0, false), "a symbol without a value");
     zt_ctx_clear(ctx);
-    k = zt_walk_open(e, q, &store, NULL, 0, false);
-    ok(zt_walk_step(k, 0) == ZT_EDATA, "data that are not there");
+    k = zt_interpreter_open(e, q, &store, NULL, 0, false);
+    ok(zt_interpreter_step(k, 0) == ZT_EDATA, "data that are not there");
     said("step 0, 'y': tensor 'none' is not there");
-    zt_walk_close(k);
-    k = zt_walk_open(e, bad, &store, &rows, 1, false);
-    zt_walk_put(k, 0, (int32_t[N]){0, 1, 77});
-    zt_walk_put(k, 1, x);
-    ok(zt_walk_step(k, 0) == ZT_EDATA, "an op that fails: an index out of range");
+    zt_interpreter_close(k);
+    k = zt_interpreter_open(e, bad, &store, &rows, 1, false);
+    zt_interpreter_put(k, 0, (int32_t[N]){0, 1, 77});
+    zt_interpreter_put(k, 1, x);
+    ok(zt_interpreter_step(k, 0) == ZT_EDATA, "an op that fails: an index out of range");
     said("step 0, 'y': op gather");
-    zt_walk_close(k);
+    zt_interpreter_close(k);
     zt_prog_free(p);
     zt_prog_free(q);
     zt_prog_free(bad);
@@ -215,12 +215,12 @@ static void test_derived(void)
     zt_engine *e = open_engine("cpu");
     zt_prog *p = parse("zt program 1\ndata d: f32[32] \"@neg f32[32] \\\"g\\\"\"\ny = neg d\n"
                        "out y = y\n");
-    zt_walk *k = p ? zt_walk_open(e, p, &store, NULL, 0, false) : NULL;
-    ok(k && !zt_walk_step(k, 0) && !memcmp(zt_walk_get(k, zt_prog_find(p, "y")), g, sizeof g),
+    zt_interpreter *k = p ? zt_interpreter_open(e, p, &store, NULL, 0, false) : NULL;
+    ok(k && !zt_interpreter_step(k, 0) && !memcmp(zt_interpreter_get(k, zt_prog_find(p, "y")), g, sizeof g),
        "data made of data (%s)", zt_ctx_error(ctx));
-    const float *d = k ? zt_walk_get(k, zt_prog_find(p, "d")) : NULL;
+    const float *d = k ? zt_interpreter_get(k, zt_prog_find(p, "d")) : NULL;
     ok(d && d[3] == -g[3], "and its bytes (%s)", zt_ctx_error(ctx));
-    zt_walk_close(k);
+    zt_interpreter_close(k);
     zt_prog_free(p);
     zt_engine_close(e);
 }
@@ -234,7 +234,7 @@ static zt_op wrong;
 static double factor;
 static bool at_work;
 
-static zt_executable *planted_prepare(zt_engine *e, const zt_plan *plan)
+static zt_executable *planted_prepare(zt_engine *e, const zt_run_schedule *plan)
 {
     at_work = plan->step[0].op == wrong;
     return right->prepare(e, plan);
@@ -282,14 +282,14 @@ static zt_status see(void *user, const zt_diff_item *it)
 static seen diff_texts(zt_engine *a, zt_engine *b, const char *ta, const char *tb, zt_diff_opts o)
 {
     zt_prog *pa = parse(ta), *pb = parse(tb);
-    zt_walk *ka = walk_open(a, pa), *kb = zt_walk_open(b, pb, &store, &rows, 1, false);
+    zt_interpreter *ka = walk_open(a, pa), *kb = zt_interpreter_open(b, pb, &store, &rows, 1, false);
     seen s = {.p = pb};
     static char first[64];
     ok(zt_diff(ka, kb, &o, see, &s) == ZT_OK, "compared (%s)", zt_ctx_error(ctx));
     snprintf(first, sizeof first, "%s", s.first ? s.first : "");
     s.first = first;
-    zt_walk_close(ka);
-    zt_walk_close(kb);
+    zt_interpreter_close(ka);
+    zt_interpreter_close(kb);
     zt_prog_free(pa);
     zt_prog_free(pb);
     return s;
@@ -360,11 +360,11 @@ static void test_rough(void)
     double bound[2] = {0};
     for (int rough = 0; rough < 2; rough++) {
         for (int i = 0; rough && i < N; i++) x[i * W + i] *= 1000;
-        zt_walk *a = walk_open(ref, p), *b = zt_walk_open(e, p, &store, &rows, 1, false);
+        zt_interpreter *a = walk_open(ref, p), *b = zt_interpreter_open(e, p, &store, &rows, 1, false);
         ok(!zt_diff(a, b, &(zt_diff_opts){.judge = true}, see_bound, &bound[rough]),
            "within the bounds");
-        zt_walk_close(a);
-        zt_walk_close(b);
+        zt_interpreter_close(a);
+        zt_interpreter_close(b);
     }
     ok(bound[0] >= 5e-4 && bound[0] < 6e-4 && bound[1] > 2.4e-3 && bound[1] < 2.7e-3,
        "x in 8 bits: %g allowed, %g with one large value in each block", bound[0], bound[1]);
@@ -418,11 +418,11 @@ static void test_programs(void)
     s = diff_texts(e, e, whole, wrong_one, (zt_diff_opts){.through = true});
     ok(s.beyond == 3, "through: z too");
     zt_prog *pa = parse(whole), *pb = parse(other_in);
-    zt_walk *ka = walk_open(e, pa), *kb = zt_walk_open(e, pb, &store, &rows, 1, false);
+    zt_interpreter *ka = walk_open(e, pa), *kb = zt_interpreter_open(e, pb, &store, &rows, 1, false);
     ok(zt_diff(ka, kb, NULL, see, &s) == ZT_EDATA, "an input of one alone");
     said("input 'q' is not in both programs");
-    zt_walk_close(ka);
-    zt_walk_close(kb);
+    zt_interpreter_close(ka);
+    zt_interpreter_close(kb);
     zt_prog_free(pa);
     zt_prog_free(pb);
     zt_engine_close(e);

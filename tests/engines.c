@@ -159,7 +159,7 @@ static void in_place(zt_ctx *ctx)
     zt_step step[] = {{ZT_OP_add, NULL, {0, 0}, {1}},
                       {ZT_OP_scale, &half, {1}, {2}},
                       {ZT_OP_reshape, &shape, {2}, {3}}};
-    zt_plan plan = {4, type, place, 3, step, 1, 1, 0, NULL, 128, false};
+    zt_run_schedule plan = {4, type, place, 3, step, 1, 1, 0, NULL, 128, false};
     float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {0};
     zt_executable *r = e->vt->prepare(e, &plan);
     memset(step, 0, sizeof step); /* prepare keeps nothing of ours */
@@ -332,14 +332,14 @@ typedef struct seen {
     bool in_order;
 } seen;
 
-static void on_trace(void *user, const zt_plan *plan, int step, double seconds)
+static void on_trace(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     seen *s = user;
     s->traced += seconds >= 0;
     s->op = (int)plan->step[step].op;
 }
 
-static zt_status on_before(void *user, const zt_plan *plan, int step)
+static zt_status on_before(void *user, const zt_run_schedule *plan, int step)
 {
     seen *s = user;
     (void)plan, (void)step;
@@ -348,14 +348,14 @@ static zt_status on_before(void *user, const zt_plan *plan, int step)
     return s->refuse;
 }
 
-static void on_after(void *user, const zt_plan *plan, int step, double seconds)
+static void on_after(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     seen *s = user;
     (void)plan, (void)step, (void)seconds;
     s->after++;
 }
 
-static void on_span(void *user, const zt_plan *plan, const zt_span *span)
+static void on_span(void *user, const zt_run_schedule *plan, const zt_span *span)
 {
     seen *s = user;
     s->spans += span->step == 0 && span->track == 0 && span->end >= span->begin;

@@ -62,7 +62,7 @@ static zt_checkpoint *archive(const char *const *name, const zt_type *type, int 
     return zt_checkpoint_open(ctx, path, 0);
 }
 
-static int32_t *input(const zt_feed *f, const char *name)
+static int32_t *input(const zt_bound_inputs *f, const char *name)
 {
     return f->in[zt_prog_value(f->prog, zt_prog_find(f->prog, name))->index];
 }
@@ -89,10 +89,10 @@ static bool below(const void *x, size_t size, int n, int64_t limit)
 static void test_drawn(const zt_prog *p)
 {
     zt_binding b[] = {{"n", 40}, {"m", 30}, {"ctx", 64}};
-    zt_feed_opts o = {.bind = b, .n_bind = 3, .draw = true, .draw_data = true, .seed = 7};
-    zt_feed *f = zt_feed_new(ctx, p, &o), *g = zt_feed_new(ctx, p, &o);
+    zt_bound_inputs_opts o = {.bind = b, .n_bind = 3, .draw = true, .draw_data = true, .seed = 7};
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o), *g = zt_bound_inputs_new(ctx, p, &o);
     o.seed = 8;
-    zt_feed *h = zt_feed_new(ctx, p, &o);
+    zt_bound_inputs *h = zt_bound_inputs_new(ctx, p, &o);
     ok(f && g && h, "a program is fed (%s)", zt_ctx_error(ctx));
     int32_t *table = input(f, "table");
     ok(below(input(f, "ids"), 4, 40, 50), "ids are below the vocabulary");
@@ -115,14 +115,14 @@ static void test_drawn(const zt_prog *p)
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_session_opts so = {.fixed = b, .n_fixed = 3};
     zt_session *s = zt_session_open(e, p, &f->store, &so);
-    ok(s && !zt_feed_states(f, s) &&
+    ok(s && !zt_bound_inputs_states(f, s) &&
            !zt_session_step(s, b, 3, (const void *const *)f->in, f->out) && *(float *)f->out[0] > 0,
        "and it runs (%s)", zt_ctx_error(ctx));
     zt_session_close(s);
     zt_engine_close(e);
-    zt_feed_free(f);
-    zt_feed_free(g);
-    zt_feed_free(h);
+    zt_bound_inputs_free(f);
+    zt_bound_inputs_free(g);
+    zt_bound_inputs_free(h);
 }
 
 /* A program with one of another's inputs, and others of other names, numbers and uses. */
@@ -136,12 +136,12 @@ static void test_by_name(const zt_prog *p)
                                      "out   y = y\n";
     zt_prog *q = zt_prog_parse(ctx, "q", other, strlen(other));
     zt_binding b[] = {{"n", 40}, {"m", 1}, {"ctx", 32}};
-    zt_feed_opts o = {.bind = b, .n_bind = 3, .draw = true};
-    zt_feed *f = zt_feed_new(ctx, p, &o), *g = zt_feed_new(ctx, q, &o);
+    zt_bound_inputs_opts o = {.bind = b, .n_bind = 3, .draw = true};
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o), *g = zt_bound_inputs_new(ctx, q, &o);
     ok(f && g && !memcmp(input(f, "ids"), input(g, "ids"), 160),
        "an input of the same name and use is drawn alike in another program");
-    zt_feed_free(f);
-    zt_feed_free(g);
+    zt_bound_inputs_free(f);
+    zt_bound_inputs_free(g);
     zt_prog_free(q);
 }
 
@@ -154,25 +154,25 @@ static void test_given(const zt_prog *p)
     zt_checkpoint *c = archive(name, type, 3);
     zt_binding b[ZT_MAX_SYMBOLS] = {{"m", 9}};
     int n = 1;
-    zt_feed_symbols(ctx, p, c, b, &n);
+    zt_bound_inputs_symbols(ctx, p, c, b, &n);
     ok(n == 3 && !strcmp(b[1].symbol, "n") && b[1].value == 5 && !strcmp(b[2].symbol, "ctx") &&
            b[2].value == 32 && b[0].value == 9,
        "shapes of inputs and states tell symbols that have no number");
-    zt_feed_opts o = {.bind = b, .n_bind = n, .from = c, .draw = true};
-    ok(!zt_feed_new(ctx, p, &o), "an input of another shape is refused");
+    zt_bound_inputs_opts o = {.bind = b, .n_bind = n, .from = c, .draw = true};
+    ok(!zt_bound_inputs_new(ctx, p, &o), "an input of another shape is refused");
     said(ZT_EDATA, "input 'target' is i32[2], the program wants i32[9]");
     b[0].value = 2;
-    zt_feed *f = zt_feed_new(ctx, p, &o);
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o);
     uint16_t one = zt_f32_to_f16(1);
     ok(f && input(f, "ids")[4] == 5 && f->state[0] && !memcmp(f->state[0], &one, 2),
        "inputs and states come from the archive (%s)", zt_ctx_error(ctx));
     ok(f && rises(input(f, "pos"), 5), "and the rest is drawn");
-    zt_feed_free(f);
+    zt_bound_inputs_free(f);
     o.draw = false;
-    ok(!zt_feed_new(ctx, p, &o), "or is missed");
+    ok(!zt_bound_inputs_new(ctx, p, &o), "or is missed");
     said(ZT_EDATA, "no input 'pos'");
     o.n_bind = 1;
-    ok(!zt_feed_new(ctx, p, &o), "a symbol without a number is misuse");
+    ok(!zt_bound_inputs_new(ctx, p, &o), "a symbol without a number is misuse");
     said(ZT_EUSAGE, "symbol 'n'");
     zt_checkpoint_close(c);
 }

@@ -12,11 +12,11 @@ static void bind(const zt_prog *p, int64_t value)
 
 static void read_as_plan(zt_ctx *ctx, const uint8_t *bytes, size_t n)
 {
-    zt_planned *plan = zt_planned_parse(ctx, "fuzz", (const char *)bytes, n);
+    zt_plan_file *plan = zt_plan_file_parse(ctx, "fuzz", (const char *)bytes, n);
     must(!plan == (zt_ctx_status(ctx) == ZT_EDATA));
-    must(!plan || (zt_planned_prog(plan) && zt_planned_engine(plan)));
+    must(!plan || (zt_plan_file_prog(plan) && zt_plan_file_engine(plan)));
     must(!strchr(zt_ctx_error(ctx), '\n'));
-    zt_planned_free(plan);
+    zt_plan_file_free(plan);
     zt_ctx_clear(ctx);
 }
 

@@ -182,7 +182,7 @@ static void check_expansions(zt_ctx *ctx, zt_op op)
     ok(good && tried > 0, "%s: expansion of %d cases", zt_op_info(op)->name, tried);
 }
 
-static void nothing(void *user, const zt_plan *plan, int step, double seconds)
+static void nothing(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     (void)user, (void)plan, (void)step, (void)seconds;
 }

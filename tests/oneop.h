@@ -69,7 +69,7 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
     void *out[ZT_MAX_OUT];
     zt_ebuf *buf[ZT_MAX_IN];
     zt_status s = ZT_OK;
-    zt_plan plan = {.n_values = info->n_in + info->n_out,
+    zt_run_schedule plan = {.n_values = info->n_in + info->n_out,
                     .type = type,
                     .place = place,
                     .n_steps = 1,

@@ -18,8 +18,8 @@ static zt_status compile(const file *f, unsigned off, zt_str *text)
     zt_status st = model_open(&o, ctx, f, &s);
     zt_pass_opts po = {.sample = sample, .n_sample = 3, .engine = o.e, .off = off};
     zt_prog *p = st ? NULL : zt_prog_passes(ctx, zt_llm_prog(o.m), &po, NULL);
-    zt_planned_opts to = {.engine = o.e, .isa = s.isa, .off = off, .bind = one, .n_bind = 3};
-    st = p ? zt_planned_print(p, &to, text) : zt_ctx_status(ctx);
+    zt_plan_file_opts to = {.engine = o.e, .isa = s.isa, .off = off, .bind = one, .n_bind = 3};
+    st = p ? zt_plan_file_print(p, &to, text) : zt_ctx_status(ctx);
     if (st) diag("%s", zt_ctx_error(ctx));
     zt_prog_free(p);
     model_close(&o);
@@ -39,7 +39,7 @@ static float *run(const file *f, const char *plan, size_t n, int64_t V, char why
     zt_gguf *g = src ? zt_gguf_from(ctx, src) : NULL;
     zt_engine *e =
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-    zt_planned *planned = plan ? zt_planned_parse(ctx, "plan.zt", plan, n) : NULL;
+    zt_plan_file *planned = plan ? zt_plan_file_parse(ctx, "plan.zt", plan, n) : NULL;
     zt_llm_opts lo = {.engine = e, .ctx_len = 128, .chunk = 16, .kv = ZT_DTYPE_COUNT,
                       .planned = planned, .passes_off = plan ? 0 : ~0u};
     zt_llm *m = g && (planned || !plan) ? zt_llm_open(g, &lo) : NULL;
@@ -49,7 +49,7 @@ static float *run(const file *f, const char *plan, size_t n, int64_t V, char why
         st = zt_llm_feed(m, ids + PROMPT + i, 1, false, y + (1 + i) * V);
     snprintf(why, 512, "%d %s", (int)st, zt_ctx_error(ctx) ? zt_ctx_error(ctx) : "");
     zt_llm_close(m);
-    zt_planned_free(planned);
+    zt_plan_file_free(planned);
     zt_engine_close(e);
     zt_gguf_close(g);
     zt_source_close(src);
@@ -76,22 +76,22 @@ static void test_bits(const char *arch)
     ok(want && got && !memcmp(want, got, (size_t)(5 * V) * sizeof *want),
        "%s: the plan gives the bits of no plan and no pass (%s)", arch, why);
     /* The same text once more: planned again from what was parsed. */
-    zt_planned *p = zt_planned_parse(ctx, "plan.zt", text.data, text.len);
-    ok(p && !strcmp(zt_planned_engine(p), "cpu") && zt_planned_isa(p) == zt_isa_best(),
+    zt_plan_file *p = zt_plan_file_parse(ctx, "plan.zt", text.data, text.len);
+    ok(p && !strcmp(zt_plan_file_engine(p), "cpu") && zt_plan_file_isa(p) == zt_isa_best(),
        "%s: it says its engine", arch);
     zt_engine *e =
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_binding one[] = {{"n", 1}, {"m", 1}, {"ctx", 128}};
-    zt_planned_opts to = {.engine = e, .isa = zt_isa_best(), .bind = one, .n_bind = 3,
-                          .off = p ? zt_planned_off(p) : 0};
+    zt_plan_file_opts to = {.engine = e, .isa = zt_isa_best(), .bind = one, .n_bind = 3,
+                          .off = p ? zt_plan_file_off(p) : 0};
     zt_str again;
     zt_str_init(&again, ctx);
-    ok(p && zt_planned_print(zt_planned_prog(p), &to, &again) == ZT_OK &&
+    ok(p && zt_plan_file_print(zt_plan_file_prog(p), &to, &again) == ZT_OK &&
        again.len == text.len && !memcmp(again.data, text.data, text.len),
        "%s: planned again, the same text", arch);
     zt_str_fini(&again);
     zt_engine_close(e);
-    zt_planned_free(p);
+    zt_plan_file_free(p);
     free(want);
     free(got);
     zt_str_fini(&text);

@@ -166,14 +166,14 @@ typedef struct watched {
     int after, spans, adds; /* steps told; those of op add */
 } watched;
 
-static void count_after(void *user, const zt_plan *plan, int step, double seconds)
+static void count_after(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     watched *w = user;
     w->after += seconds >= 0;
     w->adds += plan->step[step].op == ZT_OP_add;
 }
 
-static void count_span(void *user, const zt_plan *plan, const zt_span *span)
+static void count_span(void *user, const zt_run_schedule *plan, const zt_span *span)
 {
     watched *w = user;
     w->spans += span->end >= span->begin;
@@ -216,7 +216,7 @@ static void test_look(zt_engine *e, const char *label, int parts)
 
 /* ---- fallbacks ------------------------------------------------------------------------------- */
 
-static void no_trace(void *user, const zt_plan *plan, int step, double seconds)
+static void no_trace(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     (void)user, (void)plan, (void)step, (void)seconds;
 }

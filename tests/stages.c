@@ -29,7 +29,7 @@ static zt_status read_weight(void *user, int64_t handle, size_t offset, void *ds
 /* A plan: values 0..SLOTS-1 are inputs, then each step makes one, in a slot of the arena, and at
  * the end every slot is written out. A slot has ROWS rows; a short value is FEW rows of one. */
 typedef struct random_plan {
-    zt_plan plan;
+    zt_run_schedule plan;
     zt_type type[VALUES];
     zt_place place[VALUES];
     zt_step step[STEPS];
@@ -116,7 +116,7 @@ static void make_plan(random_plan *p, zt_ebuf *weight)
     p->plan.arena_bytes = (size_t)SLOTS * ROWS * COLUMNS * sizeof(float);
 }
 
-static bool run_plan(zt_engine *e, const zt_plan *plan, float *const *in, float *const *out,
+static bool run_plan(zt_engine *e, const zt_run_schedule *plan, float *const *in, float *const *out,
                      const zt_watch *watch)
 {
     zt_executable *r = e->vt->prepare(e, plan);
@@ -135,7 +135,7 @@ typedef struct spans {
     double start;
 } spans;
 
-static void on_span(void *user, const zt_plan *plan, const zt_span *span)
+static void on_span(void *user, const zt_run_schedule *plan, const zt_span *span)
 {
     spans *s = user;
     s->n++;
@@ -146,7 +146,7 @@ static void on_span(void *user, const zt_plan *plan, const zt_span *span)
     if (s->sound) s->step[span->step] = true;
 }
 
-static bool all_told(const spans *s, const zt_plan *plan)
+static bool all_told(const spans *s, const zt_run_schedule *plan)
 {
     for (int i = 0; i < plan->n_steps; i++)
         if (!s->step[i]) return false;

@@ -404,7 +404,7 @@ typedef struct times {
     bool named;
 } times;
 
-static void note_time(void *user, const zt_plan *plan, int step, double seconds)
+static void note_time(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     times *t = user;
     t->calls++;

@@ -39,7 +39,7 @@ typedef struct zt_place {
     size_t offset;
 } zt_place;
 
-typedef struct zt_plan {
+typedef struct zt_run_schedule {
     int n_values;
     const zt_type *type;   /* [n_values], all numbers */
     const zt_place *place; /* [n_values] */
@@ -50,10 +50,10 @@ typedef struct zt_plan {
     zt_ebuf *const *buf; /* [n_bufs] */
     size_t arena_bytes;
     bool queued; /* to be enqueued, never replayed: inputs and outputs are buffers */
-} zt_plan;
+} zt_run_schedule;
 
 /* A plan of an engine's own: types, places, steps and attributes copied into the arena. */
-zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *copy);
+zt_status zt_run_schedule_copy(zt_arena *a, const zt_run_schedule *plan, zt_run_schedule *copy);
 bool zt_place_same(const zt_place *a, const zt_place *b);
 
 /* ---- the interface ----------------------------------------------------------------------------- */
@@ -107,15 +107,15 @@ typedef struct zt_span {
     int track;         /* the thread, 0 the one that replays; of a device: the queue */
     double begin, end; /* by zt_seconds; a device's clock is laid so that it begins with the submit */
 } zt_span;
-typedef void zt_span_fn(void *user, const zt_plan *plan, const zt_span *span);
+typedef void zt_span_fn(void *user, const zt_run_schedule *plan, const zt_span *span);
 
 /* Called around every step of a replay, by the thread that replays. before: a status other than
  * ZT_OK ends the replay with it (the callee has set the message). Any may be NULL. Where before and
  * after both are, the steps run as they do unwatched, and after that span is told their pieces, in
  * no order (of a device that keeps no time, none). */
 typedef struct zt_watch {
-    zt_status (*before)(void *user, const zt_plan *plan, int step);
-    void (*after)(void *user, const zt_plan *plan, int step, double seconds);
+    zt_status (*before)(void *user, const zt_run_schedule *plan, int step);
+    void (*after)(void *user, const zt_run_schedule *plan, int step, double seconds);
     void *user;
     zt_span_fn *span;
 } zt_watch;
@@ -135,7 +135,7 @@ typedef struct zt_engine_vt {
     void (*free)(zt_engine *e, zt_ebuf *b);
     zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host);         /* a whole state */
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
-    zt_executable *(*prepare)(zt_engine *e, const zt_plan *plan);    /* copies what it keeps */
+    zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *plan);    /* copies what it keeps */
     void (*unprepare)(zt_engine *e, zt_executable *r);
     /* in, out: host memory, contiguous, of the plan's types. Synchronous: when it returns outputs
      * are there and troubles have become errors: "op gather (step 3): index 70000 is not below
@@ -205,7 +205,7 @@ typedef struct zt_fault {
 zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault); /* names borrowed */
 /* The same for events of one kind, all of them counting. */
 zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards);
-typedef void zt_trace_fn(void *user, const zt_plan *plan, int step, double seconds);
+typedef void zt_trace_fn(void *user, const zt_run_schedule *plan, int step, double seconds);
 zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user);
 
 #ifdef __cplusplus

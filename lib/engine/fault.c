@@ -53,7 +53,7 @@ static zt_status fault_upload(zt_engine *e, zt_ebuf *b, const void *host)
     return s ? s : zt_wrap_upload(e, b, host);
 }
 
-static zt_status before(void *user, const zt_plan *plan, int step)
+static zt_status before(void *user, const zt_run_schedule *plan, int step)
 {
     const zt_fault *f = &((fault_engine *)user)->fault;
     const zt_step *st = &plan->step[step];

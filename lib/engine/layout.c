@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-zt_status zt_plan_lay_out(zt_ctx *ctx, zt_arena *a, const zt_plan *plan, zt_place_kind kind, int n,
+zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *a, const zt_run_schedule *plan, zt_place_kind kind, int n,
                           size_t align, zt_layout *out, size_t *total)
 {
     out->at = zt_arena_alloc(a, (size_t)(n + 1) * sizeof *out->at);

@@ -10,7 +10,7 @@ static void *copy(zt_arena *a, const void *src, size_t n, size_t size)
     return p;
 }
 
-zt_status zt_plan_copy(zt_arena *a, const zt_plan *plan, zt_plan *q)
+zt_status zt_run_schedule_copy(zt_arena *a, const zt_run_schedule *plan, zt_run_schedule *q)
 {
     *q = *plan;
     q->type = copy(a, plan->type, (size_t)plan->n_values, sizeof *plan->type);

@@ -25,7 +25,7 @@ typedef struct ref_engine {
 
 struct zt_executable {
     zt_arena *arena; /* holds the copies below */
-    zt_plan plan;
+    zt_run_schedule plan;
     int *in_value, *out_value; /* [n_in], [n_out]: a value in that place, -1: none */
     size_t *in_at, *out_at;    /* offsets into the engine's memory */
 };
@@ -188,9 +188,9 @@ static zt_status grow_memory(ref_engine *e, size_t bytes)
     return ZT_OK;
 }
 
-static zt_status prepare(zt_engine *e, zt_executable *r, const zt_plan *plan)
+static zt_status prepare(zt_engine *e, zt_executable *r, const zt_run_schedule *plan)
 {
-    zt_status s = zt_plan_copy(r->arena, plan, &r->plan);
+    zt_status s = zt_run_schedule_copy(r->arena, plan, &r->plan);
     size_t total;
     if (!s && !zt_add_size(plan->arena_bytes, 63, &total))
         s = zt_fail(e->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);
@@ -210,7 +210,7 @@ static void ref_unprepare(zt_engine *e, zt_executable *r)
     zt_free(e->ctx, r);
 }
 
-static zt_executable *ref_prepare(zt_engine *e, const zt_plan *plan)
+static zt_executable *ref_prepare(zt_engine *e, const zt_run_schedule *plan)
 {
     zt_executable *r = zt_calloc(e->ctx, 1, sizeof *r);
     if (!r) return NULL;

@@ -53,7 +53,7 @@ zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host)
     return e->inner->vt->download(e->inner, b, host);
 }
 
-zt_executable *zt_wrap_prepare(zt_engine *e, const zt_plan *plan)
+zt_executable *zt_wrap_prepare(zt_engine *e, const zt_run_schedule *plan)
 {
     return e->inner->vt->prepare(e->inner, plan);
 }
@@ -71,7 +71,7 @@ typedef struct watch_pair {
     const zt_watch *mine, *callers;
 } watch_pair;
 
-static zt_status before_both(void *user, const zt_plan *plan, int step)
+static zt_status before_both(void *user, const zt_run_schedule *plan, int step)
 {
     const watch_pair *w = user;
     zt_status s = w->mine->before ? w->mine->before(w->mine->user, plan, step) : ZT_OK;
@@ -80,14 +80,14 @@ static zt_status before_both(void *user, const zt_plan *plan, int step)
     return s;
 }
 
-static void after_both(void *user, const zt_plan *plan, int step, double seconds)
+static void after_both(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     const watch_pair *w = user;
     if (w->callers && w->callers->after) w->callers->after(w->callers->user, plan, step, seconds);
     if (w->mine->after) w->mine->after(w->mine->user, plan, step, seconds);
 }
 
-static void span_both(void *user, const zt_plan *plan, const zt_span *span)
+static void span_both(void *user, const zt_run_schedule *plan, const zt_span *span)
 {
     const watch_pair *w = user;
     if (w->callers && w->callers->span) w->callers->span(w->callers->user, plan, span);

@@ -21,7 +21,7 @@ zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t
 void zt_wrap_free(zt_engine *e, zt_ebuf *b);
 zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host);
 zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host);
-zt_executable *zt_wrap_prepare(zt_engine *e, const zt_plan *plan);
+zt_executable *zt_wrap_prepare(zt_engine *e, const zt_run_schedule *plan);
 void zt_wrap_unprepare(zt_engine *e, zt_executable *r);
 zt_engine_report zt_wrap_report(const zt_engine *e);
 

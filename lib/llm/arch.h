@@ -167,7 +167,7 @@ zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *
 
 /* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has.
  * Numbers for its symbols by which types are compared. */
-zt_status zt_llm_check_plan(const zt_gguf *g, const zt_planned *plan, const zt_prog *built,
+zt_status zt_llm_check_plan(const zt_gguf *g, const zt_plan_file *plan, const zt_prog *built,
                             const zt_binding *sample, int n);
 
 /* draw.c: the inputs of op sample_token for so many rows; NULL: no memory. */

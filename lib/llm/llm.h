@@ -212,7 +212,7 @@ typedef struct zt_llm_opts {
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
     /* What runs, and where in memory (lib/run/plan_file.h); borrowed. ZT_EDATA where it is another
      * model's, or not the program of this one; NULL: the passes make it. */
-    const zt_planned *planned;
+    const zt_plan_file *planned;
 } zt_llm_opts;
 
 /* Hyper-parameters and every tensor's shape are checked before any weight is read: an unknown

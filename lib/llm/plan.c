@@ -44,11 +44,11 @@ static zt_status same_outputs(zt_ctx *ctx, const zt_bound *a, const zt_bound *b)
     return same ? ZT_OK : zt_fail(ctx, ZT_EDATA, "the plan's outputs are not the model's");
 }
 
-zt_status zt_llm_check_plan(const zt_gguf *g, const zt_planned *plan, const zt_prog *built,
+zt_status zt_llm_check_plan(const zt_gguf *g, const zt_plan_file *plan, const zt_prog *built,
                             const zt_binding *sample, int n)
 {
     zt_ctx *ctx = zt_gguf_ctx(g);
-    const zt_prog *p = zt_planned_prog(plan);
+    const zt_prog *p = zt_plan_file_prog(plan);
     zt_status s = other_model(ctx, g, p);
     for (int i = 0; i < zt_prog_n_symbols(p) && !s; i++) {
         int k = 0;

@@ -281,7 +281,7 @@ ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float ty
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
-        zt_walk w = walk_start(in, 2, out[0].type);                                                \
+        zt_interpreter w = walk_start(in, 2, out[0].type);                                                \
         int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
         (void)attrs, (void)t;                                                                      \
         for (int64_t i = 0; i < n && in[0].f; i++, walk_on(&w)) {                                  \
@@ -364,7 +364,7 @@ static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
 static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
     int64_t n = zt_type_count(out[0].type);
-    zt_walk w = walk_start(in, 3, out[0].type);
+    zt_interpreter w = walk_start(in, 3, out[0].type);
     (void)attrs, (void)t;
     for (int64_t i = 0; i < n; i++, walk_on(&w)) {
         bool c = in[0].f ? in[0].f[w.at[0]] != 0 : in[0].i[w.at[0]] != 0;

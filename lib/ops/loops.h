@@ -7,20 +7,20 @@
 /* ---- broadcasting ---------------------------------------------------------------------------- */
 
 /* Up to three operands stepped through together, in the order of the output's elements. */
-typedef struct zt_walk {
+typedef struct zt_interpreter {
     const zt_type *y;
     int n;
     int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
-} zt_walk;
+} zt_interpreter;
 
-static inline zt_walk walk_start(const zt_arg *in, int n, const zt_type *y)
+static inline zt_interpreter walk_start(const zt_arg *in, int n, const zt_type *y)
 {
-    zt_walk w = {.y = y, .n = n};
+    zt_interpreter w = {.y = y, .n = n};
     for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
     return w;
 }
 
-static inline void walk_on(zt_walk *w)
+static inline void walk_on(zt_interpreter *w)
 {
     for (int d = w->y->rank - 1; d >= 0; d--) {
         bool inside = ++w->index[d] < w->y->dim[d];
@@ -53,7 +53,7 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
-        zt_walk w = walk_start(in, 2, out[0].type);                                                \
+        zt_interpreter w = walk_start(in, 2, out[0].type);                                                \
         int64_t flip = flip_of(in[0].type);                                                        \
         (void)attrs, (void)t, (void)flip;                                                          \
         for (int64_t i = 0; i < n && out[0].f; i++, walk_on(&w)) {                                 \

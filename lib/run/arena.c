@@ -171,7 +171,7 @@ static void try_ways(placer *p)
     }
 }
 
-zt_status zt_lives_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
+zt_status zt_live_ranges_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
                          size_t *bound)
 {
     size_t room = (size_t)n + 1;

@@ -52,7 +52,7 @@ static void symbols_of(const zt_prog *p, const zt_type *declared, const zt_type 
     }
 }
 
-zt_status zt_feed_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b, int *n)
+zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b, int *n)
 {
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
@@ -71,7 +71,7 @@ zt_status zt_feed_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* An array's bytes into *to; *to stays NULL where there is none. */
-static zt_status read_array(zt_feed *f, zt_checkpoint *from, int v, void **to)
+static zt_status read_array(zt_bound_inputs *f, zt_checkpoint *from, int v, void **to)
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT], name[96];
     const zt_type *t = &f->bound->type[v];
@@ -93,15 +93,15 @@ static zt_status read_array(zt_feed *f, zt_checkpoint *from, int v, void **to)
     return *to ? zt_checkpoint_read(from, i, 0, *to, zt_type_bytes(t)) : ZT_ENOMEM;
 }
 
-static zt_status draw(zt_feed *f, int v, uint64_t seed, void **to)
+static zt_status draw(zt_bound_inputs *f, int v, uint64_t seed, void **to)
 {
     *to = zt_alloc(f->ctx, zt_type_bytes(&f->bound->type[v]) + 1);
     if (!*to) return ZT_ENOMEM;
-    zt_feed_draw(f->bound, v, seed, *to);
+    zt_bound_inputs_draw(f->bound, v, seed, *to);
     return ZT_OK;
 }
 
-static zt_status fill_inputs(zt_feed *f, const zt_feed_opts *o)
+static zt_status fill_inputs(zt_bound_inputs *f, const zt_bound_inputs_opts *o)
 {
     char name[96];
     for (int i = 0; i < zt_prog_count(f->prog, ZT_VALUE_IN); i++) {
@@ -120,7 +120,7 @@ static zt_status fill_inputs(zt_feed *f, const zt_feed_opts *o)
     return ZT_OK;
 }
 
-static zt_status fill_states(zt_feed *f, const zt_feed_opts *o)
+static zt_status fill_states(zt_bound_inputs *f, const zt_bound_inputs_opts *o)
 {
     zt_status st = ZT_OK;
     for (int i = 0; i < zt_prog_count(f->prog, ZT_VALUE_STATE) && !st; i++)
@@ -128,7 +128,7 @@ static zt_status fill_states(zt_feed *f, const zt_feed_opts *o)
     return st;
 }
 
-static zt_status make_outputs(zt_feed *f)
+static zt_status make_outputs(zt_bound_inputs *f)
 {
     for (int i = 0; i < zt_prog_n_outputs(f->prog); i++) {
         size_t bytes = zt_type_bytes(&f->bound->type[zt_prog_output(f->prog, i)->value]);
@@ -143,7 +143,7 @@ static zt_status make_outputs(zt_feed *f)
 /* Handles of the store below are its own times two; those of drawn data are odd. */
 static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    const zt_feed *f = user;
+    const zt_bound_inputs *f = user;
     zt_status st = f->below ? f->below->find(f->below->user, name, type, handle) : ZT_ENOENT;
     if (st == ZT_OK) *handle *= 2;
     if (st != ZT_ENOENT) return st;
@@ -159,13 +159,13 @@ static zt_status find(void *user, const char *name, zt_type *type, int64_t *hand
 
 static zt_status read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
-    const zt_feed *f = user;
+    const zt_bound_inputs *f = user;
     if (handle % 2 == 0) return f->below->read(f->below->user, handle / 2, offset, dst, n);
     memcpy(dst, (const char *)f->data[handle / 2] + offset, n);
     return ZT_OK;
 }
 
-static zt_status fill_data(zt_feed *f, const zt_feed_opts *o)
+static zt_status fill_data(zt_bound_inputs *f, const zt_bound_inputs_opts *o)
 {
     for (int i = 0; i < f->n_data && o->draw_data; i++) {
         int v = zt_prog_nth(f->prog, ZT_VALUE_DATA, i);
@@ -180,12 +180,12 @@ static zt_status fill_data(zt_feed *f, const zt_feed_opts *o)
 
 /* ---- the feed -------------------------------------------------------------------------------- */
 
-static void **pointers(zt_feed *f, int n)
+static void **pointers(zt_bound_inputs *f, int n)
 {
     return zt_calloc(f->ctx, (size_t)n + 1, sizeof(void *));
 }
 
-static zt_status make(zt_feed *f, const zt_feed_opts *o)
+static zt_status make(zt_bound_inputs *f, const zt_bound_inputs_opts *o)
 {
     const zt_prog *p = f->prog;
     f->below = o->store;
@@ -203,14 +203,14 @@ static zt_status make(zt_feed *f, const zt_feed_opts *o)
     return st ? st : make_outputs(f);
 }
 
-zt_feed *zt_feed_new(zt_ctx *ctx, const zt_prog *p, const zt_feed_opts *o)
+zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *p, const zt_bound_inputs_opts *o)
 {
-    zt_feed *f = zt_calloc(ctx, 1, sizeof *f);
+    zt_bound_inputs *f = zt_calloc(ctx, 1, sizeof *f);
     if (!f) return NULL;
     f->ctx = ctx;
     f->prog = p;
     if (make(f, o) == ZT_OK) return f;
-    zt_feed_free(f);
+    zt_bound_inputs_free(f);
     return NULL;
 }
 
@@ -220,7 +220,7 @@ static void free_all(zt_ctx *ctx, void **at, int n)
     zt_free(ctx, at);
 }
 
-void zt_feed_free(zt_feed *f)
+void zt_bound_inputs_free(zt_bound_inputs *f)
 {
     if (!f) return;
     free_all(f->ctx, f->in, zt_prog_count(f->prog, ZT_VALUE_IN));
@@ -231,7 +231,7 @@ void zt_feed_free(zt_feed *f)
     zt_free(f->ctx, f);
 }
 
-zt_status zt_feed_states(const zt_feed *f, zt_session *s)
+zt_status zt_bound_inputs_states(const zt_bound_inputs *f, zt_session *s)
 {
     zt_status st = ZT_OK;
     for (int i = 0; i < zt_prog_count(f->prog, ZT_VALUE_STATE) && !st; i++) {

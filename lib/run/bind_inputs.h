@@ -4,11 +4,11 @@
  *     zt_checkpoint *c = zt_checkpoint_open(ctx, "in.npz", 0);
  *     zt_binding b[ZT_MAX_SYMBOLS] = {{"ctx", 64}};
  *     int n = 1;
- *     zt_feed_symbols(ctx, p, c, b, &n);                // those that the inputs' shapes tell
- *     zt_feed *f = zt_feed_new(ctx, p, &(zt_feed_opts){.bind = b, .n_bind = n, .from = c});
+ *     zt_bound_inputs_symbols(ctx, p, c, b, &n);                // those that the inputs' shapes tell
+ *     zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &(zt_bound_inputs_opts){.bind = b, .n_bind = n, .from = c});
  *     zt_session_opts o = {.fixed = b, .n_fixed = n};
  *     zt_session *s = zt_session_open(e, p, &f->store, &o);
- *     zt_feed_states(f, s);
+ *     zt_bound_inputs_states(f, s);
  *     zt_session_step(s, b, n, (const void *const *)f->in, f->out);
  */
 #ifndef ZT_BIND_INPUTS_H
@@ -23,11 +23,11 @@ extern "C" {
 
 /* Numbers for symbols that b lacks and that are a dimension of an input or a state of which `from`
  * has an array: appended to b, which has room for ZT_MAX_SYMBOLS. What contradicts is found by
- * zt_feed_new. */
-zt_status zt_feed_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b,
+ * zt_bound_inputs_new. */
+zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b,
                           int *n);
 
-typedef struct zt_feed_opts {
+typedef struct zt_bound_inputs_opts {
     const zt_binding *bind;
     int n_bind;
     zt_checkpoint *from;   /* inputs and states by name; one array without a name (npy) is the
@@ -37,9 +37,9 @@ typedef struct zt_feed_opts {
     bool draw;             /* inputs that are not in `from` are drawn, else ZT_EDATA */
     bool draw_data;        /* data that is not in `store` is drawn, else the session tells */
     uint64_t seed;
-} zt_feed_opts;
+} zt_bound_inputs_opts;
 
-typedef struct zt_feed {
+typedef struct zt_bound_inputs {
     zt_ctx *ctx;
     const zt_prog *prog;
     zt_bound *bound;
@@ -49,14 +49,14 @@ typedef struct zt_feed {
     void **in, **out, **state, **data;
     const zt_store *below;
     int64_t n_data;
-} zt_feed;
+} zt_bound_inputs;
 
 /* ZT_EDATA where an array is not of the type that the program wants, naming both. Borrows all that
  * the options name but `bind`, and p. */
-zt_feed *zt_feed_new(zt_ctx *ctx, const zt_prog *p, const zt_feed_opts *o);
-void zt_feed_free(zt_feed *f);
+zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *p, const zt_bound_inputs_opts *o);
+void zt_bound_inputs_free(zt_bound_inputs *f);
 /* A session's states as they are to begin: those of the feed, the others cleared. */
-zt_status zt_feed_states(const zt_feed *f, zt_session *s);
+zt_status zt_bound_inputs_states(const zt_bound_inputs *f, zt_session *s);
 
 /* Is `g` the model that the program names? ZT_EDATA when its id is another; programs without an id
  * take any. */
@@ -67,7 +67,7 @@ zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *p, const char *name, cons
 /* Value v of a bound program, drawn by its name from the seed, so that programs that share inputs
  * get the same: floats of deviation 1; integers by what ops take them for: positions rise from 0,
  * sequences are 0, a block table gives each sequence blocks of its own, indices are in range. */
-void zt_feed_draw(const zt_bound *b, int v, uint64_t seed, void *dst);
+void zt_bound_inputs_draw(const zt_bound *b, int v, uint64_t seed, void *dst);
 
 #ifdef __cplusplus
 }

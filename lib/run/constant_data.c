@@ -78,7 +78,7 @@ static zt_status made_read(void *user, int64_t handle, size_t offset, void *dst,
 
 bool zt_is_derived(const char *tensor) { return tensor[0] == '@'; }
 
-zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *e, const char *name, const zt_type *want,
                           const zt_store *store, void *bytes)
 {
     zt_ctx *ctx = e->ctx;
@@ -94,10 +94,10 @@ zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
     return st;
 }
 
-zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want, const zt_store *store)
+zt_ebuf *zt_constant_data_load(zt_engine *e, const char *name, const zt_type *want, const zt_store *store)
 {
     char *bytes = zt_alloc(e->ctx, zt_type_bytes(want) + 1);
-    zt_status st = bytes ? zt_derived_read(e, name, want, store, bytes) : ZT_ENOMEM;
+    zt_status st = bytes ? zt_constant_data_read(e, name, want, store, bytes) : ZT_ENOMEM;
     made m = {want, bytes};
     const zt_store one = {&m, made_find, made_read};
     zt_ebuf *b = st ? NULL : e->vt->load(e, want, &one, 0);

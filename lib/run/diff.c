@@ -128,7 +128,7 @@ void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s)
 /* ---- two runs -------------------------------------------------------------------------------- */
 
 typedef struct pair {
-    zt_walk *a, *b;
+    zt_interpreter *a, *b;
     const zt_prog *pa, *pb;
     const zt_diff_opts *o;
     int *in_a;    /* [values of b]: the value of a, or -1 */
@@ -161,10 +161,10 @@ static double roughness(const zt_type *t, const void *bytes)
 
 /* The root of the bound of output k of step s, when what the op reads
  * may be off by `before`, a root of NMSE. */
-static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double before)
+static double root_of(zt_interpreter *w, int s, int k, const zt_diff_opts *o, double before)
 {
-    const zt_bound *bound = zt_walk_bound(w);
-    const zt_step *st = zt_prog_step(zt_walk_prog(w), s);
+    const zt_bound *bound = zt_interpreter_bound(w);
+    const zt_step *st = zt_prog_step(zt_interpreter_prog(w), s);
     const zt_type *in[ZT_MAX_IN] = {0}, *out = &bound->type[st->out[k]];
     for (int i = 0; i < zt_op_info(st->op)->n_in; i++)
         in[i] = st->in[i] < 0 ? NULL : &bound->type[st->in[i]];
@@ -172,18 +172,18 @@ static double root_of(zt_walk *w, int s, int k, const zt_diff_opts *o, double be
     /* What only moves or rounds rounds other values to the other side now and then, as a cast. */
     if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, in, out));
     double root = sqrt(own) * (o->judge ? 1 : 2);
-    const void *x = zt_op_rounds(st->op, bound->attrs[s], in) ? zt_walk_get(w, st->in[0]) : NULL;
+    const void *x = zt_op_rounds(st->op, bound->attrs[s], in) ? zt_interpreter_get(w, st->in[0]) : NULL;
     if (x && zt_dtype_get(in[0]->dtype)->kind == 'F') root *= sqrt(roughness(in[0], x));
     return o->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
 }
 
 /* Compares what both have. */
-static zt_status fill_item(zt_walk *a, zt_walk *b, const zt_diff_opts *o, double root,
+static zt_status fill_item(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *o, double root,
                            zt_diff_item *it)
 {
-    const void *want = zt_walk_get(a, it->in_a), *got = zt_walk_get(b, it->value);
-    if (!want || !got) return zt_ctx_status(zt_walk_ctx(a));
-    zt_compare(&zt_walk_bound(b)->type[it->value], got, want, &it->d);
+    const void *want = zt_interpreter_get(a, it->in_a), *got = zt_interpreter_get(b, it->value);
+    if (!want || !got) return zt_ctx_status(zt_interpreter_ctx(a));
+    zt_compare(&zt_interpreter_bound(b)->type[it->value], got, want, &it->d);
     it->bound = root * root;
     it->share = zt_difference_share(&it->d, it->bound);
     if (o->exact) it->share = it->d.bits ? INFINITY : 0;
@@ -193,10 +193,10 @@ static zt_status fill_item(zt_walk *a, zt_walk *b, const zt_diff_opts *o, double
 /* An input with outliers that the weights hardly meet makes an output far smaller than its errors:
  * then they are estimated from the numbers. The bound is as many times the estimate as that of the
  * op, which is for normal numbers, is of theirs. */
-static zt_status widen_bound(zt_walk *b, const zt_diff_opts *o, double before, zt_diff_item *it)
+static zt_status widen_bound(zt_interpreter *b, const zt_diff_opts *o, double before, zt_diff_item *it)
 {
     const double margin = 16;
-    double size = it->d.rms * it->d.rms * (double)zt_type_count(&zt_walk_bound(b)->type[it->value]);
+    double size = it->d.rms * it->d.rms * (double)zt_type_count(&zt_interpreter_bound(b)->type[it->value]);
     if (o->exact || it->share <= 1 || !isfinite(it->d.nmse) || size <= 0) return ZT_OK;
     double error = zt_rounding_error(b, it->step, it->output);
     double root = sqrt(margin * error / size) * (o->judge ? 1 : 2) + before;
@@ -204,13 +204,13 @@ static zt_status widen_bound(zt_walk *b, const zt_diff_opts *o, double before, z
         it->bound = root * root;
         it->share = zt_difference_share(&it->d, it->bound);
     }
-    return zt_ctx_status(zt_walk_ctx(b));
+    return zt_ctx_status(zt_interpreter_ctx(b));
 }
 
-zt_status zt_diff_step(zt_walk *a, zt_walk *b, int step, int k, const zt_diff_opts *opts,
+zt_status zt_diff_step(zt_interpreter *a, zt_interpreter *b, int step, int k, const zt_diff_opts *opts,
                        zt_diff_item *item)
 {
-    int v = zt_prog_step(zt_walk_prog(b), step)->out[k];
+    int v = zt_prog_step(zt_interpreter_prog(b), step)->out[k];
     *item = (zt_diff_item){.step = step, .output = k, .value = v, .in_a = v};
     zt_status s = fill_item(a, b, opts, root_of(b, step, k, opts, 0), item);
     return s ? s : widen_bound(b, opts, 0, item);
@@ -221,13 +221,13 @@ static int namesake(const pair *d, int v)
 {
     int u = zt_prog_find(d->pa, zt_prog_value(d->pb, v)->name);
     if (u < 0) return -1;
-    return zt_type_equal(&zt_walk_bound(d->a)->type[u], &zt_walk_bound(d->b)->type[v]) ? u : -1;
+    return zt_type_equal(&zt_interpreter_bound(d->a)->type[u], &zt_interpreter_bound(d->b)->type[v]) ? u : -1;
 }
 
 static zt_status give(pair *d, zt_ctx *ctx, int v)
 {
-    const void *bytes = zt_walk_get(d->a, d->in_a[v]);
-    return bytes ? zt_walk_put(d->b, v, bytes) : zt_ctx_status(ctx);
+    const void *bytes = zt_interpreter_get(d->a, d->in_a[v]);
+    return bytes ? zt_interpreter_put(d->b, v, bytes) : zt_ctx_status(ctx);
 }
 
 /* Inputs and states of b, from a. */
@@ -277,23 +277,23 @@ static zt_status run_b(pair *d, zt_ctx *ctx)
     for (int s = 0; s < zt_prog_n_steps(d->pb) && !bad; s++) {
         const zt_step *st = zt_prog_step(d->pb, s);
         if (!d->o->through) bad = give_inputs(d, ctx, st);
-        if (!bad) bad = zt_walk_step(d->b, s);
+        if (!bad) bad = zt_interpreter_step(d->b, s);
         for (int k = 0; k < zt_op_info(st->op)->n_out && !bad; k++)
             if (st->out[k] >= 0) bad = tell(d, s, st, k);
     }
     return bad;
 }
 
-zt_status zt_diff(zt_walk *a, zt_walk *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user)
+zt_status zt_diff(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user)
 {
     static const zt_diff_opts plain;
-    zt_ctx *ctx = zt_walk_ctx(a);
-    const zt_prog *pa = zt_walk_prog(a), *pb = zt_walk_prog(b);
+    zt_ctx *ctx = zt_interpreter_ctx(a);
+    const zt_prog *pa = zt_interpreter_prog(a), *pb = zt_interpreter_prog(b);
     size_t n = (size_t)zt_prog_n_values(pb) + 1;
     pair d = {.a = a, .b = b, .pa = pa, .pb = pb, .o = opts ? opts : &plain, .fn = fn,
               .user = user};
     zt_status s = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(pa) && !s; i++) s = zt_walk_step(a, i);
+    for (int i = 0; i < zt_prog_n_steps(pa) && !s; i++) s = zt_interpreter_step(a, i);
     d.in_a = zt_calloc(ctx, n, sizeof *d.in_a);
     d.root = zt_calloc(ctx, n, sizeof *d.root);
     if (!s && (!d.in_a || !d.root)) s = ZT_ENOMEM;

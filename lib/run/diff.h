@@ -62,13 +62,13 @@ typedef struct zt_diff_item {
 typedef zt_status zt_diff_fn(void *user, const zt_diff_item *item);
 
 /* Output k of one step that both walks of one program have run, by the bound of that op alone. */
-zt_status zt_diff_step(zt_walk *a, zt_walk *b, int step, int k, const zt_diff_opts *opts,
+zt_status zt_diff_step(zt_interpreter *a, zt_interpreter *b, int step, int k, const zt_diff_opts *opts,
                        zt_diff_item *item);
 
 /* Runs a, whole, then b, step by step; tells of each output of b's ops that has a namesake of its
  * type in a, in order. Inputs and states are those put into a; b is given them by name (ZT_EDATA:
  * an input that a does not have). */
-zt_status zt_diff(zt_walk *a, zt_walk *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user);
+zt_status zt_diff(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user);
 
 #ifdef __cplusplus
 }

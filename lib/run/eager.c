@@ -102,7 +102,7 @@ void zt_run_free(zt_run *r)
     }
     zt_recorder_free(r->recorder);
     zt_tensor_unref(r->into);
-    zt_lazy_bring(r);
+    zt_eager_async_bring(r);
     zt_run_sync(r);
     for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(r, r->cache[i]);
     zt_chain_fini(&r->chain);
@@ -163,7 +163,7 @@ static zt_status entry_prepare(zt_run *r, entry *c)
         c->donated[k] = c->engine->vt->alloc(c->engine, &c->in[k]);
         if (!c->donated[k]) return zt_ctx_status(r->ctx);
     }
-    zt_plan plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
+    zt_run_schedule plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donates(c->op),
                     .buf = c->donated, .queued = runs_ahead(c)};
     c->ready = c->engine->vt->prepare(c->engine, &plan);
@@ -316,7 +316,7 @@ static zt_status run_entry(zt_run *r, const entry *key, zt_tensor *const *in,
     if (!c) return zt_ctx_status(r->ctx);
     c->used = ++r->clock;
     r->fallbacks += c->fell_back;
-    if (runs_ahead(c)) return zt_lazy_op(r, c->engine, c->ready, info, in, out);
+    if (runs_ahead(c)) return zt_eager_async_op(r, c->engine, c->ready, info, in, out);
     for (int k = first; k < info->n_in; k++)
         if (in[k]) from[n_in++] = zt_tensor_data(in[k]);
     for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(out[k]);

@@ -48,9 +48,9 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
 /* ---- eager_async.c ---------------------------------------------------------------------------------- */
 
 /* Enqueues a queued plan of one op: out[] are whole fresh tensors, which are away then. */
-zt_status zt_lazy_op(zt_run *r, zt_engine *e, zt_executable *ready, const zt_opinfo *info,
+zt_status zt_eager_async_op(zt_run *r, zt_engine *e, zt_executable *ready, const zt_opinfo *info,
                      zt_tensor *const *in, zt_tensor *const *out);
-void zt_lazy_bring(zt_run *r); /* all that is away */
+void zt_eager_async_bring(zt_run *r); /* all that is away */
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 

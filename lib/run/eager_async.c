@@ -67,7 +67,7 @@ static void send_away(zt_run *r, zt_held *h, zt_tensor *t)
     zt_tensor_make_device_resident(t, &h->away);
 }
 
-void zt_lazy_bring(zt_run *r)
+void zt_eager_async_bring(zt_run *r)
 {
     while (r->held) {
         zt_device_resident *a = &r->held->away;
@@ -88,7 +88,7 @@ static zt_ebuf *there(zt_run *r, const zt_engine *e, const zt_tensor *t)
     return whole ? h->buf : NULL;
 }
 
-zt_status zt_lazy_op(zt_run *r, zt_engine *e, zt_executable *ready, const zt_opinfo *info,
+zt_status zt_eager_async_op(zt_run *r, zt_engine *e, zt_executable *ready, const zt_opinfo *info,
                      zt_tensor *const *in, zt_tensor *const *out)
 {
     zt_ebuf *from[ZT_MAX_IN], *to[ZT_MAX_OUT], *lent[ZT_MAX_IN];

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct zt_walk {
+struct zt_interpreter {
     zt_ctx *ctx;
     zt_chain chain;
     const zt_prog *prog;
@@ -20,19 +20,19 @@ struct zt_walk {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void *room(zt_walk *w, int v)
+static void *room(zt_interpreter *w, int v)
 {
     if (!w->value[v]) w->value[v] = zt_calloc(w->ctx, 1, zt_type_bytes(&w->bound->type[v]) + 1);
     return w->value[v];
 }
 
-static zt_status check(const zt_walk *w, int v)
+static zt_status check(const zt_interpreter *w, int v)
 {
     if (v >= 0 && v < w->bound->n_values) return ZT_OK;
     return zt_fail(w->ctx, ZT_EUSAGE, "value %d is not in the program", v);
 }
 
-zt_status zt_walk_put(zt_walk *w, int v, const void *bytes)
+zt_status zt_interpreter_put(zt_interpreter *w, int v, const void *bytes)
 {
     zt_status s = check(w, v);
     if (s) return s;
@@ -44,14 +44,14 @@ zt_status zt_walk_put(zt_walk *w, int v, const void *bytes)
     return ZT_OK;
 }
 
-static void *read_data(zt_walk *w, int v)
+static void *read_data(zt_interpreter *w, int v)
 {
     int64_t handle;
     const zt_type *t = &w->bound->type[v];
     const char *tensor = zt_prog_value(w->prog, v)->tensor;
     zt_status s = room(w, v) ? ZT_OK : ZT_ENOMEM;
     if (!s && zt_is_derived(tensor))
-        s = zt_derived_read(w->chain.engine[0], tensor, t, &w->store, w->value[v]);
+        s = zt_constant_data_read(w->chain.engine[0], tensor, t, &w->store, w->value[v]);
     else if (!s) {
         s = zt_store_weight(w->ctx, &w->store, tensor, t, &handle);
         if (!s) s = w->store.read(w->store.user, handle, 0, w->value[v], zt_type_bytes(t));
@@ -61,7 +61,7 @@ static void *read_data(zt_walk *w, int v)
     return w->value[v] = NULL;
 }
 
-const void *zt_walk_get(zt_walk *w, int v)
+const void *zt_interpreter_get(zt_interpreter *w, int v)
 {
     if (check(w, v)) return NULL;
     if (w->value[v]) return w->value[v];
@@ -73,7 +73,7 @@ const void *zt_walk_get(zt_walk *w, int v)
     return NULL;
 }
 
-bool zt_walk_has(const zt_walk *w, int v)
+bool zt_interpreter_has(const zt_interpreter *w, int v)
 {
     if (v < 0 || v >= w->bound->n_values) return false;
     zt_value_kind kind = zt_prog_value(w->prog, v)->kind;
@@ -95,7 +95,7 @@ typedef struct one {
     const void *in[MAX_OPERANDS];
     void *out[MAX_OPERANDS];
     zt_ebuf *buf[MAX_OPERANDS];
-    zt_plan plan;
+    zt_run_schedule plan;
 } one;
 
 static bool donates(const zt_step *st, int k)
@@ -104,27 +104,27 @@ static bool donates(const zt_step *st, int k)
 }
 
 /* Bytes that an op uses up, in a buffer of their own. */
-static zt_ebuf *upload(zt_walk *w, zt_engine *e, int v)
+static zt_ebuf *upload(zt_interpreter *w, zt_engine *e, int v)
 {
-    const void *bytes = zt_walk_get(w, v);
+    const void *bytes = zt_interpreter_get(w, v);
     zt_ebuf *b = bytes ? e->vt->alloc(e, &w->bound->type[v]) : NULL;
     if (!b || e->vt->upload(e, b, bytes) == ZT_OK) return b;
     e->vt->free(e, b);
     return NULL;
 }
 
-static zt_ebuf *load(zt_walk *w, zt_engine *e, int v)
+static zt_ebuf *load(zt_interpreter *w, zt_engine *e, int v)
 {
     int64_t handle;
     const zt_type *t = &w->bound->type[v];
     const char *tensor = zt_prog_value(w->prog, v)->tensor;
-    if (zt_is_derived(tensor)) return zt_derived_load(e, tensor, t, &w->store);
+    if (zt_is_derived(tensor)) return zt_constant_data_load(e, tensor, t, &w->store);
     if (zt_store_weight(w->ctx, &w->store, tensor, t, &handle)) return NULL;
     return e->vt->load(e, t, &w->store, handle);
 }
 
 /* Operand number of input k, with its place. */
-static zt_status add_input(zt_walk *w, one *o, const zt_step *st, int k)
+static zt_status add_input(zt_interpreter *w, one *o, const zt_step *st, int k)
 {
     int v = st->in[k], i = 0;
     o->step.in[k] = ZT_NONE;
@@ -143,11 +143,11 @@ static zt_status add_input(zt_walk *w, one *o, const zt_step *st, int k)
         return ZT_OK;
     }
     *at = (zt_place){.kind = ZT_PLACE_IN, .index = o->plan.n_in};
-    o->in[o->plan.n_in++] = zt_walk_get(w, v);
+    o->in[o->plan.n_in++] = zt_interpreter_get(w, v);
     return o->in[o->plan.n_in - 1] ? ZT_OK : zt_ctx_status(w->ctx);
 }
 
-static zt_status add_output(zt_walk *w, one *o, const zt_step *st, int k)
+static zt_status add_output(zt_interpreter *w, one *o, const zt_step *st, int k)
 {
     int v = st->out[k];
     o->step.out[k] = v < 0 ? ZT_NONE : o->n;
@@ -166,7 +166,7 @@ static zt_status add_output(zt_walk *w, one *o, const zt_step *st, int k)
 }
 
 /* What used-up values became, back to the host. */
-static zt_status fetch(zt_walk *w, const one *o)
+static zt_status fetch(zt_interpreter *w, const one *o)
 {
     zt_status s = ZT_OK;
     for (int k = 0; k < ZT_MAX_OUT && !s; k++) {
@@ -178,7 +178,7 @@ static zt_status fetch(zt_walk *w, const one *o)
     return s;
 }
 
-static zt_status run(zt_walk *w, one *o, const zt_step *st)
+static zt_status run(zt_interpreter *w, one *o, const zt_step *st)
 {
     const zt_opinfo *info = zt_op_info(st->op);
     zt_engine *e = o->engine;
@@ -201,7 +201,7 @@ static zt_status run(zt_walk *w, one *o, const zt_step *st)
 }
 
 /* The engine of the chain that has a kernel for step s. */
-static zt_engine *pick(zt_walk *w, int s, const zt_step *st)
+static zt_engine *pick(zt_interpreter *w, int s, const zt_step *st)
 {
     const zt_opinfo *info = zt_op_info(st->op);
     const zt_type *in[ZT_MAX_IN] = {0};
@@ -216,13 +216,13 @@ static zt_engine *pick(zt_walk *w, int s, const zt_step *st)
 }
 
 /* A view has its input's bytes. */
-static zt_status copy_view(zt_walk *w, const zt_step *st)
+static zt_status copy_view(zt_interpreter *w, const zt_step *st)
 {
-    const void *bytes = zt_walk_get(w, st->in[0]);
-    return bytes ? zt_walk_put(w, st->out[0], bytes) : zt_ctx_status(w->ctx);
+    const void *bytes = zt_interpreter_get(w, st->in[0]);
+    return bytes ? zt_interpreter_put(w, st->out[0], bytes) : zt_ctx_status(w->ctx);
 }
 
-static zt_status run_step(zt_walk *w, int s)
+static zt_status run_step(zt_interpreter *w, int s)
 {
     const zt_step *st = zt_prog_step(w->prog, s);
     one o = {.step = {.op = st->op, .attrs = w->bound->attrs[s]}};
@@ -233,7 +233,7 @@ static zt_status run_step(zt_walk *w, int s)
     return bad;
 }
 
-zt_status zt_walk_step(zt_walk *w, int s)
+zt_status zt_interpreter_step(zt_interpreter *w, int s)
 {
     char why[1024];
     if (s < 0 || s >= w->bound->n_steps)
@@ -249,10 +249,10 @@ zt_status zt_walk_step(zt_walk *w, int s)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-zt_walk *zt_walk_open(zt_engine *e, const zt_prog *p, const zt_store *store, const zt_binding *b,
+zt_interpreter *zt_interpreter_open(zt_engine *e, const zt_prog *p, const zt_store *store, const zt_binding *b,
                       int n, bool strict)
 {
-    zt_walk *w = zt_calloc(e->ctx, 1, sizeof *w);
+    zt_interpreter *w = zt_calloc(e->ctx, 1, sizeof *w);
     if (!w) return NULL;
     w->ctx = e->ctx;
     w->prog = p;
@@ -265,11 +265,11 @@ zt_walk *zt_walk_open(zt_engine *e, const zt_prog *p, const zt_store *store, con
         w->engine = zt_calloc(w->ctx, (size_t)w->bound->n_steps + 1, sizeof *w->engine);
     }
     if (w->value && w->engine) return w;
-    zt_walk_close(w);
+    zt_interpreter_close(w);
     return NULL;
 }
 
-void zt_walk_close(zt_walk *w)
+void zt_interpreter_close(zt_interpreter *w)
 {
     if (!w) return;
     for (int v = 0; w->value && v < w->bound->n_values; v++) zt_free(w->ctx, w->value[v]);
@@ -280,13 +280,13 @@ void zt_walk_close(zt_walk *w)
     zt_free(w->ctx, w);
 }
 
-zt_ctx *zt_walk_ctx(const zt_walk *w) { return w->ctx; }
-const zt_prog *zt_walk_prog(const zt_walk *w) { return w->prog; }
-const zt_bound *zt_walk_bound(const zt_walk *w) { return w->bound; }
+zt_ctx *zt_interpreter_ctx(const zt_interpreter *w) { return w->ctx; }
+const zt_prog *zt_interpreter_prog(const zt_interpreter *w) { return w->prog; }
+const zt_bound *zt_interpreter_bound(const zt_interpreter *w) { return w->bound; }
 
-const char *zt_walk_engine(const zt_walk *w, int s)
+const char *zt_interpreter_engine(const zt_interpreter *w, int s)
 {
     return s >= 0 && s < w->bound->n_steps && w->engine[s] ? w->engine[s] : "";
 }
 
-int zt_walk_fallbacks(const zt_walk *w) { return w->fallbacks; }
+int zt_interpreter_fallbacks(const zt_interpreter *w) { return w->fallbacks; }

@@ -7,14 +7,14 @@
 
 enum { ALIGN = 64 };
 
-zt_status zt_stated_splits(const zt_stated *st, const zt_partition *cut, const zt_chain *chain)
+zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut, const zt_chain *chain)
 {
     zt_ctx *ctx = chain->engine[0]->ctx;
     if (st->n_splits != cut->n_segments)
         return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", st->where,
                        st->n_splits, cut->n_segments);
     for (int i = 0; i < st->n_splits; i++) {
-        const zt_stated_split *a = &st->split[i];
+        const zt_plan_layout_part *a = &st->split[i];
         const zt_segment *g = &cut->segment[i];
         const char *engine = g->engine ? chain->name[g->engine] : st->engine;
         if (a->first == g->first && a->last == g->last && !strcmp(a->engine, engine)) continue;
@@ -26,10 +26,10 @@ zt_status zt_stated_splits(const zt_stated *st, const zt_partition *cut, const z
 
 /* One segment's places against its lives. */
 typedef struct check {
-    const zt_stated *st;
+    const zt_plan_layout *st;
     const zt_prog *p;
     zt_ctx *ctx;
-    const zt_stated_at **of; /* [values]: the place stated, or NULL */
+    const zt_plan_layout_place **of; /* [values]: the place stated, or NULL */
     const int *heir;
 } check;
 
@@ -39,10 +39,10 @@ static zt_status refuse(const check *c, int v, const char *wrong)
                    zt_prog_value(c->p, v)->name, wrong);
 }
 
-static zt_status note_places(const check *c, const zt_stated_split *split, zt_status s)
+static zt_status note_places(const check *c, const zt_plan_layout_part *split, zt_status s)
 {
     for (int i = 0; i < split->n_at && !s; i++) {
-        const zt_stated_at *a = &c->st->at[split->first_at + i];
+        const zt_plan_layout_place *a = &c->st->at[split->first_at + i];
         if (c->of[a->value]) s = refuse(c, a->value, "has two places");
         c->of[a->value] = a;
     }
@@ -51,7 +51,7 @@ static zt_status note_places(const check *c, const zt_stated_split *split, zt_st
 
 static zt_status take_offset(const check *c, zt_live_range *l, size_t *end)
 {
-    const zt_stated_at *a = c->of[l->root];
+    const zt_plan_layout_place *a = c->of[l->root];
     if (!a) return refuse(c, l->root, "has no place");
     if (a->over >= 0) return refuse(c, l->root, "cannot be over another");
     if (a->bytes != l->bytes) return refuse(c, l->root, "is of another size");
@@ -66,11 +66,11 @@ static zt_status take_offset(const check *c, zt_live_range *l, size_t *end)
 static zt_status check_heirs(const check *c, int n_values, int *n)
 {
     for (int v = 0; v < n_values; v++) {
-        const zt_stated_at *a = c->of[v];
+        const zt_plan_layout_place *a = c->of[v];
         if (c->heir[v] < 0) continue;
         ++*n;
         if (!a) return refuse(c, v, "has no place");
-        const zt_stated_at *under = c->of[c->heir[v]];
+        const zt_plan_layout_place *under = c->of[c->heir[v]];
         if (a->over != c->heir[v] || !under || under->offset != a->offset ||
             under->bytes != a->bytes)
             return refuse(c, v, "is not over the value that it takes over");
@@ -110,10 +110,10 @@ static zt_status check_overlaps(const check *c, zt_live_range *life, int n, int 
     return ZT_OK;
 }
 
-zt_status zt_stated_place(const zt_stated *st, const zt_partition *cut, int i, const zt_bound *b,
+zt_status zt_plan_layout_apply(const zt_plan_layout *st, const zt_partition *cut, int i, const zt_bound *b,
                           zt_live_range *life, int n, size_t *arena, size_t *bound)
 {
-    const zt_stated_split *split = &st->split[i];
+    const zt_plan_layout_part *split = &st->split[i];
     check c = {.st = st, .p = b->prog, .ctx = st->ctx, .heir = cut->segment[i].over};
     size_t values = (size_t)b->n_values + 1, end = 0;
     int n_heirs = 0;

@@ -14,7 +14,7 @@
 
 enum { MAX_STATED = 256, MAX_WORDS = 8, MAX_LINE = 4096 };
 
-struct zt_planned {
+struct zt_plan_file {
     zt_ctx *ctx;
     zt_arena *memory;
     zt_prog *prog;
@@ -22,16 +22,16 @@ struct zt_planned {
     zt_isa isa;
     unsigned off;
     int n_stated, n_splits, n_at;
-    zt_stated *stated;
-    zt_stated_split *split;
-    zt_stated_at *at;
+    zt_plan_layout *stated;
+    zt_plan_layout_part *split;
+    zt_plan_layout_place *at;
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct writer {
     const zt_prog *p;
-    const zt_planned_opts *o;
+    const zt_plan_file_opts *o;
     zt_chain chain;
     zt_bound *bound;
     zt_str *out;
@@ -123,7 +123,7 @@ static zt_status put_program(const writer *w)
     return s;
 }
 
-zt_status zt_planned_print(const zt_prog *p, const zt_planned_opts *o, zt_str *out)
+zt_status zt_plan_file_print(const zt_prog *p, const zt_plan_file_opts *o, zt_str *out)
 {
     writer w = {.p = p, .o = o, .out = out};
     zt_status s = put_program(&w);
@@ -141,7 +141,7 @@ zt_status zt_planned_print(const zt_prog *p, const zt_planned_opts *o, zt_str *o
 
 /* A #plan line in words; what they point to goes with the next line. */
 typedef struct reader {
-    zt_planned *p;
+    zt_plan_file *p;
     const char *name; /* of the text, escaped */
     int line, n;
     char *word[MAX_WORDS + ZT_MAX_SYMBOLS + 32];
@@ -204,7 +204,7 @@ static int find_output(const zt_prog *p, const char *name, size_t n)
     return -1;
 }
 
-static zt_status read_wanted(reader *r, zt_stated *st, const char *list)
+static zt_status read_wanted(reader *r, zt_plan_layout *st, const char *list)
 {
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, ",");
@@ -216,7 +216,7 @@ static zt_status read_wanted(reader *r, zt_stated *st, const char *list)
     return ZT_OK;
 }
 
-static zt_status read_symbol(reader *r, zt_stated *st, char *word)
+static zt_status read_symbol(reader *r, zt_plan_layout *st, char *word)
 {
     char *eq = strchr(word, '=');
     const zt_prog *p = r->p->prog;
@@ -231,14 +231,14 @@ static zt_status read_symbol(reader *r, zt_stated *st, char *word)
 
 static zt_status read_bind(reader *r)
 {
-    zt_planned *p = r->p;
+    zt_plan_file *p = r->p;
     if (p->n_stated == MAX_STATED) return bad(r, "one %s too many", "bind");
     if (!p->stated) p->stated = zt_arena_alloc(p->memory, MAX_STATED * sizeof *p->stated);
     if (!p->stated) return ZT_ENOMEM;
     size_t n_out = (size_t)zt_prog_n_outputs(p->prog);
     char where[300];
-    zt_stated *st = &p->stated[p->n_stated];
-    *st = (zt_stated){.ctx = p->ctx, .engine = p->engine, .first_split = p->n_splits};
+    zt_plan_layout *st = &p->stated[p->n_stated];
+    *st = (zt_plan_layout){.ctx = p->ctx, .engine = p->engine, .first_split = p->n_splits};
     st->want = zt_arena_alloc(p->memory, n_out + 1);
     int n = snprintf(where, sizeof where, "%s:%d", r->name, r->line);
     size_t len = (size_t)n < sizeof where ? (size_t)n : sizeof where - 1;
@@ -271,8 +271,8 @@ static void *grow(reader *r, void *array, int n, int *cap, size_t size)
 
 static zt_status read_split(reader *r)
 {
-    zt_planned *p = r->p;
-    zt_stated_split sp = {.first_at = p->n_at};
+    zt_plan_file *p = r->p;
+    zt_plan_layout_part sp = {.first_at = p->n_at};
     int used = 0;
     if (!p->n_stated) return bad(r, "a %s before any bind", "split");
     bool good = r->n == 6 && strlen(r->word[2]) < sizeof sp.engine &&
@@ -291,8 +291,8 @@ static zt_status read_split(reader *r)
 
 static zt_status read_at(reader *r)
 {
-    zt_planned *p = r->p;
-    zt_stated_at a = {.over = -1};
+    zt_plan_file *p = r->p;
+    zt_plan_layout_place a = {.over = -1};
     if (!p->n_stated || !p->stated[p->n_stated - 1].n_splits)
         return bad(r, "a place %s before any split", "at");
     bool good = (r->n == 5 || (r->n == 7 && !strcmp(r->word[5], "over"))) &&
@@ -337,7 +337,7 @@ static zt_status read_line(reader *r, const char *at, size_t n)
     return bad(r, "'%s' begins no line of a plan", r->n > 1 ? r->word[1] : "");
 }
 
-static zt_status read_lines(zt_planned *p, const char *name, const char *text, size_t n)
+static zt_status read_lines(zt_plan_file *p, const char *name, const char *text, size_t n)
 {
     char shown[256];
     reader *r = zt_arena_alloc(p->memory, sizeof *r);
@@ -359,19 +359,19 @@ static zt_status read_lines(zt_planned *p, const char *name, const char *text, s
     return s;
 }
 
-zt_planned *zt_planned_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
+zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
 {
-    zt_planned *p = zt_calloc(ctx, 1, sizeof *p);
+    zt_plan_file *p = zt_calloc(ctx, 1, sizeof *p);
     if (!p) return NULL;
     p->ctx = ctx;
     p->memory = zt_arena_new(ctx, 0);
     p->prog = p->memory ? zt_prog_parse(ctx, name, text, n) : NULL;
     if (p->prog && read_lines(p, name, text, n) == ZT_OK) return p;
-    zt_planned_free(p);
+    zt_plan_file_free(p);
     return NULL;
 }
 
-void zt_planned_free(zt_planned *p)
+void zt_plan_file_free(zt_plan_file *p)
 {
     if (!p) return;
     zt_prog_free(p->prog);
@@ -381,17 +381,17 @@ void zt_planned_free(zt_planned *p)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-const zt_prog *zt_planned_prog(const zt_planned *p) { return p->prog; }
-const char *zt_planned_engine(const zt_planned *p) { return p->engine; }
-zt_isa zt_planned_isa(const zt_planned *p) { return p->isa; }
-unsigned zt_planned_off(const zt_planned *p) { return p->off; }
-int zt_planned_count(const zt_planned *p) { return p->n_stated; }
-const zt_stated *zt_planned_nth(const zt_planned *p, int i) { return &p->stated[i]; }
+const zt_prog *zt_plan_file_prog(const zt_plan_file *p) { return p->prog; }
+const char *zt_plan_file_engine(const zt_plan_file *p) { return p->engine; }
+zt_isa zt_plan_file_isa(const zt_plan_file *p) { return p->isa; }
+unsigned zt_plan_file_off(const zt_plan_file *p) { return p->off; }
+int zt_plan_file_count(const zt_plan_file *p) { return p->n_stated; }
+const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *p, int i) { return &p->stated[i]; }
 
-const zt_stated *zt_planned_find(const zt_planned *p, const int64_t *sym, void *const *out)
+const zt_plan_layout *zt_plan_file_find(const zt_plan_file *p, const int64_t *sym, void *const *out)
 {
     for (int i = 0; i < p->n_stated; i++) {
-        const zt_stated *st = &p->stated[i];
+        const zt_plan_layout *st = &p->stated[i];
         bool same = !memcmp(st->sym, sym, (size_t)zt_prog_n_symbols(p->prog) * sizeof *sym);
         for (int o = 0; o < zt_prog_n_outputs(p->prog) && same; o++)
             same = st->want[o] == (!out || out[o]);

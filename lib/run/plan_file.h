@@ -1,7 +1,7 @@
 /* plan_file.h - plans: programs that have gone through the passes, with their decisions in the text.
  *
  * A plan is a program's text; whoever reads programs reads it. What was decided stands in comments
- * of their own kind, which zt_planned_parse reads and checks:
+ * of their own kind, which zt_plan_file_parse reads and checks:
  *
  *     #plan engine cpu isa=avx512              what it was made for
  *     #plan passes cse dead fuse share         those that ran
@@ -23,9 +23,9 @@
 extern "C" {
 #endif
 
-typedef struct zt_planned zt_planned;
+typedef struct zt_plan_file zt_plan_file;
 
-typedef struct zt_planned_opts {
+typedef struct zt_plan_file_opts {
     zt_engine *engine;
     zt_isa isa;         /* what the engine was opened with */
     unsigned off;       /* passes that did not run */
@@ -33,19 +33,19 @@ typedef struct zt_planned_opts {
      * wanted and, of a program of several, with each of them alone. */
     const zt_binding *bind;
     int n_bind;
-} zt_planned_opts;
+} zt_plan_file_opts;
 
 /* p has gone through the passes. */
-zt_status zt_planned_print(const zt_prog *p, const zt_planned_opts *opts, zt_str *out);
+zt_status zt_plan_file_print(const zt_prog *p, const zt_plan_file_opts *opts, zt_str *out);
 
 /* `name` is for messages. ZT_EDATA: no program, no plan, an unknown pass or engine, a number that
  * is none. */
-zt_planned *zt_planned_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_planned_free(zt_planned *p);
-const zt_prog *zt_planned_prog(const zt_planned *p);
-const char *zt_planned_engine(const zt_planned *p);
-zt_isa zt_planned_isa(const zt_planned *p);
-unsigned zt_planned_off(const zt_planned *p); /* passes that did not run */
+zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
+void zt_plan_file_free(zt_plan_file *p);
+const zt_prog *zt_plan_file_prog(const zt_plan_file *p);
+const char *zt_plan_file_engine(const zt_plan_file *p);
+zt_isa zt_plan_file_isa(const zt_plan_file *p);
+unsigned zt_plan_file_off(const zt_plan_file *p); /* passes that did not run */
 
 #ifdef __cplusplus
 }

@@ -122,7 +122,7 @@ static uint64_t hash(const char *name, uint64_t seed)
     return h;
 }
 
-void zt_feed_draw(const zt_bound *b, int v, uint64_t seed, void *dst)
+void zt_bound_inputs_draw(const zt_bound *b, int v, uint64_t seed, void *dst)
 {
     const zt_type *t = &b->type[v];
     zt_case c = {.in = {*t}, .fill = {ZT_FILL_NORMAL}};

@@ -89,18 +89,18 @@ static double add_errors(const rounding *how, const zt_type *t, const char *x,
     return sum;
 }
 
-double zt_rounding_error(zt_walk *walk, int step, int k)
+double zt_rounding_error(zt_interpreter *walk, int step, int k)
 {
-    const zt_bound *b = zt_walk_bound(walk);
-    const zt_step *st = zt_prog_step(zt_walk_prog(walk), step);
+    const zt_bound *b = zt_interpreter_bound(walk);
+    const zt_step *st = zt_prog_step(zt_interpreter_prog(walk), step);
     const zt_type *in[ZT_MAX_IN] = {0};
     rounding r;
     for (int i = 0; i < ZT_MAX_IN; i++) in[i] = st->in[i] >= 0 ? &b->type[st->in[i]] : NULL;
     if (!find_rounding(st, b->attrs[step], k, in, &r)) return 0;
-    zt_ctx *ctx = zt_walk_ctx(walk);
+    zt_ctx *ctx = zt_interpreter_ctx(walk);
     int64_t cols = in[r.weight]->dim[1];
-    const void *x = zt_walk_get(walk, st->in[0]);
-    const void *weight = x ? zt_walk_get(walk, st->in[r.weight]) : NULL;
+    const void *x = zt_interpreter_get(walk, st->in[0]);
+    const void *weight = x ? zt_interpreter_get(walk, st->in[r.weight]) : NULL;
     double *row = weight ? zt_alloc_array(ctx, (size_t)cols, 2 * sizeof *row) : NULL, error = 0;
     if (row) {
         memset(row + cols, 0, (size_t)cols * sizeof *row);

@@ -27,7 +27,7 @@ typedef struct zt_session_opts {
     bool strict;               /* a fallback is an error */
     const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
-    const struct zt_planned *planned; /* lib/run/plan_file.h: the program is its own; NULL: none */
+    const struct zt_plan_file *planned; /* lib/run/plan_file.h: the program is its own; NULL: none */
 } zt_session_opts;
 
 /* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the
@@ -73,7 +73,7 @@ void zt_session_watch(zt_session *s, const zt_watch *watch);
  * stepped last. A plan's values are the program's; it is borrowed until the next of those. */
 typedef struct zt_session_part {
     zt_engine *engine;
-    const zt_plan *plan;
+    const zt_run_schedule *plan;
     size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
 } zt_session_part;
 int zt_session_parts(const zt_session *s); /* 0: nothing was prepared */

@@ -172,11 +172,11 @@ static void find_last_uses(const zt_partition *cut, const zt_bound *b, int *made
 /* ---- placing --------------------------------------------------------------------------------- */
 
 static zt_status place_arena(zt_partition *cut, zt_segment *g, const zt_bound *b, zt_live_range *lives, int n,
-                             const zt_stated *stated)
+                             const zt_plan_layout *stated)
 {
-    zt_status s = stated ? zt_stated_place(stated, cut, (int)(g - cut->segment), b, lives, n,
+    zt_status s = stated ? zt_plan_layout_apply(stated, cut, (int)(g - cut->segment), b, lives, n,
                                            &g->arena_bytes, &g->liveness_bytes)
-                         : zt_lives_place(cut->memory, lives, n, g->first, g->last,
+                         : zt_live_ranges_place(cut->memory, lives, n, g->first, g->last,
                                           &g->arena_bytes, &g->liveness_bytes);
     for (int i = 0; i < n && !s; i++)
         g->place[lives[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = lives[i].offset};
@@ -263,7 +263,7 @@ static zt_status place_step(zt_partition *cut, zt_segment *g, const zt_bound *b,
 }
 
 static zt_status place_segment(zt_partition *cut, zt_segment *g, const zt_bound *b, zt_engine *e, work *w,
-                               const zt_stated *stated)
+                               const zt_plan_layout *stated)
 {
     size_t n = (size_t)b->n_values + 1;
     int n_lives = 0;
@@ -339,14 +339,14 @@ static zt_status copy_steps(zt_partition *cut, const zt_bound *b, void *const *o
 }
 
 static zt_status make(zt_partition *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out, const zt_stated *stated)
+                      void *const *out, const zt_plan_layout *stated)
 {
     size_t n = (size_t)b->n_values + 1;
     zt_status st = copy_steps(cut, b, out);
     if (st) return st;
     find_roots(cut, b);
     st = cut_steps(cut, chain, b, strict);
-    if (!st && stated) st = zt_stated_splits(stated, cut, chain);
+    if (!st && stated) st = zt_plan_layout_parts(stated, cut, chain);
     if (!st) st = take_states(cut, chain, b);
     if (st) return st;
     work w = {.made = zt_arena_alloc(cut->memory, n * sizeof(int)),
@@ -362,7 +362,7 @@ static zt_status make(zt_partition *cut, zt_chain *chain, const zt_bound *b, boo
 }
 
 zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out, const zt_stated *stated)
+                      void *const *out, const zt_plan_layout *stated)
 {
     memset(cut, 0, sizeof *cut);
     cut->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);

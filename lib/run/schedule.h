@@ -60,54 +60,54 @@ typedef struct zt_live_range {
 
 /* Offsets for lives within steps [first, last), which change places; the arena's size, and the most
  * bytes alive at once. */
-zt_status zt_lives_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
+zt_status zt_live_ranges_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
                          size_t *bound);
 
 /* What a plan states (plan_file.h) for some numbers and wanted outputs. */
-typedef struct zt_stated_at {
+typedef struct zt_plan_layout_place {
     int value, over; /* over -1: bytes of its own */
     size_t offset, bytes;
-} zt_stated_at;
+} zt_plan_layout_place;
 
-typedef struct zt_stated_split {
+typedef struct zt_plan_layout_part {
     char engine[32];
     int first, last; /* steps of the cut, the last not in it */
     size_t arena, bound;
     int first_at, n_at; /* among the plan's places */
-} zt_stated_split;
+} zt_plan_layout_part;
 
-typedef struct zt_stated {
+typedef struct zt_plan_layout {
     zt_ctx *ctx;
     const char *where;  /* "plan.zt:412", for messages */
     const char *engine; /* the one asked for: it may run inside another, which watches it */
     int64_t sym[ZT_MAX_SYMBOLS];
     bool *want; /* [the program's outputs] */
     int n_splits, first_split;
-    const zt_stated_split *split;
-    const zt_stated_at *at; /* of the whole plan */
-} zt_stated;
+    const zt_plan_layout_part *split;
+    const zt_plan_layout_place *at; /* of the whole plan */
+} zt_plan_layout;
 
 /* What it states for these symbols and outputs (as zt_partition_make's), or NULL. */
-const zt_stated *zt_planned_find(const zt_planned *p, const int64_t *sym, void *const *out);
-int zt_planned_count(const zt_planned *p);
-const zt_stated *zt_planned_nth(const zt_planned *p, int i);
+const zt_plan_layout *zt_plan_file_find(const zt_plan_file *p, const int64_t *sym, void *const *out);
+int zt_plan_file_count(const zt_plan_file *p);
+const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *p, int i);
 
 /* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
  * NULL. */
 zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out, const zt_stated *stated);
+                      void *const *out, const zt_plan_layout *stated);
 /* plan_check.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
-zt_status zt_stated_splits(const zt_stated *st, const zt_partition *cut, const zt_chain *chain);
-zt_status zt_stated_place(const zt_stated *st, const zt_partition *cut, int i, const zt_bound *b,
+zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut, const zt_chain *chain);
+zt_status zt_plan_layout_apply(const zt_plan_layout *st, const zt_partition *cut, int i, const zt_bound *b,
                           zt_live_range *life, int n, size_t *arena, size_t *bound);
 void zt_partition_free(zt_partition *cut);
 
 /* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);
-zt_status zt_derived_read(zt_engine *e, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *e, const char *name, const zt_type *want,
                           const zt_store *store, void *bytes);
-zt_ebuf *zt_derived_load(zt_engine *e, const char *name, const zt_type *want,
+zt_ebuf *zt_constant_data_load(zt_engine *e, const char *name, const zt_type *want,
                          const zt_store *store);
 
 /* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */

@@ -20,7 +20,7 @@ zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, 
 static zt_ebuf *load_weight(zt_session *s, zt_engine *e, const zt_value *v, const zt_type *want)
 {
     int64_t handle;
-    if (zt_is_derived(v->tensor)) return zt_derived_load(e, v->tensor, want, &s->store);
+    if (zt_is_derived(v->tensor)) return zt_constant_data_load(e, v->tensor, want, &s->store);
     if (zt_store_weight(s->ctx, &s->store, v->tensor, want, &handle)) return NULL;
     return e->vt->load(e, want, &s->store, handle);
 }
@@ -73,12 +73,12 @@ static zt_status bind_states(zt_session *s)
 /* All that the plan states, against the program and this engine. */
 static zt_status check_plan(zt_session *s)
 {
-    const zt_planned *p = s->opts.planned;
+    const zt_plan_file *p = s->opts.planned;
     int n = zt_prog_n_symbols(s->prog), n_out = zt_prog_n_outputs(s->prog);
     void **out = zt_calloc(s->ctx, (size_t)n_out + 1, sizeof *out);
     zt_status st = out ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < zt_planned_count(p) && !st; i++) {
-        const zt_stated *stated = zt_planned_nth(p, i);
+    for (int i = 0; i < zt_plan_file_count(p) && !st; i++) {
+        const zt_plan_layout *stated = zt_plan_file_nth(p, i);
         zt_binding b[ZT_MAX_SYMBOLS];
         zt_partition cut;
         for (int k = 0; k < n; k++)

@@ -17,7 +17,7 @@ typedef struct zt_replay {
     zt_bound *bound;
     zt_partition cut;
     zt_executable **ready; /* [n_segments] */
-    zt_plan *plan;    /* [n_segments], in the cut's memory */
+    zt_run_schedule *plan;    /* [n_segments], in the cut's memory */
     void **host;      /* [n_values] of roots: staging owned by us, or NULL */
     const void **in;  /* scratch for a segment's pointers */
     void **out;

@@ -33,7 +33,7 @@ static zt_status prepare_segment(zt_session *s, zt_replay *r, int i)
         s->no_room = g->engine == 0 ? g->buf[k] + 1 : 0;
         return zt_ctx_status(s->ctx);
     }
-    r->plan[i] = (zt_plan){.n_values = r->bound->n_values, .type = r->bound->type,
+    r->plan[i] = (zt_run_schedule){.n_values = r->bound->n_values, .type = r->bound->type,
                            .place = g->place, .n_steps = g->last - g->first,
                            .step = r->cut.step + g->first, .n_in = g->n_in, .n_out = g->n_out,
                            .n_bufs = g->n_bufs, .buf = buf, .arena_bytes = g->arena_bytes};
@@ -90,7 +90,7 @@ static zt_status replay_make(zt_session *s, zt_replay *r, const int64_t *sym, vo
     memcpy(r->sym, sym, (size_t)n * sizeof *sym);
     r->bound = zt_prog_bind(s->prog, b, n);
     if (!r->bound) return zt_ctx_status(s->ctx);
-    const zt_stated *stated = s->opts.planned ? zt_planned_find(s->opts.planned, sym, out) : NULL;
+    const zt_plan_layout *stated = s->opts.planned ? zt_plan_file_find(s->opts.planned, sym, out) : NULL;
     zt_status st = zt_partition_make(&r->cut, &s->chain, r->bound, s->opts.strict, out, stated);
     if (st) return st;
     r->ready = zt_calloc(s->ctx, (size_t)r->cut.n_segments + 1, sizeof *r->ready);

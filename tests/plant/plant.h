@@ -26,7 +26,7 @@ const zt_cpu_kernel *__wrap_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const 
     char name[64];
     const char *text = getenv("ZT_PLANT");
     const zt_cpu_kernel *k = __real_zt_cpu_find(e, op, attrs, in, out);
-    if (!k || k == &zt_cpu_wide || k == &zt_cpu_plain_loop || !text || !plant_read(text, name) ||
+    if (!k || k == &zt_cpu_convert_operands || k == &zt_cpu_plain_loop || !text || !plant_read(text, name) ||
         strcmp(name, zt_op_info(op)->name) != 0)
         return k;
     plant_whole = k;

@@ -163,7 +163,7 @@ static zt_status open_input(zt_subject *s, const zt_subject_opts *o)
     if (!st && o->input) s->input = zt_checkpoint_open(s->cli->ctx, o->input, 0);
     if (!st && o->input && !s->input) st = zt_ctx_status(s->cli->ctx);
     if (!st && s->input)
-        st = zt_feed_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
+        st = zt_bound_inputs_symbols(s->cli->ctx, s->prog, s->input, s->bind.at, &s->bind.n);
     if (!st) zt_prog_bindings(s->prog, s->bind.at, &s->bind.n);
     return st;
 }
@@ -176,7 +176,7 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
     if (!st) st = open_model(s, o);
     if (!st) st = open_data(s, o);
     if (st) return st;
-    zt_feed_opts fo = {.bind = s->bind.at,
+    zt_bound_inputs_opts fo = {.bind = s->bind.at,
                        .n_bind = s->bind.n,
                        .from = s->input,
                        .store = &s->both,
@@ -184,7 +184,7 @@ static zt_status make(zt_subject *s, const zt_subject_opts *o)
                        .draw = o->draw,
                        .draw_data = o->draw && !s->model && !s->network && !s->data,
                        .seed = s->cli->seed};
-    s->feed = zt_feed_new(ctx, s->prog, &fo);
+    s->feed = zt_bound_inputs_new(ctx, s->prog, &fo);
     return s->feed ? ZT_OK : zt_ctx_status(ctx);
 }
 
@@ -204,7 +204,7 @@ zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *p, const zt_subject_opts
 void zt_subject_close(zt_subject *s)
 {
     if (!s) return;
-    zt_feed_free(s->feed);
+    zt_bound_inputs_free(s->feed);
     zt_checkpoint_close(s->input);
     zt_checkpoint_close(s->data);
     zt_gguf_close(s->model);
@@ -221,7 +221,7 @@ zt_session *zt_subject_session_of(const zt_subject *s, zt_engine *e, const zt_pr
 {
     zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
     zt_session *run = zt_session_open(e, made, &s->feed->store, &so);
-    if (!run || zt_feed_states(s->feed, run) == ZT_OK) return run;
+    if (!run || zt_bound_inputs_states(s->feed, run) == ZT_OK) return run;
     zt_session_close(run);
     return NULL;
 }

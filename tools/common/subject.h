@@ -70,7 +70,7 @@ typedef struct zt_subject {
     zt_checkpoint *data, *input;
     zt_store of_data, of_model, both;
     zt_bindings bind;
-    zt_feed *feed; /* feed->bound has every type */
+    zt_bound_inputs *feed; /* feed->bound has every type */
 } zt_subject;
 
 /* p is borrowed. */

@@ -26,7 +26,7 @@ typedef struct subject {
     const bench_options *o;
     zt_prog *prog;
     zt_bindings bind;
-    zt_feed *feed;
+    zt_bound_inputs *feed;
     double flops, bytes;
     zt_cost_whole cost;
 } subject;
@@ -140,8 +140,8 @@ static zt_status open_subject(subject *s, const char *name)
     s->prog = program_of(s->cli, name);
     zt_status st = s->prog ? zt_bindings_of(ctx, s->o->bind, s->prog, &s->bind) : zt_ctx_status(ctx);
     if (st != ZT_OK) return st;
-    s->feed = zt_feed_new(ctx, s->prog,
-                          &(zt_feed_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,
+    s->feed = zt_bound_inputs_new(ctx, s->prog,
+                          &(zt_bound_inputs_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,
                                           .draw_data = true});
     if (!s->feed) return zt_ctx_status(ctx);
     int *root = zt_cost_roots(ctx, s->prog);
@@ -154,7 +154,7 @@ static zt_status open_subject(subject *s, const char *name)
 
 static void close_subject(subject *s)
 {
-    zt_feed_free(s->feed);
+    zt_bound_inputs_free(s->feed);
     zt_prog_free(s->prog);
 }
 

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     zt_drafts_free(r.drafts);
     run_templates_free(&r);
     zt_llm_close(r.llm);
-    zt_planned_free(r.plan);
+    zt_plan_file_free(r.plan);
     zt_engine_close(r.engine);
     zt_free(r.ctx, r.times);
     zt_vocab_free(r.vocab);

@@ -159,7 +159,7 @@ static zt_status write_csv(zt_cli *cli, const zt_type *t, const void *data)
 }
 
 /* All outputs by name, in order. */
-static zt_status write_tensors(zt_cli *cli, const zt_feed *f, const zt_container *to)
+static zt_status write_tensors(zt_cli *cli, const zt_bound_inputs *f, const zt_container *to)
 {
     const zt_prog *p = f->prog;
     int n = zt_prog_n_outputs(p);
@@ -186,7 +186,7 @@ static zt_status write_tensors(zt_cli *cli, const zt_feed *f, const zt_container
 static zt_status write_outputs(const job *j)
 {
     zt_cli *cli = j->cli;
-    const zt_feed *f = j->subject->feed;
+    const zt_bound_inputs *f = j->subject->feed;
     int n = zt_prog_n_outputs(j->prog);
     bool to_stdout = !cli->output || !strcmp(cli->output, "-");
     const zt_container *to = to_stdout ? NULL : zt_container_for(cli->output);

@@ -7,7 +7,7 @@
 
 typedef struct pieces {
     zt_cli *cli;
-    const zt_feed *feed; /* of the program that takes all rows at once */
+    const zt_bound_inputs *feed; /* of the program that takes all rows at once */
     zt_prog *prog;       /* that takes some, after its passes */
     zt_session *session;
     int64_t rows, each; /* of all, at most of a step */
@@ -94,7 +94,7 @@ static zt_status run_piece(pieces *r, int64_t from, int64_t n)
     return s;
 }
 
-zt_status run_rows(zt_cli *cli, const run_options *o, const zt_feed *feed)
+zt_status run_rows(zt_cli *cli, const run_options *o, const zt_bound_inputs *feed)
 {
     pieces r = {.cli = cli, .feed = feed, .each = o->chunk};
     zt_status s = check_rows(&r);

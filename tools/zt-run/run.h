@@ -76,7 +76,7 @@ typedef struct run {
     size_t input_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
     bool terminal; /* text goes to a terminal */
-    zt_planned *plan; /* of --plan; NULL: none */
+    zt_plan_file *plan; /* of --plan; NULL: none */
     zt_engine *engine;
     run_times *times; /* NULL: not asked for */
     zt_llm *llm;
@@ -198,8 +198,8 @@ zt_status run_embed(run *r);
 bool run_is_program(zt_cli *cli, const char *path);
 zt_status run_program(run *r);
 /* rows.c: of a network, --chunk rows of its input at a time, into the feed's outputs. */
-struct zt_feed;
-zt_status run_rows(zt_cli *cli, const run_options *o, const struct zt_feed *feed);
+struct zt_bound_inputs;
+zt_status run_rows(zt_cli *cli, const run_options *o, const struct zt_bound_inputs *feed);
 
 /* report.c */
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */

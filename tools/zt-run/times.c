@@ -10,7 +10,7 @@ struct run_times {
     double seconds[ZT_OP_COUNT];
 };
 
-static void note(void *user, const zt_plan *plan, int step, double seconds)
+static void note(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     run_times *t = user;
     zt_op op = plan->step[step].op;

@@ -118,11 +118,11 @@ static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, 
                          .off = passes_off(o)};
     zt_prog *q = zt_prog_passes(cli->ctx, p, &opts, NULL);
     if (!q) return zt_ctx_status(cli->ctx);
-    zt_planned_opts to = {.engine = e, .isa = cli->isa, .off = opts.off, .bind = all,
+    zt_plan_file_opts to = {.engine = e, .isa = cli->isa, .off = opts.off, .bind = all,
                           .n_bind = bind_all(p, &b, all)};
     zt_str_init(&text, cli->ctx);
     s = zt_cli_move_model(cli, q, n > 0 ? operands[0] : NULL, cli->output);
-    if (!s) s = zt_planned_print(q, &to, &text);
+    if (!s) s = zt_plan_file_print(q, &to, &text);
     zt_prog_free(q);
     if (!s && o->report) s = tell(cli, o, p, e, operands, n, &opts, &b);
     zt_status written = trace_write(cli, &text);

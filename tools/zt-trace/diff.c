@@ -44,7 +44,7 @@ const char *diff_number(double x, char buf[32])
 void diff_tell(const diff_job *j, const zt_diff_item *it)
 {
     const diff_side *b = &j->side[1];
-    const zt_bound *bound = zt_walk_bound(b->walk);
+    const zt_bound *bound = zt_interpreter_bound(b->walk);
     const zt_step *st = zt_prog_step(b->prog, it->step);
     const zt_opinfo *info = zt_op_info(st->op);
     char where[300], index[240], type[ZT_TYPE_TEXT], got[40], want[40], given[1024] = "";
@@ -101,8 +101,8 @@ static zt_status put_item(void *user, const zt_diff_item *it)
     snprintf(bits, sizeof bits, "%" PRId64, it->d.bits);
     const char *cells[] = {step, line, zt_op_info(zt_prog_step(b->prog, it->step)->op)->name,
                            zt_prog_value(b->prog, it->value)->name,
-                           zt_type_text(&zt_walk_bound(b->walk)->type[it->value], type),
-                           zt_walk_engine(b->walk, it->step), diff_number(it->d.max_abs, n[0]),
+                           zt_type_text(&zt_interpreter_bound(b->walk)->type[it->value], type),
+                           zt_interpreter_engine(b->walk, it->step), diff_number(it->d.max_abs, n[0]),
                            diff_number(it->d.nmse, n[1]), diff_number(it->bound, n[2]),
                            diff_number(it->share, n[3]), bits, verdict(it)};
     return zt_table_row(r->table, cells);
@@ -159,17 +159,17 @@ static zt_status open_walks(diff_job *j)
     zt_prog_bindings(j->side[1].prog, bind, &n); /* those that the first program does not have */
     for (int i = 0; i < 2; i++) {
         diff_side *d = &j->side[i];
-        d->walk = zt_walk_open(d->engine, d->prog, &s->feed->store, bind, n,
+        d->walk = zt_interpreter_open(d->engine, d->prog, &s->feed->store, bind, n,
                                j->cli->strict);
         if (!d->walk) return zt_ctx_status(j->cli->ctx);
     }
     const zt_prog *p = j->side[0].prog;
     zt_status st = ZT_OK;
     for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN) && !st; i++)
-        st = zt_walk_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_IN, i), s->feed->in[i]);
+        st = zt_interpreter_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_IN, i), s->feed->in[i]);
     for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE) && !st; i++)
         if (s->feed->state[i])
-            st = zt_walk_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_STATE, i),
+            st = zt_interpreter_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_STATE, i),
                              s->feed->state[i]);
     return st;
 }
@@ -191,7 +191,7 @@ static zt_status open_sides(diff_job *j, char **operands, int n)
 
 static void close_sides(diff_job *j)
 {
-    for (int i = 0; i < 2; i++) zt_walk_close(j->side[i].walk);
+    for (int i = 0; i < 2; i++) zt_interpreter_close(j->side[i].walk);
     zt_subject_close(j->subject);
     for (int i = 0; i < 2; i++) zt_engine_close(j->side[i].engine);
     if (j->two_programs) zt_prog_free(j->side[1].prog);

@@ -9,7 +9,7 @@ typedef struct diff_side {
     const char *path; /* of its program */
     zt_prog *prog;    /* the second's: its own only where there are two programs */
     zt_engine *engine;
-    zt_walk *walk;
+    zt_interpreter *walk;
 } diff_side;
 
 typedef struct diff_job {

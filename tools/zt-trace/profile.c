@@ -13,7 +13,7 @@ enum { LEAST_REPLAYS = 3, MOST_REPLAYS = 1000, WARM = 2 }; /* or so many */
 /* ---- steps and values ------------------------------------------------------------------------ */
 
 /* The program's number of a plan's step. */
-static int step_of(const trace_look *l, const zt_plan *plan, int step)
+static int step_of(const trace_look *l, const zt_run_schedule *plan, int step)
 {
     return zt_prog_value(l->p, plan->step[step].out[0])->index;
 }
@@ -62,7 +62,7 @@ typedef struct record {
     bool full; /* there was no memory for a slice */
 } record;
 
-static void on_span(void *user, const zt_plan *plan, const zt_span *span)
+static void on_span(void *user, const zt_run_schedule *plan, const zt_span *span)
 {
     record *r = user;
     if (r->n == r->cap) {

@@ -22,8 +22,8 @@ typedef struct recording {
     size_t prompt;   /* tokens of the prompt */
     int64_t from, n; /* the step feeds n ids from there on */
     zt_binding bind[3];
-    zt_feed *feed;   /* of the step */
-    zt_walk *walk;
+    zt_bound_inputs *feed;   /* of the step */
+    zt_interpreter *walk;
     zt_prog *part;   /* --steps: of the program; NULL: all of it */
     zt_bound *bound; /* what is printed, bound */
 } recording;
@@ -109,9 +109,9 @@ static zt_status begin_step(recording *r)
     if (r->feed) rows = r->bind[2].value;
     zt_binding b[] = {{"n", r->n}, {"m", 1}, {"ctx", rows}};
     memcpy(r->bind, b, sizeof b);
-    zt_feed_free(r->feed);
-    r->feed = zt_feed_new(r->ctx, r->prog,
-                          &(zt_feed_opts){.bind = r->bind, .n_bind = 3, .draw = true});
+    zt_bound_inputs_free(r->feed);
+    r->feed = zt_bound_inputs_new(r->ctx, r->prog,
+                          &(zt_bound_inputs_opts){.bind = r->bind, .n_bind = 3, .draw = true});
     if (!r->feed) return zt_ctx_status(r->ctx);
     for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN); i++) {
         int v = zt_prog_nth(r->prog, ZT_VALUE_IN, i);
@@ -187,15 +187,15 @@ static zt_status read_steps(recording *r, int64_t *first, int64_t *last)
 static zt_status walk_to(recording *r, int64_t last)
 {
     zt_status st = ZT_OK;
-    r->walk = zt_walk_open(r->engine, r->prog, &r->store, r->bind, 3, r->cli->strict);
+    r->walk = zt_interpreter_open(r->engine, r->prog, &r->store, r->bind, 3, r->cli->strict);
     if (!r->walk) return zt_ctx_status(r->ctx);
     for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && !st; i++)
-        st = zt_walk_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
+        st = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
     for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE) && !st; i++)
         if (r->feed->state[i])
-            st = zt_walk_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
+            st = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
     for (int s = 0; s <= last && !st; s++)
-        st = zt_cli_interrupted() ? ZT_EINTR : zt_walk_step(r->walk, s);
+        st = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(r->walk, s);
     return st;
 }
 
@@ -214,7 +214,7 @@ static zt_status choose_part(recording *r)
 /* The bytes of a value of what is printed. */
 static const void *bytes_of(recording *r, int v)
 {
-    return zt_walk_get(r->walk, zt_prog_find(r->prog, zt_prog_value(r->bound->prog, v)->name));
+    return zt_interpreter_get(r->walk, zt_prog_find(r->prog, zt_prog_value(r->bound->prog, v)->name));
 }
 
 /* Everything but data, in the order of the program. */
@@ -253,7 +253,7 @@ typedef struct stopwatch {
     double *least; /* [steps]: of all replays */
 } stopwatch;
 
-static void note(void *user, const zt_plan *plan, int step, double seconds)
+static void note(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
     const stopwatch *c = user;
     int s = zt_prog_value(c->prog, plan->step[step].out[0])->index;
@@ -261,7 +261,7 @@ static void note(void *user, const zt_plan *plan, int step, double seconds)
 }
 
 /* The inputs and states of what is printed, as they are before it. */
-static zt_status feed_part(recording *r, zt_feed *f)
+static zt_status feed_part(recording *r, zt_bound_inputs *f)
 {
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
@@ -281,18 +281,18 @@ static zt_status feed_part(recording *r, zt_feed *f)
 static zt_status replay(recording *r, stopwatch *c)
 {
     zt_engine *e = zt_engine_trace(zt_cli_engine(r->cli), note, c);
-    zt_feed_opts fo = {.draw = true};
-    zt_feed *own = r->part ? zt_feed_new(r->ctx, r->part, &fo) : NULL, *f = own ? own : r->feed;
+    zt_bound_inputs_opts fo = {.draw = true};
+    zt_bound_inputs *own = r->part ? zt_bound_inputs_new(r->ctx, r->part, &fo) : NULL, *f = own ? own : r->feed;
     zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
     zt_session *s = e ? zt_session_open(e, c->prog, &r->store, &so) : NULL;
     zt_status st = s && (own || !r->part) ? ZT_OK : zt_ctx_status(r->ctx);
     if (!st && own) st = feed_part(r, own);
     for (int i = 0; i < REPLAYS && !st; i++) {
-        st = zt_cli_interrupted() ? ZT_EINTR : zt_feed_states(f, s);
+        st = zt_cli_interrupted() ? ZT_EINTR : zt_bound_inputs_states(f, s);
         if (!st) st = zt_session_step(s, r->bind, 2, (const void *const *)f->in, f->out);
     }
     zt_session_close(s);
-    zt_feed_free(own);
+    zt_bound_inputs_free(own);
     zt_engine_close(e);
     return st;
 }
@@ -393,9 +393,9 @@ zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int
     recording r = {.cli = cli, .ctx = cli->ctx, .o = o};
     zt_status st = record(&r);
     zt_bound_free(r.bound);
-    zt_walk_close(r.walk);
+    zt_interpreter_close(r.walk);
     zt_prog_free(r.part);
-    zt_feed_free(r.feed);
+    zt_bound_inputs_free(r.feed);
     zt_ids_fini(r.ctx, &r.ids);
     zt_engine_close(r.engine);
     zt_prog_free(r.prog);

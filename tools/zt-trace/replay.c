@@ -34,8 +34,8 @@ static int find_step(const diff_job *j)
 static zt_status put_recorded(const diff_job *j, int v, bool *found)
 {
     zt_checkpoint *c = j->subject->input;
-    zt_walk *w = j->side[0].walk;
-    const zt_type *t = &zt_walk_bound(w)->type[v];
+    zt_interpreter *w = j->side[0].walk;
+    const zt_type *t = &zt_interpreter_bound(w)->type[v];
     int64_t i = c ? zt_checkpoint_find(c, zt_prog_value(j->side[0].prog, v)->name) : -1;
     zt_entry e;
     if (i >= 0) zt_checkpoint_get(c, i, &e);
@@ -44,7 +44,7 @@ static zt_status put_recorded(const diff_job *j, int v, bool *found)
     void *bytes = zt_alloc(j->cli->ctx, zt_type_bytes(t) + 1);
     if (!bytes) return ZT_ENOMEM;
     zt_status s = zt_checkpoint_read(c, i, 0, bytes, zt_type_bytes(t));
-    if (!s) s = zt_walk_put(w, v, bytes);
+    if (!s) s = zt_interpreter_put(w, v, bytes);
     zt_free(j->cli->ctx, bytes);
     return s;
 }
@@ -52,7 +52,7 @@ static zt_status put_recorded(const diff_job *j, int v, bool *found)
 /* The op's inputs: recorded ones; where one is missing, all that comes before the op is run. */
 static zt_status find_inputs(diff_job *j, int step)
 {
-    zt_walk *a = j->side[0].walk;
+    zt_interpreter *a = j->side[0].walk;
     const zt_step *st = zt_prog_step(j->side[0].prog, step);
     zt_status s = ZT_OK;
     bool all = true, found;
@@ -63,12 +63,12 @@ static zt_status find_inputs(diff_job *j, int step)
         s = put_recorded(j, st->in[k], &found);
         all = all && found;
     }
-    for (int i = 0; i < step && !all && !s; i++) s = zt_walk_step(a, i);
+    for (int i = 0; i < step && !all && !s; i++) s = zt_interpreter_step(a, i);
     for (int k = 0; k < n && !s; k++) {
         if (st->in[k] < 0 || zt_prog_value(j->side[0].prog, st->in[k])->kind == ZT_VALUE_DATA)
             continue;
-        const void *bytes = zt_walk_get(a, st->in[k]);
-        s = bytes ? zt_walk_put(j->side[1].walk, st->in[k], bytes) : zt_ctx_status(j->cli->ctx);
+        const void *bytes = zt_interpreter_get(a, st->in[k]);
+        s = bytes ? zt_interpreter_put(j->side[1].walk, st->in[k], bytes) : zt_ctx_status(j->cli->ctx);
     }
     return s;
 }
@@ -79,9 +79,9 @@ static zt_status find_inputs(diff_job *j, int step)
 static zt_status put_value(const diff_job *j, zt_table *t, const char *what, int side, int v,
                            const char *engine, const zt_diff_item *it)
 {
-    zt_walk *w = j->side[side].walk;
-    const zt_type *type = &zt_walk_bound(w)->type[v];
-    const void *bytes = zt_walk_get(w, v);
+    zt_interpreter *w = j->side[side].walk;
+    const zt_type *type = &zt_interpreter_bound(w)->type[v];
+    const void *bytes = zt_interpreter_get(w, v);
     char text[ZT_TYPE_TEXT], n[10][32];
     zt_summary s;
     if (!bytes) return zt_ctx_status(j->cli->ctx);
@@ -108,14 +108,14 @@ static zt_status put_outputs(const diff_job *j, zt_table *t, int step, zt_diff_i
 {
     const zt_step *st = zt_prog_step(j->side[0].prog, step);
     const zt_opinfo *info = zt_op_info(st->op);
-    zt_walk *a = j->side[0].walk, *b = j->side[1].walk;
+    zt_interpreter *a = j->side[0].walk, *b = j->side[1].walk;
     zt_status s = ZT_OK;
     for (int k = 0; k < info->n_out && !s; k++) {
         zt_diff_item it;
         if (st->out[k] < 0) continue;
         s = zt_diff_step(a, b, step, k, &j->opts, &it);
-        if (!s) s = put_value(j, t, info->out_name[k], 0, it.value, zt_walk_engine(a, step), NULL);
-        if (!s) s = put_value(j, t, info->out_name[k], 1, it.value, zt_walk_engine(b, step), &it);
+        if (!s) s = put_value(j, t, info->out_name[k], 0, it.value, zt_interpreter_engine(a, step), NULL);
+        if (!s) s = put_value(j, t, info->out_name[k], 1, it.value, zt_interpreter_engine(b, step), &it);
         if (it.share > 1 && !(*beyond)++) *first = it;
     }
     return s;
@@ -171,7 +171,7 @@ static void declare(const diff_job *j, own *o, const zt_step *st, int k)
             return;
         }
     const zt_value *x = zt_prog_value(j->side[0].prog, v);
-    const zt_type *t = &zt_walk_bound(j->side[0].walk)->type[v];
+    const zt_type *t = &zt_interpreter_bound(j->side[0].walk)->type[v];
     if (x->kind == ZT_VALUE_DATA)
         o->map[k] = zt_prog_data(o->p, x->name, t->dtype, t->rank, t->dim, x->name);
     else
@@ -195,7 +195,7 @@ static zt_status make_program(const diff_job *j, own *o, int step)
         names[k] = st->out[k] < 0 ? "_" : zt_prog_value(p, st->out[k])->name;
     zt_status s = zt_ctx_status(j->cli->ctx);
     if (!s)
-        s = zt_prog_op(o->p, st->op, zt_walk_bound(j->side[0].walk)->attrs[step], o->map, names,
+        s = zt_prog_op(o->p, st->op, zt_interpreter_bound(j->side[0].walk)->attrs[step], o->map, names,
                        out);
     for (int k = 0; k < info->n_out && !s; k++)
         if (out[k] >= 0) s = zt_prog_out(o->p, names[k], out[k]);
@@ -204,20 +204,20 @@ static zt_status make_program(const diff_job *j, own *o, int step)
 
 static zt_status write_values(const diff_job *j, const own *o, const char *path)
 {
-    zt_walk *a = j->side[0].walk;
+    zt_interpreter *a = j->side[0].walk;
     zt_checkpoint_opts opts = {.to = zt_container_named("npz"), .force = j->cli->force};
     zt_entry entry[ZT_MAX_IN];
     zt_meta *meta = zt_meta_new(j->cli->ctx);
     if (!meta) return ZT_ENOMEM;
     for (int i = 0; i < o->n; i++) {
-        const zt_type *t = &zt_walk_bound(a)->type[o->value[i]];
+        const zt_type *t = &zt_interpreter_bound(a)->type[o->value[i]];
         entry[i] = (zt_entry){zt_prog_value(j->side[0].prog, o->value[i])->name,
                               zt_dtype_get(t->dtype)->name, *t, zt_type_bytes(t)};
     }
     zt_writer *w = zt_writer_open(j->cli->ctx, path, &opts, meta, entry, o->n);
     zt_status s = w ? ZT_OK : zt_ctx_status(j->cli->ctx);
     for (int i = 0; i < o->n && !s; i++) {
-        const void *bytes = zt_walk_get(a, o->value[i]);
+        const void *bytes = zt_interpreter_get(a, o->value[i]);
         s = bytes ? zt_writer_put(w, bytes, (size_t)entry[i].bytes) : zt_ctx_status(j->cli->ctx);
     }
     if (!s) s = zt_writer_commit(w);
@@ -250,7 +250,7 @@ zt_status diff_replay(diff_job *j)
 {
     int step = find_step(j);
     zt_status s = step < 0 ? zt_ctx_status(j->cli->ctx) : find_inputs(j, step);
-    for (int i = 0; i < 2 && !s; i++) s = zt_walk_step(j->side[i].walk, step);
+    for (int i = 0; i < 2 && !s; i++) s = zt_interpreter_step(j->side[i].walk, step);
     if (!s && j->cli->output) s = write_case(j, step);
     return s ? s : put_table(j, step);
 }

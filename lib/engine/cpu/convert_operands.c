@@ -203,7 +203,7 @@ static void wide_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
         run_inner(c, &t, phase - 1, begin, end, local);
 }
 
-const zt_cpu_kernel zt_cpu_wide = {.setup = wide_setup, .run = wide_run, .prime = wide_prime};
+const zt_cpu_kernel zt_cpu_convert_operands = {.setup = wide_setup, .run = wide_run, .prime = wide_prime};
 
 /* ---- plain ----------------------------------------------------------------------------------- */
 

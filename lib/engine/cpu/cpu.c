@@ -63,7 +63,7 @@ const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *a
     if (zt_cpu_is_plain(op, in, out)) return &zt_cpu_plain_loop;
     if (!zt_cpu_widened(op, attrs, in, out, wide_in, wide_out)) return NULL;
     for (int k = 0; k < zt_op_info(op)->n_in; k++) with[k] = in[k] ? &wide_in[k] : NULL;
-    return find_own(e, op, attrs, with, wide_out) ? &zt_cpu_wide : NULL;
+    return find_own(e, op, attrs, with, wide_out) ? &zt_cpu_convert_operands : NULL;
 }
 
 static bool cpu_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],

@@ -30,11 +30,11 @@ typedef struct zt_cpu_call zt_cpu_call;
 
 /* Memory that is read once, from its beginning to its end; and then as much again, `more` times,
  * each `step` bytes after the one before. */
-typedef struct zt_cpu_ahead {
+typedef struct zt_cpu_prefetch {
     const uint8_t *at;
     size_t bytes, step;
     int64_t more;
-} zt_cpu_ahead;
+} zt_cpu_prefetch;
 enum { ZT_CPU_AHEAD = 3 };
 
 /* How many rows of x a product takes at once. */
@@ -64,11 +64,11 @@ typedef struct zt_cpu_kernel {
     /* NULL, or: the packed weights that items begin..end-1 of the last phase read, in that order, one
      * piece or more where there are several weights; returns how many. So a thread that waits for
      * other work can bring them into its caches. */
-    int (*ahead)(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[ZT_CPU_AHEAD]);
+    int (*ahead)(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[ZT_CPU_AHEAD]);
     /* NULL, or the same of what items of the first phase read of states, where inputs of integers say
      * what that is: asked while a replay runs, if those are there from its beginning. The next piece;
      * *turn is 0 for the first and the kernel's own after that. False: there is none. */
-    bool (*late)(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn, zt_cpu_ahead *a);
+    bool (*late)(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn, zt_cpu_prefetch *a);
     bool uneven; /* items differ in what they cost: cut into more parts, of one item if they are few */
 } zt_cpu_kernel; /* lists end with run NULL */
 

@@ -52,7 +52,7 @@ typedef struct zt_cpu_engine {
 const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
                                  const zt_type *const in[], const zt_type out[]);
 /* convert_operands.c: what takes operands that no kernel of a family takes. */
-extern const zt_cpu_kernel zt_cpu_wide, zt_cpu_plain_loop;
+extern const zt_cpu_kernel zt_cpu_convert_operands, zt_cpu_plain_loop;
 bool zt_cpu_widened(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
                     zt_type wide_in[], zt_type wide_out[]);
 bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[]);
@@ -98,7 +98,7 @@ typedef struct zt_cpu_round {
 } zt_cpu_round;
 
 /* The first of a thread's own parts of n. */
-static inline int32_t zt_cpu_own(int32_t n, int thread, int threads)
+static inline int32_t zt_cpu_own_items(int32_t n, int thread, int threads)
 {
     return (int32_t)((int64_t)n * thread / threads);
 }
@@ -107,7 +107,7 @@ static inline int32_t zt_cpu_own(int32_t n, int thread, int threads)
  * tells of items begin..end-1. */
 typedef struct zt_cpu_prefetch_item {
     int round; /* INT_MAX: the end of a list */
-    zt_cpu_ahead what;
+    zt_cpu_prefetch what;
     const zt_cpu_call *call;
     int64_t begin, end;
 } zt_cpu_prefetch_item;
@@ -131,7 +131,7 @@ typedef struct zt_cpu_task {
 
 struct zt_executable {
     zt_arena *memory; /* holds all but task, round, part and keep */
-    zt_plan plan;     /* a copy: watches look at it */
+    zt_run_schedule plan;     /* a copy: watches look at it */
     zt_cpu_task *task;
     int n_tasks;
     zt_cpu_stage *stage;
@@ -148,10 +148,10 @@ struct zt_executable {
     uint64_t moved; /* of the engine, when the addresses were taken */
 };
 
-zt_executable *zt_cpu_prepare(zt_engine *e, const zt_plan *plan);
+zt_executable *zt_cpu_prepare(zt_engine *e, const zt_run_schedule *plan);
 void zt_cpu_unprepare(zt_engine *e, zt_executable *r);
 /* prefetch.c: fills r->coming, from addresses. */
-zt_status zt_cpu_look_ahead(const zt_cpu_engine *e, zt_executable *r);
+zt_status zt_cpu_prefetch_next(const zt_cpu_engine *e, zt_executable *r);
 /* Takes the addresses of everything but IN and OUT anew. */
 void zt_cpu_resolve(zt_cpu_engine *e, zt_executable *r);
 zt_status zt_cpu_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,

@@ -24,12 +24,12 @@ static bool known(const zt_cpu_task *t)
 static size_t look(const zt_executable *r, int i, int thread, int threads, zt_cpu_prefetch_item *to)
 {
     const zt_cpu_round *round = &r->round[i];
-    int32_t end = zt_cpu_own(round->n, thread + 1, threads);
+    int32_t end = zt_cpu_own_items(round->n, thread + 1, threads);
     size_t n = 0, room = ZT_CPU_COMING;
-    for (int32_t p = zt_cpu_own(round->n, thread, threads); p < end; p++) {
+    for (int32_t p = zt_cpu_own_items(round->n, thread, threads); p < end; p++) {
         const zt_cpu_part *part = &round->part[p];
         const zt_cpu_call *c = &r->task[part->task].call;
-        zt_cpu_ahead a[ZT_CPU_AHEAD];
+        zt_cpu_prefetch a[ZT_CPU_AHEAD];
         if (!part->n && c->kernel->late && part->phase == 0 && known(&r->task[part->task])) {
             if (to) to[n] = (zt_cpu_prefetch_item){i, {0}, c, part->begin, part->end};
             n++;
@@ -47,7 +47,7 @@ static size_t look(const zt_executable *r, int i, int thread, int threads, zt_cp
     return n;
 }
 
-zt_status zt_cpu_look_ahead(const zt_cpu_engine *e, zt_executable *r)
+zt_status zt_cpu_prefetch_next(const zt_cpu_engine *e, zt_executable *r)
 {
     int threads = zt_pool_size(e->pool);
     if (threads > zt_cpu_count()) return ZT_OK; /* nobody may spin */

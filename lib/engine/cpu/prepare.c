@@ -155,7 +155,7 @@ static zt_status make_call(zt_cpu_engine *e, const zt_executable *r, int s, zt_c
     if (!t->call.kernel)
         return zt_fail(e->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",
                        info->name, s);
-    if (t->call.kernel == &zt_cpu_wide) bad = make_inner(e, r, st->op, in, t);
+    if (t->call.kernel == &zt_cpu_convert_operands) bad = make_inner(e, r, st->op, in, t);
     if (t->call.kernel == &zt_cpu_plain_loop) bad = unpack_inputs(e, r, t);
     t->work = work_of(st, &t->call);
     return bad;
@@ -401,10 +401,10 @@ static zt_status list_hosts(zt_executable *r)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static zt_status prepare(zt_cpu_engine *e, zt_executable *r, const zt_plan *plan)
+static zt_status prepare(zt_cpu_engine *e, zt_executable *r, const zt_run_schedule *plan)
 {
     size_t n = (size_t)plan->n_steps + 1, shared = 0, local = 0;
-    zt_status bad = zt_plan_copy(r->memory, plan, &r->plan);
+    zt_status bad = zt_run_schedule_copy(r->memory, plan, &r->plan);
     if (bad) return bad;
     r->task = zt_calloc(e->base.ctx, (1 + ZT_MAX_DONATED) * n, sizeof *r->task); /* with copies */
     r->stage = zt_arena_alloc(r->memory, (1 + ZT_MAX_DONATED) * n * sizeof *r->stage);
@@ -420,7 +420,7 @@ static zt_status prepare(zt_cpu_engine *e, zt_executable *r, const zt_plan *plan
     if (!bad) bad = list_hosts(r);
     if (!bad) bad = zt_cpu_reserve(e, plan->arena_bytes, shared, local);
     if (!bad) zt_cpu_resolve(e, r);
-    return bad ? bad : zt_cpu_look_ahead(e, r);
+    return bad ? bad : zt_cpu_prefetch_next(e, r);
 }
 
 void zt_cpu_unprepare(zt_engine *base, zt_executable *r)
@@ -435,7 +435,7 @@ void zt_cpu_unprepare(zt_engine *base, zt_executable *r)
     zt_free(base->ctx, r);
 }
 
-zt_executable *zt_cpu_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_cpu_prepare(zt_engine *base, const zt_run_schedule *plan)
 {
     zt_executable *r = zt_calloc(base->ctx, 1, sizeof *r);
     if (!r) return NULL;

@@ -71,7 +71,7 @@ typedef struct walker {
     int round;                 /* the next one with weights: nothing after it is fetched yet */
     int64_t turn;              /* pieces of next, in the kernel's own count; 0: none yet */
     size_t room;               /* bytes that may still be asked for of next, if it has a call */
-    zt_cpu_ahead piece;        /* what is on its way */
+    zt_cpu_prefetch piece;        /* what is on its way */
     size_t at;                 /* and how much of it */
 } walker;
 
@@ -79,7 +79,7 @@ static void skip(walker *w)
 {
     w->next++;
     w->turn = 0;
-    w->piece = (zt_cpu_ahead){0};
+    w->piece = (zt_cpu_prefetch){0};
     w->at = 0;
 }
 
@@ -156,7 +156,7 @@ static bool take(zt_cpu_part *p, unsigned replay)
 static unsigned run_round(walker *w, zt_cpu_round *round)
 {
     unsigned did = 0;
-    int32_t own = zt_cpu_own(round->n, w->thread, w->threads);
+    int32_t own = zt_cpu_own_items(round->n, w->thread, w->threads);
     for (int32_t k = 0; k < round->n; k++) {
         zt_cpu_part *part = &round->part[own + k < round->n ? own + k : own + k - round->n];
         if (!take(part, w->g->r->replay)) continue;

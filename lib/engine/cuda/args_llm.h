@@ -163,7 +163,7 @@ typedef struct zt_cu_put_args {
 
 /* rope_put in one: q turned into y, k turned and v as it is into the caches; q and k normed by head
  * where gq, gk are there. All of f32 but the caches. */
-typedef struct zt_cu_seat_args {
+typedef struct zt_cu_rope_kv_write_args {
     zt_cu_ptr q, k, v, y, kc, vc, gq, gk, trouble;
     zt_cu_ptr turns; /* half doubles: quarter turns a position of each pair */
     zt_cu_ptr tab;
@@ -172,15 +172,15 @@ typedef struct zt_cu_seat_args {
     double eps;
     float amplitude;
     int32_t neighbours, cache_type, unused;
-} zt_cu_seat_args;
+} zt_cu_rope_kv_write_args;
 
-typedef struct zt_cu_turn_args { /* rope_table, and qk_norm_rope where wq is there */
+typedef struct zt_cu_rotate_args { /* rope_table, and qk_norm_rope where wq is there */
     zt_cu_ptr x, y, cos, sin, wq, wk;
     int64_t rows, K, half, tables; /* row r turns by row r / per % tables of the tables */
     int64_t per, heads, q_heads;
     double eps;
     int32_t neighbours, unused;
-} zt_cu_turn_args;
+} zt_cu_rotate_args;
 
 /* ---- attention ------------------------------------------------------------------------------ */
 

@@ -36,16 +36,16 @@ typedef struct zt_cu_stage {
     union {
         zt_cu_norm_args norm;
         zt_cu_gate_args gate;
-        zt_cu_seat_args seat;
+        zt_cu_rope_kv_write_args seat;
         zt_cu_rows_args rows;
         zt_cu_attention_args attention; /* and the join of its splits */
         zt_cu_few_args few;
     } of;
 } zt_cu_stage;
 
-typedef struct zt_cu_tape_args {
+typedef struct zt_cu_persistent_kernel_args {
     zt_cu_ptr stages, word; /* word: grid_barrier's */
     int64_t n;
-} zt_cu_tape_args;
+} zt_cu_persistent_kernel_args;
 
 #endif

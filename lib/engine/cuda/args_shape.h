@@ -17,12 +17,12 @@ typedef struct zt_cu_move_args {
 
 /* Rows and columns change places: y[r * y_step + c] = x[r + c * x_step] in elements, of each of
  * `batches`, which dimensions (from the last) make with their steps in x and y. */
-typedef struct zt_cu_turn_args {
+typedef struct zt_cu_transpose_args {
     zt_cu_ptr x, y;
     int64_t rows, columns, x_step, y_step, batches;
     int32_t n_dims, unused;
     int64_t dim[ZT_CU_SHAPE_RANK], x_at[ZT_CU_SHAPE_RANK], y_at[ZT_CU_SHAPE_RANK];
-} zt_cu_turn_args;
+} zt_cu_transpose_args;
 
 /* y[.., r, c] = x[.., r, c] where sign * (c - r) is at most sign * diagonal, else 0. */
 typedef struct zt_cu_triangle_args {

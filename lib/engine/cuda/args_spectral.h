@@ -7,10 +7,10 @@
 enum { ZT_CU_FFT_F32 = 2048, ZT_CU_FFT_F64 = 1024 }; /* the longest lines of a block: powers of two */
 
 /* t[j] = cos and sin of 2 pi j / n, f64 */
-typedef struct zt_cu_turns_args {
+typedef struct zt_cu_phases_args {
     zt_cu_ptr t;
     int64_t n;
-} zt_cu_turns_args;
+} zt_cu_phases_args;
 
 /* Pairs to pairs; a real line to the n/2+1 bins of its spectrum; and back. */
 typedef enum zt_cu_lines { ZT_CU_OF_PAIRS, ZT_CU_TO_BINS, ZT_CU_OF_BINS } zt_cu_lines;

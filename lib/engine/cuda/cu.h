@@ -150,7 +150,7 @@ typedef struct zt_cu_dim {
     unsigned x, y, z;
 } zt_cu_dim;
 
-typedef struct zt_cu_tape zt_cu_tape; /* persistent_kernel.h */
+typedef struct zt_cu_persistent_kernel zt_cu_persistent_kernel; /* persistent_kernel.h */
 
 /* An op, as a row's `emit` finds it. emit runs several times: once to see what the step needs, with
  * addresses that mean nothing, then whenever the step is captured or run; so it depends on what is
@@ -165,7 +165,7 @@ struct zt_cu_call {
     unsigned model;                                 /* inputs that are a model's weights, as bits */
     zt_cu_ptr trouble;                              /* a zt_cu_runtime_error */
     bool beside; /* emit: what is launched next needs nothing of what this op launched before */
-    zt_cu_tape *tape; /* launches may become stages; NULL: they are launched */
+    zt_cu_persistent_kernel *tape; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
     bool sizing; /* nothing is launched; with a tape addresses are true ones */
     size_t scratch_bytes, scratch_used;
@@ -189,11 +189,11 @@ typedef struct zt_cu_row {
 zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim grid, zt_cu_dim block,
                        size_t shared, const void *args, size_t bytes);
 /* Is the launch a stage of the tape's? Then it is not to be made. */
-zt_status zt_cu_tape_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
+zt_status zt_cu_persistent_kernel_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
                           const void *args, size_t bytes, bool *taken);
 /* Before anything else goes into the stream, in both passes: what the tape has goes first. t may be
  * NULL. */
-zt_status zt_cu_tape_cut(zt_cu_engine *e, zt_cu_tape *t);
+zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *e, zt_cu_persistent_kernel *t);
 /* What a library launches comes next; *goes: now, and not in a pass that only sees what there is. */
 zt_status zt_cu_foreign(zt_cu_call *c, bool *goes);
 /* Fresh memory for this op alone, 256-byte aligned. bytes may be 0. */
@@ -245,7 +245,7 @@ typedef struct zt_cu_task { /* a step: copies into places apart, then its row */
 
 struct zt_executable {
     zt_arena *memory;
-    zt_plan plan;
+    zt_run_schedule plan;
     zt_cu_task *task;
     int n_tasks;
     /* Inputs, then outputs, then the flag: pinned, and the same on the device; so one copy brings
@@ -256,19 +256,19 @@ struct zt_executable {
     zt_cu_mem tables;
     size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
     uint64_t launches;    /* kernels a replay */
-    zt_cu_tape *tape; /* NULL: every launch is one */
+    zt_cu_persistent_kernel *tape; /* NULL: every launch is one */
     zt_cu_exec exec;
     uint64_t moved;     /* the engine's count when it was captured */
     zt_cu_event *times; /* n_tasks + 1, made when first watched */
 };
 
-zt_executable *zt_cu_prepare(zt_engine *e, const zt_plan *plan);
+zt_executable *zt_cu_prepare(zt_engine *e, const zt_run_schedule *plan);
 void zt_cu_unprepare(zt_engine *e, zt_executable *r);
 /* Where inputs and outputs are: the plan's own memory, or the buffers given. */
 typedef struct zt_cu_where {
     zt_ebuf *const *in, *const *out; /* NULL: the plan's */
     zt_cu_ptr troubles;
-    zt_cu_tape *tape; /* or NULL */
+    zt_cu_persistent_kernel *tape; /* or NULL */
 } zt_cu_where;
 zt_status zt_cu_capture(zt_cu_engine *e, zt_executable *r);
 zt_status zt_cu_run_task(zt_cu_engine *e, const zt_executable *r, int task, const zt_cu_where *w);

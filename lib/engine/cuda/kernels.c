@@ -134,7 +134,7 @@ zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim g, zt_cu_dim b
     if (!f) return s ? s : zt_ctx_status(e->base.ctx);
     c->launches++;
     bool taken = false;
-    if (c->tape && (s = zt_cu_tape_take(c, name, g, shared, args, bytes, &taken))) return s;
+    if (c->tape && (s = zt_cu_persistent_kernel_take(c, name, g, shared, args, bytes, &taken))) return s;
     if (c->sizing || taken) return ZT_OK;
     if (c->tape) c->tape->launches++;
     return zt_cu_try(e,
@@ -146,7 +146,7 @@ zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim g, zt_cu_dim b
 zt_status zt_cu_foreign(zt_cu_call *c, bool *goes)
 {
     c->launches++;
-    zt_status s = zt_cu_tape_cut(c->e, c->tape);
+    zt_status s = zt_cu_persistent_kernel_cut(c->e, c->tape);
     *goes = !s && !c->sizing;
     if (*goes && c->tape) c->tape->launches++;
     return s;
@@ -188,7 +188,7 @@ zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes)
 
 zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n)
 {
-    zt_status s = n ? zt_cu_tape_cut(c->e, c->tape) : ZT_OK;
+    zt_status s = n ? zt_cu_persistent_kernel_cut(c->e, c->tape) : ZT_OK;
     if (c->sizing || n == 0 || s) return s;
     return zt_cu_try(c->e, c->e->cu.MemsetD8Async(at, v, n, c->e->stream), "MemsetD8Async");
 }
@@ -196,7 +196,7 @@ zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n)
 zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n)
 {
     if (n == 0 || to == from) return ZT_OK;
-    zt_status s = zt_cu_tape_cut(c->e, c->tape);
+    zt_status s = zt_cu_persistent_kernel_cut(c->e, c->tape);
     if (c->sizing || s) return s;
     return zt_cu_try(c->e, c->e->cu.MemcpyDtoDAsync(to, from, n, c->e->stream), "MemcpyDtoDAsync");
 }

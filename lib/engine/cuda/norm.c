@@ -120,10 +120,10 @@ static bool has_norm(const zt_cu_engine *e, const void *attrs, const zt_type *co
 
 /* ---- turned by tables ----------------------------------------------------------------------- */
 
-static zt_status launch_turn(zt_cu_call *c, zt_cu_turn_args *a)
+static zt_status launch_turn(zt_cu_call *c, zt_cu_rotate_args *a)
 {
-    static const char *const names[] = {"zt_turn_f32", "zt_turn_f16", "zt_turn_bf16",
-                                        "zt_turn_f64"};
+    static const char *const names[] = {"zt_rotate_f32", "zt_rotate_f16", "zt_rotate_bf16",
+                                        "zt_rotate_f64"};
     const zt_type *x = c->in[0];
     a->x = c->x[0];
     a->y = c->y[0];
@@ -138,7 +138,7 @@ static zt_status launch_turn(zt_cu_call *c, zt_cu_turn_args *a)
 static zt_status emit_rope_table(zt_cu_call *c)
 {
     const zt_rope_table_attrs *at = c->attrs;
-    zt_cu_turn_args a = {.cos = c->x[1],
+    zt_cu_rotate_args a = {.cos = c->x[1],
                          .sin = c->x[2],
                          .half = c->in[1]->dim[1],
                          .tables = c->in[1]->dim[0],
@@ -152,7 +152,7 @@ static zt_status emit_qk_norm_rope(zt_cu_call *c)
     const zt_qk_norm_rope_attrs *at = c->attrs;
     const zt_type *x = c->in[0], *table = c->in[3];
     int64_t half = last_dim(table), heads = x->dim[x->rank - 2];
-    zt_cu_turn_args a = {.wq = c->x[1],
+    zt_cu_rotate_args a = {.wq = c->x[1],
                          .wk = c->x[2],
                          .cos = c->x[3],
                          .sin = c->x[4],

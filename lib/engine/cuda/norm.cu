@@ -60,7 +60,7 @@ LAYER(zt_layer_f64, double)
 /* ---- turned by tables ----------------------------------------------------------------------- */
 
 /* A warp a row: normed by its weight where there is one, then its first 2 half columns turned. */
-template <class T> FN void turn_row(const zt_cu_turn_args &a)
+template <class T> FN void turn_row(const zt_cu_rotate_args &a)
 {
     typedef typename wide<T>::type W;
     int64_t row = (int64_t)block() * (threads() / 32) + warp();
@@ -90,8 +90,8 @@ template <class T> FN void turn_row(const zt_cu_turn_args &a)
 }
 
 #define TURN(name, number)                                                                         \
-    KERNEL(name, zt_cu_turn_args) { turn_row<number>(a); }
-TURN(zt_turn_f32, float)
-TURN(zt_turn_f16, f16)
-TURN(zt_turn_bf16, bf16)
-TURN(zt_turn_f64, double)
+    KERNEL(name, zt_cu_rotate_args) { turn_row<number>(a); }
+TURN(zt_rotate_f32, float)
+TURN(zt_rotate_f16, f16)
+TURN(zt_rotate_bf16, bf16)
+TURN(zt_rotate_f64, double)

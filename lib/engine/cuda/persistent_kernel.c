@@ -10,7 +10,7 @@ _Static_assert(sizeof(zt_cu_stage) % 8 == 0, "stages are copied by eight bytes")
 _Static_assert(LEAST_SHARED >= ZT_CU_PAIRS * 2 * sizeof(float), "turns of a row");
 
 /* Graphs have cooperative launches since CUDA 12. */
-bool zt_cu_tape_fits(const zt_cu_engine *e) { return e->cooperative && e->cu.version >= 12000; }
+bool zt_cu_persistent_kernel_fits(const zt_cu_engine *e) { return e->cooperative && e->cu.version >= 12000; }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static bool few_gates(const void *args)
     const zt_cu_gate_args *a = args;
     return a->type == ZT_CU_F32 && a->n <= ZT_CU_FEW * 65536;
 }
-static bool few_seats(const void *args) { return ((const zt_cu_seat_args *)args)->n <= ZT_CU_FEW; }
+static bool few_seats(const void *args) { return ((const zt_cu_rope_kv_write_args *)args)->n <= ZT_CU_FEW; }
 static bool few_rows(const void *args) { return ((const zt_cu_few_args *)args)->a.n <= ZT_CU_FEW; }
 
 static bool few_picks(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_FEW; }
@@ -48,7 +48,7 @@ static const kind kinds[] = {
     {"zt_gate", ZT_CU_STAGE_GATE, few_gates, sizeof(zt_cu_gate_args)},
     {"zt_rows", ZT_CU_STAGE_ROWS, few_picks, sizeof(zt_cu_rows_args)},
     {"zt_rows_packed", ZT_CU_STAGE_ROWS_PACKED, few_picks, sizeof(zt_cu_rows_args)},
-    {"zt_seat", ZT_CU_STAGE_SEAT, few_seats, sizeof(zt_cu_seat_args)},
+    {"zt_rope_kv_write", ZT_CU_STAGE_SEAT, few_seats, sizeof(zt_cu_rope_kv_write_args)},
 #define X(D)                                                                                       \
     {"zt_attention_few_" #D, ZT_CU_STAGE_ATTENTION_##D, few_heads, sizeof(zt_cu_attention_args)},
     X(64) X(128) X(256)
@@ -155,14 +155,14 @@ static void *grown(zt_cu_engine *e, void *p, int n, int *room, size_t each)
     return fresh;
 }
 
-static zt_status open_run(zt_cu_engine *e, zt_cu_tape *t)
+static zt_status open_run(zt_cu_engine *e, zt_cu_persistent_kernel *t)
 {
     if (t->open) return ZT_OK;
-    zt_cu_tape_run *run = grown(e, t->run, t->at, &t->run_room, sizeof *run);
+    zt_cu_persistent_kernel_run *run = grown(e, t->run, t->at, &t->run_room, sizeof *run);
     if (!run) return ZT_ENOMEM;
     t->run = run;
     if (!t->plays) {
-        t->run[t->at] = (zt_cu_tape_run){.first = t->n_stages, .shared = LEAST_SHARED};
+        t->run[t->at] = (zt_cu_persistent_kernel_run){.first = t->n_stages, .shared = LEAST_SHARED};
         t->n_runs = t->at + 1;
     }
     t->open = true;
@@ -173,12 +173,12 @@ static zt_status open_run(zt_cu_engine *e, zt_cu_tape *t)
 }
 
 /* The stage goes behind the others; one that does not wait goes on where they left off. */
-static zt_status append(zt_cu_engine *e, zt_cu_tape *t, zt_cu_stage *s, size_t shared)
+static zt_status append(zt_cu_engine *e, zt_cu_persistent_kernel *t, zt_cu_stage *s, size_t shared)
 {
     zt_cu_stage *all = grown(e, t->stage, t->n_stages, &t->stage_room, sizeof *all);
     if (!all) return ZT_ENOMEM;
     t->stage = all;
-    zt_cu_tape_run *run = &t->run[t->at];
+    zt_cu_persistent_kernel_run *run = &t->run[t->at];
     if (s->waits) t->since = t->n_stages;
     s->skew = 0;
     for (int i = t->since; i < t->n_stages; i++) s->skew += all[i].blocks;
@@ -190,7 +190,7 @@ static zt_status append(zt_cu_engine *e, zt_cu_tape *t, zt_cu_stage *s, size_t s
 }
 
 /* A product: of what the stage before it makes it takes the place. */
-static zt_status put_product(zt_cu_engine *e, zt_cu_tape *t, zt_cu_stage *s, size_t shared,
+static zt_status put_product(zt_cu_engine *e, zt_cu_persistent_kernel *t, zt_cu_stage *s, size_t shared,
                              bool beside)
 {
     zt_cu_few_args *f = &s->of.few;
@@ -209,7 +209,7 @@ static zt_status put_product(zt_cu_engine *e, zt_cu_tape *t, zt_cu_stage *s, siz
     return append(e, t, s, shared);
 }
 
-static zt_status put_stage(zt_cu_engine *e, zt_cu_tape *t, const kind *k, zt_cu_dim grid,
+static zt_status put_stage(zt_cu_engine *e, zt_cu_persistent_kernel *t, const kind *k, zt_cu_dim grid,
                            size_t shared, const void *args, bool beside)
 {
     zt_cu_stage s = {
@@ -224,7 +224,7 @@ static zt_status put_stage(zt_cu_engine *e, zt_cu_tape *t, const kind *k, zt_cu_
 
 /* ---- the passes ------------------------------------------------------------------------------ */
 
-void zt_cu_tape_begin(zt_cu_tape *t, bool plays)
+void zt_cu_persistent_kernel_begin(zt_cu_persistent_kernel *t, bool plays)
 {
     t->plays = plays;
     t->n_stages = t->at = 0;
@@ -233,13 +233,13 @@ void zt_cu_tape_begin(zt_cu_tape *t, bool plays)
     t->launches = 0;
 }
 
-zt_status zt_cu_tape_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
+zt_status zt_cu_persistent_kernel_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
                           const void *args, size_t bytes, bool *taken)
 {
-    zt_cu_tape *t = c->tape;
+    zt_cu_persistent_kernel *t = c->tape;
     const kind *k = kind_of(name, args, bytes);
     *taken = false;
-    if (!k) return zt_cu_tape_cut(c->e, t);
+    if (!k) return zt_cu_persistent_kernel_cut(c->e, t);
     zt_status s = open_run(c->e, t);
     if (!s) s = put_stage(c->e, t, k, grid, shared, args, c->beside);
     if (s) return s;
@@ -248,19 +248,19 @@ zt_status zt_cu_tape_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_
     return ZT_OK;
 }
 
-static zt_status launch_run(zt_cu_engine *e, zt_cu_tape *t, const zt_cu_tape_run *run)
+static zt_status launch_run(zt_cu_engine *e, zt_cu_persistent_kernel *t, const zt_cu_persistent_kernel_run *run)
 {
-    zt_cu_tape_args a = {.stages = t->mem.at + WORD + (zt_cu_ptr)run->first * sizeof(zt_cu_stage),
+    zt_cu_persistent_kernel_args a = {.stages = t->mem.at + WORD + (zt_cu_ptr)run->first * sizeof(zt_cu_stage),
                          .word = t->mem.at,
                          .n = run->n};
     void *params[] = {&a};
     int each = 0;
-    zt_cu_function f = zt_cu_function_of(e, "zt_tape", run->shared);
+    zt_cu_function f = zt_cu_function_of(e, "zt_persistent_kernel", run->shared);
     if (!f) return zt_ctx_status(e->base.ctx);
     zt_status s = zt_cu_try(e, e->cu.OccupancyMaxBlocks(&each, f, THREADS, run->shared),
                             "OccupancyMaxActiveBlocksPerMultiprocessor");
     int most = each * e->processors, blocks = run->blocks < most ? run->blocks : most;
-    if (!s && blocks < 1) return zt_fail(e->base.ctx, ZT_EBUG, "engine cuda: zt_tape has no room");
+    if (!s && blocks < 1) return zt_fail(e->base.ctx, ZT_EBUG, "engine cuda: zt_persistent_kernel has no room");
     t->launches++;
     if (s) return s;
     return zt_cu_try(e,
@@ -269,15 +269,15 @@ static zt_status launch_run(zt_cu_engine *e, zt_cu_tape *t, const zt_cu_tape_run
                      "LaunchCooperativeKernel");
 }
 
-zt_status zt_cu_tape_cut(zt_cu_engine *e, zt_cu_tape *t)
+zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *e, zt_cu_persistent_kernel *t)
 {
     if (!t || !t->open) return ZT_OK;
-    const zt_cu_tape_run *run = &t->run[t->at++];
+    const zt_cu_persistent_kernel_run *run = &t->run[t->at++];
     t->open = false;
     return t->plays && run->launches >= ZT_CU_TAPE_RUN ? launch_run(e, t, run) : ZT_OK;
 }
 
-zt_status zt_cu_tape_send(zt_cu_engine *e, zt_cu_tape *t)
+zt_status zt_cu_persistent_kernel_send(zt_cu_engine *e, zt_cu_persistent_kernel *t)
 {
     size_t bytes = (size_t)t->n_stages * sizeof *t->stage, whole = WORD + bytes;
     if (t->n_stages == 0) return ZT_OK;
@@ -287,10 +287,10 @@ zt_status zt_cu_tape_send(zt_cu_engine *e, zt_cu_tape *t)
     return s ? s : zt_cu_write(e, t->mem.at + WORD, t->stage, bytes);
 }
 
-void zt_cu_tape_free(zt_cu_engine *e, zt_cu_tape *t)
+void zt_cu_persistent_kernel_free(zt_cu_engine *e, zt_cu_persistent_kernel *t)
 {
     zt_free(e->base.ctx, t->stage);
     zt_free(e->base.ctx, t->run);
     zt_cu_release(e, &t->mem);
-    *t = (zt_cu_tape){0};
+    *t = (zt_cu_persistent_kernel){0};
 }

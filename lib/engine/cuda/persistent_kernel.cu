@@ -170,14 +170,14 @@ FN void fetch_ahead(const zt_cu_stage &s)
         prefetch(PTR(const char, from.p->w) + from.tile * tile + i);
 }
 
-FN void load_stage(const zt_cu_tape_args &a, int64_t i, zt_cu_stage *to)
+FN void load_stage(const zt_cu_persistent_kernel_args &a, int64_t i, zt_cu_stage *to)
 {
     const uint64_t *from = PTR(const uint64_t, a.stages + (zt_cu_ptr)i * sizeof(zt_cu_stage));
     for (int k = thread(); k < (int)(sizeof(zt_cu_stage) / 8); k += THREADS)
         ((uint64_t *)to)[k] = from[k];
 }
 
-KERNEL_EACH(zt_tape, zt_cu_tape_args, THREADS, 2)
+KERNEL_EACH(zt_persistent_kernel, zt_cu_persistent_kernel_args, THREADS, 2)
 {
     SHARED(zt_cu_stage, stage, [2]);
     DYNAMIC_SHARED(char, memory);

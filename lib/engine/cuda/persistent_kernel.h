@@ -14,17 +14,17 @@
 
 enum { ZT_CU_TAPE_RUN = 3 }; /* launches that are worth a kernel that stays */
 
-typedef struct zt_cu_tape_run {
+typedef struct zt_cu_persistent_kernel_run {
     int first, n;      /* stages */
     int launches;      /* that they stand for */
     int blocks;        /* the most of a stage */
     size_t shared;     /* bytes, the most of a stage */
-} zt_cu_tape_run;
+} zt_cu_persistent_kernel_run;
 
-struct zt_cu_tape {
+struct zt_cu_persistent_kernel {
     bool plays; /* the second pass */
     zt_cu_stage *stage;
-    zt_cu_tape_run *run;
+    zt_cu_persistent_kernel_run *run;
     int n_stages, n_runs, stage_room, run_room;
     int at;     /* the run that launches go to */
     bool open;  /* it has begun */
@@ -36,10 +36,10 @@ struct zt_cu_tape {
 };
 
 /* May plans of this engine have one? */
-bool zt_cu_tape_fits(const zt_cu_engine *e);
-void zt_cu_tape_begin(zt_cu_tape *t, bool plays);
+bool zt_cu_persistent_kernel_fits(const zt_cu_engine *e);
+void zt_cu_persistent_kernel_begin(zt_cu_persistent_kernel *t, bool plays);
 /* After the first pass: the stages are on the device. */
-zt_status zt_cu_tape_send(zt_cu_engine *e, zt_cu_tape *t);
-void zt_cu_tape_free(zt_cu_engine *e, zt_cu_tape *t);
+zt_status zt_cu_persistent_kernel_send(zt_cu_engine *e, zt_cu_persistent_kernel *t);
+void zt_cu_persistent_kernel_free(zt_cu_engine *e, zt_cu_persistent_kernel *t);
 
 #endif

@@ -16,7 +16,7 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 static zt_status lay_out(zt_cu_engine *e, zt_executable *r, zt_place_kind kind, int n, zt_layout *l,
                          size_t *total)
 {
-    return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
+    return zt_run_schedule_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
 }
 
 static zt_status want_arena(zt_cu_engine *e, size_t bytes)
@@ -191,11 +191,11 @@ static zt_status make_io(zt_cu_engine *e, zt_executable *r)
                                         r->device.at + r->flag_at);
 }
 
-static zt_status prepare(zt_cu_engine *e, zt_executable *r, const zt_plan *plan)
+static zt_status prepare(zt_cu_engine *e, zt_executable *r, const zt_run_schedule *plan)
 {
     zt_cu_call all = {0};
     size_t total = 0;
-    zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
+    zt_status s = zt_run_schedule_copy(r->memory, plan, &r->plan);
     if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in, &total);
     r->in_total = total;
     if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out, &total);
@@ -211,7 +211,7 @@ static zt_status prepare(zt_cu_engine *e, zt_executable *r, const zt_plan *plan)
     return s || plan->queued ? s : zt_cu_capture(e, r);
 }
 
-zt_executable *zt_cu_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_cu_prepare(zt_engine *base, const zt_run_schedule *plan)
 {
     zt_cu_engine *e = (zt_cu_engine *)base;
     zt_executable *r = zt_cu_enter(e) ? NULL : zt_calloc(base->ctx, 1, sizeof *r);
@@ -235,7 +235,7 @@ void zt_cu_unprepare(zt_engine *base, zt_executable *r)
     zt_cu_release(e, &r->host);
     zt_cu_release(e, &r->device);
     zt_cu_release(e, &r->tables);
-    if (r->tape) zt_cu_tape_free(e, r->tape);
+    if (r->tape) zt_cu_persistent_kernel_free(e, r->tape);
     if (--e->plans == 0) zt_cu_release(e, &e->arena);
     zt_arena_free(r->memory);
     zt_free(base->ctx, r);

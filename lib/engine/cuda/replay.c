@@ -87,23 +87,23 @@ static zt_status run_tasks(zt_cu_engine *e, zt_executable *r, const zt_cu_where 
 {
     zt_status s = ZT_OK;
     for (int i = 0; i < r->n_tasks && !s; i++) s = zt_cu_run_task(e, r, i, w);
-    return s ? s : zt_cu_tape_cut(e, w->tape);
+    return s ? s : zt_cu_persistent_kernel_cut(e, w->tape);
 }
 
 /* The tape of a plan that is captured, and which of its launches go on it. */
 static zt_status write_tape(zt_cu_engine *e, zt_executable *r, zt_cu_where *w)
 {
-    if (!zt_cu_tape_fits(e)) return ZT_OK;
+    if (!zt_cu_persistent_kernel_fits(e)) return ZT_OK;
     if (!r->tape) {
         r->tape = zt_arena_alloc(r->memory, sizeof *r->tape);
         if (!r->tape) return ZT_ENOMEM;
-        *r->tape = (zt_cu_tape){0};
+        *r->tape = (zt_cu_persistent_kernel){0};
     }
     w->tape = r->tape;
-    zt_cu_tape_begin(r->tape, false);
+    zt_cu_persistent_kernel_begin(r->tape, false);
     zt_status s = run_tasks(e, r, w);
-    if (!s) s = zt_cu_tape_send(e, r->tape);
-    zt_cu_tape_begin(r->tape, true);
+    if (!s) s = zt_cu_persistent_kernel_send(e, r->tape);
+    zt_cu_persistent_kernel_begin(r->tape, true);
     return s;
 }
 

@@ -168,7 +168,7 @@ static zt_status launch_seat(zt_cu_call *c, const zt_rope_attrs *rope)
     int64_t n = q->dim[0], head = head_of(rope, q), dims = dims_of(rope, q);
     double turns[ZT_CU_PAIRS];
     fill_turns(rope, dims, turns);
-    zt_cu_seat_args a = {.q = c->x[Q],
+    zt_cu_rope_kv_write_args a = {.q = c->x[Q],
                          .k = c->x[K],
                          .v = c->x[V],
                          .y = c->y[2],
@@ -192,7 +192,7 @@ static zt_status launch_seat(zt_cu_call *c, const zt_rope_attrs *rope)
                          .cache_type = (int32_t)c->in[KC]->dtype};
     int64_t all = a.heads + a.k_heads + (a.v_width + head - 1) / head;
     if (!a.turns) return ZT_ENOMEM;
-    return zt_cu_launch(c, "zt_seat", zt_cu_grid(n * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
+    return zt_cu_launch(c, "zt_rope_kv_write", zt_cu_grid(n * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
                         &a, sizeof a);
 }
 

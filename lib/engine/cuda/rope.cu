@@ -65,7 +65,7 @@ KERNEL(zt_put_f16, zt_cu_put_args) { put_row<f16>(a); }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-KERNEL_OF(zt_seat, zt_cu_seat_args, 256)
+KERNEL_OF(zt_rope_kv_write, zt_cu_rope_kv_write_args, 256)
 {
     SHARED(float, turn, [ZT_CU_PAIRS][2]);
     seat(a, block(), turn);

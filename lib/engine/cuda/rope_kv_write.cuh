@@ -47,7 +47,7 @@ FN float head_rstd(const float *x, int64_t D, double eps)
 }
 
 template <class T>
-FN void turn_head(const zt_cu_seat_args &a, const float *x, zt_cu_ptr g, float (*turn)[2], T *y)
+FN void turn_head(const zt_cu_rope_kv_write_args &a, const float *x, zt_cu_ptr g, float (*turn)[2], T *y)
 {
     const float rstd = g ? head_rstd(x, a.head, a.eps) : 1, *weight = PTR(const float, g);
     for (int64_t i = lane(); i < a.head - a.half; i += 32) {
@@ -63,7 +63,7 @@ FN void turn_head(const zt_cu_seat_args &a, const float *x, zt_cu_ptr g, float (
 
 /* Head h of a row: those of q, of k, and as many columns of v. */
 template <class T>
-FN void seat_head(const zt_cu_seat_args &a, int64_t row, int64_t h, float (*turn)[2])
+FN void seat_head(const zt_cu_rope_kv_write_args &a, int64_t row, int64_t h, float (*turn)[2])
 {
     const int64_t D = a.head, k = h - a.heads, v = (k - a.k_heads) * D, W = a.k_heads * D;
     if (k < 0) {
@@ -83,7 +83,7 @@ FN void seat_head(const zt_cu_seat_args &a, int64_t row, int64_t h, float (*turn
 }
 
 /* Block number `at`: eight heads of a row. */
-FN void seat(const zt_cu_seat_args &a, int64_t at, float (*turn)[2])
+FN void seat(const zt_cu_rope_kv_write_args &a, int64_t at, float (*turn)[2])
 {
     const int64_t all = a.heads + a.k_heads + (a.v_width + a.head - 1) / a.head;
     const int64_t groups = (all + 7) / 8, row = at / groups, h = at % groups * 8 + warp();

@@ -9,8 +9,8 @@ enum { THREADS = 256, TILE = 32 };
 
 static const char *const move_names[] = {"zt_cu_move_1", "zt_cu_move_2", "zt_cu_move_4",
                                          "zt_cu_move_8", "zt_cu_move_16"};
-static const char *const turn_names[] = {"zt_cu_turn_1", "zt_cu_turn_2", "zt_cu_turn_4",
-                                         "zt_cu_turn_8"};
+static const char *const turn_names[] = {"zt_cu_transpose_1", "zt_cu_transpose_2", "zt_cu_transpose_4",
+                                         "zt_cu_transpose_8"};
 static const char *const triangle_names[] = {"zt_cu_triangle_1", "zt_cu_triangle_2",
                                              "zt_cu_triangle_4", "zt_cu_triangle_8"};
 static const char *const pad_names[] = {"zt_cu_pad_1", "zt_cu_pad_2", "zt_cu_pad_4", "zt_cu_pad_8"};
@@ -210,7 +210,7 @@ static zt_status emit_broadcast_to(zt_cu_call *c)
 /* Rows (the dimension `at`, along which x lies in a row) and columns (along which y does). */
 static zt_status emit_turn(zt_cu_call *c, const steps *s, int at, int size)
 {
-    zt_cu_turn_args a = {.x = c->x[0],
+    zt_cu_transpose_args a = {.x = c->x[0],
                          .y = c->y[0],
                          .rows = s->dim[at],
                          .columns = s->dim[0],

@@ -32,7 +32,7 @@ KERNEL_OF(zt_cu_move_16, zt_cu_move_args, 256) { move<bits128>(a); }
 enum { TILE = 32, TILE_ROWS = 8 }; /* a block has TILE * TILE_ROWS threads */
 
 /* A tile a time goes through shared memory, so that both sides are read and written in a row. */
-template <class T> FN void turn(const zt_cu_turn_args &a, T (&tile)[TILE][TILE + 1])
+template <class T> FN void turn(const zt_cu_transpose_args &a, T (&tile)[TILE][TILE + 1])
 {
     const int64_t across = (a.columns + TILE - 1) / TILE;
     const int64_t r0 = block() / across * TILE, c0 = block() % across * TILE;
@@ -52,7 +52,7 @@ template <class T> FN void turn(const zt_cu_turn_args &a, T (&tile)[TILE][TILE +
 }
 
 #define TURN(bytes, type)                                                                          \
-    KERNEL_OF(zt_cu_turn_##bytes, zt_cu_turn_args, 256)                                            \
+    KERNEL_OF(zt_cu_transpose_##bytes, zt_cu_transpose_args, 256)                                            \
     {                                                                                              \
         SHARED(type, tile, [TILE][TILE + 1]);                                                      \
         turn<type>(a, tile);                                                                       \

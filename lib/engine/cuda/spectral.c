@@ -16,8 +16,8 @@ static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
 /* cos and sin of the n turns, in scratch; 0: an error. */
 static zt_cu_ptr turns(zt_cu_call *c, int64_t n)
 {
-    zt_cu_turns_args a = {.t = zt_cu_scratch(c, (size_t)n * 16), .n = n};
-    if (!a.t || zt_cu_launch_each(c, "zt_cu_turns", n, &a, sizeof a)) return 0;
+    zt_cu_phases_args a = {.t = zt_cu_scratch(c, (size_t)n * 16), .n = n};
+    if (!a.t || zt_cu_launch_each(c, "zt_cu_phases", n, &a, sizeof a)) return 0;
     return a.t;
 }
 

@@ -9,7 +9,7 @@ template <class W> struct pair {
     W re, im;
 };
 
-KERNEL_OF(zt_cu_turns, zt_cu_turns_args, THREADS)
+KERNEL_OF(zt_cu_phases, zt_cu_phases_args, THREADS)
 {
     for (int64_t j = first(); j < a.n; j += stride()) {
         const double angle = 6.283185307179586476925 * (double)j / (double)a.n;

@@ -18,7 +18,7 @@ static size_t up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 static zt_status lay_out(zt_vk_engine *e, zt_executable *r, zt_place_kind kind, int n, zt_layout *l,
                          size_t *total)
 {
-    return zt_plan_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
+    return zt_run_schedule_lay_out(e->base.ctx, r->memory, &r->plan, kind, n, ALIGN, l, total);
 }
 
 static zt_status want_arena(zt_vk_engine *e, size_t bytes)
@@ -194,11 +194,11 @@ static zt_status write_tables(zt_vk_engine *e, zt_executable *r, const tables *a
     return s ? s : zt_vk_write(e, &r->tables, 0, all->word, all->n * sizeof *all->word);
 }
 
-static zt_status prepare(zt_vk_engine *e, zt_executable *r, const zt_plan *plan)
+static zt_status prepare(zt_vk_engine *e, zt_executable *r, const zt_run_schedule *plan)
 {
     size_t total = 0;
     tables all = {0};
-    zt_status s = zt_plan_copy(r->memory, plan, &r->plan);
+    zt_status s = zt_run_schedule_copy(r->memory, plan, &r->plan);
     if (!s) s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in, &total);
     if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out, &total);
     r->scratch_of = -1;
@@ -212,7 +212,7 @@ static zt_status prepare(zt_vk_engine *e, zt_executable *r, const zt_plan *plan)
     return s || plan->queued ? s : zt_vk_record(e, r, false);
 }
 
-zt_executable *zt_vk_prepare(zt_engine *base, const zt_plan *plan)
+zt_executable *zt_vk_prepare(zt_engine *base, const zt_run_schedule *plan)
 {
     zt_vk_engine *e = (zt_vk_engine *)base;
     zt_executable *r = zt_calloc(base->ctx, 1, sizeof *r);

@@ -295,7 +295,7 @@ typedef struct zt_vk_task {
 
 struct zt_executable {
     zt_arena *memory;
-    zt_plan plan;
+    zt_run_schedule plan;
     zt_vk_task *task;
     int n_tasks;
     zt_vk_mem host;          /* inputs, outputs and the trouble block, seen by both sides */
@@ -311,7 +311,7 @@ struct zt_executable {
     uint64_t moved;    /* the engine's count when it was recorded */
 };
 
-zt_executable *zt_vk_prepare(zt_engine *e, const zt_plan *plan);
+zt_executable *zt_vk_prepare(zt_engine *e, const zt_run_schedule *plan);
 void zt_vk_unprepare(zt_engine *e, zt_executable *r);
 /* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
 typedef struct zt_vk_place {

@@ -309,7 +309,7 @@ static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local
 /* Of keys (k 1) or values (2) that row and head g read, from position p to before `end`, the first
  * that lie together; returns the position after them, or 0: there are none. */
 static int64_t lie_together(const zt_cpu_call *c, const sizes *s, int k, int64_t row, int64_t g,
-                            int64_t p, int64_t end, zt_cpu_ahead *to)
+                            int64_t p, int64_t end, zt_cpu_prefetch *to)
 {
     const zt_attention_attrs *a = c->attrs;
     const slots at = slots_of(c, 3, s->ctx);
@@ -333,7 +333,7 @@ static int64_t lie_together(const zt_cpu_call *c, const sizes *s, int k, int64_t
 /* What items of few rows read: of each row of an item keys, then values. *turn counts these, and in
  * each the positions of a chunk. */
 static bool attention_late(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn,
-                           zt_cpu_ahead *a)
+                           zt_cpu_prefetch *a)
 {
     const sizes s = sizes_of(c);
     const int64_t rows = c->aux[AUX_ROWS], per_chunk = c->aux[AUX_BLOCKS] * s.G;

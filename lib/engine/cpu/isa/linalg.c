@@ -563,11 +563,11 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
     if (p->amx) amx_end();
 }
 
-int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_ahead *a)
+int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_prefetch *a)
 {
     size_t group = zt_pack_group_bytes(p->w->type.dtype, p->K);
     if (p->pack || p->n > p->block || g >= end) return 0;
-    *a = (zt_cpu_ahead){.at = (const uint8_t *)p->w->data + (size_t)g * group,
+    *a = (zt_cpu_prefetch){.at = (const uint8_t *)p->w->data + (size_t)g * group,
                         .bytes = (size_t)(end - g) * group};
     return 1;
 }
@@ -625,7 +625,7 @@ static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
            ZT_SYM(zt_product_alike)(&p, &q);
 }
 
-static int linear_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[])
+static int linear_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[])
 {
     zt_product p = product_of(c);
     return ZT_SYM(zt_product_ahead)(&p, begin, end, a);

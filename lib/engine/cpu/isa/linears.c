@@ -150,7 +150,7 @@ static void linears_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
     }
 }
 
-static int linears_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead a[])
+static int linears_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[])
 {
     set s = linears_set(c);
     int pieces = 0;
@@ -291,7 +291,7 @@ static void after_run(zt_cpu_call *c, after_set *a, int phase, int64_t begin, in
     }
 }
 
-static int after_ahead(const after_set *a, int64_t begin, int64_t end, zt_cpu_ahead to[])
+static int after_ahead(const after_set *a, int64_t begin, int64_t end, zt_cpu_prefetch to[])
 {
     int pieces = 0;
     for (int k = 0; k < a->s.n; k++)
@@ -349,7 +349,7 @@ static after_set add_set(const zt_cpu_call *c)
         after_set a = name##_set(c);                                                               \
         after_run(c, &a, phase, begin, end, local);                                                \
     }                                                                                              \
-    static int name##_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_ahead to[])   \
+    static int name##_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch to[])   \
     {                                                                                              \
         after_set a = name##_set(c);                                                               \
         return after_ahead(&a, begin, end, to);                                                    \

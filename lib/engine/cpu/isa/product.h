@@ -52,7 +52,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts,
                                  int64_t end, uint8_t *local);
 /* The weights of groups g..end-1, where they are packed and one block has all rows of x; returns how
  * many pieces: one or none. */
-int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_ahead *a);
+int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu_prefetch *a);
 /* Do two products of the same x bring it into the same form? */
 bool ZT_SYM(zt_product_alike)(const zt_product *a, const zt_product *b);
 
