@@ -67,7 +67,7 @@ void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_
 zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
 zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
 const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
-void zt_ctx_clear(zt_ctx *ctx);
+void zt_ctx_clear(zt_ctx *ctx); /* forgets the error, so that the next one is recorded */
 const char *zt_status_name(zt_status s); /* "bad data", ... never NULL */
 
 /* Things of the caller's by kind and name, for the floors above. The thing is borrowed, the names
@@ -78,13 +78,16 @@ const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name); /
 typedef enum zt_level { ZT_LOG_WARN, ZT_LOG_INFO, ZT_LOG_DEBUG } zt_level;
 typedef void zt_log_fn(void *user, zt_level level, const char *line);
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
+/* One line, without a newline, to the function set; dropped where `level` is above `up_to`. A line
+ * of 2048 bytes or more is cut and ends in "...". Thread-safe. */
 void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...) ZT_PRINTF(3, 4);
 
 /* What is counted as it happens, told to one function: counter "op" (ops run, by the op's name),
  * "bytes" (that their outputs take), "fallback" (ops that another engine ran, counted when run). */
 typedef void zt_metrics_fn(void *user, const char *counter, const char *name, uint64_t add);
 void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user); /* fn NULL: none */
-bool zt_metrics_on(const zt_ctx *ctx);
+bool zt_metrics_on(const zt_ctx *ctx); /* is a function set? Thread-safe */
+/* Passes one count to the function set; without one does nothing. Thread-safe. */
 void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -97,7 +100,8 @@ void *zt_calloc(zt_ctx *ctx, size_t n, size_t size);         /* cleared; n * siz
 void *zt_alloc_array(zt_ctx *ctx, size_t n, size_t size);    /* not cleared; n * size checked */
 void *zt_realloc(zt_ctx *ctx, void *p, size_t bytes);        /* p NULL: alloc; on failure p stays */
 void zt_free(zt_ctx *ctx, void *p);                          /* p NULL: nothing */
-char *zt_strdup(zt_ctx *ctx, const char *s);
+char *zt_strdup(zt_ctx *ctx, const char *s); /* a copy of a string; zt_free it */
+/* A copy of n bytes, closed by a zero; zt_free it. s may be NULL where n is 0. */
 char *zt_strndup(zt_ctx *ctx, const char *s, size_t n);
 
 typedef struct zt_mem {
@@ -107,7 +111,8 @@ typedef struct zt_mem {
     size_t blocks;  /* blocks held now: not 0 at the end is a leak */
     uint64_t calls; /* allocations asked for, refused ones too */
 } zt_mem;
-zt_mem zt_mem_get(const zt_ctx *ctx);
+zt_mem zt_mem_get(const zt_ctx *ctx); /* a copy of the counts now */
+/* Sets the limit; 0: none. Blocks held already stay, also where they are above it. */
 void zt_mem_limit(zt_ctx *ctx, size_t bytes);
 /* Refuse the n-th allocation from now on (1 is the next); `onwards`: and all after it. 0: none. */
 void zt_mem_fail(zt_ctx *ctx, uint64_t nth, bool onwards);
@@ -118,18 +123,18 @@ zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes);
 void zt_mem_release(zt_ctx *ctx, size_t bytes); /* what was reserved */
 
 /* Sizes come from hostile files: every product and sum goes through these. false on overflow. */
-bool zt_mul_size(size_t a, size_t b, size_t *out);
-bool zt_add_size(size_t a, size_t b, size_t *out);
+bool zt_mul_size(size_t a, size_t b, size_t *out); /* on overflow *out is not meaningful */
+bool zt_add_size(size_t a, size_t b, size_t *out); /* the same */
 bool zt_mul_i64(int64_t a, int64_t b, int64_t *out); /* false also when a or b is negative */
 
 /* An arena: many small blocks freed together, O(1) reset to a mark, never below the floor. Not
- * thread-safe. */
+ * thread-safe. Functions that return a pointer return NULL on failure (ZT_ENOMEM). */
 typedef struct zt_arena zt_arena;
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes); /* 0: a sensible chunk */
-void zt_arena_free(zt_arena *a);
+void zt_arena_free(zt_arena *a); /* with all its blocks; NULL: nothing */
 void *zt_arena_alloc(zt_arena *a, size_t bytes); /* 16-byte aligned, not cleared */
-char *zt_arena_strndup(zt_arena *a, const char *s, size_t n);
-size_t zt_arena_mark(const zt_arena *a);
+char *zt_arena_strndup(zt_arena *a, const char *s, size_t n); /* n bytes, closed by a zero */
+size_t zt_arena_mark(const zt_arena *a); /* the present end, for zt_arena_reset and _floor */
 void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark, or the floor */
 void zt_arena_floor(zt_arena *a, size_t mark); /* what came before the mark stays: 0 at first */
 
@@ -140,29 +145,31 @@ typedef struct zt_bins_stats {
     size_t idle_blocks;
     uint64_t hits, misses; /* blocks that had waited, blocks that were made */
 } zt_bins_stats;
-zt_bins *zt_bins_new(zt_ctx *ctx);
+zt_bins *zt_bins_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
 void zt_bins_free(zt_bins *b); /* blocks that are out must have been given back */
 void *zt_bins_take(zt_bins *b, size_t bytes); /* aligned to 64 bytes, not cleared */
 void zt_bins_give(zt_bins *b, void *p);       /* NULL: nothing */
 /* Frees blocks that wait, the largest first, until at most `floor` bytes of them are left. */
 void zt_bins_reset(zt_bins *b, size_t floor);
-zt_bins_stats zt_bins_get(const zt_bins *b);
+zt_bins_stats zt_bins_get(const zt_bins *b); /* a copy of the counts now */
 
 /* ---- strings and maps ------------------------------------------------------------------------ */
 
 /* A growing byte string, always closed by a zero byte that does not count. A failed put leaves the
- * string as it was and the error in the context; several puts may be checked once at the end. */
+ * string as it was and the error in the context; several puts may be checked once at the end. A put
+ * returns ZT_OK or ZT_ENOMEM; what it reads must not lie in the string itself. */
 typedef struct zt_str {
     zt_ctx *ctx;
     char *data; /* "" is possible, NULL only before the first put */
     size_t len, cap;
 } zt_str;
-void zt_str_init(zt_str *s, zt_ctx *ctx);
-void zt_str_fini(zt_str *s);
+void zt_str_init(zt_str *s, zt_ctx *ctx); /* empty; allocates nothing */
+void zt_str_fini(zt_str *s); /* frees the bytes; s is empty then, and may be used again */
 void zt_str_clear(zt_str *s); /* length 0, memory kept */
-zt_status zt_str_put(zt_str *s, const void *bytes, size_t n);
-zt_status zt_str_puts(zt_str *s, const char *text);
-zt_status zt_str_putc(zt_str *s, char c);
+zt_status zt_str_put(zt_str *s, const void *bytes, size_t n); /* appends n bytes */
+zt_status zt_str_puts(zt_str *s, const char *text); /* appends a string that a zero closes */
+zt_status zt_str_putc(zt_str *s, char c);           /* appends one byte */
+/* Appends formatted text. ZT_EUSAGE: the C library cannot format it. */
 zt_status zt_str_printf(zt_str *s, const char *fmt, ...) ZT_PRINTF(2, 3);
 /* Text from files: control bytes, DEL, C1 controls and broken UTF-8 become \xNN. */
 zt_status zt_str_put_escaped(zt_str *s, const char *bytes, size_t n);
@@ -183,21 +190,23 @@ int zt_utf8_encode(uint32_t cp, char out[4]); /* bytes written */
 
 /* Byte strings to integers. Keys are borrowed: they must live as long as the map. */
 typedef struct zt_map zt_map;
-zt_map *zt_map_new(zt_ctx *ctx, size_t expect);
-void zt_map_free(zt_map *m);
+zt_map *zt_map_new(zt_ctx *ctx, size_t expect); /* room for `expect` keys; it grows. NULL: ZT_ENOMEM */
+void zt_map_free(zt_map *m); /* NULL: nothing */
 zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value); /* replaces */
+/* Finds a key of n bytes. false: it is absent, *value stays. value may be NULL. */
 bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value);
 int64_t zt_map_find(const zt_map *m, const char *name); /* an index that was put; -1: none */
-size_t zt_map_count(const zt_map *m);
+size_t zt_map_count(const zt_map *m); /* keys */
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* A team: the caller is thread 0, workers are 1..n-1. Waiting spins briefly, then sleeps. */
 typedef struct zt_pool zt_pool;
 typedef void zt_pool_fn(void *user, int thread, int n_threads);
-zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads); /* 1..256 */
-void zt_pool_free(zt_pool *p);
-int zt_pool_size(const zt_pool *p);
+/* n_threads is 1 to 256, the caller included. NULL: ZT_EUSAGE, ZT_ESYS, ZT_ENOMEM. */
+zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads);
+void zt_pool_free(zt_pool *p); /* joins the workers; not while fn runs. NULL: nothing */
+int zt_pool_size(const zt_pool *p); /* threads, the caller included */
 /* fn on every thread once; returns when all did. */
 void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user);
 void zt_pool_barrier(zt_pool *p, int thread);             /* inside fn: all threads meet */
@@ -220,17 +229,19 @@ int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quo
  * are first spooled to an unnamed temporary file in TMPDIR. What cannot be opened (missing, no
  * permission, a directory) is ZT_ENOENT. */
 typedef struct zt_source zt_source;
+/* Opens an input; zt_source_close it. NULL on failure. */
 zt_source *zt_source_open(zt_ctx *ctx, const char *path);
 /* The same, but a stream whose first bytes (ZT_HEAD of them, if it has so many) are not wanted is not
  * spooled past them: who reads it says what is wrong, and a stream without end is no trap. */
 #define ZT_HEAD 16
 typedef bool zt_wanted(const void *head, size_t n);
+/* `wanted` sees the first n bytes, at most ZT_HEAD. */
 zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
 /* The same, but what is no regular file is read as it comes, without a temporary file: offsets
  * rise, and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */
 #define ZT_SIZE_UNKNOWN ((uint64_t)INT64_MAX)
 zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path);
-bool zt_source_streams(const zt_source *s);
+bool zt_source_streams(const zt_source *s); /* is it read forward only? */
 /* Of any source: up to n bytes at `offset`, and `least` of them unless it ends. */
 zt_status zt_source_read_some(const zt_source *s, uint64_t offset, void *dst, size_t n,
                               size_t least, size_t *got);
@@ -240,9 +251,9 @@ zt_status zt_source_unread(zt_source *s, const void *bytes, size_t n);
 zt_status zt_source_spool(zt_source *s);
 /* Bytes borrowed until close. */
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n);
-void zt_source_close(zt_source *s);
+void zt_source_close(zt_source *s); /* NULL: nothing */
 const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
-uint64_t zt_source_size(const zt_source *s);
+uint64_t zt_source_size(const zt_source *s); /* bytes, or ZT_SIZE_UNKNOWN */
 int zt_source_fd(const zt_source *s); /* the file's, its own; -1: no file, or a stream */
 /* All n bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
  * cut). A file that shrank since: ZT_EIO, never a signal. */
@@ -254,12 +265,16 @@ char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n);
  * "-" is stdout and is written through. Existing targets are refused (ZT_ECREATE) without `force`.
  * After a failed write everything further fails; close without commit leaves no trace. */
 typedef struct zt_sink zt_sink;
+/* NULL on failure: ZT_ECREATE; ZT_EIO for stdout; ZT_EINTR; ZT_ENOMEM. A file that is open as a
+ * zt_source of the same context is refused also with `force`. */
 zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force);
 zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n); /* n 0: nothing waits here */
 /* n bytes of a source from `offset` on; from file to file the kernel copies them. */
 zt_status zt_sink_copy(zt_sink *s, const zt_source *from, uint64_t offset, uint64_t n);
+/* Writes what is buffered and puts the file in its place. ZT_EIO, ZT_EINTR, ZT_ECREATE (a target
+ * appeared meanwhile, without `force`). After it, whatever it returns, only close. */
 zt_status zt_sink_commit(zt_sink *s);
-void zt_sink_close(zt_sink *s);
+void zt_sink_close(zt_sink *s); /* frees; without a commit the target is as it was. NULL: nothing */
 
 /* ---- random numbers, time, processor --------------------------------------------------------- */
 
@@ -274,6 +289,7 @@ double zt_seconds(void); /* monotonic clock */
 typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } zt_isa;
 zt_isa zt_isa_best(void);           /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
 const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
+/* By exact name, whether or not the processor has it. false: not a name, *out stays. */
 bool zt_isa_parse(const char *name, zt_isa *out);
 #define ZT_CPU_MODEL 64
 const char *zt_cpu_model(char buf[ZT_CPU_MODEL]); /* "AMD EPYC ..." or "unknown"; returns buf */

@@ -56,8 +56,9 @@ typedef struct zt_loss_of {
     double error2, x2, y2, xy; /* sums of (y - x)^2, x^2, y^2 and x y */
     double most;               /* the largest |y - x| */
 } zt_loss_of;
+/* Adds n elements: x[n] the originals, y[n] what became of them. */
 void zt_loss_add(zt_loss_of *l, const float *x, const float *y, int64_t n);
-double zt_loss_rmse(const zt_loss_of *l);
+double zt_loss_rmse(const zt_loss_of *l);   /* root mean square error; 0 of no elements */
 double zt_loss_cosine(const zt_loss_of *l); /* 1 where both are 0 */
 double zt_loss_snr(const zt_loss_of *l);    /* in dB, of x over the error; infinity: no error */
 

@@ -80,6 +80,7 @@ float zt_storage_scale(zt_storage t, const float *x, int64_t n);
 /* ZT_EDATA, naming the index, for NaN and infinity; ZT_EUSAGE for a scale that is not above 0. */
 zt_status zt_storage_encode(zt_ctx *ctx, zt_storage t, zt_storage_rule rule, const float *x,
                             int64_t n, float scale, void *out);
+/* n codes to y[n], with the scale that encoded them. Any bytes are valid codes. */
 void zt_storage_decode(zt_storage t, zt_storage_rule rule, const void *codes, int64_t n,
                        float scale, float *y);
 
@@ -97,6 +98,7 @@ typedef struct zt_loom_q4 {
 } zt_loom_q4;
 /* (n + 31) / 32 blocks; what the last lacks is 0. */
 void zt_loom_q4_encode(const float *x, int64_t n, zt_loom_q4 *out);
+/* n codes to y[n]; reads (n + 31) / 32 blocks. */
 void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t n, float *y);
 
 #ifdef __cplusplus

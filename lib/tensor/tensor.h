@@ -99,7 +99,9 @@ typedef struct zt_dtype_info {
     void (*encode)(const float *src, void *dst, int64_t n);
 } zt_dtype_info;
 
+/* The dtype's row, valid for the program's life; NULL: t is out of range. */
 const zt_dtype_info *zt_dtype_get(zt_dtype t);
+/* By exact name of n bytes, lower case. false: not a name, *out stays. */
 bool zt_dtype_parse(const char *name, size_t n, zt_dtype *out);
 bool zt_dtype_is_float(zt_dtype t); /* 'F' or 'Q' */
 bool zt_dtype_is_packed(zt_dtype t); /* i4 u4 i2 u2 f4_e2m1 */
@@ -109,16 +111,17 @@ void zt_dtype_range(zt_dtype t, double *least, double *most);
  * one would have: towards zero, and to odd where something is lost (S. Boldo, G. Melquiond). */
 float zt_f64_to_f32_odd(double x);
 
-/* n elements of one dtype as another, each rounded once; src and dst need no alignment. Pieces but
- * the last are multiples of both blocks. Converts says whether there is a way: to floats and packed
- * types, from those and blocks. */
+/* Is there a conversion: from floats, packed and block types to floats and packed types? */
 bool zt_dtype_converts(zt_dtype from, zt_dtype to);
+/* Converts n elements, each rounded once, where zt_dtype_converts says so; equal dtypes are copied.
+ * src and dst need no alignment and do not overlap. Of a value converted in pieces, every piece but
+ * the last has whole blocks of both dtypes. */
 void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t n);
 
-float zt_f16_to_f32(uint16_t h);
+float zt_f16_to_f32(uint16_t h);  /* exact */
 uint16_t zt_f32_to_f16(float f); /* round to nearest even; overflow to inf; NaN stays NaN */
-float zt_bf16_to_f32(uint16_t h);
-uint16_t zt_f32_to_bf16(float f);
+float zt_bf16_to_f32(uint16_t h); /* exact */
+uint16_t zt_f32_to_bf16(float f); /* round to nearest even; NaN stays NaN */
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
@@ -128,8 +131,9 @@ typedef struct zt_type {
     int64_t dim[ZT_MAX_RANK]; /* entries past rank are 0 */
 } zt_type;
 
+/* dim has `rank` entries; NULL for rank 0. Checks nothing (zt_type_check does). */
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim);
-bool zt_type_equal(const zt_type *a, const zt_type *b);
+bool zt_type_equal(const zt_type *a, const zt_type *b); /* the same dtype, rank and dimensions */
 int64_t zt_type_count(const zt_type *t); /* elements; the product must have been checked */
 size_t zt_type_bytes(const zt_type *t);  /* bytes of the contiguous value, checked likewise */
 /* Is it a type at all: rank, no negative dimension, last dimension in whole blocks, bytes fit.
@@ -143,44 +147,53 @@ const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);
 
 typedef struct zt_tensor zt_tensor;
 
-zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type); /* contents not cleared */
-/* Over memory of the caller's; `release` (may be NULL) runs when the last view goes. */
+/* A tensor held once, its contents not cleared. NULL: ZT_ESHAPE for an invalid type, ZT_ENOMEM. */
+zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type);
+/* Over memory of the caller's, zt_type_bytes of them; `release` (may be NULL) runs when the last view
+ * goes. NULL as above: release does not run, the memory stays the caller's. */
 zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
                           void (*release)(void *user, void *data), void *user);
-/* A contiguous piece of `base` read as `type`, `offset_bytes` into
- * it. ZT_ESHAPE when it sticks out. */
+/* A contiguous piece of `base` read as `type`, `offset_bytes` into it. NULL: base is NULL, ZT_ESHAPE
+ * where the piece does not lie within base, ZT_ENOMEM. */
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
-zt_tensor *zt_tensor_ref(zt_tensor *t);
-void zt_tensor_unref(zt_tensor *t); /* NULL: nothing */
+zt_tensor *zt_tensor_ref(zt_tensor *t); /* one holder more; returns t. NULL gives NULL */
+void zt_tensor_unref(zt_tensor *t); /* one holder less; the last one frees. NULL: nothing */
 /* Held once, and its buffer is the library's own, which no other tensor has. */
 bool zt_tensor_sole(const zt_tensor *t);
 
-const zt_type *zt_tensor_type(const zt_tensor *t);
-/* Brings the bytes first where they are away (below): then this is no call for two threads at once,
- * and a failure is told in the context. */
+const zt_type *zt_tensor_type(const zt_tensor *t); /* borrowed from t */
+/* The first byte of the value, row-major; valid while t is held. Bytes that are on a device (below)
+ * are copied to the host first: two threads must not do that at once, and a failure is in the
+ * context. */
 void *zt_tensor_data(const zt_tensor *t);
-size_t zt_tensor_bytes(const zt_tensor *t);
-zt_ctx *zt_tensor_ctx(const zt_tensor *t);
+size_t zt_tensor_bytes(const zt_tensor *t); /* of this value, not of its whole buffer */
+zt_ctx *zt_tensor_ctx(const zt_tensor *t);  /* the context it was made with */
 
-/* Bytes of a tensor's buffer that are still on a device. Whoever computes there sends them away
- * with what this begins; it comes back by `fetch` (fill `data`) when someone asks for the bytes,
- * or goes by `drop` when nobody holds the buffer any more: the buffer has let go of it by then. */
+/* A buffer whose current bytes are on a device. An engine embeds this struct in a record of its own
+ * and attaches it to the buffer with zt_tensor_make_device_resident. It is detached in one of three ways:
+ *
+ *   zt_tensor_data is called   the buffer detaches it, then calls `fetch`, which fills `data`
+ *   the buffer is freed        the buffer detaches it, then calls `drop`
+ *   the engine ends it         the engine stores NULL through `at`
+ */
 typedef struct zt_device_resident zt_device_resident;
 struct zt_device_resident {
     void (*fetch)(zt_device_resident *a);
     void (*drop)(zt_device_resident *a);
     void *data;   /* the buffer's memory */
-    zt_device_resident **at; /* where the buffer names it: NULL there takes it off */
+    zt_device_resident **at; /* the buffer's pointer to this struct */
 };
-void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a); /* t is a whole buffer; fills data and at */
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *t);        /* NULL: its bytes are here */
-void *zt_tensor_address(const zt_tensor *t);        /* of its bytes, here or not */
+/* Attaches a, which must live until it is detached; fills data and at. t spans its whole buffer. */
+void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a);
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *t);        /* NULL: the bytes are on the host */
+void *zt_tensor_address(const zt_tensor *t);        /* host address of the bytes; copies nothing */
 
 /* Tensors used again, by dtype and shape. Thread-safe. */
 typedef struct zt_tensor_pool zt_tensor_pool;
-zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx);
+zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
 void zt_tensor_pool_free(zt_tensor_pool *p); /* those that are out stay their holders' */
-zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *p, const zt_type *type); /* all its bytes 0 */
+/* A tensor held once, all its bytes 0. NULL as zt_tensor_new. */
+zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *p, const zt_type *type);
 /* Takes the caller's count over. A tensor that is held elsewhere, or viewed, is not kept. */
 void zt_tensor_pool_release(zt_tensor_pool *p, zt_tensor *t); /* NULL: nothing */
 size_t zt_tensor_pool_len(const zt_tensor_pool *p);           /* how many wait */
