@@ -13,38 +13,66 @@
 
 enum { SIZES = 4, MOST = 8, MOST_GROUPS = 4 }; /* tiles of 1, 2, 4, 8 tokens */
 
-/* What a tile sends for: of the group that it multiplies by what is so far ahead (send_for; 0: nothing), and
- * of another from `next` to `end`, two lines with each pair of columns (of codes by 8 rows). */
+/* What a tile prefetches:
+ *   reach       of the groups that it multiplies by: what lies so many bytes ahead (send_for); 0: nothing
+ *   next, end   of another group: these bytes, 128 with each pair of columns (tiles of MOST rows of codes) */
 typedef struct tile_sends {
     size_t reach;
     const uint8_t *next, *end;
 } tile_sends;
 
-/* w: the groups' packed bytes, of fewer than it takes the last again; x: the tile's activations, rows `step`
- * apart where they are rows; acc: 16 values of each token, `down` apart, of each group after those of the one
- * before; sends: for which weights. */
+/* A tile of G groups and T tokens. The sum of group g, token t and row r goes to
+ *
+ *   acc[down * (T * g + t) + r],  r = 0 .. 15
+ *
+ *   w      the packed groups; of fewer than G the last is there again, and its sums are not used
+ *   x      row t of f32 or bfloat16 begins at word t * step; codes lie in pairs (below), without a step */
 typedef void tile_fn(const uint8_t *const *w, int64_t K, const void *x, size_t step, float *acc,
                      int64_t down, tile_sends sends);
 
 /* ---- tiles: 8-bit activations ---------------------------------------------------------------- */
 
-/* A pair is two times 32 columns, or the halves of 32: what two scales of the weights are for.
+/* A pair is two times 32 columns, or the halves of 32: the columns of two scales of the weights.
+ * docs/quantized-product.md has an example in numbers. For a row of weights and one of activations, with
+ * i = 0, 1 for the two scales, c codes, w = d[i] c + m[i] (m: with minima; else c is less the offset), and
+ * x = e[i] q:
  *
- * Scales are whole numbers of 16 bits, those of weights in a unit of the row (pack.h), those of
- * activations, of 14 bits, in one of the pair. A product of two loses 15 bits; a sum of codes times
- * activations loses what it has beyond 16. Then two sums times two scales are one product of pairs, and two
- * minima times what belongs to them one more, in the same unit; f32 sums take these whole numbers,
- * pair by pair. (With a scale for 16 columns both are for the same activations, whose scale is the
- * pair's unit.) What all this rounds is a hundredth of what codes of 8 bits round.
+ *   dot[i]   = sum of (c - middle) q          middle: zt_pack_middle
+ *   n[i]     = m[i] + middle d[i]             with minima
+ *   w x      = sum over i of  d[i] e[i] dot[i] + n[i] e[i] sum(q)
+ *
+ * Each factor is a whole number of 16 bits. power: of the row of weights (pack.h); beyond: zt_pack_beyond.
+ *
+ *               a scale for 32 columns                   a scale for 16: e is the same for both
+ *   D[i]        d[i] power                               d[i] power
+ *   E[i]        e[i] 16383 / max(e[0], e[1])             (none)
+ *   DE[i]       D[i] E[i] / 2^15                         D[i]
+ *   S[i]        dot[i] / 2^beyond                        dot[i] / 2^beyond
+ *   N[i]        n[i] power / 2^zt_pack_min_power         the same
+ *   Q[i]        E[i] sum(q) / 2^12                       sum(q)
+ *   unit        max(e) / 16383 * 2^(15 + beyond)         e 2^beyond
+ *
+ *   whole = S[0] DE[0] + S[1] DE[1]                      iv_products
+ *         + N[0] Q[0] + N[1] Q[1]                        iv_add_products, with minima
+ *   sum   = fma(whole, unit, sum)                        f32, pair by pair
+ *   w x   = sum / power                                  after the last pair (store_sums)
+ *
+ * What all this rounds is a hundredth of what codes of 8 bits round.
  *
  * On Zen 4, where all that multiplies is one instruction a cycle, that is 19 for the 16 that multiply
  * codes, where f32 scales are 20; with minima 20, not 22; for 16 columns 10, not 12
  * (bench/results/prompt.md). */
 
-/* Columns of a pair, and the bytes that a token has for them: codes, two scales if they are not
- * one, a unit, what two sums begin with, and with minima two numbers that these are multiplied by.
- * The two rows of 16 bits have f32 there: of the first columns in the upper, of the second in the
- * lower. */
+/* A pair of a tile of T rows of activations, in the order of memory. With 16 bits a token is two rows, and
+ * has two f32 in place of its two i16: that of the first scale in its upper row, of the second in its lower.
+ *
+ *   bytes a row     type                        what
+ *   pair_columns    i8 q[columns / 4][T][4]     codes
+ *   pair_scales     i16 E[T][2]                 with a scale for 32 columns
+ *                   f32 unit[T]                 (16 bits, a scale for 16 columns: the f32 scales are here)
+ *   8               i32 begin[2][T]             what the two sums begin with: half_lost - middle sum(q)
+ *   4               i16 Q[T][2]                 with minima
+ *   pair_bytes      all of these */
 INLINE int pair_columns(zt_pack_form f) { return 32 * zt_pack_step(f); }
 INLINE int pair_scales(zt_pack_form f) { return zt_pack_halves(f) ? 4 : 8; }
 INLINE int pair_bytes(zt_pack_form f)
@@ -52,21 +80,29 @@ INLINE int pair_bytes(zt_pack_form f)
     return pair_columns(f) + pair_scales(f) + (zt_pack_mins(f) ? 12 : 8);
 }
 
-/* With AVX2 tiles of MOST rows of 8 bits have a pair's words crossed: two columns of the first scale's, two
- * of the second's. A word of 32 bits then has both sums side by side, which are whole numbers of 16 bits in
- * the end: it does not matter what they are beyond on the way. Where sums have more bits, which
- * zt_pack_beyond says are lost, they are put together of two that have not:
- *   1 bit   those of the first and of the second half of the words; beginning with 2^15 more
- *           they are halved by vpavgw, which rounds up
- *   4 bits  those of the upper and of the lower 4 bits of codes, which are 16 upper + lower - 8
- * Of a pair a token has two words there which these begin with. */
+/* Crossed words: AVX2, tiles of MOST rows, 8 bits. Scale i has columns 0, 1, ...; i.k is its column k.
+ *
+ *   byte of word j        0        1        2        3
+ *   elsewhere, scale i    i.4j     i.4j+1   i.4j+2   i.4j+3
+ *   crossed               0.2j     0.2j+1   1.2j     1.2j+1
+ *   vpmaddubsw            sum of scale 0    sum of scale 1       two sums of 16 bits, which may wrap
+ *
+ * Weights (cv_cross) and activations (codes.h) are crossed alike. Where the sums are wider, each is put
+ * together of two that are not (join_crossed):
+ *
+ *   beyond   first sums a                second sums b              both
+ *   0        all words                   (none)                     a
+ *   1        first half of the words     second half                vpavgw: (a + b + 1) >> 1, begun 2^15 higher
+ *   4        upper 4 bits of codes       lower 4 bits               a + (b >> 4): c = 16 upper + lower - 8
+ *
+ * begin[2][T] of such a tile is i16 a[T][2], b[T][2]. */
 #if defined(ZT_ISA_avx2)
 enum { CROSSED_BYTES = 32 * 64 }; /* codes of a pair, at most */
 INLINE bool crossed(int T, int P) { return T == MOST && P == 1; }
 INLINE int crossed_bytes(zt_pack_form f) { return 16 * pair_columns(f) * (zt_pack_wide(f) == 8 ? 2 : 1); }
 #endif
 
-/* What a pair's whole numbers have lost. */
+/* 2^(15 + beyond), or 2^beyond: the unit of a pair's whole number in that of E (above). */
 INLINE float sums_unit(zt_pack_form f)
 {
     return (float)(1 << (zt_pack_beyond(f) + (zt_pack_halves(f) ? 0 : 15)));

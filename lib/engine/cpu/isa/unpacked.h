@@ -1,6 +1,5 @@
-/* unpacked.h - private to isa/linalg.c: groups that are opened once for many tiles of 8-bit
- * activations: what add_dots wants of their codes and scales, one pair of columns after the other.
- * They are multiplied by vectors, or by the tile registers of AMX.
+/* unpacked.h - private to isa/linalg.c: a group that is unpacked (opened) once for many tiles of 8-bit
+ * activations, which vectors or the tile registers of AMX then multiply.
  */
 #ifndef ZT_CPU_UNPACKED_H
 #define ZT_CPU_UNPACKED_H
@@ -8,9 +7,16 @@
 #include "lib/engine/cpu/isa/amx.h"
 #include "lib/engine/cpu/isa/tiles.h"
 
-/* Of each pair the registers of codes, with AVX2 crossed (tiles.h), and what pair_of gives. For AMX codes
- * are signed: less zt_pack_middle. By vectors only where what that saves, shifts and conversions, keeps
- * products waiting. */
+/* An opened group is OPEN_COLUMNS columns at a time, pair after pair:
+ *
+ *   opened_bytes   codes     by vectors      u8 [columns / 4][16 rows][4]
+ *                            AVX2, 8 bits    crossed (tiles.h)
+ *                            by AMX          as by vectors, but i8, less zt_pack_middle
+ *   scales_bytes   scales    8 bits          i16 D[16][2], and with minima i16 N[16][2]
+ *                            16 bits         f32 d[2][16], and with minima f32 n[2][16]
+ *
+ * By vectors this is done only where it saves time: where shifts and conversions take the ports that
+ * products need (worth_opening in linalg.c). */
 enum { AMX_ROWS = 16 };
 #if defined(ZT_ISA_avx2)
 enum { OPEN_COLUMNS = 1024, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };
@@ -18,11 +24,18 @@ enum { OPEN_COLUMNS = 1024, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };
 enum { OPEN_COLUMNS = 768, OPEN_BYTES = (512 + 4 * 64) * OPEN_COLUMNS / 32 };
 #endif
 
-/* w: heads and codes, of which it sends for what is so far ahead (0: nothing); group: where its powers
- * are. */
+/* Opens K columns of a group.
+ *   group   where the group begins: its powers
+ *   w       the first head of these columns
+ *   to      opened, as above
+ *   reach   prefetches what lies so many bytes after w (0: nothing) */
 typedef void open_fn(const uint8_t *group, const uint8_t *w, int64_t K, uint8_t *to, size_t reach);
-/* w: opened; x: a tile of MOST rows, or by AMX of AMX_ROWS; goes on from what is at acc, or begins;
- * group: of the last columns where its powers are, of others NULL. */
+/* Multiplies K opened columns by one tile.
+ *   w          opened
+ *   x          MOST rows of activations (AMX: AMX_ROWS), from these columns on
+ *   acc        sums of token t at acc + down * t
+ *   goes_on    false: the first columns, sums begin at 0; true: at what acc has
+ *   group      NULL: columns follow; else the last ones: sums are divided by the group's powers */
 typedef void opened_fn(const uint8_t *w, int64_t K, const uint8_t *x, float *acc, int64_t down,
                        bool goes_on, const uint8_t *group);
 
@@ -60,7 +73,7 @@ INLINE pair opened_scales(zt_pack_form f, int P, const uint8_t *p)
     return y;
 }
 
-/* Sums of so many columns of a group: what they stand for after the last, else as they are. */
+/* acc = sum / power after the last columns of the group, else acc = sum. */
 TEMPLATE void store_opened(zt_pack_form f, int T, int P, const fv *sum, const uint8_t *group,
                            float *acc, int64_t down)
 {
@@ -70,7 +83,7 @@ TEMPLATE void store_opened(zt_pack_form f, int T, int P, const fv *sum, const ui
         UNROLL for (int t = 0; t < T; t++) fv_store(acc + down * t, sum[t]);
 }
 
-/* Codes as they are opened. */
+/* code, or for AMX code - zt_pack_middle. */
 INLINE cv open_code(zt_pack_form f, bool amx, cv code)
 {
 #if defined(ZT_ISA_avx512)
