@@ -1,8 +1,8 @@
 /* engine.h - the one interface between programs and machines.
  *
- * An engine owns buffers, kernels and threads. lib/run gives it plans: a bound program whose values
- * all have a place, cut so that the engine has a kernel for every step. The engine turns a plan
- * into something it can replay, again and again, without allocating.
+ * An engine owns buffers, kernels and threads. lib/run gives it schedules: a bound program whose
+ * values all have a place, cut so that the engine has a kernel for every step. The engine turns a
+ * schedule into an executable that it replays, again and again, without allocating.
  *
  * An engine is a const vtable and a private struct whose first field is a zt_engine. Adding one
  * touches no file of another: write the vtable, add it to the list in engines.c.
@@ -21,16 +21,16 @@ extern "C" {
 
 typedef struct zt_engine zt_engine;
 typedef struct zt_ebuf zt_ebuf;   /* a buffer of an engine: state or weight */
-typedef struct zt_executable zt_executable; /* a prepared plan */
+typedef struct zt_executable zt_executable; /* a prepared schedule */
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 typedef enum zt_place_kind {
-    ZT_PLACE_NOWHERE, /* not used by this plan */
-    ZT_PLACE_ARENA,   /* at `offset` in the plan's arena */
+    ZT_PLACE_NOWHERE, /* not used by this schedule */
+    ZT_PLACE_ARENA,   /* at `offset` in the schedule's arena */
     ZT_PLACE_IN,      /* host tensor `index` among replay's inputs */
     ZT_PLACE_OUT,     /* host tensor `index` among replay's outputs */
-    ZT_PLACE_BUF      /* engine buffer `index` among the plan's bufs: data and state */
+    ZT_PLACE_BUF      /* engine buffer `index` among the schedule's bufs: data and state */
 } zt_place_kind;
 
 typedef struct zt_place {
@@ -52,16 +52,17 @@ typedef struct zt_run_schedule {
     bool queued; /* to be enqueued, never replayed: inputs and outputs are buffers */
 } zt_run_schedule;
 
-/* A plan of an engine's own: types, places, steps and attributes copied into the arena. */
+/* Copies a schedule for an engine to keep: types, places, steps and attributes go into the arena
+ * `a`; buffers stay borrowed. ZT_ENOMEM: *copy is not usable. */
 zt_status zt_run_schedule_copy(zt_arena *a, const zt_run_schedule *plan, zt_run_schedule *copy);
-bool zt_place_same(const zt_place *a, const zt_place *b);
+bool zt_place_same(const zt_place *a, const zt_place *b); /* equal in all fields */
 
 /* ---- the interface ----------------------------------------------------------------------------- */
 
 /* What floats of f32 are computed with on a device that has the choice: sums are of f32 in all of
  * them. fp8: bf16, and weights become E4M3 as they are loaded. */
 typedef enum zt_compute { ZT_COMPUTE_F32, ZT_COMPUTE_F16, ZT_COMPUTE_BF16, ZT_COMPUTE_FP8 } zt_compute;
-const char *zt_compute_name(zt_compute c); /* "f16"; as --compute names them */
+const char *zt_compute_name(zt_compute c); /* "f16", as --compute takes it; static */
 
 typedef struct zt_engine_opts {
     int threads; /* 0: zt_cpu_count */
@@ -103,7 +104,7 @@ typedef struct zt_adapter {
 
 /* A piece of a replay: what one thread, or a device's queue, did for one step without a break. */
 typedef struct zt_span {
-    int step;          /* of the plan */
+    int step;          /* of the schedule */
     int track;         /* the thread, 0 the one that replays; of a device: the queue */
     double begin, end; /* by zt_seconds; a device's clock is laid so that it begins with the submit */
 } zt_span;
@@ -111,8 +112,8 @@ typedef void zt_span_fn(void *user, const zt_run_schedule *plan, const zt_span *
 
 /* Called around every step of a replay, by the thread that replays. before: a status other than
  * ZT_OK ends the replay with it (the callee has set the message). Any may be NULL. Where before and
- * after both are, the steps run as they do unwatched, and after that span is told their pieces, in
- * no order (of a device that keeps no time, none). */
+ * after both are, the steps run as they do unwatched, and after span is called for their pieces, in
+ * no order (on a device that keeps no time, for none). */
 typedef struct zt_watch {
     zt_status (*before)(void *user, const zt_run_schedule *plan, int step);
     void (*after)(void *user, const zt_run_schedule *plan, int step, double seconds);
@@ -137,22 +138,22 @@ typedef struct zt_engine_vt {
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
     zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *plan);    /* copies what it keeps */
     void (*unprepare)(zt_engine *e, zt_executable *r);
-    /* in, out: host memory, contiguous, of the plan's types. Synchronous: when it returns outputs
-     * are there and troubles have become errors: "op gather (step 3): index 70000 is not below
-     * 49152". */
+    /* in, out: host memory, contiguous, of the schedule's types. Synchronous: when it returns, the
+     * outputs are written and what kernels found wrong is an error: "op gather (step 3): index 70000
+     * is not below 49152". */
     zt_status (*replay)(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
                         const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
-    /* Of engines that can run ahead of their caller; all NULL where a replay is all there is.
-     * temp: a buffer that is not cleared, or with a copy of `host`, taken now. enqueue: a queued
-     * plan on buffers; what it writes is there for what is enqueued after it. They may be freed
-     * at once. flush: what is enqueued is handed over. sync: and waited for; the first trouble
-     * is told, as by all else that waits: replay, download, and uploads to what is in use. */
+    /* Of engines with asynchronous ops; all NULL where there is only replay.
+     * temp: a buffer that is not cleared, or a copy of `host`, made now. enqueue: runs a queued
+     * schedule on buffers, after all that was enqueued before; the buffers may be freed at once.
+     * flush: submits what is enqueued. sync: submits, waits, and returns the first error of a
+     * kernel, as everything does that waits: replay, download, and uploads to buffers in use. */
     zt_ebuf *(*temp)(zt_engine *e, const zt_type *t, const void *host);
     zt_status (*enqueue)(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
     zt_status (*flush)(zt_engine *e);
     zt_status (*sync)(zt_engine *e);
-    /* of engines with devices; as zt_engine_adapters */
+    /* of engines with devices; contract: zt_engine_adapters */
     int (*adapters)(zt_ctx *ctx, zt_adapter *a, int max);
 } zt_engine_vt;
 
@@ -165,18 +166,21 @@ struct zt_engine {
 
 /* ---- engines there are --------------------------------------------------------------------------- */
 
-/* "auto" "cpu" "ref", and "vulkan", "vulkan:1", "cuda", "hip" where built. ZT_ENOTSUP when it is not
- * there. */
+/* Opens an engine: "cpu", "ref", "auto" (here the same as "cpu"; see zt_auto_open), and "vulkan",
+ * "vulkan:1", "cuda", "hip" where built. opts NULL: defaults. ctx must outlive it. NULL with
+ * ZT_EUSAGE: an unknown name; ZT_ENOTSUP: not built, no such device, or not in opts->compute. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
+/* Closes e and, of a wrapper, the engine inside. What was made on it goes first. NULL: nothing. */
 void zt_engine_close(zt_engine *e);
-/* e, or of a wrapper the engine inside all: what it is called, can and has is what its vt says. */
+/* e, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
 const zt_engine *zt_engine_inmost(const zt_engine *e);
-/* Does an engine of this name, if there is one, have devices? */
+/* True: this build has an engine of this name, and "NAME:i" picks one of its devices. */
 bool zt_engine_has_devices(const char *name);
-/* Names of engines built in, NULL after the last. */
+/* Name i of the engines in this build, static; NULL past the last. */
 const char *zt_engine_list(int i);
-/* Adapters of an engine, in the order of "NAME:i": how many there are, the first `max` of them
- * told. 0: an engine without devices. -1: there is nothing to ask, and why (ZT_ENOTSUP). */
+/* Lists the devices of an engine in the order of "NAME:i". Returns how many there are and fills
+ * a[max] with the first of them. 0: an engine without devices. -1: no driver to ask (ZT_ENOTSUP).
+ * */
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
 
 /* zt_engine_hip is lib/engine/cuda on AMD's driver. */
@@ -185,7 +189,7 @@ extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_eng
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {
-    ZT_FAULT_ALLOC,  /* of a state or a weight; the door: of an output */
+    ZT_FAULT_ALLOC,  /* of a state or a weight; of eager ops: of an output */
     ZT_FAULT_UPLOAD, /* of a state or a weight */
     ZT_FAULT_KERNEL, /* an op, before it runs */
     ZT_FAULT_OUTPUT  /* each value that an op writes */
@@ -200,12 +204,15 @@ typedef struct zt_fault {
     const char *tensor;   /* ALLOC, UPLOAD: of the weight of this name; NULL: of any, and states */
     bool one_value;       /* OUTPUT: only value number `value` of the program (zt_prog_find) */
     int value;
-    const zt_tensor *dst; /* OUTPUT at the door (zt_run_fault): only into this tensor; NULL: any */
+    const zt_tensor *dst; /* OUTPUT of eager ops (zt_run_fault): into this tensor; NULL: any */
 } zt_fault;
-zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault); /* names borrowed */
-/* The same for events of one kind, all of them counting. */
+/* An engine for tests, which fails at the fault point: ZT_ENOMEM for ALLOC, else ZT_ESYS. *fault is
+ * copied, its names are borrowed. NULL: `inner` was NULL, or no memory, and `inner` is closed. */
+zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault);
+/* The same for all events of one kind. */
 zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards);
 typedef void zt_trace_fn(void *user, const zt_run_schedule *plan, int step, double seconds);
+/* An engine that calls fn(user, ...) after each step it runs. NULL: as above. */
 zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user);
 
 #ifdef __cplusplus

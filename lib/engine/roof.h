@@ -1,6 +1,6 @@
-/* roof.h - what this machine can do at most, measured: bandwidth of each level of the caches and of
- * memory, and arithmetic per instruction set, with one thread and with all. Times of ops are held
- * against it.
+/* roof.h - the roofline of this machine, measured: bandwidth of each cache level and of memory, and
+ * arithmetic of each instruction set, with one thread and with all. Times of ops are compared with
+ * it.
  *
  * Each figure is the best of many samples of a fraction of a millisecond, because all that happens
  * on a machine disturbs in one direction only. Memory is asked for in huge pages.
@@ -55,14 +55,15 @@ typedef struct zt_roof_opts {
     bool brief;     /* no copies, and arithmetic of `isa` only */
 } zt_roof_opts;
 
-/* ZT_ENOMEM when there is no room for what is walked through (up to 512 MiB). */
+/* Measures and sets *roof, which needs no free. opts is required. ZT_EUSAGE: a number of threads
+ * that is not possible; ZT_ENOMEM: no memory for the arrays read (up to 512 MiB). */
 zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof);
 
-const char *zt_roof_kind_name(zt_roof_kind k); /* "f32" "bf16" "int8" */
-/* The rate of one kind with all threads, of the best instruction set measured; where f32 is faster, as
- * every kind may be done in it, or there are no instructions for it, that of f32. */
+const char *zt_roof_kind_name(zt_roof_kind k); /* "f32" "bf16" "int8", else "unknown"; static */
+/* Operations a second of one kind with all threads, by the best instruction set measured. Every
+ * kind can be done in f32: the rate of f32 where that is higher, or the kind was not measured. */
 double zt_roof_rate(const zt_roof *r, zt_roof_kind kind);
-/* The level that holds `bytes`, which all threads share: memory if no cache does. */
+/* The nearest level that holds `bytes`, divided among all threads; else memory. Part of *r. */
 const zt_roof_level *zt_roof_level_of(const zt_roof *r, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,9 +1,8 @@
-/* auto.h - which engine `auto` means: a GPU, where there is one that
- * runs all of a program; else the processor.
+/* auto.h - the engine that `auto` means: a GPU that runs all of a program, else the CPU.
  *
- * Whether there is one is seen by a file that its kernel driver makes, so that where there is none
- * no library of a driver is opened. "Runs all of it": it has a kernel for every step, and its
- * memory holds the weights and states. What speaks against it is told to the log.
+ * A GPU is detected by a file that its kernel driver makes, so that without one no driver library
+ * is opened. It runs all of a program when it has a kernel for every step and its memory holds the
+ * weights and states. The reason for not using it is logged.
  */
 #ifndef ZT_AUTO_H
 #define ZT_AUTO_H
@@ -14,10 +13,12 @@
 extern "C" {
 #endif
 
-/* The engine built in whose device this machine seems to have, or NULL. The environment's
- * ZT_CUDA_NODE is the file that speaks for cuda, instead of those of NVIDIA's drivers. */
+/* The name (static) of an engine in this build whose device this machine seems to have; NULL: none.
+ * The environment variable ZT_CUDA_NODE names the file that means cuda, in the place of those of
+ * NVIDIA's drivers. */
 const char *zt_auto_device(void);
-/* For program p, bound by these numbers. */
+/* Opens the engine for program p with n symbols bound: the device if it runs all of p, else cpu.
+ * The caller closes it with zt_engine_close. opts: as for zt_engine_open. NULL: failed, see ctx. */
 zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *p,
                         const zt_binding *b, int n);
 

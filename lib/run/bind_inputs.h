@@ -1,5 +1,5 @@
-/* bind_inputs.h - what a program needs to be run once: numbers for its symbols, its inputs, states and
- * data by name from files, and what no file has drawn from a seed.
+/* bind_inputs.h - what a program needs to be run once: numbers for its symbols, and its inputs,
+ * states and data, by name from files or drawn from a seed.
  *
  *     zt_checkpoint *c = zt_checkpoint_open(ctx, "in.npz", 0);
  *     zt_binding b[ZT_MAX_SYMBOLS] = {{"ctx", 64}};
@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* Numbers for symbols that b lacks and that are a dimension of an input or a state of which `from`
- * has an array: appended to b, which has room for ZT_MAX_SYMBOLS. What contradicts is found by
- * zt_bound_inputs_new. */
+/* Infers symbols from shapes: for each symbol that b[0..*n) lacks and that is a dimension of an
+ * input or state of which `from` has an array, appends its number to b (room for ZT_MAX_SYMBOLS)
+ * and counts *n up. The symbols' names are p's. zt_bound_inputs_new finds contradictions. */
 zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b,
                           int *n);
 
@@ -51,22 +51,24 @@ typedef struct zt_bound_inputs {
     int64_t n_data;
 } zt_bound_inputs;
 
-/* ZT_EDATA where an array is not of the type that the program wants, naming both. Borrows all that
- * the options name but `bind`, and p. */
+/* Binds p and fills its inputs, states and data. NULL with ZT_EDATA: an array is not of the type
+ * that the program wants (the message names both), or an input is missing and not drawn. Borrows p
+ * and what the options name, except `bind`, until zt_bound_inputs_free. */
 zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *p, const zt_bound_inputs_opts *o);
-void zt_bound_inputs_free(zt_bound_inputs *f);
-/* A session's states as they are to begin: those of the feed, the others cleared. */
+void zt_bound_inputs_free(zt_bound_inputs *f); /* NULL: nothing */
+/* Sets the states of s, a session on the same program and symbols: those that f has, the others to
+ * zero. */
 zt_status zt_bound_inputs_states(const zt_bound_inputs *f, zt_session *s);
 
-/* Is `g` the model that the program names? ZT_EDATA when its id is another; programs without an id
- * take any. */
+/* ZT_OK if g is the model that p names, or p names none; ZT_EDATA if p's model id is another. */
 zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *p, const zt_gguf *g);
-/* The same of any model of that name and id. */
+/* The same for a model with this name (for messages) and id (32 hex digits). */
 zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *p, const char *name, const char *id);
 
-/* Value v of a bound program, drawn by its name from the seed, so that programs that share inputs
- * get the same: floats of deviation 1; integers by what ops take them for: positions rise from 0,
- * sequences are 0, a block table gives each sequence blocks of its own, indices are in range. */
+/* Draws value v of a bound program into dst: contiguous host memory of zt_type_bytes of v's type.
+ * The draw depends on the seed and v's name, so programs that share an input get the same numbers.
+ * Floats: normal, deviation 1. Integers by the ops that read them: positions rise from 0, sequences
+ * are 0, a block table gives each sequence its own blocks, indices are in range. */
 void zt_bound_inputs_draw(const zt_bound *b, int v, uint64_t seed, void *dst);
 
 #ifdef __cplusplus

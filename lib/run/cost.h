@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-/* root[v]: whose memory a view, or what a donating op makes, is. [values]; NULL without memory. */
+/* root[v], of [values of p]: the value in whose memory v is (a view is in its input's, what a
+ * donating op makes in the donated value's). The caller's to zt_free; NULL: no memory. */
 int *zt_cost_roots(zt_ctx *ctx, const zt_prog *p);
 
 typedef struct zt_cost {
@@ -27,8 +28,8 @@ typedef struct zt_cost {
     zt_roof_kind kind;
     double passes; /* how often the arithmetic of `kind` is done: 2 for act=q16 */
 } zt_cost;
-/* A step's. filled: rows of a cache (a state) that positions reach, which are all that is read; -1:
- * not known, all of it. */
+/* The cost of step `step` of b. root: zt_cost_roots of b's program. filled: the rows of a cache (a
+ * state) that positions reach, since only these are read; -1: not known, the whole cache. */
 zt_cost zt_cost_of(const zt_bound *b, const int *root, int64_t filled, int step);
 
 /* Runs of whole programs: arithmetic by kind, and the bytes that no machine can leave out: inputs,
@@ -37,10 +38,11 @@ typedef struct zt_cost_whole {
     double flops[ZT_ROOF_KINDS], bytes;
     double held; /* of one run: bytes, to be found in a cache the next time or not */
 } zt_cost_whole;
-/* Adds `runs` of them. */
+/* Adds to *w the cost of `runs` runs of the whole program b. ZT_ENOMEM: nothing is added. */
 zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *b, const int *root, int64_t filled, double runs,
                       zt_cost_whole *w);
-/* Seconds with all threads of the roof: arithmetic or bytes, whichever takes longer. */
+/* The least time of these runs, in seconds, with all threads of the roof: that of the arithmetic or
+ * that of the bytes, whichever is longer. */
 double zt_cost_least(const zt_cost_whole *w, const zt_roof *roof);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* diff.h - two runs of a program compared, op by op: which is the first that is wrong.
+/* diff.h - two runs of a program compared op by op, to find the first op that is wrong.
  *
- * Both runs are walks (interpreter.h): on two engines, or of two programs (a program and its plan, say)
- * whose values are matched by name and type. By default each op of b is given the values that a
- * has, so that what differs is the op itself and the first op beyond its bound is the wrong one;
- * with `through` b's ops are given what b made, as in a real run, and errors add up.
+ * Both runs are interpreters (interpreter.h): on two engines, or of two programs (a program and its
+ * plan, say), whose values are matched by name and type. By default each op of b reads a's values,
+ * so that a difference is the op's own and the first op beyond its bound is the wrong one. With
+ * `through` b's ops read what b made, as in a real run, and errors add up.
  */
 #ifndef ZT_DIFF_H
 #define ZT_DIFF_H
@@ -26,12 +26,13 @@ typedef struct zt_difference {
     int64_t bits;     /* elements (blocks, of block types) that differ in any bit */
 } zt_difference;
 
-/* Two tensors of one type, contiguous; floats and blocks as the numbers that they stand for. */
+/* Compares two contiguous tensors of type t; floats and block types by the numbers that they stand
+ * for. Sets all of *d. */
 void zt_compare(const zt_type *t, const void *got, const void *want, zt_difference *d);
 
-/* How much of an NMSE `bound` (zt_op_bound) a difference uses up: above 1 it is beyond. A bound on
- * the mean says little of a single element, so that the worst one counts too: it may be off by 32
- * times the root of the bound, of its own size or of the value's root mean square. */
+/* The share of an NMSE `bound` (zt_op_bound) that a difference uses: above 1 it is beyond the
+ * bound. A bound on the mean says little of a single element, so the worst element counts too: it
+ * may be off by 32 sqrt(bound) max(|want|, rms). 0: equal; infinite: not comparable, or bound 0. */
 double zt_difference_share(const zt_difference *d, double bound);
 
 /* What is in one value. */
@@ -39,7 +40,7 @@ typedef struct zt_summary {
     double min, max, mean, rms; /* of the finite elements; 0 where there are none */
     int64_t infinite, nan;      /* elements */
 } zt_summary;
-void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s);
+void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s); /* contiguous; sets *s */
 
 /* ---- two runs -------------------------------------------------------------------------------- */
 
@@ -61,13 +62,15 @@ typedef struct zt_diff_item {
 /* Not ZT_OK: the comparison ends with that. */
 typedef zt_status zt_diff_fn(void *user, const zt_diff_item *item);
 
-/* Output k of one step that both walks of one program have run, by the bound of that op alone. */
+/* Compares output k of a step that a and b, interpreters of one program, have both run, against the
+ * bound of that op alone. Sets *item; opts is required. */
 zt_status zt_diff_step(zt_interpreter *a, zt_interpreter *b, int step, int k, const zt_diff_opts *opts,
                        zt_diff_item *item);
 
-/* Runs a, whole, then b, step by step; tells of each output of b's ops that has a namesake of its
- * type in a, in order. Inputs and states are those put into a; b is given them by name (ZT_EDATA:
- * an input that a does not have). */
+/* Runs all of a, then b step by step, and calls fn(user, item), in order, for each output of b's
+ * ops that has a value of the same name and type in a. Inputs and states are those put into a; b
+ * gets them by name (ZT_EDATA: a lacks an input of b). opts NULL: all false. Both must be of one
+ * context. Returns the first status that is not ZT_OK, of a step or of fn. */
 zt_status zt_diff(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user);
 
 #ifdef __cplusplus

@@ -5,10 +5,10 @@
  *     for (int s = 0; s < zt_prog_n_steps(prog); s++) zt_interpreter_step(w, s);
  *     const float *h = zt_interpreter_get(w, zt_prog_find(prog, "h"));
  *
- * Each op is a plan of its own on the engine, or on what that falls back to, and is given exactly
- * the bytes that the walk holds: what it makes depends on nothing else, and can be looked at and
- * replaced before the next op reads it. No value is ever written over: a donated cache and what
- * the op made of it are both there. For comparing, never for speed.
+ * Each op runs as a schedule of one step on the engine, or on a fallback, and reads exactly the
+ * bytes that the interpreter holds. So its result depends on nothing else, and can be read and
+ * replaced before the next op reads it. No value is ever overwritten: a donated cache and what the
+ * op made of it are both there. For comparing, never for speed.
  */
 #ifndef ZT_INTERPRETER_H
 #define ZT_INTERPRETER_H
@@ -21,26 +21,31 @@ extern "C" {
 
 typedef struct zt_interpreter zt_interpreter;
 
-/* Binds p. Borrows engine, program and what the store stands on (NULL: the program has no data).
- * `strict`: a fallback is an error. */
+/* Binds p with n symbols. Borrows e, p and what `store` reads from (NULL: p has no data). `strict`:
+ * a fallback is an error. NULL: failed, see e's context. */
 zt_interpreter *zt_interpreter_open(zt_engine *e, const zt_prog *p, const zt_store *store, const zt_binding *b,
                       int n, bool strict);
 void zt_interpreter_close(zt_interpreter *w); /* NULL: nothing */
+/* What it was opened on: the context, the program, and the program bound (every value's type, the
+ * steps' attributes). Borrowed; the last lives as long as w. */
 zt_ctx *zt_interpreter_ctx(const zt_interpreter *w);
 const zt_prog *zt_interpreter_prog(const zt_interpreter *w);
-const zt_bound *zt_interpreter_bound(const zt_interpreter *w); /* every value's type, the steps' attributes */
+const zt_bound *zt_interpreter_bound(const zt_interpreter *w);
 
-/* The bytes of value v from now on, contiguous, of its type: a copy. Inputs must be put before a
- * step reads them; states that never were are 0; what an op made may be replaced. Not data. */
+/* Sets value v to a copy of `bytes`: contiguous, of v's type. Inputs must be put before a step
+ * reads them; a state that was not put is 0; what an op made may be replaced. ZT_EUSAGE: v is not
+ * in the program, or is data. */
 zt_status zt_interpreter_put(zt_interpreter *w, int v, const void *bytes);
-/* Runs step s. A failure says which, and the name of what it makes. */
+/* Runs step s (not in the program: ZT_EUSAGE). The message of a failure names the step and the
+ * value that it makes. */
 zt_status zt_interpreter_step(zt_interpreter *w, int s);
-/* The bytes of v; data are read from the store. NULL: it was not put or made yet (ZT_EUSAGE), or
- * its data cannot be read. Good until it is put or made again. */
+/* The bytes of v; data are read from the store. NULL: v was neither put nor made (ZT_EUSAGE), or
+ * its data cannot be read. Valid until v is put or made again. */
 const void *zt_interpreter_get(zt_interpreter *w, int v);
-bool zt_interpreter_has(const zt_interpreter *w, int v);       /* put or made, or state or data */
-const char *zt_interpreter_engine(const zt_interpreter *w, int s); /* that ran step s; "" before, and of views */
-int zt_interpreter_fallbacks(const zt_interpreter *w);
+bool zt_interpreter_has(const zt_interpreter *w, int v); /* put or made, or is state or data */
+/* The name of the engine that ran step s; "": it has not run, or is a view. */
+const char *zt_interpreter_engine(const zt_interpreter *w, int s);
+int zt_interpreter_fallbacks(const zt_interpreter *w); /* steps run on a fallback engine */
 
 #ifdef __cplusplus
 }

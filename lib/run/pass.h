@@ -46,8 +46,8 @@ struct zt_pass {
     zt_status (*run)(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out);
 };
 
-const zt_pass *zt_pass_at(int i); /* NULL after the last; at most 32 */
-int zt_pass_find(const char *name, size_t n); /* its index, or -1 */
+const zt_pass *zt_pass_at(int i); /* row i of the table, static; NULL past the last; at most 32 */
+int zt_pass_find(const char *name, size_t n); /* index of the pass named by these n bytes, or -1 */
 
 /* What a pass saved, under the sample's numbers. Kernels are steps that are not views. */
 typedef struct zt_pass_report {
@@ -61,15 +61,18 @@ typedef struct zt_pass_report {
     double seconds;                   /* of the pass itself */
 } zt_pass_report;
 
-/* A new program. reports NULL, or one for each pass of the table: they cost a memory plan each. */
+/* p after the passes: a new program, the caller's to free with zt_prog_free; p is not changed. opts
+ * NULL: every pass, for any engine. reports: [passes of the table], or NULL; each costs a memory
+ * plan. NULL: failed, see ctx. */
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
                         zt_pass_report *reports);
 
-/* Which engine runs each step, by name; NULL: a view, which is no kernel. */
+/* engine[s], of [steps of p]: the name of the engine that runs step s; NULL: a view, which runs no
+ * kernel. Needs opts->engine and a sample; the names are static. */
 zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
                           const char **engine);
 
-/* Kernels of a program. */
+/* The number of steps of p that are not views. */
 int zt_prog_kernels(const zt_prog *p);
 
 #ifdef __cplusplus

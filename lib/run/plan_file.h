@@ -1,7 +1,7 @@
-/* plan_file.h - plans: programs that have gone through the passes, with their decisions in the text.
+/* plan_file.h - plan files: programs after the passes, with engines and memory offsets in the text.
  *
- * A plan is a program's text; whoever reads programs reads it. What was decided stands in comments
- * of their own kind, which zt_plan_file_parse reads and checks:
+ * A plan is a program's text, and can be read as one. What was decided is in comments of their own
+ * kind, which zt_plan_file_parse reads and checks:
  *
  *     #plan engine cpu isa=avx512              what it was made for
  *     #plan passes cse dead fuse share         those that ran
@@ -11,8 +11,8 @@
  *     #plan at x1 0 2304 over h0               over another, which dies there
  *
  * A session opened with a plan (zt_session_opts) lays memory out as it says, for what it states,
- * and as the planner does for the rest. It is not believed: a value that has no place, places that
- * overlap while both are needed, another split are ZT_EDATA when the session is opened.
+ * and as it would without a plan for the rest. The plan is validated when the session is opened: a
+ * value without a place, places that overlap while both are needed, or another split are ZT_EDATA.
  */
 #ifndef ZT_PLAN_FILE_H
 #define ZT_PLAN_FILE_H
@@ -35,17 +35,19 @@ typedef struct zt_plan_file_opts {
     int n_bind;
 } zt_plan_file_opts;
 
-/* p has gone through the passes. */
+/* Appends the plan's text to `out`. p has gone through the passes. Memory is planned only where
+ * o->bind has a number for every symbol of p; o->engine is required then. */
 zt_status zt_plan_file_print(const zt_prog *p, const zt_plan_file_opts *opts, zt_str *out);
 
-/* `name` is for messages. ZT_EDATA: no program, no plan, an unknown pass or engine, a number that
- * is none. */
+/* Parses n bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
+ * valid program or plan, an unknown pass or engine, or a malformed number. */
 zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_plan_file_free(zt_plan_file *p);
+void zt_plan_file_free(zt_plan_file *p); /* and its program; NULL: nothing */
+/* What the plan holds; the program and the name live as long as it does. */
 const zt_prog *zt_plan_file_prog(const zt_plan_file *p);
-const char *zt_plan_file_engine(const zt_plan_file *p);
-zt_isa zt_plan_file_isa(const zt_plan_file *p);
-unsigned zt_plan_file_off(const zt_plan_file *p); /* passes that did not run */
+const char *zt_plan_file_engine(const zt_plan_file *p); /* the engine it was made for, "cpu" */
+zt_isa zt_plan_file_isa(const zt_plan_file *p);         /* the instruction set it was made for */
+unsigned zt_plan_file_off(const zt_plan_file *p); /* bit i: pass i did not run */
 
 #ifdef __cplusplus
 }

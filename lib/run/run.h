@@ -1,14 +1,14 @@
-/* run.h - running: sessions that replay programs, and the door through which every op passes.
+/* run.h - running: sessions that replay whole programs, and ops that run one at a time (eager).
  *
  * A zt_session holds a program on an engine: its weights loaded once, its states, and a bounded
  * cache of prepared replays, one for each set of symbol values seen. A step costs a replay and
  * allocates nothing once its symbols have been seen.
  *
- * A zt_run runs ops eagerly, one at a time: zt_eager_add(run, a, b). Each is a program of one op in a
- * bounded cache; between zt_record_begin and _end what ran is also written into a program.
+ * A zt_run runs ops eagerly, one at a time: zt_eager_add(run, a, b). Each is a program of one op in
+ * a bounded cache; between zt_record_begin and _end what ran is also written into a program.
  *
- * What an engine lacks falls back (cpu -> ref): the plan is split there and the fallback counted;
- * `strict` makes it ZT_ENOTSUP.
+ * An op that the engine lacks falls back to another engine (cpu -> ref): the program is split
+ * there and the fallback is counted. `strict` makes it ZT_ENOTSUP.
  */
 #ifndef ZT_RUN_H
 #define ZT_RUN_H
@@ -27,31 +27,34 @@ typedef struct zt_session_opts {
     bool strict;               /* a fallback is an error */
     const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
-    const struct zt_plan_file *planned; /* lib/run/plan_file.h: the program is its own; NULL: none */
+    const struct zt_plan_file *planned; /* plan_file.h: the program is the plan's; NULL: none */
 } zt_session_opts;
 
-/* Makes the states, cleared. Weights are read from `store` (NULL: the program has none) on the
- * engine that needs them when a step is first prepared; types must match (ZT_EDATA). Borrows
- * engine, program and what the store stands on, and the plan: memory is laid out as that says,
- * which is checked now (ZT_EDATA). */
+/* Opens p on e and clears its states to zero. Weights are read from `store` (NULL: p has no data)
+ * when a step that needs them is first prepared; their types must match (ZT_EDATA). opts NULL: no
+ * symbol is fixed, no plan. With a plan, memory is laid out as it says, which is checked here
+ * (ZT_EDATA). Borrows e, p, the plan and what `store` reads from. NULL: failed, see e's context. */
 zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
                             const zt_session_opts *opts);
+/* Frees replays, weights and states; not the engine or the program. NULL: nothing. */
 void zt_session_close(zt_session *s);
 
-const zt_prog *zt_session_prog(const zt_session *s); /* the one it was opened on */
+const zt_prog *zt_session_prog(const zt_session *s); /* the program it was opened on; borrowed */
 
 /* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
  * i-th `in` and o-th `out` of the program, contiguous, of the bound types. out[o] NULL: that output
- * is not wanted, and steps that nothing else needs do not run. */
+ * is not wanted, and steps that nothing else needs do not run. Synchronous: when it returns ZT_OK
+ * the outputs are written; what an op finds wrong (an index out of range) is its status. */
 zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
                           void *const *out);
-/* Prepare without running, so that the step allocates nothing. out: as the step's, of which only
- * NULL matters here; NULL: all outputs. */
+/* Prepares a replay without running it, so that the step with the same b allocates nothing. out[o]
+ * NULL: output o will not be wanted; nothing is written. out NULL: all outputs. */
 zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n, void *const *out);
-/* What was prepared is forgotten, for its memory; weights and states stay. */
+/* Frees every prepared replay; weights and states stay. */
 void zt_session_forget(zt_session *s);
 
-/* The i-th state, whole, as its declared type (bytes of zt_session_state_type). */
+/* State i, 0 to the program's count of states - 1: its type, and its bytes copied to or from host
+ * memory, contiguous, zt_type_bytes of that type. */
 zt_type zt_session_state_type(const zt_session *s, int i);
 zt_status zt_session_state_get(zt_session *s, int i, void *host);
 zt_status zt_session_state_set(zt_session *s, int i, const void *host);
@@ -63,65 +66,83 @@ typedef struct zt_session_report {
     int fallbacks;            /* steps of it that fell back */
     uint64_t prepared, steps;
 } zt_session_report;
-zt_session_report zt_session_get(const zt_session *s);
+zt_session_report zt_session_get(const zt_session *s); /* figures so far */
 
-/* Steps from now on are watched (engine.h), on whichever engine they run: plan and step are those
- * of the part. Copied; NULL: not any more. */
+/* Later steps are watched (zt_watch in engine.h), on whichever engine they run. The schedule and
+ * the step number given to the callbacks are those of the part. Copied. NULL: no longer. */
 void zt_session_watch(zt_session *s, const zt_watch *watch);
 
-/* How the program runs: parts, one after the other, each on one engine, of what was prepared or
- * stepped last. A plan's values are the program's; it is borrowed until the next of those. */
+/* How the program runs: its parts, in order, each on one engine, in the replay that was prepared or
+ * stepped last. A schedule's values have the program's numbers. It is borrowed until the next
+ * prepare, step or forget. */
 typedef struct zt_session_part {
     zt_engine *engine;
     const zt_run_schedule *plan;
     size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
 } zt_session_part;
 int zt_session_parts(const zt_session *s); /* 0: nothing was prepared */
-zt_session_part zt_session_part_at(const zt_session *s, int i);
+zt_session_part zt_session_part_at(const zt_session *s, int i); /* i: 0 to zt_session_parts - 1 */
 
-/* ---- eager ops: the door --------------------------------------------------------------------- */
+/* ---- eager ops ------------------------------------------------------------------------------- */
 
 typedef struct zt_run zt_run;
 
-zt_run *zt_run_new(zt_engine *e, bool strict); /* borrows the engine */
-void zt_run_free(zt_run *r);                   /* closes every scope */
+/* A runner of eager ops on e, which is borrowed. strict: an op that e lacks is ZT_ENOTSUP. NULL: no
+ * memory. */
+zt_run *zt_run_new(zt_engine *e, bool strict);
+/* Ends a recording, closes every scope and unmarks every tensor. NULL: nothing. */
+void zt_run_free(zt_run *r);
 
-/* Scopes: a tensor made by an op belongs to the innermost scope and goes with it, save those kept
- * (zt_tensor_ref is the way to keep one). */
+/* Scopes nest: a tensor made by an op belongs to the innermost open scope and is released when that
+ * ends; zt_tensor_ref keeps it longer. Outside of any scope it lives until zt_run_free, or until an
+ * end without a begin. */
 void zt_scope_begin(zt_run *r);
 void zt_scope_end(zt_run *r);
-/* Where the next op puts its first output: type must match (ZT_ESHAPE), old content is not read. */
+/* The next op writes its first output into dst (NULL: a new tensor), whose old content is not read.
+ * The op fails with ZT_ESHAPE where the type differs. dst is referenced until then. */
 void zt_run_into(zt_run *r, zt_tensor *dst);
-/* Refuse the n-th op from now on (a fault point), once or from then on; 0: none. */
+/* A fault point for tests: the n-th op from now on fails (ZT_ENOMEM), and with `onwards` all after
+ * it. nth 0: none. */
 void zt_run_fail(zt_run *r, uint64_t nth, bool onwards);
-/* The same with a choice of what counts: ALLOC, KERNEL or OUTPUT, of one op, into one tensor (names
- * and tensor are borrowed). NULL: none. */
+/* The same with a choice of the events that count: at ALLOC, KERNEL or OUTPUT, of one op, into one
+ * tensor. *fault is copied, its names and tensor are borrowed. NULL: none. */
 void zt_run_fault(zt_run *r, const zt_fault *fault);
-/* Ops run, per op; fallbacks. */
+/* Counts since zt_run_new: ops of this kind that succeeded; ops that ran on a fallback engine. */
 uint64_t zt_run_count(const zt_run *r, zt_op op);
 uint64_t zt_run_fallbacks(const zt_run *r);
 
-/* The door. attrs NULL: defaults; in[k] NULL: absent; out[k] gets
- * tensors of the innermost scope. */
+/* Runs one op; every eager op passes here. attrs: the op's attribute struct; NULL: its defaults.
+ * in[]: an entry for each input of the op, NULL: absent. out[]: an entry for each output, which
+ * gets a tensor of the innermost scope; all NULL on failure. ZT_EUSAGE: a required input is absent;
+ * ZT_ESHAPE or ZT_EUSAGE: types or attributes that the op does not take. */
 zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
 
-/* Ahead of the caller: on an engine that can (cuda, vulkan) an op is only recorded; what it makes
- * stays on the device, where the next op finds it. zt_tensor_data of it, an op into a destination
- * or that falls back, a session's step, sync: each hands over what is recorded, waits for it, and
- * tells in the context what an op found wrong (an index out of range). The bits are the same.
- * eager: no op runs ahead. flush_at: hand over, without waiting, after every n ops; 0, the default:
- * never so. */
+/* Asynchronous ops: on an engine that can (cuda, hip, vulkan) an op is only enqueued, and its
+ * output stays on the device, where the next op reads it. These submit what is enqueued, wait for
+ * it and report errors of ops (an index out of range) in the context: zt_tensor_data of an output,
+ * an op into a destination, an op that falls back, a session's step, zt_run_sync. The bits are the
+ * same.
+ *   eager     on: no op is asynchronous
+ *   flush_at  submit, without waiting, after every n ops; 0, the default: never
+ *   flush     submit now
+ *   sync      submit and wait; the first error
+ * On engines without asynchronous ops flush and sync are ZT_OK. */
 void zt_run_eager(zt_run *r, bool on);
 void zt_run_flush_at(zt_run *r, int n);
 zt_status zt_run_flush(zt_run *r);
 zt_status zt_run_sync(zt_run *r);
 
-/* Recording: ops run from here on become steps; tensors not made by them become inputs in0, in1...
- * in order of first use. end: the program, with `outs` as out0, out1...; NULL on failure. clear:
- * what was recorded is forgotten, recording goes on. What runs between pause and resume (which
- * nest) is not recorded: what it makes is an input to later steps. A recording keeps its tensors
- * alive. One that an op wrote over by way of another tensor (zt_run_into on a view of it, say)
- * cannot be used in it any more; one that was written over during a pause is a new input. */
+/* Recording: later ops become steps of a program; tensors that no recorded op made become its
+ * inputs in0, in1... in order of first use.
+ *   begin          starts; ZT_EUSAGE: it has started already
+ *   end            stops; the program, the caller's to free, with `outs` as out0, out1...; NULL:
+ *                  failed
+ *   clear          forgets what was recorded and goes on; ZT_EUSAGE: not recording
+ *   pause, resume  nest; ops between them are not recorded, and what they make is an input to later
+ *                  steps
+ * A recording keeps its tensors alive. A tensor that an op wrote over by way of another tensor
+ * (zt_run_into on a view of it, say) cannot be used in the recording again (ZT_EUSAGE); one that
+ * was written over during a pause is a new input. */
 zt_status zt_record_begin(zt_run *r);
 zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
 zt_status zt_record_clear(zt_run *r);
@@ -129,20 +150,21 @@ void zt_record_pause(zt_run *r);
 void zt_record_resume(zt_run *r);
 int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
 
-/* What is recorded so far, whose values are the recording's slots: of each its kind and, bound, its
- * shape. Good until the next op. NULL: not recording. slot: the value
- * that a tensor holds in it, -1: none. */
+/* The program recorded so far, borrowed until the next op; NULL: not recording. slot: the number of
+ * the value in it that t holds; -1: none, or not recording. */
 const zt_prog *zt_record_prog(const zt_run *r);
 int zt_record_slot(const zt_run *r, const zt_tensor *t);
-/* Frozen slots: t becomes data of the program, by the name `tensor`, instead of an input. Before an
- * op uses it; once. save: all frozen tensors by their names, as they are now, into a file (its
- * container by the suffix, else GGUF), from which the program's data are read: zt-run --data. */
+/* freeze: t becomes data of the recorded program, named `tensor` (copied), not an input; only once,
+ * before an op uses it (ZT_EUSAGE). save: writes all frozen tensors, with their present
+ * contents, to a file (its container by the suffix, else GGUF) from which zt-run --data reads them.
+ * force: an existing file is replaced. ZT_EUSAGE: not recording, or one was written over. */
 zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor);
 zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 
-/* zt_tensor *zt_eager_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *, zt_tensor
- * **rstd): thin typed calls of the door. Ops chain: after a failure, or given NULL for a required
- * input, they return NULL. Outputs after the first through pointers, NULL: not wanted. */
+/* zt_tensor *zt_eager_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *,
+ * zt_tensor **rstd): typed calls of zt_run_op. The result is the first output, a tensor of the
+ * innermost scope. Ops chain: after a failure, or given NULL for a required input, they return
+ * NULL. Further outputs come through pointers, NULL: not wanted. */
 #define ZT_CALL_IN1(a) , zt_tensor *a
 #define ZT_CALL_IN2(a, b) , zt_tensor *a, zt_tensor *b
 #define ZT_CALL_IN3(a, b, c) , zt_tensor *a, zt_tensor *b, zt_tensor *c
@@ -174,8 +196,9 @@ zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 #include "lib/ops/ops.def"
 #undef OP
 
-/* A function of the caller's (lib/ops/ops.h) as an op: in[] its inputs; its first output, and all
- * of them into out[] where that is not NULL. Short for zt_call. */
+/* Runs a function of the caller's (zt_func in lib/ops/ops.h) as the op `call`. in[] has an entry
+ * for each of its inputs. The result is its first output; out[] (NULL: not wanted) gets all of
+ * them. NULL: failed. */
 zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out);
 
 /* ---- gradients: a pass over programs --------------------------------------------------------- */
@@ -193,14 +216,14 @@ typedef struct zt_grad_opts {
  * d.y^T (dy / dx). Its ops are ordinary ones, so that it has a gradient itself: where d.x is an
  * output already, the next is d.d.x. With `seeds` its inputs d.y come after p's (shapes must be
  * numbers). What rows take for constants, integers, and what an op rounds to integers, has the
- * gradient 0. NULL: a program with states, or an op on the way without a gradient (ZT_ENOTSUP).
- * `ctx` is p's own. */
+ * gradient 0. The caller frees the result with zt_prog_free. NULL: a program with states, or an op
+ * on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
                       const zt_grad_opts *opts);
 
 /* ---- gradients of eager ops ------------------------------------------------------------------ */
 
-/* The same pass, over what has been recorded, run through the door:
+/* The same pass over what has been recorded, run op by op:
  *
  *     zt_grad_require(run, w, true);
  *     zt_record_begin(run);
@@ -215,13 +238,13 @@ zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
  *     }
  */
 
-/* Marks a tensor of plain floats: backward adds to its gradient, that of the value which it holds
- * then. It may be made by an op. The run holds it until the mark is taken away (`on` false: its
- * gradient goes too) or the run is freed. */
+/* Marks x, a tensor of plain floats (else ZT_EUSAGE): zt_backward adds to its gradient, that of the
+ * value which x then holds. It may be made by an op. The run keeps a reference until the mark is
+ * removed (`on` false, which also drops the gradient) or the run is freed. */
 zt_status zt_grad_require(zt_run *r, zt_tensor *x, bool on);
-bool zt_grad_required(const zt_run *r, const zt_tensor *x);
-/* What has been added up since it was last zeroed, of x's type; NULL: nothing. Borrowed until the
- * next call that changes it. */
+bool zt_grad_required(const zt_run *r, const zt_tensor *x); /* true: x is marked */
+/* The gradient accumulated since it was last zeroed, of x's type; NULL: none, or x is not marked.
+ * Borrowed until the next backward, zero or unmarking. */
 zt_tensor *zt_grad_of(const zt_run *r, const zt_tensor *x);
 void zt_grad_zero(zt_run *r, const zt_tensor *x); /* forget x's gradient; NULL: every gradient */
 
@@ -236,7 +259,8 @@ typedef struct zt_backward_opts {
  * without a gradient: ZT_ENOTSUP. On failure no gradient has changed. */
 zt_status zt_backward(zt_run *r, zt_tensor *y, const zt_backward_opts *opts);
 
-/* The same bytes as another tensor, through which no gradient flows. Of the innermost scope. */
+/* A view of x through which no gradient flows: the same bytes, a tensor of the innermost scope.
+ * NULL: failed; x NULL is ZT_EUSAGE. */
 zt_tensor *zt_detach(zt_run *r, zt_tensor *x);
 
 #ifdef __cplusplus
