@@ -10,8 +10,9 @@
  * stays until zt_ctx_clear. Nothing in the library prints, exits or aborts because of its input.
  *
  * Ownership. Who receives something from new, open or dup releases it with free or close; every
- * free takes NULL. A pointer parameter is borrowed for the call; a pointer from a getter is
- * borrowed until its owner goes.
+ * free takes NULL. Any other pointer parameter must not be NULL unless its comment allows it. A
+ * pointer parameter is borrowed for the call; a pointer from a getter is borrowed until its owner
+ * goes.
  *
  *     zt_ctx *ctx = zt_ctx_new();
  *     zt_source *in = zt_source_open(ctx, "m.gguf");

@@ -43,7 +43,7 @@ typedef struct zt_container zt_container;
 const zt_container *zt_container_named(const char *name); /* "gguf" "safetensors" ...; NULL: none */
 const zt_container *zt_container_for(const char *path);   /* by the suffix of an output; NULL */
 const zt_container *zt_container_at(int i);               /* NULL past the last */
-const char *zt_container_name(const zt_container *c);
+const char *zt_container_name(const zt_container *c);     /* as zt_container_named takes it */
 bool zt_container_writes(const zt_container *c); /* can one be written? */
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -86,17 +86,18 @@ typedef struct zt_made {
     zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
     void (*release)(void *user); /* at closing, and where this fails; NULL: nothing */
 } zt_made;
+/* A checkpoint over them; *made itself is copied. NULL on failure, release has run then. */
 zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *made);
-void zt_checkpoint_close(zt_checkpoint *c);
+void zt_checkpoint_close(zt_checkpoint *c); /* and the files it opened. NULL: nothing */
 
 const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */
-const zt_container *zt_checkpoint_container(const zt_checkpoint *c);
+const zt_container *zt_checkpoint_container(const zt_checkpoint *c); /* what it was read from */
 bool zt_checkpoint_streams(const zt_checkpoint *c); /* forward only */
 bool zt_checkpoint_in_parts(const zt_checkpoint *c); /* in shards, or of no file that was named */
 /* Owned by the checkpoint; may be changed. */
 zt_meta *zt_checkpoint_meta(zt_checkpoint *c);
 
-int64_t zt_checkpoint_count(const zt_checkpoint *c);
+int64_t zt_checkpoint_count(const zt_checkpoint *c); /* tensors */
 void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e); /* i below count */
 int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name);   /* index or -1 */
 /* n bytes at `offset` of tensor i. */
@@ -140,6 +141,7 @@ zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n);
 /* The next n bytes from a source: by the kernel where it can, and where nothing comes between
  * tensors (seamless) at once for several. */
 bool zt_writer_seamless(const zt_writer *w);
+/* As zt_writer_put, from a source. ZT_EBUG: more than the entries have, as for put. */
 zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n);
 zt_status zt_writer_commit(zt_writer *w); /* all bytes must have been put: ZT_EBUG else */
 void zt_writer_close(zt_writer *w);       /* without commit no trace is left */

@@ -130,7 +130,7 @@ static bool parse_type(zt_checkpoint *c, zt_bytes text, zt_mask *m)
     return true;
 }
 
-/* Three texts: the name that is stored, the true one, its type. */
+/* text = {stored name, true name, type as in "q4_1[576,1536]"}. */
 static zt_status add_mask(zt_checkpoint *c, const zt_bytes text[3])
 {
     zt_entry e;
@@ -145,7 +145,7 @@ static zt_status add_mask(zt_checkpoint *c, const zt_bytes text[3])
         return zt_ctx_status(c->ctx) ? zt_ctx_status(c->ctx)
                                      : bad_mask(c, text[2], "is no dtype and shape");
     int64_t i = c->reader->find(c->user, stored);
-    if (i < 0) return ZT_OK; /* it was dropped by somebody who did not know of this key */
+    if (i < 0) return ZT_OK; /* a program that does not know this key has removed the tensor */
     c->reader->get(c->user, i, &e);
     if (m->type.dtype < ZT_DTYPE_COUNT &&
         (!zt_type_check(NULL, &m->type, &bytes) || bytes != e.bytes))
@@ -156,7 +156,7 @@ static zt_status add_mask(zt_checkpoint *c, const zt_bytes text[3])
     return zt_map_put(c->masks, m->name, strlen(m->name), i);
 }
 
-/* No true name may be that of a tensor which is stored as it is. */
+/* ZT_EDATA where the true name of a masked tensor is also the name of a tensor without a mask. */
 static zt_status check_masks(const zt_checkpoint *c)
 {
     for (int64_t k = 0; k < c->n_masks; k++) {

@@ -36,13 +36,13 @@ zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uin
  * contradict, a tensor that two files have, and one of several files that comes by a stream are
  * ZT_EDATA. Takes g over, also when it fails. */
 zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path);
-void zt_gguf_close(zt_gguf *g);
+void zt_gguf_close(zt_gguf *g); /* ends all that is borrowed from g. NULL: nothing */
 
-zt_ctx *zt_gguf_ctx(const zt_gguf *g);
+zt_ctx *zt_gguf_ctx(const zt_gguf *g); /* the context it was opened with */
 
 const char *zt_gguf_name(const zt_gguf *g);     /* of the source, for messages */
 const char *zt_gguf_id(const zt_gguf *g); /* 32 hex digits: XXH3-128 of header bytes and size */
-uint64_t zt_gguf_file_size(const zt_gguf *g);
+uint64_t zt_gguf_file_size(const zt_gguf *g); /* bytes, header included; zt_source_size's */
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
 
 const char *zt_gguf_kind_name(zt_gguf_kind kind); /* "u32", "str", "array" */
 
-int64_t zt_gguf_n_keys(const zt_gguf *g);
+int64_t zt_gguf_n_keys(const zt_gguf *g); /* keys are numbered from 0 */
 /* Key i's name, not closed by a zero; `kind` may be NULL. */
 zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind);
 /* The value's bytes, little endian, as they lie in a file of version 3 behind its kind. */
@@ -67,20 +67,21 @@ zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_b
 /* By name; false when the key is absent or of another kind (a number of any width is a number, a
  * bool also 0 or 1; floats only where integral for i64). No message. */
 bool zt_gguf_i64(const zt_gguf *g, const char *key, int64_t *out);
-bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out);
-bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out);
+bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out);   /* any number */
+bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out); /* borrowed from g */
 /* Arrays: element count and kind, then elements; index within count. */
 bool zt_gguf_array(const zt_gguf *g, const char *key, zt_gguf_kind *elem, int64_t *count);
 /* {"",0} if not a string. Walks from the first: for one or two, not for all. */
 zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i);
-/* Whole arrays at once (tokens, scores): count entries into out; false when absent or not so. */
+/* Whole arrays at once (tokens, scores) into out[count], texts borrowed from g. false: absent, of
+ * another kind, or not of `count` elements; out may be written in part. */
 bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_t count);
-bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count);
-bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count);
+bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count); /* as above */
+bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count); /* as above */
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-int64_t zt_gguf_n_tensors(const zt_gguf *g);
+int64_t zt_gguf_n_tensors(const zt_gguf *g); /* tensors are numbered from 0 */
 /* Tensor i: its name; its type, place in the file and size in bytes, each of which may be NULL. */
 const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
                            size_t *bytes);

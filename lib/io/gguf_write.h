@@ -26,17 +26,20 @@ extern "C" {
 
 typedef struct zt_gguf_writer zt_gguf_writer;
 
-zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx);
-void zt_gguf_writer_free(zt_gguf_writer *w);
-zt_status zt_gguf_writer_status(const zt_gguf_writer *w);
+zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
+void zt_gguf_writer_free(zt_gguf_writer *w); /* NULL: nothing */
+zt_status zt_gguf_writer_status(const zt_gguf_writer *w); /* the first failure, or ZT_OK */
 
 /* Any integer kind, bool too; ZT_EUSAGE when v does not fit. */
 zt_status zt_gguf_put_int(zt_gguf_writer *w, const char *key, zt_gguf_kind kind, int64_t v);
+/* f32 (v is rounded) or f64; ZT_EUSAGE for other kinds. */
 zt_status zt_gguf_put_real(zt_gguf_writer *w, const char *key, zt_gguf_kind kind, double v);
+/* A text of n bytes, which are copied. */
 zt_status zt_gguf_put_str(zt_gguf_writer *w, const char *key, const char *text, size_t n);
 /* count values of a kind of fixed size, as they lie in a file. */
 zt_status zt_gguf_put_array(zt_gguf_writer *w, const char *key, zt_gguf_kind kind,
                             const void *values, int64_t count);
+/* An array of texts[count], which are copied. */
 zt_status zt_gguf_put_strs(zt_gguf_writer *w, const char *key, const zt_bytes *texts,
                            int64_t count);
 /* A value of any kind as zt_gguf_key_value gives it. The bytes are believed. */

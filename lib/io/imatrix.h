@@ -31,7 +31,7 @@ typedef struct zt_imatrix zt_imatrix;
 zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path); /* either form, told by the content */
 zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                    /* empty */
-void zt_imatrix_close(zt_imatrix *m);
+void zt_imatrix_close(zt_imatrix *m); /* NULL: nothing */
 
 typedef struct zt_imatrix_entry {
     const char *name; /* of the weight */
@@ -39,7 +39,7 @@ typedef struct zt_imatrix_entry {
     const float *mean; /* [matrices, columns] mean squares; 1 for a matrix that was never used */
 } zt_imatrix_entry;
 
-int64_t zt_imatrix_count(const zt_imatrix *m);
+int64_t zt_imatrix_count(const zt_imatrix *m); /* weights that have an entry */
 /* i from 0 to the count; what it points to is m's. */
 zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
 /* States the shape of a weight: `matrices` matrices whose rows have `columns`. An entry of one matrix
@@ -64,8 +64,9 @@ zt_status zt_imatrix_add_sums(zt_imatrix *m, const char *name, int64_t columns, 
 /* What was read and in how many pieces of how many tokens, for the file. */
 zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size);
 
-/* As GGUF; and the older form, which loses counts. */
+/* Writes GGUF to the sink, which the caller commits. Fails as zt_sink_write does. */
 zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out);
+/* The same in the older form, which loses counts. */
 zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out);
 
 #ifdef __cplusplus

@@ -28,12 +28,12 @@ typedef struct zt_meta_item {
     size_t bytes;
 } zt_meta_item;
 
-zt_meta *zt_meta_new(zt_ctx *ctx);
-void zt_meta_free(zt_meta *m);
+zt_meta *zt_meta_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
+void zt_meta_free(zt_meta *m); /* NULL: nothing */
 
-zt_ctx *zt_meta_ctx(const zt_meta *m);
+zt_ctx *zt_meta_ctx(const zt_meta *m); /* the context it was made with */
 
-int64_t zt_meta_count(const zt_meta *m);
+int64_t zt_meta_count(const zt_meta *m); /* items, numbered from 0 */
 const zt_meta_item *zt_meta_get(const zt_meta *m, int64_t i); /* good until the next change */
 int64_t zt_meta_find(const zt_meta *m, const char *key);      /* -1: there is none */
 
@@ -43,10 +43,12 @@ zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void
 /* The same without a copy: the value stays where it is, and must be there as long as m. */
 zt_status zt_meta_lend(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
                        size_t bytes);
+/* The next kinds of put copy likewise, and fail with ZT_ENOMEM. A text of n bytes: */
 zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t n);
 /* A text whose n bytes the caller fills in; NULL on failure. */
 char *zt_meta_room(zt_meta *m, const char *key, size_t n);
-zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v);
+zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v); /* one u32 */
+/* An array of texts[n]. */
 zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, int64_t n);
 /* Puts all of b that m has no key of. */
 zt_status zt_meta_join(zt_meta *m, const zt_meta *b);

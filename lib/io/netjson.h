@@ -44,12 +44,12 @@ typedef struct zt_netjson zt_netjson;
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
 zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
 zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
-void zt_netjson_close(zt_netjson *j);
+void zt_netjson_close(zt_netjson *j); /* NULL: nothing */
 
 /* Could these first bytes of a file begin one? They begin a JSON object. */
 bool zt_netjson_sniff(const void *bytes, size_t n);
 
-int64_t zt_netjson_count(const zt_netjson *j);
+int64_t zt_netjson_count(const zt_netjson *j); /* tensors, numbered from 0 */
 const zt_array *zt_netjson_get(const zt_netjson *j, int64_t i); /* in the document's order */
 int64_t zt_netjson_find(const zt_netjson *j, const char *name); /* index or -1 */
 /* n bytes at `offset` of tensor i. From any thread. */
@@ -99,9 +99,10 @@ typedef struct zt_netjson_writer zt_netjson_writer;
 
 /* Copies the frame. ZT_EDATA when it is none. */
 zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n);
-void zt_netjson_writer_free(zt_netjson_writer *w);
+void zt_netjson_writer_free(zt_netjson_writer *w); /* the sink stays open. NULL: nothing */
 /* ZT_ENOTSUP when the frame's next tensor has another name or size. */
 zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes);
+/* The next n bytes of the tensor. ZT_EUSAGE: it has not so many. */
 zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n);
 zt_status zt_netjson_finish(zt_netjson_writer *w); /* ZT_ENOTSUP: tensors are missing */
 

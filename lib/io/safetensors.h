@@ -28,7 +28,7 @@ zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows t
  * named with it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *s); /* owns it, also when it fails */
-void zt_safetensors_close(zt_safetensors *s);
+void zt_safetensors_close(zt_safetensors *s); /* NULL: nothing */
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */
 bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size);
@@ -43,7 +43,7 @@ typedef struct zt_safetensors_entry {
     size_t bytes;
 } zt_safetensors_entry;
 
-int64_t zt_safetensors_count(const zt_safetensors *s);
+int64_t zt_safetensors_count(const zt_safetensors *s); /* tensors, numbered from 0 */
 /* In the order of their data. */
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t i);
 int64_t zt_safetensors_find(const zt_safetensors *s, const char *name); /* index or -1 */
@@ -62,7 +62,7 @@ void zt_safetensors_place(const zt_safetensors *s, int64_t i, const zt_source **
 zt_status zt_safetensors_end(const zt_safetensors *s);
 /* The format's word for a dtype ("BF16"); NULL: it has none. */
 const char *zt_safetensors_word(zt_dtype t);
-bool zt_safetensors_has_word(const char *word);
+bool zt_safetensors_has_word(const char *word); /* is it a dtype of the format? */
 
 /* A store over the file, valid as long as it is open. A tensor of a dtype that zt lacks fails when
  * it is looked for, with ZT_ENOTSUP and its name. */

@@ -50,11 +50,12 @@ typedef struct st_parser {
     bool streams;       /* how many data there are, is not known */
 } st_parser;
 
-/* The entry that the text is, into t, which has a name. ZT_ENOENT: it is unfit, which was told. */
+/* Parses `text`, one tensor's entry in the header, into t, whose name is set already. ZT_ENOENT: the
+ * entry is invalid, the fault was reported to a listener (fault.h), and the reader leaves it out. */
 zt_status zt_st_entry(const st_parser *p, const char *text, size_t n, st_tensor *t);
-/* A fault of a tensor's: ZT_OK if somebody listens, who can go on behind it. */
+/* Reports a fault of tensor `name`. ZT_OK: a listener took it, reading goes on; else ZT_EDATA. */
 zt_status zt_st_amiss(const st_parser *p, const char *name, const char *fmt, ...) ZT_PRINTF(3, 4);
-/* Makes `names` of tensors; two of one name are ZT_EDATA. */
+/* Fills s->names from s->tensor. ZT_EDATA: two tensors have the same name. */
 zt_status zt_st_map_names(zt_safetensors *s);
 
 #endif

@@ -20,7 +20,7 @@ extern "C" {
 typedef struct zt_st_writer zt_st_writer;
 
 zt_st_writer *zt_st_writer_new(zt_ctx *ctx, size_t expect); /* bytes of the header, about */
-void zt_st_writer_free(zt_st_writer *w);
+void zt_st_writer_free(zt_st_writer *w); /* NULL: nothing */
 
 /* Before the first tensor. Text that is no UTF-8 is ZT_ENOTSUP. */
 zt_status zt_st_put_meta(zt_st_writer *w, const char *key, const char *text, size_t n);

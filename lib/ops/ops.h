@@ -362,9 +362,10 @@ typedef struct zt_func {
     void (*vjp)(zt_vjp *v, void *user); /* as a row's; NULL: no gradient */
 } zt_func;
 
-/* Functions are borrowed: they must outlive the context, or be forgotten. */
+/* Functions are borrowed: they must outlive the context, or be forgotten. ZT_EUSAGE: no name, no
+ * code, wrong counts of inputs and outputs, or a name that another function has; ZT_ENOMEM. */
 zt_status zt_func_register(zt_ctx *ctx, const zt_func *f);
-void zt_func_forget(zt_ctx *ctx, const zt_func *f);
+void zt_func_forget(zt_ctx *ctx, const zt_func *f); /* not registered: nothing */
 const zt_func *zt_func_find(const zt_ctx *ctx, const char *name); /* NULL: none of that name */
 
 /* What ops.def knows of an op, with its row. */
@@ -379,9 +380,9 @@ typedef struct zt_opinfo {
     const zt_opdef *def;
 } zt_opinfo;
 
-const zt_opinfo *zt_op_info(zt_op op);
+const zt_opinfo *zt_op_info(zt_op op); /* valid for the program's life; NULL: out of range */
 const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
-bool zt_op_find(const char *name, size_t n, zt_op *out);
+bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes; false: *out stays */
 /* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
 int zt_op_shares(zt_op op);
 /* Its own, or by its expansion; what uses up inputs has none. */
@@ -401,8 +402,9 @@ double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const
 /* Bits that it rounds its first input to, in blocks of 32 columns by the largest of each; 0: none.
  * Its bound is that for normal inputs, where the square of the largest is six times the mean. */
 int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[]);
+/* Floating-point operations of one run. in and out as for zt_op_infer; attrs NULL: defaults. */
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
-/* Bytes that it reads and writes. */
+/* Bytes that one run reads and writes; arguments as for zt_op_flops. */
 double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Case i of an op, attributes starting as defaults; false past the last. */
 bool zt_op_case(zt_op op, int i, zt_case *c);

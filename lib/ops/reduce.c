@@ -125,7 +125,7 @@ static double exp_flops(const void *attrs, const zt_type *const in[], const zt_t
 
 /* ---- folding --------------------------------------------------------------------------------- */
 
-/* A start, and what comes of the value so far and one more. */
+/* A reduction: acc = start; for each x: acc = next(acc, x). istart and inext: the same for integers. */
 typedef struct fold {
     double start;
     double (*next)(double, double);

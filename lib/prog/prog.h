@@ -47,8 +47,8 @@ extern "C" {
 
 typedef struct zt_prog zt_prog;
 
-zt_prog *zt_prog_new(zt_ctx *ctx);
-void zt_prog_free(zt_prog *p);
+zt_prog *zt_prog_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
+void zt_prog_free(zt_prog *p); /* after what is bound to it, and its builders. NULL: nothing */
 
 /* ---- build ----------------------------------------------------------------------------------- */
 
@@ -58,9 +58,12 @@ int64_t zt_prog_symbol(zt_prog *p, const char *name); /* the same name gives the
 /* a op b, op one of + - * /. Numbers are folded; a fold below 0 is an error. */
 int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b);
 
-/* `name` NULL: one is made up (v0, v1, ...). Each returns the value's number, -1 on failure. */
+/* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
+ * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dim has `rank` entries.
+ * Each returns the value's number, or -1: ZT_EUSAGE for names and dimensions, ZT_ESHAPE. */
 int zt_prog_in(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
-int zt_prog_state(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
+int zt_prog_state(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim); /* as zt_prog_in */
+/* As zt_prog_in, of the model's tensor `tensor`, whose name is copied. */
 int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim,
                  const char *tensor);
 /* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
@@ -68,7 +71,10 @@ int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int6
  * failure the program is as it was. */
 zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
                      const char *const *names, int *out);
+/* `state` is `value` in the next step. ZT_EUSAGE: not a state, kept already, or a value that is used
+ * up or data. Types are compared when the program is bound. */
 zt_status zt_prog_keep(zt_prog *p, int state, int value);
+/* Adds an output. ZT_EUSAGE: the name is invalid or taken, or the value is used up. */
 zt_status zt_prog_out(zt_prog *p, const char *name, int value);
 zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the header line */
 /* Another path of the same model. ZT_EUSAGE: no model is named. */
@@ -88,7 +94,8 @@ zt_status zt_prog_set_binding(zt_prog *p, const char *symbol, int64_t value);
 
 /* ---- look ------------------------------------------------------------------------------------ */
 
-/* Pointers are good until the program changes; names, strings and attributes until it goes. */
+/* Pointers are good until the program changes; names, strings and attributes until it goes. A number
+ * out of range gives NULL. */
 
 typedef enum zt_value_kind {
     ZT_VALUE_IN,
@@ -118,21 +125,21 @@ typedef struct zt_output {
     int value;
 } zt_output;
 
-int zt_prog_n_values(const zt_prog *p);
-const zt_value *zt_prog_value(const zt_prog *p, int v);
-int zt_prog_n_steps(const zt_prog *p);
-const zt_step *zt_prog_step(const zt_prog *p, int s);
+int zt_prog_n_values(const zt_prog *p); /* declarations and what ops make */
+const zt_value *zt_prog_value(const zt_prog *p, int v); /* v from 0 */
+int zt_prog_n_steps(const zt_prog *p); /* ops */
+const zt_step *zt_prog_step(const zt_prog *p, int s); /* s from 0 */
 long zt_prog_step_line(const zt_prog *p, int s); /* of the text it was parsed from; 0: none */
-int zt_prog_n_outputs(const zt_prog *p);
-const zt_output *zt_prog_output(const zt_prog *p, int o);
-int zt_prog_n_symbols(const zt_prog *p);
-const char *zt_prog_symbol_name(const zt_prog *p, int s);
+int zt_prog_n_outputs(const zt_prog *p); /* calls of zt_prog_out */
+const zt_output *zt_prog_output(const zt_prog *p, int o); /* o from 0 */
+int zt_prog_n_symbols(const zt_prog *p); /* at most ZT_MAX_SYMBOLS */
+const char *zt_prog_symbol_name(const zt_prog *p, int s); /* s from 0 */
 int zt_prog_symbol_of(const zt_prog *p, int64_t dim); /* of a dimension that is one; -1 */
 int zt_prog_find(const zt_prog *p, const char *name); /* value number or -1 */
-int zt_prog_count(const zt_prog *p, zt_value_kind kind);
-int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value number */
+int zt_prog_count(const zt_prog *p, zt_value_kind kind); /* values of that kind */
+int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value number or -1 */
 const char *zt_prog_model_file(const zt_prog *p); /* NULL: none */
-const char *zt_prog_model_id(const zt_prog *p);
+const char *zt_prog_model_id(const zt_prog *p);   /* hexadecimal digits; NULL: none */
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -164,14 +171,16 @@ typedef struct zt_bound {
     const void **attrs; /* [n_steps] with their dims as numbers */
 } zt_bound;
 
+/* b[n] is borrowed for the call. NULL: ZT_EUSAGE as above or a value below 0; ZT_ESHAPE where types
+ * do not fit; ZT_EDATA for an attribute; ZT_ENOMEM. */
 zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);
-void zt_bound_free(zt_bound *b);
+void zt_bound_free(zt_bound *b); /* before its program; NULL: nothing */
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Are two attribute structs of an op the same; and a number that those that are have in common. Of
- * structs that a program keeps. */
+/* Are two attribute structs of an op equal? Both are kept by programs. */
 bool zt_attrs_same(zt_op op, const void *a, const void *b);
+/* A hash of attributes that a program keeps; equal attributes have equal hashes. */
 uint64_t zt_attrs_hash(zt_op op, const void *attrs);
 /* " eps=1e-05 dims=64", as in a step's line: those that differ from the defaults. */
 zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out);
@@ -191,9 +200,11 @@ zt_prog *zt_prog_like(const zt_prog *p, int *map);
 /* A zt_emit on a program: each op is inferred as it is added, with `sample` for the symbols, so
  * that rows can ask for dtypes and ranks. No symbols or expressions may be added beside it. */
 typedef struct zt_builder zt_builder;
+/* Borrows p; sample[n] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
+ * dimension cannot be computed, ZT_ENOMEM. */
 zt_builder *zt_builder_new(zt_prog *p, const zt_binding *sample, int n);
-void zt_builder_free(zt_builder *b);
-const zt_emit *zt_builder_emit(zt_builder *b);
+void zt_builder_free(zt_builder *b); /* p stays, and must still be there. NULL: nothing */
+const zt_emit *zt_builder_emit(zt_builder *b); /* borrowed from b */
 zt_status zt_builder_op(zt_builder *b, zt_op op, const void *attrs, const int *in,
                         const char *const *names, int *out); /* zt_prog_op */
 zt_type zt_builder_type(zt_builder *b, int v); /* with the sample's dims */

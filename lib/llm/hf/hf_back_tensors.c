@@ -163,8 +163,12 @@ static size_t row_bytes(const zt_type *t)
     return zt_type_bytes(&one);
 }
 
-/* Where row r of the one that is written is in the file: the rows of a head are its two halves,
- * which lie there in turn. */
+/* The row of the GGUF tensor that becomes row r of the tensor written. GGUF interleaves the two halves
+ * of each head's rows (rope); with heads of four rows:
+ *
+ *     r, written     0  1  2  3
+ *     row in GGUF    0  2  1  3
+ */
 static int64_t stored_row(const out *o, int64_t r)
 {
     if (o->heads == 0)
