@@ -41,12 +41,12 @@ zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule);
 /* Signatures as `zt-dna extract` writes them in JSON; what they are by is told in them. */
 zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *s);
 bool zt_dna_sniff(const void *head, size_t n); /* do these first bytes begin such? 64 are enough */
-void zt_dna_close(zt_dna *d);
+void zt_dna_close(zt_dna *d); /* and the checkpoint that zt_dna_of took over; NULL: nothing */
 
 const char *zt_dna_name(const zt_dna *d); /* for messages */
-bool zt_dna_is_net(const zt_dna *d);
+bool zt_dna_is_net(const zt_dna *d); /* it is a network: its layers are those of a grid */
 bool zt_dna_is_signed(const zt_dna *d); /* its signatures alone, and no model */
-int64_t zt_dna_count(const zt_dna *d);
+int64_t zt_dna_count(const zt_dna *d); /* layers */
 const zt_dna_layer *zt_dna_get(const zt_dna *d, int64_t i); /* i below count */
 int64_t zt_dna_find(const zt_dna *d, const char *name);     /* index or -1 */
 

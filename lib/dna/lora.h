@@ -62,7 +62,7 @@ zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tune
 void zt_extract_free(zt_extract *x);
 
 int64_t zt_extract_count(const zt_extract *x); /* two a matrix: A, then B */
-const zt_entry *zt_extract_entries(const zt_extract *x);
+const zt_entry *zt_extract_entries(const zt_extract *x); /* [count], for zt_writer_open; borrowed */
 zt_meta *zt_extract_meta(zt_extract *x); /* of a GGUF; empty with peft */
 /* Tensors that differ and are not in it: norms, embeddings, what the base does not have. */
 int64_t zt_extract_left(const zt_extract *x);

@@ -81,7 +81,7 @@ zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *p
 void zt_merge_free(zt_merge *m);
 
 int64_t zt_merge_count(const zt_merge *m); /* tensors of the child */
-const zt_entry *zt_merge_entries(const zt_merge *m);
+const zt_entry *zt_merge_entries(const zt_merge *m); /* [count], for zt_writer_open; borrowed */
 /* Tensor i's type in the child: of floats that can be written. search: the codes of least error,
  * also where the format has a rule of its own (zt_quantizer.search). */
 zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search);

@@ -68,7 +68,7 @@ typedef struct zt_batch_count {
     uint64_t put_back;     /* how often a text had to wait again */
     zt_pages_count pages;
 } zt_batch_count;
-zt_batch_count zt_batch_counted(const zt_batch *b);
+zt_batch_count zt_batch_counted(const zt_batch *b); /* figures so far */
 
 #ifdef __cplusplus
 }

@@ -72,8 +72,8 @@ typedef struct zt_ids { /* a growing list of token ids; zero-initialised is empt
     int32_t *id;
     size_t n, cap;
 } zt_ids;
-zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id);
-void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);
+zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id); /* appends; ZT_ENOMEM: unchanged */
+void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);                  /* frees the list; it is empty then */
 
 /* Needs only the tokenizer's keys: any architecture, no tensors. ZT_ENOTSUP names a tokenizer or
  * pre-tokenizer that is not known, ZT_EDATA what is inconsistent. Token texts are borrowed: g must
@@ -118,9 +118,9 @@ zt_status zt_vocab_check_rows(const zt_vocab *v, int64_t rows);
  * decodes is defined for whole lists: zt_vocab_decode_ids. */
 bool zt_vocab_is_pieces(const zt_vocab *v);
 bool zt_vocab_is_eog(const zt_vocab *v, int32_t id); /* ends a generation */
-bool zt_vocab_is_control(const zt_vocab *v, int32_t id);
+bool zt_vocab_is_control(const zt_vocab *v, int32_t id); /* a control token, as BOS is */
 int32_t zt_vocab_bos(const zt_vocab *v); /* -1: none */
-int32_t zt_vocab_eos(const zt_vocab *v);
+int32_t zt_vocab_eos(const zt_vocab *v); /* -1: none */
 int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n); /* exact token text, or -1 */
 
 /* ---- chat templates -------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ const char *zt_template_list(int i); /* names, NULL after the last */
  * opened in. ZT_EDATA says what is wrong with it. */
 zt_template *zt_template_open(zt_ctx *ctx, const char *path);
 void zt_template_free(zt_ctx *ctx, zt_template *t); /* only what was opened; NULL: nothing */
-const char *zt_template_name(const zt_template *t);
+const char *zt_template_name(const zt_template *t); /* lives as long as t */
 /* What opens a user's turn, without blanks around it: a model that writes it goes too far. */
 zt_bytes zt_template_user(const zt_template *t);
 
@@ -226,7 +226,7 @@ typedef struct zt_llm_info {
     int64_t n_seq, chunk, cache_len; /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* what it needs; scratch for a full chunk */
 } zt_llm_info;
-zt_llm_info zt_llm_get(const zt_llm *m);
+zt_llm_info zt_llm_get(const zt_llm *m); /* sizes of the open model; arch lives as long as m */
 /* The same without loading weights: for --dry-run. */
 zt_status zt_llm_plan(zt_gguf *g, const zt_llm_opts *opts, zt_llm_info *out);
 /* Only the program of zt_llm_prog, the caller's to free: no weight is read. Of opts what the
@@ -246,7 +246,7 @@ zt_session *zt_llm_session(zt_llm *m);
 /* Feed n more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
  * `all` f32[n, V]. ZT_ENOMEM with the numbers when the context would overflow. */
 zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits);
-/* The same, and the likeliest next token, which the engine chooses, so that no logits leave it.
+/* The same, and the most probable next token, which the engine chooses, so that no logits leave it.
  * Ties go to the lower id; -1 when every logit is NaN. */
 zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next);
 /* Likewise after each of the n tokens. */
@@ -296,7 +296,7 @@ zt_status zt_llm_load(zt_llm *m, const char *model, const char *how, const char 
 /* The logarithm of the sum of all exp(logit), NaN passed over: a logit less this is the natural
  * logarithm of its token's probability. */
 double zt_log_sum_exp(const float *logits, int64_t V);
-/* The n likeliest tokens, best first, ties by id; returns how many there are. */
+/* The n most probable tokens, best first, ties by id; returns how many there are. */
 int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id);
 
 typedef struct zt_score { /* zero-initialised; grows from window to window */

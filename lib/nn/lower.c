@@ -213,7 +213,7 @@ static const zt_nn_layer *enabled_from(const zt_nn *nn, int64_t i)
     return i < nn->n ? nn->layer[i] : NULL;
 }
 
-/* How many numbers a row the layer takes, by its own; 0: it does not tell. */
+/* The numbers in a row of the layer's input, from its own members; 0: these do not say. */
 static int64_t taken_by(const zt_nn_layer *l)
 {
     for (int k = 0; l && k < NN_MAX_DEPTH && (l->n_steps || l->n_branches); k++)

@@ -158,7 +158,7 @@ struct zt_nn_layer {
  * reason, where it is no network, or its weights are not as many as its layer has. */
 zt_nn *zt_nn_open(zt_ctx *ctx, const char *path, uint64_t seed);
 zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *s, uint64_t seed); /* borrows the source for the call */
-void zt_nn_close(zt_nn *nn);
+void zt_nn_close(zt_nn *nn); /* and its layers, weights and stores; NULL: nothing */
 
 /* New ones, by S3's builders and the members of its ArchConfig; weights are drawn from the seed.
  *
@@ -182,7 +182,7 @@ zt_status zt_nn_arch_set(zt_ctx *ctx, zt_nn_arch *a, const char *key, const char
 zt_nn *zt_nn_new(zt_ctx *ctx, const char *builder, const zt_nn_arch *arch);
 const char *zt_nn_builder(int i); /* names; NULL after the last */
 
-zt_ctx *zt_nn_ctx(const zt_nn *nn);
+zt_ctx *zt_nn_ctx(const zt_nn *nn); /* that it was opened in */
 const char *zt_nn_name(const zt_nn *nn); /* the file's, for messages */
 const char *zt_nn_id(const zt_nn *nn);   /* 32 hex digits, of the document without its weights, and
                                           * its size: a program's model line */
@@ -200,6 +200,7 @@ typedef struct zt_nn_weight {
     float *value;     /* the masters: contiguous for a layer; may be written to */
     zt_nn_layer *layer;
 } zt_nn_weight;
+/* How many, and weight i below that, which lives as long as the network. */
 int64_t zt_nn_n_weights(const zt_nn *nn);
 const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i);
 int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own weights, together */
@@ -230,7 +231,7 @@ typedef struct zt_nn_stats {
     float avg, max, min;
     int64_t active, total;
 } zt_nn_stats;
-zt_nn_stats zt_nn_stats_of(const float *x, int64_t n);
+zt_nn_stats zt_nn_stats_of(const float *x, int64_t n); /* of n values */
 
 /* S3's telemetry as JSON, {"models": [...]}: each layer's place, type, shapes and parameters as S3
  * counts them, which are those of the grid's layers and of branches. Ours are `weights`, how many

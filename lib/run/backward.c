@@ -1,7 +1,7 @@
 /* backward.c - gradients of eager ops: marks on tensors, and the gradient pass over a recording.
  *
  * What y depends on is copied out of the recording (the cone), the gradient pass makes a program of
- * it, and of that program only what the gradients need is run, op by op through the door. Forward
+ * it, and of that program only what the gradients need is run, op by op, eagerly. Forward
  * values are the recorded tensors where these still hold them, so nothing is computed twice; what
  * has been written over since is computed again.
  */

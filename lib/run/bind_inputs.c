@@ -178,7 +178,7 @@ static zt_status fill_data(zt_bound_inputs *f, const zt_bound_inputs_opts *o)
     return ZT_OK;
 }
 
-/* ---- the feed -------------------------------------------------------------------------------- */
+/* ---- bound inputs ---------------------------------------------------------------------------- */
 
 static void **pointers(zt_bound_inputs *f, int n)
 {

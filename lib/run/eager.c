@@ -1,8 +1,8 @@
-/* eager.c - the door: every op run by itself passes zt_run_op.
+/* eager.c - eager ops: every op that is run by itself passes zt_run_op.
  *
  * check arity, dtype, shape; place the outputs; fault point; kernel; record; counters. An op is a
- * plan of one step, kept prepared in a bounded cache keyed by op, attributes and types. A donating
- * op gets a copy of the tensor it uses up: eager tensors are values, they do not change.
+ * schedule of one step, kept prepared in a bounded cache keyed by op, attributes and types. A
+ * donating op gets a copy of the tensor it uses up: eager tensors are values, they do not change.
  */
 #include "lib/run/eager.h"
 
@@ -255,7 +255,7 @@ static zt_tensor *place_output(zt_run *r, const entry *key, int k, zt_tensor *co
     return check_into(r, key, in, r->into) ? NULL : zt_tensor_ref(r->into);
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- one op ---------------------------------------------------------------------------------- */
 
 static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, entry *key)
 {

@@ -1,4 +1,4 @@
-/* eager.h - private to lib/run: what the door, the recorder and backward share. */
+/* eager.h - private to lib/run: what eager ops, the recorder and backward share. */
 #ifndef ZT_RUN_EAGER_H
 #define ZT_RUN_EAGER_H
 

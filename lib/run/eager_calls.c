@@ -1,4 +1,4 @@
-/* eager_calls.c - zt_eager_add(run, a, b) and its kin: thin typed calls of the door, made from ops.def. */
+/* eager_calls.c - zt_eager_add(run, a, b) and the like: typed calls of zt_run_op, from ops.def. */
 #include "lib/run/run.h"
 
 #define MORE_OUT1(a)

@@ -1,4 +1,4 @@
-/* interpreter.c - a program run one op at a time: each step a plan of one step, between host values. */
+/* interpreter.c - a program run one op at a time: each step a one-step schedule on host values. */
 #include "lib/run/interpreter.h"
 
 #include "lib/run/schedule.h"

@@ -1,4 +1,4 @@
-/* record.c - what the door ran, written down as a program.
+/* record.c - eager ops, recorded as a program.
  *
  * Tensors are told apart by identity, so the recorder keeps each it has seen until the end. One
  * that no recorded op made becomes an input; one that an op used up becomes a state, whose last

@@ -21,7 +21,7 @@ typedef struct zt_schedule {
     double (*falls)(double x); /* 1 at x = 0, 0 at x = 1 */
 } zt_schedule;
 const zt_schedule *zt_schedule_at(int i); /* NULL past the last */
-const zt_schedule *zt_schedule_named(const char *name);
+const zt_schedule *zt_schedule_named(const char *name); /* NULL: there is none */
 
 typedef struct zt_rate {
     const zt_schedule *schedule;
@@ -54,7 +54,7 @@ typedef struct zt_fit_state {
     double best;                  /* the least loss of an epoch; infinity before the first */
     uint64_t stale;               /* epochs since then */
 } zt_fit_state;
-zt_fit_state zt_fit_begin(void);
+zt_fit_state zt_fit_begin(void); /* of a run in which nothing is done yet */
 
 /* An epoch that is over. */
 typedef struct zt_epoch {

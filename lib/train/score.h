@@ -25,16 +25,16 @@ typedef struct zt_deviation {
     double expected, actual, deviation; /* per cent */
     int bucket;
 } zt_deviation;
-zt_deviation zt_deviation_of(double expected, double actual);
+zt_deviation zt_deviation_of(double expected, double actual); /* of one prediction */
 
 typedef struct zt_deviations { /* zero-initialised; grows prediction by prediction */
     int64_t total, correct, bucket[ZT_DEVIATION_BUCKETS];
     double sum, points; /* of deviations; of 100 less each, 0 at least */
 } zt_deviations;
-void zt_deviations_add(zt_deviations *d, const zt_deviation *one);
+void zt_deviations_add(zt_deviations *d, const zt_deviation *one); /* counts one prediction in d */
 double zt_deviations_accuracy(const zt_deviations *d); /* per cent of what was exact; 0 of none */
 double zt_deviations_score(const zt_deviations *d);    /* the mean of the points */
-double zt_deviations_mean(const zt_deviations *d);
+double zt_deviations_mean(const zt_deviations *d);     /* the mean deviation, per cent */
 
 /* What a row of outputs says: its only number, or the place of its first largest. */
 double zt_prediction(const float *row, int64_t n);

@@ -28,7 +28,7 @@ extern "C" {
 typedef struct zt_optimizer zt_optimizer;
 const zt_optimizer *zt_optimizer_named(const char *name); /* NULL: there is none */
 const zt_optimizer *zt_optimizer_at(int i);               /* NULL past the last */
-const char *zt_optimizer_name(const zt_optimizer *o);
+const char *zt_optimizer_name(const zt_optimizer *o); /* "adam"; static */
 
 /* What each means is torch.optim's. With g the gradient after clipping and, but for adamw, weight
  * decay (g + decay w):
@@ -43,7 +43,7 @@ typedef struct zt_optim {
     double lr; /* what the method is mostly used with; a step is given its own */
     double momentum, decay, beta1, beta2, alpha, eps;
 } zt_optim;
-zt_optim zt_optim_default(const zt_optimizer *method);
+zt_optim zt_optim_default(const zt_optimizer *method); /* the method with its usual numbers */
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ zt_status zt_trainer_step(zt_trainer *t, const zt_binding *b, int n, const void 
 uint64_t zt_trainer_steps(const zt_trainer *t);
 void zt_trainer_set_steps(zt_trainer *t, uint64_t steps); /* as a checkpoint says */
 
-int zt_trainer_n_weights(const zt_trainer *t);
+int zt_trainer_n_weights(const zt_trainer *t); /* states 0 to this - 1 are weights */
 /* States by number: weights, then moments. Types are declared ones. */
 int zt_trainer_n_states(const zt_trainer *t);
 const char *zt_trainer_state_name(const zt_trainer *t, int i);

@@ -178,7 +178,8 @@ static zt_status make_tasks(zt_cu_engine *e, zt_executable *r, zt_cu_call *all)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Trouble blocks know where the word is that says that one of them is used. */
+/* Memory for inputs and outputs, and one error block a task. Each error block holds the address
+ * of a flag word, which a kernel sets when it writes an error. */
 static zt_status make_io(zt_cu_engine *e, zt_executable *r)
 {
     size_t blocks = (size_t)r->n_tasks * sizeof(zt_cu_runtime_error), whole = r->flag_at + ALIGN;
