@@ -109,8 +109,8 @@ logits() {
             ZT_CUDA_EMU_SEED=5 logits $m --chunk 1 >five
         }
         for n in two three four five; do cmp one $n; done
-        grep -q '^zt_tape ' stays
-        run -1 grep '^zt_tape ' each
+        grep -q '^zt_persistent_kernel ' stays
+        run -1 grep '^zt_persistent_kernel ' each
         [[ $m = exact* ]] || # attention over its cache of f32 is no stage
         [ "$(grep -vc '^zt_pack ' stays)" -le $((10#$(grep -vc '^zt_pack ' each) / 5)) ] || { sort stays | uniq -c; false; }
     done
