@@ -311,7 +311,7 @@ int main(void)
     zt_str_init(&text, ctx);
     zt_record_begin(r);
     if (zt_record_freeze(r, w, "fc.weight")) return 2;
-    zt_tensor *y = zt_tanh(r, zt_linear(r, x, w, NULL, NULL)), *s = zt_sum(r, y, NULL);
+    zt_tensor *y = zt_eager_tanh(r, zt_eager_linear(r, x, w, NULL, NULL)), *s = zt_eager_sum(r, y, NULL);
     if (zt_record_slot(r, w) < 0 || zt_prog_value(zt_record_prog(r), zt_record_slot(r, w))->kind != ZT_VALUE_DATA) return 3;
     if (zt_prog_value(zt_record_prog(r), zt_record_slot(r, x))->kind != ZT_VALUE_IN) return 4;
     if (zt_record_freeze(r, x, "late") != ZT_EUSAGE) return 5;
