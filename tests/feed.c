@@ -1,6 +1,6 @@
 /* feed.c - lib/run/bind_inputs.h: what a program is given by name, what shapes tell, what is drawn. */
 #include "lib/run/bind_inputs.h"
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include "tests/tap.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "tests/npy.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <dirent.h>
 #include <jansson.h>
 #include <libgen.h>

@@ -15,7 +15,7 @@
 #include "tests/sanitized.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <jansson.h>
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include "tests/golden.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <dirent.h>
 #include <jansson.h>
 

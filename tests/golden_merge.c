@@ -6,7 +6,7 @@
 #include "tests/golden.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

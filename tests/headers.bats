@@ -7,10 +7,9 @@ setup() {
     cd "$BATS_TEST_DIRNAME/.." || exit
 }
 
-# Public are zt.h and what it includes; that `make install` takes just these is tests/install.bats.
+# Public are lib/zt.h, lib/zt/*.h and what these include; that `make install` takes just these is tests/install.bats.
 public() {
-    echo lib/zt.h
-    sed -n 's/^#include "\(.*\)"$/\1/p' lib/zt.h
+    { ls lib/zt.h lib/zt/*.h; sed -n 's/^#include "\(.*\)"$/\1/p' lib/zt.h lib/zt/*.h; } | sort -u
 }
 
 # Lines of the library's sources that match, without comments of one line.
@@ -33,6 +32,18 @@ in_sources() { # PERL-REGEX FOLDER...
     for h in $(public); do
         echo "#include \"$h\"" | g++ -std=c++11 -Wall -Wextra -Werror -I. -xc++ -fsyntax-only -
     done
+}
+
+@test "what a public header includes is public" {
+    for h in $(public); do
+        sed -n 's/^ *#include "\(.*\)"$/\1/p' "$h"
+    done | sort -u | grep -vxF -e lib/ops/ops.def -e "$(public)" >"$BATS_TEST_TMPDIR/wrong" || true
+    cat "$BATS_TEST_TMPDIR/wrong"
+    [ ! -s "$BATS_TEST_TMPDIR/wrong" ]
+}
+
+@test "zt/all.h includes every header of zt/" {
+    diff <(ls lib/zt.h lib/zt/*.h | grep -v /all.h) <(sed -n 's/^#include "\(.*\)"$/\1/p' lib/zt/all.h)
 }
 
 @test "every macro of a public header begins with ZT_ or zt_" {
@@ -65,7 +76,7 @@ in_sources() { # PERL-REGEX FOLDER...
     while IFS=: read -r file _ include; do
         room=$(cut -d/ -f2 <<<"$file")
         other=$(sed -E 's|.*"([^"]*)".*|\1|' <<<"$include")
-        case $file in lib/zt.h) continue ;; esac
+        case $file in lib/zt.h | lib/zt/*) continue ;; esac
         [ -n "${below[$room]}" ] || wrong+="$file: which floor is lib/$room/?"$'\n'
         [[ $other == lib/*/* && " ${below[$room]} " == *" $(cut -d/ -f2 <<<"$other") "* ]] ||
             wrong+="$file includes $other"$'\n'

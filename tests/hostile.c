@@ -8,7 +8,7 @@
 #include "tests/golden.h"
 #include "tests/hostile.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <jansson.h>
 
 /* ---- the golden sets ------------------------------------------------------------------------- */

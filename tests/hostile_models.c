@@ -6,7 +6,7 @@
 #include "tests/hostile.h"
 #include "tests/mkmodel.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 /* ---- made models ----------------------------------------------------------------------------- */
 

@@ -36,9 +36,8 @@ tools() {
         echo share/man/man7/zt-ops.7 644
         echo lib/libzt.a 644
         echo lib/pkgconfig/zt.pc 644
-        for h in lib/zt.h $(sed -n 's/^#include "\(.*\)"$/\1/p' "$repo/lib/zt.h") lib/ops/ops.def; do
-            echo "include/zt/$h 644"
-        done
+        (cd "$repo/lib" && ls zt.h zt/*.h && sed -n 's/^#include "lib\/\(.*\)"$/\1/p' zt.h zt/*.h | grep -v '^zt[./]' | sed 's|^|zt/|' &&
+            echo zt/ops/ops.def) | sort -u | sed 's|.*|include/& 644|'
     } | sort >want
     (cd "$at" && find . ! -type d -printf '%P %m\n' | sort) >got
     diff want got
@@ -117,7 +116,7 @@ int main(int argc, char **argv)
     return v ? 0 : 1;
 }
 C
-    sed 's/<zt.h>/"lib\/zt.h"/' ten.c >ten.cc
+    sed 's/<zt.h>/<zt\/all.h>/' ten.c >ten.cc
     flags=$(zt_flags "$PWD/plain")
     echo "$flags"
     ${CC:-gcc} -std=c17 -Wall -Wextra -Werror $sanitize -o ten ten.c $flags

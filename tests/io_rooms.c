@@ -1,6 +1,6 @@
 /* io_rooms.c - the readers of npy, npz, pt and network JSON while memory fails, and from several
  * threads at once. */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #include <dirent.h>
 #include <pthread.h>

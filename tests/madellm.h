@@ -5,7 +5,7 @@
 #include "tests/mkmodel.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #define N_TOKENS 70
 

@@ -1,6 +1,6 @@
 /* netjson.c - network JSON: every network of the golden sets of Loom's is read as the weights
  * beside it say, and written back byte for byte; what contradicts itself is refused. */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #include <dirent.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* nn.c - networks: what S3's documents lose and ours keep, links, disabled cells, builders, rows
  * that do not know each other, saving and opening again; and documents that are refused. */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include "tests/folder.h"
 #include "tests/nnmade.h"
 #include "tests/tap.h"

@@ -2,7 +2,7 @@
 #ifndef ZT_TEST_NNMADE_H
 #define ZT_TEST_NNMADE_H
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "tests/loomnet.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <dirent.h>
 
 #define NN_FN __attribute__((unused)) static

@@ -2,7 +2,7 @@
 #include "tests/npy.h"
 #include "tests/tap.h"
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <unistd.h>
 
 /* Write zeros of a type; NULL-closed header text of the file into `head`, its size back. */

@@ -1,6 +1,6 @@
 /* npz.c - .npy and .npz beyond the golden files: what is written is read back, by us and by NumPy;
  * Fortran order and byte orders of any shape; zips that contradict themselves. */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #include <unistd.h>
 #include <zlib.h>

@@ -4,7 +4,7 @@
  *
  *   pt --evil DIR     writes the hostile files to a folder, for tests of tools
  */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 
 #include <time.h>
 #include <unistd.h>

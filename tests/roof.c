@@ -1,5 +1,5 @@
 /* roof.c - the measured roof: every figure there, and those that must not be far apart. */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include "tests/tap.h"
 
 #include <string.h>

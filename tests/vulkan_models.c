@@ -1,7 +1,7 @@
 /* vulkan_models.c - the real models on Vulkan, a few tokens of each: logits near the cpu's, its
  * text, the same bits one token at a time and again, and what a prompt and a token cost. Skipped,
  * aloud, without an adapter or without models (scripts/model). */
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include "tests/device.h"
 #include "tests/realmodel.h"
 

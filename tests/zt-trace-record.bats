@@ -294,7 +294,7 @@ program() {
     lib=$(dirname "$bin")/libzt.a
     [ -f "$lib" ] || skip "no libzt.a"
     cat >mine.c <<'END'
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <stdio.h>
 static double twice(double x, void *user) { (void)user; return 2 * x; }
 int main(void)

@@ -18,7 +18,7 @@
 #ifndef ZT_CLI_H
 #define ZT_CLI_H
 
-#include "lib/zt.h"
+#include "lib/zt/all.h"
 #include <stdio.h>
 
 typedef enum zt_opt_kind {

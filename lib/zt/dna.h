@@ -1,0 +1,16 @@
+/* zt/dna.h - what models are made of.
+ *
+ *   dna/dna.h      layers and their signatures; models compared, and a child of two
+ *   dna/merge.h    several models of one shape made into one, by a recipe
+ *   dna/lora.h     adapters: read, applied, extracted
+ *   dna/adapted.h  a model with adapters, as a checkpoint
+ */
+#ifndef ZT_PUBLIC_DNA_H
+#define ZT_PUBLIC_DNA_H
+
+#include "lib/dna/dna.h"
+#include "lib/dna/merge.h"
+#include "lib/dna/lora.h"
+#include "lib/dna/adapted.h"
+
+#endif

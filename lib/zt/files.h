@@ -1,0 +1,14 @@
+/* zt/files.h - what is at a path.
+ *
+ *   base/foreign.h     files that are taken for models but are not: a Git LFS pointer, an HTML page
+ *   base/attributes.h  mode, owner and attributes that an output keeps of the file it replaces
+ *   base/near.h        the known name that is closest to a misspelled one
+ */
+#ifndef ZT_PUBLIC_FILES_H
+#define ZT_PUBLIC_FILES_H
+
+#include "lib/base/foreign.h"
+#include "lib/base/attributes.h"
+#include "lib/base/near.h"
+
+#endif

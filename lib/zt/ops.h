@@ -1,0 +1,11 @@
+/* zt/ops.h - the table of ops: types, costs, test cases, and functions of your own (zt_func).
+ *
+ *   ops/ops.h    what every op means
+ *   ops/ops.def  the list of ops, with their inputs, outputs and attributes; zt-ops(7) explains it
+ */
+#ifndef ZT_PUBLIC_OPS_H
+#define ZT_PUBLIC_OPS_H
+
+#include "lib/ops/ops.h"
+
+#endif

@@ -1,0 +1,16 @@
+/* zt/train.h - training.
+ *
+ *   train/train.h    a program with a loss becomes one program that takes a step of training
+ *   train/fit.h      epochs, schedules, early stop, checkpoints
+ *   train/samples.h  data sets from CSV, NDJSON or arrays
+ *   train/score.h    how far predictions are from what was expected
+ */
+#ifndef ZT_PUBLIC_TRAIN_H
+#define ZT_PUBLIC_TRAIN_H
+
+#include "lib/train/train.h"
+#include "lib/train/fit.h"
+#include "lib/train/samples.h"
+#include "lib/train/score.h"
+
+#endif
